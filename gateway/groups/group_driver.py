@@ -4,10 +4,10 @@ import contextlib
 import itertools
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import assert_never, cast
+from typing import cast
 from weakref import WeakSet
 
 import structlog
@@ -33,20 +33,18 @@ from gateway.groups.clock import Clock
 from gateway.groups.cluster_look import ClusterLook
 from gateway.groups.regex_resolver import RegexResolver
 from gateway.groups.topics_image import TopicsImage
-from gateway.hosting import adoption_steps
-from gateway.hosting.adoption_steps import (
-    AdoptionOutcome,
-    Answered,
-    Ask,
-    Describe,
-    Described,
-    Drained,
-    Hold,
-    Unanswered,
-    Wish,
-)
+from gateway.hosting.adoption_steps import AdoptionOutcome, Ask, Describe, Hold, Wish
 from gateway.hosting.answers import GroupApi
-from gateway.hosting.calls import Answer, Call, Commits, Errand, Forwarded, Learn, Locate
+from gateway.hosting.calls import (
+    Answer,
+    Call,
+    Commits,
+    Errand,
+    Forwarded,
+    LearnTopics,
+    LocateCoordinator,
+    StoreCommits,
+)
 from gateway.hosting.effects import (
     AskCoordinator,
     Assign,
@@ -54,38 +52,29 @@ from gateway.hosting.effects import (
     Effect,
     Forget,
     Load,
+    LoadedGroup,
     Log,
     Look,
-    OfAdoption,
     Resolve,
     Tell,
     TellNow,
     Write,
+    carry_out,
 )
 from gateway.hosting.group import HostedGroup
 from gateway.hosting.inputs import (
     Adopt,
     Asked,
-    Computed,
-    CoordinatorAnswered,
-    CoordinatorFailed,
     Damage,
-    Forgotten,
+    Done,
+    Failed,
     Gone,
     Happened,
     Input,
-    Learned,
     Leave,
-    Loaded,
-    LoadFailed,
-    Located,
-    Looked,
     Release,
-    StepTaken,
     TimePassed,
     TopicsMoved,
-    WriteFailed,
-    Written,
 )
 from gateway.hosting.owner import Owner
 from gateway.hosting.release_steps import ReleaseOutcome, ReleaseWish
@@ -113,7 +102,17 @@ _revisions = itertools.count()
 log = structlog.get_logger()
 
 DoErrand = Callable[[Errand], Awaitable[Input]]
-"""Carries out the errands `Probe` and `Store` on the client's own connection."""
+"""Carries out `ProbeBroker` and `StoreCommits` on the client's own connection."""
+
+
+@dataclass(slots=True, eq=False)
+class _Waiter:
+    """The client's side of a call."""
+
+    errand: Errand | None = None
+    """What is to be done for the call."""
+    changed: Callable[[], object] | None = None
+    """Called once, when there is an errand or an answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,14 +159,14 @@ class GroupDriver:
         self._idle = idle
         self._owner = owner
         self._inputs: deque[Input] = deque()
-        self._changed: deque[Callable[[], None]] = deque()
+        self._changed: deque[Callable[[], object]] = deque()
         """Who is to learn that a call has changed, once the effects are carried out."""
         self._is_feeding = False
         self._is_refreshing = False
         self._left: trio.Event | None = None
         """Set when the anchor has left, if somebody waits for it."""
         self._learning = trio.Lock()
-        self._todo: list[Effect] = []
+        self._todo: list[Callable[[], Awaitable[Input | None]]] = []
         self._at_work = 0
         """Effects under way."""
         self._is_running = False
@@ -196,7 +195,7 @@ class GroupDriver:
         call.knows_topics = self.topics.covers(call.topic_names)
         if call.api is GroupApi.CONSUMER_JOIN:
             call.overrides = self._services.state_log.config_overrides(self.group.group_id)
-        call.on_change = partial(self._note_answer, call)
+        call.client = _Waiter()
         self.feed(Asked(call))
         return call.answer
 
@@ -208,59 +207,57 @@ class GroupDriver:
             return None
         return self.group.answer_at_rest(event, self._services.clock.now_ms())
 
-    def send_at_rest(self, call: Commits) -> bool:
-        """Have a commit accepted if the group is at rest, so that the errand `Store` can be carried
-        out without a task. False otherwise; then nothing has changed."""
+    def send_at_rest(self, call: Commits) -> StoreCommits | None:
+        """Have a commit accepted if the group is at rest. Returns the errand that stores it, which
+        needs no task. None otherwise; then nothing has changed."""
+        if self._is_feeding or self._inputs:
+            return None
         call.knows_topics = self.topics.covers(call.topic_names)
-        is_first = not (self._is_feeding or self._inputs)
-        return is_first and self.group.take_at_rest(Asked(call), self._services.clock.now_ms())
+        errand = self.group.take_at_rest(Asked(call), self._services.clock.now_ms())
+        return errand if isinstance(errand, StoreCommits) else None
 
     async def finish(self, call: Call, do: DoErrand | None = None) -> Answer:
         """Run the errands of a call that has begun, until it is answered."""
-        changed = trio.lowlevel.ParkingLot()
-
-        def on_change() -> None:
-            self._note_answer(call)
-            changed.unpark_all()
-
-        if call.answer is None:  # which may have come since the beginning
-            call.on_change = on_change
+        waiter: _Waiter = call.client or _Waiter(call.errand)
+        call.client = waiter
         try:
             while call.answer is None:
-                match call.errand:
-                    case None:
-                        await changed.park()
-                    case Learn():
-                        self.feed(await self._learned(call))
-                    case Locate():
-                        self.feed(await self._located(call))
-                    case errand:
-                        assert do is not None
-                        self.feed(await do(errand))
+                errand, waiter.errand = waiter.errand, None
+                if errand is None:
+                    changed = trio.Event()
+                    waiter.changed = changed.set
+                    await changed.wait()
+                else:
+                    self.feed(await self._carry_out_errand(errand, do))
         except BaseException:
             self.abandon(call)
             raise
         return call.answer
 
+    async def _carry_out_errand(self, errand: Errand, do: DoErrand | None) -> Input:
+        match errand:
+            case LearnTopics():
+                return await self._learn_topics(errand)
+            case LocateCoordinator():
+                return await self._locate_coordinator(errand)
+            case _:
+                assert do is not None
+                return await do(errand)
+
     def watch(self, call: Call, changed: Callable[[], None]) -> bool:
         """Have `changed` called once, when a call that has begun has its answer, or an errand; then
         `finish` must follow. False if it has one already."""
-        if call.errand is not None or call.answer is not None:
+        waiter: _Waiter = call.client
+        if waiter.errand is not None or call.answer is not None:
             return False
-
-        def on_change() -> None:
-            call.on_change = partial(self._note_answer, call)
-            self._note_answer(call)
-            self._changed.append(changed)
-
-        call.on_change = on_change
+        waiter.changed = changed
         return True
 
     def abandon(self, call: Call) -> None:
         """Nobody waits for the answer any more."""
         self._end_relay(call)
         if call.answer is None:
-            call.on_change = None
+            call.client = None
             self.feed(Gone(call))
 
     def watch_leaver(self, member_id: str, is_connected: Callable[[], bool]) -> None:
@@ -274,14 +271,6 @@ class GroupDriver:
         await trio.sleep(CLOSES_WITHIN_S)
         if is_connected():
             self.feed(Happened(LeaverStayed(member_id)))
-
-    def _note_answer(self, call: Call) -> None:
-        """Count the call from the moment when it is decided that the cluster answers it, and its
-        refusals."""
-        if isinstance(call.answer, Forwarded):
-            self._relaying.add(call)
-        else:
-            self._services.counts.note_answer(call.answer)
 
     @contextlib.contextmanager
     def relaying(self, call: Call) -> Iterator[None]:
@@ -298,27 +287,31 @@ class GroupDriver:
 
     async def adopt(self, wish: Wish) -> AdoptionOutcome:
         """Have the group adopted. Cancelled, the adoption goes on."""
-        fulfilled = trio.Event()
-        wish.on_outcome = fulfilled.set
+        wish.operator = concluded = trio.Event()
         self.feed(Adopt(wish))
-        await fulfilled.wait()
+        await concluded.wait()
         assert wish.outcome is not None
         return wish.outcome
 
     async def release(self, wish: ReleaseWish) -> ReleaseOutcome:
         """Have the group released. Cancelled, the release goes on."""
-        fulfilled = trio.Event()
-        wish.on_outcome = fulfilled.set
+        wish.operator = concluded = trio.Event()
         self.feed(Release(wish))
-        await fulfilled.wait()
+        await concluded.wait()
         assert wish.outcome is not None
         return wish.outcome
 
     def feed(self, event: Input) -> None:
         """Give the group an input, and carry out what it leads to. Never blocks."""
-        is_first = not (self._is_feeding or self._inputs)
-        if not (is_first and self.group.take_at_rest(event, self._services.clock.now_ms())):
+        effect = None
+        if not (self._is_feeding or self._inputs):
+            effect = self.group.take_at_rest(event, self._services.clock.now_ms())
+        if effect is None:
             self._handle(event)
+        else:
+            carry_out(effect, self)
+            if self._changed:
+                self._tell_changes()
 
     def _handle(self, event: Input) -> None:
         self._inputs.append(event)
@@ -351,19 +344,96 @@ class GroupDriver:
 
     def _carry_out(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
-            match effect:
-                case Log() | TellNow():
-                    self._services.counts.note_line(effect)
-                    journal, group_id = self._services.journal, self.group.group_id
-                    carry_out_now(effect, group_id, journal, self._owner)
-                case Tell(told):
-                    self._make_way(told)
-                    for each in told:
-                        self._services.journal.tell_decision(each, self.group.group_id)
-                case Forget() if not self._services.journal.has_told(self.group.group_id):
-                    self._inputs.append(Forgotten())
-                case _:
-                    self._todo.append(effect)
+            carry_out(effect, self)
+
+    # -- the surroundings of the group -----------------------------------------------------------
+
+    def log(self, line: Log) -> None:
+        """Log a line."""
+        self._services.counts.note_line(line)
+        carry_out_now(line, self.group.group_id, self._services.journal)
+
+    def report(self, events: Tell | TellNow) -> None:
+        """Report events that have nothing to write."""
+        match events:
+            case TellNow():
+                self._services.counts.note_line(events)
+                carry_out_now(events, self.group.group_id, self._services.journal, self._owner)
+            case Tell(told):
+                self._make_way(told)
+                for each in told:
+                    self._services.journal.tell_decision(each, self.group.group_id)
+
+    def answer(self, call: Call) -> None:
+        """Wake the client's side of a call that has its answer. Count the call from the moment when
+        it is decided that the cluster answers it, and its refusals."""
+        if call.client is None:
+            return
+        if isinstance(call.answer, Forwarded):
+            self._relaying.add(call)
+        else:
+            self._services.counts.note_answer(call.answer)
+        self._wake(call.client)
+
+    def run_errand(self, errand: Errand) -> None:
+        """Have the client's task run an errand."""
+        waiter: _Waiter | None = errand.call.client
+        if waiter is not None:
+            waiter.errand = errand
+            self._wake(waiter)
+
+    def _wake(self, waiter: _Waiter) -> None:
+        if waiter.changed is not None:
+            self._changed.append(waiter.changed)
+            waiter.changed = None
+
+    def conclude(self, wish: Wish | ReleaseWish) -> None:
+        """Wake the operator's task."""
+        concluded: trio.Event = wish.operator
+        concluded.set()
+
+    def look(self, effect: Look | Describe) -> None:
+        """Ask the cluster who is in the group."""
+        self._todo.append(partial(self._look, effect))
+
+    def load(self, effect: Load) -> None:
+        """Read the group from its log."""
+        self._todo.append(partial(self._load, effect))
+
+    def write(self, effect: Write) -> None:
+        """Write to the log."""
+        self._todo.append(partial(self._write, effect))
+
+    def forget(self, effect: Forget) -> None:
+        """Forget the events of the group, if there are any."""
+        if self._services.journal.has_told(self.group.group_id):
+            self._todo.append(partial(self._forget, effect))
+        else:
+            self._inputs.append(Done(effect))
+
+    def compute(self, effect: Compute | Resolve | Assign) -> None:
+        """Compute something beside the group."""
+        match effect:
+            case Compute():
+                self._todo.append(partial(self._compute, effect))
+            case Resolve():
+                self._todo.append(partial(self._resolve, effect))
+            case Assign():
+                self._todo.append(partial(self._assign, effect))
+
+    def ask_coordinator(self, effect: AskCoordinator | Ask) -> None:
+        """Send a request to the group's coordinator."""
+        match effect:
+            case AskCoordinator():
+                self._todo.append(partial(self._ask_for_anchor, effect))
+            case Ask():
+                self._todo.append(partial(self._ask_for_move, effect))
+
+    def drain(self, effect: Hold) -> None:
+        """Wait until all requests that were relayed are answered."""
+        self._todo.append(partial(self._wait_for_relayed, effect))
+
+    # -- its task --------------------------------------------------------------------------------
 
     def _plan(self) -> None:
         """Begin or wake the task if it has something to do earlier than it thinks."""
@@ -399,9 +469,9 @@ class GroupDriver:
         """Begin effects and pass time until there is nothing left to wait for."""
         while True:
             todo, self._todo = self._todo, []
-            for effect in todo:
+            for work in todo:
                 self._at_work += 1
-                nursery.start_soon(self._do, effect)
+                nursery.start_soon(self._do, work)
             next_ms = self.group.next_ms()
             if next_ms is None and not self._at_work and not self._todo:
                 return
@@ -444,10 +514,10 @@ class GroupDriver:
                 self._services.journal.tell(each, group_id)
         return topics
 
-    async def _do(self, effect: Effect) -> None:
+    async def _do(self, work: Callable[[], Awaitable[Input | None]]) -> None:
         """Carry out an effect that takes time, and tell the group what came of it."""
         try:
-            answer = await self._answer(effect)
+            answer = await work()
         except Exception:  # the boundary, as above
             self._at_work -= 1
             self._carry_out(self._start_again(self._services.clock.now_ms()))
@@ -462,47 +532,21 @@ class GroupDriver:
             if not self._at_work:
                 self._woken.set()
 
-    async def _answer(self, effect: Effect) -> Input | None:
-        match effect:
-            case Look():
-                return Looked(await self._services.look.look(self.group.group_id))
-            case Load():
-                return await self._load()
-            case Write(batch):
-                return await self._write([each.told for each in batch.decisions], batch.durable)
-            case Forget():
-                return await self._forget()
-            case Compute(compute):
-                return await self._compute(compute)
-            case Resolve(resolution):
-                await self._resolve(resolution.regexes)
-                return None
-            case Assign(computation):
-                await self._assign(computation)
-                return None
-            case AskCoordinator(message, looks_up):
-                return await self._ask_coordinator(message, looks_up=looks_up)
-            case Describe() | Hold() | Ask():
-                return StepTaken(await self._take_step(effect))
-            case Log() | Tell() | TellNow():
-                raise TypeError(f"{effect} takes no time")
-            case _:
-                assert_never(effect)
-
-    async def _learned(self, call: Call) -> Input:
+    async def _learn_topics(self, errand: LearnTopics) -> Input:
+        call = errand.call
         try:
-            return Learned(call, await self.learn(call.topic_names, call.owner))
+            return Done(errand, await self.learn(call.topic_names, call.owner))
         except UpstreamError as error:
-            return Learned(call, self.topics.latest, str(error))
+            return Failed(errand, str(error))
 
-    async def _located(self, call: Call) -> Input:
-        group_id = self.group.group_id
+    async def _locate_coordinator(self, errand: LocateCoordinator) -> Input:
+        call, group_id = errand.call, self.group.group_id
         try:
             node_id = await self._services.coordinator_of(group_id, call.owner)
-            return Located(call, node_id == call.node_id)
+            return Done(errand, node_id == call.node_id)
         except UpstreamError as error:
             log.warning("coordinator_unknown", group_id=group_id, reason=str(error))
-            return Located(call, None)
+            return Failed(errand, str(error))
 
     async def leave(self) -> None:
         """Have the anchor leave, with or without members in the group."""
@@ -510,7 +554,15 @@ class GroupDriver:
         self.feed(Leave())
         await self._left.wait()
 
-    async def _load(self) -> Input:
+    async def _look(self, effect: Look | Describe) -> Input:
+        look, group_id = self._services.look, self.group.group_id
+        match effect:
+            case Look():
+                return Done(effect, await look.look(group_id))
+            case Describe():
+                return Done(effect, await look.describe(group_id))
+
+    async def _load(self, effect: Load) -> Input:
         """Read the group from its log. What is being resolved or computed belongs to the old
         state."""
         self._resolving.cancel()
@@ -521,32 +573,35 @@ class GroupDriver:
             records = await services.state_log.read(group_id)
             engine.load(records, now_ms=services.clock.now_ms())
             services.journal.take_up(group_id)
-            return Loaded(engine, await self.learn(topics_of_group(engine.state)))
+            topics = await self.learn(topics_of_group(engine.state))
+            return Done(effect, LoadedGroup(engine, topics))
         except (StateLogError, UpstreamError) as error:
-            return LoadFailed(str(error))
+            return Failed(effect, str(error))
         except Exception as error:  # the boundary: one group that cannot be loaded
-            return LoadFailed(repr(error))
+            return Failed(effect, repr(error))
 
-    async def _write(self, batch: Sequence[Told], records: Sequence[LogRecord]) -> Input:
+    async def _write(self, effect: Write) -> Input:
         """Write records and events; the events are told once the log has them."""
-        group_id, services = self.group.group_id, self._services
-        self._make_way(batch)
-        stamped = services.journal.stamp_batch(batch, group_id)
+        group_id, services, batch = self.group.group_id, self._services, effect.batch
+        told = [decision.told for decision in batch.decisions]
+        self._make_way(told)
+        stamped = services.journal.stamp_batch(told, group_id)
         last = last_events(stamped)
         began_s = trio.current_time()
         has_failed = True
         try:
-            await services.state_log.append(group_id, (*records, *([] if last is None else [last])))
+            records: Sequence[LogRecord] = (*batch.durable, *([] if last is None else [last]))
+            await services.state_log.append(group_id, records)
             has_failed = False
         except StateLogError as error:
             log.error("state_log_failed", group_id=group_id, reason=str(error))  # noqa: TRY400
             match error:
                 case StateLogUnsure():
-                    return WriteFailed(Damage.UNSURE)
+                    return Failed(effect, Damage.UNSURE)
                 case StateLogRefused():
-                    return WriteFailed(Damage.REFUSED)
+                    return Failed(effect, Damage.REFUSED)
                 case _:
-                    return WriteFailed(Damage.NONE)
+                    return Failed(effect, Damage.NONE)
         finally:
             services.counts.log_writes.note(trio.current_time() - began_s, failed=has_failed)
         try:
@@ -554,8 +609,8 @@ class GroupDriver:
                 services.journal.pass_on(envelopes)
         except Exception:  # the boundary: the log has the batch, so the group is loaded with it
             log.exception("group_failed", group_id=group_id)
-            return WriteFailed(Damage.UNSURE)
-        return Written()
+            return Failed(effect, Damage.UNSURE)
+        return Done(effect)
 
     def _make_way(self, batch: Sequence[Told]) -> None:
         """Report open commits before the events that end them."""
@@ -564,24 +619,25 @@ class GroupDriver:
             if before := services.offsets.make_way(group_id, told.events):
                 services.journal.pass_on(services.journal.stamp(Told(before, told.at_ms), group_id))
 
-    async def _forget(self) -> Input:
+    async def _forget(self, effect: Forget) -> Input:
         """End the sequence of a deleted group, whose lines are all written. If the log fails,
         `Forgetting` does it later."""
         with contextlib.suppress(StateLogError):
             await forget_events(
                 self.group.group_id, self._services.journal, self._services.state_log
             )
-        return Forgotten()
+        return Done(effect)
 
-    async def _compute(self, compute: Callable[[], None]) -> Input:
+    async def _compute(self, effect: Compute) -> Input:
         try:
-            await self._services.aside.run(compute)
+            await self._services.aside.run(effect.compute)
         except Exception as error:  # the boundary: the group decides what a bug leads to
-            return Computed(error)
-        return Computed()
+            return Failed(effect, error)
+        return Done(effect)
 
-    async def _resolve(self, regexes: Collection[str]) -> None:
+    async def _resolve(self, effect: Resolve) -> None:
         """Match the group's regular expressions while the group goes on."""
+        regexes = effect.resolution.regexes
         group_id, resolver = self.group.group_id, self._services.resolver
         with trio.CancelScope() as self._resolving, resolver.under_way(group_id):
             try:
@@ -593,20 +649,34 @@ class GroupDriver:
             except Exception:  # the boundary: a bug in matching ends no group
                 log.exception("regexes_unresolved", group_id=group_id)
                 event = RegexesResolved(topics=None)
-            self.feed(Happened(event))
+            self.feed(Done(effect, event))
 
-    async def _assign(self, computation: Computation) -> None:
+    async def _assign(self, effect: Assign) -> None:
         """Have a plug-in compute a target while the group goes on."""
         with trio.CancelScope() as self._assigning:
-            self.feed(Happened(await self._services.assign(computation)))
+            self.feed(Done(effect, await self._services.assign(effect.computation)))
 
-    async def _ask_coordinator(self, message: Struct, *, looks_up: bool) -> Input:
-        if looks_up:
+    async def _ask_for_anchor(self, effect: AskCoordinator) -> Input:
+        if effect.looks_up:
             self._node_id = None
         try:
-            return CoordinatorAnswered(await self._from_coordinator(message))
+            return Done(effect, await self._from_coordinator(effect.message))
         except UpstreamError as error:
-            return CoordinatorFailed(str(error))
+            return Failed(effect, str(error))
+
+    async def _ask_for_move(self, effect: Ask) -> Input:
+        if not self._services.state_log.may_answer:
+            return Failed(effect, "another gateway may go on with the adoption")
+        try:
+            answer = await self._from_coordinator(effect.message)
+            code = cast(int, getattr(answer, "error_code", ErrorCode.NONE))
+            if code not in _MOVED:
+                return Done(effect, answer)
+            why = name_of(code)
+        except UpstreamError as error:
+            why = str(error)
+        self._node_id = None  # another coordinator may have the group by now
+        return Failed(effect, why)
 
     async def _from_coordinator(self, message: Struct) -> Struct:
         """The answer of the group's coordinator. Raises UpstreamError."""
@@ -614,29 +684,10 @@ class GroupDriver:
             self._node_id = await self._services.coordinator_of(self.group.group_id, None)
         return await self._services.ask_coordinator(self._node_id, message)
 
-    async def _take_step(self, step: OfAdoption) -> adoption_steps.Input:
-        """Carry out a step of the group's adoption or release."""
-        group_id = self.group.group_id
-        match step:
-            case Describe():
-                return Described(await self._services.look.describe(group_id))
-            case Hold():
-                while self._relaying:
-                    await self._relayed.park()
-                return Drained()
-            case Ask(lane, message):
-                if not self._services.state_log.may_answer:
-                    return Unanswered(lane, "another gateway may go on with the adoption")
-                try:
-                    answer = await self._from_coordinator(message)
-                    code = cast(int, getattr(answer, "error_code", ErrorCode.NONE))
-                    if code not in _MOVED:
-                        return Answered(lane, answer)
-                    why = name_of(code)
-                except UpstreamError as error:
-                    why = str(error)
-                self._node_id = None  # another coordinator may have the group by now
-                return Unanswered(lane, why)
+    async def _wait_for_relayed(self, effect: Hold) -> Input:
+        while self._relaying:
+            await self._relayed.park()
+        return Done(effect)
 
 
 def carry_out_now(

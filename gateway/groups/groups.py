@@ -39,10 +39,10 @@ from gateway.hosting.answers import GroupApi, Situation
 from gateway.hosting.calls import (
     Answer,
     Call,
-    Failed,
     MakeRequest,
     Refused,
     Released,
+    Unanswerable,
 )
 from gateway.hosting.group import HostedGroup
 from gateway.hosting.group_release import why_not_released
@@ -794,7 +794,7 @@ def checked(answer: Answer) -> Reply:
     """The engine's reply. Raises GroupRefused, GroupFailed for anything else."""
     if isinstance(answer, Refused):
         raise GroupRefused(answer.situation, answer.why)
-    if isinstance(answer, Failed):
+    if isinstance(answer, Unanswerable):
         raise GroupFailed
     if isinstance(answer, Reply):
         return answer

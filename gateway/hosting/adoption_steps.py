@@ -1,9 +1,8 @@
 """What happens to an adoption, and what it asks its driver to do."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Self
+from typing import Any, Self
 
 from coordinator.interface.records import Adoption
 from gateway.hosting.forwarded import WatchedGroup
@@ -67,14 +66,8 @@ class Wish:
     """Somebody wants a group to be adopted, and may wait for what becomes of it."""
 
     outcome: AdoptionOutcome | None = None
-    on_outcome: Callable[[], object] | None = None
-    """Called when there is an outcome."""
-
-    def fulfil(self, outcome: AdoptionOutcome) -> None:
-        """Tell what became of it."""
-        self.outcome = outcome
-        if self.on_outcome is not None:
-            self.on_outcome()
+    operator: Any = None
+    """What the carrier of effects knows of the one who waits; the group never looks at it."""
 
 
 # -- inputs ----------------------------------------------------------------------------------------
@@ -167,9 +160,9 @@ Input = OfDriver | Stored | StoreFailed | Heard | GaveUp | TookOver | TakeOverFa
 # -- effects ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Describe:
-    """Ask the cluster who is in the group. `Described` must follow."""
+    """Ask the cluster who is in the group. The result is its description, None if it gives none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,14 +173,14 @@ class Store:
     adoption: Adoption | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Hold:
-    """Relay no further request of the group. `Drained` must follow once all are answered."""
+    """Relay no further request of the group. Done once all that were relayed are answered."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Ask:
-    """Send a request to the group's coordinator. `Answered` or `Unanswered` must follow."""
+    """Send a request to the group's coordinator. The result is the answer."""
 
     lane: Lane
     message: Struct

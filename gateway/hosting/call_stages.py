@@ -15,6 +15,7 @@ from coordinator.interface.events import (
     SyncGroupReceived,
 )
 from coordinator.interface.replies import Reply
+from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
 from gateway.hosting import hold
 from gateway.hosting.anchor import Anchor
@@ -25,19 +26,22 @@ from gateway.hosting.calls import (
     Answer,
     Call,
     Commit,
+    CommitCodes,
     Commits,
-    Failed,
+    Errand,
     Forwarded,
-    Learn,
-    Locate,
-    Probe,
+    LearnTopics,
+    LocateCoordinator,
+    ProbeBroker,
     Refused,
     Released,
+    StoreCommits,
+    Unanswerable,
     grants_partitions,
     is_for_good,
 )
 from gateway.hosting.commits import STORED, CommitsInFlight
-from gateway.hosting.effects import Effect, Log, refusal_line
+from gateway.hosting.effects import AnswerClient, Effect, Log, refusal_line
 from gateway.hosting.group_adoption import GroupAdoption
 from gateway.hosting.group_release import GroupRelease
 from gateway.hosting.identity import NO_IDS, AnchorIds
@@ -158,31 +162,28 @@ class CallStages:
 
     # -- the short way of calls of a group at rest -----------------------------------------------
 
-    def send_at_rest(self, call: Commits, now_ms: int) -> bool:
-        """Accept a commit to a live group, and send it. False if it came with others, has to wait,
-        or may be refused."""
+    def send_at_rest(self, call: Commits, now_ms: int) -> StoreCommits | None:
+        """Accept a commit to a live group. Returns the errand that stores it; None if it came with
+        others, has to wait, or may be refused."""
         ids = self._anchor.ids(now_ms)
         can_send = self._engine.is_live and (ids is not None or not self._rules.can_anchor)
         if not can_send or self._adoption.is_under_way or self._is_ending:
-            return False
+            return None
         commit = call.only
         if commit is None or self._commits.has_earlier(call) or self._commits.is_abandoned(call):
-            return False
+            return None
         commit.event = commit.make(commit.token, self._engine.topics)
         decided = self._engine.decide_at_rest(commit.event, now_ms)
         if decided is None or decided[1] is None:
-            return False
+            return None
         self.unanswered[call.token] = call
         call.asked_ms, call.was_held = now_ms, self._anchor.is_here
         self._commits.arrived(call)
         self._commits.decided(commit, decided[1])
         call.move(Stage.STORING)
-        self._commits.send(call, (commit,), ids, now_ms)
-        return True
+        return self._commits.send(call, (commit,), ids, now_ms)
 
-    def stored_at_rest(
-        self, call: Commits, codes: Mapping[Token, frozenset[int] | str], now_ms: int
-    ) -> bool:
+    def end_at_rest(self, call: Commits, codes: CommitCodes, now_ms: int) -> bool:
         """Answer a commit that the cluster has stored. False if anything waits for it, or if the
         cluster gave any other answer."""
         commit = call.only
@@ -196,7 +197,7 @@ class CallStages:
         commit.move(_ENDED)
         del self.unanswered[call.token]
         self._commits.answered(call)
-        call.finish(call.outcomes)
+        call.end(call.outcomes)
         return True
 
     # -- a call, until the engine has it ---------------------------------------------------------
@@ -262,9 +263,11 @@ class CallStages:
                 patience_ms = JOIN_PATIENCE_MS if is_join else MEMBER_PATIENCE_MS
                 self._wait_at_most(call, now_ms + patience_ms, now_ms)
             case Place.AFTER_LOCATE if call.errand is None:
-                call.send_on(Locate())
+                self._send_on(LocateCoordinator(call))
             case Place():
-                pass  # the client's task is on its errand
+                pass  # an errand is under way
+            case StoreCommits() as errand:
+                self._effects.append(errand)
             case answer:
                 self._finish(call, answer)
 
@@ -305,7 +308,7 @@ class CallStages:
         if not call.knows_topics:
             # Now, because calls that wait for the anchor together would lose their order.
             if call.errand is None:
-                call.send_on(Learn())
+                self._send_on(LearnTopics(call))
             return
         call.move(Stage.ADMITTING if self._engine.is_live or call.has_look else Stage.PLACING)
 
@@ -342,7 +345,7 @@ class CallStages:
         if call.knows_topics:
             self._engine.put(call.items)
         elif not self._refuse_at_once(call.items, now_ms):
-            call.send_on(Learn())
+            self._send_on(LearnTopics(call))
 
     def _refuse_at_once(self, items: Sequence[Item], now_ms: int) -> bool:
         """Refuse what the engine refuses, before the cluster is asked about topics."""
@@ -355,33 +358,51 @@ class CallStages:
         self._engine.outcomes.extend(decided)
         return True
 
-    def located(self, call: Call, is_here: bool | None, now_ms: int) -> None:
-        """The cluster has said whether the client is at the group's coordinator; None if it has
-        not."""
-        if call.answer is not None:
-            return
-        call.errand = None
-        if is_here is None:
-            self._refuse(call, Situation.COORDINATOR_UNKNOWN, "no coordinator is known")
-            return
-        call.is_at_coordinator = is_here
-        self._advance(call, now_ms)
+    # -- what came of errands --------------------------------------------------------------------
 
-    def learned(self, call: Call, failure: str, now_ms: int) -> None:
-        """The topics that the call names are known, or why not."""
+    def finish_errand(self, errand: Errand, result: object, now_ms: int) -> None:
+        """An errand was carried out. A call that has its answer since does not wait for it."""
+        call = errand.call
         if call.answer is not None:
             return
         call.errand = None
-        call.knows_topics = not failure
-        if failure:
-            fields = {"group_id": self._group_id, "reason": failure}
-            self._effects.append(Log("warning", "topics_unknown", fields))
-            refused = Refused(Situation.TOPICS_UNKNOWN, "its topics are unknown")
-            self._engine.outcomes.extend((item, refused) for item in call.items)
-        elif call.stage is Stage.CHECKING:
-            self._advance(call, now_ms)
-        else:
-            self._engine.put(call.items)
+        match errand, result:
+            case LocateCoordinator(), bool(is_here):
+                call.is_at_coordinator = is_here
+                self._advance(call, now_ms)
+            case LearnTopics(), Topics():
+                self._engine.topics = result
+                call.knows_topics = True
+                if call.stage is Stage.CHECKING:
+                    self._advance(call, now_ms)
+                else:
+                    self._engine.put(call.items)
+            case ProbeBroker(call=commits), bool(is_there):
+                commits.is_probed = True
+                if not is_there:
+                    self._commits.never_sent(commits)
+                self._advance(call, now_ms)
+            case StoreCommits(call=commits), Mapping():
+                self._stored(commits, result, now_ms)
+            case _:
+                raise TypeError(f"{result} is no result of {errand}")
+
+    def fail_errand(self, errand: Errand, why: str) -> None:
+        """An errand has failed, and so does its call."""
+        call = errand.call
+        if call.answer is not None:
+            return
+        call.errand = None
+        match errand:
+            case LocateCoordinator():
+                self._refuse(call, Situation.COORDINATOR_UNKNOWN, "no coordinator is known")
+            case LearnTopics():
+                fields = {"group_id": self._group_id, "reason": why}
+                self._effects.append(Log("warning", "topics_unknown", fields))
+                refused = Refused(Situation.TOPICS_UNKNOWN, "its topics are unknown")
+                self._engine.outcomes.extend((item, refused) for item in call.items)
+            case ProbeBroker() | StoreCommits():
+                raise TypeError(f"{errand} has a result in any case")
 
     # -- the engine's decision -------------------------------------------------------------------
 
@@ -390,7 +411,7 @@ class CallStages:
         while self._engine.outcomes:
             outcomes, self._engine.outcomes = self._engine.outcomes, []
             for item, outcome in outcomes:
-                if not isinstance(outcome, Failed) and outcome.why:
+                if not isinstance(outcome, Unanswerable) and outcome.why:
                     self._effects.append(refusal_line(self._group_id, item, outcome))
                 if isinstance(item, Commit):
                     call = item.call
@@ -400,8 +421,8 @@ class CallStages:
                 else:
                     self._decided(item, outcome, now_ms)
 
-    def _decided(self, call: Call, outcome: Reply | Refused | Failed, now_ms: int) -> None:
-        if isinstance(outcome, Refused | Failed):
+    def _decided(self, call: Call, outcome: Reply | Refused | Unanswerable, now_ms: int) -> None:
+        if isinstance(outcome, Refused | Unanswerable):
             if call.api in JOINS and not (self._engine.is_live or call.was_held):
                 self._let_go()
             self._finish(call, outcome)
@@ -480,10 +501,10 @@ class CallStages:
         if call.errand is not None or call.in_phase(_SENT):
             return
         if not accepted:
-            self._finish(call, Failed() if call.has_failed else call.outcomes)
+            self._finish(call, Unanswerable() if call.has_failed else call.outcomes)
             return
         if not self._rules.can_anchor:
-            self._commits.send(call, accepted, None, now_ms)
+            self._effects.append(self._commits.send(call, accepted, None, now_ms))
             return
         if call.is_overtaken:
             self._refuse(call, Situation.NOT_ANCHORED, self._anchor.why)
@@ -497,28 +518,14 @@ class CallStages:
         if needs_ids is None:
             self._wait_for_look(call)
         elif not needs_ids:
-            self._commits.send(call, accepted, None, now_ms)
+            self._effects.append(self._commits.send(call, accepted, None, now_ms))
         elif (ids := self._ids_for(call, MEMBER_PATIENCE_MS, now_ms)) is not None:
-            self._commits.send(call, accepted, ids, now_ms)
+            self._effects.append(self._commits.send(call, accepted, ids, now_ms))
         elif call.answer is None and not call.is_probed:
-            call.send_on(Probe())
+            self._send_on(ProbeBroker(call))
 
-    def probed(self, call: Commits, now_ms: int, *, is_there: bool) -> None:
-        """Whether the client's broker is reachable, before the commits wait for the anchor."""
-        if call.answer is not None:
-            return
-        call.errand, call.is_probed = None, True
-        if not is_there:
-            self._commits.never_sent(call)
-        self._advance(call, now_ms)
-
-    def stored(
-        self, call: Commits, codes: Mapping[Token, frozenset[int] | str], now_ms: int
-    ) -> None:
+    def _stored(self, call: Commits, codes: CommitCodes, now_ms: int) -> None:
         """The cluster has answered commits, or will not."""
-        if call.answer is not None:
-            return
-        call.errand = None
         if call.stage is Stage.PLACING:
             self._finish(call, self._recall_of(call).stored(call, codes))
             return
@@ -636,7 +643,7 @@ class CallStages:
         self._note_time(call, now_ms)
         if isinstance(call, Commits):
             self._abandon(call, now_ms)
-        self._finish(call, Failed())
+        self._finish(call, Unanswerable())
 
     def _abandon(self, call: Commits, now_ms: int) -> None:
         """Nobody waits for the commits any more."""
@@ -662,15 +669,21 @@ class CallStages:
             self.waiting.drop(call)
             if isinstance(call, Commits):
                 self._commits.answered(call)
-            call.finish(answer)
+            call.end(answer)
+            self._effects.append(AnswerClient(call))
+
+    def _send_on(self, errand: Errand) -> None:
+        """Have an errand carried out on the client's connection."""
+        errand.call.errand = errand
+        self._effects.append(errand)
 
     def start_again(self, now_ms: int) -> None:
-        """After a bug: answer all calls with Failed."""
+        """After a bug: answer all calls with Unanswerable."""
         for call in tuple(self.unanswered.values()):
             if isinstance(call, Commits):
                 self._commits.abandon_undecided(call)
                 self._abandon(call, now_ms)
-            self._finish(call, Failed())
+            self._finish(call, Unanswerable())
 
     def end(self) -> None:
         """The gateway is shutting down: nothing waits from now on."""

@@ -1,8 +1,13 @@
-"""The calls of clients to one group: what each wants, what it waits for, and its answer."""
+"""The calls of clients to one group: what each wants, what it waits for, and its answer.
+
+An errand of a call is an effect of the group that is carried out on the connection of the call's
+client.
+"""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from coordinator.interface.events import Request
 from coordinator.interface.replies import (
@@ -51,7 +56,7 @@ class Forwarded:
 
 
 @value(kw_only=False)
-class Failed:
+class Unanswerable:
     """A bug: the call could not even be refused."""
 
 
@@ -77,40 +82,12 @@ class Outcome:
 
 _UNDECIDED = Outcome()
 
-Answer = Reply | Refused | Forwarded | Failed | Abandoned | Released | Mapping[Token, Outcome]
-
-
-@value(kw_only=False)
-class Locate:
-    """Find out whether the client's listener stands for the group's coordinator."""
-
-
-@value(kw_only=False)
-class Learn:
-    """Make the topics of the request known."""
-
-
-@value(kw_only=False)
-class Probe:
-    """Find out whether the client's broker can be reached, before a commit waits for the anchor."""
-
-
-@value(kw_only=False)
-class Store:
-    """Send these commits to the cluster, under the anchor's ids if there are any."""
-
-    commits: tuple[Token, ...]
-    ids: AnchorIds | None
-
-
-Errand = Locate | Learn | Probe | Store
-"""What the task of the calling client does for its call. It then reports to the group."""
+Answer = Reply | Refused | Forwarded | Unanswerable | Abandoned | Released | Mapping[Token, Outcome]
 
 
 @dataclass(eq=False, kw_only=True)
 class Call:
-    """One request of a client. The group moves it from stage to stage; the client's task waits for
-    `errand` and `answer`.
+    """One request of a client. The group moves it from stage to stage.
 
     It has no slots: most calls end in the state that the class has, and cost nothing for it.
     """
@@ -141,9 +118,10 @@ class Call:
     """The engine's event. A call without any only releases the group."""
 
     stage: Stage = field(default=Stage.PLACING, init=False)
-    on_change: Callable[[], object] | None = field(default=None, init=False)
-    """Called when there is an errand or an answer."""
-    errand: Errand | None = field(default=None, init=False)
+    client: Any = field(default=None, init=False)
+    """What the carrier of effects knows of the client; the group never looks at it."""
+    errand: "Errand | None" = field(default=None, init=False)
+    """The errand that is under way."""
     answer: Answer | None = field(default=None, init=False)
     reply: Reply | None = field(default=None, init=False)
     """The engine's reply, while the anchor is being confirmed."""
@@ -178,19 +156,10 @@ class Call:
         """Enter another stage."""
         self.stage = moved(STAGES, self.stage, stage)
 
-    def send_on(self, errand: Errand) -> None:
-        """Give the client's task something to do."""
-        self.errand = errand
-        if self.on_change is not None:
-            self.on_change()
-
-    def finish(self, answer: Answer) -> None:
-        """Answer the client."""
+    def end(self, answer: Answer) -> None:
+        """The call has its answer."""
         self.move(_ANSWERED)
         self.errand, self.answer = None, answer
-        if self.on_change is not None:
-            self.on_change()
-            self.on_change = None  # it may lead back to the call
 
 
 @dataclass(eq=False, kw_only=True)
@@ -255,6 +224,47 @@ class Commits(Call):
     def in_phase(self, phase: CommitPhase) -> list[Commit]:
         """The commits in this phase, in the client's order."""
         return [commit for commit in self.commits.values() if commit.phase is phase]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LocateCoordinator:
+    """Find out whether the client's listener stands for the group's coordinator. The result says
+    so."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LearnTopics:
+    """Make the topics of the request known. The result is the image of the group's topics."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProbeBroker:
+    """Find out whether the client's broker can be reached, before a commit waits for the anchor.
+    The result says so."""
+
+    call: Commits
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoreCommits:
+    """Send these commits to the cluster, under the anchor's ids if there are any. The result has
+    the cluster's codes for each commit; LOST without an answer, AWAY if it was not sent."""
+
+    call: Commits
+    commits: tuple[Token, ...]
+    ids: AnchorIds | None
+
+
+AWAY = "away"
+LOST = "lost"
+CommitCodes = Mapping[Token, frozenset[int] | str]
+"""The cluster's codes for each commit, or AWAY or LOST."""
+
+Errand = LocateCoordinator | LearnTopics | ProbeBroker | StoreCommits
 
 
 def grants_partitions(reply: Reply) -> bool:

@@ -4,7 +4,7 @@ An accepted commit holds its partitions until it has ended (DEV D34). If its ans
 stray, which ends once the cluster refuses it: when the anchor has a new member id.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from coordinator.interface.events import OffsetCommitEnded
@@ -12,9 +12,18 @@ from coordinator.interface.replies import ConsumerHeartbeatReply, OffsetVerdict,
 from coordinator.interface.volatile_records import Token
 from gateway.hosting.anchor import ABOUT_THE_ANCHOR, Anchor
 from gateway.hosting.answers import Situation
-from gateway.hosting.calls import Call, Commit, Commits, Failed, Outcome, Refused, Store
+from gateway.hosting.calls import (
+    LOST,
+    Call,
+    Commit,
+    CommitCodes,
+    Commits,
+    Outcome,
+    Refused,
+    StoreCommits,
+    Unanswerable,
+)
 from gateway.hosting.identity import AnchorIds
-from gateway.hosting.inputs import LOST
 from gateway.hosting.logged_engine import LoggedEngine
 from gateway.hosting.states import CommitPhase, Stage
 from kafka_codecs.error_codes import ErrorCode
@@ -123,12 +132,12 @@ class CommitsInFlight:
             else:
                 del self._queues[key]
 
-    def decided(self, commit: Commit, outcome: Reply | Refused | Failed) -> None:
+    def decided(self, commit: Commit, outcome: Reply | Refused | Unanswerable) -> None:
         """The engine has checked a commit."""
         call = commit.call
         assert call is not None
         if not isinstance(outcome, OffsetVerdict):
-            call.has_failed |= isinstance(outcome, Failed)
+            call.has_failed |= isinstance(outcome, Unanswerable)
             commit.outcome = Outcome(refused=outcome if isinstance(outcome, Refused) else None)
             commit.move(CommitPhase.ENDED)
             return
@@ -152,16 +161,15 @@ class CommitsInFlight:
 
     def send(
         self, call: Commits, commits: Sequence[Commit], ids: AnchorIds | None, now_ms: int
-    ) -> None:
-        """Send accepted commits on the client's own connection, under these ids."""
+    ) -> StoreCommits:
+        """Send accepted commits under these ids. Returns the errand."""
         for commit in commits:
             commit.ids, commit.sent_ms = ids, now_ms
             commit.move(_SENT)
-        call.send_on(Store(tuple([commit.token for commit in commits]), ids))
+        call.errand = errand = StoreCommits(call, tuple([each.token for each in commits]), ids)
+        return errand
 
-    def stored(
-        self, call: Commits, codes: Mapping[Token, frozenset[int] | str], now_ms: int
-    ) -> None:
+    def stored(self, call: Commits, codes: CommitCodes, now_ms: int) -> None:
         """The cluster has answered the commits that were sent. Those that it refused to the anchor
         are sent again, unless a later one has been answered: the offset would go back."""
         is_settled_behind = False

@@ -1,16 +1,32 @@
-"""What a hosted group asks its driver to do."""
+"""What a hosted group asks its surroundings to do, and the one way in which that is carried out.
+
+An effect that is `Awaited` is followed by `Done` or `Failed` with this effect, once, unless the
+group has started again meanwhile.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple, Protocol, assert_never
 
+from coordinator.engine import GroupEngine
 from coordinator.interface.replies import Reply
+from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Computation, RegexResolution
 from gateway.events.event import GatewayEvent, Level, Told
-from gateway.hosting import adoption_steps
+from gateway.hosting.adoption_steps import Ask, Describe, Hold, Wish
 from gateway.hosting.answers import code_for
 from gateway.hosting.batch import Batch
-from gateway.hosting.calls import Call, Commit, Refused
+from gateway.hosting.calls import (
+    Call,
+    Commit,
+    Errand,
+    LearnTopics,
+    LocateCoordinator,
+    ProbeBroker,
+    Refused,
+    StoreCommits,
+)
+from gateway.hosting.release_steps import ReleaseWish
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
 
@@ -31,60 +47,79 @@ _EXPECTED = frozenset(
 """What clients get in every rebalance, restart and failover, and act upon by themselves."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Look:
-    """Ask the cluster who is in the group. `Looked` must follow."""
+    """Ask the cluster who is in the group. The result is what was found."""
 
 
-@dataclass(frozen=True, slots=True)
+class LoadedGroup(NamedTuple):
+    """What the log has of a group, and all topics that the group refers to."""
+
+    engine: GroupEngine
+    topics: Topics
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Load:
-    """Read the group from the state log. `Loaded` or `LoadFailed` must follow."""
+    """Read the group from the state log. The result is a `LoadedGroup`."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Write:
-    """Write the batch's records and events to the state log. `Written` or `WriteFailed` must
-    follow."""
+    """Write the batch's records and events to the state log."""
 
     batch: Batch
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Forget:
-    """Forget the events of the group, which is deleted. `Forgotten` must follow."""
+    """Forget the events of the group, which is deleted, as far as the log allows it now."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Compute:
-    """Run a long computation in a thread. `Computed` must follow."""
+    """Run a long computation in a thread."""
 
     compute: Callable[[], None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Resolve:
-    """Match regular expressions in the background. `Happened(RegexesResolved)` must follow, unless
-    the group is loaded again."""
+    """Match regular expressions in the background. The result is `RegexesResolved`; there is none
+    if the group is loaded again meanwhile."""
 
     resolution: RegexResolution
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Assign:
-    """Have a plug-in compute a target. `Happened(AssignmentReceived)` must follow, unless the group
-    is loaded again."""
+    """Have a plug-in compute a target. The result is `AssignmentReceived`; there is none if the
+    group is loaded again meanwhile."""
 
     computation: Computation
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class AskCoordinator:
-    """Send the anchor's request to the group's coordinator. `CoordinatorAnswered` or
-    `CoordinatorFailed` must follow."""
+    """Send the anchor's request to the group's coordinator. The result is the answer."""
 
     message: Struct
     looks_up: bool
     """Whether the coordinator may have moved, so that it has to be looked up first."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerClient:
+    """Give the client the answer of its call."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class Conclude:
+    """Give the operator the outcome of a wish."""
+
+    wish: Wish | ReleaseWish
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,24 +147,61 @@ class Log:
     """The bug behind the line, whose traceback the log shows."""
 
 
-OfAdoption = adoption_steps.Describe | adoption_steps.Hold | adoption_steps.Ask
-"""Steps of an adoption. `StepTaken` must follow each, with its answer."""
-
-Effect = (
-    Look
-    | Load
-    | Write
-    | Forget
-    | Compute
-    | Resolve
-    | Assign
-    | AskCoordinator
-    | OfAdoption
-    | Tell
-    | TellNow
-    | Log
+MoveStep = Describe | Hold | Ask
+"""Steps of an adoption or a release."""
+Awaited = (
+    Look | Load | Write | Forget | Compute | Resolve | Assign | AskCoordinator | MoveStep | Errand
 )
-"""Calls carry their own answers and errands, see `gateway.hosting.calls`."""
+Effect = Awaited | AnswerClient | Conclude | Tell | TellNow | Log
+
+
+class Surroundings(Protocol):
+    """What carries out the effects of one group: the gateway's driver, a simulated process, a world
+    of the explorer, a script. Methods begin something, and never wait for it."""
+
+    def log(self, line: Log) -> None: ...
+    def report(self, events: Tell | TellNow) -> None: ...
+    def answer(self, call: Call) -> None: ...
+    def conclude(self, wish: Wish | ReleaseWish) -> None: ...
+    def run_errand(self, errand: Errand) -> None: ...
+    def look(self, effect: Look | Describe) -> None: ...
+    def load(self, effect: Load) -> None: ...
+    def write(self, effect: Write) -> None: ...
+    def forget(self, effect: Forget) -> None: ...
+    def compute(self, effect: Compute | Resolve | Assign) -> None: ...
+    def ask_coordinator(self, effect: AskCoordinator | Ask) -> None: ...
+    def drain(self, effect: Hold) -> None: ...
+
+
+def carry_out(effect: Effect, surroundings: Surroundings) -> None:  # noqa: PLR0912
+    """Have an effect carried out."""
+    match effect:
+        case AnswerClient(call):
+            surroundings.answer(call)
+        case LearnTopics() | LocateCoordinator() | ProbeBroker() | StoreCommits():
+            surroundings.run_errand(effect)
+        case Write():
+            surroundings.write(effect)
+        case Tell() | TellNow():
+            surroundings.report(effect)
+        case Log():
+            surroundings.log(effect)
+        case AskCoordinator() | Ask():
+            surroundings.ask_coordinator(effect)
+        case Look() | Describe():
+            surroundings.look(effect)
+        case Load():
+            surroundings.load(effect)
+        case Forget():
+            surroundings.forget(effect)
+        case Compute() | Resolve() | Assign():
+            surroundings.compute(effect)
+        case Hold():
+            surroundings.drain(effect)
+        case Conclude(wish):
+            surroundings.conclude(wish)
+        case _:
+            assert_never(effect)
 
 
 def refusal_line(group_id: str, item: Call | Commit, outcome: Reply | Refused) -> Log:

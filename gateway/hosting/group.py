@@ -6,7 +6,7 @@ answer: `call_stages.py` has the way of a call.
 """
 
 from collections.abc import Sequence
-from typing import assert_never
+from typing import Any, assert_never
 
 from coordinator.handlers.steady import STEADY_REQUESTS
 from coordinator.interface.events import GroupLost, ReleaseBegan, ReleaseMoved, Request
@@ -14,11 +14,46 @@ from coordinator.interface.records import RemovalCause
 from coordinator.interface.replies import Reply
 from gateway.events.group_events import GenerationWentBack, GroupTaken
 from gateway.hosting import inputs
-from gateway.hosting.adoption_steps import AdoptionOutcome, Answered, Lane, Unanswered, Wish
+from gateway.hosting.adoption_steps import (
+    AdoptionOutcome,
+    Answered,
+    Ask,
+    Describe,
+    Described,
+    Drained,
+    Hold,
+    Lane,
+    OfDriver,
+    Unanswered,
+    Wish,
+)
 from gateway.hosting.anchor import Anchor
 from gateway.hosting.call_stages import CallStages
-from gateway.hosting.calls import Commits
-from gateway.hosting.effects import Effect, Log, Tell, TellNow
+from gateway.hosting.calls import (
+    Commits,
+    LearnTopics,
+    LocateCoordinator,
+    ProbeBroker,
+    StoreCommits,
+)
+from gateway.hosting.effects import (
+    AnswerClient,
+    AskCoordinator,
+    Assign,
+    Awaited,
+    Compute,
+    Conclude,
+    Effect,
+    Forget,
+    Load,
+    Log,
+    Look,
+    MoveStep,
+    Resolve,
+    Tell,
+    TellNow,
+    Write,
+)
 from gateway.hosting.forwarded import Client
 from gateway.hosting.group_adoption import GroupAdoption
 from gateway.hosting.group_release import GroupRelease
@@ -129,22 +164,24 @@ class HostedGroup:
 
     # -- inputs ----------------------------------------------------------------------------------
 
-    def take_at_rest(self, event: Input, now_ms: int) -> bool:
+    def take_at_rest(self, event: Input, now_ms: int) -> AnswerClient | StoreCommits | None:
         """Take an input the short way if the group is at rest: a heartbeat is answered, a commit
-        sent, or its end noted, and no effect and no change of `next_ms` follows. Otherwise nothing
-        has changed, and the input is to be handled."""
+        sent, or its end noted. Returns the one effect; `next_ms` stays. Otherwise nothing has
+        changed, and the input is to be handled."""
         match event:
-            case inputs.Stored(call, codes):
-                return self.calls.stored_at_rest(call, codes, now_ms)
+            case inputs.Done(StoreCommits(call=commits), codes):
+                is_taken = self.calls.end_at_rest(commits, codes, now_ms)
+                return AnswerClient(commits) if is_taken else None
             case inputs.Asked(call) if call.is_at_coordinator and call.knows_topics:
                 if isinstance(call, Commits):
                     return self.calls.send_at_rest(call, now_ms)
                 reply = self.answer_at_rest(call.event, now_ms)
-                if reply is not None:
-                    call.finish(reply)
-                return reply is not None
+                if reply is None:
+                    return None
+                call.end(reply)
+                return AnswerClient(call)
             case _:
-                return False
+                return None
 
     def answer_at_rest(self, event: Request | None, now_ms: int) -> Reply | None:
         """The reply to a heartbeat as in `take_at_rest`, None if it is to be handled. The client is
@@ -155,7 +192,7 @@ class HostedGroup:
         decided = self.engine.decide_at_rest(event, now_ms)
         return None if decided is None else decided[1]
 
-    def handle(self, event: Input, now_ms: int) -> Sequence[Effect]:  # noqa: PLR0912, PLR0915
+    def handle(self, event: Input, now_ms: int) -> Sequence[Effect]:  # noqa: PLR0912
         """Take an input. Returns the effects, to be carried out in this order."""
         match event:
             case inputs.Asked(call):
@@ -179,59 +216,90 @@ class HostedGroup:
                 self._adopt(wish)
             case inputs.Release(wish):
                 self._release(wish, now_ms)
-            case inputs.StepTaken(Answered(Lane.RELEASE) | Unanswered(Lane.RELEASE) as step):
-                self.release.handle(step, now_ms)
-            case inputs.StepTaken(step):
-                self.adoption.handle(step, now_ms)
             case inputs.Leave():
                 self.anchor.drop()
             case inputs.Ending():
                 self._end()
-            case inputs.Looked(found):
-                self._looked(found, now_ms)
-            case inputs.Loaded():
-                self.engine.loaded(event, now_ms)
-                self._note_log()
-                self.calls.look_again()
-                if self.engine.is_live:
-                    self.standing.host("its members are in the state log")
-            case inputs.LoadFailed(why):
-                self.engine.load_failed(why, now_ms)
-                self.calls.look_again()
-            case inputs.Written():
-                if not self.rules.log_health.is_healthy:
-                    self.rules.log_health.note(is_healthy=True, now_ms=now_ms)
-                self.engine.written(now_ms)
-                self._note_log()
-            case inputs.Forgotten():
-                self.engine.forgotten()
-            case inputs.WriteFailed(damage):
-                if damage is not inputs.Damage.REFUSED:
-                    self.rules.log_health.note(is_healthy=False, now_ms=now_ms)
-                self.engine.write_failed(damage, now_ms)
-            case inputs.Computed(error):
-                self.engine.computed(error, now_ms)
-            case inputs.CoordinatorAnswered(answer):
-                self.anchor.answered(answer, now_ms)
-            case inputs.CoordinatorFailed(why):
-                self.anchor.failed(why, now_ms)
-            case inputs.Located(call, is_here):
-                self.calls.located(call, is_here, now_ms)
-            case inputs.Learned(call, topics, failure):
-                self.engine.topics = topics
-                self.calls.learned(call, failure, now_ms)
-            case inputs.Probed(call, is_there):
-                self.calls.probed(call, now_ms, is_there=is_there)
-            case inputs.Stored(call, codes):
-                self.calls.stored(call, codes, now_ms)
+            case inputs.Done(effect, result):
+                self._done(effect, result, now_ms)
+            case inputs.Failed(effect, why):
+                self._failed(effect, why, now_ms)
             case _:
                 assert_never(event)
         return self._settled(now_ms)
 
+    def _done(self, effect: Awaited, result: Any, now_ms: int) -> None:  # noqa: PLR0912
+        """An effect was carried out."""
+        match effect:
+            case StoreCommits() | LearnTopics() | LocateCoordinator() | ProbeBroker():
+                self.calls.finish_errand(effect, result, now_ms)
+            case Write():
+                if not self.rules.log_health.is_healthy:
+                    self.rules.log_health.note(is_healthy=True, now_ms=now_ms)
+                self.engine.written(now_ms)
+                self._note_log()
+            case AskCoordinator():
+                self.anchor.answered(result, now_ms)
+            case Look():
+                self._looked(result, now_ms)
+            case Load():
+                self.engine.loaded(result, now_ms)
+                self._note_log()
+                self.calls.look_again()
+                if self.engine.is_live:
+                    self.standing.host("its members are in the state log")
+            case Forget():
+                self.engine.forgotten()
+            case Compute():
+                self.engine.computed(None, now_ms)
+            case Resolve() | Assign():
+                self.engine.note(result)
+            case Describe():
+                self._step_taken(effect, Described(result), now_ms)
+            case Hold():
+                self._step_taken(effect, Drained(), now_ms)
+            case Ask(lane):
+                self._step_taken(effect, Answered(lane, result), now_ms)
+            case _:
+                assert_never(effect)
+
+    def _failed(self, effect: Awaited, why: Any, now_ms: int) -> None:
+        """An effect has failed, or its outcome is unknown."""
+        match effect:
+            case LearnTopics() | LocateCoordinator():
+                self.calls.fail_errand(effect, why)
+            case Write():
+                if why is not inputs.Damage.REFUSED:
+                    self.rules.log_health.note(is_healthy=False, now_ms=now_ms)
+                self.engine.write_failed(why, now_ms)
+            case AskCoordinator():
+                self.anchor.failed(why, now_ms)
+            case Look():
+                self._looked(NoAnswer(why), now_ms)
+            case Load():
+                self.engine.load_failed(why, now_ms)
+                self.calls.look_again()
+            case Compute():
+                self.engine.computed(why, now_ms)
+            case Describe():
+                self._step_taken(effect, Described(None), now_ms)
+            case Ask(lane):
+                self._step_taken(effect, Unanswered(lane, why), now_ms)
+            case _:
+                raise TypeError(f"{effect} does not fail")
+
+    def _step_taken(self, effect: MoveStep, result: OfDriver, now_ms: int) -> None:
+        match result:
+            case Answered(Lane.RELEASE) | Unanswered(Lane.RELEASE):
+                self.release.handle(result, now_ms)
+            case _:
+                self.adoption.finish(effect, result, now_ms)
+
     def start_again(self, now_ms: int) -> Sequence[Effect]:
-        """After a bug: answer all calls with Failed, load the group again and rejoin. No answer to
+        """After a bug: end all calls as Unanswerable, load the group again and rejoin. No result of
         an earlier effect may follow."""
-        self._effects[:] = [e for e in self._effects if isinstance(e, Log | Tell | TellNow)]
+        kept = AnswerClient | Conclude | Log | Tell | TellNow
+        self._effects[:] = [effect for effect in self._effects if isinstance(effect, kept)]
         self._looking.is_under_way = False
         self.anchor.start_again(now_ms)
         self.adoption.start_again()
@@ -352,23 +420,28 @@ class HostedGroup:
     def _adopt(self, wish: Wish) -> None:
         """Have the group adopted, if there is room for it."""
         if self.release.is_under_way or self.release.is_wanted:
-            why = "it is being released: try again"
-            wish.fulfil(AdoptionOutcome.refused(self.group_id, why))
+            self._refuse_adoption(wish, "it is being released: try again")
             return
         try:
             self.rules.anchored.check(None)
             if not self.rules.hosted.has(self.group_id):
                 self.rules.hosted.check(None)
         except TooManyGroups as error:
-            wish.fulfil(AdoptionOutcome.refused(self.group_id, str(error)))
+            self._refuse_adoption(wish, str(error))
             return
         self.adoption.wish(wish)
         self._resume()
 
+    def _refuse_adoption(self, wish: Wish, why: str) -> None:
+        wish.outcome = AdoptionOutcome.refused(self.group_id, why)
+        self._effects.append(Conclude(wish))
+
     def _release(self, wish: ReleaseWish, now_ms: int) -> None:
         """Have the group released."""
         if self.adoption.is_under_way:
-            wish.fulfil(ReleaseOutcome.refused(self.group_id, "it is being adopted: try again"))
+            why = "it is being adopted: try again"
+            wish.outcome = ReleaseOutcome.refused(self.group_id, why)
+            self._effects.append(Conclude(wish))
             return
         self.release.wish(wish, now_ms)
         self._resume()

@@ -25,8 +25,8 @@ from gateway.hosting.adoptable import is_promising
 from gateway.hosting.adoption import Adopting
 from gateway.hosting.adoption_steps import AdoptionOutcome, Treatment, Wish
 from gateway.hosting.anchor import Anchor
-from gateway.hosting.calls import Answer, Call, Commits
-from gateway.hosting.effects import Effect, Log, TellNow
+from gateway.hosting.calls import Answer, Call, Commits, StoreCommits
+from gateway.hosting.effects import Conclude, Effect, Log, MoveStep, TellNow
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.logged_engine import LoggedEngine
 from gateway.hosting.recall import Recall
@@ -73,9 +73,8 @@ class GroupAdoption:
         """The anchor's, once the engine may take over."""
         self._is_ending = False
         self._has_held = False
-        self._steps_under_way = 0
-        """Steps that the driver has not answered. The next adoption must not take their answers
-        for its own."""
+        self._under_way: list[MoveStep] = []
+        """Effects that have no result yet. The next adoption must not take theirs for its own."""
         self.recall = Recall(owners_may_return=False)
         self._indexed: Adoption | None = None
         self._by_id: Mapping[str, ClassicGroupMember] = {}
@@ -122,7 +121,7 @@ class GroupAdoption:
         """Whether to adopt the group by itself now, as far as the relayed requests tell."""
         if self.is_under_way or self._is_ending or now_ms < self._standing.adopt_from_ms:
             return False
-        if self._standing.is_left or self._standing.rules.is_removing or self._steps_under_way:
+        if self._standing.is_left or self._standing.rules.is_removing or self._under_way:
             return False
         self._standing.adopt_from_ms = now_ms + CONSIDER_EVERY_MS
         watched = self._rules.watched.group(self._group_id)
@@ -139,7 +138,7 @@ class GroupAdoption:
         """After a bug: what the log knows of the adoption decides how it goes on."""
         self.is_expected |= self._machine is not None
         self._machine = None
-        self._steps_under_way = 0
+        self._under_way.clear()
         self._rules.adopting.discard(self._group_id)
         self._fulfil(AdoptionOutcome.refused(self._group_id, "a bug: see the log"))
 
@@ -157,7 +156,7 @@ class GroupAdoption:
         if engine.is_live or self._anchor.is_here:
             self._fulfil(AdoptionOutcome.refused(self._group_id, "it is hosted already"))
             return
-        if self._steps_under_way:
+        if self._under_way:
             self._fulfil(AdoptionOutcome.refused(self._group_id, STILL_ENDING))
             return
         if found is not None:
@@ -170,9 +169,13 @@ class GroupAdoption:
 
     # -- the steps -------------------------------------------------------------------------------
 
+    def finish(self, effect: MoveStep, result: steps.OfDriver, now_ms: int) -> None:
+        """An effect was carried out, or has failed."""
+        self._under_way.remove(effect)
+        self.handle(result, now_ms)
+
     def handle(self, event: steps.Input, now_ms: int) -> None:
-        """The driver has carried out a step, or a recalled member has said something."""
-        self._steps_under_way -= isinstance(event, steps.OfDriver)
+        """A step was taken, or a recalled member has said something."""
         machine = self._machine
         if machine is None:
             return
@@ -208,7 +211,7 @@ class GroupAdoption:
                     self._ids = ids
                     self._engine.note(GroupAdopted())
                 case steps.Hold():
-                    self._steps_under_way += 1
+                    self._under_way.append(effect)
                     self._has_held = True
                     members = len(self._members)
                     self._effects += (
@@ -216,7 +219,7 @@ class GroupAdoption:
                         effect,
                     )
                 case _:
-                    self._steps_under_way += 1
+                    self._under_way.append(effect)
                     self._effects.append(effect)
 
     def _end(self, machine: Adopting, now_ms: int) -> None:
@@ -253,8 +256,9 @@ class GroupAdoption:
 
     def _fulfil(self, outcome: AdoptionOutcome) -> None:
         wishes, self._wishes = self._wishes, []
-        for each in wishes:
-            each.fulfil(outcome)
+        for wish in wishes:
+            wish.outcome = outcome
+            self._effects.append(Conclude(wish))
 
     # -- requests meanwhile ----------------------------------------------------------------------
 
@@ -281,7 +285,7 @@ class GroupAdoption:
         """Why the cluster answers."""
         return "it is about to be adopted"
 
-    def store(self, call: Commits, topics: Topics, _now_ms: int) -> Answer | None:
+    def store(self, call: Commits, topics: Topics, _now_ms: int) -> Answer | StoreCommits | None:
         """Have the commits of a recalled member stored under the ids of the leader's member, which
         guards the group."""
         guard = None if self._machine is None else self._machine.guard

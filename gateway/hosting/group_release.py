@@ -24,8 +24,8 @@ from gateway.hosting.adoption_steps import (
 )
 from gateway.hosting.anchor import Anchor
 from gateway.hosting.answers import GroupApi
-from gateway.hosting.calls import Answer, Call, Commits
-from gateway.hosting.effects import Effect, Log, TellNow
+from gateway.hosting.calls import Answer, Call, Commits, StoreCommits
+from gateway.hosting.effects import Conclude, Effect, Log, TellNow
 from gateway.hosting.logged_engine import LoggedEngine
 from gateway.hosting.recall import Recall
 from gateway.hosting.release import Releasing
@@ -267,8 +267,9 @@ class GroupRelease:
 
     def _fulfil(self, outcome: ReleaseOutcome) -> None:
         wishes, self._wishes = self._wishes, []
-        for each in wishes:
-            each.fulfil(outcome)
+        for wish in wishes:
+            wish.outcome = outcome
+            self._effects.append(Conclude(wish))
 
     # -- requests meanwhile ----------------------------------------------------------------------
 
@@ -295,7 +296,7 @@ class GroupRelease:
             self.handle(heard, now_ms)
         return answer
 
-    def store(self, call: Commits, topics: Topics, now_ms: int) -> Answer | None:
+    def store(self, call: Commits, topics: Topics, now_ms: int) -> Answer | StoreCommits | None:
         """Have the commits of a recalled member stored under the ids of the anchor. They wait while
         it renews its place."""
         guard = self._anchor.ids(now_ms) if self.keeps_anchor else None

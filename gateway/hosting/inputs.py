@@ -1,19 +1,17 @@
-"""What happens to a hosted group. Each input but the first few answers an effect or an errand."""
+"""What happens to a hosted group: what clients and operators want, what its surroundings report,
+and what came of its effects."""
 
-from collections.abc import Mapping
 from enum import Enum, auto
+from typing import Any
 
-from coordinator.engine import GroupEngine
 from coordinator.interface.events import Happening
 from coordinator.interface.topics import Topics
 from coordinator.interface.value import value
-from coordinator.interface.volatile_records import Token
-from gateway.hosting import adoption_steps
 from gateway.hosting.adoption_steps import Wish
-from gateway.hosting.calls import Call, Commits
+from gateway.hosting.calls import Call
+from gateway.hosting.effects import Awaited
 from gateway.hosting.forwarded import Client
 from gateway.hosting.release_steps import ReleaseWish
-from gateway.hosting.standing import Found
 from kafka_codecs.declaration import Struct
 
 
@@ -97,41 +95,6 @@ class Ending:
     """The gateway is shutting down: no call waits from now on."""
 
 
-# -- answers to effects ----------------------------------------------------------------------------
-
-
-@value(kw_only=False)
-class Looked:
-    """The cluster was asked who is in the group."""
-
-    found: Found
-
-
-@value(kw_only=False)
-class Loaded:
-    """The log was read, and all topics of the group are known."""
-
-    engine: GroupEngine
-    topics: Topics
-
-
-@value(kw_only=False)
-class LoadFailed:
-    """The log could not be read, or the topics of the group are unknown."""
-
-    why: str
-
-
-@value(kw_only=False)
-class Written:
-    """The log has the batch."""
-
-
-@value(kw_only=False)
-class Forgotten:
-    """The events of the deleted group are forgotten, as far as the log allows it now."""
-
-
 class Damage(Enum):
     """What a failed write leaves behind."""
 
@@ -144,79 +107,20 @@ class Damage(Enum):
 
 
 @value(kw_only=False)
-class WriteFailed:
-    """The log did not confirm the batch."""
+class Done:
+    """An effect was carried out. Each kind of effect says what its result is."""
 
-    damage: Damage
-
-
-@value(kw_only=False)
-class Computed:
-    """The long computation has ended."""
-
-    error: Exception | None = None
+    effect: Awaited
+    result: Any = None
 
 
 @value(kw_only=False)
-class CoordinatorAnswered:
-    """The coordinator answered the anchor."""
+class Failed:
+    """An effect failed, or its outcome is unknown. `why` is a text for operators; of a `Write` what
+    it leaves behind, and of a `Compute` the bug."""
 
-    answer: Struct
-
-
-@value(kw_only=False)
-class CoordinatorFailed:
-    """The coordinator did not answer the anchor, or is unknown."""
-
-    why: str
-
-
-@value(kw_only=False)
-class StepTaken:
-    """A step of the adoption was carried out, or failed."""
-
-    step: adoption_steps.Input
-
-
-# -- answers to errands of calls -------------------------------------------------------------------
-
-
-@value(kw_only=False)
-class Located:
-    """Whether the client's listener stands for the group's coordinator; None if that is unknown."""
-
-    call: Call
-    is_here: bool | None
-
-
-@value(kw_only=False)
-class Learned:
-    """The topics that a request names are known, or why they are not."""
-
-    call: Call
-    topics: Topics
-    failure: str = ""
-
-
-@value(kw_only=False)
-class Probed:
-    """Whether the client's broker can be reached."""
-
-    call: Commits
-    is_there: bool
-
-
-AWAY = "away"
-LOST = "lost"
-
-
-@value(kw_only=False)
-class Stored:
-    """The cluster's codes for each commit of the errand; LOST without an answer, AWAY if it was not
-    sent."""
-
-    call: Commits
-    codes: Mapping[Token, frozenset[int] | str]
+    effect: Awaited
+    why: str | Damage | Exception
 
 
 Input = (
@@ -232,18 +136,6 @@ Input = (
     | Release
     | Leave
     | Ending
-    | Looked
-    | Loaded
-    | LoadFailed
-    | Written
-    | Forgotten
-    | WriteFailed
-    | Computed
-    | CoordinatorAnswered
-    | CoordinatorFailed
-    | StepTaken
-    | Located
-    | Learned
-    | Probed
-    | Stored
+    | Done
+    | Failed
 )

@@ -38,9 +38,20 @@ from coordinator.interface.volatile_records import DeadlineSet, Token
 from gateway.events.event import Told
 from gateway.hosting.answers import Situation
 from gateway.hosting.batch import Batch, Decision
-from gateway.hosting.calls import Call, Commit, Failed, Refused
-from gateway.hosting.effects import Assign, Compute, Effect, Forget, Load, Log, Resolve, Tell, Write
-from gateway.hosting.inputs import Damage, Loaded
+from gateway.hosting.calls import Call, Commit, Refused, Unanswerable
+from gateway.hosting.effects import (
+    Assign,
+    Compute,
+    Effect,
+    Forget,
+    Load,
+    LoadedGroup,
+    Log,
+    Resolve,
+    Tell,
+    Write,
+)
+from gateway.hosting.inputs import Damage
 from gateway.hosting.pauses import Pauses
 from gateway.hosting.states import LOG, LogPhase
 from gateway.moves import moved
@@ -87,7 +98,7 @@ class LoggedEngine:
         self.phase = LogPhase.UNLOADED
         self.core = GroupEngine(group_id, config)
         self.topics = Topics()
-        self.outcomes: list[tuple[Item, Reply | Refused | Failed]] = []
+        self.outcomes: list[tuple[Item, Reply | Refused | Unanswerable]] = []
         """What became of requests. The group takes them out."""
         self.steps: list[tuple[StepOfMove, bool]] = []
         """The steps of an adoption or a release that were decided, and whether the log has them.
@@ -230,7 +241,7 @@ class LoggedEngine:
         """Park no request from now on: the gateway is shutting down."""
         self._is_ending = True
 
-    def loaded(self, loaded: Loaded, now_ms: int) -> None:
+    def loaded(self, loaded: LoadedGroup, now_ms: int) -> None:
         """The log was read."""
         loaded.engine.keep_commits(self.core)
         self.core, self.topics = loaded.engine, loaded.topics
@@ -470,7 +481,7 @@ class LoggedEngine:
             return
         self._log_bug(item.event, error)
         if item.event is None:
-            self.outcomes.append((self._waiting.pop(item.token), Failed()))
+            self.outcomes.append((self._waiting.pop(item.token), Unanswerable()))
 
     def _reload(self) -> None:
         self._is_broken = False

@@ -10,7 +10,7 @@ from coordinator.interface.config import GroupConfig
 from gateway.hosting import hold
 from gateway.hosting.adoption_steps import Treatment
 from gateway.hosting.answers import ANSWERS, Situation
-from gateway.hosting.calls import Answer, Call, Commits, Forwarded, Refused
+from gateway.hosting.calls import Answer, Call, Commits, Forwarded, Refused, StoreCommits
 from gateway.hosting.effects import Effect, refusal_line
 from gateway.hosting.group_adoption import GroupAdoption
 from gateway.hosting.group_release import GroupRelease
@@ -65,7 +65,7 @@ class Placing:
             return self._release
         return self._adoption if self._adoption.is_under_way else None
 
-    def place(self, call: Call, now_ms: int) -> Place | Answer:
+    def place(self, call: Call, now_ms: int) -> Place | Answer | StoreCommits:
         """Who answers the call, or the answer if that is not the group here."""
         if call.is_placed:
             return Place.HERE
@@ -79,7 +79,7 @@ class Placing:
             return Place.AFTER_LOCATE
         return Place.HERE if call.is_at_coordinator else _refused(Situation.NOT_AT_COORDINATOR)
 
-    def _by_move(self, call: Call, now_ms: int) -> Place | Answer | None:
+    def _by_move(self, call: Call, now_ms: int) -> Place | Answer | StoreCommits | None:
         """What an adoption or release makes of the call; None if the group answers as usual."""
         move = self.move
         treatment = None if move is None else move.treatment
@@ -90,10 +90,10 @@ class Placing:
                 return _refused(Situation.MOVING)  # the look is the adoption's
             return Forwarded(move.why)
         if treatment is Treatment.RECALLED and isinstance(call, Commits):
-            answer = move.store(call, self._engine.topics, now_ms)
+            outcome = move.store(call, self._engine.topics, now_ms)
         else:
-            answer = move.answer(call, now_ms)
-        return Place.AFTER_MOVE if answer is None else answer
+            outcome = move.answer(call, now_ms)
+        return Place.AFTER_MOVE if outcome is None else outcome
 
     def _by_verdict(self, call: Call, now_ms: int) -> Place | Answer | None:
         """What the log and the cluster say; None if the gateway hosts the group."""

@@ -34,7 +34,15 @@ from coordinator.interface.volatile_records import Token
 from gateway.hosting.adoption_steps import GaveUp, Heard
 from gateway.hosting.anchor import ABOUT_THE_ANCHOR
 from gateway.hosting.answers import Situation
-from gateway.hosting.calls import Answer, Call, Commits, Outcome, Refused, Store
+from gateway.hosting.calls import (
+    Answer,
+    Call,
+    CommitCodes,
+    Commits,
+    Outcome,
+    Refused,
+    StoreCommits,
+)
 from gateway.hosting.identity import AnchorIds
 from kafka_codecs import WireError
 from kafka_codecs.consumer_protocol import Assignment, decode_subscription, encode_assignment
@@ -167,9 +175,10 @@ class Recall:
 
     def store(
         self, call: Commits, topics: Topics, members: Members, guard: AnchorIds | None
-    ) -> Answer | None:
-        """Have the commits of a recalled member stored under the ids of the guard. After one that
-        is lost, no later one: the cluster might store the lost one last."""
+    ) -> Answer | StoreCommits | None:
+        """Have the commits of a recalled member stored under the ids of the guard, by the errand
+        that is returned; None while it is under way. After one that is lost, no later one: the
+        cluster might store the lost one last."""
         if call.errand is not None:
             return None
         events = [each.make(each.token, topics) for each in call.commits.values()]
@@ -180,10 +189,10 @@ class Recall:
         for commit in call.commits.values():
             commit.outcome = Outcome(verdict=OffsetVerdict())
         self.in_flight.add(call.token)
-        call.send_on(Store(tuple(call.commits), guard))
-        return None
+        call.errand = errand = StoreCommits(call, tuple(call.commits), guard)
+        return errand
 
-    def stored(self, call: Commits, codes: Mapping[Token, frozenset[int] | str]) -> Answer:
+    def stored(self, call: Commits, codes: CommitCodes) -> Answer:
         """What became of commits under the ids of the guard."""
         for token, commit in call.commits.items():
             told = codes[token]

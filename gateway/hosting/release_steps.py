@@ -1,8 +1,7 @@
 """What happens to a release, what it asks its driver to do, and the wish for one."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 from coordinator.interface.records import Release
 from gateway.hosting.adoption_steps import (
@@ -54,14 +53,8 @@ class ReleaseWish:
     is_unattended: bool = False
     """Whether no client can reach this process, so that members give up by their silence."""
     outcome: ReleaseOutcome | None = None
-    on_outcome: Callable[[], object] | None = None
-    """Called when there is an outcome."""
-
-    def fulfil(self, outcome: ReleaseOutcome) -> None:
-        """Tell what became of it."""
-        self.outcome = outcome
-        if self.on_outcome is not None:
-            self.on_outcome()
+    operator: Any = None
+    """What the carrier of effects knows of the one who waits; the group never looks at it."""
 
 
 @dataclass(frozen=True, slots=True)

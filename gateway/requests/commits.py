@@ -21,17 +21,20 @@ from gateway.groups.group_driver import GroupDriver
 from gateway.groups.groups import GroupFailed, Groups
 from gateway.hosting.answers import ANSWERS, GroupApi, Situation, needs_lease
 from gateway.hosting.calls import (
+    AWAY,
+    LOST,
     Abandoned,
     Answer,
     Commit,
+    CommitCodes,
     Commits,
     Errand,
-    Failed,
     Forwarded,
     Outcome,
-    Probe,
+    ProbeBroker,
     Refused,
-    Store,
+    StoreCommits,
+    Unanswerable,
 )
 from gateway.hosting.identity import (
     FIRST_COMMIT_VERSION,
@@ -39,7 +42,7 @@ from gateway.hosting.identity import (
     NO_IDS,
     AnchorIds,
 )
-from gateway.hosting.inputs import AWAY, LOST, Input, Probed, Stored
+from gateway.hosting.inputs import Done, Input
 from gateway.observers.counts import AnswerCounts
 from gateway.observers.offset_reporter import OffsetReporter
 from gateway.requests.authorization import topic_codes
@@ -87,18 +90,16 @@ class _Sending:
     stored: dict[Token, CommitResponse] = field(default_factory=dict)
 
     async def do(self, errand: Errand) -> Input:
-        """Carry out `Probe` and `Store`."""
+        """Carry out `ProbeBroker` and `StoreCommits`."""
         match errand:
-            case Probe():
-                return Probed(self.call, await self.request.upstream.is_there())
-            case Store(commits, ids):
-                return Stored(self.call, await self._send(commits, ids))
+            case ProbeBroker():
+                return Done(errand, await self.request.upstream.is_there())
+            case StoreCommits(_call, commits, ids):
+                return Done(errand, await self._send(commits, ids))
             case _:
                 raise TypeError(f"{errand} is no errand of a commit")
 
-    async def _send(
-        self, tokens: Sequence[Token], ids: AnchorIds | None
-    ) -> Mapping[Token, frozenset[int] | str]:
+    async def _send(self, tokens: Sequence[Token], ids: AnchorIds | None) -> CommitCodes:
         asked = []
         for token in tokens:
             verdict = cast(OffsetVerdict, self.call.commits[token].outcome.verdict)
@@ -152,12 +153,13 @@ class CommitApis:
             return None
         commit = _commit(message, its_version)
         call = self._call(request, message, {commit.token: commit})
-        if not driver.send_at_rest(call):
+        if (errand := driver.send_at_rest(call)) is None:
             return None
         beginning = _beginning(message.group_id, commit.ids, message.retention_time_ms, version)
         offsets = encoded_from(OffsetCommitRequest, version, body, "topics")
         sending = _Sending(request, call, {commit.token: message})
-        return CommitOnItsWay(self, sending, driver, version, beginning + offsets)
+        body = beginning + offsets
+        return CommitOnItsWay(self, sending, driver, errand, version=version, body=body)
 
     async def answer(self, requests: Sequence[GroupRequest]) -> Sequence[Struct | None]:
         """The answers to the commits of one client to one group, in order; None for a commit that
@@ -211,7 +213,7 @@ class CommitApis:
             case Refused(situation, why):
                 messages = sending.messages.values()
                 return [refused(message, version, situation, why) for message in messages]
-            case Failed():
+            case Unanswerable():
                 raise GroupFailed
             case Abandoned():
                 raise ConnectionAbandoned("its client has moved on to a newer connection")
@@ -285,12 +287,20 @@ class CommitOnItsWay:
     """A commit that was accepted at rest; see `gateway.data_path.group_apis.CommitUnderWay`."""
 
     def __init__(
-        self, apis: CommitApis, sending: _Sending, driver: GroupDriver, version: int, body: bytes
+        self,
+        apis: CommitApis,
+        sending: _Sending,
+        driver: GroupDriver,
+        errand: StoreCommits,
+        *,
+        version: int,
+        body: bytes,
     ) -> None:
         self.version, self.body = version, body
         self._apis = apis
         self._sending = sending
         self._driver = driver
+        self._errand = errand
 
     def stored(self, answer: bytes | None) -> bool:
         """Whether the client gets the broker's answer. Raises WireError."""
@@ -305,7 +315,7 @@ class CommitOnItsWay:
                 response = decoded(OffsetCommitResponse, body, self.version)
         finally:
             codes = self._sending.take(token, response)
-            self._driver.feed(Stored(call, {token: codes}))
+            self._driver.feed(Done(self._errand, {token: codes}))
         outcomes = call.answer
         if response is None or not isinstance(outcomes, dict) or outcomes[token].refused:
             return False

@@ -37,21 +37,23 @@ from coordinator.interface.topics import Partition
 from coordinator.interface.volatile_records import Token
 from gateway.hosting.answers import GroupApi, Situation, code_for, needs_lease
 from gateway.hosting.calls import (
+    AWAY,
+    LOST,
     Abandoned,
     Call,
     Commit,
     Commits,
     Errand,
-    Failed,
     Forwarded,
-    Learn,
-    Locate,
-    Probe,
+    LearnTopics,
+    LocateCoordinator,
+    ProbeBroker,
     Refused,
-    Store,
+    StoreCommits,
+    Unanswerable,
 )
 from gateway.hosting.identity import AnchorIds
-from gateway.hosting.inputs import AWAY, LOST, Gone, Input, Learned, Located, Probed, Stored
+from gateway.hosting.inputs import Done, Failed, Gone, Input
 from gateway.hosting.owner import Owner
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.error_codes import ErrorCode
@@ -268,39 +270,34 @@ class Connection:
 
     # -- errands ---------------------------------------------------------------------------------
 
-    def do(self, call: Call, errand: Errand) -> None:
+    def do(self, errand: Errand) -> None:
         """Carry out an errand of the call."""
         world, cluster = self._network.world, self._network.cluster
         fails = cluster.fails_now()
         delay_ms = world.between(1, TIMEOUT_MS if fails else TRIP_MS_MAX)
         match errand:
-            case Locate():
-                located = Located(call, None if fails else True)
-                world.after(delay_ms, self._report, call, located)
-            case Learn():
-                world.after(delay_ms, self._learned, call, fails)
-            case Probe():
-                assert isinstance(call, Commits)
-                world.after(delay_ms, self._report, call, Probed(call, not fails))
-            case Store(tokens, ids):
-                assert isinstance(call, Commits)
-                if fails:
-                    away = Stored(call, dict.fromkeys(tokens, AWAY))
-                    world.after(delay_ms, self._report, call, away)
-                else:
-                    self._store(call, tokens, ids)
+            case LocateCoordinator() | LearnTopics() if fails:
+                world.after(delay_ms, self._report, errand, Failed(errand, "nobody answers"))
+            case LocateCoordinator():
+                world.after(delay_ms, self._report, errand, Done(errand, True))
+            case LearnTopics():
+                world.after(delay_ms, self._learned, errand)
+            case ProbeBroker():
+                world.after(delay_ms, self._report, errand, Done(errand, not fails))
+            case StoreCommits(_call, tokens) if fails:
+                away = Done(errand, dict.fromkeys(tokens, AWAY))
+                world.after(delay_ms, self._report, errand, away)
+            case StoreCommits(_call, tokens, ids):
+                self._store(errand, tokens, ids)
 
-    def _report(self, call: Call, told: Input) -> None:
-        if call.answer is None:
+    def _report(self, errand: Errand, told: Input) -> None:
+        if errand.call.answer is None:
             self._process.feed(told)
 
-    def _learned(self, call: Call, fails: bool) -> None:
-        if fails:
-            self._report(call, Learned(call, self._process.topics, "nobody answers"))
-        else:
-            self._report(call, Learned(call, self._network.cluster.topics))
+    def _learned(self, errand: LearnTopics) -> None:
+        self._report(errand, Done(errand, self._network.cluster.topics))
 
-    def _store(self, call: Commits, tokens: Sequence[Token], ids: AnchorIds | None) -> None:
+    def _store(self, errand: StoreCommits, tokens: Sequence[Token], ids: AnchorIds | None) -> None:
         """Send commits to the cluster, one behind the other. Without an answer to one of them, the
         connection to the cluster is broken, and so are the answers to the others."""
         network = self._network
@@ -319,7 +316,7 @@ class Connection:
                 codes[commit.request.token] = frozenset({code})
                 self._codes[commit.request.token] = code
             if len(codes) == len(sent):
-                network.world.after(0, self._report, call, Stored(call, codes))
+                network.world.after(0, self._report, errand, Done(errand, codes))
                 if code is None:
                     self.break_up()
 
@@ -506,7 +503,7 @@ class Network:
                 reply = request.refused(GroupError(error, FORWARDED))
             case Abandoned():
                 return None
-            case Failed():
+            case Unanswerable():
                 assert call.is_gone, "a call has failed"
                 return None
             case _:

@@ -5,7 +5,7 @@ has sent to the cluster or the log may still arrive.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -17,31 +17,33 @@ from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import AssignmentReceived, Event, RegexesResolved
 from coordinator.interface.topics import Topics
 from coordinator.interface.value import value
-from coordinator.interface.volatile_records import Computation, RegexResolution, Token
+from coordinator.interface.volatile_records import Token
 from gateway.events.group_events import GenerationWentBack, GroupTaken
 from gateway.hosting import inputs
-from gateway.hosting.adoption_steps import Ask, Describe, Hold
-from gateway.hosting.batch import Batch, Decision
+from gateway.hosting.adoption_steps import Ask, Describe, Hold, Wish
+from gateway.hosting.batch import Decision
 from gateway.hosting.calls import Call, Errand
 from gateway.hosting.effects import (
     AskCoordinator,
     Assign,
     Compute,
-    Effect,
     Forget,
     Load,
+    LoadedGroup,
     Log,
     Look,
     Resolve,
     Tell,
     TellNow,
     Write,
+    carry_out,
 )
 from gateway.hosting.group import HostedGroup
 from gateway.hosting.identity import Gateway
 from gateway.hosting.inputs import Input
 from gateway.hosting.log_health import LogHealth
 from gateway.hosting.pauses import Pauses
+from gateway.hosting.release_steps import ReleaseWish
 from gateway.hosting.room import Room
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import Found, NoAnswer, Standing, StandingRules
@@ -91,7 +93,7 @@ class Applied(NamedTuple):
 class Served(Protocol):
     """The client's side of a call. It reports to the process."""
 
-    def do(self, call: Call, errand: Errand) -> None:
+    def do(self, errand: Errand) -> None:
         """Carry out an errand, and feed what comes of it."""
 
     def answered(self, call: Call) -> None:
@@ -152,16 +154,6 @@ class WatchedEngine(GroupEngine):
         )
 
 
-@dataclass(slots=True, eq=False)
-class _Serving:
-    call: Call
-    served: Served
-    changes: list["_Serving"] = field(repr=False)
-
-    def note_change(self) -> None:
-        self.changes.append(self)
-
-
 class Process:
     """One process. Its clock is `ahead_ms` ahead of the world's."""
 
@@ -213,7 +205,8 @@ class Process:
         )
         self.group = HostedGroup(Standing(GROUP, self.rules.standing), self.rules)
         self.group.engine.observer = self
-        self._changes: list[_Serving] = []
+        self._to_clients: list[Call | Errand] = []
+        """Calls that have their answers, and errands: clients learn of them after all effects."""
         self._held_back: list[Input] = []
         self._loads = 0
         self._timer_at_ms: int | None = None
@@ -257,8 +250,7 @@ class Process:
 
     def ask(self, call: Call, served: Served) -> None:
         """Give the group a call."""
-        serving = _Serving(call, served, self._changes)
-        call.on_change = serving.note_change
+        call.client = served
         self.feed(inputs.Asked(call))
 
     def feed(self, event: Input) -> None:
@@ -268,24 +260,22 @@ class Process:
         if self.is_paused:
             self._held_back.append(event)
             return
-        was_at_rest = self.group.take_at_rest(event, self.now_ms)
-        if not was_at_rest:
-            for effect in self.group.handle(event, self.now_ms):
-                self._begin(effect)
-        while self._changes:
-            changes, self._changes[:] = [*self._changes], []
-            for serving in changes:
-                self._pass_on(serving)
-        if not was_at_rest:
+        only = self.group.take_at_rest(event, self.now_ms)
+        for effect in self.group.handle(event, self.now_ms) if only is None else (only,):
+            carry_out(effect, self)
+        while self._to_clients:
+            to_clients, self._to_clients[:] = [*self._to_clients], []
+            for news in to_clients:
+                self._pass_on(news)
+        if only is None:
             self._watch_the_clock()
 
-    def _pass_on(self, serving: _Serving) -> None:
-        call = serving.call
-        if call.answer is not None:
-            call.on_change = _nothing
-            serving.served.answered(call)
-        elif call.errand is not None:
-            serving.served.do(call, call.errand)
+    def _pass_on(self, news: Call | Errand) -> None:
+        served: Served = (news if isinstance(news, Call) else news.call).client
+        if isinstance(news, Call):
+            served.answered(news)
+        elif news.call.answer is None:
+            served.do(news)
 
     # -- the observer of the engine --------------------------------------------------------------
 
@@ -305,46 +295,78 @@ class Process:
         if self.watcher is not None:
             self.watcher.applied(self, decision, topics)
 
-    # -- effects ---------------------------------------------------------------------------------
+    # -- the surroundings of the group -----------------------------------------------------------
 
-    def _begin(self, effect: Effect) -> None:  # one case for each effect
+    def log(self, line: Log) -> None:
+        """A bug ends the run."""
+        if line.error is not None:
+            raise line.error
+        self.around.world.tell(self.name, (line.event, line.fields))
+
+    def report(self, events: Tell | TellNow) -> None:
+        """Note what an operator would learn."""
+        if not isinstance(events, TellNow):
+            return
+        world, event = self.around.world, events.event
+        world.tell(self.name, event.name)
+        if isinstance(event, GroupTaken | GenerationWentBack):
+            self.given_up_ms = world.now_ms
+        if self.watcher is not None and isinstance(event, GroupTaken):
+            self.watcher.given_up(self)
+
+    def answer(self, call: Call) -> None:
+        """The client learns it after all effects."""
+        self._to_clients.append(call)
+
+    def run_errand(self, errand: Errand) -> None:
+        """The client learns of it after all effects."""
+        self._to_clients.append(errand)
+
+    def conclude(self, wish: Wish | ReleaseWish) -> None:
+        """No operator waits."""
+
+    def look(self, effect: Look | Describe) -> None:
+        """Ask the cluster who is in the group."""
+        assert isinstance(effect, Look), "no group is adopted in this world"
+        self.around.cluster.look(partial(self._looked, effect))
+
+    def load(self, effect: Load) -> None:
+        """Read the group from the log."""
+        self._loads += 1
+        self._after(self.around.world.between(0, LOAD_MS_MAX), self._load, effect)
+
+    def write(self, effect: Write) -> None:
+        """Write to the log."""
+        self.around.world.after(self.around.log.delay_ms(), self._write, effect)
+
+    def forget(self, effect: Forget) -> None:
+        """There is nothing to forget."""
+        self._after(0, self.feed, inputs.Done(effect))
+
+    def compute(self, effect: Compute | Resolve | Assign) -> None:
+        """Compute something beside the group."""
         world = self.around.world
         match effect:
-            case Log(error=Exception() as bug):
-                raise bug
-            case Log(event=name, fields=fields):
-                world.tell(self.name, (name, fields))
-            case TellNow(event):
-                world.tell(self.name, event.name)
-                if isinstance(event, GroupTaken | GenerationWentBack):
-                    self.given_up_ms = world.now_ms
-                if self.watcher is not None and isinstance(event, GroupTaken):
-                    self.watcher.given_up(self)
-            case Tell() | Describe() | Hold() | Ask():  # no group is adopted in this world
-                pass
-            case AskCoordinator(message):
-                self.asks += 1
-                self.around.cluster.ask_coordinator(
-                    message, partial(self._heard, message, self.asks)
-                )
-            case Look():
-                self.around.cluster.look(self._looked)
-            case Load():
-                self._loads += 1
-                self._after(world.between(0, LOAD_MS_MAX), self._load)
-            case Write(batch):
-                world.after(self.around.log.delay_ms(), self._write, batch)
-            case Forget():
-                self._after(0, self.feed, inputs.Forgotten())
             case Compute(compute):
                 compute()
-                self._after(1, self.feed, inputs.Computed())
-            case Resolve(resolution):
+                self._after(1, self.feed, inputs.Done(effect))
+            case Resolve():
                 delay_ms = world.between(1, RESOLUTION_MS_MAX)
-                self._after(delay_ms, self._resolve, resolution, self._loads)
-            case Assign(computation):
+                self._after(delay_ms, self._resolve, effect, self._loads)
+            case Assign():
                 delay_ms = world.between(1, PLUG_IN_MS_MAX)
-                self._after(delay_ms, self._assign, computation, self._loads)
+                self._after(delay_ms, self._assign, effect, self._loads)
+
+    def ask_coordinator(self, effect: AskCoordinator | Ask) -> None:
+        """Send a request of the anchor."""
+        assert isinstance(effect, AskCoordinator), "no group is adopted in this world"
+        self.asks += 1
+        heard = partial(self._heard, effect, self.asks)
+        self.around.cluster.ask_coordinator(effect.message, heard)
+
+    def drain(self, effect: Hold) -> None:
+        """No group is adopted in this world."""
+        raise AssertionError(effect)
 
     @property
     def name(self) -> str:
@@ -358,39 +380,40 @@ class Process:
         if self.is_alive:
             do(*args)
 
-    def _heard(self, message: Struct, number: int, answer: Struct | None, code: int) -> None:
+    def _heard(self, effect: AskCoordinator, number: int, answer: Struct | None, code: int) -> None:
         """The coordinator answered the anchor, or did not."""
         if answer is None:
-            self.feed(inputs.CoordinatorFailed("nobody answers"))
+            self.feed(inputs.Failed(effect, "nobody answers"))
             return
+        message = effect.message
         if not code and isinstance(message, HeartbeatRequest | SyncGroupRequest):
             self.confirmed, self.confirmed_ms = number, self.around.world.now_ms
             self.confirmed_generation = message.generation_id
-        self.feed(inputs.CoordinatorAnswered(answer))
+        self.feed(inputs.Done(effect, answer))
 
-    def _looked(self, found: Any) -> None:
+    def _looked(self, effect: Look, found: Found | None) -> None:
         self.found = found if found is not None else NoAnswer("nobody answers")
-        self.feed(inputs.Looked(self.found))
+        self.feed(inputs.Done(effect, self.found))
 
-    def _load(self) -> None:
+    def _load(self, effect: Load) -> None:
         around = self.around
         if around.log.fails_to_read() or not self.may_answer:
-            self.feed(inputs.LoadFailed("the log cannot be read"))
+            self.feed(inputs.Failed(effect, "the log cannot be read"))
             return
         engine = WatchedEngine(GROUP, self.config)
         engine.process = self
         self.read_ms = around.world.now_ms
         engine.load(around.log.records(), now_ms=self.now_ms)
-        self.feed(inputs.Loaded(engine, around.cluster.topics))
+        self.feed(inputs.Done(effect, LoadedGroup(engine, around.cluster.topics)))
 
-    def _write(self, batch: Batch) -> None:
+    def _write(self, effect: Write) -> None:
         """The write reaches the log, whether the process still runs or not."""
-        decisions = batch.decisions
+        decisions = effect.batch.decisions
         damage = self.around.log.append(self.writer, [each.step.durable for each in decisions])
-        answer = inputs.Written() if damage is None else inputs.WriteFailed(damage)
-        self._if_alive(self.feed, answer)
+        result = inputs.Done(effect) if damage is None else inputs.Failed(effect, damage)
+        self._if_alive(self.feed, result)
 
-    def _resolve(self, resolution: RegexResolution, load: int) -> None:
+    def _resolve(self, effect: Resolve, load: int) -> None:
         """Match regular expressions, or fail. A group that was loaded since then does not wait."""
         if load != self._loads:
             return
@@ -398,17 +421,17 @@ class Process:
         matched = (
             None
             if cluster.fails_now()
-            else match_topics(sorted(resolution.regexes), cluster.topics.by_name)
+            else match_topics(sorted(effect.resolution.regexes), cluster.topics.by_name)
         )
-        happened = RegexesResolved(topics=matched, version=cluster.topics.names_version)
-        self.feed(inputs.Happened(happened))
+        resolved = RegexesResolved(topics=matched, version=cluster.topics.names_version)
+        self.feed(inputs.Done(effect, resolved))
 
-    def _assign(self, computation: Computation, load: int) -> None:
+    def _assign(self, effect: Assign, load: int) -> None:
         """A plug-in answers: with a good target, or with one in which a member keeps what it has,
         whoever else gets it. The time limit is part of the plug-in's failures."""
         if load != self._loads:
             return
-        world = self.around.world
+        world, computation = self.around.world, effect.computation
         target, failure = dict(ASSIGNORS["uniform"](spec_of(computation))), ""
         if world.chance(self.around.plug_in_failure_rate):
             world.counts["results that plug-ins spoilt"] += 1
@@ -416,9 +439,8 @@ class Process:
                 del target[world.dice.choice(sorted(target))]
             else:
                 failure = "no answer"
-        epoch = computation.epoch
-        happened = AssignmentReceived(epoch=epoch, target=target, failure=failure)
-        self.feed(inputs.Happened(happened))
+        assigned = AssignmentReceived(epoch=computation.epoch, target=target, failure=failure)
+        self.feed(inputs.Done(effect, assigned))
 
     # -- time ------------------------------------------------------------------------------------
 
@@ -447,7 +469,3 @@ class Process:
         if not self.is_paused:
             self.rules.pauses.not_before_ms(self.now_ms)
         self._after(TICK_MS, self._tick)
-
-
-def _nothing() -> None:
-    """What follows from changes of a call that is over."""

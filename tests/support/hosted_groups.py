@@ -55,9 +55,9 @@ from gateway.groups.group_driver import GroupDriver, Services
 from gateway.groups.groups import GroupRefused, Groups
 from gateway.groups.regex_resolver import RegexResolver
 from gateway.hosting.answers import GroupApi, Situation, code_for
-from gateway.hosting.calls import Commit, Commits, Errand, Refused
+from gateway.hosting.calls import LOST, Commit, Commits, Errand, Refused
 from gateway.hosting.identity import Gateway
-from gateway.hosting.inputs import LOST, Input, Stored
+from gateway.hosting.inputs import Done, Input
 from gateway.hosting.owner import Owner
 from gateway.hosting.pauses import Pauses
 from gateway.hosting.room import Room
@@ -498,11 +498,11 @@ class HostedGroups:
         verdict, ended = trio.Event(), trio.Event()
         self._ends[commit.token] = ended
 
-        async def do(_errand: Errand) -> Input:
+        async def do(errand: Errand) -> Input:
             verdict.set()
             await ended.wait()
             is_lost = commit.token in self._lost
-            return Stored(call, {commit.token: LOST if is_lost else frozenset()})
+            return Done(errand, {commit.token: LOST if is_lost else frozenset()})
 
         scope = trio.CancelScope()
 

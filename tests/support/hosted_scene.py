@@ -36,60 +36,54 @@ from coordinator.interface.replies import ConsumerHeartbeatReply, JoinGroupReply
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
 from gateway.events.event import GatewayEvent
+from gateway.hosting.adoption_steps import Ask, Describe, Hold, Wish
 from gateway.hosting.answers import OF_MEMBERSHIP, GroupApi, Situation
 from gateway.hosting.calls import (
+    AWAY,
+    LOST,
     Call,
     Commit,
+    CommitCodes,
     Commits,
     Errand,
-    Learn,
-    Locate,
+    LearnTopics,
+    LocateCoordinator,
     MakeRequest,
-    Probe,
+    ProbeBroker,
     Refused,
-    Store,
+    StoreCommits,
 )
 from gateway.hosting.effects import (
     AskCoordinator,
     Assign,
+    Awaited,
     Compute,
     Effect,
     Forget,
     Load,
+    LoadedGroup,
     Log,
     Look,
     Resolve,
     Tell,
     TellNow,
     Write,
+    carry_out,
 )
 from gateway.hosting.group import HostedGroup
 from gateway.hosting.identity import AnchorIds, Gateway
 from gateway.hosting.inputs import (
-    AWAY,
-    LOST,
     Asked,
-    Computed,
-    CoordinatorAnswered,
-    CoordinatorFailed,
     Damage,
-    Forgotten,
+    Done,
+    Failed,
     Gone,
-    Happened,
     Input,
-    Learned,
-    Loaded,
-    LoadFailed,
-    Located,
-    Looked,
-    Probed,
-    Stored,
     TimePassed,
-    WriteFailed,
-    Written,
 )
 from gateway.hosting.log_health import LogHealth
 from gateway.hosting.pauses import Pauses
+from gateway.hosting.release_steps import ReleaseWish
 from gateway.hosting.room import Room
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.shares import ShareRule
@@ -117,8 +111,6 @@ DIRECT = Occupants("consumer", ("payments",), "range")
 LOOPS_MAX = 1_000
 """Answers at one instant, or wake-ups that do not advance the clock: more are an endless loop."""
 
-Todo = Effect | tuple[Call, Errand]
-"""Something that waits for an answer."""
 T = TypeVar("T")
 
 
@@ -171,10 +163,13 @@ class HostedScene:
         self.group = HostedGroup(Standing(group_id, self.rules.standing), self.rules)
         self.topics = make_topics(foo=3)
         self.calls: list[Call] = []
+        self.answered: list[Call] = []
+        """Those of them that have their answer, in this order."""
+        self.concluded: list[Wish | ReleaseWish] = []
         self.at_rest: list[Call] = []
         """Those of them that went the short way. A commit can do so twice: sent, and stored."""
         self.held: set[type[Any]] = set()
-        self.pending: deque[Todo] = deque()
+        self.pending: deque[Awaited] = deque()
         """What waits for an answer, the oldest first."""
 
         self.coordinator = FakeCoordinator()
@@ -194,7 +189,7 @@ class HostedScene:
         self.is_too_large: Callable[[DurableRecord], bool] = lambda _record: False
         self.load_failure: str | None = None
 
-        self.done: list[Todo] = []
+        self.done: list[Awaited] = []
         """What has been answered."""
         self.lines: list[Log] = []
         self.events: list[GatewayEvent] = []
@@ -209,36 +204,77 @@ class HostedScene:
         self.run()
 
     def _take(self, event: Input) -> None:
-        if not self.group.take_at_rest(event, self.now_ms):
+        effect = self.group.take_at_rest(event, self.now_ms)
+        if effect is None:
             self.note(self.group.handle(event, self.now_ms))
-        elif isinstance(event, Asked | Stored):
-            self.at_rest.append(event.call)
+        else:
+            self.at_rest.append(effect.call)
+            carry_out(effect, self)
 
     def note(self, effects: Iterable[Effect]) -> None:
         """Take the group's effects."""
         for effect in effects:
-            match effect:
-                case Log():
-                    self.lines.append(effect)
-                case TellNow(event):
-                    self.events.append(event)
-                case Tell(told):
-                    self.events += (event for each in told for event in each.events)
-                case _:
-                    self.pending.append(effect)
+            carry_out(effect, self)
+
+    # -- the surroundings of the group -----------------------------------------------------------
+
+    def log(self, line: Log) -> None:
+        self.lines.append(line)
+
+    def report(self, events: Tell | TellNow) -> None:
+        match events:
+            case TellNow(event):
+                self.events.append(event)
+            case Tell(told):
+                self.events += (event for each in told for event in each.events)
+
+    def answer(self, call: Call) -> None:
+        self.answered.append(call)
+
+    def conclude(self, wish: Wish | ReleaseWish) -> None:
+        self.concluded.append(wish)
+
+    def _begin(self, effect: Awaited) -> None:
+        self.pending.append(effect)
+
+    def run_errand(self, errand: Errand) -> None:
+        self._begin(errand)
+
+    def look(self, effect: Look | Describe) -> None:
+        self._begin(effect)
+
+    def load(self, effect: Load) -> None:
+        self._begin(effect)
+
+    def write(self, effect: Write) -> None:
+        self._begin(effect)
+
+    def forget(self, effect: Forget) -> None:
+        self._begin(effect)
+
+    def compute(self, effect: Compute | Resolve | Assign) -> None:
+        self._begin(effect)
+
+    def ask_coordinator(self, effect: AskCoordinator | Ask) -> None:
+        self._begin(effect)
+
+    def drain(self, effect: Hold) -> None:
+        self._begin(effect)
+
+    # -- answering -------------------------------------------------------------------------------
 
     def run(self) -> None:
         """Answer everything that is not held back."""
         for _ in range(LOOPS_MAX):
-            todo = next((each for each in self.pending if kind_of(each) not in self.held), None)
-            if todo is None:
+            effect = next((each for each in self.pending if type(each) not in self.held), None)
+            if effect is None:
                 return
-            self.pending.remove(todo)
-            self._take(self.answer_to(todo))
-        raise AssertionError(f"the group asks without end: {[*map(kind_of, self.done)][-10:]}")
+            self.pending.remove(effect)
+            self._take(self.answer_to(effect))
+        raise AssertionError(f"the group asks without end: {[*map(type, self.done)][-10:]}")
 
     def hold(self, *kinds: type[Any]) -> None:
-        """Keep effects and errands of these kinds waiting."""
+        """Keep effects of these kinds waiting."""
         self.held |= set(kinds)
 
     def release(self, *kinds: type[Any]) -> None:
@@ -247,20 +283,20 @@ class HostedScene:
         self.run()
 
     def take(self, kind: type[T]) -> T:
-        """The oldest waiting effect or errand of this kind, which the script answers itself."""
-        for todo in self.pending:
-            if kind_of(todo) is kind:
-                self.pending.remove(todo)
-                return todo[1] if isinstance(todo, tuple) else todo  # type: ignore[return-value]
+        """The oldest waiting effect of this kind, which the script answers itself."""
+        for effect in self.pending:
+            if isinstance(effect, kind):
+                self.pending.remove(effect)
+                return effect
         raise AssertionError(f"no {kind.__name__} is waiting, only {[*self.pending]}")
 
     def waits(self, kind: type[Any]) -> int:
-        """How many effects or errands of this kind wait."""
-        return sum(kind_of(each) is kind for each in self.pending)
+        """How many effects of this kind wait."""
+        return sum(isinstance(each, kind) for each in self.pending)
 
     def count(self, kind: type[Any]) -> int:
-        """How many effects or errands of this kind were answered."""
-        return sum(kind_of(each) is kind for each in self.done)
+        """How many effects of this kind were answered."""
+        return sum(isinstance(each, kind) for each in self.done)
 
     def asked(self, kind: type[Struct]) -> int:
         """How often the anchor has sent this kind of request, answered or not."""
@@ -293,54 +329,52 @@ class HostedScene:
 
     # -- the cluster and the log -----------------------------------------------------------------
 
-    def answer_to(self, todo: Todo) -> Input:
+    def answer_to(self, effect: Awaited) -> Input:
         """What the cluster, the log or the client's task would answer now."""
-        self.done.append(todo)
-        match todo:
-            case (call, errand):
-                return self._do(call, errand)
+        self.done.append(effect)
+        match effect:
+            case LocateCoordinator():
+                if self.is_at_coordinator is None:
+                    return Failed(effect, "nobody answers")
+                return Done(effect, self.is_at_coordinator)
+            case LearnTopics():
+                if self.topics_failure:
+                    return Failed(effect, self.topics_failure)
+                return Done(effect, self.topics)
+            case ProbeBroker():
+                return Done(effect, self.is_broker_there)
+            case StoreCommits(_call, commits, ids):
+                codes: CommitCodes = {token: self._stored(token, ids) for token in commits}
+                return Done(effect, codes)
             case Look():
-                return Looked(
-                    self.coordinator.look(self.group.group_id) if self.found is None else self.found
-                )
+                is_scripted = self.found is not None
+                group_id = self.group.group_id
+                return Done(effect, self.found if is_scripted else self.coordinator.look(group_id))
             case Load():
-                return self._load()
+                return self._load(effect)
             case Write():
-                return self._write(todo)
+                return self._write(effect)
             case Forget():
-                return Forgotten()
+                return Done(effect)
             case Compute(compute):
                 try:
                     compute()
                 except Exception as error:  # as the driver does
-                    return Computed(error)
-                return Computed()
+                    return Failed(effect, error)
+                return Done(effect)
             case Resolve(resolution):
                 matched = match_topics(resolution.regexes, self.topics.by_name)
                 version = self.topics.names_version
-                return Happened(RegexesResolved(topics=matched, version=version))
+                return Done(effect, RegexesResolved(topics=matched, version=version))
             case Assign(computation):
                 target = assign_uniformly(spec_of(computation))
-                return Happened(AssignmentReceived(epoch=computation.epoch, target=target))
+                return Done(effect, AssignmentReceived(epoch=computation.epoch, target=target))
             case AskCoordinator(message):
                 if self.coordinator_failure is not None:
-                    return CoordinatorFailed(self.coordinator_failure)
-                return CoordinatorAnswered(self.coordinator.answer(message))
+                    return Failed(effect, self.coordinator_failure)
+                return Done(effect, self.coordinator.answer(message))
             case _:
-                raise TypeError(f"{todo} has no answer")
-
-    def _do(self, call: Call, errand: Errand) -> Input:
-        match errand:
-            case Locate():
-                return Located(call, self.is_at_coordinator)
-            case Learn():
-                return Learned(call, self.topics, self.topics_failure)
-            case Probe():
-                assert isinstance(call, Commits)
-                return Probed(call, self.is_broker_there)
-            case Store(commits, ids):
-                assert isinstance(call, Commits)
-                return Stored(call, {token: self._stored(token, ids) for token in commits})
+                raise TypeError(f"{effect} has no answer")
 
     def _stored(self, token: Token, ids: AnchorIds | None) -> frozenset[int] | str:
         if not self.is_broker_there:
@@ -352,22 +386,22 @@ class HostedScene:
         """The cluster's answer to a commit under these ids."""
         return self.coordinator.code_of_commit(self.group.group_id, ids)
 
-    def _load(self) -> Input:
+    def _load(self, load: Load) -> Input:
         if self.load_failure is not None:
-            return LoadFailed(self.load_failure)
+            return Failed(load, self.load_failure)
         engine = GroupEngine(self.group.group_id, self.rules.config_of(self.group.group_id))
         engine.load(self.records, now_ms=self.now_ms)
-        return Loaded(engine, self.topics)
+        return Done(load, LoadedGroup(engine, self.topics))
 
     def _write(self, write: Write) -> Input:
         durable = write.batch.durable
         if any(map(self.is_too_large, durable)):
-            return WriteFailed(Damage.REFUSED)
+            return Failed(write, Damage.REFUSED)
         if self.damage is not None:
-            return WriteFailed(self.damage)
+            return Failed(write, self.damage)
         self.records += durable
         self.events += (event for each in write.batch.decisions for event in each.told.events)
-        return Written()
+        return Done(write)
 
     @property
     def in_cluster(self) -> FakeGroup:
@@ -387,12 +421,6 @@ class HostedScene:
 
     def ask(self, call: Call) -> Call:
         """Send any call."""
-
-        def change() -> None:
-            if call.errand is not None:
-                self.pending.append((call, call.errand))
-
-        call.on_change = change
         self.calls.append(call)
         self.feed(Asked(call))
         return call
@@ -572,11 +600,6 @@ class HostedScene:
     def logged(self) -> list[str]:
         """The names of the log lines."""
         return [line.event for line in self.lines]
-
-
-def kind_of(todo: Todo) -> type[Any]:
-    """The kind of an effect, or of the errand of a call."""
-    return type(todo[1]) if isinstance(todo, tuple) else type(todo)
 
 
 def situation_of(call: Call) -> Situation:

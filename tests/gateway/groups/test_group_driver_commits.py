@@ -13,7 +13,8 @@ from coordinator.interface.events import (
 from coordinator.interface.replies import (
     OffsetVerdict,
 )
-from gateway.hosting.calls import Call, Errand
+from gateway.groups.group_driver import GroupDriver
+from gateway.hosting.calls import Errand
 from gateway.hosting.logged_engine import BEFORE_A_DEADLINE_MAX
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.broken_engine import break_engine
@@ -107,13 +108,13 @@ async def test_a_commit_whose_client_disconnects_at_the_verdict_ends(
     async with hosted_groups() as groups:
         joined = await groups.native("n")
         with monkeypatch.context() as patched, trio.CancelScope() as asking:
-            send_on = Call.send_on
+            run_errand = GroupDriver.run_errand
 
-            def cancel_and_send_on(call: Call, errand: Errand) -> None:
+            def cancel_and_run(driver: GroupDriver, errand: Errand) -> None:
                 asking.cancel()
-                send_on(call, errand)
+                run_errand(driver, errand)
 
-            patched.setattr(Call, "send_on", cancel_and_send_on)
+            patched.setattr(GroupDriver, "run_errand", cancel_and_run)
             await groups.commit("n", joined.member_epoch, {"foo": [0]})
         assert asking.cancelled_caught
         await groups.native("n", -1)

@@ -1,16 +1,11 @@
-"""A wish to adopt a group, and its outcome."""
+"""The outcome of a wish to adopt a group."""
 
-from gateway.hosting.adoption_steps import AdoptionOutcome, Wish
+from gateway.hosting.adoption_steps import AdoptionOutcome
 
 
-def test_a_wish_is_told_its_outcome() -> None:
-    """Whoever waits for it goes on."""
-    told: list[AdoptionOutcome | None] = []
-    wish = Wish()
-    wish.on_outcome = lambda: told.append(wish.outcome)
+def test_a_refusal_has_its_reason() -> None:
+    """Nothing was begun, so no call was held."""
     outcome = AdoptionOutcome.refused("orders", "it has no members")
-    wish.fulfil(outcome)
-    assert told == [outcome]
     assert (outcome.is_adopted, outcome.reasons, outcome.held_ms) == (
         False,
         ("it has no members",),

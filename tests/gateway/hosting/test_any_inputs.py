@@ -15,10 +15,22 @@ from hypothesis import strategies as st
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import OffsetCommitEnded
 from coordinator.interface.replies import ConsumerHeartbeatReply, JoinGroupReply, SyncGroupReply
-from gateway.hosting.calls import Call, Commit, Commits, Learn, Locate, Probe, Store
+from gateway.hosting.calls import (
+    AWAY,
+    LOST,
+    Call,
+    Commit,
+    Commits,
+    Errand,
+    LearnTopics,
+    LocateCoordinator,
+    ProbeBroker,
+    StoreCommits,
+)
 from gateway.hosting.effects import (
     AskCoordinator,
     Assign,
+    Awaited,
     Compute,
     Effect,
     Forget,
@@ -28,35 +40,26 @@ from gateway.hosting.effects import (
     Write,
 )
 from gateway.hosting.inputs import (
-    AWAY,
-    LOST,
-    CoordinatorAnswered,
-    CoordinatorFailed,
     Damage,
+    Done,
     Ending,
+    Failed,
     Happened,
     Input,
-    Learned,
     Leave,
-    LoadFailed,
-    Located,
-    Looked,
     Resumed,
     SeenForeign,
-    Stored,
     TopicsMoved,
-    WriteFailed,
 )
 from gateway.hosting.owner import Owner
-from gateway.hosting.standing import NoAnswer
 from gateway.hosting.states import CommitPhase, Stage
 from tests.simulation.coordinator import FakeGroup
-from tests.support.hosted_scene import GROUP, HostedScene, Todo, hosting_rules, kind_of
+from tests.support.hosted_scene import GROUP, HostedScene, hosting_rules
 from tests.support.hypothesis_profile import examples
 
 EVERYTHING = (
     *(Look, Load, Write, Forget, Compute, Resolve, Assign, AskCoordinator),
-    *(Locate, Learn, Probe, Store),
+    *(LocateCoordinator, LearnTopics, ProbeBroker, StoreCommits),
 )
 AT_LAST_MS = 800_000
 """Longer than any session, rebalance and linger time together."""
@@ -72,7 +75,7 @@ class Storm:
         self.scene = HostedScene(rules)
         self.scene.hold(*EVERYTHING)
         self.is_ending = False
-        self._under_way: deque[tuple[Todo, Input]] = deque()
+        self._under_way: deque[tuple[Awaited, Input]] = deque()
         self._asks = 0
         """How many requests the anchor has sent."""
         self._confirmed = 0
@@ -90,10 +93,9 @@ class Storm:
             self._check()
 
         def handled(event: Input, now_ms: int) -> Sequence[Effect]:
-            if isinstance(event, CoordinatorAnswered) and not getattr(
-                event.answer, "error_code", 0
-            ):
-                self._confirmed = self._asks  # one is under way at a time
+            match event:
+                case Done(AskCoordinator(), answer) if not getattr(answer, "error_code", 0):
+                    self._confirmed = self._asks  # one is under way at a time
             return handle(event, now_ms)
 
         self.scene.note = noted  # type: ignore[assignment, method-assign]
@@ -139,8 +141,8 @@ class Storm:
         waiting = [call for call in self.scene.calls if call.answer is None]
         if waiting:
             call = waiting[which % len(waiting)]
-            for todo in [each for each in self.scene.pending if _is_of(each, call)]:
-                self.scene.pending.remove(todo)
+            for errand in [each for each in self.scene.pending if _is_of(each, call)]:
+                self.scene.pending.remove(errand)
             for late in [each for each in self._under_way if _is_of(each[0], call)]:
                 self._under_way.remove(late)
             self._feed(lambda: self.scene.gone(call))
@@ -149,42 +151,35 @@ class Storm:
         """The cluster, the log or the client's task does what it was asked, or fails to."""
         if not self.scene.pending:
             return
-        todo = self.scene.pending[which % len(self.scene.pending)]
-        self.scene.pending.remove(todo)
-        self._under_way.append((todo, self._answer(todo, how)))
+        effect = self.scene.pending[which % len(self.scene.pending)]
+        self.scene.pending.remove(effect)
+        self._under_way.append((effect, self._answer(effect, how)))
 
     def deliver(self, which: int) -> None:
         """An answer arrives."""
         if not self._under_way:
             return
-        todo, answer = self._under_way[which % len(self._under_way)]
-        self._under_way.remove((todo, answer))
+        effect, answer = self._under_way[which % len(self._under_way)]
+        self._under_way.remove((effect, answer))
         self._feed(lambda: self.scene.feed(answer))
 
-    def _answer(self, todo: Todo, how: int) -> Input:
+    def _answer(self, effect: Awaited, how: int) -> Input:
         scene, fails = self.scene, how % 4 == 0
-        answer = None if fails and how % 3 == 0 else scene.answer_to(todo)
+        answer = None if fails and how % 3 == 0 else scene.answer_to(effect)
         if not fails and answer is not None:
             return answer
-        match todo:
-            case AskCoordinator():  # with an answer, the request was received all the same
-                return CoordinatorFailed("nobody answers")
-            case Look():
-                return Looked(NoAnswer("nobody answers"))
-            case Load():
-                return LoadFailed("the disk is gone")
+        match effect:
+            # With an answer, a request of the anchor was received all the same.
+            case AskCoordinator() | Look() | Load() | LocateCoordinator() | LearnTopics():
+                return Failed(effect, "nobody answers")
             case Write():
-                return WriteFailed(
-                    Damage.UNSURE if answer else (Damage.NONE, Damage.REFUSED)[how % 2]
+                return Failed(
+                    effect, Damage.UNSURE if answer else (Damage.NONE, Damage.REFUSED)[how % 2]
                 )
-            case (call, Locate()):
-                return Located(call, None)
-            case (call, Learn()):
-                return Learned(call, scene.topics, "nobody answers")
-            case (Commits() as call, Store(commits)):
-                return Stored(call, dict.fromkeys(commits, LOST if answer else AWAY))
+            case StoreCommits(_call, commits):
+                return Done(effect, dict.fromkeys(commits, LOST if answer else AWAY))
             case _:
-                return answer or scene.answer_to(todo)
+                return answer or scene.answer_to(effect)
 
     def happen(self, what: int) -> None:
         """Something about the group that nobody asked for."""
@@ -231,19 +226,19 @@ class Storm:
     # -- what must hold --------------------------------------------------------------------------
 
     def _check(self) -> None:
-        for todo in self.scene.pending:
-            if isinstance(todo, tuple) and isinstance(todo[1], Store):
-                self._check_store(todo[0], todo[1])
+        for effect in self.scene.pending:
+            if isinstance(effect, StoreCommits):
+                self._check_store(effect)
         for call in self.scene.calls:
             self._check_grant(call)
             if isinstance(call, Commits):
                 self._check_strays(call)
         self._before = self._asks
 
-    def _check_store(self, call: Call, store: Store) -> None:
-        assert isinstance(call, Commits)
+    def _check_store(self, store: StoreCommits) -> None:
         if store.ids is None and self.scene.rules.can_anchor:
-            assert not any(call.commits[token].has_member for token in store.commits), (
+            commits = store.call.commits
+            assert not any(commits[token].has_member for token in store.commits), (
                 "a member's commit is sent without the anchor's ids"
             )
 
@@ -291,8 +286,8 @@ class Storm:
             room.check(Owner("10.0.0.1"))  # raises if a place was not given back
 
 
-def _is_of(todo: Todo, call: Call) -> bool:
-    return isinstance(todo, tuple) and todo[0] is call
+def _is_of(effect: Awaited, call: Call) -> bool:
+    return isinstance(effect, Errand) and effect.call is call
 
 
 NUMBER = st.integers(0, 59)
@@ -339,4 +334,4 @@ def test_every_kind_of_effect_and_errand_is_late_in_a_storm() -> None:
     """Otherwise the tests above would test less than they say."""
     storm = Storm(can_anchor=True)
     assert storm.scene.held == set(EVERYTHING)
-    assert kind_of(Look()) in storm.scene.held
+    assert Look in storm.scene.held

@@ -1,7 +1,7 @@
 """Heartbeats and commits of a group at rest lead to no effect; all others go the long way."""
 
 from gateway.hosting.answers import Situation
-from gateway.hosting.calls import Commits, Store
+from gateway.hosting.calls import Commits, StoreCommits
 from gateway.hosting.effects import AskCoordinator, Write
 from gateway.hosting.inputs import Leave
 from kafka_codecs.error_codes import ErrorCode
@@ -128,12 +128,12 @@ def test_a_commit_at_rest_is_sent_and_answered_without_an_effect() -> None:
     """It has nothing to write or to tell, and holds its partitions until the cluster answers."""
     on = HostedScene()
     member = on.classic_member()
-    on.hold(Store)
+    on.hold(StoreCommits)
     done = len(on.done)
     commit = on.commit(member.member_id, member.generation)
     assert len(on.group.engine.core.state.commits) == 1
     assert commit.answer is None
-    on.release(Store)
+    on.release(StoreCommits)
     assert is_stored(commit)
     assert on.at_rest.count(commit) == 2
     assert len(on.done) == done + 1
@@ -153,12 +153,12 @@ def test_a_commit_behind_another_of_its_member_is_not_sent_at_rest() -> None:
     """Stored first, it would be undone by the earlier one."""
     on = HostedScene()
     member = on.classic_member()
-    on.hold(Store)
+    on.hold(StoreCommits)
     first = on.commit(member.member_id, member.generation)
     second = on.commit(member.member_id, member.generation)
     assert second not in on.at_rest
     assert len(on.sent) == 0
-    on.release(Store)
+    on.release(StoreCommits)
     assert [token for token, _ids in on.sent] == [*first.commits, *second.commits]
     assert is_stored(second)
 
@@ -177,10 +177,10 @@ def test_a_commit_ends_the_long_way_if_the_next_generation_waits_for_it() -> Non
     """Its end completes the join phase."""
     on = HostedScene()
     member = on.classic_member()
-    on.hold(Store)
+    on.hold(StoreCommits)
     commit = on.commit(member.member_id, member.generation)
     again = on.join(member.member_id, topics=("foo", "bar"))
     assert again.answer is None
-    on.release(Store)
+    on.release(StoreCommits)
     assert on.at_rest.count(commit) == 1
     assert error_of(again) is ErrorCode.NONE

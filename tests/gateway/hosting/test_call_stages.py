@@ -23,7 +23,7 @@ from coordinator.interface.replies import (
 from coordinator.interface.volatile_records import Token
 from gateway.hosting.anchor import HEARTBEAT_INTERVAL_MS, LAST_BACKOFF_MS
 from gateway.hosting.answers import GroupApi, Situation
-from gateway.hosting.calls import Call, Learn, Refused, Released
+from gateway.hosting.calls import Call, LearnTopics, Refused, Released
 from gateway.hosting.effects import AskCoordinator, Forget, Load, Look, Write
 from gateway.hosting.inputs import Damage, Ending
 from gateway.hosting.standing import Nobody
@@ -38,7 +38,6 @@ from tests.support.broken_engine import break_engine
 from tests.support.hosted_scene import (
     HostedScene,
     error_of,
-    kind_of,
     situation_of,
 )
 
@@ -117,7 +116,7 @@ def test_what_the_engine_refuses_takes_nothing(
             assert subscribed == {"foo"}
         case _:
             assert error_of(call) is not ErrorCode.NONE
-    assert {*map(kind_of, on.done)} <= {Look, Load, Forget}
+    assert {*map(type, on.done)} <= {Look, Load, Forget}
     assert not on.pending
     assert (on.records, on.group.anchor.is_here) == (stored, had_anchor)
     assert has_members or on.group.is_idle
@@ -144,7 +143,7 @@ def test_a_refused_request_does_not_learn_topics(live: HostedScene) -> None:
     """A client may name any."""
     call = live.native("stranger", 7, knows_topics=False)
     assert error_of(call) is not ErrorCode.NONE
-    assert live.count(Learn) == 0
+    assert live.count(LearnTopics) == 0
 
 
 def test_a_join_learns_its_topics_before_it_waits_for_the_anchor(on: HostedScene) -> None:
@@ -152,10 +151,10 @@ def test_a_join_learns_its_topics_before_it_waits_for_the_anchor(on: HostedScene
     on.hold(AskCoordinator)
     calls = [on.native(name, knows_topics=False) for name in ("first", "second")]
     assert [call.stage for call in calls] == [Stage.ADMITTING] * 2
-    assert on.count(Learn) == 2
+    assert on.count(LearnTopics) == 2
     on.release(AskCoordinator)
     assert [error_of(call) for call in calls] == [ErrorCode.NONE] * 2
-    assert on.count(Learn) == 2
+    assert on.count(LearnTopics) == 2
 
 
 # -- the anchor before the first member ------------------------------------------------------------

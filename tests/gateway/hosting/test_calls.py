@@ -5,16 +5,8 @@ import pytest
 from coordinator.interface.events import HeartbeatReceived
 from coordinator.interface.replies import HeartbeatReply
 from gateway.hosting.answers import GroupApi
-from gateway.hosting.calls import Call, Commit, Commits, Failed, Learn
+from gateway.hosting.calls import Call, Commit, Commits, LearnTopics, Unanswerable
 from gateway.hosting.states import CommitPhase, Stage
-
-
-def a_call() -> tuple[Call, list[str]]:
-    """A call, and what its client's task hears of it."""
-    heard: list[str] = []
-    call = Call(api=GroupApi.HEARTBEAT)
-    call.on_change = lambda: heard.append(call.stage)
-    return call, heard
 
 
 def a_commit() -> Commit:
@@ -29,26 +21,26 @@ def a_commit() -> Commit:
     )
 
 
-def test_an_answer_ends_the_errand_and_wakes_the_client() -> None:
+def test_an_answer_ends_the_errand() -> None:
     """The client's task has nothing left to do for the call."""
-    call, heard = a_call()
-    call.send_on(Learn())
-    call.finish(HeartbeatReply())
-    assert (call.errand, call.answer, call.stage) == (None, HeartbeatReply(), Stage.ANSWERED)
-    assert heard == [Stage.PLACING, Stage.ANSWERED]
+    call = Call(api=GroupApi.HEARTBEAT)
+    call.errand = LearnTopics(call)
+    call.end(HeartbeatReply())
+    assert call.errand is None
+    assert (call.answer, call.stage) == (HeartbeatReply(), Stage.ANSWERED)
 
 
 def test_a_call_is_answered_once() -> None:
     """A second answer would be a bug."""
-    call, _heard = a_call()
-    call.finish(Failed())
+    call = Call(api=GroupApi.HEARTBEAT)
+    call.end(Unanswerable())
     with pytest.raises(ValueError, match="does not move from Answered"):
-        call.finish(HeartbeatReply())
+        call.end(HeartbeatReply())
 
 
 def test_two_calls_have_different_tokens() -> None:
     """The engine tells requests apart by their tokens, commits included."""
-    tokens = [a_call()[0].token, a_call()[0].token, a_commit().token]
+    tokens = [Call(api=GroupApi.JOIN).token, Call(api=GroupApi.JOIN).token, a_commit().token]
     assert len(set(tokens)) == len(tokens)
 
 

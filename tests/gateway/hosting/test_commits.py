@@ -19,9 +19,19 @@ from coordinator.interface.events import (
 from coordinator.interface.replies import ConsumerHeartbeatReply
 from gateway.hosting.anchor import ABOUT_THE_ANCHOR
 from gateway.hosting.answers import Situation
-from gateway.hosting.calls import Commits, Failed, Learn, Outcome, Probe, Refused, Store
+from gateway.hosting.calls import (
+    AWAY,
+    LOST,
+    Commits,
+    LearnTopics,
+    Outcome,
+    ProbeBroker,
+    Refused,
+    StoreCommits,
+    Unanswerable,
+)
 from gateway.hosting.effects import AskCoordinator, Compute, Load, Write
-from gateway.hosting.inputs import AWAY, LOST, Gone, Happened, SeenForeign, Stored, Written
+from gateway.hosting.inputs import Done, Gone, Happened, SeenForeign
 from gateway.hosting.states import AnchorPhase, CommitPhase, LogPhase
 from gateway.hosting.waiting import MEMBER_PATIENCE_MS
 from kafka_codecs.error_codes import ErrorCode
@@ -31,11 +41,13 @@ from tests.support.broken_engine import break_engine
 from tests.support.hosted_scene import HostedScene, error_of
 from tests.support.scene_commits import (
     OK,
+    errand_of,
     ids_of,
     in_flight,
     member_commit,
     outcomes,
     phases,
+    stored,
     tokens,
 )
 
@@ -63,9 +75,9 @@ def test_a_members_commit_travels_under_the_anchors_ids(on: HostedScene) -> None
 
 def test_commits_that_arrive_together_are_sent_together_in_order(on: HostedScene) -> None:
     """Otherwise later requests of the client wait for a round trip per commit."""
-    on.hold(Store)
+    on.hold(StoreCommits)
     call = member_commit(on, 3)
-    store = on.take(Store)
+    store = on.take(StoreCommits)
     assert store.commits == tuple(tokens(call))
     assert in_flight(on) == set(tokens(call))
 
@@ -143,11 +155,11 @@ def test_without_anchors_commits_name_no_member() -> None:
 def test_a_commit_waits_for_the_anchor_for_a_limited_time(on: HostedScene) -> None:
     """A member's heartbeat queues behind it. The commit never travels without ids."""
     on.coordinator_failure = "nobody answers"
-    on.hold(Store)
-    lost = member_commit(on)
-    on.feed(Stored(lost, dict.fromkeys(on.take(Store).commits, LOST)))
+    on.hold(StoreCommits)
+    member_commit(on)
+    on.feed(stored(on.take(StoreCommits), LOST))
     call = on.commit("n", 2, {"foo": [1]})
-    assert on.count(Probe) == 1
+    assert on.count(ProbeBroker) == 1
     on.wait(MEMBER_PATIENCE_MS - 1)
     assert call.answer is None
     on.wait(1)
@@ -155,7 +167,7 @@ def test_a_commit_waits_for_the_anchor_for_a_limited_time(on: HostedScene) -> No
     assert isinstance(refused, Refused)
     assert refused.situation is Situation.NOT_ANCHORED
     assert phases(call) == [CommitPhase.ENDED]
-    assert on.waits(Store) == 0
+    assert on.waits(StoreCommits) == 0
 
 
 def test_a_commit_does_not_wait_for_the_anchor_if_its_broker_is_away(on: HostedScene) -> None:
@@ -163,9 +175,9 @@ def test_a_commit_does_not_wait_for_the_anchor_if_its_broker_is_away(on: HostedS
     on.coordinator_failure = "nobody answers"
     on.is_broker_there = False
     on.in_cluster.remove_member()
-    on.hold(AskCoordinator, Store)
+    on.hold(AskCoordinator, StoreCommits)
     first = member_commit(on)
-    on.feed(Stored(first, dict.fromkeys(on.take(Store).commits, DISPLACED)))
+    on.feed(stored(on.take(StoreCommits), DISPLACED))
     assert [each.is_away for each in outcomes(first)] == [True]
     assert phases(first) == [CommitPhase.ENDED]
     assert in_flight(on) == set()
@@ -197,12 +209,12 @@ def test_commits_refused_to_the_anchor_are_sent_again_in_order(on: HostedScene) 
 @pytest.mark.parametrize("code", sorted(ABOUT_THE_ANCHOR), ids=lambda code: code.name)
 def test_no_error_about_the_anchor_reaches_a_client(on: HostedScene, code: ErrorCode) -> None:
     """The anchor is repaired, and the commit is sent again."""
-    on.hold(Store)
+    on.hold(StoreCommits)
     call = member_commit(on)
-    on.feed(Stored(call, {on.take(Store).commits[0]: frozenset({int(code)})}))
+    on.feed(stored(on.take(StoreCommits), frozenset({int(code)})))
     assert call.answer is None
     assert phases(call) == [CommitPhase.SENT]
-    on.release(Store)
+    on.release(StoreCommits)
     assert outcomes(call)[0].refused is None
 
 
@@ -210,31 +222,31 @@ def test_a_members_commit_uses_the_anchor_even_if_its_group_is_empty_by_now() ->
     """Without ids, the cluster would also store it for a gateway that has lost the group."""
     on = HostedScene(linger_ms=500)
     on.native_member()
-    on.hold(Store)
+    on.hold(StoreCommits)
     call = member_commit(on)
-    asked = on.take(Store)
+    asked = on.take(StoreCommits)
     on.native("n", -1)
     on.wait(1_000)
     assert not on.group.is_live
     assert not on.group.anchor.is_here
-    on.release(Store)
-    on.feed(Stored(call, dict.fromkeys(asked.commits, DISPLACED)))
+    on.release(StoreCommits)
+    on.feed(stored(asked, DISPLACED))
     assert on.sent == [(tokens(call)[0], ids_of(on))]
     assert ids_of(on) is not None
 
 
 def test_no_commit_is_sent_again_after_another_member_had_the_group(on: HostedScene) -> None:
     """The other member may have committed a later offset, which would go back."""
-    on.hold(Store)
+    on.hold(StoreCommits)
     call = member_commit(on)
-    asked = on.take(Store)
+    asked = on.take(StoreCommits)
     on.coordinator.groups[on.group.group_id] = FakeGroup(
         protocol_type="consumer", protocol="range", member_id="intruder", is_synced=True
     )
     on.wait(10_000)
     on.in_cluster.remove_member()
-    on.release(Store)
-    on.feed(Stored(call, dict.fromkeys(asked.commits, DISPLACED)))
+    on.release(StoreCommits)
+    on.feed(stored(asked, DISPLACED))
     assert on.sent == []
     assert outcomes(call)[0].refused == Refused(Situation.NOT_ANCHORED, on.group.anchor.why)
     assert in_flight(on) == set()
@@ -242,13 +254,13 @@ def test_no_commit_is_sent_again_after_another_member_had_the_group(on: HostedSc
 
 def test_an_overtaken_commit_is_not_sent_again(on: HostedScene) -> None:
     """Otherwise an offset would go back. The client may retry."""
-    on.hold(Store)
+    on.hold(StoreCommits)
     call = member_commit(on, 3)
-    first, second, third = on.take(Store).commits
-    on.feed(Stored(call, {first: DISPLACED, second: OK, third: DISPLACED}))
+    first, second, third = on.take(StoreCommits).commits
+    on.feed(Done(errand_of(call), {first: DISPLACED, second: OK, third: DISPLACED}))
     assert phases(call) == [CommitPhase.ENDED, CommitPhase.ENDED, CommitPhase.SENT]
-    assert on.take(Store).commits == (third,)
-    on.feed(Stored(call, {third: OK}))
+    assert on.take(StoreCommits).commits == (third,)
+    on.feed(Done(errand_of(call), {third: OK}))
     refused = outcomes(call)[0].refused
     assert refused is not None
     assert refused.situation is Situation.NOT_ANCHORED
@@ -257,29 +269,29 @@ def test_an_overtaken_commit_is_not_sent_again(on: HostedScene) -> None:
 
 def test_a_commit_behind_a_lost_one_is_not_sent_again(on: HostedScene) -> None:
     """The lost one may have been stored."""
-    on.hold(Store)
+    on.hold(StoreCommits)
     call = member_commit(on, 2)
-    first, second = on.take(Store).commits
-    on.feed(Stored(call, {first: DISPLACED, second: LOST}))
-    assert on.waits(Store) == 0
+    first, second = on.take(StoreCommits).commits
+    on.feed(Done(errand_of(call), {first: DISPLACED, second: LOST}))
+    assert on.waits(StoreCommits) == 0
     assert outcomes(call)[0].refused is not None
 
 
 def test_other_errors_of_the_cluster_reach_the_client(on: HostedScene) -> None:
     """They are about its offsets. The anchor stays as it is."""
-    on.hold(Store)
+    on.hold(StoreCommits)
     call = member_commit(on)
-    on.feed(Stored(call, {on.take(Store).commits[0]: frozenset({12})}))
+    on.feed(stored(on.take(StoreCommits), frozenset({12})))
     assert outcomes(call)[0] == Outcome(verdict=outcomes(call)[0].verdict)
     assert on.group.anchor.phase is AnchorPhase.STABLE
 
 
 def test_a_moved_coordinator_is_looked_up_for_the_anchor(on: HostedScene) -> None:
     """The client is told to look for it as well."""
-    on.hold(Store)
+    on.hold(StoreCommits)
     call = member_commit(on)
     code = frozenset({int(ErrorCode.NOT_COORDINATOR)})
-    on.feed(Stored(call, {on.take(Store).commits[0]: code}))
+    on.feed(stored(on.take(StoreCommits), code))
     assert call.answer
     last = [each for each in on.done if isinstance(each, AskCoordinator)][-1]
     assert last.looks_up
@@ -290,10 +302,10 @@ def test_a_moved_coordinator_is_looked_up_for_the_anchor(on: HostedScene) -> Non
 
 def lost_commit(on: HostedScene, *, of: Mapping[str, tuple[int, ...]] = ALL) -> Commits:
     """A commit of the member that the cluster may still store."""
-    on.hold(Store)
+    on.hold(StoreCommits)
     call = on.commit("n", 2, of)
-    on.feed(Stored(call, dict.fromkeys(on.take(Store).commits, LOST)))
-    on.release(Store)
+    on.feed(stored(on.take(StoreCommits), LOST))
+    on.release(StoreCommits)
     return call
 
 
@@ -339,9 +351,9 @@ def test_no_owner_starts_before_a_stray_commit(on: HostedScene) -> None:
 def test_a_stray_commit_without_a_member_ends_once_an_anchor_has_joined() -> None:
     """A consumer that uses assign() lost its connection."""
     on = HostedScene(linger_ms=1_000)
-    on.hold(Store)
+    on.hold(StoreCommits)
     call = on.commit()
-    on.feed(Stored(call, dict.fromkeys(on.take(Store).commits, LOST)))
+    on.feed(stored(on.take(StoreCommits), LOST))
     assert phases(call) == [CommitPhase.ENDED]
     assert on.in_cluster.joins == 1
     on.wait(10_000)
@@ -352,9 +364,9 @@ def test_a_stray_commit_without_a_member_ends_once_an_anchor_has_joined() -> Non
 def test_a_timer_ends_a_stray_commit_where_no_anchor_can() -> None:
     """In front of the embedded cluster."""
     on = HostedScene(can_anchor=False, config=GroupConfig())
-    on.hold(Store)
+    on.hold(StoreCommits)
     call = on.commit()
-    on.feed(Stored(call, dict.fromkeys(on.take(Store).commits, LOST)))
+    on.feed(stored(on.take(StoreCommits), LOST))
     assert in_flight(on) == set(tokens(call))
     on.wait(10_000)
     assert in_flight(on) == set()
@@ -378,12 +390,12 @@ def test_an_outage_stores_no_commit_late(on: HostedScene) -> None:
 
 def test_a_commit_of_a_client_that_has_gone_ends_without_being_sent(on: HostedScene) -> None:
     """Otherwise its partitions could never move."""
-    on.hold(Write, Store)
+    on.hold(Write, StoreCommits)
     on.native("m")
     call = member_commit(on)
     on.gone(call)
     on.release(Write)
-    assert on.waits(Store) == 0
+    assert on.waits(StoreCommits) == 0
     assert phases(call) == [CommitPhase.ENDED]
     assert in_flight(on) == set()
 
@@ -391,12 +403,12 @@ def test_a_commit_of_a_client_that_has_gone_ends_without_being_sent(on: HostedSc
 def test_a_sent_commit_of_a_client_that_has_gone_is_stray(on: HostedScene) -> None:
     """The anchor gets a new id, and the cluster refuses the commit if it arrives late."""
     before = on.in_cluster.member_id
-    on.hold(Store)
+    on.hold(StoreCommits)
     call = member_commit(on)
     on.gone(call)
     assert on.in_cluster.member_id != before
     assert phases(call) == [CommitPhase.ENDED]
-    on.release(Store)
+    on.release(StoreCommits)
     assert phases(call) == [CommitPhase.ENDED], "a late answer changes nothing"
 
 
@@ -404,22 +416,22 @@ def test_a_commit_of_a_client_that_goes_while_it_waits_for_the_anchor_ends(
     on: HostedScene,
 ) -> None:
     """It was never sent."""
-    on.hold(Store)
+    on.hold(StoreCommits)
     call = member_commit(on)
     on.coordinator_failure = "nobody answers"
-    on.feed(Stored(call, dict.fromkeys(on.take(Store).commits, DISPLACED)))
+    on.feed(stored(on.take(StoreCommits), DISPLACED))
     assert phases(call) == [CommitPhase.ACCEPTED]
     on.gone(call)
     assert phases(call) == [CommitPhase.ENDED]
     assert in_flight(on) == set()
 
 
-@pytest.mark.parametrize("kind", [Learn, Load])
+@pytest.mark.parametrize("kind", [LearnTopics, Load])
 def test_a_client_may_disconnect_before_its_commit_is_checked(kind: type[Any]) -> None:
     """Whatever the commit waits for."""
     on = HostedScene()
     on.hold(kind)
-    call = on.commits(("", -1, None), knows_topics=kind is not Learn)
+    call = on.commits(("", -1, None), knows_topics=kind is not LearnTopics)
     assert on.waits(kind) == 1
     on.gone(call)
     on.release(kind)
@@ -436,24 +448,24 @@ def test_a_commit_survives_a_reload_of_the_group(
     on: HostedScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is in no log, but the cluster may still store it."""
-    on.hold(Store)
+    on.hold(StoreCommits)
     call = member_commit(on)
     break_engine(monkeypatch, SyncGroupReceived, InvariantError("a bug"))
     on.sync("nobody", 1)
     assert on.count(Load) == 2
     assert in_flight(on) == set(tokens(call))
-    on.release(Store)
+    on.release(StoreCommits)
     assert in_flight(on) == set()
 
 
 def test_a_commit_keeps_the_group_in_memory(on: HostedScene) -> None:
     """Its partitions count as held until the cluster has answered."""
-    on.hold(Store)
+    on.hold(StoreCommits)
     member_commit(on)
     on.native("n", -1)
     on.wait(2_000)
     assert on.group.engine.is_loaded
-    on.release(Store)
+    on.release(StoreCommits)
     assert on.group.engine.phase is LogPhase.UNLOADED
 
 
@@ -481,14 +493,14 @@ def test_no_commit_is_forgotten_after_a_bug(on: HostedScene) -> None:
     """One that was sent is stray, one that was not has ended. Otherwise their partitions could
     never move again."""
     other = on.native_member("m")
-    on.hold(Store, AskCoordinator)
+    on.hold(StoreCommits, AskCoordinator)
     sent, waiting = member_commit(on), on.commit("m", other.member_epoch)
-    on.take(Store)
-    on.feed(Stored(waiting, dict.fromkeys(on.take(Store).commits, DISPLACED)))
+    on.take(StoreCommits)
+    on.feed(stored(on.take(StoreCommits), DISPLACED))
     assert phases(sent) + phases(waiting) == [CommitPhase.SENT, CommitPhase.ACCEPTED]
     start_again(on)
-    assert isinstance(sent.answer, Failed)
-    assert isinstance(waiting.answer, Failed)
+    assert isinstance(sent.answer, Unanswerable)
+    assert isinstance(waiting.answer, Unanswerable)
     on.wait(10_000)
     assert phases(sent) + phases(waiting) == [CommitPhase.ENDED] * 2
     assert in_flight(on) == set()
@@ -531,9 +543,9 @@ def broken(*_: object, **__: object) -> None:
 def test_the_outcome_of_a_commit_that_was_not_sent_is_away() -> None:
     """As the client's task reports it."""
     on = HostedScene()
-    on.hold(Store)
+    on.hold(StoreCommits)
     call = on.commit()
-    on.feed(Stored(call, dict.fromkeys(on.take(Store).commits, AWAY)))
+    on.feed(stored(on.take(StoreCommits), AWAY))
     assert outcomes(call)[0].is_away
     assert OffsetCommitEnded(commit=tokens(call)[0]) not in on.group.engine._happened
 
@@ -567,8 +579,7 @@ def test_a_bug_outside_the_engine_does_not_reload_the_group_again(
     on.native("b")
     on.join()
     break_engine(monkeypatch, JoinGroupReceived, InvariantError("a bug"))
-    on.take(Write)
-    on.feed(Written())
+    on.feed(Done(on.take(Write)))
     assert on.waits(Write) == 1
     start_again(on)
     loads = on.count(Load)
@@ -584,10 +595,10 @@ def test_a_commit_that_waited_for_the_anchor_is_not_given_up_once_it_is_sent(
     on.hold(AskCoordinator)
     on.wait(3_000)
     call = member_commit(on)
-    on.hold(Store)
+    on.hold(StoreCommits)
     on.release(AskCoordinator)
     assert phases(call) == [CommitPhase.SENT]
     on.wait(2 * MEMBER_PATIENCE_MS)
     assert call.answer is None
-    on.release(Store)
+    on.release(StoreCommits)
     assert outcomes(call)[0].refused is None

@@ -5,15 +5,16 @@ from collections.abc import Mapping
 import pytest
 
 from gateway.hosting.answers import Situation
-from gateway.hosting.calls import Abandoned, Learn, Refused, Store
+from gateway.hosting.calls import Abandoned, LearnTopics, Refused, StoreCommits
 from gateway.hosting.effects import AskCoordinator
-from gateway.hosting.inputs import Stored
+from gateway.hosting.inputs import Done
 from gateway.hosting.states import CommitPhase, Stage
 from gateway.hosting.waiting import MEMBER_PATIENCE_MS
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.hosted_scene import HostedScene
 from tests.support.scene_commits import (
     OK,
+    errand_of,
     ids_of,
     in_flight,
     member_commit,
@@ -34,19 +35,19 @@ def test_a_member_commits_on_a_new_connection_after_its_earlier_commit_has_ended
 ) -> None:
     """The gateway may not know yet that the old connection is gone. Stored last, the earlier commit
     would take the offset back."""
-    on.hold(Store)
+    on.hold(StoreCommits)
     first, second = member_commit(on), member_commit(on)
-    assert on.waits(Store) == 1
+    assert on.waits(StoreCommits) == 1
     assert second.stage is Stage.QUEUED
-    assert on.take(Store).commits == tuple(tokens(first))
-    on.feed(Stored(first, {tokens(first)[0]: OK}))
-    assert on.take(Store).commits == tuple(tokens(second))
+    assert on.take(StoreCommits).commits == tuple(tokens(first))
+    on.feed(Done(errand_of(first), {tokens(first)[0]: OK}))
+    assert on.take(StoreCommits).commits == tuple(tokens(second))
 
 
 def test_a_commit_behind_another_one_waits_for_a_limited_time(on: HostedScene) -> None:
     """The member's next heartbeat waits behind it. Those that came later still wait for the first
     commit."""
-    on.hold(Store)
+    on.hold(StoreCommits)
     first, second = member_commit(on), member_commit(on)
     on.wait(1_000)
     third = member_commit(on)
@@ -55,45 +56,45 @@ def test_a_commit_behind_another_one_waits_for_a_limited_time(on: HostedScene) -
     assert isinstance(refused, Refused)
     assert refused.situation is Situation.COMMIT_IN_FLIGHT
     assert third.stage is Stage.QUEUED
-    on.take(Store)
-    on.release(Store)
-    on.feed(Stored(first, {tokens(first)[0]: OK}))
+    on.take(StoreCommits)
+    on.release(StoreCommits)
+    on.feed(Done(errand_of(first), {tokens(first)[0]: OK}))
     assert [token for token, _ in on.sent] == tokens(third)
 
 
 def test_a_commit_waits_even_if_the_earlier_one_is_not_decided_yet(on: HostedScene) -> None:
     """It may wait for the topics that it names, while the later one needs none."""
-    on.hold(Learn)
+    on.hold(LearnTopics)
     first = member_commit(on, knows_topics=False)
     second = member_commit(on)
     assert on.sent == []
-    on.release(Learn)
+    on.release(LearnTopics)
     assert [token for token, _ in on.sent] == [*tokens(first), *tokens(second)]
 
 
 def test_a_lost_connection_ends_the_wait_for_its_commit(on: HostedScene) -> None:
     """The later commit is refused until the cluster refuses the earlier one."""
-    on.hold(Store)
+    on.hold(StoreCommits)
     first, second = member_commit(on), member_commit(on)
     on.hold(AskCoordinator)
     on.gone(first)
     verdict = outcomes(second)[0].verdict
     assert getattr(verdict, "error", None) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert phases(first) == [CommitPhase.STRAY]
-    on.take(Store)
-    on.release(AskCoordinator, Store)
+    on.take(StoreCommits)
+    on.release(AskCoordinator, StoreCommits)
     member_commit(on)
     assert [ids for _, ids in on.sent] == [ids_of(on)]
 
 
 def test_a_commit_whose_client_has_gone_leaves_the_queue(on: HostedScene) -> None:
     """Those behind it do not wait for it."""
-    on.hold(Store)
+    on.hold(StoreCommits)
     first, second, third = member_commit(on), member_commit(on), member_commit(on)
     on.gone(second)
-    on.take(Store)
-    on.release(Store)
-    on.feed(Stored(first, {tokens(first)[0]: OK}))
+    on.take(StoreCommits)
+    on.release(StoreCommits)
+    on.feed(Done(errand_of(first), {tokens(first)[0]: OK}))
     assert [token for token, _ in on.sent] == tokens(third)
 
 
@@ -111,11 +112,11 @@ def test_a_commit_on_an_abandoned_connection_is_not_stored(on: HostedScene) -> N
 
 def test_a_commit_that_waits_its_turn_may_be_on_an_abandoned_connection(on: HostedScene) -> None:
     """The newer one was not decided yet when it arrived."""
-    on.hold(Learn)
+    on.hold(LearnTopics)
     newer = member_commit(on, connection=2, knows_topics=False)
     older = member_commit(on, connection=1)
     assert older.stage is Stage.QUEUED
-    on.release(Learn)
+    on.release(LearnTopics)
     assert isinstance(older.answer, Abandoned)
     assert [token for token, _ in on.sent] == tokens(newer)
 
@@ -134,12 +135,12 @@ def test_a_former_members_commit_closes_the_older_connection_once_it_returns(
 def test_a_commit_that_a_stray_refuses_closes_the_older_connection(on: HostedScene) -> None:
     """The member may give it up, leave and return with the same id and epoch, before an older
     commit arrives (truth seed 1561922)."""
-    on.hold(Store, AskCoordinator)
+    on.hold(StoreCommits, AskCoordinator)
     on.gone(member_commit(on, connection=1))
     refused = outcomes(member_commit(on, connection=3))[0].verdict
     assert getattr(refused, "error", None) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    on.take(Store)
-    on.release(AskCoordinator, Store)
+    on.take(StoreCommits)
+    on.release(AskCoordinator, StoreCommits)
     assert isinstance(member_commit(on, connection=2).answer, Abandoned)
     assert on.sent == []
 
@@ -147,15 +148,15 @@ def test_a_commit_that_a_stray_refuses_closes_the_older_connection(on: HostedSce
 def test_a_commit_that_has_waited_in_vain_closes_the_older_connection(on: HostedScene) -> None:
     """Behind a commit whose answer is slow, as behind a stray. A call that gives up later does not
     open its older connection again."""
-    on.hold(Store)
+    on.hold(StoreCommits)
     first = member_commit(on, connection=1)
     member_commit(on, connection=4)
     on.wait(1_000)
     member_commit(on, connection=3)
     on.wait(MEMBER_PATIENCE_MS)
-    on.take(Store)
-    on.release(Store)
-    on.feed(Stored(first, {tokens(first)[0]: OK}))
+    on.take(StoreCommits)
+    on.release(StoreCommits)
+    on.feed(Done(errand_of(first), {tokens(first)[0]: OK}))
     assert isinstance(member_commit(on, connection=2).answer, Abandoned)
     assert isinstance(member_commit(on, connection=3).answer, Abandoned)
     assert on.sent == []
@@ -174,10 +175,10 @@ def test_a_native_member_that_joins_again_closes_its_older_connection(on: Hosted
 
 def test_a_commit_that_waits_while_its_member_joins_again_is_not_stored(on: HostedScene) -> None:
     """It had come first, but the member fetches without waiting for what is not decided yet."""
-    on.hold(Learn)
+    on.hold(LearnTopics)
     older = member_commit(on, connection=1, knows_topics=False)
     on.native("n", connection=2)
-    on.release(Learn)
+    on.release(LearnTopics)
     assert isinstance(older.answer, Abandoned)
     assert on.sent == []
     assert in_flight(on) == set()
@@ -218,17 +219,17 @@ def test_the_connections_of_former_members_are_forgotten(on: HostedScene) -> Non
 def test_members_commit_side_by_side(on: HostedScene) -> None:
     """A partition has one owner, so the order of different members does not matter."""
     other = on.native_member("m")
-    on.hold(Store)
+    on.hold(StoreCommits)
     member_commit(on)
     on.commit("m", other.member_epoch, {"foo": [1]})
-    assert on.waits(Store) == 2
+    assert on.waits(StoreCommits) == 2
 
 
 def test_without_a_member_commits_of_one_partition_keep_their_order() -> None:
     """Many consumers that assign themselves partitions may use one group id."""
     on = HostedScene()
-    on.hold(Store)
+    on.hold(StoreCommits)
     first, other, second = on.commit(), on.commit(of={"foo": [1]}), on.commit(of={"foo": [0, 2]})
-    assert on.waits(Store) == 2
-    on.release(Store)
+    assert on.waits(StoreCommits) == 2
+    on.release(StoreCommits)
     assert [token for token, _ in on.sent] == [*tokens(first), *tokens(other), *tokens(second)]

@@ -6,7 +6,7 @@ from coordinator.interface.errors import InvariantError
 from coordinator.interface.events import JoinGroupReceived
 from coordinator.interface.replies import JoinGroupReply
 from gateway.hosting.answers import Situation
-from gateway.hosting.calls import Failed, Learn, Refused, Released
+from gateway.hosting.calls import LearnTopics, Refused, Released, Unanswerable
 from gateway.hosting.effects import AskCoordinator, Load, Look, Write
 from gateway.hosting.inputs import Damage, Ending, Leave, Resumed
 from gateway.hosting.log_health import TRY_AGAIN_MS
@@ -122,10 +122,10 @@ def test_a_group_that_is_resumed_while_a_call_waits_counts_once() -> None:
     """Otherwise its second place would never be given back."""
     rules = hosting_rules(groups_max=1, can_anchor=False)
     first, second = (HostedScene(rules, group_id=group_id) for group_id in "ab")
-    first.hold(Learn)
+    first.hold(LearnTopics)
     first.native("n", 1, owned={}, knows_topics=False)
     first.feed(Resumed())
-    first.release(Learn)
+    first.release(LearnTopics)
     second.native_member()
 
 
@@ -215,7 +215,7 @@ def test_a_request_of_a_client_that_has_gone_is_still_decided(live: HostedScene)
     live.hold(Write)
     call = live.native("n", -1)
     live.gone(call)
-    assert isinstance(call.answer, Failed)
+    assert isinstance(call.answer, Unanswerable)
     live.release(Write)
     assert not live.group.is_live
 
@@ -230,7 +230,7 @@ def test_all_calls_fail_after_a_bug_and_the_group_goes_on(
     live.note(live.group.start_again(live.now_ms))
     live.held.clear()
     live.run()
-    assert all(isinstance(call.answer, Failed) for call in calls)
+    assert all(isinstance(call.answer, Unanswerable) for call in calls)
     assert error_of(live.native("n", 2)) is ErrorCode.NONE
     live.wait(1_000)
     assert live.group.anchor.phase is AnchorPhase.STABLE

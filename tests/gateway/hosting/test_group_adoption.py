@@ -11,18 +11,14 @@ from coordinator.interface.records import GroupAdoption
 from coordinator.interface.replies import HeartbeatReply, LeaveGroupReply
 from gateway.hosting.adoption import HOLD_MAX_MS
 from gateway.hosting.adoption_steps import (
-    Answered,
     Ask,
     Describe,
-    Described,
-    Drained,
     Hold,
     Lane,
-    Unanswered,
     Wish,
 )
 from gateway.hosting.answers import Situation
-from gateway.hosting.calls import Call, Forwarded, Store
+from gateway.hosting.calls import LOST, Call, Forwarded, StoreCommits
 from gateway.hosting.effects import Load, Look, Write
 from gateway.hosting.forwarded import Client, WatchedGroup
 from gateway.hosting.group_adoption import (
@@ -31,7 +27,7 @@ from gateway.hosting.group_adoption import (
     STILL_ENDING,
     UNDONE_FOR_MS,
 )
-from gateway.hosting.inputs import LOST, Adopt, Damage, Ending, Relayed, Resumed, StepTaken, Stored
+from gateway.hosting.inputs import Adopt, Damage, Done, Ending, Failed, Relayed, Resumed
 from gateway.hosting.standing import NoAnswer, Occupants
 from gateway.hosting.states import AdoptionStage, AnchorPhase
 from gateway.hosting.states import AdoptionStage as Stage
@@ -57,6 +53,7 @@ from tests.support.hosted_scene import (
     hosting_rules,
     situation_of,
 )
+from tests.support.scene_commits import errand_of
 
 GUISE = OURS.guise
 ANCHOR = f"{GUISE.instance_id}-1"
@@ -109,25 +106,21 @@ class Scene(HostedScene):
     def stage(self) -> AdoptionStage | None:
         return self.group.adoption.stage
 
-    def step(self, answer: Any) -> None:
-        self.feed(StepTaken(answer))
-
     def adopt(self) -> None:
         self.feed(Adopt(self.wish))
 
     def describe(self, **changes: Any) -> None:
-        self.take(Describe)
-        self.step(Described(described(**changes)))
+        self.feed(Done(self.take(Describe), described(**changes)))
 
-    def answer(self, lane: Lane, answer: Any) -> None:
+    def respond(self, lane: Lane, answer: Any) -> None:
         asked = next(e for e in self.pending if isinstance(e, Ask) and e.lane is lane)
         self.pending.remove(asked)
-        self.step(Answered(lane, answer))
+        self.feed(Done(asked, answer))
 
     def fail(self, lane: Lane) -> None:
         asked = next(e for e in self.pending if isinstance(e, Ask) and e.lane is lane)
         self.pending.remove(asked)
-        self.step(Unanswered(lane, "it is gone"))
+        self.feed(Failed(asked, "it is gone"))
 
     # -- ways to a stage -------------------------------------------------------------------------
 
@@ -139,30 +132,29 @@ class Scene(HostedScene):
 
     def to_rejoining(self) -> None:
         self.to_holding()
-        self.take(Hold)
-        self.step(Drained())
-        self.answer(Lane.OTHERS, OK)
-        self.answer(Lane.OTHERS, OK)
+        self.feed(Done(self.take(Hold)))
+        self.respond(Lane.OTHERS, OK)
+        self.respond(Lane.OTHERS, OK)
 
     def to_anchoring(self) -> None:
         self.to_rejoining()
-        self.answer(Lane.OTHERS, ROUND)
+        self.respond(Lane.OTHERS, ROUND)
         self.describe(group_state="PreparingRebalance")
-        self.answer(Lane.OTHERS, LEFT)
-        self.answer(Lane.LEADER, joined(8))
-        self.answer(Lane.LEADER, joined(9))
-        self.answer(Lane.OTHERS, SyncGroupResponse())
+        self.respond(Lane.OTHERS, LEFT)
+        self.respond(Lane.LEADER, joined(8))
+        self.respond(Lane.LEADER, joined(9))
+        self.respond(Lane.OTHERS, SyncGroupResponse())
 
     def to_end(self) -> None:
         self.to_anchoring()
         self.from_anchoring_to_end()
 
     def from_anchoring_to_end(self) -> None:
-        self.answer(Lane.OTHERS, ROUND)
-        self.answer(Lane.OTHERS, LEFT)
-        self.answer(Lane.ANCHOR, joined(10, ANCHOR))
+        self.respond(Lane.OTHERS, ROUND)
+        self.respond(Lane.OTHERS, LEFT)
+        self.respond(Lane.ANCHOR, joined(10, ANCHOR))
         self.in_cluster_is_the_anchor()
-        self.answer(Lane.ANCHOR, SyncGroupResponse())
+        self.respond(Lane.ANCHOR, SyncGroupResponse())
 
     def in_cluster_is_the_anchor(self) -> None:
         group = self.in_cluster
@@ -175,10 +167,10 @@ class Scene(HostedScene):
         """The leader's member guards the group."""
         self.to_rejoining()
         self.fail(Lane.OTHERS)
-        self.answer(Lane.LEADER, joined(8))
+        self.respond(Lane.LEADER, joined(8))
         if self.waits(Ask) and self.pending[-1].lane is Lane.LEADER:  # type: ignore[union-attr]
-            self.answer(Lane.LEADER, joined(8))
-        self.answer(Lane.OTHERS, SyncGroupResponse())
+            self.respond(Lane.LEADER, joined(8))
+        self.respond(Lane.OTHERS, SyncGroupResponse())
         assert self.stage is Stage.GIVING_BACK
 
     def outcome(self) -> Any:
@@ -284,10 +276,9 @@ def test_heartbeats_wait_until_the_group_is_guarded(on: Scene) -> None:
     on.to_holding()
     early = on.beat(B, GENERATION)
     assert is_waiting(early)
-    on.take(Hold)
-    on.step(Drained())
-    on.answer(Lane.OTHERS, OK)
-    on.answer(Lane.OTHERS, OK)
+    on.feed(Done(on.take(Hold)))
+    on.respond(Lane.OTHERS, OK)
+    on.respond(Lane.OTHERS, OK)
     assert early.answer == HeartbeatReply()
     assert on.beat(A, GENERATION).answer == HeartbeatReply()
 
@@ -304,7 +295,7 @@ def test_no_call_is_held_for_long(on: Scene) -> None:
     """The coordinator is away, and there is no way back. The member's next heartbeat queues behind
     its commit."""
     on.to_anchoring()
-    on.answer(Lane.OTHERS, ROUND)
+    on.respond(Lane.OTHERS, ROUND)
     call = on.join()
     commit = on.commit(A, GENERATION)
     on.wait(MEMBER_PATIENCE_MS)
@@ -321,8 +312,7 @@ def test_an_adoption_that_takes_too_long_is_undone_and_calls_are_relayed(on: Sce
     assert isinstance(call.answer, Forwarded)
     assert on.told("adoption_undone")[0]["held_ms"] == HOLD_MAX_MS
     assert on.count(Look) == 1
-    on.take(Hold)
-    on.step(Drained())  # too late
+    on.feed(Done(on.take(Hold)))  # too late
     assert on.is_at(None)
 
 
@@ -345,7 +335,7 @@ def test_a_recalled_member_that_has_given_up_its_partitions_waits_under_a_new_id
     assert is_waiting(waiting)
     assert isinstance(on.leave(B).answer, LeaveGroupReply)
     on.wait(0)
-    on.answer(Lane.OTHERS, LEFT)
+    on.respond(Lane.OTHERS, LEFT)
     assert isinstance(waiting.answer, Forwarded)
     assert on.told("adoption_undone")
     assert not on.outcome().is_adopted
@@ -384,13 +374,13 @@ def test_a_client_that_returns_with_its_partitions_is_refused_until_it_has_none(
 
 def test_commits_of_recalled_members_travel_under_the_ids_of_the_guard(on: Scene) -> None:
     on.to_recalling()
-    on.hold(Store)
+    on.hold(StoreCommits)
     call = on.commit(B, GENERATION)
-    store = on.take(Store)
+    store = on.take(StoreCommits)
     assert store.ids is not None
     assert (store.ids.member_id, store.ids.generation) == (A, 8)
     (token,) = call.commits
-    on.feed(Stored(call, {token: frozenset({0})}))
+    on.feed(Done(errand_of(call), {token: frozenset({0})}))
     assert isinstance(call.answer, dict)
     assert call.outcomes[token].refused is None
     assert on.group.anchor.phase is AnchorPhase.ABSENT
@@ -399,11 +389,11 @@ def test_commits_of_recalled_members_travel_under_the_ids_of_the_guard(on: Scene
 def test_no_commit_is_stored_after_one_that_was_lost(on: Scene) -> None:
     """The cluster might store the lost one last, and the offset would go back."""
     on.to_recalling()
-    on.hold(Store)
+    on.hold(StoreCommits)
     call = on.commit(B, GENERATION)
     (token,) = call.commits
-    on.take(Store)
-    on.feed(Stored(call, {token: LOST}))
+    on.take(StoreCommits)
+    on.feed(Done(errand_of(call), {token: LOST}))
     assert call.outcomes[token].is_away
     assert situation_of(on.commit(B, GENERATION)) is Situation.RECALLED
     assert on.group.anchor.phase is AnchorPhase.ABSENT
@@ -415,7 +405,7 @@ def test_the_cluster_is_asked_before_a_join_is_relayed_again(on: Scene) -> None:
     for each in (A, B):
         on.leave(each)
     on.wait(0)
-    on.answer(Lane.OTHERS, LEFT)
+    on.respond(Lane.OTHERS, LEFT)
     on.found = NoAnswer("nobody answers")
     assert situation_of(on.join("m")) is Situation.HOLDER_UNKNOWN
 
@@ -524,7 +514,7 @@ def test_an_adoption_that_was_undone_is_not_repeated_at_once() -> None:
     on.describe()
     on.wait(HOLD_MAX_MS)
     assert on.is_at(None)
-    on.step(Drained())
+    on.feed(Done(on.take(Hold)))
     on.now_ms += UNDONE_FOR_MS - 1
     relay_beat(on)
     assert on.is_at(None)
@@ -544,7 +534,7 @@ def test_a_group_is_adopted_again_once_the_last_step_has_ended() -> None:
     loads = on.count(Load)
     relay_beat(on)
     assert on.count(Load) == loads
-    on.step(Drained())
+    on.feed(Done(on.take(Hold)))
     relay_beat(on)
     assert on.is_at(Stage.PROPOSED)
 
@@ -565,14 +555,14 @@ def test_an_unpromising_group_is_considered_again_after_a_while() -> None:
 
 def test_an_answer_to_an_earlier_adoption_is_not_taken_for_one_to_the_next() -> None:
     """A client's request is still on its way to the cluster when the adoption is undone, and
-    `Drained` comes late."""
+    `Hold` ends late."""
     on = Scene()
     on.to_holding()
     on.wait(HOLD_MAX_MS)
     on.wish = Wish()
     on.adopt()
     assert on.outcome().reasons == (STILL_ENDING,)
-    on.step(Drained())
+    on.feed(Done(on.take(Hold)))
     on.pending.clear()
     on.wish = Wish()
     on.to_holding()

@@ -10,20 +10,18 @@ import pytest
 
 from coordinator.interface.records import GroupRelease, Release
 from coordinator.interface.replies import ClaimReply, ConsumerHeartbeatReply
-from gateway.hosting.adoption_steps import Answered, Ask, Lane, Wish
+from gateway.hosting.adoption_steps import Ask, Wish
 from gateway.hosting.answers import GroupApi, Situation, code_for
-from gateway.hosting.calls import Call, Failed, Forwarded, Store
+from gateway.hosting.calls import LOST, Call, Forwarded, StoreCommits, Unanswerable
 from gateway.hosting.forwarded import Client
 from gateway.hosting.group_release import SETTLE_MAX_MS
 from gateway.hosting.inputs import (
-    LOST,
     Adopt,
     Damage,
+    Done,
     Ending,
     Relayed,
     Resumed,
-    StepTaken,
-    Stored,
 )
 from gateway.hosting.inputs import Release as ReleaseGroup
 from gateway.hosting.release import NATIVE_FIRST_MAX_MS
@@ -40,6 +38,7 @@ from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kafka_codecs.sync_group import SyncGroupResponse
 from tests.simulation.coordinator import FakeGroup
 from tests.support.hosted_scene import HostedScene, situation_of
+from tests.support.scene_commits import errand_of, stored
 
 CONNECTION = 1
 SESSION_MS = 10_000
@@ -103,8 +102,7 @@ class Scene(HostedScene):
 
 
 def step(on: HostedScene, answer: Any) -> None:
-    on.take(Ask)
-    on.feed(StepTaken(Answered(Lane.RELEASE, answer)))
+    on.feed(Done(on.take(Ask), answer))
 
 
 def log_has(on: HostedScene) -> Release | None:
@@ -150,11 +148,11 @@ def test_a_join_that_waits_for_the_release_ends_with_its_connection(on: Scene) -
     on.begin()
     waits = on.join()
     on.gone(waits)
-    assert isinstance(waits.answer, Failed)
+    assert isinstance(waits.answer, Unanswerable)
     on.join(on.member_id)
     on.step(JoinGroupResponse(generation_id=9, protocol_name="x"))
     on.step(SyncGroupResponse())
-    assert isinstance(waits.answer, Failed)
+    assert isinstance(waits.answer, Unanswerable)
     assert waits not in on.group.calls.waiting
 
 
@@ -209,37 +207,37 @@ def test_commits_of_recalled_members_travel_under_the_anchors_ids(on: Scene) -> 
 
 def test_the_anchor_stays_until_every_commit_has_its_answer(on: Scene) -> None:
     """Those that were on their way when the release began, and those of recalled members."""
-    on.hold(Store)
+    on.hold(StoreCommits)
     before = on.commit(on.member_id, on.joined.generation)
     on.begin()
     on.join(on.member_id)
     assert on.group.anchor.phase is AnchorPhase.STABLE
     assert on.waits(Ask) == 0
     assert is_waiting(before)
-    on.release(Store)
+    on.release(StoreCommits)
     assert on.waits(Ask) == 1
     assert not on.group.anchor.is_here
 
 
 def test_a_recalled_commit_whose_answer_is_lost_stops_later_ones(on: Scene) -> None:
     on.begin()
-    on.hold(Store)
+    on.hold(StoreCommits)
     first = on.commit(on.member_id, on.joined.generation)
-    on.take(Store)
-    on.feed(Stored(first, dict.fromkeys(first.commits, LOST)))
-    on.release(Store)
+    on.take(StoreCommits)
+    on.feed(stored(errand_of(first), LOST))
+    on.release(StoreCommits)
     assert situation_of(on.commit(on.member_id, on.joined.generation)) is Situation.RECALLED
 
 
 def test_a_release_ends_although_a_bug_has_lost_a_recalled_commit(on: Scene) -> None:
     """Its client is told that it failed, and no answer of the cluster is waited for."""
     on.begin()
-    on.hold(Store)
+    on.hold(StoreCommits)
     lost = on.commit(on.member_id, on.joined.generation)
     on.pending.clear()
     on.note(on.group.start_again(on.now_ms))
     on.run()
-    assert lost.answer == Failed()
+    assert lost.answer == Unanswerable()
     assert situation_of(on.commit(on.member_id, on.joined.generation)) is Situation.RECALLED
     on.join(on.member_id)
     assert isinstance(on.take(Ask).message, JoinGroupRequest)
@@ -318,9 +316,10 @@ def test_native_members_reconcile_and_rejoin_in_the_cluster() -> None:
     assert situation_of(on.native("n-1", epoch, owned={})) is Situation.FENCED
     back = on.native("n-1", 0)
     assert is_waiting(back)
-    assert isinstance(on.take(Ask).message, LeaveGroupRequest)
+    ask = on.take(Ask)
+    assert isinstance(ask.message, LeaveGroupRequest)
     assert situation_of(on.commit("n-1", epoch)) is Situation.FENCED
-    on.feed(StepTaken(Answered(Lane.RELEASE, LeaveGroupResponse())))
+    on.feed(Done(ask, LeaveGroupResponse()))
     assert back.answer == Forwarded("released")
     on.feed(NATIVE_IS_IN)
     assert wish.outcome is not None

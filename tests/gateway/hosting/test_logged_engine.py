@@ -19,9 +19,9 @@ from coordinator.interface.events import (
 from coordinator.interface.records import MemberMetadata
 from coordinator.interface.replies import ConsumerHeartbeatReply, JoinGroupReply
 from gateway.hosting.answers import Situation
-from gateway.hosting.calls import Call, Failed, Refused
+from gateway.hosting.calls import Call, Refused, Unanswerable
 from gateway.hosting.effects import Assign, Compute, Forget, Load, Resolve, Write
-from gateway.hosting.inputs import Damage, Happened, WriteFailed
+from gateway.hosting.inputs import Damage, Failed, Happened
 from gateway.hosting.logged_engine import (
     BEFORE_A_DEADLINE_MAX,
     LOAD_RETRY_MS,
@@ -95,9 +95,9 @@ def test_a_batch_that_cannot_be_written_has_no_effect(scene: HostedScene) -> Non
     slow = scene.native("slow")
     joining = [scene.native(name) for name in "ab"]
     told = len(scene.events)
-    scene.take(Write)
+    write = scene.take(Write)
     scene.damage = Damage.NONE
-    scene.feed(WriteFailed(Damage.NONE))
+    scene.feed(Failed(write, Damage.NONE))
     scene.release(Write)
     assert {situation_of(call) for call in (slow, *joining)} == {Situation.LOG_FAILED}
     assert in_memory(scene) == {"first"}
@@ -142,8 +142,9 @@ def test_a_doubtful_batch_reloads_the_group(scene: HostedScene) -> None:
     """The log may have the batch. The group is reloaded from it, and clients retry."""
     scene.hold(Write)
     call = scene.native("m")
-    scene.records += scene.take(Write).batch.durable
-    scene.feed(WriteFailed(Damage.UNSURE))
+    write = scene.take(Write)
+    scene.records += write.batch.durable
+    scene.feed(Failed(write, Damage.UNSURE))
     assert situation_of(call) is Situation.LOG_FAILED
     assert in_memory(scene) == {"first", "m"}
 
@@ -385,7 +386,7 @@ def test_a_request_that_cannot_be_made_into_an_event_fails(scene: HostedScene) -
 
     call = scene.beat("first", 1)
     bad = Call(api=call.api, make=broken, knows_topics=True, is_at_coordinator=True)
-    assert isinstance(scene.ask(bad).answer, Failed)
+    assert isinstance(scene.ask(bad).answer, Unanswerable)
     assert error_of(scene.native("first", 2)) is ErrorCode.NONE
 
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 from coordinator.interface.replies import ConsumerHeartbeatReply
 from gateway.hosting.answers import Situation
-from gateway.hosting.calls import Store
+from gateway.hosting.calls import StoreCommits
 from gateway.hosting.effects import AskCoordinator, Look
 from gateway.hosting.identity import unreadable_subscription
-from gateway.hosting.inputs import Looked
+from gateway.hosting.inputs import Done
 from gateway.hosting.standing import NoAnswer
 from gateway.hosting.states import Stage
 from kafka_codecs.error_codes import ErrorCode
@@ -45,12 +45,12 @@ def test_a_newer_gateway_with_our_log_keeps_the_group(live: HostedScene) -> None
 def test_a_consumer_that_came_and_left_unseen_has_had_the_group(live: HostedScene) -> None:
     """It may have committed further than the members, so they are fenced before their commits
     could take the offsets back. The anchor keeps the group."""
-    live.hold(Store)
+    live.hold(StoreCommits)
     commit = live.commit("n", 2)
     live.in_cluster.remove_member()
     live.in_cluster.generation += 1  # the consumer joins
     live.in_cluster.generation += 1  # and leaves
-    live.release(Store)
+    live.release(StoreCommits)
     live.wait(5_000)
     assert isinstance(commit.answer, Mapping)
     (outcome,) = commit.answer.values()
@@ -121,8 +121,7 @@ def test_a_look_that_began_before_the_anchor_was_replaced_does_not_count() -> No
     on.in_cluster.metadata = unreadable_subscription(2)
     on.wait(3_000)
     assert on.group.anchor.wants_look
-    on.take(Look)
-    on.feed(Looked(seen))
+    on.feed(Done(on.take(Look), seen))
     on.release(Look)
     on.wait(20_000)
     assert on.in_cluster.member_id == "groupferry-anchor-newer"

@@ -4,7 +4,7 @@ import pytest
 
 from coordinator.interface.replies import ClaimReply
 from gateway.hosting.answers import Situation
-from gateway.hosting.calls import Forwarded, Locate, Refused
+from gateway.hosting.calls import Forwarded, LocateCoordinator, Refused
 from gateway.hosting.effects import AskCoordinator, Load, Look, Write
 from gateway.hosting.forwarded import Client
 from gateway.hosting.inputs import Relayed, Resumed, SeenForeign
@@ -197,7 +197,7 @@ def test_a_client_elsewhere_is_sent_to_the_coordinator(
         on.commits(("", -1, None), is_at_coordinator=None),
     ):
         assert situation_of(call) is situation
-    assert on.count(Locate) == 3
+    assert on.count(LocateCoordinator) == 3
     assert on.count(AskCoordinator) == on.count(Write) == 0
     assert on.group.is_idle
 

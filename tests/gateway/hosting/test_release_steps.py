@@ -1,14 +1,9 @@
-"""A wish to release a group, and its outcome."""
+"""The outcome of a wish to release a group."""
 
-from gateway.hosting.release_steps import ReleaseOutcome, ReleaseWish
+from gateway.hosting.release_steps import ReleaseOutcome
 
 
-def test_a_wish_is_told_its_outcome() -> None:
-    """Whoever waits for it goes on."""
-    told: list[ReleaseOutcome | None] = []
-    wish = ReleaseWish()
-    wish.on_outcome = lambda: told.append(wish.outcome)
+def test_a_refusal_has_all_of_its_reasons() -> None:
+    """The operator sees them at the same time."""
     outcome = ReleaseOutcome.refused("orders", "n uses the new protocol", "m does, too")
-    wish.fulfil(outcome)
-    assert told == [outcome]
     assert (outcome.is_released, len(outcome.reasons), outcome.unowned_ms) == (False, 2, None)

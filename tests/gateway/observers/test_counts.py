@@ -1,7 +1,7 @@
 """Counts of answers, refusals and durations."""
 
 from gateway.hosting.answers import Situation
-from gateway.hosting.calls import Failed, Forwarded, Outcome, Refused
+from gateway.hosting.calls import Forwarded, Outcome, Refused, Unanswerable
 from gateway.hosting.effects import Log
 from gateway.observers.counts import BOUNDS_S, AnswerCounts, Durations, GroupCounts
 from kafka_codecs.heartbeat import HeartbeatResponse
@@ -34,7 +34,7 @@ def test_refusals_count_by_their_situation() -> None:
     full = Refused(Situation.TOO_MANY_GROUPS, "8 groups")
     counts.note_answer(full)
     counts.note_answer({1: Outcome(refused=full), 2: Outcome()})
-    for other in (None, Forwarded(), Failed()):
+    for other in (None, Forwarded(), Unanswerable()):
         counts.note_answer(other)
     assert counts.refusals == {Situation.TOO_MANY_GROUPS: 2}
 

@@ -68,7 +68,7 @@ _DERIVED = {
     "_requests",  # those that an adoption can make follow from its record
 }
 _FOR_PEOPLE = {
-    *("why", "told", "_told", "_reported", "outbox", "client_host", "on_change"),
+    *("why", "told", "_told", "_reported", "outbox", "client_host", "client"),
     *("reasons", "held_ms", "_began_ms", "_unowned_until_ms"),
 }
 _SETTINGS = (GroupConfig, Shape, StandingRules, Topics)

@@ -16,10 +16,9 @@ from uuid import UUID
 
 from gateway.events.event import GatewayEvent
 from gateway.hosting.batch import Decision
-from gateway.hosting.calls import Forwarded, Outcome, Refused, Released, Store
+from gateway.hosting.calls import Forwarded, Outcome, Refused, Released
 from gateway.hosting.effects import AskCoordinator, Assign, Forget, Load, Look, Resolve
 from gateway.hosting.identity import AnchorIds, Gateway
-from gateway.hosting.inputs import CoordinatorAnswered, CoordinatorFailed, Looked
 from gateway.hosting.standing import (
     NoAnswer,
     Nobody,
@@ -34,9 +33,9 @@ T = TypeVar("T")
 _SHARED = (
     *(Enum, FunctionType, BuiltinFunctionType, MappingProxyType, partial, UUID, type),
     *(GatewayEvent, Struct),
-    *(Decision, Forwarded, Outcome, Refused, Released, Store),
+    *(Decision, Forwarded, Outcome, Refused, Released),
     *(AskCoordinator, Assign, Forget, Load, Look, Resolve),
-    *(AnchorIds, Gateway, CoordinatorAnswered, CoordinatorFailed, Looked),
+    *(AnchorIds, Gateway),
     *(NoAnswer, Nobody, Occupants, StandingRules, Verdict),
 )
 """Nobody changes instances of these, or what they refer to."""

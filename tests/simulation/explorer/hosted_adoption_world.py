@@ -4,7 +4,7 @@
 machine decides what is relayed, held and resumed, and its anchor goes on afterwards.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from coordinator.engine import GroupEngine
@@ -19,18 +19,44 @@ from coordinator.interface.events import (
 )
 from coordinator.interface.records import GroupAdoption
 from coordinator.interface.replies import Reply
+from gateway.hosting.adoption_steps import (
+    Answered,
+    Ask,
+    Describe,
+    Described,
+    Hold,
+    Lane,
+    Treatment,
+    Unanswered,
+    Wish,
+)
 from gateway.hosting.adoption_steps import Input as StepInput
-from gateway.hosting.adoption_steps import Treatment, Wish
 from gateway.hosting.answers import GroupApi
-from gateway.hosting.calls import Answer, Call, Commit, Commits, Failed, Forwarded, Probe, Store
+from gateway.hosting.calls import (
+    LOST,
+    Answer,
+    Call,
+    Commit,
+    Commits,
+    Forwarded,
+    LearnTopics,
+    LocateCoordinator,
+    ProbeBroker,
+    StoreCommits,
+    Unanswerable,
+)
 from gateway.hosting.effects import (
+    AnswerClient,
     AskCoordinator,
+    Awaited,
+    Conclude,
     Effect,
     Forget,
     Load,
+    LoadedGroup,
     Log,
     Look,
-    OfAdoption,
+    MoveStep,
     Tell,
     TellNow,
     Write,
@@ -38,22 +64,15 @@ from gateway.hosting.effects import (
 from gateway.hosting.forwarded import WatchedGroup
 from gateway.hosting.group import HostedGroup
 from gateway.hosting.inputs import (
-    LOST,
     Adopt,
     Asked,
-    CoordinatorAnswered,
     Damage,
-    Forgotten,
+    Done,
+    Failed,
     Gone,
     Input,
-    Loaded,
-    Looked,
-    Probed,
     Resumed,
-    StepTaken,
-    Stored,
     TimePassed,
-    Written,
 )
 from gateway.hosting.standing import Found, Nobody, Occupants
 from gateway.hosting.states import AnchorPhase
@@ -106,6 +125,9 @@ class HostedAdoptionWorld(AdoptionWorld):
     relaying: set[str] = field(default_factory=set)
     """The consumers whose requests the cluster answers."""
     commits: dict[str, Commits] = field(default_factory=dict)
+    steps: list[MoveStep] = field(default_factory=list)
+    """The effects of the adoption that are under way."""
+    anchor_ask: AskCoordinator | None = None
 
     # -- what is open ----------------------------------------------------------------------------
 
@@ -150,22 +172,45 @@ class HostedAdoptionWorld(AdoptionWorld):
     # -- the machine -----------------------------------------------------------------------------
 
     def _take(self, event: Input) -> None:
-        effects: Sequence[Effect] = ()
-        if not self.group.take_at_rest(event, self.now_ms):
-            effects = self.group.handle(event, self.now_ms)
+        only = self.group.take_at_rest(event, self.now_ms)
+        effects = self.group.handle(event, self.now_ms) if only is None else (only,)
         self.here = self.group.engine.core
         for effect in effects:
             match effect:
                 case Log(error=error):
                     promise(error is None, "the engine fails:", repr(error))
-                case Tell() | TellNow():
+                case Tell() | TellNow() | AnswerClient() | Conclude():
                     pass
+                case ProbeBroker() | StoreCommits() | LearnTopics() | LocateCoordinator():
+                    pass  # `_settle` sees them
                 case _:
+                    if isinstance(effect, MoveStep):
+                        self.steps.append(effect)
                     self._note([effect])  # type: ignore[list-item]  # one of an adoption or not
 
     def _feed(self, event: StepInput) -> None:
         self.watching.known = self._watched()
-        self._take(StepTaken(event))
+        match event:
+            case Described(group):
+                self._take(Done(self._step(Describe), group))
+            case Answered(lane, answer):
+                self._take(Done(self._ask_of(lane), answer))
+            case Unanswered(lane, why):
+                self._take(Failed(self._ask_of(lane), why))
+            case _:
+                self._take(Done(self._step(Hold)))
+
+    def _step(self, kind: type[Describe | Hold]) -> MoveStep:
+        """The effect of this kind that ends now."""
+        step = next(each for each in self.steps if isinstance(each, kind))
+        self.steps.remove(step)
+        return step
+
+    def _ask_of(self, lane: Lane) -> MoveStep:
+        """The oldest request of this lane, which ends now."""
+        ask = next(each for each in self.steps if isinstance(each, Ask) and each.lane is lane)
+        self.steps.remove(ask)
+        return ask
 
     def _play(self, verb: str, what: str) -> None:
         match verb:
@@ -175,13 +220,14 @@ class HostedAdoptionWorld(AdoptionWorld):
                 self._take(TimePassed())
                 promise(not self.is_time_up(), "the machine waits for a time that has passed")
             case "hear" if what == ANCHOR:
-                self._take(CoordinatorAnswered(self.answers.pop(ANCHOR)))
+                assert self.anchor_ask is not None
+                self._take(Done(self.anchor_ask, self.answers.pop(ANCHOR)))
             case _:
                 super()._play(verb, what)
 
     def _carry_out(self, how: str, name: str) -> None:
-        effect: Effect = self.pending[name]  # type: ignore[assignment]  # see `_take`
-        if isinstance(effect, OfAdoption):
+        effect: Awaited = self.pending[name]  # type: ignore[assignment]  # see `_take`
+        if isinstance(effect, MoveStep):
             super()._carry_out(how, name)
             return
         del self.pending[name]
@@ -191,25 +237,25 @@ class HostedAdoptionWorld(AdoptionWorld):
             self._answer(effect)
             self._take(failure(effect, Damage.UNSURE))
         elif isinstance(effect, AskCoordinator):
-            token = self._token()
+            token, self.anchor_ask = self._token(), effect
             self.lanes[token] = ANCHOR
             self.upstream.tell(self.upstream.read(token, effect.message), self.now_ms)
         else:
             self._take(self._answer(effect))
 
-    def _answer(self, effect: Effect) -> Input:
+    def _answer(self, effect: Awaited) -> Input:
         match effect:
             case Look():
-                return Looked(self._found())
+                return Done(effect, self._found())
             case Load():
                 engine = GroupEngine(GROUP, self.shape.config)
                 engine.load(self.log, now_ms=self.now_ms)
-                return Loaded(engine, self.topics)
+                return Done(effect, LoadedGroup(engine, self.topics))
             case Write(batch):
                 self._write(batch.durable)
-                return Written()
+                return Done(effect)
             case Forget():
-                return Forgotten()
+                return Done(effect)
             case _:
                 raise TypeError(f"{effect} does not occur in a small world")
 
@@ -225,8 +271,9 @@ class HostedAdoptionWorld(AdoptionWorld):
         if keeps_requests and isinstance(asked, AskCoordinator):
             self.left_behind.append(asked.message)
         self._forget_process(keeps_requests=keeps_requests)
-        for table in (self.calls, self.commits, self.relaying):
+        for table in (self.calls, self.commits, self.relaying, self.steps):
             table.clear()
+        self.anchor_ask = None
         self.runs += 1
         self.group, self.watching = _new_group(self.shape, self.runs, self.now_ms)
         self.here = self.group.engine.core
@@ -263,8 +310,8 @@ class HostedAdoptionWorld(AdoptionWorld):
                 case answer:
                     self._hear(name, reply_to(call.api, answer))
         for name, call in list(self.commits.items()):
-            while isinstance(call.errand, Probe):
-                self._take(Probed(call, is_there=True))
+            while isinstance(call.errand, ProbeBroker):
+                self._take(Done(call.errand, True))
             self._follow(name, call)
         self._hear_upstream()
 
@@ -309,7 +356,7 @@ class HostedAdoptionWorld(AdoptionWorld):
         """See what becomes of a commit."""
         sending = self.sendings[name]
         match call.errand, call.answer:
-            case Store(ids=ids), _:
+            case StoreCommits(ids=ids), _:
                 is_recalled = self.treatment is Treatment.RECALLED
                 sending.route, sending.ids = "guarded" if is_recalled else "hosted", ids
             case _, None:
@@ -328,10 +375,11 @@ class HostedAdoptionWorld(AdoptionWorld):
             super()._store(name, is_lost=is_lost)
         elif is_lost:
             self.strays.append((replace(sending), name))
-            self._take(Stored(call, {sending.token: LOST}))
+            self._take(Done(_store_of(call), {sending.token: LOST}))
         else:
+            errand = _store_of(call)
             codes = frozenset((self._store_in_cluster(name, sending),))
-            self._take(Stored(call, {sending.token: codes}))
+            self._take(Done(errand, {sending.token: codes}))
 
     # -- looking ---------------------------------------------------------------------------------
 
@@ -342,9 +390,14 @@ class HostedAdoptionWorld(AdoptionWorld):
         return not is_adopting and is_held and super().is_at_rest()
 
 
+def _store_of(call: Commits) -> StoreCommits:
+    assert isinstance(call.errand, StoreCommits)
+    return call.errand
+
+
 def _code_of(answer: Answer | None) -> int:
     """What a client hears of its only commit."""
-    promise(not isinstance(answer, Failed), "a commit could not even be refused")
+    promise(not isinstance(answer, Unanswerable), "a commit could not even be refused")
     if not isinstance(answer, Mapping):
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     (outcome,) = answer.values()

@@ -12,7 +12,7 @@ from coordinator.interface.replies import (
     SyncGroupReply,
 )
 from gateway.hosting.answers import GroupApi, code_for
-from gateway.hosting.calls import Answer, Failed, Forwarded, Refused
+from gateway.hosting.calls import Answer, Forwarded, Refused, Unanswerable
 from kafka_codecs.error_codes import ErrorCode
 from tests.simulation.explorer.promises import BrokenPromiseError
 
@@ -36,7 +36,7 @@ def reply_to(api: GroupApi, answer: Answer) -> Reply:
             return _REPLIES[api](error=code, why=why)
         case Forwarded():
             return _REPLIES[api](error=ErrorCode.UNKNOWN_MEMBER_ID)
-        case Failed():
+        case Unanswerable():
             raise BrokenPromiseError("a call could not even be refused")
         case Mapping():
             raise TypeError("a commit has no reply")

@@ -23,19 +23,26 @@ from gateway.events.group_events import GenerationWentBack, GroupTaken
 from gateway.hosting.anchor import GENERATIONS_OF_A_CONSUMER
 from gateway.hosting.answers import BY_MEMBERS, GroupApi
 from gateway.hosting.calls import (
+    LOST,
     Call,
     Commit,
     Commits,
-    Failed,
+    LearnTopics,
+    LocateCoordinator,
     Outcome,
-    Probe,
-    Store,
+    ProbeBroker,
+    StoreCommits,
+    Unanswerable,
 )
 from gateway.hosting.effects import (
+    AnswerClient,
     AskCoordinator,
+    Awaited,
+    Conclude,
     Effect,
     Forget,
     Load,
+    LoadedGroup,
     Log,
     Look,
     Tell,
@@ -46,29 +53,20 @@ from gateway.hosting.forwarded import WatchedGroups
 from gateway.hosting.group import HostedGroup
 from gateway.hosting.identity import AnchorIds, Gateway
 from gateway.hosting.inputs import (
-    LOST,
     Asked,
-    CoordinatorAnswered,
-    CoordinatorFailed,
     Damage,
-    Forgotten,
+    Done,
+    Failed,
     Gone,
     Input,
-    Loaded,
-    LoadFailed,
-    Looked,
-    Probed,
     Resumed,
-    Stored,
     TimePassed,
-    WriteFailed,
-    Written,
 )
 from gateway.hosting.log_health import LogHealth
 from gateway.hosting.pauses import Pauses
 from gateway.hosting.room import Room
 from gateway.hosting.rules import HostingRules
-from gateway.hosting.standing import NoAnswer, Standing, StandingRules
+from gateway.hosting.standing import Standing, StandingRules
 from gateway.hosting.states import Stage
 from kafka_codecs.declaration import Struct
 from tests.simulation.explorer.computing_consumer import ComputingConsumer
@@ -153,7 +151,7 @@ class World:
     sendings: dict[str, Sending] = field(default_factory=dict)
     log: tuple[DurableRecord, ...] = ()
     """The newest record of each key, without tombstones: a log may be compacted at any time."""
-    pending: dict[str, Effect] = field(default_factory=dict)
+    pending: dict[str, Awaited] = field(default_factory=dict)
     """The machine's effects that have not been carried out."""
     under_way: dict[str, Input] = field(default_factory=dict)
     """Answers to effects that have not arrived."""
@@ -172,12 +170,12 @@ class World:
     def storing(self) -> list[str]:
         """The consumers whose commits are on their way."""
         sendings = self.sendings.items()
-        return [name for name, each in sendings if isinstance(each.call.errand, Store)]
+        return [name for name, each in sendings if isinstance(each.call.errand, StoreCommits)]
 
     def probing(self) -> list[str]:
         """The consumers whose brokers are looked for."""
         sendings = self.sendings.items()
-        return [name for name, each in sendings if isinstance(each.call.errand, Probe)]
+        return [name for name, each in sendings if isinstance(each.call.errand, ProbeBroker)]
 
     # -- time ------------------------------------------------------------------------------------
 
@@ -256,7 +254,9 @@ class World:
             case "store" | "lose-stored" | "lose-stray":
                 self._store(name, verb)
             case "probe":
-                self._feed(Probed(self.sendings[name].call, is_there=True))
+                errand = self.sendings[name].call.errand
+                assert isinstance(errand, ProbeBroker)
+                self._feed(Done(errand, True))
             case "start" | "return":
                 kind = self.kinds[name] = self.restarts_as.pop(name, self.kinds[name])
                 self.consumers[name] = self._process(name, kind)
@@ -304,9 +304,8 @@ class World:
 
     def _feed(self, event: Input) -> None:
         try:
-            effects: Sequence[Effect] = ()
-            if not self.machine.take_at_rest(event, self.now_ms):
-                effects = self.machine.handle(event, self.now_ms)
+            only = self.machine.take_at_rest(event, self.now_ms)
+            effects = self.machine.handle(event, self.now_ms) if only is None else (only,)
         except Exception as error:
             raise BrokenPromiseError(f"the machine fails: {error!r}") from error
         self._note(effects)
@@ -319,8 +318,10 @@ class World:
                 case TellNow(GroupTaken() | GenerationWentBack()):
                     promise(self._may_be_taken(), "the group is given up though nobody else has it")
                     self._void_leases()
-                case Tell() | TellNow():
-                    pass
+                case Tell() | TellNow() | AnswerClient() | ProbeBroker() | StoreCommits():
+                    pass  # calls have their answers and errands
+                case Conclude() | LearnTopics() | LocateCoordinator():
+                    raise TypeError(f"{effect} does not occur in a small world")
                 case _:
                     name = type(effect).__name__
                     promise(name not in self.pending, f"there are two effects {name} at a time")
@@ -425,7 +426,7 @@ class World:
             self._feed(Gone(question.call))
         if sending is not None and sending.call.answer is None:
             errand = sending.call.errand
-            if isinstance(errand, Store):
+            if isinstance(errand, StoreCommits):
                 self.cluster.strays.append((errand.ids, sending.offsets))
             self._feed(Gone(sending.call))
 
@@ -461,7 +462,7 @@ class World:
     def _store(self, name: str, how: str) -> None:
         sending = self.sendings[name]
         errand = sending.call.errand
-        assert isinstance(errand, Store)
+        assert isinstance(errand, StoreCommits)
         (token,) = errand.commits
         told: frozenset[int] | str = LOST
         if how == "lose-stray":
@@ -470,7 +471,7 @@ class World:
             codes = frozenset((self._commit_in_cluster(name, errand.ids, sending.offsets),))
             if how == "store":
                 told = sending.codes = codes
-        self._feed(Stored(sending.call, {token: told}))
+        self._feed(Done(errand, {token: told}))
 
     def _commit_in_cluster(self, name: str, ids: AnchorIds | None, offsets: dict[int, int]) -> int:
         code = self.cluster.coordinator.code_of_commit(GROUP, ids)
@@ -492,7 +493,7 @@ class World:
     def _committed(self, name: str, sending: Sending) -> None:
         del self.sendings[name]
         answer = sending.call.answer
-        promise(not isinstance(answer, Failed), "a commit could not even be refused")
+        promise(not isinstance(answer, Unanswerable), "a commit could not even be refused")
         if not isinstance(answer, Mapping):
             return
         (outcome,) = answer.values()
@@ -526,21 +527,21 @@ class World:
             case _:
                 raise ValueError(f"no such move: {how}")
 
-    def _answer(self, effect: Effect) -> Input:
+    def _answer(self, effect: Awaited) -> Input:
         match effect:
             case Look():
-                return Looked(self.cluster.coordinator.look(GROUP))
+                return Done(effect, self.cluster.coordinator.look(GROUP))
             case Load():
                 engine = GroupEngine(GROUP, self.shape.config)
                 engine.load(self.log, now_ms=self.now_ms)
-                return Loaded(engine, self.topics)
+                return Done(effect, LoadedGroup(engine, self.topics))
             case Write(batch):
                 self._write(batch.durable)
-                return Written()
+                return Done(effect)
             case Forget():
-                return Forgotten()
+                return Done(effect)
             case AskCoordinator(message):
-                return CoordinatorAnswered(self._ask_cluster(message))
+                return Done(effect, self._ask_cluster(message))
             case _:
                 raise TypeError(f"{effect} does not occur in a small world")
 
@@ -578,7 +579,7 @@ class World:
             case _:
                 pass
         for sending in self.sendings.values():
-            if isinstance(sending.call.errand, Store):
+            if isinstance(sending.call.errand, StoreCommits):
                 self.cluster.strays.append((sending.call.errand.ids, sending.offsets))
         self.pending.clear()
         self.under_way.clear()
@@ -631,19 +632,9 @@ class World:
         ) and shares_are_fair(running, self.shape.partition_count)
 
 
-def failure(effect: Effect, damage: Damage) -> Input:
+def failure(effect: Awaited, damage: Damage) -> Input:
     """The input that follows if an effect fails."""
-    match effect:
-        case Look():
-            return Looked(NoAnswer("nobody answers"))
-        case Load():
-            return LoadFailed("the disk is gone")
-        case Write():
-            return WriteFailed(damage)
-        case AskCoordinator():
-            return CoordinatorFailed("nobody answers")
-        case _:
-            raise TypeError(f"{effect} does not fail in a small world")
+    return Failed(effect, damage if isinstance(effect, Write) else "nobody answers")
 
 
 def new_machine(

@@ -9,7 +9,7 @@ from coordinator.interface.replies import (
     SyncGroupReply,
 )
 from gateway.hosting.answers import GroupApi, Situation
-from gateway.hosting.calls import Failed, Forwarded, Refused
+from gateway.hosting.calls import Forwarded, Refused, Unanswerable
 from kafka_codecs.error_codes import ErrorCode
 from tests.simulation.explorer.promises import BrokenPromiseError
 from tests.simulation.explorer.replies import grants, reply_to
@@ -27,7 +27,7 @@ def test_the_cluster_does_not_know_the_members_of_a_hosted_group() -> None:
 
 def test_a_bug_breaks_a_promise() -> None:
     with pytest.raises(BrokenPromiseError):
-        reply_to(GroupApi.JOIN, Failed())
+        reply_to(GroupApi.JOIN, Unanswerable())
 
 
 def test_what_gives_partitions_away() -> None:

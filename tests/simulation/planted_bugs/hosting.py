@@ -11,11 +11,11 @@ from gateway.hosting.anchor import Anchor
 from gateway.hosting.answers import GroupApi
 from gateway.hosting.batch import Batch
 from gateway.hosting.call_stages import CallStages
-from gateway.hosting.calls import Call, Commit, Commits, Failed, Refused
+from gateway.hosting.calls import LOST, Call, Commit, Commits, Refused, StoreCommits, Unanswerable
 from gateway.hosting.commits import CommitsInFlight
 from gateway.hosting.group import HostedGroup
 from gateway.hosting.identity import AnchorIds
-from gateway.hosting.inputs import LOST, Damage
+from gateway.hosting.inputs import Damage
 from gateway.hosting.logged_engine import Item, LoggedEngine
 from gateway.hosting.standing import Found, Occupants
 from kafka_codecs.error_codes import ErrorCode
@@ -87,7 +87,7 @@ def a_grant_to_a_member_that_has_left_is_not_confirmed(patch: Patch) -> None:
     real = CallStages._decided
 
     def decided(stages: CallStages, call: Call, outcome: Any, now_ms: int) -> None:
-        if stages._engine.is_live or isinstance(outcome, Refused | Failed):
+        if stages._engine.is_live or isinstance(outcome, Refused | Unanswerable):
             real(stages, call, outcome, now_ms)
         else:
             stages._finish(call, outcome)
@@ -148,10 +148,13 @@ def a_commit_ends_when_it_is_sent(patch: Patch) -> None:
     """The partitions of a commit are free as soon as it is on its way to the cluster."""
     real = CommitsInFlight.send
 
-    def send(flight: CommitsInFlight, call: Commits, commits: list[Commit], *rest: Any) -> None:
-        real(flight, call, commits, *rest)
+    def send(
+        flight: CommitsInFlight, call: Commits, commits: list[Commit], *rest: Any
+    ) -> StoreCommits:
+        errand = real(flight, call, commits, *rest)
         for commit in commits:
             flight._engine.note(OffsetCommitEnded(commit=commit.token))
+        return errand
 
     patch.setattr(CommitsInFlight, "send", send)
 
