@@ -14,7 +14,7 @@ CONSUMERS_MAX = 4
 PARTITIONS_MAX = 9
 BUDGETS = (
     *("start", "crash", "leave", "switch", "commit", "lose", "late", "fail", "slow"),
-    *("restart", "remove", "intrude", "adopt", "release"),
+    *("restart", "remove", "intrude", "adopt", "release", "hang-up", "reconfigure", "pause"),
 )
 BUDGET_MAX = 9
 

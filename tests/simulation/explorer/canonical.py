@@ -23,7 +23,6 @@ from coordinator.copy_on_write.table import Forkable
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.topics import Topics
 from gateway.hosting.adoption import Adopting
-from gateway.hosting.adoption_steps import Treatment
 from gateway.hosting.anchor import Anchor
 from gateway.hosting.calls import Call
 from gateway.hosting.rules import HostingRules
@@ -31,12 +30,10 @@ from gateway.hosting.standing import (
     FORWARDED_FOR_MS,
     FOUND_FREE_FOR_MS,
     Standing,
-    StandingRules,
 )
 from gateway.hosting.states import AnchorPhase, Mode, Stage
-from tests.simulation.explorer.adoption_world import AdoptionWorld
 from tests.simulation.explorer.copies import is_value
-from tests.simulation.explorer.hosted_adoption_world import HostedAdoptionWorld
+from tests.simulation.explorer.moving_world import MovingWorld
 from tests.simulation.explorer.shape import Shape
 from tests.simulation.explorer.small_cluster import FIRST_GENERATION
 from tests.simulation.explorer.small_consumers import SESSION_TIMEOUT_MS, Consumer
@@ -71,7 +68,7 @@ _FOR_PEOPLE = {
     *("why", "told", "_told", "_reported", "outbox", "client_host", "client"),
     *("reasons", "held_ms", "_began_ms", "_unowned_until_ms"),
 }
-_SETTINGS = (GroupConfig, Shape, StandingRules, Topics)
+_SETTINGS = (GroupConfig, Shape, Topics)
 """What never changes in a world."""
 _DEAD = {
     "fresh_id",  # random, and read once
@@ -130,13 +127,13 @@ class Plan(NamedTuple):
 _plans: dict[type[Any], Plan] = {}
 
 
-def digest(world: World | AdoptionWorld) -> bytes:
+def digest(world: World | MovingWorld) -> bytes:
     """16 bytes that stand for the canonical form."""
     # Before version 1, marshal knows no references: equal forms give equal bytes.
     return hashlib.blake2b(marshal.dumps(canonical(world), 0), digest_size=16).digest()
 
 
-def canonical(world: World | AdoptionWorld) -> list[Any]:
+def canonical(world: World | MovingWorld) -> list[Any]:
     """The form itself, as a flat list."""
     walk = _Walk(world)
     walk.value(world)
@@ -145,17 +142,15 @@ def canonical(world: World | AdoptionWorld) -> list[Any]:
 
 
 class _Walk:
-    def __init__(self, world: World | AdoptionWorld) -> None:
+    def __init__(self, world: World | MovingWorld) -> None:
         self.out: list[Any] = []
         self.now_ms = world.now_ms
         self.asked: Container[str]
         self.anchor: Anchor | None
-        if isinstance(world, AdoptionWorld):
+        if isinstance(world, MovingWorld):
             self.offsets = world.upstream.offsets
             self.generation = self.epoch = world.upstream.generation
-            self.anchor, self.asked = None, world.asked
-            if isinstance(world, HostedAdoptionWorld):
-                self.anchor = world.group.anchor
+            self.anchor, self.asked = world.port.group.anchor, world.asked
         else:
             self.offsets = world.cluster.offsets
             self.generation = world.cluster.group.generation
@@ -282,13 +277,15 @@ class _Walk:
     def asked_by_anchor(self, anchor: Anchor, value: int) -> None:
         self.out.append(None if anchor._asked is None else max(value - self.now_ms, -LONG_AGO_MS))
 
-    def relayed(self, world: AdoptionWorld, value: Mapping[str, int]) -> None:
-        """Whose heartbeats came through the gateway lately, while that matters."""
-        if world.treatment is not Treatment.FORWARDED:
-            return
-        for member_id, at_ms in value.items():
-            self.text(member_id)
-            self.moment(at_ms, SESSION_TIMEOUT_MS)
+    def nothing(self, _owner: Any, _value: Any) -> None:
+        """What does not count."""
+
+    def deadline(self, _owner: Any, value: Any) -> None:
+        self.moment(value, 0)
+
+    def relayed_at(self, _member: Any, value: int | None) -> None:
+        """Only whether the member's session goes on, and for how long."""
+        self.moment(value, SESSION_TIMEOUT_MS)
 
     def seen_at(self, standing: Standing, value: int | None) -> None:
         """Only for how long the verdict still counts."""
@@ -420,9 +417,13 @@ _OF_CLASSES: dict[tuple[str, str], Add] = {
     ("Anchor", "_lost_ms"): _Walk.lost,
     ("Anchor", "_asked_ms"): _Walk.asked_by_anchor,
     ("Adopting", "_held_from_ms"): _Walk.held_from,
-    ("AdoptionWorld", "relayed"): _Walk.relayed,
-    ("HostedAdoptionWorld", "relayed"): _Walk.relayed,
-    ("ReleaseWorld", "relayed"): _Walk.relayed,
+    ("_Watch", "members"): _Walk.unordered,
+    ("_Watch", "size"): _Walk.nothing,
+    ("WatchedGroups", "_size"): _Walk.nothing,
+    ("WatchedMember", "heartbeat_ms"): _Walk.relayed_at,
+    ("StandingRules", "gateway"): _Walk.nothing,
+    ("Standing", "adopt_from_ms"): _Walk.deadline,
+    ("LibrdkafkaConsumer", "asked_ms"): _Walk.asked_by_consumer,
     ("NativeConsumer", "asked_ms"): _Walk.asked_by_consumer,
     ("ComputingConsumer", "asked_ms"): _Walk.asked_by_consumer,
     ("ClassicConsumer", "asked_ms"): _Walk.asked_by_consumer,

@@ -3,18 +3,18 @@
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.interface.topics import Partition
 from gateway.hosting.states import LogPhase
-from tests.simulation.explorer import adoption_moves
-from tests.simulation.explorer.adoption_world import AdoptionWorld
+from tests.simulation.explorer import moving_moves
+from tests.simulation.explorer.moving_world import MovingWorld
 from tests.simulation.explorer.promises import promise
 from tests.simulation.explorer.small_consumers import TOPIC_ID, Consumer
 from tests.simulation.explorer.small_world import World
 from tests.simulation.invariants import BrokenInvariantError, check_group
 
 
-def check(world: World | AdoptionWorld) -> None:
+def check(world: World | MovingWorld) -> None:
     """Raises BrokenPromiseError, or BrokenInvariantError for the state of the engine."""
-    if isinstance(world, AdoptionWorld):
-        adoption_moves.check(world)
+    if isinstance(world, MovingWorld):
+        moving_moves.check(world)
         return
     owners = _check_owners(world)
     for number, offset in world.acknowledged.items():

@@ -23,7 +23,6 @@ from gateway.hosting.standing import (
     NoAnswer,
     Nobody,
     Occupants,
-    StandingRules,
     Verdict,
 )
 from kafka_codecs.declaration import Struct
@@ -36,7 +35,7 @@ _SHARED = (
     *(Decision, Forwarded, Outcome, Refused, Released),
     *(AskCoordinator, Assign, Forget, Load, Look, Resolve),
     *(AnchorIds, Gateway),
-    *(NoAnswer, Nobody, Occupants, StandingRules, Verdict),
+    *(NoAnswer, Nobody, Occupants, Verdict),
 )
 """Nobody changes instances of these, or what they refer to."""
 _PACKAGES = ("coordinator.", "kafka_codecs.")

@@ -8,15 +8,15 @@ from collections.abc import Iterator
 
 from gateway.hosting.effects import AskCoordinator, Effect, Load, Look, Write
 from kafka_codecs.join_group import JoinGroupRequest
-from tests.simulation.explorer import adoption_moves
-from tests.simulation.explorer.adoption_world import AdoptionWorld
+from tests.simulation.explorer import moving_moves
+from tests.simulation.explorer.moving_world import MovingWorld
 from tests.simulation.explorer.small_consumers import Consumer
 from tests.simulation.explorer.small_world import Move, World
 
 _PRICES = {
     **{verb: verb for verb in ("start", "crash", "leave", "switch", "commit", "lose", "fail")},
     **{verb: verb for verb in ("late", "slow", "restart", "remove", "intrude")},
-    **{verb: verb for verb in ("adopt", "release")},
+    **{verb: verb for verb in ("adopt", "release", "hang-up", "reconfigure", "pause")},
     **dict.fromkeys(("lose-answer", "lose-stored", "lose-stray", "land"), "lose"),
     "late-answer": "late",
     **dict.fromkeys(("fail-answer", "fail-unsure", "fail-after"), "fail"),
@@ -31,7 +31,7 @@ def price(move: Move) -> str:
     return _PRICES.get(move.partition(" ")[0], "")
 
 
-def moves_of(world: World | AdoptionWorld) -> tuple[list[Move], bool]:
+def moves_of(world: World | MovingWorld) -> tuple[list[Move], bool]:
     """All that can happen now, and whether a move is left out because its budget has been used up.
     What follows that one is unknown."""
     moves, is_cut = free_moves(world), False
@@ -44,7 +44,7 @@ def moves_of(world: World | AdoptionWorld) -> tuple[list[Move], bool]:
     return moves, is_cut
 
 
-def make(world: World | AdoptionWorld, move: Move) -> None:
+def make(world: World | MovingWorld, move: Move) -> None:
     """Pay for a move, and play it. Raises BrokenPromiseError."""
     if paid := price(move):
         world.budgets[paid] -= 1
@@ -54,10 +54,10 @@ def make(world: World | AdoptionWorld, move: Move) -> None:
 # -- free ------------------------------------------------------------------------------------------
 
 
-def free_moves(world: World | AdoptionWorld) -> list[Move]:
+def free_moves(world: World | MovingWorld) -> list[Move]:
     """The moves that take neither a decision nor a failure."""
-    if isinstance(world, AdoptionWorld):
-        return adoption_moves.free_moves(world)
+    if isinstance(world, MovingWorld):
+        return moving_moves.free_moves(world)
     moves = [f"answer {name}" for name in world.pending]
     moves += [f"deliver {name}" for name in world.under_way]
     moves += [f"arrive {number}" for number in range(len(world.left_behind))]
@@ -82,9 +82,9 @@ def free_moves(world: World | AdoptionWorld) -> list[Move]:
 # -- with a price ----------------------------------------------------------------------------------
 
 
-def _paid_moves(world: World | AdoptionWorld) -> Iterator[Move]:
-    if isinstance(world, AdoptionWorld):
-        yield from adoption_moves.paid_moves(world)
+def _paid_moves(world: World | MovingWorld) -> Iterator[Move]:
+    if isinstance(world, MovingWorld):
+        yield from moving_moves.paid_moves(world)
         return
     for name, consumer in world.consumers.items():
         if consumer is not None:

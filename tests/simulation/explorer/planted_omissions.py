@@ -9,12 +9,13 @@ from coordinator.interface.records import ClassicGroupValue
 from gateway.hosting import adoptable, adoption
 from gateway.hosting.adoption import Adopting
 from gateway.hosting.adoption_steps import Treatment
+from gateway.hosting.calls import Answer, Call, Commits, Forwarded
 from gateway.hosting.forwarded import WatchedGroup
 from gateway.hosting.group_adoption import GroupAdoption
 from gateway.hosting.holders import Holders
+from gateway.hosting.placing import Place, Placing
 from gateway.hosting.states import AdoptionStage as Stage
 from kafka_codecs.describe_groups import DescribedGroup
-from tests.simulation.explorer.adoption_world import AdoptionWorld
 from tests.simulation.explorer.search import Bounds, Report, explore
 from tests.simulation.explorer.shape import Shape
 from tests.simulation.explorer.worlds import WORLDS
@@ -74,11 +75,16 @@ def a_lock_by_another_member_than_the_leader(patch: Patch) -> None:
 @shows_in("adopt", "a commit of", {"adopt": 1, "commit": 1})
 def commits_released_before_the_anchor_is_stable(patch: Patch) -> None:
     """Commits are held only until the leader's member rejoins."""
+    real = Placing._by_move
 
-    def holds_commits(world: AdoptionWorld) -> bool:
-        return world.machine is not None and world.machine.stage is Stage.IMPERSONATING
+    def by_move(placing: Placing, call: Call, now_ms: int) -> Place | Answer | None:
+        adoption = placing._adoption
+        is_held = adoption.treatment is Treatment.HELD and isinstance(call, Commits)
+        if is_held and adoption.stage not in (None, Stage.IMPERSONATING):
+            return Forwarded(adoption.why)
+        return real(placing, call, now_ms)
 
-    patch.setattr(AdoptionWorld, "_holds_commits", property(holds_commits))
+    patch.setattr(Placing, "_by_move", by_move)
 
 
 @shows_in("adopt-outsider", " own ", {"adopt": 1, "start": 1, "slow": 1})

@@ -9,12 +9,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tests.simulation.explorer.adoption_world import AdoptionWorld
 from tests.simulation.explorer.beginning import begin
 from tests.simulation.explorer.canonical import digest
 from tests.simulation.explorer.checks import check
 from tests.simulation.explorer.copies import Copy, copy, restore
 from tests.simulation.explorer.moves import free_moves, make, moves_of, price
+from tests.simulation.explorer.moving_world import MovingWorld
 from tests.simulation.explorer.promises import BrokenPromiseError, promise
 from tests.simulation.explorer.shape import Shape
 from tests.simulation.explorer.small_world import Move, World
@@ -104,7 +104,7 @@ class Search:
             return self._report(0, 0, found.finding)
         return self._judge(open_)
 
-    def _begin(self) -> World | AdoptionWorld:
+    def _begin(self) -> World | MovingWorld:
         try:
             world = begin(self._shape)
             check(world)
@@ -119,7 +119,7 @@ class Search:
         )
 
     def _enter(
-        self, world: World | AdoptionWorld, form: bytes, parent: int, move: Move
+        self, world: World | MovingWorld, form: bytes, parent: int, move: Move
     ) -> tuple[int, Copy]:
         number = self._numbers[form] = len(self._moves)
         self._parents.append(parent)
@@ -129,7 +129,7 @@ class Search:
         return number, copy(world)
 
     def _expand(self, number: int, saved: Copy) -> Iterator[tuple[int, Copy]]:
-        world: World | AdoptionWorld | None = restore(saved)
+        world: World | MovingWorld | None = restore(saved)
         assert world is not None
         moves, is_cut = moves_of(world)
         self._cut += is_cut
@@ -218,7 +218,7 @@ def _distances(from_: Sequence[int], before: dict[int, list[int]]) -> dict[int, 
     return found
 
 
-def require_rest(world: World | AdoptionWorld) -> None:
+def require_rest(world: World | MovingWorld) -> None:
     """Raises BrokenPromiseError unless few free moves lead from here to rest."""
     seen, layer, moves = {digest(world)}, [copy(world)], 0
     while layer:

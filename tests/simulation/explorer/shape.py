@@ -28,7 +28,9 @@ class Shape:
     `commit`; `lose` (a request's answer, and with it perhaps the connection), `late` (an answer, to
     a consumer or to the machine), `fail` (of the log or the coordinator), `slow` (time passes while
     somebody works), `restart` of the gateway, `remove` (the anchor, by an admin) and `intrude` (a
-    consumer joins in the cluster itself).
+    consumer joins in the cluster itself), `hang-up` (a client no longer waits for the answer to a
+    request that the gateway holds), `reconfigure` (the gateway restarts with the group in
+    `groups_forward`, or without it), and `pause` (of the gateway's process).
     """
 
     name: str
@@ -49,11 +51,17 @@ class Shape:
     have them."""
     is_adoption: bool = False
     """Whether the cluster serves the group at first, and the gateway may adopt it."""
-    is_whole: bool = False
-    """Whether the whole hosting machine is played in a world of adoption, and not only the steps of
-    the adoption."""
+    is_slow: bool = False
+    """Whether looks at the cluster, loads of the log and the anchor's heartbeats take their time in
+    a world of moves. Otherwise their answers arrive before anything else happens."""
     is_release: bool = False
-    """Whether the gateway has adopted the group, and may release it."""
+    """Whether the gateway hosts the group at first, and may release it."""
+    are_static: bool = False
+    """Whether classic consumers have instance ids."""
+    starts_later: tuple[str, ...] = ()
+    """Those consumers that do not run at first, although the others do."""
+    takes_natives: bool = True
+    """Whether the cluster has the new protocol."""
     elects_newest: bool = False
     """Whether the member that joined last becomes the leader when the leader has gone; any may."""
     converts_none: bool = False

@@ -48,6 +48,8 @@ HEARTBEAT_INTERVAL_MS = 3_000
 SESSION_TIMEOUT_MS = 9_000
 REBALANCE_TIMEOUT_MS = 12_000
 """Longer than the session: a consumer that misses it has not heard from the group for a session."""
+LIBRDKAFKA_REBALANCE_TIMEOUT_MS = 60_000
+"""Several sessions, like the default of librdkafka."""
 
 EMBEDDED_VERSION = 1
 """Without a generation, which is not needed: no two consumers state the same partition. The
@@ -63,6 +65,8 @@ class Kind(StrEnum):
     NATIVE = "native"
     EAGER = "eager"
     COOPERATIVE = "cooperative"
+    LIBRDKAFKA = "librdkafka"
+    """A cooperative consumer of librdkafka."""
 
 
 class Phase(StrEnum):
@@ -233,7 +237,11 @@ class ClassicConsumer(Consumer):
     """Speaks the classic protocol, eager or cooperative."""
 
     topics: Topics
+    instance_id: str | None = None
+    rebalance_timeout_ms: int = REBALANCE_TIMEOUT_MS
     phase: Phase = Phase.JOINING
+    joins_twice: bool = False
+    """Whether the next JoinGroup is sent a second time before the first one is answered."""
     protocol: str | None = None
     leads_with: tuple[tuple[str, bytes], ...] = ()
     """The assignments that it made as the leader."""
@@ -241,7 +249,7 @@ class ClassicConsumer(Consumer):
     @property
     def is_cooperative(self) -> bool:
         """Whether it keeps its partitions during a rebalance."""
-        return self.kind is Kind.COOPERATIVE
+        return self.kind in (Kind.COOPERATIVE, Kind.LIBRDKAFKA)
 
     def has_something_to_say(self) -> bool:
         return self.is_closing or self.phase is not Phase.STABLE
@@ -249,7 +257,7 @@ class ClassicConsumer(Consumer):
     def ask(self, token: Token, fresh_id: UUID, now_ms: int) -> tuple[GroupApi, Request]:
         self.asked_ms = now_ms
         if self.is_closing:
-            leaver = Leaver(member_id=self.member_id)
+            leaver = Leaver(member_id=self.member_id, instance_id=self.instance_id)
             return GroupApi.LEAVE, LeaveGroupReceived(token=token, members=(leaver,))
         match self.phase:
             case Phase.JOINING:
@@ -259,7 +267,7 @@ class ClassicConsumer(Consumer):
                     token=token,
                     version=5,
                     member_id=self.member_id,
-                    instance_id=None,
+                    instance_id=self.instance_id,
                     generation=self.epoch,
                     protocol_type=CONSUMER_PROTOCOL_TYPE,
                     protocol_name=self.protocol,
@@ -269,7 +277,7 @@ class ClassicConsumer(Consumer):
                 return GroupApi.HEARTBEAT, HeartbeatReceived(
                     token=token,
                     member_id=self.member_id,
-                    instance_id=None,
+                    instance_id=self.instance_id,
                     generation=self.epoch,
                 )
 
@@ -283,13 +291,13 @@ class ClassicConsumer(Consumer):
             token=token,
             version=9,
             member_id=self.member_id,
-            instance_id=None,
+            instance_id=self.instance_id,
             client_id=self.name,
             client_host="/127.0.0.1",
             protocol_type=CONSUMER_PROTOCOL_TYPE,
             protocols=((name, encode_subscription(subscription, EMBEDDED_VERSION)),),
             session_timeout_ms=SESSION_TIMEOUT_MS,
-            rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
             fresh_id=fresh_id,
         )
 
@@ -373,6 +381,25 @@ class ClassicConsumer(Consumer):
         return self.phase is Phase.STABLE and not self.is_closing
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
+class LibrdkafkaConsumer(ClassicConsumer):
+    """Keeps its partitions if its JoinGroup is refused, and claims them again in the next one.
+    Without its member id, it sends that twice."""
+
+    rebalance_timeout_ms: int = LIBRDKAFKA_REBALANCE_TIMEOUT_MS
+
+    def hear(self, reply: Reply, now_ms: int) -> None:
+        is_refusal = isinstance(reply, JoinGroupReply) and not self.is_closing
+        match reply.error if is_refusal else ErrorCode.NONE:
+            case ErrorCode.UNKNOWN_MEMBER_ID:
+                self.member_id, self.epoch, self.joins_twice = "", -1, True
+                self.go_on(now_ms)
+            case ErrorCode.REBALANCE_IN_PROGRESS:
+                self.retry(now_ms)
+            case _:
+                ClassicConsumer.hear(self, reply, now_ms)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MakeCommit:
     """Makes the engine's event of a commit."""
@@ -380,26 +407,33 @@ class MakeCommit:
     member_id: str
     epoch: int
     numbers: tuple[int, ...]
+    instance_id: str | None = None
 
     def __call__(self, token: Token, topics: Topics) -> OffsetCommitReceived:
         return OffsetCommitReceived(
             token=token,
             version=9,
             member_id=self.member_id,
-            instance_id=None,
+            instance_id=self.instance_id,
             epoch=self.epoch,
             topic_names=frozenset((TOPIC,)),
             partitions=topics.partitions([(TOPIC, self.numbers)]),
         )
 
 
-def start(name: str, kind: Kind, topics: Topics, now_ms: int) -> Consumer:
-    """A new process."""
+def start(
+    name: str, kind: Kind, topics: Topics, now_ms: int, *, is_static: bool = False
+) -> Consumer:
+    """A new process. `is_static`: whether a classic one has an instance id."""
+    instance_id = name if is_static else None
     made: Consumer
-    if kind is Kind.NATIVE:
-        made = NativeConsumer(name=name)
-    else:
-        made = ClassicConsumer(name=name, kind=kind, topics=topics)
+    match kind:
+        case Kind.NATIVE:
+            made = NativeConsumer(name=name)
+        case Kind.LIBRDKAFKA:
+            made = LibrdkafkaConsumer(name=name, kind=kind, topics=topics, instance_id=instance_id)
+        case _:
+            made = ClassicConsumer(name=name, kind=kind, topics=topics, instance_id=instance_id)
     made.go_on(now_ms)
     return made
 

@@ -49,7 +49,6 @@ from gateway.hosting.effects import (
     TellNow,
     Write,
 )
-from gateway.hosting.forwarded import WatchedGroups
 from gateway.hosting.group import HostedGroup
 from gateway.hosting.identity import AnchorIds, Gateway
 from gateway.hosting.inputs import (
@@ -637,22 +636,22 @@ def failure(effect: Awaited, damage: Damage) -> Input:
     return Failed(effect, damage if isinstance(effect, Write) else "nobody answers")
 
 
-def new_machine(
-    shape: Shape, run: int, now_ms: int, watched: WatchedGroups | None = None
-) -> HostedGroup:
-    """The machine of another process."""
+def new_machine(shape: Shape, run: int, now_ms: int, *, forwards: bool = False) -> HostedGroup:
+    """The machine of another process. `forwards`: whether `groups_forward` names the group."""
     gateway = Gateway(log_id=LOG_ID, run_id=run)
     rules = HostingRules(
         config=shape.config,
         standing=StandingRules(
-            gateway=gateway, longest_session_ms=SESSION_TIMEOUT_MS, host_patterns=("*",)
+            gateway=gateway,
+            longest_session_ms=SESSION_TIMEOUT_MS,
+            host_patterns=() if shape.is_adoption else ("*",),
+            forward_patterns=("*",) if forwards else (),
         ),
         can_anchor=True,
         linger_ms=LINGER_MS,
         hosted=Room("hosted", groups_max=1),
         anchored=Room("anchored", groups_max=1),
         log_health=LogHealth(),
-        watched=watched or WatchedGroups(),
         pauses=Pauses(now_ms, grace_ms_max=0),
     )
     return HostedGroup(Standing(GROUP, rules.standing), rules)

@@ -6,26 +6,32 @@ from uuid import UUID
 import pytest
 
 from coordinator.interface.events import JoinGroupReceived
-from coordinator.interface.records import ClassicGroupValue
 from coordinator.interface.replies import ConsumerHeartbeatReply, JoinGroupReply
 from gateway.hosting.adoptable import snapshot
 from gateway.hosting.adoption_requests import Requests
 from gateway.hosting.forwarded import WatchedGroup
 from kafka_codecs.error_codes import ErrorCode
-from tests.simulation.explorer.beginning import begin_forwarded
+from tests.simulation.explorer.beginning import begin_moving
+from tests.simulation.explorer.moving_world import MovingWorld
 from tests.simulation.explorer.small_cluster import GROUP
 from tests.simulation.explorer.small_consumers import Kind, start
 from tests.simulation.explorer.upstream import Upstream, the_gateway
 from tests.simulation.explorer.worlds import WORLDS
 
 
+def watched(world: MovingWorld) -> WatchedGroup:
+    """What the gateway knows from the requests that it has relayed."""
+    known = world.port.group.rules.watched.group(GROUP)
+    assert known is not None
+    return known
+
+
 def with_parked_leader(*, natives_disturb: bool) -> tuple[Upstream, int]:
     """Two consumers; the leader's member has rejoined with unreadable bytes."""
-    world = begin_forwarded(replace(WORLDS["adopt"], natives_disturb=natives_disturb))
+    world = begin_moving(replace(WORLDS["adopt"], natives_disturb=natives_disturb))
     upstream = world.upstream
     described = upstream.describe()
-    known = WatchedGroup(group_id=GROUP, leader_id=world.leader_id, members={})
-    requests = Requests(GROUP, snapshot(described, known), the_gateway().guise)
+    requests = Requests(GROUP, snapshot(described, watched(world)), the_gateway().guise)
     upstream.tell(upstream.read(99, requests.rejoin(is_locked=False)), world.now_ms)
     assert not upstream.replies
     return upstream, world.now_ms
@@ -67,7 +73,7 @@ def test_only_a_stable_group_shows_what_its_members_have() -> None:
 
 
 def test_the_newest_joiner_is_elected_if_the_world_says_so() -> None:
-    world = begin_forwarded(WORLDS["adopt-outsider"])
+    world = begin_moving(WORLDS["adopt-outsider"])
     upstream = world.upstream
     for number, name in enumerate(("x", "y")):
         joiner = start(name, Kind.EAGER, upstream.topics, world.now_ms)
@@ -80,10 +86,7 @@ def test_the_newest_joiner_is_elected_if_the_world_says_so() -> None:
         upstream.tell(event, world.now_ms)
     requests = Requests(
         GROUP,
-        snapshot(
-            upstream.describe(),
-            WatchedGroup(group_id=GROUP, leader_id=world.leader_id, members={}),
-        ),
+        snapshot(upstream.describe(), watched(world)),
         the_gateway().guise,
     )
     present = {world.consumers[name].member_id for name in "ab"}  # type: ignore[union-attr]
@@ -94,14 +97,8 @@ def test_the_newest_joiner_is_elected_if_the_world_says_so() -> None:
     assert joined[300].leader == joined[301].leader  # type: ignore[union-attr]
 
 
-def test_an_anchor_that_a_late_join_left_keeps_its_place() -> None:
-    world = begin_forwarded(replace(WORLDS["adopt"], begins_at_rest=False))
-    upstream = world.upstream
-    group = ClassicGroupValue(protocol_type="consumer", generation=1, protocol=None, leader=None)
-    requests = Requests(GROUP, group, the_gateway().guise)
-    upstream.tell(upstream.read(5, requests.join_anchor("")), world.now_ms)
-    upstream.pass_time(world.now_ms + 1)
-    assert upstream.is_anchored
-    assert upstream.describe().group_state == "CompletingRebalance"
-    assert upstream.keep(world.now_ms + 1) is not None
-    assert upstream.describe().group_state == "Stable"
+def test_a_cluster_without_the_new_protocol_refuses_native_consumers() -> None:
+    world = begin_moving(replace(WORLDS["adopt"], takes_natives=False))
+    knock(world.upstream, world.now_ms)
+    ((_token, refusal),) = world.upstream.replies
+    assert refusal.error == ErrorCode.UNSUPPORTED_VERSION

@@ -4,7 +4,7 @@ The differential test compares the engine's rules with those of a broker. Where 
 each other, a world says which it has: the settings of the group, and `natives_disturb`.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from coordinator.engine import GroupEngine
@@ -13,11 +13,9 @@ from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import (
     ConsumerHeartbeatReceived,
     Event,
-    HeartbeatReceived,
     OffsetCommitEnded,
     OffsetCommitReceived,
     Request,
-    SyncGroupReceived,
     TimePassed,
 )
 from coordinator.interface.records import (
@@ -40,7 +38,7 @@ from coordinator.interface.volatile_records import (
     JoinReleased,
     Token,
 )
-from gateway.hosting.identity import AnchorIds, Gateway
+from gateway.hosting.identity import Gateway
 from gateway.requests.messages import MemberMessage, event, join_event
 from kafka_codecs.api_keys import ApiKey
 from kafka_codecs.declaration import Struct
@@ -48,7 +46,9 @@ from kafka_codecs.describe_groups import DescribedGroup, DescribedGroupMember
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.join_group import JoinGroupRequest
+from tests.simulation.explorer.messages import VERSION
 from tests.simulation.explorer.small_cluster import FIRST_GENERATION, GROUP
+from tests.simulation.explorer.small_world import LOG_ID
 
 TIMED_OUT = (
     RemovalCause.REVOCATION_TIMED_OUT,
@@ -56,13 +56,7 @@ TIMED_OUT = (
     RemovalCause.SYNC_TIMED_OUT,
 )
 """Why a coordinator may remove a member that sends heartbeats."""
-
-VERSION = 9
-"""That of the gateway's JoinGroups."""
 GATEWAY = "groupferry"
-
-
-LOG_ID = "log-1"
 
 
 def the_gateway() -> Gateway:
@@ -87,6 +81,8 @@ class Upstream:
     """Which of several members becomes the leader when the leader has gone: the one that joined
     last. In Kafka that is up to a hash map."""
     offsets: list[int]
+    takes_natives: bool = True
+    """Whether it has the new protocol."""
     engine: GroupEngine = field(init=False)
     replies: list[tuple[Token, Reply]] = field(default_factory=list)
     """Answers to requests, also to those that were parked. The world takes them out."""
@@ -117,6 +113,10 @@ class Upstream:
 
     def tell(self, event: Event, now_ms: int) -> None:
         """Handle an event."""
+        if isinstance(event, ConsumerHeartbeatReceived) and not self.takes_natives:
+            refused = ConsumerHeartbeatReply(error=ErrorCode.UNSUPPORTED_VERSION)
+            self.replies.append((event.token, refused))
+            return
         if self.elects_newest:
             self._reorder_joins()
         step = self.engine.handle(event, now_ms=now_ms, topics=self.topics)
@@ -155,38 +155,6 @@ class Upstream:
         for member_id, parked in group.joins.items():
             refused = JoinGroupReply(error=ErrorCode.REBALANCE_IN_PROGRESS, member_id=member_id)
             self.replies.append((parked.token, refused))
-
-    def keep(self, now_ms: int) -> AnchorIds | None:
-        """The anchor of a hosted group stays in its place, which a late JoinGroup of a killed
-        gateway may have taken. None if it is not there."""
-        group = self.engine.state.group
-        if not isinstance(group, ClassicGroup) or len(group.members) != 1:
-            return None
-        (member,) = group.members.values()
-        ids = AnchorIds(member_id=member.member_id, generation=group.core.generation)
-        if not is_anchor(ids.member_id):
-            return None
-        if group.phase is ClassicPhase.COMPLETING_REBALANCE:
-            sync = SyncGroupReceived(
-                token=0,
-                version=VERSION,
-                member_id=ids.member_id,
-                instance_id=member.instance_id,
-                generation=ids.generation,
-                protocol_type=group.core.protocol_type,
-                protocol_name=group.core.protocol,
-            )
-            self.tell(sync, now_ms)
-            self.replies.pop()
-        beat = HeartbeatReceived(
-            token=0,
-            member_id=ids.member_id,
-            instance_id=member.instance_id,
-            generation=ids.generation,
-        )
-        self.tell(beat, now_ms)
-        self.replies.pop()
-        return replace(ids, instance_id=member.instance_id or "")
 
     def pass_time(self, now_ms: int) -> None:
         """Meet the deadlines that are over."""

@@ -186,7 +186,7 @@ WORLDS = {
             budgets={"adopt": 1},
             begins_at_rest=True,
             is_adoption=True,
-            is_whole=True,
+            is_slow=True,
         ),
         Shape(
             name="release",

@@ -1,22 +1,20 @@
-"""What can happen next in a world of adoption, and what must hold in each of its states."""
+"""What can happen next in a world of moves, and what must hold in each of its states."""
 
 from collections.abc import Iterator
 
 from coordinator.group.classic_group import ClassicGroup
-from gateway.hosting.adoption_steps import Ask, Effect, Store, TakeOver
-from gateway.hosting.effects import AskCoordinator, Load, Look, Write
-from gateway.hosting.effects import Effect as HostingEffect
-from gateway.hosting.release_steps import StoreRelease
-from tests.simulation.explorer.adoption_world import AdoptionWorld
+from gateway.hosting.adoption_steps import Ask
+from gateway.hosting.effects import AskCoordinator, Effect, Load, Look, Write
+from gateway.hosting.states import LogPhase
+from tests.simulation.explorer.moving_world import UNOWNED_MAX_MS, MovingWorld
 from tests.simulation.explorer.promises import promise
-from tests.simulation.explorer.release_world import ReleaseWorld
 from tests.simulation.explorer.small_consumers import Consumer
 from tests.simulation.explorer.small_world import Move
 from tests.simulation.explorer.upstream import is_anchor
 from tests.simulation.invariants import BrokenInvariantError, check_group
 
 
-def free_moves(world: AdoptionWorld) -> list[Move]:
+def free_moves(world: MovingWorld) -> list[Move]:
     """The moves that take neither a decision nor a failure."""
     moves = [f"answer {name}" for name in world.pending if world.may_carry_out(name)]
     moves += [f"hear {asker}" for asker in world.answers]
@@ -34,7 +32,7 @@ def free_moves(world: AdoptionWorld) -> list[Move]:
     return moves
 
 
-def paid_moves(world: AdoptionWorld) -> Iterator[Move]:
+def paid_moves(world: MovingWorld) -> Iterator[Move]:
     """The moves that use up a budget."""
     for name, consumer in world.consumers.items():
         if consumer is None:
@@ -44,21 +42,32 @@ def paid_moves(world: AdoptionWorld) -> Iterator[Move]:
     for name, sending in world.sendings.items():
         if sending.route in ("relayed", "guarded"):  # the other worlds lose answers to the hosted
             yield f"lose-stray {name}"
+    for name in world.behind:
+        if (token := world.asked.get(name)) is not None and not world.passing[token].is_relayed:
+            yield f"hang-up {name}"
     yield from (f"land {number}" for number in range(len(world.strays)))
     for name, effect in world.pending.items():
         yield from (f"{how} {name}" for how in _faults_of(effect))
-    if world.may_be_adopted:
+    if world.may_adopt:
         yield "adopt"
-    if isinstance(world, ReleaseWorld) and world.may_release:
+    if world.may_release:
         yield "release"
-    yield "restart"
-    if any(isinstance(effect, Ask) for effect in world.pending.values()):
-        yield "restart sent"
+    yield from _moves_of_process(world)
     if world.is_busy() and world.may_wait():
         yield "slow"
 
 
-def _moves_of_consumer(world: AdoptionWorld, name: str, consumer: Consumer) -> Iterator[Move]:
+def _moves_of_process(world: MovingWorld) -> Iterator[Move]:
+    yield "restart"
+    if any(isinstance(effect, Ask | AskCoordinator) for effect in world.pending.values()):
+        yield "restart sent"
+    if any(isinstance(effect, Write) for effect in world.pending.values()):
+        yield "restart written"
+    yield "reconfigure"
+    yield "pause"
+
+
+def _moves_of_consumer(world: MovingWorld, name: str, consumer: Consumer) -> Iterator[Move]:
     yield f"crash {name}"
     if not consumer.is_closing and name not in world.asked:
         yield f"leave {name}"
@@ -67,19 +76,19 @@ def _moves_of_consumer(world: AdoptionWorld, name: str, consumer: Consumer) -> I
         yield f"commit {name}"
 
 
-def _faults_of(effect: Effect | HostingEffect | StoreRelease) -> tuple[str, ...]:
+def _faults_of(effect: Effect) -> tuple[str, ...]:
     match effect:
-        case Ask():
+        case Ask() | AskCoordinator():
             return ("fail", "fail-answer", "late")
-        case Store() | TakeOver() | Write() | StoreRelease():
+        case Write():
             return ("fail", "fail-unsure")
-        case AskCoordinator() | Look() | Load():
+        case Look() | Load():
             return ("fail",)
         case _:
             return ()
 
 
-def check(world: AdoptionWorld) -> None:
+def check(world: MovingWorld) -> None:
     """Raises BrokenPromiseError."""
     owners: dict[int, str] = {}
     for name, consumer in world.consumers.items():
@@ -93,14 +102,20 @@ def check(world: AdoptionWorld) -> None:
         stored = world.upstream.offsets[number]
         promise(stored >= offset, f"{offset - stored} records of {number} are lost after a commit")
     _check_one_coordinator(world)
-    for engine in (world.here, world.upstream.engine):
+    for number, since_ms in world.unowned_ms.items():
+        unowned_ms = world.now_ms - since_ms
+        promise(unowned_ms <= UNOWNED_MAX_MS, f"{number} has no owner for {unowned_ms} ms")
+    engines = [world.upstream.engine]
+    if world.port.group.engine.phase in (LogPhase.READY, LogPhase.WRITING):
+        engines.append(world.here)
+    for engine in engines:
         try:
             check_group(engine.state, time_ends_commits=False)
         except BrokenInvariantError as broken:
             promise(False, broken)
 
 
-def _check_one_coordinator(world: AdoptionWorld) -> None:
+def _check_one_coordinator(world: MovingWorld) -> None:
     """No member is in the group here while the cluster's group has members of its own."""
     here, there = world.here.state.group, world.upstream.engine.state.group
     if here is None or not here.members or there is None:

@@ -1,0 +1,308 @@
+"""The door between a moving world and the shipped hosting machine.
+
+A world sends requests and commands in, carries out the effects that come out, and reports `done` or
+`failed` for each. No other module of a moving world knows how the machine is driven.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from coordinator.engine import GroupEngine
+from coordinator.group.state import GroupState
+from coordinator.interface.events import Request
+from coordinator.interface.records import DurableRecord, GroupAdoption, GroupRelease
+from coordinator.interface.replies import Reply
+from coordinator.interface.topics import Topics
+from coordinator.interface.volatile_records import Token
+from gateway.hosting import effects, inputs
+from gateway.hosting.adoption_steps import (
+    Answered,
+    Ask,
+    Describe,
+    Described,
+    Drained,
+    Hold,
+    Unanswered,
+    Wish,
+)
+from gateway.hosting.answers import GroupApi
+from gateway.hosting.calls import Answer, Call, Commit, Commits, Forwarded, Probe, Store
+from gateway.hosting.effects import Effect
+from gateway.hosting.forwarded import Client
+from gateway.hosting.group import HostedGroup
+from gateway.hosting.identity import AnchorIds
+from gateway.hosting.inputs import LOST, Damage, Input
+from gateway.hosting.release_steps import NewProtocol, ReleaseWish
+from gateway.hosting.standing import Found, NoAnswer
+from gateway.hosting.states import AdoptionStage, AnchorPhase, Mode, ReleaseStage, Stage
+from gateway.requests.messages import api_of
+from kafka_codecs.describe_groups import DescribedGroup
+from kafka_codecs.error_codes import ErrorCode
+from tests.simulation.explorer.messages import answer_message, request_message
+from tests.simulation.explorer.promises import promise
+from tests.simulation.explorer.replies import reply_to
+from tests.simulation.explorer.shape import Shape
+from tests.simulation.explorer.small_consumers import TOPIC, MakeCommit
+from tests.simulation.explorer.small_world import new_machine
+
+_INSTANT = (effects.Log, effects.Tell, effects.TellNow)
+"""Effects without a result."""
+
+
+@dataclass(eq=False)
+class GroupPort:
+    """One process of the gateway, as far as it concerns the group."""
+
+    group: HostedGroup
+    topics: Topics
+    effects: list[Effect] = field(default_factory=list)
+    """Effects that the world has not taken out yet."""
+    calls: dict[Token, Call] = field(default_factory=dict)
+    """Requests and commits of consumers that have no answer yet."""
+
+    @classmethod
+    def start(
+        cls, shape: Shape, run: int, topics: Topics, now_ms: int, *, forwards: bool = False
+    ) -> "GroupPort":
+        """Start a process. `forwards`: whether `groups_forward` names the group."""
+        return cls(new_machine(shape, run, now_ms, forwards=forwards), topics)
+
+    # -- state -----------------------------------------------------------------------------------
+
+    @property
+    def engine(self) -> GroupEngine:
+        """The engine of the group here."""
+        return self.group.engine.core
+
+    @property
+    def state(self) -> GroupState:
+        """The state of the group here."""
+        return self.group.engine.core.state
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the group has members here."""
+        return self.group.is_live
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether an adoption or a release is under way or requested."""
+        return self.group.is_moving
+
+    @property
+    def is_released(self) -> bool:
+        """Whether the group stays with the cluster because it was released."""
+        return self.group.standing.is_released
+
+    @property
+    def stage(self) -> AdoptionStage | ReleaseStage | None:
+        """The stage of the adoption or release under way."""
+        return self.group.release.stage or self.group.adoption.stage
+
+    @property
+    def anchor(self) -> AnchorPhase:
+        """The phase of the anchor."""
+        return self.group.anchor.phase
+
+    def next_ms(self) -> int | None:
+        """The time of the next deadline."""
+        return self.group.next_ms()
+
+    # -- requests of consumers -------------------------------------------------------------------
+
+    def request(self, event: Request, connection: int, now_ms: int) -> None:
+        """A consumer's request has arrived."""
+        call = Call(
+            api=api_of(request_message(event)),
+            event=event,
+            token=event.token,
+            connection=connection,
+            knows_topics=True,
+            is_at_coordinator=True,
+        )
+        self.calls[event.token] = call
+        self._feed(inputs.Asked(call), now_ms)
+
+    def commit(self, token: Token, make: MakeCommit, connection: int, now_ms: int) -> None:
+        """A consumer's commit has arrived."""
+        commit = Commit(
+            make=make,
+            topic_names=frozenset((TOPIC,)),
+            has_member=True,
+            order_keys=frozenset((make.member_id,)),
+            token=token,
+        )
+        call = self.calls[token] = Commits(
+            api=GroupApi.COMMIT,
+            token=token,
+            connection=connection,
+            commits={token: commit},
+            knows_topics=True,
+            is_at_coordinator=True,
+        )
+        self._feed(inputs.Asked(call), now_ms)
+
+    def abandon(self, token: Token, now_ms: int) -> None:
+        """The connection of a request is closed."""
+        call = self.calls.pop(token, None)
+        if call is not None and call.answer is None:
+            self._feed(inputs.Gone(call), now_ms)
+
+    def take_answers(self, now_ms: int) -> Sequence[tuple[Token, Reply | Forwarded | int]]:
+        """Remove the calls that are answered. Returns replies to requests, the codes of commits,
+        and `Forwarded` for what the cluster has to answer."""
+        for call in list(self.calls.values()):
+            while isinstance(call, Commits) and isinstance(call.errand, Probe):
+                self._feed(inputs.Probed(call, is_there=True), now_ms)
+        answered = [call for call in self.calls.values() if call.answer is not None]
+        for call in answered:
+            del self.calls[call.token]
+        return [(call.token, _translated(call)) for call in answered]
+
+    def store_under(self, token: Token) -> tuple[str, AnchorIds | None]:
+        """The route of a commit (`held`, `hosted`, `guarded`), and the ids that it travels under."""
+        call = self.calls[token]
+        match call.errand:
+            case Store(ids=ids):
+                return ("guarded" if call.stage is Stage.PLACING else "hosted"), ids
+            case _:
+                return "held", None
+
+    def stored(self, token: Token, code: int | None, now_ms: int) -> None:
+        """The cluster has answered a commit; None: the answer is lost."""
+        call = self.calls[token]
+        assert isinstance(call, Commits)
+        result: frozenset[int] | str = LOST if code is None else frozenset((code,))
+        self._feed(inputs.Stored(call, {token: result}), now_ms)
+
+    def relayed(self, client_id: str, request: Request, reply: Reply, now_ms: int) -> None:
+        """The cluster has answered a request that was forwarded."""
+        client = Client(client_id=client_id, client_host="127.0.0.1")
+        message = request_message(request)
+        self._feed(inputs.Relayed(client, message, answer_message(reply)), now_ms)
+
+    def is_forwarded(self, cluster_members: Found, now_ms: int) -> bool:
+        """Whether the cluster answers for the group, as `Groups.is_forwarded` decides."""
+        group = self.group
+        if group.is_live or group.is_moving:
+            return not group.is_live
+        decision = group.standing.take(cluster_members, now_ms, is_held=group.anchor.is_here)
+        return decision.mode is Mode.FORWARDED
+
+    # -- commands, and time ----------------------------------------------------------------------
+
+    def adopt(self, now_ms: int) -> None:
+        """An operator adopts the group."""
+        self._feed(inputs.Adopt(Wish()), now_ms)
+
+    def release(self, new_protocol: NewProtocol, now_ms: int) -> None:
+        """An operator releases the group."""
+        self._feed(inputs.Release(ReleaseWish(new_protocol=new_protocol)), now_ms)
+
+    def resume(self, log: Sequence[DurableRecord], now_ms: int) -> None:
+        """The process has started and finds the group in its log."""
+        if log:
+            self._feed(inputs.Resumed(is_adopting=any(map(_is_of_move, log))), now_ms)
+
+    def pass_time(self, now_ms: int) -> None:
+        """A deadline is over."""
+        self._feed(inputs.TimePassed(), now_ms)
+
+    # -- effects ---------------------------------------------------------------------------------
+
+    def take_effects(self) -> Sequence[Effect]:
+        """Remove the effects that have to be carried out."""
+        new, self.effects = self.effects, []
+        return new
+
+    def done(self, effect: Effect, result: object, now_ms: int) -> None:
+        """An effect was carried out."""
+        match effect, result:
+            case effects.Look(), _:
+                event: Input = inputs.Looked(result)  # type: ignore[arg-type]
+            case effects.Load(), GroupEngine() as engine:
+                event = inputs.Loaded(engine, self.topics)
+            case effects.Write(), _:
+                event = inputs.Written()
+            case effects.Forget(), _:
+                event = inputs.Forgotten()
+            case effects.AskCoordinator(), _:
+                event = inputs.CoordinatorAnswered(result)  # type: ignore[arg-type]
+            case Describe(), DescribedGroup() as described:
+                event = inputs.StepTaken(Described(described))
+            case Hold(), _:
+                event = inputs.StepTaken(Drained())
+            case Ask(lane), _:
+                event = inputs.StepTaken(Answered(lane, result))  # type: ignore[arg-type]
+            case _:
+                raise TypeError(f"{effect} does not occur in a small world")
+        self._feed(event, now_ms)
+
+    def failed(self, effect: Effect, now_ms: int, *, is_uncertain: bool = False) -> None:
+        """An effect has failed. `is_uncertain`: whether a write may have succeeded."""
+        reason = "no answer"
+        match effect:
+            case effects.Look():
+                event: Input = inputs.Looked(NoAnswer(reason))
+            case effects.Load():
+                event = inputs.LoadFailed(reason)
+            case effects.Write():
+                event = inputs.WriteFailed(Damage.UNSURE if is_uncertain else Damage.NONE)
+            case effects.AskCoordinator():
+                event = inputs.CoordinatorFailed(reason)
+            case Describe():
+                event = inputs.StepTaken(Described(None))
+            case Ask(lane):
+                event = inputs.StepTaken(Unanswered(lane, reason))
+            case _:
+                raise TypeError(f"{effect} does not fail in a small world")
+        self._feed(event, now_ms)
+
+    def _feed(self, event: Input, now_ms: int) -> None:
+        new: Sequence[Effect] = ()
+        if not self.group.take_at_rest(event, now_ms):
+            new = self.group.handle(event, now_ms)
+        for effect in new:
+            if isinstance(effect, effects.Log):
+                promise(effect.error is None, "the engine fails:", repr(effect.error))
+            if not isinstance(effect, _INSTANT):
+                self.effects.append(effect)
+
+
+def name_of_effect(effect: Effect) -> str:
+    """The name of an effect in moves: its lane, or its type."""
+    return effect.lane.value if isinstance(effect, Ask) else type(effect).__name__
+
+
+def _is_of_move(record: DurableRecord) -> bool:
+    """Whether the record belongs to an adoption or release under way."""
+    match record:
+        case GroupAdoption():
+            return True
+        case GroupRelease(value=release):
+            return release is not None and release.is_under_way
+        case _:
+            return False
+
+
+def _translated(call: Call) -> Reply | Forwarded | int:
+    match call.answer:
+        case Forwarded() as forwarded:
+            return forwarded
+        case answer if isinstance(call, Commits):
+            return _code_of_commit(answer)
+        case answer:
+            assert answer is not None
+            return reply_to(call.api, answer)
+
+
+def _code_of_commit(answer: Answer | None) -> int:
+    """The error code of a client's only commit."""
+    if not isinstance(answer, Mapping):
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    (outcome,) = answer.values()
+    if outcome.refused is not None:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    if outcome.is_away:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return outcome.verdict.error if outcome.verdict is not None else ErrorCode.UNKNOWN_SERVER_ERROR

@@ -1,0 +1,683 @@
+"""A small world in which a group moves between the cluster and the gateway.
+
+The shipped hosting machine has the group, with everything around it: its engine and log, its
+anchor, and the requests that it relays. The cluster is our own engine in the place of a broker.
+Consumers send their requests through the gateway, or to the cluster itself.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from uuid import UUID
+
+from coordinator.engine import GroupEngine
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.load import newest
+from coordinator.interface.events import (
+    JOIN_EPOCH,
+    ConsumerHeartbeatReceived,
+    JoinGroupReceived,
+    OffsetCommitReceived,
+    Request,
+)
+from coordinator.interface.records import DurableRecord, is_tombstone
+from coordinator.interface.replies import (
+    ConsumerHeartbeatReply,
+    JoinGroupReply,
+    Reply,
+)
+from coordinator.interface.topics import Partition, Topics
+from coordinator.interface.volatile_records import Token
+from gateway.hosting.adoption_steps import Ask, Describe, Hold
+from gateway.hosting.calls import Forwarded
+from gateway.hosting.effects import AskCoordinator, Effect, Forget, Load, Look, Write
+from gateway.hosting.identity import AnchorIds
+from gateway.hosting.release_steps import NewProtocol
+from gateway.hosting.standing import Found, Nobody, Occupants
+from gateway.hosting.states import AnchorPhase
+from kafka_codecs.declaration import Struct
+from kafka_codecs.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.heartbeat import HeartbeatRequest
+from tests.simulation.explorer.group_port import GroupPort, name_of_effect
+from tests.simulation.explorer.messages import answer_message
+from tests.simulation.explorer.promises import BrokenPromiseError, promise
+from tests.simulation.explorer.shape import Shape
+from tests.simulation.explorer.small_cluster import GROUP
+from tests.simulation.explorer.small_consumers import (
+    SESSION_TIMEOUT_MS,
+    TOPIC_ID,
+    ClassicConsumer,
+    Consumer,
+    Kind,
+    MakeCommit,
+    positions_of,
+    shares_are_fair,
+    start,
+)
+from tests.simulation.explorer.small_world import FIRST_TOKEN, START_MS, Move
+from tests.simulation.explorer.upstream import Upstream
+
+UNTIMELY = frozenset(
+    {"slow", "late", "fail", "restart", "crash", "leave", "start", "lose", "hang", "reconfigure"}
+    | {"pause"}
+)
+"""The first words of moves that excuse a rebalance of the consumers behind the gateway."""
+PAUSE_MS = 12_000
+"""The length of a pause: longer than a session."""
+UNOWNED_MAX_MS = 2 * SESSION_TIMEOUT_MS
+"""How long a partition may be without owner after the last command or fault: until the session of a
+crashed member is over, and the others have rejoined."""
+NO_NATIVES = NewProtocol(why_no_natives="the cluster does not have it")
+
+
+@dataclass(slots=True, eq=False)
+class Sending:
+    """A commit of a consumer."""
+
+    make: MakeCommit
+    offsets: dict[int, int]
+    token: Token = 0
+    route: str = "held"
+    """The ids under which it is on its way to the cluster: `relayed` with the member's own,
+    `guarded` with those of the leader's member or of the anchor during a move, `hosted` with the
+    anchor's; or `held`."""
+    ids: AnchorIds | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Passing:
+    """A consumer's request to the gateway."""
+
+    name: str
+    event: Request
+    is_relayed: bool = False
+    """Whether the cluster has it."""
+
+
+@dataclass(eq=False)
+class MovingWorld:
+    """One state of the world."""
+
+    shape: Shape
+    budgets: dict[str, int]
+    topics: Topics
+    upstream: Upstream
+    port: GroupPort
+    now_ms: int = START_MS
+    runs: int = 1
+    next_token: Token = FIRST_TOKEN
+    consumers: dict[str, Consumer | None] = field(default_factory=dict)
+    kinds: dict[str, Kind] = field(default_factory=dict)
+    positions: dict[str, dict[int, int]] = field(default_factory=dict)
+    """The next offset that each consumer reads, by the numbers of its partitions."""
+    asked: dict[str, Token] = field(default_factory=dict)
+    """The requests to which consumers await an answer."""
+    passing: dict[Token, Passing] = field(default_factory=dict)
+    """The requests to the gateway without an answer. Not every one is still awaited."""
+    sendings: dict[str, Sending] = field(default_factory=dict)
+    strays: list[tuple[Sending, str]] = field(default_factory=list)
+    """Commits on their way whose answers are lost, with the consumers that sent them."""
+    log: tuple[DurableRecord, ...] = ()
+    pending: dict[str, Effect] = field(default_factory=dict)
+    """The machine's effects that have not been carried out, by name."""
+    lanes: dict[Token, str] = field(default_factory=dict)
+    """The machine's requests that the coordinator has parked, and their effects' names."""
+    asking: dict[str, Effect] = field(default_factory=dict)
+    """The effects of these requests."""
+    answers: dict[str, Struct] = field(default_factory=dict)
+    """The answers to those that have not arrived."""
+    left_behind: list[Struct] = field(default_factory=list)
+    """Requests whose answers nobody awaits, and which the coordinator has not received."""
+    acknowledged: dict[int, int] = field(default_factory=dict)
+    """The newest offset of each partition of which a consumer knows that it is stored."""
+    is_excused: bool = False
+    """Whether something has happened after which consumers may see a rebalance."""
+    has_fault: bool = False
+    """Whether something has happened after which a commit may be refused."""
+    forwards: bool = False
+    """Whether the group is in `groups_forward`."""
+    unowned_ms: dict[int, int] = field(default_factory=dict)
+    """Since when each partition has no owner, but not before the last command or fault."""
+
+    # -- what is open ----------------------------------------------------------------------------
+
+    @property
+    def here(self) -> GroupEngine:
+        """The gateway's engine."""
+        return self.port.engine
+
+    @property
+    def behind(self) -> list[str]:
+        """The consumers behind the gateway."""
+        return [name for name, _kind in self.shape.consumers]
+
+    def may_ask(self, name: str, consumer: Consumer) -> bool:
+        """Whether it may send a request now."""
+        is_due = consumer.has_something_to_say() or consumer.beat_due_ms <= self.now_ms
+        return name not in self.asked and is_due
+
+    @property
+    def may_adopt(self) -> bool:
+        """Whether an operator may adopt the group now."""
+        return not (self.port.is_moving or self.port.is_live or self.upstream.is_anchored)
+
+    @property
+    def may_release(self) -> bool:
+        """Whether an operator may release the group now."""
+        return not (self.port.is_moving or self.port.is_released)
+
+    def storing(self) -> list[str]:
+        """The consumers whose commits are on their way to the cluster."""
+        return [name for name, sending in self.sendings.items() if sending.route != "held"]
+
+    def is_drained(self) -> bool:
+        """Whether nothing is under way that was relayed."""
+        return not (
+            any(passing.is_relayed for passing in self.passing.values())
+            or any(
+                sending.route == "relayed" and name in self.behind
+                for name, sending in self.sendings.items()
+            )
+        )
+
+    def may_carry_out(self, name: str) -> bool:
+        """Whether an effect can be answered now."""
+        return not isinstance(self.pending[name], Hold) or self.is_drained()
+
+    def is_busy(self) -> bool:
+        """Whether an answer is about to come."""
+        return bool(
+            any(map(self.may_carry_out, self.pending))
+            or self.answers
+            or self.left_behind
+            or self.storing()
+        )
+
+    # -- time ------------------------------------------------------------------------------------
+
+    def is_time_up(self) -> bool:
+        """Whether the machine has to be told that time has passed."""
+        at_ms = self.port.next_ms()
+        return at_ms is not None and at_ms <= self.now_ms
+
+    def may_wait(self) -> bool:
+        """Whether nothing is due before time passes, and something waits for time."""
+        is_due = any(
+            consumer is not None and name not in self.asked and consumer.beat_due_ms <= self.now_ms
+            for name, consumer in self.consumers.items()
+        )
+        return not (self.is_time_up() or is_due) and self._next_ms() is not None
+
+    def _next_ms(self) -> int | None:
+        times = [self.upstream.engine.next_deadline_ms(), self.port.next_ms()]
+        times += [
+            consumer.beat_due_ms
+            for name, consumer in self.consumers.items()
+            if consumer is not None and name not in self.asked
+        ]
+        return min((at_ms for at_ms in times if at_ms is not None), default=None)
+
+    def _wait(self, *, is_pause: bool = False) -> None:
+        next_ms = self.now_ms + PAUSE_MS if is_pause else self._next_ms()
+        assert next_ms is not None
+        self.now_ms = max(self.now_ms, next_ms)
+        self.upstream.pass_time(self.now_ms)
+
+    # -- moves -----------------------------------------------------------------------------------
+
+    def play(self, move: Move) -> None:
+        """Make a move. Raises BrokenPromiseError."""
+        verb, _, what = move.partition(" ")
+        is_untimely = verb.partition("-")[0] in UNTIMELY
+        self.is_excused |= is_untimely or verb == "release"
+        self.has_fault |= is_untimely
+        if is_untimely or verb in ("adopt", "release"):
+            self.unowned_ms = dict.fromkeys(self.unowned_ms, self.now_ms)
+        try:
+            self._play(verb, what)
+            self._settle()
+        except BrokenPromiseError:
+            raise
+        except Exception as error:
+            raise BrokenPromiseError(f"something fails: {error!r}") from error
+        self._note_owners()
+
+    def _play(self, verb: str, what: str) -> None:  # one case for each move
+        match verb:
+            case "send":
+                self._send(what)
+            case "start":
+                kind, is_static = self.kinds[what], self.shape.are_static
+                self.consumers[what] = start(
+                    what, kind, self.topics, self.now_ms, is_static=is_static
+                )
+            case "crash":
+                self._end(what)
+            case "leave":
+                self._consumer(what).close(self.now_ms)
+                self.positions.pop(what, None)
+            case "hang-up":
+                del self.asked[what]
+                self._consumer(what).miss(self.now_ms)
+            case "commit":
+                self._commit(what)
+            case "store" | "lose-stray":
+                self._store(what, is_lost=verb == "lose-stray")
+            case "land":
+                sending, name = self.strays.pop(int(what))
+                self._store_in_cluster(name, sending)
+            case "adopt":
+                self.port.adopt(self.now_ms)
+            case "release":
+                new_protocol = NewProtocol() if self.shape.takes_natives else NO_NATIVES
+                self.port.release(new_protocol, self.now_ms)
+            case "tick":
+                self.port.pass_time(self.now_ms)
+                promise(not self.is_time_up(), "the machine waits for a time that has passed")
+            case "wait" | "slow" | "pause":
+                self._wait(is_pause=verb == "pause")
+            case "arrive":
+                self._arrive(self.left_behind.pop(int(what)), "")
+            case "hear":
+                self.port.done(self.asking.pop(what), self.answers.pop(what), self.now_ms)
+            case "restart":
+                self._restart(what)
+            case "reconfigure":
+                self.forwards = not self.forwards
+                self._restart("")
+            case _:
+                self._carry_out(verb, what)
+
+    def _settle(self) -> None:
+        """Let everybody hear what was answered, relay what the cluster has to answer, and carry out
+        what takes no time."""
+        while self._hear_upstream() or self._hear_gateway() or self._carry_out_at_once():
+            pass
+
+    def _hear_upstream(self) -> bool:
+        is_news = bool(self.upstream.replies or self.upstream.timed_out)
+        while self.upstream.timed_out:
+            self._fence(self.upstream.timed_out.pop())
+        replies, self.upstream.replies = self.upstream.replies, []
+        for token, reply in replies:
+            if (effect_name := self.lanes.pop(token, None)) is not None:
+                self.answers[effect_name] = answer_message(reply)
+            elif (passing := self.passing.pop(token, None)) is not None:
+                self.port.relayed(passing.name, passing.event, reply, self.now_ms)
+                self._hear(passing.name, token, self._masked(passing.event, reply))
+            else:
+                name = next((n for n, asked in self.asked.items() if asked == token), None)
+                if name is not None:
+                    self._hear(name, token, reply)
+        return is_news
+
+    def _masked(self, event: Request, reply: Reply) -> Reply:
+        """The reply that the gateway passes on, as in `gateway/requests`."""
+        is_native = isinstance(event, ConsumerHeartbeatReceived)
+        if is_native and reply.error == ErrorCode.GROUP_ID_NOT_FOUND:
+            assert isinstance(event, ConsumerHeartbeatReceived)
+            if event.member_epoch > JOIN_EPOCH:  # DEV D49
+                return ConsumerHeartbeatReply(error=ErrorCode.UNKNOWN_MEMBER_ID)
+        elif reply.error != ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
+            return reply
+        if self.port.is_forwarded(self._look(), self.now_ms):
+            return reply
+        kind = ConsumerHeartbeatReply if is_native else JoinGroupReply
+        return kind(error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    def _hear_gateway(self) -> bool:
+        answers = self.port.take_answers(self.now_ms)
+        committers = {sending.token: name for name, sending in self.sendings.items()}
+        for token, answer in answers:
+            name = committers.get(token)
+            match answer:
+                case Forwarded() if name is not None:
+                    self.sendings[name].route = "relayed"
+                case Forwarded():
+                    passing = self.passing[token]
+                    passing.is_relayed = True
+                    self.upstream.tell(passing.event, self.now_ms)
+                case int(code):
+                    if name is not None:
+                        self._committed(name, self.sendings[name], code)
+                case reply:
+                    self._hear(self.passing.pop(token).name, token, reply)
+        for name, sending in self.sendings.items():
+            if name in self.behind and sending.route == "held":
+                sending.route, sending.ids = self.port.store_under(sending.token)
+        return bool(answers)
+
+    def _carry_out_at_once(self) -> bool:
+        """Carry out one of the effects that take no time."""
+        for effect in self.port.take_effects():
+            name = name_of_effect(effect)
+            if isinstance(effect, Ask) and isinstance(effect.message, HeartbeatRequest):
+                taken = (*self.pending, *self.asking)
+                name += "+" * sum(other.startswith(name) for other in taken)
+            promise(name not in self.pending, f"there are two effects {name} at a time")
+            self.pending[name] = effect
+        if self.shape.is_slow:
+            return False
+        for name, effect in self.pending.items():
+            if _is_fast(effect):
+                self._carry_out("answer", name)
+                return True
+        return False
+
+    def _fence(self, member_id: str) -> None:
+        """As with Kafka, a member that did not rejoin in time owns nothing, and learns it later."""
+        for consumer in self.consumers.values():
+            if consumer is not None and consumer.member_id == member_id:
+                consumer.is_fenced, consumer.lease_over_ms = True, 0
+
+    # -- consumers -------------------------------------------------------------------------------
+
+    def _consumer(self, name: str) -> Consumer:
+        consumer = self.consumers[name]
+        assert consumer is not None, f"{name} is not running"
+        return consumer
+
+    def _token(self) -> Token:
+        self.next_token += 1
+        return self.next_token
+
+    def _send(self, name: str) -> None:
+        consumer = self._consumer(name)
+        if consumer.is_closing and not consumer.member_id:
+            self._end(name)
+            return
+        token = self._token()
+        _api, event = consumer.ask(token, UUID(int=token), self.now_ms)
+        if isinstance(consumer, ClassicConsumer) and consumer.joins_twice:
+            consumer.joins_twice = False
+            assert isinstance(event, JoinGroupReceived)
+            self._pass_on(name, event)
+            token = self._token()
+            event = replace(event, token=token, fresh_id=UUID(int=token))
+        self.asked[name] = token
+        self._pass_on(name, event)
+
+    def _pass_on(self, name: str, event: Request) -> None:
+        if name in self.behind:
+            self.passing[event.token] = Passing(name, event)
+            self.port.request(event, self.behind.index(name) + 1, self.now_ms)
+        else:
+            self.upstream.tell(event, self.now_ms)
+
+    def _hear(self, name: str, token: Token, reply: Reply) -> None:
+        if self.asked.get(name) != token:
+            return
+        del self.asked[name]
+        consumer = self._consumer(name)
+        before = set(consumer.claims)
+        consumer.hear(reply, self.now_ms)
+        if name in self.behind:
+            promise(not consumer.died_of, f"{name} ends because of {consumer.died_of}")
+            error = reply.error
+            promise(
+                self.is_excused or not error or error == ErrorCode.MEMBER_ID_REQUIRED,
+                f"{name} sees {ErrorCode(error).name}, though nothing has happened",
+            )
+            promise(
+                self.is_excused or before <= consumer.claims,
+                f"{name} gives up partitions, though nothing has happened",
+            )
+        if consumer.is_over:
+            self._end(name)
+        self._take_positions(name)
+
+    def _take_positions(self, name: str) -> None:
+        before = self.positions.pop(name, {})
+        if positions := positions_of(self.consumers[name], before, self.upstream.offsets):
+            self.positions[name] = positions
+
+    def _end(self, name: str) -> None:
+        """The process is gone, and so are its connections."""
+        self.consumers[name] = None
+        self.positions.pop(name, None)
+        self.asked.pop(name, None)
+        for token, passing in list(self.passing.items()):
+            if passing.name == name:
+                del self.passing[token]
+                self.port.abandon(token, self.now_ms)
+        if (sending := self.sendings.pop(name, None)) is not None:
+            if sending.route != "held":
+                self.strays.append((sending, name))
+            self.port.abandon(sending.token, self.now_ms)
+
+    # -- commits ---------------------------------------------------------------------------------
+
+    def _commit(self, name: str) -> None:
+        consumer = self._consumer(name)
+        offsets = {number: offset + 1 for number, offset in self.positions[name].items()}
+        self.positions[name] = dict(offsets)
+        make = MakeCommit(
+            member_id=consumer.member_id,
+            epoch=consumer.epoch,
+            numbers=tuple(offsets),
+            instance_id=getattr(consumer, "instance_id", None),
+        )
+        sending = self.sendings[name] = Sending(make, offsets, self._token())
+        if name in self.behind:
+            connection = self.behind.index(name) + 1
+            self.port.commit(sending.token, make, connection, self.now_ms)
+        else:
+            sending.route = "relayed"
+
+    def _store(self, name: str, *, is_lost: bool) -> None:
+        sending = self.sendings[name]
+        is_own = sending.route == "relayed"
+        if is_lost:
+            self.strays.append((replace(sending), name))
+        code = None if is_lost else self._store_in_cluster(name, sending)
+        if is_own:
+            lost = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            self._committed(name, sending, lost if code is None else code)
+            return
+        sending.route = "held"
+        self.port.stored(sending.token, code, self.now_ms)
+        if code and sending.ids is not None:
+            promise(
+                self.has_fault,
+                f"a commit of {name} under the anchor's ids gets {ErrorCode(code).name}",
+            )
+
+    def _store_in_cluster(self, name: str, sending: Sending) -> int:
+        token, ids = self._token(), sending.ids
+        commit = sending.make(token, self.topics)
+        if ids is not None:
+            commit = OffsetCommitReceived(
+                token=token,
+                version=commit.version,
+                member_id=ids.member_id,
+                instance_id=ids.instance_id or None,
+                epoch=ids.generation,
+                partitions=commit.partitions,
+                topic_names=commit.topic_names,
+            )
+        before = list(self.upstream.offsets)
+        code = self.upstream.commit(commit, sending.offsets, self.now_ms)
+        if not code:
+            for number, offset in sending.offsets.items():
+                promise(offset >= before[number], f"the offset of {number} goes back")
+                for other, positions in self.positions.items():
+                    promise(
+                        other == name or positions.get(number, offset) >= offset,
+                        f"{other} began to read {number} before a commit was stored",
+                    )
+        return code
+
+    def _committed(self, name: str, sending: Sending, code: int) -> None:
+        del self.sendings[name]
+        if not code:
+            for number, offset in sending.offsets.items():
+                self.acknowledged[number] = max(offset, self.acknowledged.get(number, 0))
+        elif name in self.behind:
+            promise(self.is_excused, f"a commit of {name} gets {ErrorCode(code).name}")
+
+    # -- the machine's effects -------------------------------------------------------------------
+
+    def _carry_out(self, how: str, name: str) -> None:
+        effect = self.pending.pop(name)
+        match effect:
+            case AskCoordinator(message) | Ask(_, message):
+                self._carry_out_request(how, name, effect, message)
+            case Write(batch):
+                if how != "fail":
+                    self._write(batch.durable)
+                if how == "answer":
+                    self.port.done(effect, None, self.now_ms)
+                else:
+                    self.port.failed(effect, self.now_ms, is_uncertain=how == "fail-unsure")
+            case _ if how == "fail":
+                self.port.failed(effect, self.now_ms)
+            case _:
+                self.port.done(effect, self._result(effect), self.now_ms)
+
+    def _result(self, effect: Effect) -> object:
+        match effect:
+            case Look():
+                return self._look()
+            case Describe():
+                return self.upstream.describe()
+            case Load():
+                engine = GroupEngine(GROUP, self.port.group.rules.config_of(GROUP))
+                engine.load(self.log, now_ms=self.now_ms)
+                return engine
+            case Forget() | Hold():
+                return None
+            case _:
+                raise TypeError(f"{effect} does not occur in a small world")
+
+    def _carry_out_request(self, how: str, name: str, effect: Effect, message: Struct) -> None:
+        match how:
+            case "answer":
+                self.asking[name] = effect
+                self._arrive(message, name)
+                if name in self.answers:  # it was not parked
+                    self.port.done(self.asking.pop(name), self.answers.pop(name), self.now_ms)
+            case "fail-answer":
+                self._arrive(message, "")
+                self.port.failed(effect, self.now_ms)
+            case "late":
+                self.left_behind.append(message)
+                self.port.failed(effect, self.now_ms)
+            case _:
+                self.port.failed(effect, self.now_ms)
+
+    def _arrive(self, message: Struct, name: str) -> None:
+        """The coordinator receives a request of the effect `name`, or of nobody. It may park it."""
+        if isinstance(message, DescribeGroupsRequest):
+            if name:
+                self.answers[name] = DescribeGroupsResponse(groups=(self.upstream.describe(),))
+            return
+        token = self._token()
+        self.upstream.tell(self.upstream.read(token, message), self.now_ms)
+        for position, (answered, reply) in enumerate(self.upstream.replies):
+            if answered == token:
+                del self.upstream.replies[position]
+                if name:
+                    self.answers[name] = answer_message(reply)
+                return
+        if name:
+            self.lanes[token] = name
+
+    def _look(self) -> Found:
+        group = self.upstream.engine.state.group
+        if isinstance(group, ConsumerGroup) and group.members:
+            natives = tuple(
+                frozenset((member.member_id,))
+                for member in group.members.values()
+                if not member.is_classic
+            )
+            clients = tuple(member.client_id for member in group.members.values())
+            return Occupants("consumer", clients, native_ids=natives)
+        described = self.upstream.describe()
+        if described.members:
+            return Occupants.of(described)
+        return Nobody(takes_natives=self.shape.takes_natives)
+
+    def _write(self, records: Sequence[DurableRecord]) -> None:
+        written = newest((*self.log, *records))
+        self.log = tuple(record for record in written if not is_tombstone(record))
+
+    def _restart(self, how: str) -> None:
+        """The gateway is killed, and another process begins with its log. What it has `sent` to the
+        coordinator will arrive, and what it has `written` is in the log."""
+        for effect in self.pending.values():
+            match effect:
+                case AskCoordinator(message) | Ask(_, message) if how == "sent":
+                    self.left_behind.append(message)
+                case Write(batch) if how == "written":
+                    self._write(batch.durable)
+                case _:
+                    pass
+        for table in (self.pending, self.answers, self.asking, self.lanes, self.passing):
+            table.clear()
+        for name in self.behind:
+            if (sending := self.sendings.pop(name, None)) is not None and sending.route != "held":
+                self.strays.append((sending, name))
+            if self.asked.pop(name, None) is not None:
+                consumer = self._consumer(name)
+                consumer.miss(self.now_ms)
+                if consumer.is_over:
+                    self._end(name)
+        self.runs += 1
+        self.port = GroupPort.start(
+            self.shape, self.runs, self.topics, self.now_ms, forwards=self.forwards
+        )
+        self.port.resume(self.log, self.now_ms)
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    def __str__(self) -> str:
+        """The state in one line."""
+        group = self.upstream.describe()
+        there = [member.member_id[:9] for member in group.members]
+        parts = [
+            f"{self.now_ms - START_MS} ms",
+            f"{self.port.stage or ('hosted' if self.port.is_live else 'forwarded')}",
+            f"upstream {group.group_state} {there}",
+        ]
+        for name, consumer in self.consumers.items():
+            if consumer is not None:
+                numbers = sorted(partition.number for partition in consumer.claims)
+                parts.append(f"{name} ({consumer.kind}) has {numbers} at {consumer.epoch}")
+        parts += [f"{name} waits" for name in (*self.pending, *self.answers, *self.asked)]
+        return "; ".join(parts)
+
+    def owns(self, consumer: Consumer, number: int) -> bool:
+        """Whether the consumer has the partition, and nobody else may."""
+        is_held = Partition(TOPIC_ID, number) in consumer.claims
+        return is_held and self.now_ms < consumer.lease_over_ms
+
+    def _note_owners(self) -> None:
+        running = [consumer for consumer in self.consumers.values() if consumer is not None]
+        for number in range(self.shape.partition_count):
+            if not running or any(self.owns(consumer, number) for consumer in running):
+                self.unowned_ms.pop(number, None)
+            else:
+                self.unowned_ms.setdefault(number, self.now_ms)
+
+    def is_at_rest(self) -> bool:
+        """Whether every consumer has its share, and nothing is under way."""
+        is_open = self.is_busy() or self.port.is_moving or self.asked or self.passing
+        if is_open or self.sendings or self.pending or self.here.state.commits:
+            return False
+        if self.port.is_live and self.port.anchor is not AnchorPhase.STABLE:
+            return False
+        running = [consumer for consumer in self.consumers.values() if consumer is not None]
+        return all(
+            consumer.is_fine and not consumer.has_something_to_say() for consumer in running
+        ) and shares_are_fair(running, self.shape.partition_count)
+
+
+def _is_fast(effect: Effect) -> bool:
+    """Whether the effect takes no time in a world that is not slow."""
+    match effect:
+        case Look() | Load() | Forget():
+            return True
+        case AskCoordinator(HeartbeatRequest()):
+            return True
+        case _:
+            return False

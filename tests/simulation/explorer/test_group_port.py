@@ -1,0 +1,51 @@
+"""The door to the hosting machine."""
+
+import pytest
+
+from coordinator.interface.records import GroupRelease, Release
+from gateway.hosting.adoption_steps import Ask, Hold, Lane
+from gateway.hosting.effects import Look
+from gateway.hosting.release_steps import NewProtocol
+from gateway.hosting.standing import Nobody
+from kafka_codecs.heartbeat import HeartbeatRequest
+from tests.simulation.explorer.group_port import GroupPort, name_of_effect
+from tests.simulation.explorer.small_consumers import small_topics
+from tests.simulation.explorer.small_world import START_MS
+from tests.simulation.explorer.worlds import WORLDS
+
+BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+
+
+@pytest.fixture
+def port() -> GroupPort:
+    return GroupPort.start(WORLDS["release"], 1, small_topics(2), START_MS)
+
+
+def test_an_effect_is_taken_out_once(port: GroupPort) -> None:
+    port.release(NewProtocol(), START_MS)
+    assert [name_of_effect(effect) for effect in port.take_effects()] == ["Load"]
+    assert not port.take_effects()
+    assert port.is_moving
+
+
+def test_a_step_of_a_move_is_named_after_its_lane() -> None:
+    assert name_of_effect(Ask(Lane.RELEASE, BEAT)) == "release"
+    assert name_of_effect(Look()) == "Look"
+
+
+def test_a_process_resumes_only_what_the_log_has(port: GroupPort) -> None:
+    port.resume((), START_MS)
+    assert not port.take_effects()
+    port.resume((GroupRelease(value=Release(guard_id="g")),), START_MS)
+    assert port.is_moving
+
+
+def test_the_group_is_forwarded_by_a_setting() -> None:
+    topics = small_topics(2)
+    port = GroupPort.start(WORLDS["release"], 1, topics, START_MS, forwards=True)
+    assert port.is_forwarded(Nobody(), START_MS)
+
+
+def test_an_effect_that_cannot_fail_has_no_failure(port: GroupPort) -> None:
+    with pytest.raises(TypeError, match="does not fail"):
+        port.failed(Hold(), START_MS)
