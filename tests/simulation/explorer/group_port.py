@@ -26,7 +26,7 @@ from gateway.hosting.adoption_steps import (
     Wish,
 )
 from gateway.hosting.answers import GroupApi
-from gateway.hosting.calls import Answer, Call, Commit, Commits, Forwarded, Probe, Store
+from gateway.hosting.calls import Abandoned, Answer, Call, Commit, Commits, Forwarded, Probe, Store
 from gateway.hosting.effects import Effect
 from gateway.hosting.forwarded import Client
 from gateway.hosting.group import HostedGroup
@@ -148,9 +148,9 @@ class GroupPort:
         if call is not None and call.answer is None:
             self._feed(inputs.Gone(call), now_ms)
 
-    def take_answers(self, now_ms: int) -> Sequence[tuple[Token, Reply | Forwarded | int]]:
+    def take_answers(self, now_ms: int) -> Sequence[tuple[Token, Reply | Forwarded | int | None]]:
         """Remove the calls that are answered. Returns replies to requests, the codes of commits,
-        and `Forwarded` for what the cluster has to answer."""
+        `Forwarded` for what the cluster has to answer, and None for what gets no answer."""
         for call in list(self.calls.values()):
             while isinstance(call, Commits) and isinstance(call.errand, Probe):
                 self._feed(inputs.Probed(call, is_there=True), now_ms)
@@ -160,7 +160,7 @@ class GroupPort:
         return [(call.token, _translated(call)) for call in answered]
 
     def store_under(self, token: Token) -> tuple[str, AnchorIds | None]:
-        """The route of a commit (`held`, `hosted`, `guarded`), and the ids that it travels under."""
+        """The route of a commit, `held`, `hosted` or `guarded`, and the ids of its sender."""
         call = self.calls[token]
         match call.errand:
             case Store(ids=ids):
@@ -285,12 +285,14 @@ def _is_of_move(record: DurableRecord) -> bool:
             return False
 
 
-def _translated(call: Call) -> Reply | Forwarded | int:
+def _translated(call: Call) -> Reply | Forwarded | int | None:
     match call.answer:
         case Forwarded() as forwarded:
             return forwarded
         case answer if isinstance(call, Commits):
             return _code_of_commit(answer)
+        case Abandoned():
+            return None
         case answer:
             assert answer is not None
             return reply_to(call.api, answer)

@@ -6,7 +6,7 @@ from coordinator.group.classic_group import ClassicGroup
 from gateway.hosting.adoption_steps import Ask
 from gateway.hosting.effects import AskCoordinator, Effect, Load, Look, Write
 from gateway.hosting.states import LogPhase
-from tests.simulation.explorer.moving_world import UNOWNED_MAX_MS, MovingWorld
+from tests.simulation.explorer.moving_world import MovingWorld
 from tests.simulation.explorer.promises import promise
 from tests.simulation.explorer.small_consumers import Consumer
 from tests.simulation.explorer.small_world import Move
@@ -19,6 +19,7 @@ def free_moves(world: MovingWorld) -> list[Move]:
     moves = [f"answer {name}" for name in world.pending if world.may_carry_out(name)]
     moves += [f"hear {asker}" for asker in world.answers]
     moves += [f"arrive {number}" for number in range(len(world.left_behind))]
+    moves += [f"relay {number}" for number in range(len(world.overtaken))]
     moves += [f"store {name}" for name in world.storing()]
     moves += [
         f"send {name}"
@@ -104,7 +105,7 @@ def check(world: MovingWorld) -> None:
     _check_one_coordinator(world)
     for number, since_ms in world.unowned_ms.items():
         unowned_ms = world.now_ms - since_ms
-        promise(unowned_ms <= UNOWNED_MAX_MS, f"{number} has no owner for {unowned_ms} ms")
+        promise(unowned_ms <= world.unowned_max_ms, f"{number} has no owner for {unowned_ms} ms")
     engines = [world.upstream.engine]
     if world.port.group.engine.phase in (LogPhase.READY, LogPhase.WRITING):
         engines.append(world.here)

@@ -64,9 +64,12 @@ UNTIMELY = frozenset(
 """The first words of moves that excuse a rebalance of the consumers behind the gateway."""
 PAUSE_MS = 12_000
 """The length of a pause: longer than a session."""
-UNOWNED_MAX_MS = 2 * SESSION_TIMEOUT_MS
-"""How long a partition may be without owner after the last command or fault: until the session of a
-crashed member is over, and the others have rejoined."""
+UNOWNED_MAX_MS = SESSION_TIMEOUT_MS - 1
+"""How long a partition may be without owner in a move without faults: a release costs no more than
+an ordinary rebalance."""
+UNOWNED_AFTER_FAULT_MAX_MS = 2 * SESSION_TIMEOUT_MS
+"""How long it may be without owner after a fault, counted from the last fault or command: until the
+session of a crashed member is over, and the others have rejoined."""
 NO_NATIVES = NewProtocol(why_no_natives="the cluster does not have it")
 
 
@@ -91,7 +94,9 @@ class Passing:
     name: str
     event: Request
     is_relayed: bool = False
-    """Whether the cluster has it."""
+    """Whether the cluster answers it."""
+    is_late: bool = False
+    """Whether its connection is closed, so that later requests on another one may overtake it."""
 
 
 @dataclass(eq=False)
@@ -114,6 +119,10 @@ class MovingWorld:
     """The requests to which consumers await an answer."""
     passing: dict[Token, Passing] = field(default_factory=dict)
     """The requests to the gateway without an answer. Not every one is still awaited."""
+    overtaken: list[Token] = field(default_factory=list)
+    """Those of them that the cluster has to answer, and has not received."""
+    connections: dict[str, int] = field(default_factory=dict)
+    """How many connections each consumer has closed."""
     sendings: dict[str, Sending] = field(default_factory=dict)
     strays: list[tuple[Sending, str]] = field(default_factory=list)
     """Commits on their way whose answers are lost, with the consumers that sent them."""
@@ -190,6 +199,7 @@ class MovingWorld:
             any(map(self.may_carry_out, self.pending))
             or self.answers
             or self.left_behind
+            or self.overtaken
             or self.storing()
         )
 
@@ -257,8 +267,11 @@ class MovingWorld:
                 self._consumer(what).close(self.now_ms)
                 self.positions.pop(what, None)
             case "hang-up":
-                del self.asked[what]
+                self.passing[self.asked.pop(what)].is_late = True
+                self.connections[what] = self.connections.get(what, 0) + 1
                 self._consumer(what).miss(self.now_ms)
+            case "relay":
+                self.upstream.tell(self.passing[self.overtaken.pop(int(what))].event, self.now_ms)
             case "commit":
                 self._commit(what)
             case "store" | "lose-stray":
@@ -336,10 +349,15 @@ class MovingWorld:
                 case Forwarded():
                     passing = self.passing[token]
                     passing.is_relayed = True
-                    self.upstream.tell(passing.event, self.now_ms)
+                    if passing.is_late:
+                        self.overtaken.append(token)
+                    else:
+                        self.upstream.tell(passing.event, self.now_ms)
                 case int(code):
                     if name is not None:
                         self._committed(name, self.sendings[name], code)
+                case None:
+                    del self.passing[token]
                 case reply:
                     self._hear(self.passing.pop(token).name, token, reply)
         for name, sending in self.sendings.items():
@@ -400,9 +418,13 @@ class MovingWorld:
     def _pass_on(self, name: str, event: Request) -> None:
         if name in self.behind:
             self.passing[event.token] = Passing(name, event)
-            self.port.request(event, self.behind.index(name) + 1, self.now_ms)
+            self.port.request(event, self._connection(name), self.now_ms)
         else:
             self.upstream.tell(event, self.now_ms)
+
+    def _connection(self, name: str) -> int:
+        """The number of the consumer's connection; later ones have higher numbers."""
+        return 1 + self.behind.index(name) + len(self.behind) * self.connections.get(name, 0)
 
     def _hear(self, name: str, token: Token, reply: Reply) -> None:
         if self.asked.get(name) != token:
@@ -439,6 +461,8 @@ class MovingWorld:
         for token, passing in list(self.passing.items()):
             if passing.name == name:
                 del self.passing[token]
+                if token in self.overtaken:
+                    self.overtaken.remove(token)
                 self.port.abandon(token, self.now_ms)
         if (sending := self.sendings.pop(name, None)) is not None:
             if sending.route != "held":
@@ -459,8 +483,7 @@ class MovingWorld:
         )
         sending = self.sendings[name] = Sending(make, offsets, self._token())
         if name in self.behind:
-            connection = self.behind.index(name) + 1
-            self.port.commit(sending.token, make, connection, self.now_ms)
+            self.port.commit(sending.token, make, self._connection(name), self.now_ms)
         else:
             sending.route = "relayed"
 
@@ -614,6 +637,7 @@ class MovingWorld:
                     pass
         for table in (self.pending, self.answers, self.asking, self.lanes, self.passing):
             table.clear()
+        self.overtaken.clear()
         for name in self.behind:
             if (sending := self.sendings.pop(name, None)) is not None and sending.route != "held":
                 self.strays.append((sending, name))
@@ -650,6 +674,11 @@ class MovingWorld:
         """Whether the consumer has the partition, and nobody else may."""
         is_held = Partition(TOPIC_ID, number) in consumer.claims
         return is_held and self.now_ms < consumer.lease_over_ms
+
+    @property
+    def unowned_max_ms(self) -> int:
+        """How long a partition may be without owner now."""
+        return UNOWNED_AFTER_FAULT_MAX_MS if self.has_fault else UNOWNED_MAX_MS
 
     def _note_owners(self) -> None:
         running = [consumer for consumer in self.consumers.values() if consumer is not None]

@@ -82,11 +82,16 @@ class Search:
         """The transitions by free moves."""
         self._transitions = self._cut = self._depth = 0
 
-    def run(self, progress: Callable[[int, int, int], None] = lambda *_: None) -> Report:
-        """Play all of it. `progress` gets depth, states and transitions after each layer."""
+    def run(
+        self,
+        progress: Callable[[int, int, int], None] = lambda *_: None,
+        first: World | MovingWorld | None = None,
+    ) -> Report:
+        """Play all of it. `progress` gets depth, states and transitions after each layer. `first`:
+        the state to begin with, if that is not the world's first one."""
         open_: list[int] = []
         try:
-            world = self._begin()
+            world = self._begin() if first is None else first
             layer = [self._enter(world, digest(world), -1, "")]
             while layer:
                 following: list[tuple[int, Copy]] = []
