@@ -82,6 +82,12 @@ def _killed_in_an_adoption(lead: Lead) -> None:
     lead.play("restart")
 
 
+def _coordinator_fails_while_the_anchor_joins(lead: Lead) -> None:
+    lead.play("adopt")
+    lead.to(AdoptionStage.ANCHORING)
+    lead.play("fail others")
+
+
 def _native_starts_in_a_release(lead: Lead) -> None:
     lead.play("release")
     lead.to(ReleaseStage.GATHERING)
@@ -127,6 +133,14 @@ DEFECTS = (
         what="a client that repeats its claim keeps an adoption from being undone",
         shape=_shape("adopt", consumers=_LIBRDKAFKA),
         lead=_killed_in_an_adoption,
+        breaks="has no owner",
+    ),
+    Defect(
+        name="undoing-waits-for-a-parked-join",
+        letter="c",
+        what="an adoption is undone only when the JoinGroup of its anchor is answered",
+        shape=_shape("adopt"),
+        lead=_coordinator_fails_while_the_anchor_joins,
         breaks="has no owner",
     ),
     Defect(

@@ -189,6 +189,12 @@ class GroupPort:
         decision = group.standing.take(cluster_members, now_ms, is_held=group.anchor.is_here)
         return decision.mode is Mode.FORWARDED
 
+    def refresh(self, cluster_members: Found, now_ms: int) -> None:
+        """Look at the cluster again if the group is forwarded, as if a client had caused that."""
+        standing = self.group.standing
+        if standing.verdict.mode is Mode.FORWARDED and not self.group.is_moving:
+            standing.take(cluster_members, now_ms, is_held=self.group.anchor.is_here)
+
     # -- commands, and time ----------------------------------------------------------------------
 
     def adopt(self, now_ms: int) -> None:

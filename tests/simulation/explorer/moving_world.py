@@ -31,6 +31,7 @@ from gateway.hosting.adoption_steps import Ask, Describe, Hold
 from gateway.hosting.calls import Forwarded
 from gateway.hosting.effects import AskCoordinator, Effect, Forget, Load, Look, Write
 from gateway.hosting.identity import AnchorIds
+from gateway.hosting.release import NATIVE_FIRST_MAX_MS
 from gateway.hosting.release_steps import NewProtocol
 from gateway.hosting.standing import Found, Nobody, Occupants
 from gateway.hosting.states import AnchorPhase
@@ -69,7 +70,8 @@ UNOWNED_MAX_MS = SESSION_TIMEOUT_MS - 1
 an ordinary rebalance."""
 UNOWNED_AFTER_FAULT_MAX_MS = 2 * SESSION_TIMEOUT_MS
 """How long it may be without owner after a fault, counted from the last fault or command: until the
-session of a crashed member is over, and the others have rejoined."""
+session of a crashed member is over, and the others have rejoined. In a release, classic members
+also wait for a native one that does not come."""
 NO_NATIVES = NewProtocol(why_no_natives="the cluster does not have it")
 
 
@@ -232,6 +234,8 @@ class MovingWorld:
         assert next_ms is not None
         self.now_ms = max(self.now_ms, next_ms)
         self.upstream.pass_time(self.now_ms)
+        if not self.shape.is_slow:  # otherwise the age of the latest look tells states apart
+            self.port.refresh(self._look(), self.now_ms)
 
     # -- moves -----------------------------------------------------------------------------------
 
@@ -501,7 +505,7 @@ class MovingWorld:
         self.port.stored(sending.token, code, self.now_ms)
         if code and sending.ids is not None:
             promise(
-                self.has_fault,
+                self.has_fault or not self.port.is_moving,  # otherwise it is sent again
                 f"a commit of {name} under the anchor's ids gets {ErrorCode(code).name}",
             )
 
@@ -678,7 +682,10 @@ class MovingWorld:
     @property
     def unowned_max_ms(self) -> int:
         """How long a partition may be without owner now."""
-        return UNOWNED_AFTER_FAULT_MAX_MS if self.has_fault else UNOWNED_MAX_MS
+        if not self.has_fault:
+            return UNOWNED_MAX_MS
+        has_natives = Kind.NATIVE in self.kinds.values()
+        return UNOWNED_AFTER_FAULT_MAX_MS + has_natives * NATIVE_FIRST_MAX_MS
 
     def _note_owners(self) -> None:
         running = [consumer for consumer in self.consumers.values() if consumer is not None]

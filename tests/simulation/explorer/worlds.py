@@ -212,6 +212,7 @@ WORLDS = {
             budgets={"release": 1, "restart": 1},
             begins_at_rest=True,
             is_release=True,
+            kills_moves=True,  # before, see letter a of `defects.py`
         ),
         Shape(
             name="release-crash",
@@ -273,6 +274,7 @@ WORLDS = {
             budgets={"release": 1, "restart": 1},
             begins_at_rest=True,
             is_release=True,
+            kills_moves=True,  # before, see letter a of `defects.py`
             converts_none=True,
         ),
         Shape(
