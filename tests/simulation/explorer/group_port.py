@@ -15,28 +15,29 @@ from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
 from gateway.hosting import effects, inputs
-from gateway.hosting.adoption_steps import (
-    Answered,
-    Ask,
-    Describe,
-    Described,
-    Drained,
-    Hold,
-    Unanswered,
-    Wish,
-)
+from gateway.hosting.adoption_steps import Ask, Wish
 from gateway.hosting.answers import GroupApi
-from gateway.hosting.calls import Abandoned, Answer, Call, Commit, Commits, Forwarded, Probe, Store
-from gateway.hosting.effects import Effect
+from gateway.hosting.calls import (
+    LOST,
+    Abandoned,
+    Answer,
+    Call,
+    Commit,
+    Commits,
+    Errand,
+    Forwarded,
+    ProbeBroker,
+    StoreCommits,
+)
+from gateway.hosting.effects import Awaited, Effect, LoadedGroup
 from gateway.hosting.forwarded import Client
 from gateway.hosting.group import HostedGroup
 from gateway.hosting.identity import AnchorIds
-from gateway.hosting.inputs import LOST, Damage, Input
+from gateway.hosting.inputs import Damage, Input
 from gateway.hosting.release_steps import NewProtocol, ReleaseWish
-from gateway.hosting.standing import Found, NoAnswer
+from gateway.hosting.standing import Found
 from gateway.hosting.states import AdoptionStage, AnchorPhase, Mode, ReleaseStage, Stage
 from gateway.requests.messages import api_of
-from kafka_codecs.describe_groups import DescribedGroup
 from kafka_codecs.error_codes import ErrorCode
 from tests.simulation.explorer.messages import answer_message, request_message
 from tests.simulation.explorer.promises import promise
@@ -45,7 +46,7 @@ from tests.simulation.explorer.shape import Shape
 from tests.simulation.explorer.small_consumers import TOPIC, MakeCommit
 from tests.simulation.explorer.small_world import new_machine
 
-_INSTANT = (effects.Log, effects.Tell, effects.TellNow)
+_INSTANT = effects.Log | effects.Tell | effects.TellNow | effects.AnswerClient | effects.Conclude
 """Effects without a result."""
 
 
@@ -55,7 +56,7 @@ class GroupPort:
 
     group: HostedGroup
     topics: Topics
-    effects: list[Effect] = field(default_factory=list)
+    effects: list[Awaited] = field(default_factory=list)
     """Effects that the world has not taken out yet."""
     calls: dict[Token, Call] = field(default_factory=dict)
     """Requests and commits of consumers that have no answer yet."""
@@ -152,8 +153,8 @@ class GroupPort:
         """Remove the calls that are answered. Returns replies to requests, the codes of commits,
         `Forwarded` for what the cluster has to answer, and None for what gets no answer."""
         for call in list(self.calls.values()):
-            while isinstance(call, Commits) and isinstance(call.errand, Probe):
-                self._feed(inputs.Probed(call, is_there=True), now_ms)
+            while isinstance(call.errand, ProbeBroker):
+                self._feed(inputs.Done(call.errand, True), now_ms)
         answered = [call for call in self.calls.values() if call.answer is not None]
         for call in answered:
             del self.calls[call.token]
@@ -163,17 +164,17 @@ class GroupPort:
         """The route of a commit, `held`, `hosted` or `guarded`, and the ids of its sender."""
         call = self.calls[token]
         match call.errand:
-            case Store(ids=ids):
+            case StoreCommits(ids=ids):
                 return ("guarded" if call.stage is Stage.PLACING else "hosted"), ids
             case _:
                 return "held", None
 
     def stored(self, token: Token, code: int | None, now_ms: int) -> None:
         """The cluster has answered a commit; None: the answer is lost."""
-        call = self.calls[token]
-        assert isinstance(call, Commits)
+        errand = self.calls[token].errand
+        assert isinstance(errand, StoreCommits)
         result: frozenset[int] | str = LOST if code is None else frozenset((code,))
-        self._feed(inputs.Stored(call, {token: result}), now_ms)
+        self._feed(inputs.Done(errand, {token: result}), now_ms)
 
     def relayed(self, client_id: str, request: Request, reply: Reply, now_ms: int) -> None:
         """The cluster has answered a request that was forwarded."""
@@ -216,62 +217,33 @@ class GroupPort:
 
     # -- effects ---------------------------------------------------------------------------------
 
-    def take_effects(self) -> Sequence[Effect]:
+    def take_effects(self) -> Sequence[Awaited]:
         """Remove the effects that have to be carried out."""
         new, self.effects = self.effects, []
         return new
 
-    def done(self, effect: Effect, result: object, now_ms: int) -> None:
+    def done(self, effect: Awaited, result: object, now_ms: int) -> None:
         """An effect was carried out."""
-        match effect, result:
-            case effects.Look(), _:
-                event: Input = inputs.Looked(result)  # type: ignore[arg-type]
-            case effects.Load(), GroupEngine() as engine:
-                event = inputs.Loaded(engine, self.topics)
-            case effects.Write(), _:
-                event = inputs.Written()
-            case effects.Forget(), _:
-                event = inputs.Forgotten()
-            case effects.AskCoordinator(), _:
-                event = inputs.CoordinatorAnswered(result)  # type: ignore[arg-type]
-            case Describe(), DescribedGroup() as described:
-                event = inputs.StepTaken(Described(described))
-            case Hold(), _:
-                event = inputs.StepTaken(Drained())
-            case Ask(lane), _:
-                event = inputs.StepTaken(Answered(lane, result))  # type: ignore[arg-type]
-            case _:
-                raise TypeError(f"{effect} does not occur in a small world")
-        self._feed(event, now_ms)
+        if isinstance(result, GroupEngine):
+            result = LoadedGroup(result, self.topics)
+        self._feed(inputs.Done(effect, result), now_ms)
 
-    def failed(self, effect: Effect, now_ms: int, *, is_uncertain: bool = False) -> None:
+    def failed(self, effect: Awaited, now_ms: int, *, is_uncertain: bool = False) -> None:
         """An effect has failed. `is_uncertain`: whether a write may have succeeded."""
-        reason = "no answer"
-        match effect:
-            case effects.Look():
-                event: Input = inputs.Looked(NoAnswer(reason))
-            case effects.Load():
-                event = inputs.LoadFailed(reason)
-            case effects.Write():
-                event = inputs.WriteFailed(Damage.UNSURE if is_uncertain else Damage.NONE)
-            case effects.AskCoordinator():
-                event = inputs.CoordinatorFailed(reason)
-            case Describe():
-                event = inputs.StepTaken(Described(None))
-            case Ask(lane):
-                event = inputs.StepTaken(Unanswered(lane, reason))
-            case _:
-                raise TypeError(f"{effect} does not fail in a small world")
-        self._feed(event, now_ms)
+        if isinstance(effect, effects.Write):
+            damage = Damage.UNSURE if is_uncertain else Damage.NONE
+            self._feed(inputs.Failed(effect, damage), now_ms)
+        else:
+            self._feed(inputs.Failed(effect, "no answer"), now_ms)
 
     def _feed(self, event: Input, now_ms: int) -> None:
-        new: Sequence[Effect] = ()
-        if not self.group.take_at_rest(event, now_ms):
-            new = self.group.handle(event, now_ms)
+        only = self.group.take_at_rest(event, now_ms)
+        new = self.group.handle(event, now_ms) if only is None else (only,)
         for effect in new:
             if isinstance(effect, effects.Log):
                 promise(effect.error is None, "the engine fails:", repr(effect.error))
-            if not isinstance(effect, _INSTANT):
+            # Errands are found in the calls.
+            if not isinstance(effect, _INSTANT | Errand):
                 self.effects.append(effect)
 
 

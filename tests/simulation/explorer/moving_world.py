@@ -29,7 +29,7 @@ from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import Token
 from gateway.hosting.adoption_steps import Ask, Describe, Hold
 from gateway.hosting.calls import Forwarded
-from gateway.hosting.effects import AskCoordinator, Effect, Forget, Load, Look, Write
+from gateway.hosting.effects import AskCoordinator, Awaited, Forget, Load, Look, Write
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.release import NATIVE_FIRST_MAX_MS
 from gateway.hosting.release_steps import NewProtocol
@@ -129,11 +129,11 @@ class MovingWorld:
     strays: list[tuple[Sending, str]] = field(default_factory=list)
     """Commits on their way whose answers are lost, with the consumers that sent them."""
     log: tuple[DurableRecord, ...] = ()
-    pending: dict[str, Effect] = field(default_factory=dict)
+    pending: dict[str, Awaited] = field(default_factory=dict)
     """The machine's effects that have not been carried out, by name."""
     lanes: dict[Token, str] = field(default_factory=dict)
     """The machine's requests that the coordinator has parked, and their effects' names."""
-    asking: dict[str, Effect] = field(default_factory=dict)
+    asking: dict[str, Awaited] = field(default_factory=dict)
     """The effects of these requests."""
     answers: dict[str, Struct] = field(default_factory=dict)
     """The answers to those that have not arrived."""
@@ -561,7 +561,7 @@ class MovingWorld:
             case _:
                 self.port.done(effect, self._result(effect), self.now_ms)
 
-    def _result(self, effect: Effect) -> object:
+    def _result(self, effect: Awaited) -> object:
         match effect:
             case Look():
                 return self._look()
@@ -576,7 +576,7 @@ class MovingWorld:
             case _:
                 raise TypeError(f"{effect} does not occur in a small world")
 
-    def _carry_out_request(self, how: str, name: str, effect: Effect, message: Struct) -> None:
+    def _carry_out_request(self, how: str, name: str, effect: Awaited, message: Struct) -> None:
         match how:
             case "answer":
                 self.asking[name] = effect
@@ -708,7 +708,7 @@ class MovingWorld:
         ) and shares_are_fair(running, self.shape.partition_count)
 
 
-def _is_fast(effect: Effect) -> bool:
+def _is_fast(effect: Awaited) -> bool:
     """Whether the effect takes no time in a world that is not slow."""
     match effect:
         case Look() | Load() | Forget():

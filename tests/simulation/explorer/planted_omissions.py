@@ -9,7 +9,7 @@ from coordinator.interface.records import ClassicGroupValue
 from gateway.hosting import adoptable, adoption
 from gateway.hosting.adoption import Adopting
 from gateway.hosting.adoption_steps import Treatment
-from gateway.hosting.calls import Answer, Call, Commits, Forwarded
+from gateway.hosting.calls import Answer, Call, Commits, Forwarded, StoreCommits
 from gateway.hosting.forwarded import WatchedGroup
 from gateway.hosting.group_adoption import GroupAdoption
 from gateway.hosting.holders import Holders
@@ -77,7 +77,7 @@ def commits_released_before_the_anchor_is_stable(patch: Patch) -> None:
     """Commits are held only until the leader's member rejoins."""
     real = Placing._by_move
 
-    def by_move(placing: Placing, call: Call, now_ms: int) -> Place | Answer | None:
+    def by_move(placing: Placing, call: Call, now_ms: int) -> Place | Answer | StoreCommits | None:
         adoption = placing._adoption
         is_held = adoption.treatment is Treatment.HELD and isinstance(call, Commits)
         if is_held and adoption.stage not in (None, Stage.IMPERSONATING):
