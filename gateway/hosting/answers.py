@@ -57,7 +57,6 @@ class Situation(Enum):
     MOVING = "the group is being adopted or released"
     RECALLED = "the group goes back to the cluster"
     FENCED = "the group goes back to the cluster, and its native member has to rejoin"
-    STILL_OWNS = "the group goes back to the cluster, and a client keeps its partitions"
     LOADING = "the group cannot be read from the state log yet"
     LOG_FAILED = "the state log cannot store the change"
     RELOADING = "the group is being loaded again after a failure"
@@ -129,7 +128,6 @@ _ROWS: Mapping[Situation, tuple[ErrorCode, Mapping[GroupApi, ErrorCode | None]]]
             **dict.fromkeys((GroupApi.COMMIT, GroupApi.TXN_COMMIT), ErrorCode.STALE_MEMBER_EPOCH),
         },
     ),
-    Situation.STILL_OWNS: (_LOAD, {**_LOADS, GroupApi.JOIN: ErrorCode.REBALANCE_IN_PROGRESS}),
     # The loaded group restarts the session, as a broker's does.
     Situation.LOADING: (_LOAD, {**_LOADS, GroupApi.HEARTBEAT: ErrorCode.NONE}),
     Situation.LOG_FAILED: (_AWAY, {}),

@@ -44,6 +44,8 @@ class Client:
     client_host: str
     owner: Owner | None = None
     """Whose names it brings."""
+    connection: int | None = None
+    """The number of its connection."""
     software_name: str | None = None
     """As it introduced itself; None if it did not."""
     software_version: str | None = None

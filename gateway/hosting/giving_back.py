@@ -31,6 +31,7 @@ class GivingBack:
         led_round: JoinGroupResponse | None,
         has_synced: bool,
         is_locked: bool,
+        holders: Holders,
         now_ms: int,
     ) -> None:
         """`led_round`: the round that the leader's member leads, if there is one. `has_synced`:
@@ -48,8 +49,7 @@ class GivingBack:
         """Whether the guard is no longer in the group, and whether the LeaveGroup of all members is
         on its way."""
         self._not_before_ms = now_ms
-        self._holders = Holders()
-        self._holders.recall(requests.group.members, now_ms)
+        self._holders = holders
 
     @property
     def guard(self) -> AnchorIds | None:
@@ -75,8 +75,8 @@ class GivingBack:
         """Whether something is due that no outstanding answer brings about."""
         if Lane.OTHERS in self._lanes:
             return False
-        if not self._holders:
-            return Lane.ANCHOR not in self._lanes
+        if not self._holders and Lane.ANCHOR not in self._lanes:
+            return True
         if self._round is None:
             return Lane.LEADER not in self._lanes and not self._is_guard_gone
         return True
@@ -92,7 +92,7 @@ class GivingBack:
 
     def advance(self, now_ms: int) -> None:
         """Do what is due."""
-        if self._holders.let_go_silent(now_ms):
+        if [*self._holders.give_up(now_ms)] and not self._holders:
             self._not_before_ms = now_ms
         if now_ms < self._not_before_ms or Lane.OTHERS in self._lanes:
             return

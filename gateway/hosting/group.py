@@ -393,6 +393,11 @@ class HostedGroup:
         """The cluster has answered a request: watch the group, and adopt it if that is wanted."""
         self.rules.watched.relayed(self.group_id, client, request, answer, now_ms)
         self.release.relayed(answer, now_ms)
+        if self.standing.pending_ids is not None:
+            if self.standing.pending_ids.is_over(now_ms):
+                self.standing.pending_ids = None
+            else:
+                self.standing.pending_ids.relayed(client.connection, request, answer)
         is_quiet = isinstance(answer, HeartbeatResponse) and not answer.error_code
         wants = is_quiet and self.rules.standing.adoption == "auto"
         if wants and self.adoption.consider(now_ms):

@@ -29,6 +29,7 @@ from gateway.hosting.calls import Answer, Call, Commits, StoreCommits
 from gateway.hosting.effects import Conclude, Effect, Log, MoveStep, TellNow
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.logged_engine import LoggedEngine
+from gateway.hosting.pending_ids import REMEMBERED_MS, PendingIds
 from gateway.hosting.recall import Recall
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import Standing
@@ -75,7 +76,8 @@ class GroupAdoption:
         self._has_held = False
         self._under_way: list[MoveStep] = []
         """Effects that have no result yet. The next adoption must not take theirs for its own."""
-        self.recall = Recall(owners_may_return=False)
+        self.recall = Recall()
+        self.recall.leads_rounds = True  # the coordinator's next round may not ask who owns what
         self._indexed: Adoption | None = None
         self._by_id: Mapping[str, ClassicGroupMember] = {}
 
@@ -162,7 +164,14 @@ class GroupAdoption:
         if found is not None:
             self._log("warning", "adoption_resumed", is_locked=found.lock_generation is not None)
         guise = self._rules.standing.gateway.guise
-        self._machine = Adopting(self._group_id, guise, self._rules.config, found=found)
+        self._machine = Adopting(
+            self._group_id,
+            guise,
+            self._rules.config,
+            pauses=self._rules.pauses,
+            found=found,
+            reconnect_by_ms=engine.reconnect_by_ms,
+        )
         self._has_held = found is not None
         self._rules.adopting.add(self._group_id)
         self._carry_out(self._machine.start(now_ms))
@@ -238,6 +247,8 @@ class GroupAdoption:
         elif self._has_held:
             # A late request of the anchor may still have taken the group.
             self._standing.forget("its adoption was undone")
+            self._standing.pending_ids = PendingIds()
+            self._standing.pending_ids.end_at(now_ms + REMEMBERED_MS)
             undone = group_events.AdoptionUndone(reason=machine.why, held_ms=machine.held_ms)
             self._effects.append(TellNow(undone))
             pause_ms = min(UNDONE_FOR_MS << self._standing.adoptions_undone, UNDONE_FOR_MS_MAX)

@@ -27,6 +27,7 @@ from gateway.hosting.answers import GroupApi
 from gateway.hosting.calls import Answer, Call, Commits, StoreCommits
 from gateway.hosting.effects import Conclude, Effect, Log, TellNow
 from gateway.hosting.logged_engine import LoggedEngine
+from gateway.hosting.pending_ids import REMEMBERED_MS, PendingIds
 from gateway.hosting.recall import Recall
 from gateway.hosting.release import Releasing
 from gateway.hosting.release_steps import (
@@ -82,10 +83,7 @@ class GroupRelease:
         effects: list[Effect],
     ) -> None:
         """`effects` takes what the driver has to do."""
-        self.recall = Recall(
-            owners_may_return=True,
-            heartbeat_interval_ms=rules.config.consumer_heartbeat_interval_ms,
-        )
+        self.recall = Recall(rules.config.consumer_heartbeat_interval_ms)
         self._group_id = standing.group_id
         self._standing = standing
         self._rules = rules
@@ -209,8 +207,17 @@ class GroupRelease:
             fields = {"group_id": self._group_id, "members": len(members)}
             self._effects.append(Log("warning", "release_resumed", fields))
         guise = self._rules.standing.gateway.guise
-        self._machine = Releasing(self._group_id, guise, release, now_ms)
+        self._machine = Releasing(
+            self._group_id,
+            guise,
+            release,
+            now_ms,
+            pauses=self._rules.pauses,
+            # No client can reach an unattended process.
+            reconnect_by_ms=0 if self._is_unattended else self._engine.reconnect_by_ms,
+        )
         self.recall.leads_rounds = self._machine.has_natives
+        self._standing.pending_ids = PendingIds()
         self._effects.append(TellNow(group_events.ReleaseStarted(members=len(members))))
         if release.group is not None and (self._is_unattended or not self._has_begun_here):
             self._anchor.need(now_ms, is_live=True)
@@ -255,6 +262,8 @@ class GroupRelease:
     def _end(self, machine: Releasing, now_ms: int) -> None:
         self._machine, self._has_begun_here = None, False
         self.recall.end()
+        if self._standing.pending_ids is not None:
+            self._standing.pending_ids.end_at(now_ms + REMEMBERED_MS)
         self._rules.standing.released.add(self._group_id)
         self._effects.append(TellNow(group_events.GroupReleased(unowned_ms=machine.unowned_ms)))
         self._standing.forward(RELEASED, now_ms)

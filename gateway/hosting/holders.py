@@ -1,25 +1,67 @@
-"""The members that may still hold partitions after an adoption failed."""
+"""The members that may still hold partitions while their group moves.
 
-from collections.abc import Iterable
+They are treated as members of a hosted group: a gateway that was just started, or was paused, gives
+them the time to come back, and a member that is heard, but does not rejoin in time, is given up as
+in any rebalance.
+"""
+
+import heapq
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from coordinator.interface.records import ClassicGroupMember
+from gateway.hosting.pauses import Pauses
 
 
 @dataclass(slots=True)
 class _Holder:
     session_timeout_ms: int
     rejoin_by_ms: int
-    """As in any rebalance, a member that has not rejoined by then is given up."""
     silent_from_ms: int
     """When its session is over, unless it is heard again."""
+
+    @property
+    def until_ms(self) -> int:
+        return min(self.rejoin_by_ms, self.silent_from_ms)
+
+
+class GivenUp(NamedTuple):
+    """A member whose time is over."""
+
+    member_id: str
+    is_alive: bool
+    """Whether it is heard, and has not rejoined in time."""
 
 
 class Holders:
     """Empty once nobody can hold a partition any more. Times are milliseconds."""
 
-    def __init__(self) -> None:
-        self._by_id: dict[str, _Holder] = {}
+    def __init__(
+        self,
+        members: Iterable[ClassicGroupMember],
+        now_ms: int,
+        *,
+        pauses: Pauses,
+        reconnect_by_ms: int = 0,
+    ) -> None:
+        """From now on these members are told to rejoin. `reconnect_by_ms`: until when clients may
+        still be on their way to a gateway that was started."""
+        self._pauses = pauses
+        self._by_id = {
+            member.member_id: _Holder(
+                member.session_timeout_ms,
+                max(
+                    now_ms + max(member.session_timeout_ms, member.rebalance_timeout_ms),
+                    reconnect_by_ms,
+                ),
+                max(now_ms + member.session_timeout_ms, reconnect_by_ms),
+            )
+            for member in members
+        }
+        self._due = [(holder.until_ms, id_) for id_, holder in self._by_id.items()]
+        """A heap with an entry for each member, which may be too early."""
+        heapq.heapify(self._due)
 
     def __len__(self) -> int:
         """How many there are."""
@@ -28,44 +70,39 @@ class Holders:
     def __contains__(self, member_id: str) -> bool:
         return member_id in self._by_id
 
-    def recall(self, members: Iterable[ClassicGroupMember], now_ms: int) -> None:
-        """From now on these members are told to rejoin."""
-        for member in members:
-            session_ms = member.session_timeout_ms
-            self._by_id[member.member_id] = _Holder(
-                session_ms,
-                now_ms + max(session_ms, member.rebalance_timeout_ms),
-                now_ms + session_ms,
-            )
-
     def heard(self, member_id: str, now_ms: int) -> None:
         """The member has sent a request."""
         if (holder := self._by_id.get(member_id)) is not None:
-            holder.silent_from_ms = now_ms + holder.session_timeout_ms
+            heard_until_ms = now_ms + holder.session_timeout_ms
+            holder.silent_from_ms = max(holder.silent_from_ms, heard_until_ms)
 
     def let_go(self, member_id: str) -> bool:
         """The member holds nothing any more. Whether it was the last one that could."""
         return self._by_id.pop(member_id, None) is not None and not self._by_id
 
-    def let_go_silent(self, now_ms: int) -> bool:
-        """Give up the members that were silent for too long. Whether one was the last."""
-        silent = [each for each in self._by_id if now_ms >= self._until_ms(each)]
-        for each in silent:
-            self.let_go(each)
-        return bool(silent) and not self._by_id
-
-    def overdue(self, now_ms: int) -> Iterable[str]:
-        """The members that are heard, and have not rejoined in time."""
-        return (
-            member_id
-            for member_id, holder in self._by_id.items()
-            if holder.rejoin_by_ms <= now_ms < holder.silent_from_ms
-        )
+    def give_up(self, now_ms: int) -> Iterator[GivenUp]:
+        """Let the members go whose time is over."""
+        while (due_ms := self._due_ms()) is not None and due_ms <= now_ms:
+            if self._pauses.not_before_ms(now_ms) > now_ms:
+                return
+            _until_ms, member_id = heapq.heappop(self._due)
+            holder = self._by_id.pop(member_id)
+            yield GivenUp(member_id, is_alive=now_ms < holder.silent_from_ms)
 
     def next_ms(self) -> int | None:
-        """When the next one is silent for too long; None if there is none."""
-        return min(map(self._until_ms, self._by_id), default=None)
+        """When the time of the next one is over; None if there is none."""
+        due_ms = self._due_ms()
+        return None if due_ms is None else max(due_ms, self._pauses.grace_over_ms)
 
-    def _until_ms(self, member_id: str) -> int:
-        holder = self._by_id[member_id]
-        return min(holder.rejoin_by_ms, holder.silent_from_ms)
+    def _due_ms(self) -> int | None:
+        """When the time of the next one is over, whether the gateway was paused or not."""
+        while self._due:
+            until_ms, member_id = self._due[0]
+            holder = self._by_id.get(member_id)
+            if holder is None:
+                heapq.heappop(self._due)
+            elif holder.until_ms > until_ms:
+                heapq.heapreplace(self._due, (holder.until_ms, member_id))
+            else:
+                return until_ms
+        return None

@@ -104,6 +104,9 @@ class LoggedEngine:
         """The steps of an adoption or a release that were decided, and whether the log has them.
         The group takes them out."""
         self.observer: Observer | None = None
+        self.reconnect_by_ms = 0
+        """Until when clients may still be on their way to a process that has loaded the group, in
+        wall-clock milliseconds. No member is given up before."""
         self._group_id = group_id
         self._config = config
         self._pauses = pauses
@@ -247,6 +250,7 @@ class LoggedEngine:
         self.core, self.topics = loaded.engine, loaded.topics
         self._has_served |= self.is_live
         self._answered_ms = now_ms
+        self.reconnect_by_ms = now_ms + self._config.reconnect_timeout_ms
         self._retry_ms, self._told = LOAD_RETRY_MS, ""
         self._move(LogPhase.READY)
         if self.observer is not None:

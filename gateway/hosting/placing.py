@@ -73,6 +73,9 @@ class Placing:
             elsewhere = self._by_move(call, now_ms)
             if elsewhere is None:
                 elsewhere = self._by_verdict(call, now_ms)
+            pending_ids = self._standing.pending_ids
+            if pending_ids is not None and isinstance(elsewhere, Forwarded):
+                return pending_ids.repeated(call) or elsewhere
             if elsewhere is not None:
                 return elsewhere
         if call.is_at_coordinator is None:

@@ -50,7 +50,6 @@ from kafka_codecs.consumer_protocol import Assignment, decode_subscription, enco
 RECALLED = Refused(Situation.RECALLED, "the group goes back to the cluster: rejoin")
 FENCED = Refused(Situation.FENCED, "the group goes back to the cluster: rejoin with epoch 0")
 NOT_GUARDED = Refused(Situation.NOT_ANCHORED, "nobody keeps the group at the moment")
-STILL_OWNS = Refused(Situation.STILL_OWNS, "its member has gone: give up its partitions")
 
 _GENERATION, _LEADER = 1, "groupferry"
 _NOTHING = SyncGroupReply(assignment=encode_assignment(Assignment(assigned_partitions=()), 0))
@@ -62,17 +61,14 @@ Members = Mapping[str, ClassicGroupMember]
 class Recall:
     """One recall at a time."""
 
-    def __init__(self, *, owners_may_return: bool, heartbeat_interval_ms: int = 0) -> None:
-        """Whether clients may return that still own partitions: franz-go keeps them on
-        UNKNOWN_MEMBER_ID for its next round. Otherwise they get an error on which it loses them.
-        The interval is that of native members."""
+    def __init__(self, heartbeat_interval_ms: int = 0) -> None:
+        """The interval is that of native members."""
         self.in_flight: set[Token] = set()
         """The calls whose commits are sent under the ids of the guard, and have no answer yet."""
         self.leads_rounds = False
         """Whether members that still own partitions get a round, in which they are assigned
         nothing. Their coordinator may be one that does not ask what they own."""
         self._heard: list[Heard | GaveUp] = []
-        self._owners_may_return = owners_may_return
         self._heartbeat_interval_ms = heartbeat_interval_ms
         self._to_own_nothing: set[str] = set()
         """The members that were told to own nothing: native ones, and classic ones in a round."""
@@ -164,9 +160,6 @@ class Recall:
 
     def _return(self, call: Call, *, still_owns: bool) -> Answer | None:
         former_id = self._on_their_way[call.connection]
-        if still_owns and not self._owners_may_return:
-            self._heard.append(Heard(former_id))
-            return STILL_OWNS
         del self._on_their_way[call.connection]
         self._heard.append(GaveUp(former_id, still_owns=still_owns))
         return None

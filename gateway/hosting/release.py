@@ -27,6 +27,7 @@ from gateway.hosting.adoption_steps import (
 )
 from gateway.hosting.holders import Holders
 from gateway.hosting.identity import AnchorIds, Guise
+from gateway.hosting.pauses import Pauses
 from gateway.hosting.release_requests import ReleaseRequests
 from gateway.hosting.release_steps import Effect, HandedOver, Input, NativeJoined, StoreRelease
 from gateway.hosting.states import RELEASE, ReleaseStage
@@ -56,18 +57,30 @@ class Releasing:
     """One release, from the moment when the log has the members to its end. Times are
     milliseconds."""
 
-    def __init__(self, group_id: str, guise: Guise, release: Release, now_ms: int) -> None:
-        """`guise`: what the anchor has joined as. `release`: what the log has."""
+    def __init__(
+        self,
+        group_id: str,
+        guise: Guise,
+        release: Release,
+        now_ms: int,
+        *,
+        pauses: Pauses,
+        reconnect_by_ms: int = 0,
+    ) -> None:
+        """`guise`: what the anchor has joined as. `release`: what the log has. For the rest see
+        `Holders`."""
         self.stage = Stage.LEAVING if release.group is None else Stage.RECALLING
-        self.holders = Holders()
-        """The members that may still hold something."""
         self._group_id, self._guise = group_id, guise
         self._members = () if release.group is None else release.group.members
+        self._by_id = {member.member_id: member for member in self._members}
+        self.holders = Holders(
+            self._members, now_ms, pauses=pauses, reconnect_by_ms=reconnect_by_ms
+        )
+        """The members that may still hold something."""
         self._natives = frozenset(each.member_id for each in self._members if each.is_native)
         self.is_native_due = release.is_native_due
         """Whether a native member comes back that is not in the cluster yet."""
         self._native_until_ms: int | None = None
-        self.holders.recall(self._members, now_ms)
         self._began_ms = now_ms
         self._unowned_until_ms: int | None = None
         self._guard = AnchorIds(
@@ -152,8 +165,8 @@ class Releasing:
                 self._unanswered(now_ms)
             case TimePassed() | GaveUp() | NativeJoined():
                 pass
-        self.is_native_due |= not self._natives.isdisjoint(self.holders.overdue(now_ms))
-        self.holders.let_go_silent(now_ms)
+        for member_id, is_alive in self.holders.give_up(now_ms):
+            self.is_native_due |= is_alive and member_id in self._natives
         if now_ms >= self._not_before_ms and not (self._is_asking or self._is_storing):
             self._advance(now_ms)
         effects, self._effects = self._effects, []
@@ -258,7 +271,7 @@ class Releasing:
         """A member that still owns partitions must be in the first round, or its session must be
         over."""
         if still_owns:
-            member = next(each for each in self._members if each.member_id == member_id)
+            member = self._by_id[member_id]
             self._owners[member.client_id] += 1
             session_ms = min(member.session_timeout_ms, GATHER_OWNERS_MAX_MS)
             self._gather_max_ms = max(self._gather_max_ms, session_ms)

@@ -18,6 +18,7 @@ from gateway.hosting.answers import JOINS, Situation
 from gateway.hosting.calls import Call
 from gateway.hosting.effects import Log, TellNow
 from gateway.hosting.identity import OLDER_PROTOCOL_TYPE, Gateway, log_of, run_of
+from gateway.hosting.pending_ids import PendingIds
 from gateway.hosting.states import Adoption, Mode
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.describe_groups import DescribedGroup
@@ -200,6 +201,8 @@ class Standing:
     """Whether a setting leaves the group to the cluster."""
     is_hosted_by_setting: bool = field(init=False)
     """Whether a setting has the group hosted from its first join on."""
+    pending_ids: PendingIds | None = None
+    """Ids that the cluster has handed out since the group has moved there."""
     _others_gone_ms: int = 0
     _reported: str = ""
     _told: Mode | None = None

@@ -182,6 +182,7 @@ def _client(request: GroupRequest) -> Client:
         client_id=request.header.client_id or "",
         client_host=f"/{request.client_host}",
         owner=request.owner,
+        connection=request.upstream.number,
         software_name=software.name if software else None,
         software_version=software.version if software else None,
     )

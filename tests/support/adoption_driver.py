@@ -33,6 +33,7 @@ from gateway.hosting.adoption_steps import (
 )
 from gateway.hosting.forwarded import WatchedGroup
 from gateway.hosting.identity import AnchorIds, Gateway
+from gateway.hosting.pauses import Pauses
 from gateway.hosting.states import AdoptionStage as Stage
 from tests.support.group_client import Address, GroupClient, find_coordinator
 
@@ -59,7 +60,8 @@ class Coordinator:
         """Adopt the group, or go on with an adoption that the log knows. `hooks` run when a stage
         is reached, before its first request."""
         guise, config = self.gateway.guise, GroupConfig()
-        machine = Adopting(self.group, guise, config, found=self.stored)
+        pauses = Pauses(now_ms(), grace_ms_max=0)
+        machine = Adopting(self.group, guise, config, pauses=pauses, found=self.stored)
         await _Run(self, machine, dict(hooks or {})).run()
         return machine
 

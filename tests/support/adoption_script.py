@@ -24,6 +24,7 @@ from gateway.hosting.adoption_steps import (
     Treatment,
     Unanswered,
 )
+from gateway.hosting.pauses import Pauses
 from gateway.hosting.states import AdoptionStage as Stage
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -34,6 +35,7 @@ from tests.support.adoption import GUISE, NOW_MS, A, B, described, watched
 
 ANCHOR = f"{GUISE.instance_id}-1"
 ANNOUNCED = Adoption(group=snapshot(described(), watched()))
+PAUSES = Pauses(NOW_MS, grace_ms_max=0)
 OK = HeartbeatResponse()
 ROUND = HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
 

@@ -163,9 +163,6 @@ class HostedScene:
         self.group = HostedGroup(Standing(group_id, self.rules.standing), self.rules)
         self.topics = make_topics(foo=3)
         self.calls: list[Call] = []
-        self.answered: list[Call] = []
-        """Those of them that have their answer, in this order."""
-        self.concluded: list[Wish | ReleaseWish] = []
         self.at_rest: list[Call] = []
         """Those of them that went the short way. A commit can do so twice: sent, and stored."""
         self.held: set[type[Any]] = set()
@@ -229,10 +226,10 @@ class HostedScene:
                 self.events += (event for each in told for event in each.events)
 
     def answer(self, call: Call) -> None:
-        self.answered.append(call)
+        """The call has its answer."""
 
     def conclude(self, wish: Wish | ReleaseWish) -> None:
-        self.concluded.append(wish)
+        """The wish has its outcome."""
 
     def _begin(self, effect: Awaited) -> None:
         self.pending.append(effect)

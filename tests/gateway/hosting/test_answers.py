@@ -45,7 +45,6 @@ FOR_CLIENTS_THAT_CANNOT_GO_ON: dict[tuple[Situation, GroupApi], ErrorCode] = {
     (Situation.FENCED, GroupApi.COMMIT): ErrorCode.STALE_MEMBER_EPOCH,
     (Situation.FENCED, GroupApi.TXN_COMMIT): ErrorCode.STALE_MEMBER_EPOCH,
     # It must give up its partitions first.
-    (Situation.STILL_OWNS, GroupApi.JOIN): ErrorCode.REBALANCE_IN_PROGRESS,
 }
 
 BY_THE_CLUSTER = frozenset(
@@ -66,7 +65,6 @@ LOADING = (
     Situation.MOVING,
     Situation.RECALLED,
     Situation.FENCED,
-    Situation.STILL_OWNS,
     Situation.LOADING,
     Situation.BROKER_AWAY,
 )

@@ -24,9 +24,10 @@ def a_commit() -> Commit:
 def test_an_answer_ends_the_errand() -> None:
     """The client's task has nothing left to do for the call."""
     call = Call(api=GroupApi.HEARTBEAT)
-    call.errand = LearnTopics(call)
+    errand = LearnTopics(call)
+    call.errand = errand
     call.end(HeartbeatReply())
-    assert call.errand is None
+    assert call.errand is not errand
     assert (call.answer, call.stage) == (HeartbeatReply(), Stage.ANSWERED)
 
 

@@ -21,12 +21,12 @@ from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.leave_group import LeaveGroupRequest
 from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
 from tests.support.adoption import GROUP, GUISE, A, B
-from tests.support.adoption_script import OK, ROUND, Script, joined, left, refused
+from tests.support.adoption_script import OK, PAUSES, ROUND, Script, joined, left, refused
 
 
 @pytest.fixture
 def script() -> Script:
-    return Script(Adopting(GROUP, GUISE, GroupConfig()))
+    return Script(Adopting(GROUP, GUISE, GroupConfig(), pauses=PAUSES))
 
 
 def given_back(script: Script) -> None:

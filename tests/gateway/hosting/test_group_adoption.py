@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 from coordinator.interface.records import GroupAdoption
-from coordinator.interface.replies import HeartbeatReply, LeaveGroupReply
+from coordinator.interface.replies import (
+    HeartbeatReply,
+    JoinGroupReply,
+    LeaveGroupReply,
+    SyncGroupReply,
+)
 from gateway.hosting.adoption import HOLD_MAX_MS
 from gateway.hosting.adoption_steps import (
     Ask,
@@ -32,6 +37,7 @@ from gateway.hosting.standing import NoAnswer, Occupants
 from gateway.hosting.states import AdoptionStage, AnchorPhase
 from gateway.hosting.states import AdoptionStage as Stage
 from gateway.hosting.waiting import MEMBER_PATIENCE_MS
+from kafka_codecs.consumer_protocol import decode_assignment
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupMember, JoinGroupResponse
@@ -341,33 +347,18 @@ def test_a_recalled_member_that_has_given_up_its_partitions_waits_under_a_new_id
     assert not on.outcome().is_adopted
 
 
-def test_a_cooperative_member_has_given_up_its_partitions_when_its_client_returns(
-    on: Scene,
-) -> None:
-    """With the same connection, but not with any other."""
+def test_a_cooperative_member_gives_up_its_partitions_in_a_round_without_any(on: Scene) -> None:
+    """Some clients keep their partitions on UNKNOWN_MEMBER_ID, and claim them again and again."""
     on.to_recalling()
-    mine, other = 1, 2
-    assert situation_of(on.join(A, owned={"foo": [0]}, connection=mine)) is Situation.RECALLED
     on.leave(B)
-    on.join(connection=other)
+    joined_again = on.join(A, owned={"foo": [0]}).answer
+    assert isinstance(joined_again, JoinGroupReply)
+    synced = on.sync(A, joined_again.generation).answer
+    assert isinstance(synced, SyncGroupReply)
+    assert not decode_assignment(synced.assignment)[1].assigned_partitions
     on.wait(100)
     assert on.waits(Ask) == 0
-    on.join(connection=mine)
-    on.wait(0)
-    assert on.waits(Ask) == 1
-
-
-def test_a_client_that_returns_with_its_partitions_is_refused_until_it_has_none(on: Scene) -> None:
-    """Its JoinGroup might reach the cluster after its partitions have got another owner."""
-    on.to_recalling()
-    mine = 1
-    on.join(A, owned={"foo": [0]}, connection=mine)
-    on.leave(B)
-    returned = on.join(owned={"foo": [0]}, connection=mine)
-    assert situation_of(returned) is Situation.STILL_OWNS
-    on.wait(100)
-    assert on.waits(Ask) == 0
-    on.join(connection=mine)
+    assert situation_of(on.join(A)) is Situation.RECALLED
     on.wait(0)
     assert on.waits(Ask) == 1
 

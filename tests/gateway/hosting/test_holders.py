@@ -3,51 +3,67 @@
 from dataclasses import replace
 
 from gateway.hosting.adoptable import snapshot
-from gateway.hosting.holders import Holders
+from gateway.hosting.holders import GivenUp, Holders
+from gateway.hosting.pauses import Pauses
 from tests.support.adoption import NOW_MS, A, B, described, watched
 
 MEMBERS = tuple(
-    replace(each, session_timeout_ms=6_000, rebalance_timeout_ms=20_000)
-    for each in snapshot(described(), watched()).members
+    replace(member, session_timeout_ms=6_000, rebalance_timeout_ms=20_000)
+    for member in snapshot(described(), watched()).members
 )
 
 
-def recalled() -> Holders:
-    holders = Holders()
-    holders.recall(MEMBERS, NOW_MS)
-    return holders
+def told_to_rejoin(pauses: Pauses | None = None, *, reconnect_by_ms: int = 0) -> Holders:
+    return Holders(
+        MEMBERS,
+        NOW_MS,
+        pauses=pauses or Pauses(NOW_MS, grace_ms_max=0),
+        reconnect_by_ms=reconnect_by_ms,
+    )
 
 
 def test_the_last_one_that_gives_up_its_partitions_is_noticed() -> None:
-    holders = recalled()
+    holders = told_to_rejoin()
     assert not holders.let_go(A)
     assert not holders.let_go(A)
-    assert not holders.let_go("somebody else")
+    assert not holders.let_go("stranger")
     assert holders.let_go(B)
     assert holders.next_ms() is None
 
 
 def test_a_silent_member_holds_nothing_when_its_session_is_over() -> None:
-    holders = recalled()
+    holders = told_to_rejoin()
     holders.heard(A, NOW_MS + 5_000)
     assert holders.next_ms() == NOW_MS + 6_000
-    assert not holders.let_go_silent(NOW_MS + 6_000)
-    assert len(holders) == 1
-    assert holders.let_go_silent(NOW_MS + 11_000)
+    assert [*holders.give_up(NOW_MS + 6_000)] == [GivenUp(B, is_alive=False)]
+    assert holders.next_ms() == NOW_MS + 11_000
+    assert [*holders.give_up(NOW_MS + 11_000)] == [GivenUp(A, is_alive=False)]
+    assert not holders
 
 
-def test_a_member_that_does_not_rejoin_is_given_up() -> None:
-    """It goes on sending heartbeats."""
-    holders = recalled()
+def test_a_member_that_is_heard_and_does_not_rejoin_is_given_up() -> None:
+    holders = told_to_rejoin()
     for later_ms in range(0, 20_000, 5_000):
         holders.heard(A, NOW_MS + later_ms)
-        holders.heard(B, NOW_MS + later_ms)
-    assert not holders.let_go_silent(NOW_MS + 19_999)
-    assert holders.let_go_silent(NOW_MS + 20_000)
+    assert [*holders.give_up(NOW_MS + 19_999)] == [GivenUp(B, is_alive=False)]
+    assert [*holders.give_up(NOW_MS + 20_000)] == [GivenUp(A, is_alive=True)]
 
 
-def test_a_member_that_is_heard_and_does_not_rejoin_is_overdue() -> None:
-    holders = recalled()
-    holders.heard(A, NOW_MS + 15_000)
-    assert [*holders.overdue(NOW_MS + 19_999)] == []
-    assert [*holders.overdue(NOW_MS + 20_000)] == [A]
+def test_a_paused_gateway_gives_members_as_long_as_its_pause() -> None:
+    """Their requests may wait in its sockets."""
+    pauses = Pauses(NOW_MS, grace_ms_max=15_000)
+    holders = told_to_rejoin(pauses)
+    assert [*holders.give_up(NOW_MS + 12_000)] == []
+    assert holders.next_ms() == NOW_MS + 24_000
+    for since_ms in range(13_000, 24_000, 1_000):
+        assert [*holders.give_up(NOW_MS + since_ms)] == []
+    assert len([*holders.give_up(NOW_MS + 24_000)]) == 2
+
+
+def test_clients_have_time_to_find_a_gateway_that_was_started() -> None:
+    """As long as members of a group that is loaded."""
+    holders = told_to_rejoin(reconnect_by_ms=NOW_MS + 15_000)
+    assert holders.next_ms() == NOW_MS + 15_000
+    holders.heard(A, NOW_MS + 1_000)
+    assert [*holders.give_up(NOW_MS + 14_999)] == []
+    assert len([*holders.give_up(NOW_MS + 15_000)]) == 2

@@ -24,7 +24,7 @@ from coordinator.interface.topics import Partition
 from gateway.hosting.adoption_steps import GaveUp, Heard
 from gateway.hosting.answers import GroupApi
 from gateway.hosting.calls import Call
-from gateway.hosting.recall import FENCED, RECALLED, STILL_OWNS, Recall
+from gateway.hosting.recall import FENCED, RECALLED, Recall
 from kafka_codecs.consumer_protocol import decode_assignment
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_records import given_classic_group_member
@@ -44,9 +44,9 @@ CONNECTION = 1
 class Script:
     """A recall, and what it tells."""
 
-    def __init__(self, *, owners_may_return: bool = True) -> None:
+    def __init__(self) -> None:
         self.told: list[Any] = []
-        self.recall = Recall(owners_may_return=owners_may_return, heartbeat_interval_ms=5_000)
+        self.recall = Recall(5_000)
 
     def ask(self, event: Any, connection: int = CONNECTION) -> Any:
         call = Call(api=GroupApi.JOIN, make=None, event=event, connection=connection)
@@ -132,18 +132,6 @@ def test_a_client_that_returns_with_its_partitions_still_owns_them(on: Script) -
     on.told.clear()
     assert on.join("", owned={"foo": (0,)}) is None
     assert on.told == [GaveUp("a", still_owns=True)]
-
-
-def test_a_client_with_partitions_is_refused_until_it_has_none() -> None:
-    """The cluster might give them to others before the client has joined there."""
-    on = Script(owners_may_return=False)
-    on.join("a", owned={"foo": (0,)})
-    for _ in range(2):
-        on.told.clear()
-        assert on.join("", owned={"foo": (0,)}) is STILL_OWNS
-        assert on.told == [Heard("a")]
-    assert on.join("") is None
-    assert on.told == [Heard("a"), GaveUp("a")]
 
 
 def test_a_member_that_leaves_does_not_come_back(on: Script) -> None:

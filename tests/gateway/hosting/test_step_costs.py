@@ -11,11 +11,15 @@ import pytest
 
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.replies import ConsumerHeartbeatReply, JoinGroupReply
+from gateway.hosting.adoption_steps import Ask
+from gateway.hosting.answers import Situation
 from gateway.hosting.effects import AskCoordinator
-from gateway.hosting.states import Stage
+from gateway.hosting.inputs import Release
+from gateway.hosting.release_steps import ReleaseWish
+from gateway.hosting.states import ReleaseStage, Stage
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_values import make_topics
-from tests.support.hosted_scene import HostedScene, error_of
+from tests.support.hosted_scene import HostedScene, error_of, situation_of
 from tests.support.operations import Cost, cost_of
 
 SMALL, LARGE = 10, 400
@@ -159,6 +163,27 @@ def test_a_step_costs_the_same_in_a_large_group(
     small, large = (cost_in(group_of(size), work) for size in (SMALL, LARGE))
     assert large.steps <= STEPS_GROWTH_MAX * small.steps
     assert large.peak_bytes <= BYTES_GROWTH_MAX * small.peak_bytes
+
+
+def test_a_heartbeat_costs_the_same_while_a_large_group_is_released() -> None:
+    """Thousands of members are told to rejoin, one by one."""
+
+    def cost_among(size: int) -> Cost:
+        scene, members = classic_group.__wrapped__(size)
+        scene.hold(Ask)
+        scene.feed(Release(ReleaseWish()))
+        assert scene.group.release.stage is ReleaseStage.RECALLING
+        asked = members[: SMALL // 2]
+
+        def beat_all() -> None:
+            for member in asked:
+                assert situation_of(scene.beat(*member)) is Situation.RECALLED
+
+        beat_all()
+        return cost_of(beat_all)
+
+    small, large = cost_among(SMALL), cost_among(LARGE)
+    assert large.steps <= STEPS_GROWTH_MAX * small.steps
 
 
 def test_a_look_does_not_admit_again_who_waits_for_the_anchor() -> None:

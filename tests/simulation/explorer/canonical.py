@@ -60,6 +60,7 @@ _STATISTICS = {("FakeGroup", "joins"), ("FakeGroup", "beats")}
 _DERIVED = {
     "_computed_for",  # what `ShownPartitions` was last computed for follows from the engine
     "_limits",  # a heap of the times in the waiting calls, with stale entries
+    "_due",  # a heap of the times of holders, with stale entries
     # A batch's copy of the group follows from the group and the decisions.
     *("_copy", "_copied", "_readers", "_original", "_engine"),
     "_requests",  # those that an adoption can make follow from its record

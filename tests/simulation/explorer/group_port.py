@@ -176,9 +176,11 @@ class GroupPort:
         result: frozenset[int] | str = LOST if code is None else frozenset((code,))
         self._feed(inputs.Done(errand, {token: result}), now_ms)
 
-    def relayed(self, client_id: str, request: Request, reply: Reply, now_ms: int) -> None:
+    def relayed(
+        self, client_id: str, connection: int, request: Request, reply: Reply, now_ms: int
+    ) -> None:
         """The cluster has answered a request that was forwarded."""
-        client = Client(client_id=client_id, client_host="127.0.0.1")
+        client = Client(client_id=client_id, client_host="127.0.0.1", connection=connection)
         message = request_message(request)
         self._feed(inputs.Relayed(client, message, answer_message(reply)), now_ms)
 

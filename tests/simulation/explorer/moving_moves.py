@@ -44,7 +44,8 @@ def paid_moves(world: MovingWorld) -> Iterator[Move]:
         if sending.route in ("relayed", "guarded"):  # the other worlds lose answers to the hosted
             yield f"lose-stray {name}"
     for name in world.behind:
-        if (token := world.asked.get(name)) is not None and not world.passing[token].is_relayed:
+        passing = world.passing.get(world.asked.get(name, 0))
+        if passing is not None and not passing.is_relayed:
             yield f"hang-up {name}"
     yield from (f"land {number}" for number in range(len(world.strays)))
     for name, effect in world.pending.items():

@@ -121,6 +121,8 @@ class MovingWorld:
     """The requests to which consumers await an answer."""
     passing: dict[Token, Passing] = field(default_factory=dict)
     """The requests to the gateway without an answer. Not every one is still awaited."""
+    repeated: dict[Token, Request] = field(default_factory=dict)
+    """Requests that wait on their connections for the answers to others."""
     overtaken: list[Token] = field(default_factory=list)
     """Those of them that the cluster has to answer, and has not received."""
     connections: dict[str, int] = field(default_factory=dict)
@@ -320,7 +322,8 @@ class MovingWorld:
             if (effect_name := self.lanes.pop(token, None)) is not None:
                 self.answers[effect_name] = answer_message(reply)
             elif (passing := self.passing.pop(token, None)) is not None:
-                self.port.relayed(passing.name, passing.event, reply, self.now_ms)
+                connection = self._connection(passing.name)
+                self.port.relayed(passing.name, connection, passing.event, reply, self.now_ms)
                 self._hear(passing.name, token, self._masked(passing.event, reply))
             else:
                 name = next((n for n, asked in self.asked.items() if asked == token), None)
@@ -413,9 +416,12 @@ class MovingWorld:
         if isinstance(consumer, ClassicConsumer) and consumer.joins_twice:
             consumer.joins_twice = False
             assert isinstance(event, JoinGroupReceived)
-            self._pass_on(name, event)
             token = self._token()
-            event = replace(event, token=token, fresh_id=UUID(int=token))
+            again = replace(event, token=token, fresh_id=UUID(int=token))
+            self.asked[name] = token
+            self.repeated[event.token] = again
+            self._pass_on(name, event)
+            return
         self.asked[name] = token
         self._pass_on(name, event)
 
@@ -431,6 +437,8 @@ class MovingWorld:
         return 1 + self.behind.index(name) + len(self.behind) * self.connections.get(name, 0)
 
     def _hear(self, name: str, token: Token, reply: Reply) -> None:
+        if (again := self.repeated.pop(token, None)) is not None:
+            self._pass_on(name, again)
         if self.asked.get(name) != token:
             return
         del self.asked[name]

@@ -11,9 +11,6 @@ from tests.simulation.explorer.worlds import WORLDS
 OPEN = {
     "released-before-the-anchor-is-back",
     "native-released-before-the-anchor-is-back",
-    "pending-id-blocks-the-first-round",
-    "undoing-without-end",
-    "undoing-waits-for-a-parked-join",
     "native-starts-in-a-release",
     "overtaken-join-fences-a-static-member",
     "forwarded-by-a-setting",

@@ -209,14 +209,14 @@ def test_an_outsider_joins_the_round_of_a_release() -> None:
 
 
 def test_a_client_of_librdkafka_sends_its_join_without_id_twice() -> None:
+    """The second one waits on the connection for the answer to the first."""
     world = begin("release", consumers=(("a", Kind.LIBRDKAFKA), ("b", Kind.LIBRDKAFKA)))
     play(world, "release")
-    play_on(world, lambda world: any(name not in world.asked for name in "ab") and _has_two(world))
-
-
-def _has_two(world: MovingWorld) -> bool:
-    names = [passing.name for passing in world.passing.values()]
-    return any(names.count(name) == 2 for name in "ab")
+    play_on(world, lambda world: bool(world.repeated))
+    (first,) = world.repeated
+    (name,) = (passing.name for token, passing in world.passing.items() if token == first)
+    assert world.asked[name] not in world.passing
+    play_on(world, lambda world: world.asked.get(name) in world.passing)
 
 
 def test_a_request_whose_client_hangs_up_stays_with_the_gateway() -> None:
