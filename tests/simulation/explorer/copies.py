@@ -26,6 +26,7 @@ from gateway.hosting.standing import (
     Verdict,
 )
 from kafka_codecs.declaration import Struct
+from tests.simulation.broker_profiles import BrokerProfile
 
 T = TypeVar("T")
 
@@ -34,7 +35,7 @@ _SHARED = (
     *(GatewayEvent, Struct),
     *(Decision, Forwarded, Outcome, Refused, Released),
     *(AskCoordinator, Assign, Forget, Load, Look, Resolve),
-    *(AnchorIds, Gateway),
+    *(AnchorIds, Gateway, BrokerProfile),
     *(NoAnswer, Nobody, Occupants, Verdict),
 )
 """Nobody changes instances of these, or what they refer to."""
