@@ -163,6 +163,7 @@ class Broker:
             error = ErrorCode.GROUP_ID_NOT_FOUND if is_error else ErrorCode.NONE
             return DescribedGroup(error_code=error, group_id=group_id, group_state="Dead")
         is_stable = group.phase is ClassicPhase.STABLE
+        has_assignments = is_stable or self.profile.shows_assignments_in_rounds
         protocol = group.core.protocol or ""
         return DescribedGroup(
             group_id=group_id,
@@ -176,7 +177,7 @@ class Broker:
                     client_id=member.client_id,
                     client_host=member.client_host,
                     member_metadata=member.metadata_for(protocol) if is_stable else b"",
-                    member_assignment=member.assignment if is_stable else b"",
+                    member_assignment=member.assignment if has_assignments else b"",
                 )
                 for member in group.members.values()
             ),

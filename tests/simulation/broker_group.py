@@ -19,7 +19,7 @@ undoes, a gateway cannot notice:
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 
-from coordinator.classic.protocols import is_acceptable, selected
+from coordinator.classic.protocols import is_acceptable
 from coordinator.consumer.validation import check_heartbeat
 from coordinator.engine import GroupEngine
 from coordinator.group.classic_group import ClassicGroup
@@ -64,6 +64,7 @@ from coordinator.interface.volatile_records import (
     DeadlineKey,
     DeadlineKind,
     DeadlineSet,
+    InitialDelay,
     JoinParked,
     JoinReleased,
     SyncReleased,
@@ -179,22 +180,32 @@ class BrokerGroup:
             self.log[record.key] = _as_kafka_stores(record)
 
     def _forget_what_kafka_does_not_know(self) -> None:
-        """DEV D8, D11: nothing but the generation counts for members, and no broker watches the
-        topics of a classic group."""
+        """DEV D8, D11: only the generation of a member counts, and no broker watches the topics of
+        a classic group."""
         group = self.state
         if not isinstance(group, ClassicGroup):
             return
-        core = replace(
-            group.core,
-            topics_hash=None,
-            unwatched_hash=None,
-            laggards={},
-            held_at_downgrade=None,
-        )
+        core = replace(group.core, topics_hash=None, unwatched_hash=None, laggards={})
         if core != group.core:
             self.engine.apply(ClassicCoreMoved(core))
         if not self.profile.removes_silent_syncers:
             self._disarm(DeadlineKind.SYNC_PHASE)
+        self._let_first_round_wait(group)
+
+    def _let_first_round_wait(self, group: ClassicGroup) -> None:
+        """DEV D32: the first round of a group ends with a timer only. If nobody waits when the
+        initial delay is over, as after a native consumer has disturbed them, that is the rebalance
+        timeout, whoever comes before."""
+        key = DeadlineKey(DeadlineKind.JOIN_PHASE)
+        at_ms = self.engine.state.deadlines.get(key)
+        is_first = group.phase is ClassicPhase.PREPARING_REBALANCE and group.core.protocol is None
+        if at_ms is None or not is_first:
+            return
+        self._disarm(DeadlineKind.JOIN_PHASE)
+        delay = DeadlineKey(DeadlineKind.INITIAL_REBALANCE_DELAY)
+        self.engine.apply(DeadlineSet(delay, at_ms))
+        core = replace(group.core, initial_delay=InitialDelay(budget_left_ms=0))
+        self.engine.apply(ClassicCoreMoved(core))
 
     def _disarm(self, kind: DeadlineKind, owner: str = "") -> None:
         key = DeadlineKey(kind, owner)
@@ -208,7 +219,10 @@ class BrokerGroup:
         match self.state:
             case ConsumerGroup(members=members) if not members:
                 return self._decide_afresh(event, topics, now_ms)
-            case ClassicGroup() as group if _returns_quietly(group, event):
+            case ConsumerGroup() if not _is_readable(event):
+                # DEV D38: up to 4.3.1 these bytes are no reason but a failure.
+                return [(event.token, JoinGroupReply(error=ErrorCode.UNKNOWN_SERVER_ERROR))]
+            case ClassicGroup() as group if _returns(group, event):
                 self._hide_other_subscription(group, event)
                 is_stored = self.profile.stores_static_replacements
                 return self._decide(event, topics, now_ms, is_stored=is_stored)
@@ -267,13 +281,9 @@ class BrokerGroup:
 
     def _decide_afresh(self, event: Event, topics: Topics, now_ms: int) -> Answers:
         """DEV D88: an empty group that a member of the other kind joins is deleted, and its
-        successor counts from the beginning. A refused join deletes nothing."""
-        former, former_log = self.engine, self.log
+        successor counts from the beginning."""
         self.engine, self.log = self._new_engine(), {}
-        answers = self._decide(event, topics, now_ms)
-        if self.state is None:
-            self.engine, self.log = former, former_log
-        return answers
+        return self._decide(event, topics, now_ms)
 
     def _may_convert(self, group: ClassicGroup) -> bool:
         return (
@@ -327,21 +337,14 @@ def _as_kafka_stores(record: DurableRecord) -> DurableRecord:
     return ClassicGroupMetadata(value=replace(value, members=members))
 
 
-def _returns_quietly(group: ClassicGroup, event: JoinGroupReceived) -> bool:
-    """Whether a static member takes its own place in a Stable group, and the same protocol is
-    selected with what it offers now."""
-    if (
-        group.phase is not ClassicPhase.STABLE
-        or event.member_id
-        or event.instance_id is None
-        or event.instance_id not in group.instances
-        or event.protocol_type != group.core.protocol_type
-        or not is_acceptable(event.protocols, group.offers, len(group.members))
-    ):
-        return False
-    former = group.instances[event.instance_id]
-    others = (member.protocols for id_, member in group.members.items() if id_ != former)
-    return selected([event.protocols, *others]) == group.core.protocol
+def _returns(group: ClassicGroup, event: JoinGroupReceived) -> bool:
+    """Whether a static member takes its own place."""
+    return (
+        not event.member_id
+        and event.instance_id in group.instances
+        and event.protocol_type == group.core.protocol_type
+        and is_acceptable(event.protocols, group.offers, len(group.members))
+    )
 
 
 def _has_present_instance(group: ConsumerGroup, event: ConsumerHeartbeatReceived) -> bool:
@@ -374,6 +377,17 @@ def _obstacle_in(member: ClassicGroupMember, protocol: str | None) -> ErrorCode 
     if len(metadata) < len(encode_subscription(subscription, version)):  # DEV D24
         return ErrorCode.GROUP_ID_NOT_FOUND
     return None
+
+
+def _is_readable(event: JoinGroupReceived) -> bool:
+    """Whether a consumer group can read what a classic consumer offers first."""
+    if event.protocol_type != CONSUMER_PROTOCOL_TYPE or not event.protocols:
+        return True
+    try:
+        decode_subscription(event.protocols[0][1])
+    except WireError:
+        return False
+    return True
 
 
 def _is_deadly(event: JoinGroupReceived) -> bool:

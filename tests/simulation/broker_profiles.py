@@ -30,6 +30,8 @@ class BrokerProfile:
     they are not (KAFKA-12890)."""
     has_native_members: bool = False
     """Whether the coordinator takes members of the new protocol, and converts groups for them."""
+    shows_assignments_in_rounds: bool = False
+    """Whether DescribeGroups shows what members were assigned while a group is not Stable."""
     elects_newest: bool = False
     """Which member leads once the leader has gone: the one that joined last, or the first. Kafka
     takes any, by the order of a hash map, so this is up to a world and not to a release."""
@@ -74,5 +76,6 @@ KAFKA_4_3 = BrokerProfile(
         ApiKey.CONSUMER_GROUP_HEARTBEAT: 1,
     },
     has_native_members=True,
+    shows_assignments_in_rounds=True,
 )
 PROFILES = (KAFKA_2_8, KAFKA_3_9, KAFKA_4_3)

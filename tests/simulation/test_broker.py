@@ -72,6 +72,18 @@ def test_a_missing_group_is_an_error_where_clients_know_it(profile: BrokerProfil
     assert bool(described.error_code) == (profile is KAFKA_4_3)
 
 
+@on_each_release
+def test_assignments_of_a_group_that_is_not_stable_are_shown_since_kafka_4(
+    profile: BrokerProfile,
+) -> None:
+    stage = BrokerStage(profile)
+    leader, _generation = stage.enter()
+    stage.join(leader)
+    (member,) = stage.broker.describe(GROUP).members
+    assert bool(member.member_assignment) == (profile is KAFKA_4_3)
+    assert member.member_metadata == b""
+
+
 @pytest.mark.parametrize("is_newest", [False, True])
 def test_a_profile_says_who_leads_once_the_leader_has_gone(is_newest: bool) -> None:
     stage = BrokerStage(replace(KAFKA_2_8, elects_newest=is_newest))

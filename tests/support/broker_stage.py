@@ -101,7 +101,7 @@ class BrokerStage:
         self,
         member_id: str,
         generation: int,
-        assign: Mapping[str, Owned] | None = None,
+        assign: Mapping[str, Owned | bytes] | None = None,
         *,
         instance: str | None = None,
         protocol: str = "range",
@@ -115,8 +115,11 @@ class BrokerStage:
             protocol_type="consumer",
             protocol_name=protocol,
             assignments=tuple(
-                SyncGroupAssignment(member_id=each, assignment=embedded_assignment(owned))
-                for each, owned in (assign or {}).items()
+                SyncGroupAssignment(
+                    member_id=assignee,
+                    assignment=share if isinstance(share, bytes) else embedded_assignment(share),
+                )
+                for assignee, share in (assign or {}).items()
             ),
         )
         return self.send(message)
@@ -157,7 +160,13 @@ class BrokerStage:
         answer = self.ask(commit_of({"foo": {0: offset}}, group_id=GROUP, **ids))
         return int(answer.topics[0].partitions[0].error_code)
 
-    def native(self, member_id: str, epoch: int = 0, instance: str | None = None) -> Any:
+    def native(
+        self,
+        member_id: str,
+        epoch: int = 0,
+        instance: str | None = None,
+        assignor: str | None = None,
+    ) -> Any:
         """The answer to a ConsumerGroupHeartbeat."""
         joins = epoch == 0
         return self.ask(
@@ -166,6 +175,7 @@ class BrokerStage:
                 member_id=member_id,
                 member_epoch=epoch,
                 instance_id=instance,
+                server_assignor=assignor,
                 rebalance_timeout_ms=10_000 if joins else -1,
                 subscribed_topic_names=("foo",) if joins else None,
                 topic_partitions=() if joins else None,
