@@ -122,3 +122,15 @@ def test_what_is_never_answered_leaves_no_trace() -> None:
     assert len(stage.broker.waiting) == 1
     stage.join(leader)
     assert not stage.broker.waiting
+
+
+def test_brokers_with_the_same_history_are_copied_alike() -> None:
+    stages = [BrokerStage(KAFKA_4_3) for _ in range(2)]
+    for stage in stages:
+        stage.enter(instance="i")
+        stage.join_twice()
+        stage.commit(7)
+    one, other = (copy(stage.broker) for stage in stages)
+    assert one == other
+    stages[0].native("n")
+    assert copy(stages[0].broker) != other
