@@ -3,7 +3,7 @@
 No IO, no clock, no chance: `Broker.handle` takes one request of a client and returns all answers
 that follow, and `pass_time` those that follow from the time. The groups are those of the shipped
 engine, without its deviations from Kafka (`broker_group.py`); a profile says which release answers
-(`broker_profiles.py`). `test_broker_with_kafka.py` compares its answers with those of real brokers.
+(`broker_profiles.py`).
 """
 
 from dataclasses import dataclass, field

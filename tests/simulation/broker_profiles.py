@@ -1,7 +1,8 @@
 """How the coordinators of Kafka releases differ in what they answer.
 
-`test_broker_with_kafka.py` plays the same scripts at each of these releases and at `Broker`. What
-all of them do alike is a rule of `BrokerGroup` and no field here: the leader stays the leader when
+What the profile of 4.3 says was compared with a real broker; what those of 2.8 and 3.9 say follows
+from Kafka's tickets, and has not been seen yet. What releases do alike is a rule of `BrokerGroup`
+and no field here: the leader stays the leader when
 it joins again; a static member that returns to a Stable group begins no generation; an id that was
 handed out holds up a round until it is used, given back, or its session timeout has passed.
 """

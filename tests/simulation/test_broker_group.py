@@ -1,5 +1,4 @@
-"""What brokers do with a group, and our engine does not. The same is compared with real brokers in
-test_broker_with_kafka.py."""
+"""What brokers do with a group, and our engine does not."""
 
 from dataclasses import replace
 from typing import Any
