@@ -4,11 +4,10 @@ import contextlib
 import itertools
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
-from weakref import WeakSet
 
 import structlog
 import trio
@@ -32,6 +31,7 @@ from gateway.groups.aside import Aside
 from gateway.groups.clock import Clock
 from gateway.groups.cluster_look import ClusterLook
 from gateway.groups.regex_resolver import RegexResolver
+from gateway.groups.relayed_calls import RelayedCalls
 from gateway.groups.topics_image import TopicsImage
 from gateway.hosting.adoption_steps import AdoptionOutcome, Ask, Describe, Hold, Wish
 from gateway.hosting.answers import GroupApi
@@ -145,10 +145,12 @@ class GroupDriver:
         group: HostedGroup,
         services: Services,
         *,
+        relayed: RelayedCalls,
         idle: Callable[[str], None],
         owner: Owner | None = None,
     ) -> None:
-        """`idle` learns the id of the group while nothing of it is in memory. `owner`: whose
+        """`relayed`: the calls to the group that the cluster answers, of this driver or without
+        one. `idle` learns the id of the group while nothing of it is in memory. `owner`: whose
         request has named the group first."""
         self.group = group
         self.revision = next(_revisions)
@@ -179,10 +181,7 @@ class GroupDriver:
         self._effects_end = trio.CancelScope()
         self._resolving = trio.CancelScope()
         self._assigning = trio.CancelScope()
-        self._relaying: WeakSet[Call] = WeakSet()
-        """The calls that the cluster answers."""
-        self._relayed = trio.lowlevel.ParkingLot()
-        """Where `Hold` waits for them."""
+        self.relayed = relayed
 
     async def ask(self, call: Call, do: DoErrand | None = None) -> Answer:
         """The group's answer. `do` sends the commits of a call. A cancelled call is still decided,
@@ -255,7 +254,7 @@ class GroupDriver:
 
     def abandon(self, call: Call) -> None:
         """Nobody waits for the answer any more."""
-        self._end_relay(call)
+        self.relayed.end(call)
         if call.answer is None:
             call.client = None
             self.feed(Gone(call))
@@ -272,18 +271,6 @@ class GroupDriver:
         if is_connected():
             self.feed(Happened(LeaverStayed(member_id)))
 
-    @contextlib.contextmanager
-    def relaying(self, call: Call) -> Iterator[None]:
-        """While the cluster answers the call, the group stays in memory and is not adopted."""
-        try:
-            yield
-        finally:
-            self._end_relay(call)
-            self._plan()
-
-    def _end_relay(self, call: Call) -> None:
-        self._relaying.discard(call)
-        self._relayed.unpark_all()
 
     async def adopt(self, wish: Wish) -> AdoptionOutcome:
         """Have the group adopted. Cancelled, the adoption goes on."""
@@ -370,7 +357,7 @@ class GroupDriver:
         if call.client is None:
             return
         if isinstance(call.answer, Forwarded):
-            self._relaying.add(call)
+            self.relayed.add(call)
         else:
             self._services.counts.note_answer(call.answer)
         self._wake(call.client)
@@ -439,7 +426,7 @@ class GroupDriver:
         """Begin or wake the task if it has something to do earlier than it thinks."""
         self.revision = next(_revisions)
         next_ms = self.group.next_ms()
-        if next_ms is None and self.group.is_idle and not self._relaying:
+        if next_ms is None and self.group.is_idle:
             self._idle(self.group.group_id)
         if not self._is_running:
             if self._todo or next_ms is not None:
@@ -540,13 +527,10 @@ class GroupDriver:
             return Failed(errand, str(error))
 
     async def _locate_coordinator(self, errand: LocateCoordinator) -> Input:
-        call, group_id = errand.call, self.group.group_id
-        try:
-            node_id = await self._services.coordinator_of(group_id, call.owner)
-            return Done(errand, node_id == call.node_id)
-        except UpstreamError as error:
-            log.warning("coordinator_unknown", group_id=group_id, reason=str(error))
-            return Failed(errand, str(error))
+        is_here = await locate(self._services, self.group.group_id, errand.call)
+        if is_here is None:
+            return Failed(errand, "no coordinator is known")
+        return Done(errand, is_here)
 
     async def leave(self) -> None:
         """Have the anchor leave, with or without members in the group."""
@@ -685,9 +669,17 @@ class GroupDriver:
         return await self._services.ask_coordinator(self._node_id, message)
 
     async def _wait_for_relayed(self, effect: Hold) -> Input:
-        while self._relaying:
-            await self._relayed.park()
+        await self.relayed.until_none()
         return Done(effect)
+
+
+async def locate(services: Services, group_id: str, call: Call) -> bool | None:
+    """Whether the client's listener stands for the group's coordinator; None if that is unknown."""
+    try:
+        return call.node_id == await services.coordinator_of(group_id, call.owner)
+    except UpstreamError as error:
+        log.warning("coordinator_unknown", group_id=group_id, reason=str(error))
+        return None
 
 
 def carry_out_now(

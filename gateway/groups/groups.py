@@ -4,6 +4,7 @@ import contextlib
 import random
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
+from weakref import WeakValueDictionary
 
 import structlog
 import trio
@@ -28,26 +29,39 @@ from coordinator.interface.events import ClaimReceived, ConfigsReceived, LeaveGr
 from coordinator.interface.records import DurableRecord
 from coordinator.interface.replies import ConfigView, GroupView, Reply
 from coordinator.interface.topics import Topics
+from coordinator.interface.volatile_records import Token
 from gateway.batches import batches, in_steps
 from gateway.groups.glance import Glance
-from gateway.groups.group_driver import GroupDriver, Services, carry_out_now, forget_events
+from gateway.groups.group_driver import (
+    GroupDriver,
+    Services,
+    carry_out_now,
+    forget_events,
+    locate,
+)
 from gateway.groups.new_protocol import new_protocol_of
+from gateway.groups.relayed_calls import RelayedCalls
 from gateway.hosting import hold
 from gateway.hosting.adoptable import why_not_found
 from gateway.hosting.adoption_steps import AdoptionOutcome, Wish
-from gateway.hosting.answers import GroupApi, Situation
+from gateway.hosting.answers import JOINS, GroupApi, Situation
 from gateway.hosting.calls import (
     Answer,
     Call,
+    Commits,
     MakeRequest,
+    Outcome,
     Refused,
     Released,
     Unanswerable,
 )
-from gateway.hosting.group import HostedGroup
+from gateway.hosting.effects import refusal_line
+from gateway.hosting.forwarded import Client
+from gateway.hosting.group import HostedGroup, watch_occupants
 from gateway.hosting.group_release import why_not_released
-from gateway.hosting.inputs import Ending, Resumed
+from gateway.hosting.inputs import Ending, Relayed, Resumed
 from gateway.hosting.owner import Owner
+from gateway.hosting.placing import answer_elsewhere
 from gateway.hosting.release_steps import ReleaseOutcome, ReleaseWish
 from gateway.hosting.remembered import Remembered
 from gateway.hosting.room import TooManyGroups
@@ -55,7 +69,9 @@ from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import HERE, MOVING, Found, Nobody, Occupants, Standing, Verdict
 from gateway.hosting.states import AnchorPhase, Mode
 from gateway.state_log.log import StateLogError, StateLogUnreadable
+from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import DescribedGroup
+from kafka_codecs.heartbeat import HeartbeatResponse
 
 RESUME_RETRY_S = 1.0
 """The delay before an unreadable log is tried again at the start."""
@@ -100,6 +116,15 @@ class _IdleGroup:
     policy: RollPolicy
 
 
+class _Lookup:
+    """A look at the cluster, for all who ask about the group meanwhile."""
+
+    def __init__(self) -> None:
+        self.ended = trio.Event()
+        self.verdict: Verdict | None = None
+        """None if whoever looked was cancelled."""
+
+
 class Groups:
     """Makes a group at its first request, and forgets it when nothing of it is in memory."""
 
@@ -112,6 +137,10 @@ class Groups:
         self._clock = services.clock
         self._drivers: dict[str, GroupDriver] = {}
         self._standings: Remembered[str, Standing] = Remembered(REMEMBERED_MAX, rules.names)
+        self._relayed: WeakValueDictionary[str, RelayedCalls] = WeakValueDictionary()
+        """Of the groups that have any, or a driver."""
+        self._lookups: dict[str, _Lookup] = {}
+        """By group. There are no more than requests."""
         self._idle: dict[str, _IdleGroup] = {}
         """Hosted groups of the log that somebody has looked at. Only a driver changes a group, so
         they stay as they are until they have one."""
@@ -252,7 +281,18 @@ class Groups:
         """The engine's reply for a group that is not in memory and has no members in the log, at
         the cost of reading it: nothing is loaded, written or told. None if the group itself must be
         asked."""
-        if group_id in self._drivers or group_id in self._unresumed:
+        engine = await self._engine_in_log(group_id)
+        if engine is None:
+            return None
+        topics = Topics()
+        step = engine.handle(make(0, topics), now_ms=self._clock.now_ms(), topics=topics)
+        ((_token, reply),) = step.replies
+        return reply
+
+    async def _engine_in_log(self, group_id: str) -> GroupEngine | None:
+        """The engine of a group that is not in memory and has no members in the log. None for any
+        other, or if the log cannot be read."""
+        if self._needs_driver(group_id):
             return None
         try:
             records = await self._state_log.read(group_id)
@@ -260,11 +300,115 @@ class Groups:
             return None
         if has_members(records) or group_id in self._drivers:  # by now
             return None
-        topics = Topics()
-        engine = self._engine(group_id, records)
-        step = engine.handle(make(0, topics), now_ms=self._clock.now_ms(), topics=topics)
-        ((_token, reply),) = step.replies
-        return reply
+        return self._engine(group_id, records)
+
+    async def answer_without_driver(self, group_id: str, call: Call) -> Answer | None:
+        """The answer to a call that adds no member, if nothing of the group is in memory and the
+        call would change nothing of it. None if the group itself must be asked.
+
+        A group that nobody hosts costs a look at the cluster, if there was none lately, and the
+        call that the cluster then answers. It must be in `relaying` before anything else happens.
+        """
+        if call.api in JOINS or self._needs_driver(group_id):
+            return None
+        verdict = self._verdict_lately(group_id, call.owner)
+        if verdict is None:
+            verdict = await self._look_once(group_id, call.owner)
+        if verdict is None:
+            return None
+        if verdict.mode is Mode.HOSTED:
+            return None if verdict.has_anchor else await self._refusal_from_log(group_id, call)
+        answer = answer_elsewhere(verdict, call.api)
+        self._services.counts.note_answer(answer)
+        return answer
+
+    def _needs_driver(self, group_id: str) -> bool:
+        """Whether anything of the group is in memory, or has to be loaded."""
+        return group_id in self._drivers or group_id in self._unresumed
+
+    async def _look_once(self, group_id: str, owner: Owner | None) -> Verdict | None:
+        """The verdict by a look at the cluster: one for all who ask meanwhile, because each member
+        of a group may, and the answer grows with their number. None if the group has got a driver,
+        which has looked itself, or will."""
+        while (lookup := self._lookups.get(group_id)) is not None:
+            await lookup.ended.wait()
+            if self._needs_driver(group_id):
+                return None
+            if lookup.verdict is not None:
+                return lookup.verdict
+        lookup = self._lookups[group_id] = _Lookup()
+        try:
+            found = await self._services.look.look(group_id)
+            if not self._needs_driver(group_id):
+                lookup.verdict = self._verdict_on(group_id, found, owner)
+                watch_occupants(self._rules.watched, group_id, found, lookup.verdict)
+        finally:
+            del self._lookups[group_id]
+            lookup.ended.set()
+        return lookup.verdict
+
+    async def _refusal_from_log(self, group_id: str, call: Call) -> Answer | None:
+        """What the engine refuses, by the log. None if it would change the group, as a commit does
+        that is stored."""
+        if call.is_at_coordinator is None:
+            call.is_at_coordinator = await locate(self._services, group_id, call)
+        if not call.is_at_coordinator:
+            is_known = call.is_at_coordinator is not None
+            situation = Situation.NOT_AT_COORDINATOR if is_known else Situation.COORDINATOR_UNKNOWN
+            refused = Refused(situation, situation.value)
+            self._services.counts.note_answer(refused)
+            return refused
+        engine = await self._engine_in_log(group_id)
+        if engine is None:
+            return None
+        replies: dict[Token, Reply] = {}
+        for item in call.items:
+            if item.make is not None:
+                item.event = item.make(item.token, Topics())
+            assert item.event is not None
+            step = engine.handle(item.event, now_ms=self._clock.now_ms(), topics=Topics())
+            ((_token, reply),) = step.replies
+            if step.records or (isinstance(call, Commits) and not reply.error):
+                return None
+            replies[item.token] = reply
+        for item in call.items:
+            if (reply := replies[item.token]).why:
+                line = refusal_line(group_id, item, reply)
+                carry_out_now(line, group_id, self._journal)
+        if isinstance(call, Commits):
+            return {token: Outcome(verdict=reply) for token, reply in replies.items()}
+        return replies[call.token]
+
+    @contextlib.contextmanager
+    def relaying(self, group_id: str, call: Call) -> Iterator[None]:
+        """While the cluster answers the call, the group is not adopted."""
+        with self._relayed_calls(group_id).under_way(call):
+            yield
+
+    def note_relayed(self, group_id: str, client: Client, request: Struct, answer: Struct) -> None:
+        """Learn from what the cluster has answered. Only a group that may be adopted needs a driver
+        for it."""
+        relayed = Relayed(client, request, answer)
+        if group_id in self._drivers or self._may_adopt(group_id, answer):
+            self.driver(group_id, client.owner).feed(relayed)
+        else:
+            now_ms = self._clock.now_ms()
+            self._rules.watched.relayed(group_id, client, request, answer, now_ms)
+
+    def _may_adopt(self, group_id: str, answer: Struct) -> bool:
+        """Whether this answer may be a reason to adopt the group."""
+        if self._rules.standing.adoption != "auto" or group_id in self._unresumed:
+            return False
+        is_quiet = isinstance(answer, HeartbeatResponse) and not answer.error_code
+        standing = self._known(group_id)
+        is_due = self._clock.now_ms() >= standing.adopt_from_ms
+        return is_quiet and is_due and not standing.is_left
+
+    def _relayed_calls(self, group_id: str) -> RelayedCalls:
+        calls = self._relayed.get(group_id)
+        if calls is None:
+            calls = self._relayed[group_id] = RelayedCalls()
+        return calls
 
     async def release(self, group_id: str) -> None:
         """Have the anchor leave an empty group. Raises GroupRefused."""
@@ -757,7 +901,13 @@ class Groups:
                 self._rules,
                 spread=random.uniform(1 - SPREAD, 1 + SPREAD),  # noqa: S311
             )
-            driver = GroupDriver(group, self._services, idle=self._forget, owner=owner)
+            driver = GroupDriver(
+                group,
+                self._services,
+                relayed=self._relayed_calls(group_id),
+                idle=self._forget,
+                owner=owner,
+            )
             self._drivers[group_id] = driver
             if group_id in self._unresumed and self._has_room(group_id):
                 driver.feed(Resumed(self._state_log.may_be_moving(group_id)))

@@ -54,7 +54,7 @@ from gateway.hosting.effects import (
     TellNow,
     Write,
 )
-from gateway.hosting.forwarded import Client
+from gateway.hosting.forwarded import Client, WatchedGroups
 from gateway.hosting.group_adoption import GroupAdoption
 from gateway.hosting.group_release import GroupRelease
 from gateway.hosting.inputs import Input
@@ -382,7 +382,7 @@ class HostedGroup:
             found, now_ms, is_held=is_held, has_native_join=has_native_join
         )
         self._effects += self.standing.take_outbox()
-        self._watch(found, verdict)
+        watch_occupants(self.rules.watched, self.group_id, found, verdict)
         if not is_of_anchor:
             return  # a look that began before the anchor was lost may have seen the old anchor
         if verdict.mode not in (Mode.HOSTED, Mode.UNKNOWN):
@@ -402,16 +402,6 @@ class HostedGroup:
         wants = is_quiet and self.rules.standing.adoption == "auto"
         if wants and self.adoption.consider(now_ms):
             self._adopt(Wish())
-
-    def _watch(self, found: Found, verdict: Verdict) -> None:
-        """Learn of a forwarded group what no request has told, as after a restart."""
-        match found:
-            case Occupants(described=DescribedGroup() as group) if verdict.mode is Mode.FORWARDED:
-                self.rules.watched.described(group)
-            case NoAnswer():
-                pass
-            case _:
-                self.rules.watched.forget(self.group_id)
 
     def _lose(self, loss: GroupTaken | GenerationWentBack) -> None:
         """Another member has the group in the cluster, or may have had it."""
@@ -464,3 +454,14 @@ class HostedGroup:
         self.adoption.end()
         self.release.end()
         self.calls.end()
+
+
+def watch_occupants(watched: WatchedGroups, group_id: str, found: Found, verdict: Verdict) -> None:
+    """Learn of a forwarded group what no request has told, as after a restart."""
+    match found:
+        case Occupants(described=DescribedGroup() as group) if verdict.mode is Mode.FORWARDED:
+            watched.described(group)
+        case NoAnswer():
+            pass
+        case _:
+            watched.forget(group_id)

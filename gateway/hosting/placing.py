@@ -9,7 +9,7 @@ from enum import Enum, auto
 from coordinator.interface.config import GroupConfig
 from gateway.hosting import hold
 from gateway.hosting.adoption_steps import Treatment
-from gateway.hosting.answers import ANSWERS, Situation
+from gateway.hosting.answers import ANSWERS, GroupApi, Situation
 from gateway.hosting.calls import Answer, Call, Commits, Forwarded, Refused, StoreCommits
 from gateway.hosting.effects import Effect, refusal_line
 from gateway.hosting.group_adoption import GroupAdoption
@@ -112,19 +112,28 @@ class Placing:
     def _elsewhere(self, call: Call, verdict: Verdict) -> Place | Answer:
         """The gateway does not host the group. The cluster answers, unless that would be wrong in
         this situation or an operator holds the group."""
-        situation = verdict.situation
-        if situation is not None and ANSWERS[situation, call.api] is not None:
-            return _refused(situation, verdict.why)
+        answer = answer_elsewhere(verdict, call.api)
+        if isinstance(answer, Refused):
+            return answer
         if not call.has_look and hold.may_be_held(call, self._config):
             return Place.AFTER_LOOK
         if call.held is None:
-            return Forwarded(verdict.why)
+            return answer
         self._effects.append(refusal_line(self._standing.group_id, call, call.held))
         return call.held
 
     @property
     def _config(self) -> GroupConfig:
         return self._rules.config_of(self._standing.group_id)
+
+
+def answer_elsewhere(verdict: Verdict, api: GroupApi) -> Forwarded | Refused:
+    """What becomes of a call to a group that the gateway does not host: the cluster answers, unless
+    that would be wrong in this situation."""
+    situation = verdict.situation
+    if situation is not None and ANSWERS[situation, api] is not None:
+        return _refused(situation, verdict.why)
+    return Forwarded(verdict.why)
 
 
 def _refused(situation: Situation, why: str = "") -> Refused:

@@ -173,10 +173,12 @@ class CommitApis:
         if is_consumers and first.header.api_version < FIRST_VERSION_IN_KAFKA:
             return [await self._to_zookeeper(request) for request in requests]
         sending = self._sending(requests)
-        driver = self._groups.driver(group_id, requests[0].owner)
-        answer = await driver.ask(sending.call, sending.do)
+        answer = await self._groups.answer_without_driver(group_id, sending.call)
+        if answer is None:
+            driver = self._groups.driver(group_id, requests[0].owner)
+            answer = await driver.ask(sending.call, sending.do)
         if isinstance(answer, Forwarded):
-            with driver.relaying(sending.call):
+            with self._groups.relaying(group_id, sending.call):
                 return [
                     await ask_cluster(request, message)
                     for request, message in zip(requests, asked, strict=True)

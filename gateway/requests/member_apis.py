@@ -14,10 +14,10 @@ from gateway.data_path.presence import Presence
 from gateway.groups.aside import Aside
 from gateway.groups.group_driver import GroupDriver
 from gateway.groups.groups import Groups, checked
-from gateway.hosting.answers import Situation
-from gateway.hosting.calls import Call, Forwarded, Refused, next_token
+from gateway.hosting.answers import JOINS, Situation
+from gateway.hosting.calls import Answer, Call, Forwarded, Refused, next_token
 from gateway.hosting.forwarded import Client
-from gateway.hosting.inputs import Relayed, SeenForeign
+from gateway.hosting.inputs import SeenForeign
 from gateway.hosting.standing import STREAMS_PROTOCOL
 from gateway.requests import messages
 from gateway.requests.coordinators import Coordinators
@@ -50,14 +50,11 @@ class Asked:
     def answer(self) -> Struct | None:
         """The answer, None if there is none yet, or if it takes the cluster or a thread. Raises
         GroupFailed."""
-        version = self.request.header.api_version
         match self.call.answer:
             case None | Forwarded() | PrepareAssignmentReply():
                 return None
-            case Refused(situation, why):
-                return refused(self.message, version, situation, why)
-            case reply:
-                return messages.response(checked(reply), version)
+            case answer:
+                return _translated(self.message, self.request.header.api_version, answer)
 
 
 class MemberApis:
@@ -97,50 +94,51 @@ class MemberApis:
         )
         if self._presence is not None and isinstance(event, ConsumerHeartbeatReceived):
             event = _with_presence(self._presence, event, request, group_id)
-        driver = self._groups.driver(group_id, request.owner)
+        driver = self._groups.in_memory(group_id)
+        is_at_coordinator = self._coordinators.is_at_lately(group_id, request)
         answer: object = None
-        if self._coordinators.is_at_lately(group_id, request):
+        if driver is not None and is_at_coordinator:
             answer = driver.answer_at_rest(event)
         if answer is None:
-            asked = self._asked(request, message, event, driver)
-            answer = driver.begin(asked.call)
+            call = _call(request, message, event, is_at_coordinator=is_at_coordinator)
+            if driver is None:
+                if call.api not in JOINS:
+                    return self._ask(request, message, call)
+                driver = self._groups.driver(group_id, request.owner)
+            asked = Asked(request=request, message=message, call=call, driver=driver)
+            answer = driver.begin(call)
         return messages.response(answer, version) if isinstance(answer, Reply) else asked
 
-    def _asked(
-        self, request: GroupRequest, message: MemberMessage, event: Request, driver: GroupDriver
-    ) -> Asked:
-        call = Call(
-            api=api_of(message),
-            token=event.token,
-            event=event,
-            owner=request.owner,
-            connection=request.upstream.number,
-            node_id=request.node_id,
-            is_foreign=isinstance(message, JoinGroupRequest) and is_foreign(message),
-            is_at_coordinator=self._coordinators.is_at_lately(message.group_id, request),
-            topic_names=topics_of_request(event),
-        )
-        return Asked(request=request, message=message, call=call, driver=driver)
+    async def _ask(self, request: GroupRequest, message: MemberMessage, call: Call) -> Struct:
+        """The answer about a group of which nothing is in memory, and need not be, as long as
+        nobody joins it."""
+        answer = await self._groups.answer_without_driver(message.group_id, call)
+        if answer is None:
+            answer = await self._groups.driver(message.group_id, request.owner).ask(call)
+        return await self._response(request, message, call, answer)
 
     async def _translated_aside(self, request: GroupRequest, message: MemberMessage) -> Struct:
         header, host = request.header, request.client_host
         translate = partial(messages.event, next_token(), header, message, host)
         event = await self._aside.run(translate)
-        driver = self._groups.driver(message.group_id, request.owner)
-        asked = self._asked(request, message, event, driver)
-        driver.begin(asked.call)
-        return await self.finish(asked)
+        is_at_coordinator = self._coordinators.is_at_lately(message.group_id, request)
+        call = _call(request, message, event, is_at_coordinator=is_at_coordinator)
+        return await self._ask(request, message, call)
 
     async def finish(self, asked: Asked) -> Struct:
         """The answer to a request that the group, or the cluster, answers later."""
-        request, message, call, driver = asked.request, asked.message, asked.call, asked.driver
-        answer = await driver.finish(call)
+        answer = await asked.driver.finish(asked.call)
+        return await self._response(asked.request, asked.message, asked.call, answer)
+
+    async def _response(
+        self, request: GroupRequest, message: MemberMessage, call: Call, answer: Answer
+    ) -> Struct:
         group_id, version = message.group_id, request.header.api_version
         match answer:
             case Forwarded(why):
-                with driver.relaying(call):
+                with self._groups.relaying(group_id, call):
                     told = await ask_cluster(request, message, why)
-                    driver.feed(Relayed(_client(request), message, told))
+                    self._groups.note_relayed(group_id, _client(request), message, told)
                 if call.is_foreign:
                     self._note_foreign(message, told)
                 elif may_be_anchored(told) and not await self._groups.is_forwarded(
@@ -152,9 +150,7 @@ class MemberApis:
             case PrepareAssignmentReply():
                 return await self._aside.run(partial(messages.response, answer, version))
             case _:
-                translated = asked.answer
-                assert translated is not None
-                return translated
+                return _translated(message, version, answer)
 
     def _note_foreign(self, message: MemberMessage, told: Struct) -> None:
         match message, told:
@@ -163,6 +159,29 @@ class MemberApis:
                 self._groups.driver(message.group_id).feed(SeenForeign(why))
             case _:
                 pass
+
+
+def _call(
+    request: GroupRequest, message: MemberMessage, event: Request, *, is_at_coordinator: bool | None
+) -> Call:
+    return Call(
+        api=api_of(message),
+        token=event.token,
+        event=event,
+        owner=request.owner,
+        connection=request.upstream.number,
+        node_id=request.node_id,
+        is_foreign=isinstance(message, JoinGroupRequest) and is_foreign(message),
+        is_at_coordinator=is_at_coordinator,
+        topic_names=topics_of_request(event),
+    )
+
+
+def _translated(message: MemberMessage, version: int, answer: Answer) -> Struct:
+    """The client's answer. Raises GroupFailed."""
+    if isinstance(answer, Refused):
+        return refused(message, version, answer.situation, answer.why)
+    return messages.response(checked(answer), version)
 
 
 def _with_presence(

@@ -88,11 +88,18 @@ class OffsetDeleteApi:
             node_id=request.node_id,
             is_at_coordinator=self._coordinators.is_at_lately(group_id, request),
         )
-        answer = await self._groups.driver(group_id, request.owner).ask(call)
+        answer = await self._groups.answer_without_driver(group_id, call)
+        if isinstance(answer, OffsetDeleteVerdict) and not answer.error:
+            if not answer.group_exists:  # nor has it an anchor
+                return cast(OffsetDeleteResponse, await forward(request, message))
+            answer = None  # the topics have to be known
+        if answer is None:
+            answer = await self._groups.driver(group_id, request.owner).ask(call)
         if isinstance(answer, Refused):
             return _refused(message, version, answer.situation)
         if isinstance(answer, Forwarded):
-            return cast(OffsetDeleteResponse, await ask_cluster(request, message))
+            with self._groups.relaying(group_id, call):
+                return cast(OffsetDeleteResponse, await ask_cluster(request, message))
         verdict = cast(OffsetDeleteVerdict, checked(answer))
         if not self._groups.may_answer and needs_lease(GroupApi.OFFSET_DELETE, verdict.error):
             return _refused(message, version, Situation.LOG_NOT_OURS)

@@ -71,14 +71,35 @@ async def test_members_are_impersonated_once_everything_relayed_is_answered(
         async def adopt() -> None:
             outcomes.append(await groups.table.adopt(GROUP))
 
-        with driver.relaying(call):
+        with groups.table.relaying(GROUP, call):
             nursery.start_soon(adopt)
             await wait_all_tasks_blocked()
-            assert driver.group.adoption.stage is AdoptionStage.IMPERSONATING
+            stage = groups.table.driver(GROUP).group.adoption.stage
+            assert stage is AdoptionStage.IMPERSONATING
             assert beats(groups) == 0
         await wait_all_tasks_blocked()
         assert beats(groups) == 2
         assert not outcomes[0].is_adopted
+
+
+async def test_an_adoption_waits_for_calls_that_were_relayed_without_a_driver(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver comes while the cluster has such a call."""
+    async with live_group(monkeypatch) as (groups, _driver), trio.open_nursery() as nursery:
+        groups.table._forget(GROUP)
+        call = Call(api=GroupApi.COMMIT, is_at_coordinator=True)
+        answer = await groups.table.answer_without_driver(GROUP, call)
+        assert isinstance(answer, Forwarded)
+        with groups.table.relaying(GROUP, call):
+            assert groups.table.in_memory(GROUP) is None
+            nursery.start_soon(groups.table.adopt, GROUP)
+            await wait_all_tasks_blocked()
+            driver = groups.table.driver(GROUP)
+            assert driver.group.adoption.stage is AdoptionStage.IMPERSONATING
+            assert beats(groups) == 0
+        await wait_all_tasks_blocked()
+        assert beats(groups) == 2
 
 
 async def test_a_call_whose_client_has_gone_is_not_waited_for(
