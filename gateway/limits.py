@@ -66,6 +66,14 @@ TOTALS = (
         "the connection closes, with `connection_refused`; of an answer, the rest is refused",
     ),
     Total(
+        "gateway.data_path.held_answers",
+        "TOTAL_BYTES_MAX",
+        "bytes of brokers' answers from 64 KiB on that are held to be read or rewritten",
+        Share.REST,
+        "the answer waits in its socket, for 30 s at most; then the connection closes, with"
+        " `connection_refused`",
+    ),
+    Total(
         "gateway.settings",
         "max_groups",
         "hosted groups in memory",

@@ -116,7 +116,9 @@ class ClientConnection:
         limits = context.limits
         self._lifetime = ClientLifetime(limits)
         self._source = FrameSource(sock, context.facilities, "broker", self._lifetime.end)
-        self._upstream = Upstream(route, sock, limits=limits, facilities=context.facilities)
+        self._upstream = Upstream(
+            route, sock, limits=limits, facilities=context.facilities, place=place
+        )
         self._authentication: Authentication | None = None
         if context.clients_authenticate:
             self._authentication = Authentication(

@@ -20,6 +20,7 @@ from typing import Any
 
 import trio
 
+from gateway.data_path.held_answers import HeldAnswers
 from gateway.data_path.patience import Patience
 from gateway.data_path.poller import HANG_UP, Poller
 from gateway.data_path.pressure import Pressure, Receiver
@@ -71,6 +72,7 @@ class Facilities:
     pipes: PipePool = field(default_factory=PipePool)
     patience: Patience = field(default_factory=Patience)
     pressure: Pressure = field(default_factory=Pressure)
+    answers: HeldAnswers = field(default_factory=HeldAnswers)
 
     def close(self) -> None:
         """Close, after all sources."""

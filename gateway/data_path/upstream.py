@@ -5,6 +5,7 @@ Otherwise the client stays connected, and the broker is reconnected when it is n
 """
 
 import itertools
+import math
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -19,6 +20,7 @@ from gateway.data_path.brokers import BrokerRoute, ClientSoftware
 from gateway.data_path.config import Limits
 from gateway.data_path.errors import BadAnswer, UpstreamAway, UpstreamChanged, UpstreamLost
 from gateway.data_path.offer import FIRST_WITH_SOFTWARE, NO_VERSIONS, NOTHING_OFFERED, offer_of
+from gateway.data_path.places import Place
 from gateway.data_path.splice import StreamEnded
 from gateway.data_path.states import UpstreamState
 from gateway.data_path.stream import Facilities, OnWork
@@ -59,6 +61,7 @@ class Upstream:
         "_client",
         "_facilities",
         "_limits",
+        "_place",
         "_received_before",
         "_route",
         "_tasks",
@@ -79,8 +82,9 @@ class Upstream:
         *,
         limits: Limits,
         facilities: Facilities,
+        place: Place,
     ) -> None:
-        """The broker's answers go to `client`."""
+        """The broker's answers go to `client`. `place`: whose connection it is."""
         self.number = next(_numbers)
         """Counts the client connections of the process."""
         self.node_id = -1
@@ -95,6 +99,7 @@ class Upstream:
         self._tasks: trio.Nursery | None = None
         self._limits = limits
         self._facilities = facilities
+        self._place = place
         self.software = ClientSoftware()
         """The client's software name and version."""
         self.is_bound = False
@@ -235,22 +240,26 @@ class Upstream:
         key = messages[0].SCHEMA.api_key
         assert key is not None
         timeout_s = self._timeout_s(key)
-        arrived: list[Asked] = []
+        answers: list[Any | None] = []
+        sent: Sequence[Asked] = ()
         with trio.CancelScope(deadline=trio.current_time() + timeout_s) as patience:
             try:
                 sent = await connection.send(messages, version, self.client_id)
             except UpstreamAway:
                 raise
             except UpstreamLost:
-                sent = ()
-            for asked in sent:
-                if arrived:
+                pass
+            try:
+                for asked in sent:
+                    await asked.arrived()
+                    patience.deadline = math.inf
+                    answers.append(await asked.answer())  # now, so that the next finds room
                     patience.deadline = trio.current_time() + timeout_s
-                await asked.arrived()
-                arrived.append(asked)
+            finally:
+                for asked in sent:
+                    asked.forget()
         if patience.cancelled_caught:
             self._give_up(connection)
-        answers = [await asked.answer() for asked in arrived]
         return answers + [None] * (len(messages) - len(answers))
 
     def send_inspected(
@@ -348,7 +357,11 @@ class Upstream:
             raise UpstreamChanged
         self.offer = offer
         return UpstreamConnection(
-            opened.detach(), offer.versions, limits=self._limits, facilities=self._facilities
+            opened.detach(),
+            offer.versions,
+            limits=self._limits,
+            facilities=self._facilities,
+            place=self._place,
         )
 
     async def _pump(self, connection: UpstreamConnection) -> None:

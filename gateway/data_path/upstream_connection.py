@@ -19,6 +19,8 @@ from gateway.cluster.broker_connection import (
 )
 from gateway.data_path.config import Limits
 from gateway.data_path.errors import BadAnswer, UpstreamAway, UpstreamLost
+from gateway.data_path.held_answers import COUNTED_FROM_BYTES, AnswerRoom
+from gateway.data_path.places import Place
 from gateway.data_path.states import UPSTREAM_MOVES, UpstreamState
 from gateway.data_path.stream import Facilities, Found, FrameSource, OnWork
 from gateway.moves import moved
@@ -77,7 +79,15 @@ class Inspected:
 class Asked:
     """An expected answer for a task of the gateway."""
 
-    __slots__ = ("_api_version", "_arrived", "_frame", "_key", "upstream_correlation_id")
+    __slots__ = (
+        "_api_version",
+        "_arrived",
+        "_frame",
+        "_is_forgotten",
+        "_key",
+        "_room",
+        "upstream_correlation_id",
+    )
 
     def __init__(self, upstream_correlation_id: int, key: ApiKey, api_version: int) -> None:
         self.upstream_correlation_id = upstream_correlation_id
@@ -85,11 +95,22 @@ class Asked:
         self._api_version = api_version
         self._arrived = trio.Event()
         self._frame: bytes | None = None  # still None after `arrive` if the connection was lost
+        self._room: AnswerRoom | None = None  # of a long answer, until it is decoded
+        self._is_forgotten = False
 
-    def arrive(self, frame: bytes | None) -> None:
-        """Deliver the answer, or None if the connection was lost."""
-        self._frame = frame
+    def arrive(self, frame: bytes | None, room: AnswerRoom | None = None) -> None:
+        """Deliver the answer, or None if the connection was lost. `room`: what a long one takes."""
+        self._frame, self._room = frame, room
         self._arrived.set()
+        if self._is_forgotten:
+            self.forget()
+
+    def forget(self) -> None:
+        """Drop the answer, also one that comes later: it has been decoded, or nobody needs it."""
+        self._is_forgotten = True
+        self._frame = None
+        if self._room is not None:
+            self._room.free()
 
     async def arrived(self) -> None:
         """Wait for `arrive`. In a batch most answers are here already."""
@@ -101,8 +122,11 @@ class Asked:
         if the answer is malformed."""
         if self._frame is None:
             return None
-        with _blaming_broker():
-            return await self._decoded(self._frame)
+        try:
+            with _blaming_broker():
+                return await self._decoded(self._frame)
+        finally:
+            self.forget()
 
     async def _decoded(self, frame: bytes) -> Any:
         _, offset = decode_response_header(self._key, self._api_version, frame)
@@ -123,6 +147,7 @@ class UpstreamConnection:
     """
 
     __slots__ = (
+        "_answers",
         "_asked",
         "_asking",
         "_changed",
@@ -132,6 +157,7 @@ class UpstreamConnection:
         "_last_unanswered_id",
         "_limits",
         "_next_id",
+        "_place",
         "_source",
         "sock",
         "state",
@@ -145,12 +171,16 @@ class UpstreamConnection:
         *,
         limits: Limits,
         facilities: Facilities,
+        place: Place,
     ) -> None:
+        """`place`: whose connection it is."""
         self.versions = versions
         """The broker's versions by api key."""
         self.sock = sock
         self.state = UpstreamState.OPEN
         self._limits = limits
+        self._place = place
+        self._answers = facilities.answers
         self._source = FrameSource(self.sock, facilities, "client")
         # Just the correlation id of an answer that passes unchanged: nearly all of them. They are
         # few, and an empty deque is 600 bytes.
@@ -438,37 +468,56 @@ class UpstreamConnection:
             raise BadAnswer(f"the broker sent answer {upstream_id} out of turn")
         del self._expected[0]
         if isinstance(expected, Asked):
-            self._asked -= 1
-            frame = None
-            try:
-                frame = await self._hold(size)
-            finally:
-                expected.arrive(frame)
+            await self._give(expected, size)
             return
-        if isinstance(expected, Inspected):
-            self._asked -= 1
-            frame = None
+        if isinstance(expected, _Changed):
+            assert expected.take is not None
+            self._has_unsent = True
+            room = await self._find_room(size)
             try:
-                frame = await self._hold(size)
+                await send_all(client, await expected.take(await self._source.hold(size)))
             finally:
-                is_for_client = expected.arrive(frame)
-            if is_for_client:
-                start = SIZE.pack(size) + SIZE.pack(expected.client_correlation_id)
-                self._has_unsent = True
-                await send_all(client, start + frame[SIZE.size :])
-                self._note_sent()
+                if room is not None:
+                    room.free()
+            self._note_sent()
             return
-        assert expected.take is not None
-        self._has_unsent = True
-        await send_all(client, await expected.take(await self._hold(size)))
-        self._note_sent()
+        self._asked -= 1
+        frame = room = None
+        try:
+            room = await self._find_room(size)
+            frame = await self._source.hold(size)
+        finally:
+            if room is not None:
+                room.free()
+            is_for_client = expected.arrive(frame)
+        if is_for_client:
+            start = SIZE.pack(size) + SIZE.pack(expected.client_correlation_id)
+            self._has_unsent = True
+            await send_all(client, start + frame[SIZE.size :])
+            self._note_sent()
 
-    async def _hold(self, size: int) -> bytes:
+    async def _give(self, asked: Asked, size: int) -> None:
+        """Deliver an answer, which keeps its room until it is decoded."""
+        self._asked -= 1
+        frame = room = None
+        try:
+            room = await self._find_room(size)
+            frame = await self._source.hold(size)
+        finally:
+            if frame is None and room is not None:
+                room.free()
+            asked.arrive(frame, room)
+
+    async def _find_room(self, size: int) -> AnswerRoom | None:
+        """Wait until an answer may be held; a short one always may. Raises BadAnswer,
+        TooMuchHeld."""
         if size > self._limits.max_held_answer_bytes:
             raise BadAnswer(
                 f"the broker sent an answer of {size} bytes, above the limit for its api"
             )
-        return await self._source.hold(size)
+        if size < COUNTED_FROM_BYTES:
+            return None
+        return await self._answers.take(self._place.owner, size)
 
     def _note_sent(self) -> None:
         """The client has all answers that were taken, except for the rest of the last."""

@@ -36,6 +36,10 @@ class SharedTotal:
         """The most that the owner may have now, whether or not that much is left."""
         return self.rule.limit_of(owner, self.total - self.used + self._used_by[owner])
 
+    def has_any(self, owner: Owner) -> bool:
+        """Whether the owner has any of it."""
+        return owner in self._used_by
+
     def has_room(self, owner: Owner | None, count: int = 1) -> bool:
         """Whether so much more may be taken. None stands for the gateway itself, which has no
         share."""

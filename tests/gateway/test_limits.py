@@ -15,6 +15,7 @@ from gateway.cluster.cluster import TOPICS_MAX, Cluster
 from gateway.data_path.config import Limits
 from gateway.data_path.errors import TooManyConnections, TooMuchHeld
 from gateway.data_path.grants import OF_ALL_CLIENTS_MAX
+from gateway.data_path.held_answers import HeldAnswers
 from gateway.data_path.held_requests import HeldRequests
 from gateway.data_path.places import Places
 from gateway.hosting.owner import Owner
@@ -188,6 +189,7 @@ def _shared(total: SharedTotal) -> Callable[[Owner], object]:
 TAKERS: Mapping[str, Callable[[], Callable[[Owner], object]]] = {
     "max_connections": _places,
     "max_held_requests_bytes": _held,
+    "TOTAL_BYTES_MAX": lambda: _shared(HeldAnswers(100)._total),
     "max_groups": _groups,
     "TOPICS_MAX": lambda: _shared(Cluster(())._followed),
     "CONFIGS_ALONE_MAX": lambda: _shared(SharedTotal(CONFIGS_ALONE_MAX)),

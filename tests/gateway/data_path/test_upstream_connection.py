@@ -11,10 +11,18 @@ import trio.testing
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.data_path.config import Limits
 from gateway.data_path.errors import BadAnswer, UpstreamAway, UpstreamLost
+from gateway.data_path.held_answers import HeldAnswers
+from gateway.data_path.places import Places
+from gateway.data_path.splice import StreamEnded
 from gateway.data_path.stream import Facilities
-from gateway.data_path.upstream_connection import UpstreamConnection
+from gateway.data_path.upstream_connection import Asked, UpstreamConnection
 from kafka_codecs import decode, encode
 from kafka_codecs.apis import ApiKey
+from kafka_codecs.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
 from kafka_codecs.header import RequestHeader, encode_response_header
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tests.support.fake_broker import (
@@ -49,21 +57,25 @@ async def ask(
 class Asking:
     """An upstream with its pump, in front of a broker that answers heartbeats."""
 
-    def __init__(self, handler: Handler, limits: Limits | None = None) -> None:
+    def __init__(
+        self, handler: Handler, limits: Limits | None = None, answers: HeldAnswers | None = None
+    ) -> None:
         self.broker = FakeBroker(handlers={ApiKey.HEARTBEAT: handler})
         self._limits = limits or Limits()
+        self._answers = answers or HeldAnswers()
 
     async def start(
         self, nursery: trio.Nursery, end: type[Exception] = UpstreamLost
     ) -> UpstreamConnection:
         """Open the upstream. Answers for the client are dropped, until the `end`."""
-        facilities = Facilities()
+        facilities = Facilities(answers=self._answers)
         opened = await BrokerConnection.open(*self.broker.address)
         upstream = UpstreamConnection(
             opened.detach(),
             opened.versions,
             limits=self._limits,
             facilities=facilities,
+            place=Places(self._limits).take("127.0.0.1", shakes=False),
         )
 
         async def pump() -> None:
@@ -208,4 +220,79 @@ async def test_the_broker_sees_the_clients_id(nursery: trio.Nursery) -> None:
         await ask(upstream, _asking(1), 4, "billing")
         nursery.cancel_scope.cancel()
     assert asking.broker.seen[-1].client_id == "billing"
+    upstream.close()
+
+
+LONG = 100_000
+"""Bytes of an answer that does not fit into the buffer with others."""
+
+
+async def _describe_at_length(wire: Wire, header: RequestHeader, body: bytes) -> None:
+    state = "x" * (3 * LONG)
+    group = DescribedGroup(group_id="g", group_state=state[: 2 * LONG // 7])
+    await answer(wire, header, DescribeGroupsResponse(groups=(group,) * 7))
+
+
+async def _described(asking: Asking, nursery: trio.Nursery) -> tuple[UpstreamConnection, Asked]:
+    """A connection to which the broker sends a long answer."""
+    asking.broker.handlers[ApiKey.DESCRIBE_GROUPS] = _describe_at_length
+    asking.broker.versions = {**asking.broker.versions, ApiKey.DESCRIBE_GROUPS: (0, 4)}
+    upstream = await asking.start(nursery)
+    (asked,) = await upstream.send((DescribeGroupsRequest(groups=("g",)),), 4, "test")
+    return upstream, asked
+
+
+async def test_long_answers_of_all_connections_wait_for_each_other(nursery: trio.Nursery) -> None:
+    """The next one is not even received before the first has been read."""
+    answers = HeldAnswers(3 * LONG)
+    asking = Asking(_echo, answers=answers)
+    async with running_fake_broker(asking.broker):
+        first, asked = await _described(asking, nursery)
+        await asked.arrived()
+        second, asked_later = await _described(asking, nursery)
+        with trio.move_on_after(0.3):
+            await asked_later.arrived()
+            pytest.fail("both are held")
+        assert 2 * LONG <= answers.count_bytes <= 3 * LONG
+        response: DescribeGroupsResponse | None = await asked.answer()
+        assert response is not None
+        assert len(response.groups) == 7
+        await asked_later.arrived()
+        asked_later.forget()
+        assert answers.count_bytes == 0
+        nursery.cancel_scope.cancel()
+    first.close()
+    second.close()
+
+
+async def test_an_answer_that_nobody_waits_for_gives_its_room_back(nursery: trio.Nursery) -> None:
+    """Its client has gone before it came."""
+    answers = HeldAnswers()
+    asking = Asking(_echo, answers=answers)
+    async with running_fake_broker(asking.broker):
+        upstream, asked = await _described(asking, nursery)
+        asked.forget()
+        await asked.arrived()
+        assert answers.count_bytes == 0
+        nursery.cancel_scope.cancel()
+    upstream.close()
+
+
+async def test_a_lost_answer_gives_its_room_back(nursery: trio.Nursery) -> None:
+    """The broker closes in the middle of it."""
+
+    async def half(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        start = encode_response_header(header.api_key, header.api_version, header.correlation_id)
+        await wire.send(framed(start + bytes(3 * LONG))[:LONG])
+        raise EOFError
+
+    answers = HeldAnswers()
+    asking = Asking(half, answers=answers)
+    async with running_fake_broker(asking.broker):
+        upstream = await asking.start(nursery, StreamEnded)
+        (asked,) = await upstream.send((_asking(1),), 4, "test")
+        await asked.arrived()
+        assert await asked.answer() is None
+        assert answers.count_bytes == 0
+        nursery.cancel_scope.cancel()
     upstream.close()
