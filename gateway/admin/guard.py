@@ -10,11 +10,15 @@ from starlette.responses import JSONResponse, Response
 
 from gateway.cluster.errors import UpstreamRefused
 from gateway.cluster.secret import Secret
+from gateway.hosting.owner import Owner
+from gateway.hosting.shares import SharedTotal
 
-REQUESTS_MAX = 64
-"""Requests that are answered at a time, streams of events included."""
-PROBES_MAX = 16
-"""More of them, for probes only: no other client can make the gateway look dead."""
+REQUESTS_MAX = 128
+"""Requests that are answered at a time, streams of events included. An address has its share: a
+load balancer may stand in front of all clients."""
+PROBES_MAX = 32
+"""Probes at a time that are answered although no more requests are, with a share for each address:
+no other client can make the gateway look dead."""
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -45,7 +49,8 @@ class Guard:
         self._app = app
         self._token = token
         self._free = {*PROBES, *public}
-        self._requests = 0
+        self._requests = SharedTotal(REQUESTS_MAX)
+        self._probes = SharedTotal(PROBES_MAX)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """An ASGI application."""
@@ -54,19 +59,22 @@ class Guard:
         if scope["type"] == "websocket":
             await _no_websocket()(scope, receive, _with_headers(send))
             return
-        most = REQUESTS_MAX + (PROBES_MAX if scope["path"] in PROBES else 0)
-        refusal = self._refusal(scope) if self._requests < most else _busy()
+        owner = Owner(scope["client"][0] if scope.get("client") else "")
+        places = self._requests
+        if scope["path"] in PROBES and not places.has_room(owner):
+            places = self._probes
+        refusal = self._refusal(scope) if places.has_room(owner) else _busy()
         if refusal is not None:
             await refusal(scope, receive, _with_headers(send))
             return
-        self._requests += 1
+        places.take(owner)
         try:
             await self._app(scope, receive, _with_headers(send))
         except Exception:  # the boundary: a bug ends one request
             log.exception("admin_request_failed", path=scope["path"])
             raise
         finally:
-            self._requests -= 1
+            places.free(owner)
 
     def _refusal(self, scope: Scope) -> Response | None:
         """Why the request goes no further."""

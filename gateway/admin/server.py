@@ -10,7 +10,6 @@ So a probe, which sends its request immediately, is always served.
 
 import math
 import ssl
-from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -24,16 +23,16 @@ from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
 
 from gateway.admin.config import AdminConfig
-from gateway.admin.guard import Receive, Scope, Send
+from gateway.admin.guard import PROBES_MAX, REQUESTS_MAX, Receive, Scope, Send
 from gateway.cluster.broker_connection import Address
 from gateway.data_path.errors import ListenError
 from gateway.data_path.listeners import quiet_accept_failures
+from gateway.hosting.owner import Owner
+from gateway.hosting.shares import SharedTotal
 from gateway.transport.certificates import TlsContext
 
-CONNECTIONS_MAX = 160
-CONNECTIONS_PER_ADDRESS_MAX = CONNECTIONS_MAX // 2
-"""The number of requests of all clients that are answered at a time, because a load balancer may
-stand in front of all of them."""
+CONNECTIONS_MAX = REQUESTS_MAX + PROBES_MAX
+"""Connections at a time, one for each request that is answered. An address has its share."""
 HEADERS_BYTES_MAX = 256 * 1024
 """A path may name a group of 32 KiB, with each byte in three."""
 FIRST_REQUEST_S = 3.0
@@ -88,20 +87,20 @@ class _Server:
         self._context = WorkerContext(None)
         self._open: dict[_Connection, None] = {}
         """The connections, those that have been silent longest first."""
-        self._of_address: Counter[str] = Counter()
+        self._places = SharedTotal(CONNECTIONS_MAX)
 
     async def serve(self, stream: trio.SocketStream) -> None:
         """Serve one connection."""
         try:
-            connection = _Connection(stream, stream.socket.getpeername()[0])
+            connection = _Connection(stream, Owner(stream.socket.getpeername()[0]))
         except OSError:  # the client has gone already
             stream.socket.close()
             return
-        if not self._has_room(connection.client_host):
+        if not self._has_room(connection.owner):
             stream.socket.close()
             return
         self._open[connection] = None
-        self._of_address[connection.client_host] += 1
+        self._places.take(connection.owner)
         try:
             with connection.scope:
                 patient = _Patient(stream, connection.scope.cancel)
@@ -123,19 +122,17 @@ class _Server:
             self._leave(connection)
             stream.socket.close()
 
-    def _has_room(self, client_host: str) -> bool:
+    def _has_room(self, owner: Owner) -> bool:
         """Whether one more connection of this address may be served. A silent one gives way."""
-        if self._of_address[client_host] >= CONNECTIONS_PER_ADDRESS_MAX:
-            return self._end_silent(client_host)
-        if len(self._open) >= CONNECTIONS_MAX:
-            return self._end_silent(None)
-        return True
+        if self._places.has_room(owner):
+            return True
+        return self._end_silent(None if self._places.is_full else owner)
 
-    def _end_silent(self, client_host: str | None) -> bool:
+    def _end_silent(self, owner: Owner | None) -> bool:
         """End the connection that has been silent longest, of this address or of all. False if none
         is silent."""
         for connection in self._open:
-            is_candidate = client_host in (None, connection.client_host)
+            is_candidate = owner in (None, connection.owner)
             if is_candidate and not connection.requests:
                 connection.scope.cancel()
                 self._leave(connection)
@@ -146,8 +143,7 @@ class _Server:
         """Free the connection's place, once."""
         if connection in self._open:
             del self._open[connection]
-            self._of_address[connection.client_host] -= 1
-            self._of_address += Counter()  # drops the addresses without connections
+            self._places.free(connection.owner)
 
     async def _answer(
         self, connection: "_Connection", scope: Scope, receive: Receive, send: Send
@@ -174,9 +170,9 @@ class _Server:
 class _Connection:
     """One connection, which ends when its client is silent for too long."""
 
-    def __init__(self, stream: trio.SocketStream, client_host: str) -> None:
+    def __init__(self, stream: trio.SocketStream, owner: Owner) -> None:
         self.stream = stream
-        self.client_host = client_host
+        self.owner = owner
         self.requests = 0
         """Requests that are being answered."""
         self.scope = trio.CancelScope(deadline=trio.current_time() + FIRST_REQUEST_S)

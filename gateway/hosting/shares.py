@@ -36,6 +36,11 @@ class SharedTotal:
         """The most that the owner may have now, whether or not that much is left."""
         return self.rule.limit_of(owner, self.total - self.used + self._used_by[owner])
 
+    @property
+    def is_full(self) -> bool:
+        """Whether nobody may have any more."""
+        return self.used >= self.total
+
     def has_any(self, owner: Owner) -> bool:
         """Whether the owner has any of it."""
         return owner in self._used_by

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.admin import app
+from gateway.admin import app, guard, server
 from gateway.cluster.cluster import TOPICS_MAX, Cluster
 from gateway.data_path.config import Limits
 from gateway.data_path.errors import TooManyConnections, TooMuchHeld
@@ -32,7 +32,7 @@ LIMIT = re.compile("(^|_)(max|limit|most)(_|$)", re.IGNORECASE)
 
 OF_ONE_THING: Mapping[str, str] = {
     "gateway.admin.app": "EVENTS_TOGETHER_MAX",
-    "gateway.admin.server": "CONNECTIONS_PER_ADDRESS_MAX HEADERS_BYTES_MAX STREAMS_MAX",
+    "gateway.admin.server": "HEADERS_BYTES_MAX STREAMS_MAX",
     "gateway.batches": "NAMES_TOGETHER_MAX",
     "gateway.board.board": "GROUPS_MAX EVENTS_MAX",
     "gateway.board.group_readiness": "LINES_MAX",
@@ -194,6 +194,9 @@ TAKERS: Mapping[str, Callable[[], Callable[[Owner], object]]] = {
     "TOPICS_MAX": lambda: _shared(Cluster(())._followed),
     "CONFIGS_ALONE_MAX": lambda: _shared(SharedTotal(CONFIGS_ALONE_MAX)),
     "OF_ALL_CLIENTS_MAX": lambda: _shared(SharedTotal(OF_ALL_CLIENTS_MAX)),
+    "CONNECTIONS_MAX": lambda: _shared(SharedTotal(server.CONNECTIONS_MAX)),
+    "REQUESTS_MAX": lambda: _shared(SharedTotal(guard.REQUESTS_MAX)),
+    "PROBES_MAX": lambda: _shared(SharedTotal(guard.PROBES_MAX)),
     "SUBSCRIBERS_MAX": lambda: _shared(SharedTotal(app.SUBSCRIBERS_MAX)),
 }
 """What takes one of each total that refuses."""

@@ -1,9 +1,11 @@
 """Who may ask the admin API."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from structlog.testing import capture_logs
 
 from gateway.admin import guard
@@ -74,3 +76,51 @@ async def test_requests_at_a_time_are_limited(monkeypatch: pytest.MonkeyPatch) -
         await stream.receive_some()
         assert (await stage.ask("/api/gateway")).status == 503
         assert (await stage.ask("/readyz")).status == 200
+
+
+async def asked_by(address: str, app: guard.Guard, path: str) -> int:
+    """The status of a request from this address."""
+    scope: guard.Scope = {
+        **{"type": "http", "path": path, "client": (address, 1)},
+        "headers": [(b"host", b"localhost")],
+    }
+    statuses: list[int] = []
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            statuses.append(message["status"])
+
+    await app(scope, _no_body, send)
+    return statuses[0]
+
+
+async def _no_body() -> Any:
+    return {"type": "http.request"}
+
+
+async def test_requests_of_one_address_leave_room_for_others(nursery: trio.Nursery) -> None:
+    """It may keep as many open as it likes, probes included."""
+    gate = trio.Event()
+
+    async def app(_scope: guard.Scope, _receive: guard.Receive, send: guard.Send) -> None:
+        await send({"type": "http.response.start", "status": 200})
+        await gate.wait()
+
+    guarded = guard.Guard(app, token=None, public=())
+    for path in ("/api/groups", "/livez"):
+        for _ in range(guard.REQUESTS_MAX):
+            nursery.start_soon(asked_by, "10.0.0.1", guarded, path)
+        await trio.testing.wait_all_tasks_blocked()
+    assert await asked_by("10.0.0.1", guarded, "/api/groups") == 503
+    assert await asked_by("10.0.0.1", guarded, "/livez") == 503
+    statuses: list[int] = []
+
+    async def ask(path: str) -> None:
+        statuses.append(await asked_by("10.0.0.2", guarded, path))
+
+    for path in ("/api/groups", "/livez"):
+        nursery.start_soon(ask, path)
+    await trio.testing.wait_all_tasks_blocked()
+    gate.set()
+    await trio.testing.wait_all_tasks_blocked()
+    assert statuses == [200, 200]

@@ -51,7 +51,7 @@ async def test_silent_connections_do_not_keep_probes_out(sent: bytes) -> None:
 
 async def test_busy_connections_have_a_share_per_address(monkeypatch: pytest.MonkeyPatch) -> None:
     """One beyond it is closed. A place is free again when its client has gone."""
-    monkeypatch.setattr(server, "CONNECTIONS_PER_ADDRESS_MAX", 1)
+    monkeypatch.setattr(server, "CONNECTIONS_MAX", 2)
     async with admin_stage() as stage:
         first = await trio.open_tcp_stream(HOST, stage.port)
         await first.send_all(b"GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
