@@ -322,10 +322,24 @@ TOTALS = (
     ),
     Total(
         "gateway.journal.history_shares",
+        "RECORD_BYTES_MAX",
+        "bytes of events with a record that clients cause in 30 days",
+        Share.REST,
+        "the group's further ones go to files that make way first, with `events_overflow`",
+    ),
+    Total(
+        "gateway.journal.history_shares",
+        "OTHER_BYTES_MAX",
+        "bytes of other events that clients cause in 30 days",
+        Share.REST,
+        "further ones are left out, with `events_left_out`",
+    ),
+    Total(
+        "gateway.journal.history_shares",
         "OWNERS_MAX",
         "owners whose part of the history is counted",
         Share.ADDRESS,
-        "the one that was silent longest is forgotten",
+        "further ones are counted together",
     ),
     Total(
         "gateway.journal.events_topic",

@@ -271,7 +271,6 @@ class GroupDriver:
         if is_connected():
             self.feed(Happened(LeaverStayed(member_id)))
 
-
     async def adopt(self, wish: Wish) -> AdoptionOutcome:
         """Have the group adopted. Cancelled, the adoption goes on."""
         wish.operator = concluded = trio.Event()
@@ -589,8 +588,8 @@ class GroupDriver:
         finally:
             services.counts.log_writes.note(trio.current_time() - began_s, failed=has_failed)
         try:
-            for envelopes in stamped:
-                services.journal.pass_on(envelopes)
+            for decision, envelopes in zip(batch.decisions, stamped, strict=True):
+                services.journal.pass_on(envelopes, decision.told.owner)
         except Exception:  # the boundary: the log has the batch, so the group is loaded with it
             log.exception("group_failed", group_id=group_id)
             return Failed(effect, Damage.UNSURE)

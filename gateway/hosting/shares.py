@@ -37,6 +37,11 @@ class SharedTotal:
         return self.rule.limit_of(owner, self.total - self.used + self._used_by[owner])
 
     @property
+    def count_owners(self) -> int:
+        """How many owners have any of it."""
+        return len(self._used_by)
+
+    @property
     def is_full(self) -> bool:
         """Whether nobody may have any more."""
         return self.used >= self.total

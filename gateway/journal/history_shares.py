@@ -1,39 +1,56 @@
-"""Limits how much of the history the clients of one owner can fill with events that they cause
-without changing a group, such as joins that lead nowhere."""
+"""Limits how much of the history the clients of one owner can fill, by the rule of all totals. What
+was written comes back when its files may be gone."""
 
-from collections.abc import Callable, Hashable
+from collections import Counter, deque
+from collections.abc import Callable
 
-from gateway.journal.line_files import FOLDER_AGE_MAX_S, FOLDER_BYTES_MAX
+from gateway.hosting.owner import Owner
+from gateway.hosting.shares import SharedTotal
+from gateway.journal.line_files import FOLDER_AGE_MAX_S, FOLDER_BYTES_MAX, OVERFLOW_BYTES_MIN
 
-SHARE_BYTES = FOLDER_BYTES_MAX // 4
-"""What one owner may fill at any rate. It comes back within the time that the files are kept, so
-that one owner never has more than half of the folder."""
+RECORD_BYTES_MAX = FOLDER_BYTES_MAX // 4
+"""What clients may fill of the files with events that have a record. Those beyond go elsewhere."""
+OTHER_BYTES_MAX = FOLDER_BYTES_MAX - OVERFLOW_BYTES_MIN - RECORD_BYTES_MAX
+"""What they may fill with events that they cause without changing a group, such as joins that lead
+nowhere. Those beyond are left out."""
 OWNERS_MAX = 10_000
-"""Owners that are remembered. The one that was silent longest is forgotten first."""
+"""Owners that are counted apart. Any further ones share one part."""
 
-_BYTES_PER_MS = SHARE_BYTES / (FOLDER_AGE_MAX_S * 1000)
+_OTHERS = Owner("(others)")
+_DAY_MS = 24 * 60 * 60 * 1000
+_DAYS = FOLDER_AGE_MAX_S * 1000 // _DAY_MS
 
 
 class HistoryShares:
-    """Call `has_room` before an event is numbered, and `spend` when it is written."""
+    """Call `has_room` before an event is written, and `spend` when it is."""
 
-    def __init__(self, now_ms: Callable[[], int]) -> None:
+    def __init__(self, total_bytes: int, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
-        self._spent: dict[Hashable, tuple[float, int]] = {}
-        """The bytes of each owner, at the time of its last event."""
+        self._total = SharedTotal(total_bytes)
+        self._days: deque[tuple[int, Counter[Owner]]] = deque()
+        """The bytes of each owner by the day on which they were written."""
 
-    def has_room(self, owner: Hashable) -> bool:
+    def has_room(self, owner: Owner) -> bool:
         """Whether another event of this owner may be written."""
-        return self._spent_bytes(owner) < SHARE_BYTES
+        self._free_old()
+        return self._total.has_room(self._counted(owner))
 
-    def spend(self, owner: Hashable, size: int) -> None:
+    def spend(self, owner: Owner, size: int) -> None:
         """Count a written event."""
-        spent_bytes = self._spent_bytes(owner) + size
-        self._spent.pop(owner, None)  # so that the latest comes last
-        self._spent[owner] = (spent_bytes, self._now_ms())
-        if len(self._spent) > OWNERS_MAX:
-            del self._spent[next(iter(self._spent))]
+        self._free_old()
+        owner = self._counted(owner)
+        day = self._now_ms() // _DAY_MS
+        if not self._days or self._days[-1][0] != day:
+            self._days.append((day, Counter()))
+        self._days[-1][1][owner] += size
+        self._total.take(owner, size)
 
-    def _spent_bytes(self, owner: Hashable) -> float:
-        spent_bytes, at_ms = self._spent.get(owner, (0.0, 0))
-        return max(0.0, spent_bytes - (self._now_ms() - at_ms) * _BYTES_PER_MS)
+    def _counted(self, owner: Owner) -> Owner:
+        is_apart = self._total.has_any(owner) or self._total.count_owners < OWNERS_MAX
+        return owner if is_apart else _OTHERS
+
+    def _free_old(self) -> None:
+        while self._days and self._days[0][0] <= self._now_ms() // _DAY_MS - _DAYS:
+            _day, written = self._days.popleft()
+            for owner, size in written.items():
+                self._total.free(owner, size)

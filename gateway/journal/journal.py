@@ -11,15 +11,16 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, cast
 from uuid import uuid4
 
 import structlog
 
 from gateway.events.catalog import read_line
 from gateway.events.event import Envelope, GatewayEvent, Listener, Told
+from gateway.hosting.owner import Owner
 from gateway.journal.events_topic import EventsTopic
-from gateway.journal.history_shares import HistoryShares
+from gateway.journal.history_shares import OTHER_BYTES_MAX, RECORD_BYTES_MAX, HistoryShares
 from gateway.journal.line_files import LineFiles
 from gateway.journal.written_events import WrittenEvents
 from gateway.logs import write_to_log
@@ -75,7 +76,10 @@ class Journal:
         self._groups: dict[str, _Place] = {}
         """The last written event of each group."""
         self._last_began_ms = 0
-        self._shares = HistoryShares(now_ms)
+        self._shares_of_records = HistoryShares(RECORD_BYTES_MAX, now_ms)
+        self._shares = HistoryShares(OTHER_BYTES_MAX, now_ms)
+        self._overflowing: set[str] = set()
+        """The groups whose own events go to files that make way for those of others."""
         folder = None if sinks.files is None else sinks.files.folder
         self._written = WrittenEvents(folder, gateway_id)
         """By earlier processes."""
@@ -93,7 +97,7 @@ class Journal:
     def tell_decision(self, told: Told, group_id: str | None) -> None:
         """Report the events of a decision that has nothing to write. Those that an owner causes
         beyond its share of the history get no number and no line, so that no sequence has a gap."""
-        owner = told.owner
+        owner = cast(Owner | None, told.owner)
         if owner is not None and told.events and not self._shares.has_room(owner):
             log.warning("events_left_out", client=str(owner), group_id=group_id)
             return
@@ -168,11 +172,17 @@ class Journal:
             fields=event,
         )
 
-    def pass_on(self, envelopes: Sequence[Envelope]) -> None:
-        """Write events of one group, or of the gateway, in sequence order. Call once for each."""
+    def pass_on(self, envelopes: Sequence[Envelope], owner: Hashable | None = None) -> None:
+        """Write events of one group, or of the gateway, in sequence order. Call once for each.
+        `owner`: whose request has caused events with a record."""
         if not envelopes:
             return
-        self._write([envelope.line for envelope in envelopes], envelopes[0].group_id)
+        lines = [envelope.line for envelope in envelopes]
+        group_id = envelopes[0].group_id
+        is_of_group = envelopes[0].process_id is None
+        if is_of_group and group_id is not None and owner is not None:
+            self._note_owner(cast(Owner, owner), group_id, sum(map(len, lines)))
+        self._write(lines, group_id, overflows=is_of_group and group_id in self._overflowing)
         for envelope in envelopes:
             if envelope.group_id is not None and envelope.process_id is None:
                 self._groups[envelope.group_id] = _place(envelope)
@@ -180,6 +190,16 @@ class Journal:
             write_to_log(envelope.fields, envelope.group_id)
             for listener in self._listeners:
                 listener(envelope)
+
+    def _note_owner(self, owner: Owner, group_id: str, size: int) -> None:
+        """Count what an owner causes. Beyond its share, the group and its further events have files
+        that others cannot lose theirs for. They stay there, so that each reader finds one half of
+        the group's sequence behind the other."""
+        shares = self._shares_of_records
+        shares.spend(owner, size)
+        if group_id not in self._overflowing and not shares.has_room(owner):
+            self._overflowing.add(group_id)
+            log.warning("events_overflow", client=str(owner), group_id=group_id)
 
     def take_up(self, group_id: str) -> None:
         """Continue a group's sequence from the state log, and report what is missing of its last
@@ -204,6 +224,7 @@ class Journal:
     def forget(self, group_id: str) -> None:
         """Forget a group's sequence, as the state log has."""
         self._groups.pop(group_id, None)
+        self._overflowing.discard(group_id)
 
     def has_told(self, group_id: str) -> bool:
         """Whether the group has a sequence."""
@@ -229,9 +250,12 @@ class Journal:
         elif self._topic is not None and self._written.may_be_on_its_way(last):
             self._topic.write(last.lines, group_id)
 
-    def _write(self, lines: Sequence[str], group_id: str | None) -> None:
+    def _write(
+        self, lines: Sequence[str], group_id: str | None, *, overflows: bool = False
+    ) -> None:
         if self._files is not None and lines:
-            self._files.write("".join(f"{line}\n" for line in lines).encode())
+            data = "".join(f"{line}\n" for line in lines).encode()
+            self._files.write(data, overflows=overflows)
         if self._topic is not None:
             self._topic.write(lines, group_id)
 

@@ -17,33 +17,45 @@ FILE_AGE_MAX_S = 24 * 60 * 60
 FOLDER_BYTES_MAX = 4 << 30
 FOLDER_AGE_MAX_S = 30 * 24 * 60 * 60
 """The oldest files are deleted beyond either limit."""
+OVERFLOW_BYTES_MIN = FOLDER_BYTES_MAX // 4
+"""Files of the overflow that make way for no others."""
 
 FOLDER_NAME = "events"
 """The name of the events folder inside the state folder."""
 PATTERN = "events-*.jsonl"
-_NAME = "events-{:%Y%m%dT%H%M%S}.{:03d}Z.jsonl"
+SERIES = ("events-", "events-overflow-")
+"""The beginnings of the files' names: of the usual ones, and of those for groups whose clients have
+filled their share of the history. The rest is the time of creation."""
+_REST = "{:%Y%m%dT%H%M%S}.{:03d}Z.jsonl"
 
 log = structlog.get_logger()
 
 
+def paths_of(folder: Path, prefix: str) -> list[Path]:
+    """The files of one series, the oldest first."""
+    return sorted(folder.glob(f"{prefix}[0-9]*.jsonl"))
+
+
 class LineFiles:
-    """Appends to the newest file of a folder. One process at a time owns the folder."""
+    """Appends to the newest file of a series. One process at a time owns the folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._descriptor: int | None = None
-        self._size = 0
-        self._opened_s = 0.0
+        self._usual, self._overflow = (_Series(folder, prefix) for prefix in SERIES)
         self.lost = 0
         """Failed writes since the last success."""
 
-    def write(self, data: bytes) -> None:
-        """Append whole lines, all or none."""
+    def write(self, data: bytes, *, overflows: bool = False) -> None:
+        """Append whole lines, all or none. `overflows`: to the files that make way for others."""
+        series = self._overflow if overflows else self._usual
         try:
-            self._make_room(len(data))
-            self._append(data)
+            if not series.has_room(len(data)):
+                series.close()
+                self._remove_old(series)
+                series.begin_file()
+            series.append(data)
         except OSError as error:
-            self.close()
+            series.close()
             self.lost += 1
             if self.lost == 1:
                 reason = error.strerror or str(error)
@@ -54,45 +66,81 @@ class LineFiles:
                 self.lost = 0
 
     def close(self) -> None:
-        """Close the file. The next line opens one."""
+        """Close the files. The next line opens one."""
+        self._usual.close()
+        self._overflow.close()
+
+    def _remove_old(self, growing: "_Series") -> None:
+        """Make room for another file of a series. The oldest ones go first, those of the overflow
+        before all others as long as they take more than their part. Raises OSError."""
+        now_s = time.time()
+        sizes: dict[_Series, dict[Path, int]] = {}
+        bytes_of: dict[_Series, int] = {}
+        for series in (self._usual, self._overflow):
+            bytes_of[series] = FILE_BYTES_MAX if series is growing else 0
+            sizes[series] = {}
+            for path in paths_of(self.folder, series.prefix):
+                status = path.stat()
+                if path == series.path:  # open, and may grow
+                    bytes_of[series] += max(status.st_size, FILE_BYTES_MAX)
+                elif now_s - status.st_mtime > FOLDER_AGE_MAX_S:
+                    path.unlink()
+                else:
+                    sizes[series][path] = status.st_size
+                    bytes_of[series] += status.st_size
+        total = sum(bytes_of.values())
+        while total > FOLDER_BYTES_MAX and any(sizes.values()):
+            is_large = bytes_of[self._overflow] > OVERFLOW_BYTES_MIN and sizes[self._overflow]
+            series = self._overflow if is_large or not sizes[self._usual] else self._usual
+            path = next(iter(sizes[series]))
+            size = sizes[series].pop(path)
+            path.unlink()
+            bytes_of[series] -= size
+            total -= size
+
+
+class _Series:
+    """The files whose names begin alike."""
+
+    def __init__(self, folder: Path, prefix: str) -> None:
+        self.prefix = prefix
+        self.path: Path | None = None
+        """The open file."""
+        self._folder = folder
+        self._descriptor: int | None = None
+        self._size = 0
+        self._opened_s = 0.0
+
+    def close(self) -> None:
+        """Close the file."""
         if self._descriptor is not None:
             os.close(self._descriptor)
-            self._descriptor = None
+            self._descriptor = self.path = None
 
-    def _make_room(self, size: int) -> None:
-        """Open a file with room for `size` bytes. Raises OSError."""
+    def has_room(self, size: int) -> bool:
+        """Whether the newest file, which is opened for it, has room for `size` bytes. Raises
+        OSError."""
         if self._descriptor is None:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            newest = max(self.folder.glob(PATTERN), default=None)
+            self._folder.mkdir(parents=True, exist_ok=True)
+            newest = max(paths_of(self._folder, self.prefix), default=None)
             if newest is not None:
                 self._open(newest)
-        if self._descriptor is None or self._is_full(size):
-            self.close()
-            self._remove_old()
-            self._open(self._new_path())
-
-    def _is_full(self, size: int) -> bool:
         is_old = time.time() - self._opened_s >= FILE_AGE_MAX_S
-        return is_old or (self._size > 0 and self._size + size > FILE_BYTES_MAX)
+        is_full = self._size > 0 and self._size + size > FILE_BYTES_MAX
+        return self._descriptor is not None and not (is_old or is_full)
 
-    def _open(self, path: Path) -> None:
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        self._descriptor = os.open(path, flags, 0o600)
-        self._size = os.fstat(self._descriptor).st_size
-        self._opened_s = _made_at_s(path)
-        if self._size and os.pread(self._descriptor, 1, self._size - 1) != b"\n":
-            self._append(b"\n")  # the machine crashed in the middle of a line
-
-    def _new_path(self) -> Path:
-        """A path that sorts after all existing files, even if the clock went back."""
-        newest = max(self.folder.glob(PATTERN), default=None)
+    def begin_file(self) -> None:
+        """Open a file that sorts after all existing ones, even if the clock went back. Raises
+        OSError."""
+        newest = max(paths_of(self._folder, self.prefix), default=None)
         made_at_ms = int(time.time() * 1000)
         if newest is not None:
-            made_at_ms = max(made_at_ms, round(_made_at_s(newest) * 1000) + 1)
+            made_at_ms = max(made_at_ms, round(self._made_at_s(newest) * 1000) + 1)
         at = datetime.fromtimestamp(made_at_ms // 1000, UTC)
-        return self.folder / _NAME.format(at, made_at_ms % 1000)
+        self._open(self._folder / f"{self.prefix}{_REST.format(at, made_at_ms % 1000)}")
 
-    def _append(self, data: bytes) -> None:
+    def append(self, data: bytes) -> None:
+        """Append lines, all or none. Raises OSError."""
         assert self._descriptor is not None
         written = os.write(self._descriptor, data)
         if written < len(data):
@@ -100,19 +148,19 @@ class LineFiles:
             raise OSError(f"{written} of {len(data)} bytes could be written")
         self._size += written
 
-    def _remove_old(self) -> None:
-        now_s, total = time.time(), FILE_BYTES_MAX
-        for path in sorted(self.folder.glob(PATTERN), reverse=True):
-            found = path.stat()
-            total += found.st_size
-            if total > FOLDER_BYTES_MAX or now_s - found.st_mtime > FOLDER_AGE_MAX_S:
-                path.unlink()
+    def _open(self, path: Path) -> None:
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._descriptor = os.open(path, flags, 0o600)
+        self.path = path
+        self._size = os.fstat(self._descriptor).st_size
+        self._opened_s = self._made_at_s(path)
+        if self._size and os.pread(self._descriptor, 1, self._size - 1) != b"\n":
+            self.append(b"\n")  # the machine crashed in the middle of a line
 
-
-def _made_at_s(path: Path) -> float:
-    """The creation time in a file's name; 0 if the name is not ours."""
-    try:
-        at = datetime.strptime(path.name, "events-%Y%m%dT%H%M%S.%f%z.jsonl")
-    except ValueError:
-        return 0.0
-    return at.timestamp()
+    def _made_at_s(self, path: Path) -> float:
+        """The creation time in a file's name; 0 if the name is not ours."""
+        try:
+            at = datetime.strptime(path.name, f"{self.prefix}%Y%m%dT%H%M%S.%f%z.jsonl")
+        except ValueError:
+            return 0.0
+        return at.timestamp()

@@ -5,6 +5,7 @@ Changes nothing and takes no lock.
 """
 
 import contextlib
+import heapq
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import NamedTuple
 
 from gateway.events.catalog import BadLine, read_line
 from gateway.events.event import Envelope
-from gateway.journal.line_files import PATTERN
+from gateway.journal.line_files import SERIES, paths_of
 
 FOLLOW_INTERVAL_S = 0.25
 """How often to look for new lines."""
@@ -46,36 +47,58 @@ def read_lines(folder: Path, *, follows: bool = False) -> Iterator[Line]:
 
 
 def _lines(folder: Path, *, follows: bool) -> Iterator[Line]:
-    done: Path | None = None
+    series = [_Series(folder, prefix, follows=follows) for prefix in SERIES]
     while True:
-        for path in sorted(folder.glob(PATTERN)):
-            if done is None or path > done:
-                # The gateway may delete the oldest file at any time.
-                with contextlib.suppress(FileNotFoundError):
-                    yield from _of_file(path, follows=follows)
-                done = path
+        yield from heapq.merge(*(each.new_lines() for each in series), key=_at_ms)
         if not follows:
             return
         time.sleep(FOLLOW_INTERVAL_S)
 
 
-def _of_file(path: Path, *, follows: bool) -> Iterator[Line]:
-    """All lines of a file. When following, a file ends only once a later file exists."""
-    with path.open("rb") as file:
-        number = 0
+def _at_ms(line: Line) -> int:
+    """The time of a line. One without a time does not hold up the others."""
+    return line.found.at_ms if isinstance(line.found, Envelope) else 0
+
+
+class _Series:
+    """The files whose names begin alike, one behind the other."""
+
+    def __init__(self, folder: Path, prefix: str, *, follows: bool) -> None:
+        self._folder, self._prefix, self._follows = folder, prefix, follows
+        self._path: Path | None = None
+        self._read_bytes = self._number = 0
+        """How far the file has been read."""
+
+    def new_lines(self) -> Iterator[Line]:
+        """The lines that have not been read yet. When following, a file ends only once a later file
+        exists."""
         while True:
-            is_last = follows and path == max(path.parent.glob(PATTERN), default=path)
+            paths = paths_of(self._folder, self._prefix)
+            path = next((each for each in paths if self._path is None or each >= self._path), None)
+            if path is None:
+                return
+            if path != self._path:
+                self._path, self._read_bytes, self._number = path, 0, 0
+            is_last = path == paths[-1]
+            # The gateway may delete the oldest file at any time.
+            with contextlib.suppress(FileNotFoundError):
+                yield from self._of_file(path, is_followed=is_last and self._follows)
+            if is_last:
+                return
+            self._path, self._read_bytes, self._number = paths[paths.index(path) + 1], 0, 0
+
+    def _of_file(self, path: Path, *, is_followed: bool) -> Iterator[Line]:
+        with path.open("rb") as file:
+            file.seek(self._read_bytes)
             while data := file.readline():
                 if not data.endswith(b"\n"):
-                    if is_last:
-                        file.seek(-len(data), 1)  # the gateway is still writing this line
-                        break
+                    if is_followed:
+                        return  # the gateway is still writing this line
                     data += b"\n"
-                number += 1
-                yield Line(path, number, data[:-1].decode("utf-8", "replace"), _found(data))
-            if not is_last:
-                return
-            time.sleep(FOLLOW_INTERVAL_S)
+                self._read_bytes = file.tell()
+                self._number += 1
+                text = data[:-1].decode("utf-8", "replace")
+                yield Line(path, self._number, text, _found(data))
 
 
 def _found(data: bytes) -> Envelope | BadLine:

@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
-from gateway.journal.line_files import PATTERN
+from gateway.journal.line_files import SERIES, paths_of
 from gateway.state_log.last_events import LastEvents
 
 END_BYTES_MAX = 8 << 20
@@ -33,26 +33,27 @@ class WrittenEvents:
         counts as missing."""
         self._last: dict[str, _Place] = {}
         self._from_ms = 0
-        """The time of the first line that was read, if there are older ones; otherwise 0."""
+        """The time since which all lines were read, if there are older ones; otherwise 0."""
         self._until_ms = 0
-        lines, is_whole = _end_of(folder) if folder is not None else ([], True)
-        for line in lines:
-            self._take(line, gateway_id)
-        if is_whole:
-            self._from_ms = 0
+        for prefix in SERIES:
+            lines, is_whole = _end_of(folder, prefix)
+            times_ms = [at_ms for line in lines if (at_ms := self._take(line, gateway_id))]
+            if times_ms and not is_whole:
+                self._from_ms = max(self._from_ms, times_ms[0])
 
-    def _take(self, line: bytes, gateway_id: str) -> None:
+    def _take(self, line: bytes, gateway_id: str) -> int | None:
+        """Take note of a line. Returns its time if it is ours."""
         try:
             event = json.loads(line)
             if event["gateway_id"] != gateway_id:
-                return
-            self._from_ms = self._from_ms or int(event["at_ms"])
+                return None
             self._until_ms = max(self._until_ms, int(event["at_ms"]))
             if event["process_id"] is None:
                 place = _Place(event["began_ms"] or 0, event["sequence"])
                 self._last[event["group_id"]] = max(place, self._last.get(event["group_id"], place))
+            return int(event["at_ms"])
         except (ValueError, TypeError, LookupError, RecursionError):
-            pass  # a machine crash leaves half a line
+            return None  # a machine crash leaves half a line
 
     def has(self, group_id: str, last: LastEvents) -> bool:
         """Whether the files have, or have had, all lines of a group's last batch."""
@@ -65,12 +66,14 @@ class WrittenEvents:
         return last.at_ms >= self._until_ms - DELIVERY_MS_MAX
 
 
-def _end_of(folder: Path) -> tuple[list[bytes], bool]:
-    """The last whole lines of the folder's files, and whether there are no others."""
+def _end_of(folder: Path | None, prefix: str) -> tuple[list[bytes], bool]:
+    """The last whole lines of a series of files, and whether there are no others."""
+    if folder is None:
+        return [], True
     parts: list[bytes] = []
     left_bytes = END_BYTES_MAX
     try:
-        for path in sorted(folder.glob(PATTERN), reverse=True):
+        for path in reversed(paths_of(folder, prefix)):
             with path.open("rb") as file:
                 size = file.seek(0, 2)
                 file.seek(max(0, size - left_bytes))

@@ -21,6 +21,7 @@ from gateway.data_path.places import Places
 from gateway.hosting.owner import Owner
 from gateway.hosting.room import Room, TooManyGroups
 from gateway.hosting.shares import SharedTotal
+from gateway.journal.history_shares import HistoryShares
 from gateway.limits import TOTALS, Share, Total
 from gateway.requests.config_apis import CONFIGS_ALONE_MAX
 from gateway.settings import Settings
@@ -197,6 +198,8 @@ TAKERS: Mapping[str, Callable[[], Callable[[Owner], object]]] = {
     "CONNECTIONS_MAX": lambda: _shared(SharedTotal(server.CONNECTIONS_MAX)),
     "REQUESTS_MAX": lambda: _shared(SharedTotal(guard.REQUESTS_MAX)),
     "PROBES_MAX": lambda: _shared(SharedTotal(guard.PROBES_MAX)),
+    "RECORD_BYTES_MAX": lambda: _shared(HistoryShares(100, lambda: 0)._total),
+    "OTHER_BYTES_MAX": lambda: _shared(HistoryShares(100, lambda: 0)._total),
     "SUBSCRIBERS_MAX": lambda: _shared(SharedTotal(app.SUBSCRIBERS_MAX)),
 }
 """What takes one of each total that refuses."""

@@ -80,11 +80,11 @@ async def test_a_gateway_killed_at_any_line_leaves_no_gap(
         files = write_lines(groups, tmp_path)
         write, left = files.write, killed_at
 
-        def dies(data: bytes) -> None:
+        def dies(data: bytes, *, overflows: bool = False) -> None:
             nonlocal left
             left -= 1
             if left > 0:
-                write(data)
+                write(data, overflows=overflows)
             else:
                 log.is_failing = True  # a dead process writes nothing
 

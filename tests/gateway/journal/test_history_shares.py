@@ -8,43 +8,71 @@ from structlog.testing import capture_logs
 
 from coordinator.interface.records import RemovalCause
 from gateway.events.catalog import read_line
-from gateway.events.event import Told
+from gateway.events.event import Envelope, Told
 from gateway.events.member_events import MemberLeft
 from gateway.hosting.owner import Owner
-from gateway.journal import history_shares
-from gateway.journal.history_shares import OWNERS_MAX, SHARE_BYTES, HistoryShares
+from gateway.journal import history_shares, journal, line_files
+from gateway.journal.history_shares import (
+    OTHER_BYTES_MAX,
+    OWNERS_MAX,
+    RECORD_BYTES_MAX,
+    HistoryShares,
+)
 from gateway.journal.journal import Journal, Sinks
-from gateway.journal.line_files import FOLDER_AGE_MAX_S, FOLDER_BYTES_MAX, PATTERN, LineFiles
+from gateway.journal.line_files import (
+    FOLDER_AGE_MAX_S,
+    FOLDER_BYTES_MAX,
+    PATTERN,
+    SERIES,
+    LineFiles,
+    paths_of,
+)
+from gateway.journal.reading import read_lines
 
-GREEDY, OTHER = Owner("10.0.0.1"), Owner("10.0.0.2")
+GREEDY, OTHER, THIRD = (Owner(f"10.0.0.{number}") for number in range(3))
 LEFT = MemberLeft(member_id="m", cause=RemovalCause.LEFT)
+DAY_MS = 24 * 60 * 60 * 1000
 
 
-def test_a_share_comes_back_within_the_time_that_files_are_kept() -> None:
-    """So an owner that never stops has half of the folder."""
+def test_an_owner_has_half_of_what_others_leave() -> None:
+    """Whoever comes later still finds room."""
+    shares = HistoryShares(1_000, lambda: 0)
+    for owner in (GREEDY, OTHER, THIRD):
+        assert shares.has_room(owner)
+        while shares.has_room(owner):
+            shares.spend(owner, 1)
+    assert shares._total.used == 500 + 250 + 125
+
+
+def test_a_share_comes_back_when_the_files_may_be_gone() -> None:
+    """So an owner that never stops has one share at any time."""
     now_ms = 0
-    shares = HistoryShares(lambda: now_ms)
-    shares.spend(GREEDY, SHARE_BYTES)
+    shares = HistoryShares(1_000, lambda: now_ms)
+    shares.spend(GREEDY, 300)
+    now_ms += DAY_MS
+    shares.spend(GREEDY, 200)
     assert not shares.has_room(GREEDY)
-    assert shares.has_room(OTHER)
-    written, day_ms = SHARE_BYTES, 24 * 60 * 60 * 1000
-    while now_ms < FOLDER_AGE_MAX_S * 1000:
-        now_ms += day_ms
-        while shares.has_room(GREEDY):
-            shares.spend(GREEDY, 1 << 20)
-            written += 1 << 20
-    assert written <= FOLDER_BYTES_MAX // 2 + (64 << 20)
+    now_ms = FOLDER_AGE_MAX_S * 1000
+    shares.spend(GREEDY, 299)
+    assert shares.has_room(GREEDY)
+    shares.spend(GREEDY, 1)
+    assert not shares.has_room(GREEDY)
 
 
 def test_the_owners_in_memory_have_a_bound() -> None:
-    """The one that was silent longest is forgotten."""
-    shares = HistoryShares(lambda: 0)
-    shares.spend(GREEDY, SHARE_BYTES)
-    for number in range(OWNERS_MAX - 1):
+    """Further ones share one part."""
+    shares = HistoryShares(10**9, lambda: 0)
+    for number in range(OWNERS_MAX):
         shares.spend(Owner(str(number)), 1)
-    assert not shares.has_room(GREEDY)
-    shares.spend(OTHER, 1)
-    assert shares.has_room(GREEDY)
+    for number in range(100):
+        shares.spend(Owner(f"late {number}"), 1)
+    assert shares._total.count_owners == OWNERS_MAX + 1
+
+
+def test_what_clients_may_fill_and_what_overflows_fit_into_the_folder() -> None:
+    """Otherwise one of them would push the other out."""
+    overflow = line_files.OVERFLOW_BYTES_MIN
+    assert RECORD_BYTES_MAX + OTHER_BYTES_MAX + overflow <= FOLDER_BYTES_MAX
 
 
 def test_events_beyond_a_share_leave_no_gap(
@@ -52,15 +80,15 @@ def test_events_beyond_a_share_leave_no_gap(
 ) -> None:
     """They get no number. Events of a group's own sequence are always written, and those of others
     as well."""
-    monkeypatch.setattr(history_shares, "SHARE_BYTES", 1_000)
+    monkeypatch.setattr(journal, "OTHER_BYTES_MAX", 2_000)
     with closing(LineFiles(tmp_path)) as files, capture_logs() as lines:
-        journal = Journal("log", Sinks(files=files), now_ms=lambda: 5)
+        writer = Journal("log", Sinks(files=files), now_ms=lambda: 5)
         for _ in range(10):
-            journal.tell(LEFT, "a", GREEDY)
-        journal.tell(LEFT, "b", OTHER)
-        journal.tell(LEFT, "b")
-        for envelopes in journal.stamp_batch([Told((LEFT,), 6)], "a"):
-            journal.pass_on(envelopes)
+            writer.tell(LEFT, "a", GREEDY)
+        writer.tell(LEFT, "b", OTHER)
+        writer.tell(LEFT, "b")
+        for envelopes in writer.stamp_batch([Told((LEFT,), 6)], "a"):
+            writer.pass_on(envelopes)
     (path,) = tmp_path.glob(PATTERN)
     events = [read_line(line) for line in path.read_bytes().splitlines()]
     of_process = [event for event in events if event.process_id is not None]
@@ -68,4 +96,133 @@ def test_events_beyond_a_share_leave_no_gap(
     assert 1 < sum(event.group_id == "a" for event in of_process) < 10
     assert [event.group_id for event in events[-3:]] == ["b", "b", "a"]
     left_out = [line for line in lines if line["event"] == "events_left_out"]
-    assert {line["client"] for line in left_out} == {"address 10.0.0.1"}
+    assert {line["client"] for line in left_out} == {"address 10.0.0.0"}
+
+
+class Churn:
+    """A history in small files, with clients that join and leave."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.files = LineFiles(folder)
+        self.journal = Journal("log", Sinks(files=self.files), now_ms=lambda: self.now_ms)
+        self.now_ms = 5
+
+    def leave(self, group_id: str, owner: Owner | None) -> None:
+        """A member leaves, which the state log records."""
+        self.now_ms += 1
+        told = Told((LEFT,), self.now_ms, owner)
+        (envelopes,) = self.journal.stamp_batch([told], group_id)
+        self.journal.pass_on(envelopes, owner)
+
+    def events(self) -> list[Envelope]:
+        """What a reader of the folder finds."""
+        return [line.found for line in read_lines(self.folder) if isinstance(line.found, Envelope)]
+
+    def sequence(self, group_id: str) -> list[int]:
+        """The numbers of a group's events, in the reader's order."""
+        return [event.sequence for event in self.events() if event.group_id == group_id]
+
+
+@pytest.fixture(name="churn")
+def churn_fixture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Churn:
+    """A folder of 20 KB, of which 5 KB are for the overflow."""
+    monkeypatch.setattr(line_files, "FILE_BYTES_MAX", 1_000)
+    monkeypatch.setattr(line_files, "FOLDER_BYTES_MAX", 20_000)
+    monkeypatch.setattr(line_files, "OVERFLOW_BYTES_MIN", 5_000)
+    monkeypatch.setattr(journal, "RECORD_BYTES_MAX", 5_000)
+    return Churn(tmp_path)
+
+
+def test_a_client_in_a_loop_cannot_shorten_the_history_of_another_group(churn: Churn) -> None:
+    """It joins and leaves, so that each of its events has a record, under one group id or under
+    many."""
+    for _ in range(5):
+        churn.leave("quiet", OTHER)
+    for number in range(500):
+        churn.leave("loop", GREEDY)
+        churn.leave(f"loop-{number}", GREEDY)
+    churn.leave("quiet", OTHER)
+    assert churn.sequence("quiet") == [1, 2, 3, 4, 5, 6]
+    assert sum(path.stat().st_size for path in churn.folder.glob(PATTERN)) <= 20_000
+
+
+def test_several_clients_in_a_loop_cannot_either(churn: Churn) -> None:
+    """Each has half of what the others leave."""
+    for _ in range(3):
+        churn.leave("quiet", None)
+    for number in range(20):
+        for _ in range(50):
+            churn.leave(f"loop-{number}", Owner(f"10.0.1.{number}"))
+    assert churn.sequence("quiet") == [1, 2, 3]
+
+
+def test_the_overflow_takes_what_is_free(churn: Churn) -> None:
+    """So the history of a gateway with one client is no shorter than it would be without shares."""
+    for _ in range(500):
+        churn.leave("loop", GREEDY)
+    usual, overflow = (
+        sum(path.stat().st_size for path in paths_of(churn.folder, prefix)) for prefix in SERIES
+    )
+    assert usual < 5_000
+    assert 12_000 < overflow < 20_000
+
+
+def test_the_usual_files_are_not_kept_beyond_their_own_part(churn: Churn) -> None:
+    """The overflow has a part that nobody can take."""
+    for _ in range(100):
+        churn.leave("loop", GREEDY)
+    for _ in range(500):
+        churn.leave("quiet", None)
+    (first, *_others) = (path for path in paths_of(churn.folder, SERIES[1]))
+    assert sum(path.stat().st_size for path in paths_of(churn.folder, SERIES[1])) > 3_000
+    assert first.exists()
+
+
+def test_a_reader_finds_each_sequence_in_order(churn: Churn) -> None:
+    """Also across both kinds of files, and after a restart."""
+    for _ in range(30):
+        churn.leave("loop", GREEDY)
+        churn.leave("quiet", OTHER)
+    churn.files.close()
+    again = Churn(churn.folder)
+    again.now_ms = churn.now_ms
+    again.journal._groups = churn.journal._groups
+    for _ in range(3):
+        again.leave("loop", GREEDY)
+    assert again.sequence("loop") == [*range(1, 34)]
+    assert again.sequence("quiet") == [*range(1, 31)]
+    assert paths_of(churn.folder, SERIES[1])
+
+
+def test_a_group_that_is_deleted_begins_again_among_the_others(churn: Churn) -> None:
+    """Whoever comes back may be another client."""
+    for _ in range(30):
+        churn.leave("loop", GREEDY)
+    churn.journal.forget("loop")
+    churn.leave("loop", OTHER)
+    last = max(paths_of(churn.folder, SERIES[0]))
+    assert read_line(last.read_bytes().splitlines()[-1]).group_id == "loop"
+
+
+def test_events_beside_a_groups_sequence_stay_among_the_others(churn: Churn) -> None:
+    """Their sequence is that of the process, whose gaps would concern all groups."""
+    for _ in range(30):
+        churn.leave("loop", GREEDY)
+    churn.journal.tell(LEFT, "loop")
+    last = max(paths_of(churn.folder, SERIES[0]))
+    assert read_line(last.read_bytes().splitlines()[-1]).process_id is not None
+
+
+def test_the_overflow_is_told(churn: Churn) -> None:
+    """Once for each group."""
+    with capture_logs() as lines:
+        for _ in range(30):
+            churn.leave("loop", GREEDY)
+    told = [line for line in lines if line["event"] == "events_overflow"]
+    assert [(line["client"], line["group_id"]) for line in told] == [("address 10.0.0.0", "loop")]
+
+
+def test_shares_are_totals_of_the_folder() -> None:
+    """A change of the folder's size changes them."""
+    assert history_shares.RECORD_BYTES_MAX == FOLDER_BYTES_MAX // 4
