@@ -21,8 +21,8 @@ WAIT_S = 30.0
 """How long an answer waits for room. Its request has waited for the broker before."""
 
 
-class AnswerRoom:
-    """The room of one answer."""
+class HeldAnswer:
+    """One long answer, which has its room, or waits for it."""
 
     __slots__ = ("_answers", "_size", "granted", "owner")
 
@@ -50,7 +50,7 @@ class HeldAnswers:
 
     def __init__(self, total_bytes: int = TOTAL_BYTES_MAX) -> None:
         self._total = SharedTotal(total_bytes)
-        self._waiting: dict[Owner, deque[AnswerRoom]] = {}
+        self._waiting: dict[Owner, deque[HeldAnswer]] = {}
         """Whose turn it is next comes first."""
 
     @property
@@ -58,10 +58,10 @@ class HeldAnswers:
         """What all of them take."""
         return self._total.used
 
-    async def take(self, owner: Owner, size: int) -> AnswerRoom:
+    async def take(self, owner: Owner, size: int) -> HeldAnswer:
         """Wait until an answer of this size may be held. Raises TooMuchHeld if that takes too
         long."""
-        room = AnswerRoom(self, owner, size)
+        room = HeldAnswer(self, owner, size)
         if not self._waiting and self._has_room(room):
             self._total.take(owner, size)
             return room
@@ -84,7 +84,7 @@ class HeldAnswers:
         self._total.free(owner, size)
         self._grant()
 
-    def _leave(self, room: AnswerRoom) -> None:
+    def _leave(self, room: HeldAnswer) -> None:
         """Give up the place among those who wait, or the room."""
         assert room.granted is not None
         if room.granted.is_set():
@@ -114,11 +114,11 @@ class HeldAnswers:
             if rooms:
                 self._waiting[owner] = rooms
 
-    def _has_room(self, room: AnswerRoom) -> bool:
+    def _has_room(self, room: HeldAnswer) -> bool:
         if not self._total.used:
             return True
         is_first = not self._total.has_any(room.owner)
         return self._total.has_room(None if is_first else room.owner, room.size)
 
-    def _is_full_for(self, room: AnswerRoom) -> bool:
+    def _is_full_for(self, room: HeldAnswer) -> bool:
         return not self._total.has_room(None, room.size)

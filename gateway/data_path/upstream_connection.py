@@ -19,7 +19,7 @@ from gateway.cluster.broker_connection import (
 )
 from gateway.data_path.config import Limits
 from gateway.data_path.errors import BadAnswer, UpstreamAway, UpstreamLost
-from gateway.data_path.held_answers import COUNTED_FROM_BYTES, AnswerRoom
+from gateway.data_path.held_answers import COUNTED_FROM_BYTES, HeldAnswer
 from gateway.data_path.places import Place
 from gateway.data_path.states import UPSTREAM_MOVES, UpstreamState
 from gateway.data_path.stream import Facilities, Found, FrameSource, OnWork
@@ -95,10 +95,10 @@ class Asked:
         self._api_version = api_version
         self._arrived = trio.Event()
         self._frame: bytes | None = None  # still None after `arrive` if the connection was lost
-        self._room: AnswerRoom | None = None  # of a long answer, until it is decoded
+        self._room: HeldAnswer | None = None  # of a long answer, until it is decoded
         self._is_forgotten = False
 
-    def arrive(self, frame: bytes | None, room: AnswerRoom | None = None) -> None:
+    def arrive(self, frame: bytes | None, room: HeldAnswer | None = None) -> None:
         """Deliver the answer, or None if the connection was lost. `room`: what a long one takes."""
         self._frame, self._room = frame, room
         self._arrived.set()
@@ -508,7 +508,7 @@ class UpstreamConnection:
                 room.free()
             asked.arrive(frame, room)
 
-    async def _find_room(self, size: int) -> AnswerRoom | None:
+    async def _find_room(self, size: int) -> HeldAnswer | None:
         """Wait until an answer may be held; a short one always may. Raises BadAnswer,
         TooMuchHeld."""
         if size > self._limits.max_held_answer_bytes:

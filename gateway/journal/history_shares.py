@@ -33,19 +33,19 @@ class HistoryShares:
     def has_room(self, owner: Owner) -> bool:
         """Whether another event of this owner may be written."""
         self._free_old()
-        return self._total.has_room(self._counted(owner))
+        return self._total.has_room(self._choose_owner(owner))
 
     def spend(self, owner: Owner, size: int) -> None:
         """Count a written event."""
         self._free_old()
-        owner = self._counted(owner)
+        owner = self._choose_owner(owner)
         day = self._now_ms() // _DAY_MS
         if not self._days or self._days[-1][0] != day:
             self._days.append((day, Counter()))
         self._days[-1][1][owner] += size
         self._total.take(owner, size)
 
-    def _counted(self, owner: Owner) -> Owner:
+    def _choose_owner(self, owner: Owner) -> Owner:
         is_apart = self._total.has_any(owner) or self._total.count_owners < OWNERS_MAX
         return owner if is_apart else _OTHERS
 

@@ -192,9 +192,9 @@ class Journal:
                 listener(envelope)
 
     def _note_owner(self, owner: Owner, group_id: str, size: int) -> None:
-        """Count what an owner causes. Beyond its share, the group and its further events have files
-        that others cannot lose theirs for. They stay there, so that each reader finds one half of
-        the group's sequence behind the other."""
+        """Count what an owner causes. Once it exceeds its share, this group's events go to the
+        files of the overflow. They stay there, so that the first half of the group's sequence is
+        in the usual files and the second half in the others."""
         shares = self._shares_of_records
         shares.spend(owner, size)
         if group_id not in self._overflowing and not shares.has_room(owner):

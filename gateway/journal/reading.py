@@ -49,7 +49,7 @@ def read_lines(folder: Path, *, follows: bool = False) -> Iterator[Line]:
 def _lines(folder: Path, *, follows: bool) -> Iterator[Line]:
     series = [_Series(folder, prefix, follows=follows) for prefix in SERIES]
     while True:
-        yield from heapq.merge(*(each.new_lines() for each in series), key=_at_ms)
+        yield from heapq.merge(*(files.new_lines() for files in series), key=_at_ms)
         if not follows:
             return
         time.sleep(FOLLOW_INTERVAL_S)
@@ -74,7 +74,9 @@ class _Series:
         exists."""
         while True:
             paths = paths_of(self._folder, self._prefix)
-            path = next((each for each in paths if self._path is None or each >= self._path), None)
+            path = next(
+                (later for later in paths if self._path is None or later >= self._path), None
+            )
             if path is None:
                 return
             if path != self._path:

@@ -5,7 +5,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.data_path.errors import TooMuchHeld
-from gateway.data_path.held_answers import WAIT_S, AnswerRoom, HeldAnswers
+from gateway.data_path.held_answers import WAIT_S, HeldAnswer, HeldAnswers
 from gateway.hosting.owner import Owner
 
 ANNA, BERT, CARL = (Owner(f"10.0.0.{number}") for number in range(3))
@@ -16,7 +16,7 @@ class Waiters:
 
     def __init__(self, answers: HeldAnswers, nursery: trio.Nursery) -> None:
         self.answers, self._nursery = answers, nursery
-        self.rooms: dict[str, AnswerRoom] = {}
+        self.rooms: dict[str, HeldAnswer] = {}
 
     async def ask(self, name: str, owner: Owner, size: int) -> None:
         """Ask, and let everybody go as far as possible."""

@@ -205,7 +205,7 @@ def test_a_group_that_is_deleted_begins_again_among_the_others(churn: Churn) -> 
     assert read_line(last.read_bytes().splitlines()[-1]).group_id == "loop"
 
 
-def test_events_beside_a_groups_sequence_stay_among_the_others(churn: Churn) -> None:
+def test_events_without_a_record_stay_in_the_usual_files(churn: Churn) -> None:
     """Their sequence is that of the process, whose gaps would concern all groups."""
     for _ in range(30):
         churn.leave("loop", GREEDY)

@@ -1,7 +1,7 @@
 """Requests about a group that nobody hosts cost a look at the cluster and the call that the cluster
 answers: neither a driver nor a task."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -11,71 +11,16 @@ import trio
 from gateway.groups.group_driver import GroupDriver
 from kafka_codecs.api_keys import ApiKey
 from kafka_codecs.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from kafka_codecs.declaration import Struct
-from kafka_codecs.delete_groups import DeleteGroupsRequest
-from kafka_codecs.describe_groups import DescribeGroupsRequest
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.header import RequestHeader
-from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kafka_codecs.leave_group import LeaveGroupRequest, MemberIdentity
-from kafka_codecs.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
-from kafka_codecs.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from kafka_codecs.sync_group import SyncGroupRequest
-from tests.support.commits import commit_of, transactional_commit_of
+from kafka_codecs.heartbeat import HeartbeatResponse
 from tests.support.guarded_broker import GuardedBroker
 from tests.support.offset_broker import OffsetBroker
 from tests.support.offset_stage import OffsetStage, offset_stage
+from tests.support.unknown_groups import OF_NO_MEMBER, REQUESTS
 from tests.support.wire import Wire
-
-OFFSETS = {"numbers": {0: 7}}
-Make = Callable[[str], Struct]
-
-
-def _deletion(group: str) -> OffsetDeleteRequest:
-    partitions = (OffsetDeleteRequestPartition(partition_index=0),)
-    topic = OffsetDeleteRequestTopic(name="numbers", partitions=partitions)
-    return OffsetDeleteRequest(group_id=group, topics=(topic,))
-
-
-REQUESTS: dict[str, Make] = {
-    "SyncGroup": lambda group: SyncGroupRequest(
-        group_id=group, generation_id=1, member_id="m", assignments=()
-    ),
-    "Heartbeat": lambda group: HeartbeatRequest(group_id=group, generation_id=1, member_id="m"),
-    "LeaveGroup": lambda group: LeaveGroupRequest(
-        group_id=group, members=(MemberIdentity(member_id="m"),)
-    ),
-    "ConsumerGroupHeartbeat": lambda group: ConsumerGroupHeartbeatRequest(
-        group_id=group, member_id="m", member_epoch=3
-    ),
-    "ConsumerGroupHeartbeat to leave": lambda group: ConsumerGroupHeartbeatRequest(
-        group_id=group, member_id="m", member_epoch=-1
-    ),
-    "OffsetCommit of a member": lambda group: commit_of(
-        OFFSETS, group_id=group, member_id="m", epoch=3
-    ),
-    "TxnOffsetCommit of a member": lambda group: transactional_commit_of(
-        OFFSETS, group_id=group, member_id="m", generation=3
-    ),
-    "OffsetDelete": _deletion,
-    "OffsetFetch": lambda group: OffsetFetchRequest(
-        groups=(OffsetFetchRequestGroup(group_id=group, topics=None),)
-    ),
-    "DescribeGroups": lambda group: DescribeGroupsRequest(groups=(group,)),
-    "DeleteGroups": lambda group: DeleteGroupsRequest(groups_names=(group,)),
-}
-OF_NO_MEMBER: dict[str, Make] = {
-    "OffsetCommit": lambda group: commit_of(OFFSETS, group_id=group),
-    "TxnOffsetCommit": lambda group: transactional_commit_of(OFFSETS, group_id=group),
-}
-"""A group that a setting has hosted answers these itself, because a member may join meanwhile."""
 
 
 @pytest.fixture(name="drivers")
@@ -234,5 +179,5 @@ async def test_a_relayed_heartbeat_leaves_no_driver_behind(drivers: list[str]) -
 
 def test_every_kind_is_tried() -> None:
     """So that an api that is added is tried as well."""
-    asked = {make("g").SCHEMA.api_key for make in (REQUESTS | OF_NO_MEMBER).values()}
+    asked = {make("g").SCHEMA.api_key for make in (*REQUESTS.values(), *OF_NO_MEMBER.values())}
     assert len(asked) == 10
