@@ -99,20 +99,28 @@ class HeldAnswers:
     def _grant(self) -> None:
         """Give what is free to those who wait, one owner after the other. Nobody overtakes an
         answer that waits only for the total, so that each has its turn."""
+        while self._grant_each_owner_one():
+            pass
+
+    def _grant_each_owner_one(self) -> bool:
+        """Give room to one answer of each owner. Returns whether the next ones may have some."""
+        has_given = False
         for owner in tuple(self._waiting):
             rooms = self._waiting[owner]
             room = rooms[0]
             if not self._has_room(room):
                 if self._is_full_for(room):
-                    return
+                    return False
                 continue
             assert room.granted is not None
             self._total.take(owner, room.size)
             room.granted.set()
+            has_given = True
             rooms.popleft()
             del self._waiting[owner]
             if rooms:
                 self._waiting[owner] = rooms
+        return has_given
 
     def _has_room(self, room: HeldAnswer) -> bool:
         if not self._total.used:
