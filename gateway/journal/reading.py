@@ -74,11 +74,10 @@ class _Series:
         exists."""
         while True:
             paths = paths_of(self._folder, self._prefix)
-            path = next(
-                (later for later in paths if self._path is None or later >= self._path), None
-            )
-            if path is None:
+            paths = [path for path in paths if self._path is None or path >= self._path]
+            if not paths:
                 return
+            path = paths[0]
             if path != self._path:
                 self._path, self._read_bytes, self._number = path, 0, 0
             is_last = path == paths[-1]
@@ -87,7 +86,7 @@ class _Series:
                 yield from self._of_file(path, is_followed=is_last and self._follows)
             if is_last:
                 return
-            self._path, self._read_bytes, self._number = paths[paths.index(path) + 1], 0, 0
+            self._path, self._read_bytes, self._number = paths[1], 0, 0
 
     def _of_file(self, path: Path, *, is_followed: bool) -> Iterator[Line]:
         with path.open("rb") as file:

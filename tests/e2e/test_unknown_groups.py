@@ -56,10 +56,9 @@ async def be_classic(client: GroupClient, observed: Observed, in_group: trio.Eve
             observed.errors.append(joined.error_code)
             member_id = ""
             continue
-        ids = [each.member_id for each in joined.members]
+        ids = [member.member_id for member in joined.members]
         shares = {
-            each: {"numbers": range(number, PARTITIONS, len(ids))}
-            for number, each in enumerate(ids)
+            id_: {"numbers": range(number, PARTITIONS, len(ids))} for number, id_ in enumerate(ids)
         }
         code = (await client.sync(joined, shares)).error_code
         in_group.set()
@@ -91,7 +90,7 @@ async def be_native(client: GroupClient, observed: Observed, in_group: trio.Even
 
 def _partitions(answer: ConsumerGroupHeartbeatResponse) -> dict[UUID, tuple[int, ...]]:
     assert answer.assignment is not None
-    return {each.topic_id: each.partitions for each in answer.assignment.topic_partitions}
+    return {topic.topic_id: topic.partitions for topic in answer.assignment.topic_partitions}
 
 
 async def flood(address: Address, number: int) -> None:

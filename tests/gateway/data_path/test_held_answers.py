@@ -98,6 +98,18 @@ async def test_owners_take_turns(autojump_clock: MockClock, nursery: trio.Nurser
     assert waiters.answers.count_bytes == 0
 
 
+async def test_all_that_fit_get_room_together(
+    autojump_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    """Also if they are of one owner."""
+    waiters = Waiters(HeldAnswers(100), nursery)
+    await waiters.ask("long", ANNA, 100)
+    await waiters.ask("second", BERT, 20)
+    await waiters.ask("third", BERT, 20)
+    await waiters.free("long")
+    assert set(waiters.rooms) == {"long", "second", "third"}
+
+
 async def test_waiting_is_bounded_in_time(autojump_clock: MockClock, nursery: trio.Nursery) -> None:
     """Then the connection closes, and whoever waits behind it may go on."""
     answers = HeldAnswers(100)

@@ -111,7 +111,9 @@ async def test_codes_are_those_of_an_unknown_group(drivers: list[str]) -> None:
         assert native.error_code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND)
         committed = await ask(REQUESTS["OffsetCommit of a member"]("unknown"))
         (topic,) = committed.topics
-        assert [each.error_code for each in topic.partitions] == [ErrorCode.GROUP_ID_NOT_FOUND]
+        assert [partition.error_code for partition in topic.partitions] == [
+            ErrorCode.GROUP_ID_NOT_FOUND
+        ]
         assert scene.broker.commits == []
         assert drivers == []
 
@@ -150,7 +152,7 @@ async def test_a_group_that_a_member_joins_during_the_look_answers_itself(
         async def commit() -> None:
             async with scene.another_client() as client:
                 stored = await client.connection.ask(REQUESTS["OffsetCommit of a member"]("g"))
-                codes.extend(each.error_code for each in stored.topics[0].partitions)
+                codes.extend(entry.error_code for entry in stored.topics[0].partitions)
 
         nursery.start_soon(commit)
         await trio.sleep(0.2)
