@@ -78,6 +78,8 @@ class Journal:
         self._last_began_ms = 0
         self._shares_of_records = HistoryShares(RECORD_BYTES_MAX, now_ms)
         self._shares = HistoryShares(OTHER_BYTES_MAX, now_ms)
+        self._latest_owners: dict[str, Owner] = {}
+        """Whose request caused the latest of a group's own events that have an owner."""
         self._overflowing: set[str] = set()
         """The groups whose own events go to files that make way for those of others."""
         folder = None if sinks.files is None else sinks.files.folder
@@ -174,14 +176,15 @@ class Journal:
 
     def pass_on(self, envelopes: Sequence[Envelope], owner: Hashable | None = None) -> None:
         """Write events of one group, or of the gateway, in sequence order. Call once for each.
-        `owner`: whose request has caused events with a record."""
+        `owner`: whose request has caused events with a record. Those that nobody has asked for,
+        such as the end of a session, count towards whoever has changed the group last."""
         if not envelopes:
             return
         lines = [envelope.line for envelope in envelopes]
         group_id = envelopes[0].group_id
         is_of_group = envelopes[0].process_id is None
-        if is_of_group and group_id is not None and owner is not None:
-            self._note_owner(cast(Owner, owner), group_id, sum(map(len, lines)))
+        if is_of_group and group_id is not None:
+            self._note_owner(cast(Owner | None, owner), group_id, sum(map(len, lines)))
         self._write(lines, group_id, overflows=is_of_group and group_id in self._overflowing)
         for envelope in envelopes:
             if envelope.group_id is not None and envelope.process_id is None:
@@ -191,10 +194,15 @@ class Journal:
             for listener in self._listeners:
                 listener(envelope)
 
-    def _note_owner(self, owner: Owner, group_id: str, size: int) -> None:
+    def _note_owner(self, owner: Owner | None, group_id: str, size: int) -> None:
         """Count what an owner causes. Once it exceeds its share, this group's events go to the
         files of the overflow. They stay there, so that the first half of the group's sequence is
         in the usual files and the second half in the others."""
+        if owner is None:
+            owner = self._latest_owners.get(group_id)
+        if owner is None:
+            return
+        self._latest_owners[group_id] = owner
         shares = self._shares_of_records
         shares.spend(owner, size)
         if group_id not in self._overflowing and not shares.has_room(owner):
@@ -224,6 +232,7 @@ class Journal:
     def forget(self, group_id: str) -> None:
         """Forget a group's sequence, as the state log has."""
         self._groups.pop(group_id, None)
+        self._latest_owners.pop(group_id, None)
         self._overflowing.discard(group_id)
 
     def has_told(self, group_id: str) -> bool:

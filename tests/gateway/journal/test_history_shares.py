@@ -147,6 +147,19 @@ def test_a_client_in_a_loop_cannot_shorten_the_history_of_another_group(churn: C
     assert sum(path.stat().st_size for path in churn.folder.glob(PATTERN)) <= 20_000
 
 
+def test_sessions_that_end_count_towards_whoever_has_joined(churn: Churn) -> None:
+    """A client may join and never leave, under ever new group ids."""
+    for _ in range(5):
+        churn.leave("quiet", OTHER)
+    for number in range(300):
+        churn.leave(f"loop-{number}", GREEDY)
+        for _ in range(3):
+            churn.leave(f"loop-{number}", None)
+    usual = sum(path.stat().st_size for path in paths_of(churn.folder, SERIES[0]))
+    assert usual < 2 * 2_500 + 2_000
+    assert churn.sequence("quiet") == [1, 2, 3, 4, 5]
+
+
 def test_several_clients_in_a_loop_cannot_either(churn: Churn) -> None:
     """Each has half of what the others leave."""
     for _ in range(3):
