@@ -28,6 +28,7 @@ from gateway.journal.line_files import (
     paths_of,
 )
 from gateway.journal.reading import read_lines
+from tests.support.folded_lines import folded
 
 GREEDY, OTHER, THIRD = (Owner(f"10.0.0.{number}") for number in range(3))
 LEFT = MemberLeft(member_id="m", cause=RemovalCause.LEFT)
@@ -206,6 +207,18 @@ def test_a_reader_finds_each_sequence_in_order(churn: Churn) -> None:
     assert again.sequence("loop") == [*range(1, 34)]
     assert again.sequence("quiet") == [*range(1, 31)]
     assert paths_of(churn.folder, SERIES[1])
+
+
+def test_a_report_misses_nothing_while_both_kinds_of_files_are_kept(churn: Churn) -> None:
+    """It reads the files in any order."""
+    for _ in range(20):
+        churn.leave("loop", GREEDY)
+        churn.leave("quiet", OTHER)
+        churn.journal.tell(LEFT, "loop")
+    paths = sorted(churn.folder.glob(PATTERN), reverse=True)
+    tables = folded(*(line for path in paths for line in path.read_text().splitlines()))
+    assert len(paths_of(churn.folder, SERIES[1])) > 1
+    assert (tables.sequences, tables.rejected) == ([], [])
 
 
 def test_a_group_that_is_deleted_begins_again_among_the_others(churn: Churn) -> None:
