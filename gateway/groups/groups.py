@@ -350,6 +350,8 @@ class Groups:
     async def _refusal_from_log(self, group_id: str, call: Call) -> Answer | None:
         """What the engine refuses, by the log. None if it would change the group, as a commit does
         that is stored."""
+        if isinstance(call, Commits) and not all(item.has_member for item in call.items):
+            return None  # only a member's commit can be refused
         if call.is_at_coordinator is None:
             call.is_at_coordinator = await locate(self._services, group_id, call)
         if not call.is_at_coordinator:
