@@ -106,6 +106,7 @@ _BACK_MS = {
 """How far back rules look, at most for the longest patience."""
 _DEADLINES = (
     *("at_ms", "until_ms", "give_up_ms", "due_ms", "over_ms", "before_ms", "expires_ms", "try_ms"),
+    "by_ms",
 )
 """Endings of the names of times that only have to come."""
 
