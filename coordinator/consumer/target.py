@@ -67,12 +67,15 @@ def target_due_at_ms(step: StepBuilder) -> int:
 
 
 def may_be_uneven(step: StepBuilder) -> bool:
-    """Whether the target is perhaps uneven because members were spared (rule 9.4). A target without
-    an assignor comes from the classic group."""
+    """Whether the target is perhaps uneven because members were spared (rule 9.4). A place counts
+    like a member: its replacement gets that target. A target without an assignor comes from the
+    classic group."""
     group = step.consumer
     if group.assignor is None or step.config.unaffected_members_rejoin:
         return False
-    loads = [load for each in (group.loads, group.spared) for load in each.sizes()]
+    loads = [*group.loads.sizes(), *group.spared.sizes()]
+    places = step.state.places.items()
+    loads += [len(group.target_of(left_id)) for left_id, place in places if not place.lent]
     return max(loads, default=0) - min(loads, default=0) > 1
 
 

@@ -4,6 +4,7 @@ from collections.abc import Set
 
 from coordinator.consumer.admission import admit
 from coordinator.consumer.client_side import is_told_to_compute
+from coordinator.consumer.epoch import bump_epoch_if_needed
 from coordinator.consumer.member_ids import member_id_from
 from coordinator.consumer.phases import end_phase
 from coordinator.consumer.places import returns_in_person
@@ -49,12 +50,12 @@ def heartbeat(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
     after = _described(event, member_id, before, step.config)
     check_versions(step, before, after)
     why_else = EpochCause.REBALANCE_INTERRUPTED if needs_target else None
-    if before is not None and _is_last_classic(step, before) and may_be_uneven(step):
-        why_else = why_else or EpochCause.LOADS_UNEVEN
     if before is not None:
         # A native member receives its assignment in heartbeats, so it need not rejoin.
         end_phase(step, member_id)
     put_member(step, before, after, why_else=why_else)
+    if before is not None and _stays_uneven(step, before):
+        bump_epoch_if_needed(step, EpochCause.LOADS_UNEVEN)
     update_target(step)
     group = step.consumer
     current_before = group.assignments.get(member_id)
@@ -104,9 +105,12 @@ def heartbeat(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
     )
 
 
-def _is_last_classic(step: StepBuilder, member: Member) -> bool:
-    """Whether the member makes the group native. Nobody has to be spared then (rule 9.4)."""
-    return member.is_classic and step.consumer.phases.keys() <= {member.member_id}
+def _stays_uneven(step: StepBuilder, before: Member) -> bool:
+    """Whether the member has made the group native, nobody has to be spared (rule 9.4), and no new
+    target is due."""
+    group = step.consumer
+    has_turned_native = before.is_classic and not group.phases
+    return has_turned_native and group.assignment_epoch == group.epoch and may_be_uneven(step)
 
 
 def _awaits_acknowledgement(

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from coordinator.interface.config import GroupConfig
 from coordinator.interface.records import (
     CurrentAssignment,
     GroupEpoch,
@@ -18,6 +19,19 @@ from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript, Owned, make_topics
 
 ALL = {"foo": (0, 1, 2)}
+ROLLED = GroupConfig(
+    consumer_assignment_interval_ms=0,
+    unaffected_members_rejoin=False,
+    eager_imbalance_percent=50,
+    replacement_grace_ms=3_000,
+    rolled_since_ms=1_000_000,
+)
+"""Members that leave keep their places for a while."""
+
+
+def loads(group: GroupScript) -> list[int]:
+    """How many partitions the members have in their targets, in ascending order."""
+    return sorted(len(group.consumer.target_of(id_)) for id_ in group.consumer.members)
 
 
 def test_the_first_member_of_a_new_group(group: GroupScript) -> None:
@@ -91,6 +105,39 @@ def test_a_classic_member_turns_native_in_place(group: GroupScript) -> None:
     assert not group.consumer.members["c1"].is_classic
     assert group.left_ms(DeadlineKind.JOIN, "c1") is None
     assert group.beat("c1", 10).error == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_group_whose_last_classic_place_is_taken_is_even(make_group: MakeGroup) -> None:
+    """The replacement counts, too, with the target that it takes (DEV D81)."""
+    group = make_group(config=ROLLED, topics=make_topics(foo=8))
+    group.given_consumer_group(
+        given_classic("c1", assigned={"foo": range(4)}),
+        given_native("n1", assigned={"foo": range(4, 8)}),
+    )
+    group.native("n2")
+    group.leave("c1")
+    assert (group.consumer.epoch, loads(group)) == (11, [2, 2])
+    group.native("n3")
+    assert loads(group) == [2, 3, 3]
+
+
+def test_a_group_that_turns_native_counts_the_places_that_it_keeps(make_group: MakeGroup) -> None:
+    """Nothing asks again when a native member takes the place of another (DEV D81)."""
+    group = make_group(config=ROLLED, topics=make_topics(foo=10))
+    group.given_consumer_group(
+        given_classic("c1", instance_id="i1", assigned={"foo": range(4)}),
+        given_classic("c2", assigned={"foo": range(4, 8)}),
+        given_native("n1", assigned={"foo": (8, 9)}),
+    )
+    group.native("n2")
+    group.native("c2")
+    assert loads(group) == [1, 1, 4, 4]
+    group.native("n1", -1)
+    group.native("n2", -1)
+    group.native("n3", instance_id="i1")
+    group.native("n4")
+    group.native("n5")
+    assert loads(group) == [2, 2, 3, 3]
 
 
 def test_an_unsubscription_takes_effect_at_once(make_group: MakeGroup) -> None:
