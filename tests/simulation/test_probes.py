@@ -9,6 +9,7 @@ from coordinator.conversion import downgrade
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.interface.records import (
+    Assignment,
     ClassicGroupMember,
     CurrentAssignment,
     EpochCause,
@@ -22,6 +23,7 @@ from tests.simulation.leader import write_assignment
 from tests.simulation.probes import (
     check_next_heartbeat,
     check_rejoin_changes_nothing,
+    check_rejoin_changes_something,
     check_there_and_back,
 )
 from tests.simulation.replay import snapshot
@@ -52,6 +54,28 @@ def test_a_quiet_member_may_rejoin() -> None:
     with pytest.raises(BrokenInvariantError) as broken:
         check_rejoin_changes_nothing(state, client.member_id, *how)
     assert broken.value.invariant is Invariant.QUIET_REJOIN
+
+
+def test_a_member_without_an_epoch_may_rejoin_to_have_its_partitions_since_the_next() -> None:
+    """A native member converted the group in its first join phase, and the classic member has
+    exactly its target. Nothing moves when it gets its first epoch (seed 31003072)."""
+    stage = Stage()
+    stage.native("n1")
+    stage.wait(1_000)
+    client = stage.classic("c1")
+    stage.wait()
+    state = stage.driver.engine.state
+    assert isinstance(state.group, ConsumerGroup)
+    mine = state.group.assignments[client.member_id].assigned
+    assert mine
+    converted = Assignment(member_epoch=0, previous_epoch=0, assigned=dict.fromkeys(mine, 0))
+    state.group.apply(CurrentAssignment(member_id=client.member_id, value=converted))
+    config = replace(stage.driver.config, unaffected_members_rejoin=False)
+    how = (config, stage.cluster.topics, stage.world.now_ms)
+    check_rejoin_changes_nothing(state, client.member_id, *how)
+    with pytest.raises(BrokenInvariantError) as broken:
+        check_rejoin_changes_something(state, client.member_id, *how)
+    assert broken.value.invariant is Invariant.DISTURBED
 
 
 def test_there_and_back() -> None:
