@@ -27,6 +27,7 @@ from coordinator.interface.events import (
 from coordinator.interface.records import (
     ClassicGroupMetadata,
     CurrentAssignment,
+    DurableRecord,
     EpochCause,
     GroupEpoch,
     RemovalCause,
@@ -107,8 +108,12 @@ class ExemptClaims:
         self._note_liars(step)
         self._members = members
 
-    def after_load(self) -> None:
-        """Record the members that a restart forgot or restored."""
+    def after_load(self, unseen: Sequence[Sequence[DurableRecord]]) -> None:
+        """Record the members that a restart forgot or restored, and the lies in the batches of
+        steps that took effect only with the load: their write was in doubt, or its writer died."""
+        for batch in unseen:
+            self._note_lies(Step(records=tuple(batch)))
+            self._note_liars(Step(records=tuple(batch)))
         group = self._state().group
         members = group.members.keys() if group is not None else frozenset[str]()
         for member_id in self._members - members:

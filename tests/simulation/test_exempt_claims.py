@@ -1,6 +1,6 @@
 """Claims that the ownership checks ignore."""
 
-from collections.abc import Set
+from collections.abc import Iterable, Set
 from dataclasses import replace
 from typing import Any
 
@@ -11,10 +11,12 @@ from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.interface.events import ConsumerHeartbeatReceived
 from coordinator.interface.records import MemberMetadata, RemovalCause
 from coordinator.interface.topics import Partition
+from gateway.hosting.inputs import Damage
 from kafka_codecs.consumer_protocol import Subscription, encode_subscription
 from tests.simulation.exempt_claims import ExemptClaims
 from tests.simulation.misbehaviour import HoardingClassic, LyingClassic
 from tests.simulation.native_client import NativeClient
+from tests.simulation.state_log import Batch
 from tests.support.given_requests import CLASSIC_JOIN, NATIVE_BEAT
 from tests.support.simulation import Stage
 
@@ -137,6 +139,24 @@ def test_the_native_heir_of_a_liar_voids_claims_too() -> None:
     group = stage.driver.engine.state.group
     assert isinstance(group, ConsumerGroup)
     assert group.instances["i1"] == heir.member_id
+    assert stage.exempt_claims.partitions == disputed
+
+
+def test_a_conversion_that_takes_effect_with_a_load_voids_claims_too() -> None:
+    """The log has the conversion, but its write was in doubt, so the group was read again
+    (seed 5884)."""
+    stage, disputed = an_owner_robbed_by_a_liar()
+    append = stage.driver.log.append
+
+    def in_doubt(writer: int, batches: Iterable[Batch]) -> Damage:
+        assert append(writer, batches) is None
+        return Damage.UNSURE
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(stage.driver.log, "append", in_doubt)
+        stage.native("n1")
+        while not isinstance(stage.driver.engine.state.group, ConsumerGroup):
+            stage.wait(10)
     assert stage.exempt_claims.partitions == disputed
 
 

@@ -208,7 +208,7 @@ class Watch:
         self._timers = timers_of(state.group)
         self._quiet.clear()
         log = self._driver.log
-        batches = log.since(self._read)
+        unseen = batches = log.since(self._read)
         if batches is None:
             self._replayed, batches = GroupState(GROUP), log.batches
             self._compacted.clear()
@@ -224,7 +224,7 @@ class Watch:
         self.targets.after_load(state)
         self.roll.look_at(state)
         self.silence.after_load(state, config, process.read_ms)
-        self.owners.after_load()
+        self.owners.after_load(unseen or ())
 
     def _count_places(self, step: Step) -> None:
         counts, is_classic = self._world.counts, isinstance(self._state.group, ClassicGroup)

@@ -17,7 +17,7 @@ from coordinator.interface.events import (
     OffsetCommitReceived,
     Request,
 )
-from coordinator.interface.records import MemberMetadata, RemovalCause
+from coordinator.interface.records import DurableRecord, MemberMetadata, RemovalCause
 from coordinator.interface.topics import Partition
 from tests.simulation.client import Client
 from tests.simulation.cluster import INTRUDER, Cluster, Commit
@@ -55,8 +55,10 @@ class OwnerWatch:
         self._note_heirs(step)
         self.check()
 
-    def after_load(self) -> None:
-        self._exempt_claims.after_load()
+    def after_load(self, unseen: Sequence[Sequence[DurableRecord]]) -> None:
+        """After the group was read from its log. `unseen`: the batches of steps that had not taken
+        effect."""
+        self._exempt_claims.after_load(unseen)
         self.check()
 
     def overtaken(self, name: str, request: Request) -> None:
