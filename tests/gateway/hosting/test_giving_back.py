@@ -21,7 +21,7 @@ from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.leave_group import LeaveGroupRequest
 from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
 from tests.support.adoption import GROUP, GUISE, A, B
-from tests.support.adoption_script import OK, PAUSES, ROUND, Script, joined, left, refused
+from tests.support.adoption_script import ANCHOR, OK, PAUSES, ROUND, Script, joined, left, refused
 
 
 @pytest.fixture
@@ -136,6 +136,21 @@ def test_a_late_answer_about_the_lock_does_not_end_the_undoing(script: Script) -
     assert script.took(Store).adoption is None
     script.feed(Stored())
     assert script.is_at(Stage.UNDONE)
+
+
+def test_nobody_leaves_while_the_request_of_the_anchor_is_under_way(script: Script) -> None:
+    """The anchor might join after the members have left, and keep them out. The guard goes on with
+    its heartbeats: the round that the anchor waits for may need its JoinGroup."""
+    script.to_anchoring()
+    script.fail(Lane.OTHERS)
+    script.gave_up_all()
+    script.answer(Lane.OTHERS, OK)
+    script.wait(HEARTBEAT_INTERVAL_MS)
+    assert isinstance(script.asked[Lane.OTHERS], HeartbeatRequest)
+    script.answer(Lane.ANCHOR, joined(10, ANCHOR, member_id=ANCHOR))
+    script.answer(Lane.OTHERS, OK)
+    script.wait(HEARTBEAT_INTERVAL_MS)
+    assert [each.member_id for each in script.asked[Lane.OTHERS].members] == [A, B, ""]
 
 
 def test_an_anchor_that_may_have_joined_leaves_with_the_members(script: Script) -> None:
