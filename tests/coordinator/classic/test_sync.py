@@ -46,6 +46,18 @@ def test_a_member_that_the_leader_omitted_gets_zero_bytes(group: GroupScript) ->
     assert group.sync(follower, 1).assignment == b""
 
 
+def test_a_member_that_the_leader_omits_loses_what_it_had(group: GroupScript) -> None:
+    """The leader has given it to others."""
+    leader, follower = two_joined_members(group)
+    group.sync(leader, 1, assignments={leader: {"foo": (0,)}, follower: {"foo": (1, 2)}})
+    group.sync(follower, 1)
+    for id_ in (leader, follower):
+        group.send_join(id_)
+    group.sync(leader, 2, assignments={leader: {"foo": (0, 1, 2)}})
+    reply = group.sync(follower, 2)
+    assert (reply.error, reply.assignment) == (ErrorCode.NONE, b"")
+
+
 def test_a_repeated_sync_answers_the_first(group: GroupScript) -> None:
     """KAFKA-20938: Kafka never answers the first request."""
     _leader, follower = two_joined_members(group)

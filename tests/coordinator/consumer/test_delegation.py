@@ -155,6 +155,21 @@ def test_a_member_that_takes_over_an_instance_gets_one_share(group: GroupScript)
     assert targets(group) == {"n2": {"foo": (1,)}, "n4": {"foo": (2,)}}
 
 
+def test_the_share_of_an_instance_that_was_taken_over_replaces_no_other(
+    group: GroupScript,
+) -> None:
+    """Its new holder has a share of its own, whichever comes first in the result."""
+    group.given_consumer_group(
+        given_native("n1", assigned={"foo": (1, 2)}),
+        given_native("n2", assigned={"foo": (0,)}, instance_id="i"),
+    )
+    group.native("n4")
+    group.native("n2", -2, instance_id="i")
+    group.native("n1", instance_id="i")
+    group.computed({"n1": {"foo": (1,)}, "n2": {"foo": (0,)}, "n4": {"foo": (2,)}})
+    assert targets(group) == {"n1": {"foo": (1,)}, "n4": {"foo": (2,)}}
+
+
 @pytest.mark.parametrize(
     ("target", "reason"),
     [
@@ -237,6 +252,19 @@ def test_a_restart_begins_the_computation_again(settled: GroupScript) -> None:
     settled.computed()
     assert settled.computed({"n1": {}, "n2": ALL}, epoch=11).records == ()
     assert settled.consumer.assignment_epoch == 11
+
+
+def test_the_result_of_an_earlier_computation_is_not_that_of_the_present_one(
+    settled: GroupScript,
+) -> None:
+    """A plug-in answers late, after a restart and a change of the group."""
+    settled.native("n2")
+    settled.restart()
+    settled.native("n3")
+    assert begins_a_computation(settled)
+    assert settled.computed({"n1": {}, "n2": ALL}, epoch=11).records == ()
+    settled.computed({"n3": ALL, "n1": {}, "n2": {}})
+    assert settled.consumer.assignment_epoch == settled.consumer.epoch == 12
 
 
 def test_a_group_upgraded_during_its_first_rebalance_waits_at_an_epoch(

@@ -277,6 +277,19 @@ def test_an_adoption_needs_places_for_the_group_and_its_anchor() -> None:
 # -- while calls are held --------------------------------------------------------------------------
 
 
+def test_a_look_from_before_the_adoption_says_nothing_during_it(on: Scene) -> None:
+    """It sees the leader's member, or an anchor, where consumers will be again or have been."""
+    on.hold(Look)
+    on.join("late")
+    on.to_rejoining()
+    verdict, told = on.group.standing.verdict, len(on.events)
+    on.found = Occupants("consumer", ("a",), GUISE.protocol)
+    on.release(Look)
+    assert on.count(Look) == 1
+    assert on.group.standing.verdict is verdict
+    assert len(on.events) == told
+
+
 def test_heartbeats_wait_until_the_group_is_guarded(on: Scene) -> None:
     """Before that, the cluster might remove a member that believes to be in."""
     on.to_holding()
@@ -375,6 +388,12 @@ def test_commits_of_recalled_members_travel_under_the_ids_of_the_guard(on: Scene
     assert isinstance(call.answer, dict)
     assert call.outcomes[token].refused is None
     assert on.group.anchor.phase is AnchorPhase.ABSENT
+
+
+def test_no_commit_of_a_stranger_travels_under_the_ids_of_the_guard(on: Scene) -> None:
+    on.to_recalling()
+    assert situation_of(on.commit("stranger", GENERATION)) is Situation.RECALLED
+    assert on.sent == []
 
 
 def test_no_commit_is_stored_after_one_that_was_lost(on: Scene) -> None:

@@ -221,6 +221,30 @@ def test_the_anchor_stays_until_every_commit_has_its_answer(on: Scene) -> None:
     assert not on.group.anchor.is_here
 
 
+def test_the_anchor_stays_until_the_commit_of_a_recalled_member_has_its_answer(on: Scene) -> None:
+    """It travels under the ids of the anchor, and the engine does not know of it."""
+    on.begin()
+    on.hold(StoreCommits)
+    call = on.commit(on.member_id, on.joined.generation)
+    on.join(on.member_id)
+    assert is_waiting(call)
+    assert on.group.anchor.phase is AnchorPhase.STABLE
+    assert on.waits(Ask) == 0
+    on.release(StoreCommits)
+    assert on.waits(Ask) == 1
+    assert not on.group.anchor.is_here
+
+
+def test_no_commit_of_a_stranger_travels_under_the_anchors_ids(on: Scene) -> None:
+    """Not even together with that of a recalled member."""
+    on.begin()
+    generation, before = on.joined.generation, len(on.sent)
+    alone = on.commit("stranger", generation)
+    together = on.commits((on.member_id, generation, None), ("stranger", generation, None))
+    assert [situation_of(call) for call in (alone, together)] == [Situation.RECALLED] * 2
+    assert len(on.sent) == before
+
+
 def test_a_recalled_commit_whose_answer_is_lost_stops_later_ones(on: Scene) -> None:
     on.begin()
     on.hold(StoreCommits)
@@ -441,6 +465,18 @@ def test_a_killed_gateway_recalls_the_members_again(on: Scene) -> None:
     again.join(on.member_id)
     again.wait(100)
     assert again.waits(Ask) == 1
+
+
+def test_a_gateway_that_was_killed_after_the_hand_over_takes_no_anchor_again(on: Scene) -> None:
+    """It would keep out the members, which may be back in the cluster already."""
+    on.begin()
+    on.join(on.member_id)
+    assert on.log_has() == Release(guard_id=on.in_cluster.member_id)
+    again = on.killed()
+    again.wait(1_000)
+    assert again.asked(JoinGroupRequest) == 0
+    assert not again.group.anchor.is_here
+    assert isinstance(again.take(Ask).message, LeaveGroupRequest)
 
 
 def test_an_empty_group_is_released_at_once() -> None:
