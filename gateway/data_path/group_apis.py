@@ -43,6 +43,11 @@ class GroupRequest:
     follows_answers: bool = True
     """False if the request began to arrive before the latest assignment had been sent on this
     connection, or the latest answer to a heartbeat that had waited long."""
+    lacks_answer: bool = False
+    """Whether a heartbeat on this connection was answered with an error of the gateway itself, and
+    none with an assignment since: the client may not know what its group has decided."""
+    is_refused: bool = False
+    """Whether the answer is an error of the gateway itself. Set with the answer."""
     calls_within_ms: int = 0
     """How long the latest calls on this connection took at most."""
     tls_subject: str | None = None

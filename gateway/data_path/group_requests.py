@@ -75,6 +75,7 @@ class GroupRequests:
         "_frames",
         "_grants",
         "_heard_from",
+        "_lacks_answer",
         "_on_end",
         "_place",
         "_relayed",
@@ -113,6 +114,7 @@ class GroupRequests:
         self._calls: CallTimes | None = None  # unless one was slow
         self._heard_from = 0
         """How much had arrived when the last answer was sent that a member may not expect."""
+        self._lacks_answer = False
         self._begun: Begun | None = None
         self._on_end = on_end
         self._changed: trio.Event | None = None  # of `_begun`, while a task waits for that
@@ -218,23 +220,30 @@ class GroupRequests:
             sent = 0
         if sent == len(answer):
             if isinstance(last_word, ConsumerGroupHeartbeatResponse) and (
-                last_word.assignment is not None or self._calls is not None
+                last_word.assignment is not None or self._calls is not None or last_word.error_code
             ):
-                self._note_heartbeat_sent()
+                self._note_heartbeat_sent(request, last_word)
             return None
         self.lingers = False  # what counts has happened
         frames.is_sending = sent > 0
-        return partial(self._send_all, answer[sent:], last_word)
+        return partial(self._send_all, request, answer[sent:], last_word)
 
-    async def _send_all(self, rest: bytes, response: Struct) -> None:
+    async def _send_all(self, request: GroupRequest, rest: bytes, response: Struct) -> None:
         await self._frames.put(rest)
         if isinstance(response, ConsumerGroupHeartbeatResponse):
-            self._note_heartbeat_sent()
+            self._note_heartbeat_sent(request, response)
 
-    def _note_heartbeat_sent(self) -> None:
+    def _note_heartbeat_sent(
+        self, request: GroupRequest, response: ConsumerGroupHeartbeatResponse
+    ) -> None:
         """Remember what has arrived when an answer with an assignment has been sent, or one that
-        the client may have given up: what it had sent before, it had sent without the answer."""
+        the client may have given up: what it had sent before, it had sent without the answer. After
+        an error in place of an answer it sends everything without that."""
         self._heard_from = self._frames.source.count_arrived_bytes()
+        if request.is_refused:
+            self._lacks_answer = True
+        elif response.assignment is not None:
+            self._lacks_answer = False
 
     async def answer(self, key: ApiKey, size: int) -> None:
         """Answer the next request."""
@@ -273,6 +282,7 @@ class GroupRequests:
             at_s=at_s,
             private_names=self._shared.private_names,
             follows_answers=position >= self._heard_from,
+            lacks_answer=self._lacks_answer,
             calls_within_ms=0 if self._calls is None else self._calls.longest_ms(at_s),
             tls_subject=self._tls_subject,
             hold=self._frames.count_held,
@@ -288,7 +298,7 @@ class GroupRequests:
         if last_word is not response:
             frame = await self._frames.framed(request.header, last_word)
         self._note_time(request, trio.current_time())
-        await self._send_all(frame, last_word)
+        await self._send_all(request, frame, last_word)
 
     def _note_time(self, request: GroupRequest, now_s: float) -> None:
         """A call that was not answered immediately has its answer."""

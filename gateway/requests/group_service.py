@@ -253,6 +253,7 @@ class GroupService:
             return response  # a commit's or fetch's own api has checked the engine's verdict
         if needs_lease(api_of(message)):
             why = "another gateway may own the state log"
+            request.is_refused = True
             return refused(message, request.header.api_version, Situation.LOG_NOT_OURS, why)
         return response
 

@@ -54,7 +54,7 @@ class Asked:
             case None | Forwarded() | PrepareAssignmentReply():
                 return None
             case answer:
-                return _translated(self.message, self.request.header.api_version, answer)
+                return _translated(self.request, self.message, answer)
 
 
 class MemberApis:
@@ -89,7 +89,7 @@ class MemberApis:
             message,
             request.client_host,
             connection=request.upstream.number,
-            follows_answers=request.follows_answers,
+            follows_answers=request.follows_answers and not request.lacks_answer,
             calls_within_ms=request.calls_within_ms,
         )
         if self._presence is not None and isinstance(event, ConsumerHeartbeatReceived):
@@ -150,7 +150,7 @@ class MemberApis:
             case PrepareAssignmentReply():
                 return await self._aside.run(partial(messages.response, answer, version))
             case _:
-                return _translated(message, version, answer)
+                return _translated(request, message, answer)
 
     def _note_foreign(self, message: MemberMessage, told: Struct) -> None:
         match message, told:
@@ -177,9 +177,11 @@ def _call(
     )
 
 
-def _translated(message: MemberMessage, version: int, answer: Answer) -> Struct:
+def _translated(request: GroupRequest, message: MemberMessage, answer: Answer) -> Struct:
     """The client's answer. Raises GroupFailed."""
+    version = request.header.api_version
     if isinstance(answer, Refused):
+        request.is_refused = True
         return refused(message, version, answer.situation, answer.why)
     return messages.response(checked(answer), version)
 

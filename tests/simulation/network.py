@@ -32,7 +32,7 @@ from coordinator.interface.events import (
     Request,
     SyncGroupReceived,
 )
-from coordinator.interface.replies import Reply
+from coordinator.interface.replies import ConsumerHeartbeatReply, Reply
 from coordinator.interface.topics import Partition
 from coordinator.interface.volatile_records import Token
 from gateway.hosting.answers import GroupApi, Situation, code_for, needs_lease
@@ -109,7 +109,7 @@ class Ask:
     number: int = 0
     has_arrived: bool = False
     follows_answers: bool = True
-    """Whether the connection had answered everything before when it arrived."""
+    """Whether the client had all answers of its group before when it arrived."""
 
 
 class Connection:
@@ -132,6 +132,9 @@ class Connection:
         self._last_arrival_ms = self._last_answer_ms = 0
         self._member_id = ""
         """Whose heartbeats it carries, if that is a native member."""
+        self._lacks_answer = False
+        """Whether the client got an error in place of the answer to a heartbeat, and no assignment
+        since."""
         self._is_closed = False
 
     def send(self, ask: Ask) -> None:
@@ -201,7 +204,8 @@ class Connection:
         if not self._process.is_alive:
             self.break_up()
         elif not self.is_broken or ask.fate is Fate.LATE or ask.fate is Fate.ANSWER_LOST:
-            ask.follows_answers = self._call is None and not self._inbox
+            is_idle = self._call is None and not self._inbox
+            ask.follows_answers = is_idle and not self._lacks_answer
             self._inbox.append(ask)
             self._serve_next()
 
@@ -335,20 +339,24 @@ class Connection:
             if reply is None:
                 self.break_up()
             else:
-                self._answer(ask, reply)
+                self._answer(ask, reply, is_groups=reply is call.answer)
         self._network.world.after(0, self._serve_next)
 
-    def _answer(self, ask: Ask, reply: Reply) -> None:
+    def _answer(self, ask: Ask, reply: Reply, *, is_groups: bool) -> None:
         network, world = self._network, self._network.world
         applied = self._process.applied_at.pop(ask.request.token, None)
         if ask.fate is Fate.ERROR_INSTEAD:
             why = GroupError(world.dice.choice(ERRORS_INSTEAD), "its step was applied")
             reply = ask.request.refused(why)
             world.counts["errors instead of answers"] += 1
+            is_groups = False
         if ask.fate is Fate.ANSWER_LOST:
             self.break_up()
         if self.is_broken:
             return
+        if isinstance(reply, ConsumerHeartbeatReply):
+            self._lacks_answer |= not is_groups
+            self._lacks_answer &= reply.assignment is None
         network.leaves(self._owner.name, ask.request, reply, applied, self._process)
         answer = Answer(
             reply=reply,

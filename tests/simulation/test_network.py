@@ -1,8 +1,12 @@
 """Connections keep order and may lose requests."""
 
+from dataclasses import replace
+from typing import Any
+
 from coordinator.interface.events import HeartbeatReceived
 from tests.simulation.driver import Answer
 from tests.simulation.network import LATE_MS_MAX, Ask, Fate, Line
+from tests.support.given_requests import NATIVE_BEAT
 from tests.support.simulation import Stage
 
 
@@ -56,6 +60,28 @@ def test_a_late_request_counts_as_overtaken() -> None:
     line.send(beat(stage, heard, lost))
     stage.wait(LATE_MS_MAX)
     assert (heard, lost, set(overtaken)) == ([2], [1], {1})
+
+
+def test_a_client_lacks_an_answer_from_an_error_in_its_place_until_the_next_assignment() -> None:
+    """As in the gateway: what it states meanwhile proves nothing (DEV D90, seed 61002436)."""
+    stage, follows = Stage(), list[bool]()
+    line = Line(stage.network, "c1")
+    full: dict[str, Any] = {
+        "topic_names": ("foo",),
+        "rebalance_timeout_ms": 3_000,
+        "owned": frozenset(),
+    }
+    fate = Fate.FINE
+    stage.network.fate = lambda _request: fate  # type: ignore[method-assign,assignment]
+    for epoch, how in ((0, full), (2, {}), (2, {}), (2, full), (2, {})):
+        fate = Fate.ERROR_INSTEAD if len(follows) == 1 else Fate.FINE
+        token = stage.network.next_token()
+        request = replace(NATIVE_BEAT, token=token, member_epoch=epoch, **how)
+        ask = Ask(request=request, heard=lambda _answer: None, lost=lambda: None)
+        line.send(ask)
+        stage.wait(1_000)
+        follows.append(ask.follows_answers)
+    assert follows == [True, True, False, False, True]
 
 
 def test_a_crash_breaks_every_connection() -> None:

@@ -322,6 +322,37 @@ async def test_a_heartbeat_that_was_here_before_an_assignment_left_does_not_foll
     assert follows == [True, False, True]
 
 
+@pytest.mark.parametrize("takes_time", [False, True])
+async def test_a_client_lacks_an_answer_from_an_error_until_the_next_assignment(
+    takes_time: bool,
+) -> None:
+    """The error may stand in place of an answer with another assignment (DEV D90). An error that
+    the group has decided on hides nothing."""
+    beat = encode(ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=1), 0)
+    granted = ConsumerGroupHeartbeatResponse(assignment=Assignment(topic_partitions=()))
+    decided = ConsumerGroupHeartbeatResponse(error_code=15)
+    refused = ConsumerGroupHeartbeatResponse(error_code=14)
+    answers = [decided, refused, ConsumerGroupHeartbeatResponse(), decided, granted, decided]
+    lacks: list[bool] = []
+
+    class Refusing(AtOnce):
+        def answer(self, request: GroupRequest) -> Any:
+            answer = answers[len(lacks)]
+            lacks.append(request.lacks_answer)
+            request.is_refused = answer is refused
+            return later(answer) if takes_time else answer
+
+    async def later(answer: Struct) -> Struct:
+        await trio.lowlevel.checkpoint()
+        return answer
+
+    async with ground(group_apis=Refusing(granted)) as on:
+        for number in range(len(answers)):
+            await on.client.send(request_frame(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, number, beat))
+            await on.client.frame()
+    assert lacks == [False, False, True, True, True, False]
+
+
 async def test_a_heartbeat_that_waited_behind_a_slow_call_is_known_to_come_too_late() -> None:
     """Its client has sent the next one before the answer left. The gateway knows how long calls on
     this connection take."""

@@ -7,6 +7,8 @@ test_standing_with_kafka.py tests higher versions in front of Apache Kafka.
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import trio
@@ -16,9 +18,14 @@ from coordinator.interface.config import GroupConfig, StaticTakeover
 from coordinator.interface.records import RemovalCause
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.events.member_events import MemberLeft
+from gateway.requests.group_service import GroupService
 from gateway.state_log.memory import MemoryLog
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_describe import MemberType
+from kafka_codecs.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from kafka_codecs.consumer_protocol import decode_assignment, decode_subscription
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupResponse
@@ -33,6 +40,7 @@ from tests.simulation.coordinator import FakeGroup
 from tests.support.fake_broker import running_fake_broker
 from tests.support.gateway import QUICK, Gateway, whole_gateway
 from tests.support.group_client import GroupClient, given_to, group_client
+from tests.support.hosted_groups import lone_request
 from tests.support.mock_cluster import MockCluster, running_mock_cluster
 from tests.support.offset_broker import OffsetBroker
 from tests.support.offset_stage import offset_stage
@@ -593,6 +601,20 @@ async def test_members_get_no_answers_while_another_gateway_may_own_the_log() ->
                 assert committed == {0: 0}
                 state_log.may_answer = True
                 assert (await client.beat(joined)).error_code == 0
+
+
+@pytest.mark.parametrize("may_answer", [False, True])
+def test_a_last_word_that_replaces_an_answer_is_a_refusal_of_the_gateway(may_answer: bool) -> None:
+    """Its client does not hear what the group has decided, and the gateway may own the log again
+    later (DEV D90)."""
+    groups = SimpleNamespace(may_answer=may_answer)
+    service = SimpleNamespace(_groups=groups, _belongs_to_cluster=lambda _message: False)
+    beat = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=1)
+    request = lone_request(beat, 1)
+    answer = ConsumerGroupHeartbeatResponse()
+    last_word = GroupService.last_word(cast(GroupService, service), request, answer)
+    assert (last_word is answer) is may_answer
+    assert request.is_refused is not may_answer
 
 
 async def test_a_forwarded_group_is_answered_while_another_gateway_may_own_the_log() -> None:

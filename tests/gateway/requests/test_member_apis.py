@@ -2,13 +2,19 @@
 test_group_service.py plays the requests."""
 
 from dataclasses import replace
-from typing import cast
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from coordinator.interface.events import ConsumerHeartbeatReceived
+from coordinator.interface.replies import ConsumerHeartbeatReply
 from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
-from gateway.requests.member_apis import is_foreign, member_of, note_member
+from gateway.groups.group_driver import GroupDriver
+from gateway.hosting.answers import GroupApi, Situation
+from gateway.hosting.calls import Answer, Call, Refused
+from gateway.requests.member_apis import Asked, MemberApis, is_foreign, member_of, note_member
 from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -81,6 +87,45 @@ def speaker(connection: Connection, group_id: str = "g") -> str | None:
     """The member that fetches offsets on the connection."""
     request = connection.request(OffsetFetchRequest(group_id=group_id, topics=()))
     return member_of(request, group_id)
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_refused"),
+    [
+        (Refused(Situation.NOT_ANCHORED, "it rejoins"), True),
+        (ConsumerHeartbeatReply(error=ErrorCode.COORDINATOR_NOT_AVAILABLE), False),
+    ],
+)
+def test_a_refusal_of_the_gateway_is_told_from_an_error_of_the_group(
+    answer: Answer, *, is_refused: bool
+) -> None:
+    """What the group has decided may hide behind the refusal, which is why a later statement of the
+    client proves nothing (DEV D90)."""
+    request = Connection().request(NATIVE)
+    call = Call(api=GroupApi.CONSUMER_JOIN, make=None)
+    call.end(answer)
+    asked = Asked(request=request, message=NATIVE, call=call, driver=cast(GroupDriver, None))
+    assert asked.answer is not None
+    assert request.is_refused is is_refused
+
+
+@pytest.mark.parametrize("lacks_answer", [False, True])
+def test_a_client_that_lacks_an_answer_follows_none(*, lacks_answer: bool) -> None:
+    events: list[ConsumerHeartbeatReceived] = []
+
+    class Driver:
+        def answer_at_rest(self, event: ConsumerHeartbeatReceived) -> ConsumerHeartbeatReply:
+            events.append(event)
+            return ConsumerHeartbeatReply()
+
+    groups = SimpleNamespace(driver=lambda *_: Driver())
+    coordinators = SimpleNamespace(is_at_lately=lambda *_: True)
+    apis = MemberApis(cast(Any, groups), cast(Any, coordinators), cast(Any, None), None)
+    upstream = SimpleNamespace(number=1)
+    request = replace(lone_request(NATIVE, 1), upstream=cast(Upstream, upstream))
+    request.lacks_answer = lacks_answer
+    apis.answer(request, NATIVE)
+    assert [event.follows_answers for event in events] == [not lacks_answer]
 
 
 def test_every_request_of_a_member_identifies_its_connection() -> None:
