@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Never
 import pytest
 
 from coordinator.engine import GroupEngine
-from coordinator.interface.config import GroupConfig
+from coordinator.interface.config import GroupConfig, MigrationPolicy
 from coordinator.interface.errors import InvariantError, LongComputation
 from coordinator.interface.events import Event, HeartbeatReceived, TimePassed
 from coordinator.interface.records import DurableRecord
@@ -15,8 +15,10 @@ from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
 from gateway.hosting.batch import BATCH_MAX, Batch
+from kafka_codecs.error_codes import ErrorCode
 from tests.simulation.replay import snapshot
 from tests.support.group_script import GroupScript
+from tests.support.hosted_scene import HostedScene, error_of, hosting_rules
 from tests.support.random_requests import RandomRequests
 
 STEPS = 120
@@ -109,6 +111,17 @@ def test_requests_without_records_do_not_wait_for_the_log() -> None:
     assert not batch.has_room, "nothing is to be written yet"
     batch.decide(TimePassed(), now_ms=script.now_ms, topics=script.topics)
     assert not batch.has_room
+
+
+def test_a_refused_conversion_is_told() -> None:
+    """An operator sees who cannot come back to the classic protocol, and why."""
+    config = GroupConfig(consumer_migration_policy=MigrationPolicy.DISABLED)
+    scene = HostedScene(hosting_rules(config=config))
+    scene.native_member()
+    refused = scene.join()
+    assert error_of(refused) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    (event,) = scene.told("conversion_refused")
+    assert "disabled" in event["reason"]
 
 
 def test_the_size_of_a_batch_is_limited() -> None:

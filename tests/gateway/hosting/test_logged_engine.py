@@ -422,6 +422,24 @@ def test_parked_requests_are_refused_when_the_group_is_reloaded(
     assert situation_of(parked) is Situation.RELOADING
 
 
+def test_a_request_from_before_a_bug_is_not_refused_once_more(scene: HostedScene) -> None:
+    """It has failed with the bug. What is refused later came later."""
+    scene.hold(Write)
+    before = scene.native("before")
+    scene.pending.clear()
+    scene.note(scene.group.start_again(scene.now_ms))
+    scene.run()
+    assert isinstance(before.answer, Unanswerable)
+    scene.damage = Damage.UNSURE
+    scene.release(Write)
+    lines = len(scene.lines)
+    later = scene.native("later")
+    assert situation_of(later) is Situation.LOG_FAILED
+    assert isinstance(before.answer, Unanswerable)
+    refused = [line for line in scene.lines[lines:] if line.event == "request_refused"]
+    assert len(refused) == 1
+
+
 # -- long computations ---------------------------------------------------------------------------
 
 
