@@ -45,6 +45,7 @@ def test_it_stays_longer_than_any_member_believes_to_own_something() -> None:
 def test_static_members_leave_with_their_instance_ids() -> None:
     leave = REQUESTS.leave(REQUESTS.others)
     assert [(each.member_id, each.group_instance_id) for each in leave.members] == [(B, "i-2")]
+    assert all(leaver.reason for leaver in leave.members), "the broker logs it"
 
 
 def test_the_anchor_can_leave_without_its_member_id() -> None:

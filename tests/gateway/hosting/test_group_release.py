@@ -476,7 +476,11 @@ def test_a_gateway_that_was_killed_after_the_hand_over_takes_no_anchor_again(on:
     again.wait(1_000)
     assert again.asked(JoinGroupRequest) == 0
     assert not again.group.anchor.is_here
-    assert isinstance(again.take(Ask).message, LeaveGroupRequest)
+    leave = again.take(Ask).message
+    assert isinstance(leave, LeaveGroupRequest)
+    (anchor,) = leave.members
+    there = on.in_cluster
+    assert (anchor.member_id, anchor.group_instance_id) == (there.member_id, there.instance_id)
 
 
 def test_an_empty_group_is_released_at_once() -> None:

@@ -24,3 +24,4 @@ def test_only_this_anchor_leaves() -> None:
     """Both ids are named, so that an anchor that took its place is refused, not removed."""
     (leaver,) = REQUESTS.leave().members
     assert (leaver.member_id, leaver.group_instance_id) == (IDS.member_id, GUISE.instance_id)
+    assert leaver.reason, "the broker logs it"
