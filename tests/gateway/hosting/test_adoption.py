@@ -229,6 +229,13 @@ def test_a_member_that_has_gone_by_itself_counts_as_having_left(script: Script) 
     assert script.is_at(Stage.LOCKING)
 
 
+def test_a_member_that_could_not_leave_has_it_undone(script: Script) -> None:
+    """It would meet the anchor in one group."""
+    script.to_releasing()
+    script.answer(Lane.OTHERS, left(ErrorCode.UNKNOWN_SERVER_ERROR))
+    assert script.is_at(Stage.GIVING_BACK)
+
+
 def test_calls_are_held_for_a_bounded_time(script: Script) -> None:
     script.to_releasing()
     script.answer(Lane.OTHERS, left())

@@ -4,6 +4,7 @@ import pytest
 
 from coordinator.interface.config import GroupConfig
 from gateway.hosting.adoption import HOLD_MAX_MS, Adopting
+from gateway.hosting.adoption_requests import BACKOFF_MS
 from gateway.hosting.adoption_steps import (
     Answered,
     GaveUp,
@@ -107,6 +108,16 @@ def test_a_guard_that_was_removed_is_not_missed_for_ever(script: Script) -> None
     script.wait(1_000)
     assert not script.asked
     script.gave_up_all()
+    assert isinstance(script.asked[Lane.OTHERS], LeaveGroupRequest)
+
+
+def test_the_members_are_asked_to_leave_until_there_is_an_answer(script: Script) -> None:
+    """Also without a guard, whose heartbeats would come in between."""
+    given_back(script)
+    script.answer(Lane.OTHERS, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    script.gave_up_all()
+    script.fail(Lane.OTHERS)
+    script.wait(BACKOFF_MS)
     assert isinstance(script.asked[Lane.OTHERS], LeaveGroupRequest)
 
 
