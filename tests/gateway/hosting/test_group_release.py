@@ -134,6 +134,16 @@ def test_a_recalled_member_is_told_to_rejoin_and_its_id_is_void(on: Scene) -> No
     assert isinstance(on.take(Ask).message, JoinGroupRequest)
 
 
+def test_a_client_may_return_with_its_partitions(on: Scene) -> None:
+    """franz-go keeps them for its next round, and the first one in the cluster has all members."""
+    on.begin()
+    owned = {"foo": (0,)}
+    on.join(on.member_id, owned=owned, connection=CONNECTION)
+    back = on.join(owned=owned, connection=CONNECTION)
+    assert is_waiting(back)
+    assert on.waits(Ask) == 1
+
+
 def test_joins_are_relayed_once_the_group_is_open(on: Scene) -> None:
     on.begin()
     on.join(on.member_id)
