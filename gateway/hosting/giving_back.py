@@ -135,9 +135,10 @@ class GivingBack:
 
     def unanswered(self, lane: Lane, now_ms: int) -> None:
         """The request may have been carried out, or be carried out later."""
-        if lane is Lane.LEADER or not self._is_releasing_all:
+        if lane is Lane.OTHERS and self._is_releasing_all:
+            self._is_releasing_all = False
+        else:
             self._round, self._has_synced = None, False
-        self._is_releasing_all = False
         self._not_before_ms = now_ms + BACKOFF_MS
 
     def _guarded(

@@ -74,13 +74,19 @@ def test_the_group_is_given_back_when_nobody_holds_anything(script: Script) -> N
     assert script.is_at(Stage.UNDONE)
 
 
-def test_the_log_forgets_it_as_soon_as_the_members_have_left(script: Script) -> None:
+@pytest.mark.parametrize("is_answered", [False, True])
+def test_the_log_forgets_it_as_soon_as_the_members_have_left(
+    script: Script, *, is_answered: bool
+) -> None:
     """Calls are held until then, so a failed JoinGroup of the guard must not delay it."""
     given_back(script)
     script.answer(Lane.OTHERS, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
     script.wait(0)
     script.gave_up_all()
-    script.answer(Lane.LEADER, refused(ErrorCode.NOT_COORDINATOR))
+    if is_answered:
+        script.answer(Lane.LEADER, refused(ErrorCode.NOT_COORDINATOR))
+    else:
+        script.fail(Lane.LEADER)
     script.answer(Lane.OTHERS, left())
     assert script.took(Store).adoption is None
 
