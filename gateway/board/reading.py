@@ -123,6 +123,7 @@ def _fields_of_line(
     return {
         "group_id": glance.group_id,
         "mode": mode,
+        "is_adopted": glance.is_adopted,
         "type": kind,
         "state": "" if summary is None or kind is None or watched else summary.state,
         "group_epoch": 0 if summary is None else summary.group_epoch,

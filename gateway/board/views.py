@@ -22,6 +22,9 @@ class GroupLine(View):
     mode: Literal["hosted", "adopting", "releasing", "forwarded", "elsewhere", "unknown"]
     """Who answers for the group: this gateway, soon this gateway, soon the cluster, the cluster,
     another gateway, or nobody as long as the cluster does not say who is in the group."""
+    is_adopted: bool = False
+    """Whether this gateway hosts the group until an operator releases it, also while the group is
+    empty."""
     type: Literal["classic", "consumer"] | None
     """The group's protocol; null if the gateway does not know it."""
     state: str

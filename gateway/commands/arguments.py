@@ -156,7 +156,9 @@ def _add_release(commands: _Commands) -> None:
     )
     which = release.add_mutually_exclusive_group(required=True)
     which.add_argument("group", nargs="?", type=_group_id, metavar="GROUP", help="its group id")
-    which.add_argument("--all", action="store_true", help="release all hosted groups")
+    which.add_argument(
+        "--all", action="store_true", help="release all hosted or adopted groups, also empty ones"
+    )
     how = release.add_mutually_exclusive_group()
     how.add_argument(
         "--dry-run", action="store_true", help="only say whether the group can be released now"

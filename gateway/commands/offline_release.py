@@ -13,7 +13,7 @@ import trio
 
 from coordinator.engine import GroupEngine
 from coordinator.group.consumer_group import ConsumerGroup
-from coordinator.group.load import has_adoption, has_members, release_in
+from coordinator.group.load import has_adoption, has_members, is_adopted, release_in
 from coordinator.group.state import GroupState
 from coordinator.interface.volatile_records import DeadlineKind
 from gateway.cluster.errors import UpstreamError
@@ -86,7 +86,7 @@ async def _release(settings: Settings, security: Security, group_id: str | None)
 
         found = await offline.hosted_ids()
         if not found:
-            _tell("no group is hosted")
+            _tell("no group is hosted or adopted")
         async with trio.open_nursery() as nursery:
             for each in found:
                 nursery.start_soon(release, each)
@@ -102,14 +102,14 @@ class Offline:
         self._state_log = behind.services.state_log
 
     async def hosted_ids(self) -> Collection[str]:
-        """The groups that have members or change their coordinator, and those that cannot be read.
-        Raises StateLogError."""
+        """The groups that are adopted, have members or change their coordinator, and those that
+        cannot be read. Raises StateLogError."""
         found = list(await self._state_log.unreadable_groups())
         for group_id in await self._state_log.group_ids():
             records = await self._state_log.read(group_id)
             release = release_in(records)
             is_moving = has_adoption(records) or (release is not None and release.is_under_way)
-            if is_moving or has_members(records):
+            if is_moving or has_members(records) or is_adopted(records):
                 found.append(group_id)
         return found
 

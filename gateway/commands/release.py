@@ -23,9 +23,11 @@ async def run(folder: Path, group_id: str | None, is_trial: bool) -> int:
     """
     if group_id is not None:
         return await _release(folder, group_id, is_trial)
-    group_ids = [each.group_id async for each in all_groups(folder) if each.mode in _HERE]
+    group_ids = [
+        line.group_id async for line in all_groups(folder) if line.mode in _HERE or line.is_adopted
+    ]
     if not group_ids:
-        _tell("no group is hosted")
+        _tell("no group is hosted or adopted")
         return 0
     return await _release_all(folder, group_ids, is_trial)
 

@@ -25,6 +25,8 @@ class Glance:
     anchor: AnchorPhase
     anchor_why: str
     """If an anchor is needed and does not hold the group: the reason."""
+    is_adopted: bool
+    """Whether an operator has adopted the group and has not released it."""
     is_adopting: bool
     adoption: AdoptionStage | None
     release: ReleaseStage | None

@@ -725,6 +725,7 @@ class Groups:
             topics=driver.group.engine.topics if driver is not None else Topics(),
             anchor=AnchorPhase.ABSENT if driver is None else driver.group.anchor.phase,
             anchor_why="" if driver is None else driver.group.why_not_held,
+            is_adopted=self.is_adopted(group_id),
             is_adopting=self.is_moving(group_id) and release is None,
             adoption=None if driver is None else driver.group.adoption.stage,
             release=release,
@@ -808,7 +809,7 @@ class Groups:
         elif verdict is None or verdict.mode is not Mode.FORWARDED:
             shown = await self._idle_group(group_id)
         members = self._rules.watched.count_members(group_id)
-        return shown, verdict, self.is_moving(group_id), members
+        return shown, verdict, self.is_adopted(group_id), self.is_moving(group_id), members
 
     async def _idle_group(self, group_id: str) -> "_IdleGroup | None":
         """A group as the log has it, None if it is unknown. Raises StateLogError."""

@@ -53,6 +53,7 @@ def assessed(
         topics=Topics(),
         anchor=AnchorPhase.ABSENT,
         anchor_why="",
+        is_adopted=False,
         is_adopting=False,
         adoption=None,
         release=None,

@@ -34,6 +34,7 @@ def glance(
         topics=Topics(),
         anchor=AnchorPhase.ABSENT,
         anchor_why=anchor_why,
+        is_adopted=False,
         is_adopting=adoption is not None,
         adoption=adoption,
         release=None,

@@ -11,7 +11,14 @@ from typing import NamedTuple
 import pytest
 import trio
 
-from coordinator.interface.records import DurableRecord, GroupRelease, Release
+from coordinator.interface.records import (
+    ClassicGroupMetadata,
+    ClassicGroupValue,
+    DurableRecord,
+    GroupRelease,
+    Release,
+    ServedBySetting,
+)
 from gateway.commands import dispatch
 from gateway.state_folder import bind_to_cluster, locked
 from gateway.state_log.sqlite import open_sqlite_log
@@ -23,6 +30,7 @@ from tests.support.mock_cluster import running_mock_cluster
 from tests.support.offset_broker import OffsetBroker
 
 NOWHERE = "127.0.0.1:1"
+EMPTY = ClassicGroupValue(protocol_type=None, generation=0, protocol=None, leader=None)
 LIVE = classic_group(given_classic_group_member("a", {"foo": (0,)}), generation=3)
 
 
@@ -101,6 +109,8 @@ async def test_each_group_that_cannot_be_released_says_why(
     """And nothing of it changes."""
     groups: dict[str, list[DurableRecord]] = {
         "adopting": [RECORDS["group_adoption"]],
+        "empty": [ClassicGroupMetadata(value=EMPTY)],
+        "empty by a setting": [ClassicGroupMetadata(value=EMPTY), ServedBySetting(is_so=True)],
         "live": list(LIVE),
         "released": [GroupRelease(value=Release())],
     }
@@ -115,6 +125,7 @@ async def test_each_group_that_cannot_be_released_says_why(
     assert sorted(of_all.errors.splitlines()) == [
         "groupferry: adopting is not released: its adoption is under way: start the gateway, which"
         " ends it",
+        "groupferry: empty is not released: the embedded cluster cannot hold anchors",
         "groupferry: live is not released: the embedded cluster cannot hold anchors",
     ]
     assert [each.errors for each in of_one] == [

@@ -15,12 +15,13 @@ NATIVE = "n-1 (n at /10.0.0.1) uses the new protocol"
 
 
 def line(group_id: str) -> dict[str, Any]:
-    """The group's line in the list. One of these names is the cluster's."""
+    """The group's line in the list. The cluster serves "direct", and "away" for the time being."""
     counts = ("group_epoch", "assignment_epoch", "members", "native_members", "unowned_partitions")
     sums = ("unowned_partition_s", "owned_twice", "disturbed", "conversions")
     return {
         "group_id": group_id,
-        "mode": "forwarded" if group_id == "direct" else "hosted",
+        "mode": "hosted" if group_id not in ("direct", "away") else "forwarded",
+        "is_adopted": group_id == "away",
         "type": "classic",
         "state": "Stable",
         "policy": "allow",
@@ -66,8 +67,9 @@ class Gateway:
             [f"native is not released: {NATIVE}", "native is not released: so does m"],
         ),
         (["busy"], (), 1, [], ["busy is not released: the gateway is busy"]),
-        (["--all"], (), 0, ["no group is hosted"], []),
+        (["--all"], (), 0, ["no group is hosted or adopted"], []),
         (["--all", "--dry-run"], ("a", "b"), 0, ["a can be released", "b can be released"], []),
+        (["--all", "--dry-run"], ("away", "direct"), 0, ["away can be released"], []),
         (
             ["--all"],
             ("a", "busy", "direct"),
