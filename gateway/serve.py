@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 import structlog
 import trio
 
+from coordinator.interface.config import GroupConfig
 from gateway.admin.config import AdminConfig
 from gateway.cluster.access import Access
 from gateway.cluster.broker_configs import cluster_numbers
@@ -178,9 +179,10 @@ async def _check_cluster(
                 log.warning("own_topic_open", topic=topic, principals=sorted(writers))
 
 
-async def _with_broker_configs(settings: Settings, address: Address, access: Access) -> Settings:
-    """The settings with the brokers' limits of groups where none is set. Logs where one is set to
-    another value: a group behind the gateway then meets other limits than at the cluster."""
+async def group_config_at(settings: Settings, address: Address, access: Access) -> GroupConfig:
+    """The engine's configuration with the brokers' limits of groups where none is set. Logs where
+    one is set to another value: a group behind the gateway then meets other limits than at the
+    cluster."""
     configs: Mapping[str, int] = {}
     with suppress(UpstreamError), trio.move_on_after(CHECK_TIMEOUT_S):
         async with await BrokerConnection.open(*address, access=access) as connection:
@@ -192,10 +194,10 @@ async def _with_broker_configs(settings: Settings, address: Address, access: Acc
         if (value := getattr(settings, name)) != theirs[name]:
             log.warning("broker_config_differs", setting=name, value=value, broker=theirs[name])
     try:
-        return settings.with_broker_configs(theirs)
+        settings = settings.with_broker_configs(theirs)
     except ValueError as error:
         log.warning("broker_configs_not_taken", reason=str(error))
-        return settings
+    return replace(settings.group_config(), broker_limits=tuple(configs.items()))
 
 
 @asynccontextmanager
@@ -268,8 +270,8 @@ async def _run_settings(
         own_topics, max_connections = config.private_topics, reloading.limits.max_connections
         address = cluster.addresses[0]
         await _check_cluster(settings, address, security.own, own_topics, max_connections)
-        limited = await _with_broker_configs(settings, address, security.own)
-        config = replace(config, groups=limited.group_config())
+        groups = await group_config_at(settings, address, security.own)
+        config = replace(config, groups=groups)
         topic = await kept.enter_async_context(_events_topic(settings, security.own))
         state_log = await kept.enter_async_context(
             open_state_log(settings, security.own, cluster.cluster_id)

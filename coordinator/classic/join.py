@@ -31,6 +31,7 @@ from coordinator.classic.subscriptions import (
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.step_builder import StepBuilder
 from coordinator.group.stray_commits import doubt_commits
+from coordinator.interface.config import CLASSIC_SIZE_LIMIT
 from coordinator.interface.errors import GroupError
 from coordinator.interface.events import JoinGroupReceived
 from coordinator.interface.records import (
@@ -115,7 +116,8 @@ def _turn_away(step: StepBuilder, event: JoinGroupReceived) -> None:
         maybe_complete_join(step)
     elif event.member_id in step.classic.members:
         remove_member(step, event.member_id, RemovalCause.GROUP_FULL)
-    why = f"the group already has its maximum of {step.config.classic_max_size} members"
+    limit = step.config.named_limits(CLASSIC_SIZE_LIMIT)
+    why = f"the group already has its maximum of {step.config.classic_max_size} members {limit}"
     step.answer(event.token, JoinGroupReply(error=ErrorCode.GROUP_MAX_SIZE_REACHED, why=why))
 
 

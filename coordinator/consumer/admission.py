@@ -7,7 +7,7 @@ from coordinator.consumer.removal import delete_member, may_have_departed, repla
 from coordinator.consumer.target import target_due_at_ms
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.step_builder import StepBuilder
-from coordinator.interface.config import StaticTakeover
+from coordinator.interface.config import CONSUMER_SIZE_LIMIT, StaticTakeover
 from coordinator.interface.errors import GroupError
 from coordinator.interface.events import JOIN_EPOCH, STATIC_LEAVE_EPOCH, ConsumerHeartbeatReceived
 from coordinator.interface.records import Assignment, EpochCause, Member, RemovalCause
@@ -20,9 +20,10 @@ def check_room(
     """Raises GroupError GROUP_MAX_SIZE_REACHED. A known member or instance always fits."""
     is_known = member_id in group.members or instance_id in group.instances
     if not is_known and len(group.members) >= step.config.consumer_max_size:
+        limit = step.config.named_limits(CONSUMER_SIZE_LIMIT)
         raise GroupError(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"the group already has its maximum of {step.config.consumer_max_size} members",
+            f"the group already has its maximum of {step.config.consumer_max_size} members {limit}",
         )
 
 

@@ -25,7 +25,7 @@ from coordinator.group.embedded_protocol import (
 )
 from coordinator.group.rolls import note_change
 from coordinator.group.step_builder import StepBuilder
-from coordinator.interface.config import GroupConfig
+from coordinator.interface.config import CONSUMER_SIZE_LIMIT, GroupConfig
 from coordinator.interface.errors import GroupError
 from coordinator.interface.events import JOIN_EPOCH, ConsumerHeartbeatReceived
 from coordinator.interface.records import (
@@ -252,7 +252,7 @@ def _refusals(protocol_type: str | None, members: int, config: GroupConfig) -> I
         (
             members > config.consumer_max_size,
             f"the group's {members} members exceed the maximum size of a consumer"
-            f" group, {config.consumer_max_size}",
+            f" group, {config.consumer_max_size} {config.named_limits(CONSUMER_SIZE_LIMIT)}",
         ),
     )
     return (why for is_refused, why in refusals if is_refused)

@@ -14,7 +14,7 @@ from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.step_builder import StepBuilder
 from coordinator.handlers.size_limits import MEMBER_BYTES_MAX
-from coordinator.interface.config import GroupConfig
+from coordinator.interface.config import CLASSIC_SIZE_LIMIT, SESSION_TIMEOUT_LIMITS, GroupConfig
 from coordinator.interface.errors import ensure
 from coordinator.interface.events import AdoptionMoved
 from coordinator.interface.records import (
@@ -88,7 +88,8 @@ def _obstacles(group: ClassicGroupValue, config: GroupConfig) -> Iterator[str]:
     if not group.members:
         yield "it has no members"
     if len(group.members) > config.classic_max_size:
-        yield f"it has more than {config.classic_max_size} members (group.max.size)"
+        limit = config.named_limits(CLASSIC_SIZE_LIMIT)
+        yield f"it has more than {config.classic_max_size} members {limit}"
     if group.leader not in {member.member_id for member in group.members}:
         yield "its leader is unknown until the next member joins"
     yield from _repeated("member id", (member.member_id for member in group.members))
@@ -106,7 +107,11 @@ def _obstacles_of(
 ) -> Iterator[str]:
     low, high = config.classic_min_session_timeout_ms, config.classic_max_session_timeout_ms
     if not low <= member.session_timeout_ms <= high:
-        yield f"its session timeout of {member.session_timeout_ms} ms is not within {low} to {high}"
+        limits = config.named_limits(*SESSION_TIMEOUT_LIMITS)
+        yield (
+            f"its session timeout of {member.session_timeout_ms} ms is not within {low} to {high}"
+            f" {limits}"
+        )
     offered = dict(member.protocols)
     if len(offered) < len(member.protocols):
         yield "it lists a protocol twice"

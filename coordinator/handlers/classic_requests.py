@@ -8,6 +8,7 @@ from coordinator.conversion.replacement import remove_empty_consumer_group
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.config import SESSION_TIMEOUT_LIMITS
 from coordinator.interface.errors import GroupError
 from coordinator.interface.events import (
     HeartbeatReceived,
@@ -44,10 +45,10 @@ def _check_session_timeout(step: StepBuilder, event: JoinGroupReceived) -> None:
     low = step.config.classic_min_session_timeout_ms
     high = step.config.classic_max_session_timeout_ms
     if not low <= event.session_timeout_ms <= high:
+        limits = step.config.named_limits(*SESSION_TIMEOUT_LIMITS)
         raise GroupError(
             ErrorCode.INVALID_SESSION_TIMEOUT,
-            f"the session timeout must be between {low} and {high} ms"
-            " (group.min.session.timeout.ms, group.max.session.timeout.ms)",
+            f"the session timeout must be between {low} and {high} ms {limits}",
             member_id=event.member_id,
         )
 

@@ -50,6 +50,10 @@ class StaticTakeover(StrEnum):
     """Once the member's client has closed its connections."""
 
 
+SESSION_TIMEOUT_LIMITS = ("group.min.session.timeout.ms", "group.max.session.timeout.ms")
+CLASSIC_SIZE_LIMIT, CONSUMER_SIZE_LIMIT = "group.max.size", "group.consumer.max.size"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfig:
     """Times are milliseconds. `classic_` stands for Kafka's classic settings (`group.*`),
@@ -67,6 +71,10 @@ class GroupConfig:
     consumer_min_heartbeat_interval_ms: int = 5_000
     consumer_max_heartbeat_interval_ms: int = 15_000
     consumer_max_size: int = INT32_MAX
+    broker_limits: tuple[tuple[str, int], ...] = ()
+    """The limits of groups that the brokers have, by config name, as far as they tell them.
+    Refusals name them, because a limit that is set here may be another."""
+
     consumer_assignors: tuple[str, ...] = ("uniform", "range")
     consumer_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
     consumer_assignment_interval_ms: int = 1_000
@@ -158,6 +166,14 @@ class GroupConfig:
         if self.is_paused:
             return RollPolicy.PAUSE
         return RollPolicy.ALLOW if self.native_members_max is None else RollPolicy.HOLD
+
+    def named_limits(self, *names: str) -> str:
+        """The configs that set a limit, and the brokers' values of them if known; for refusals."""
+        at_brokers = dict(self.broker_limits)
+        if at_brokers.keys().isdisjoint(names):
+            return f"({', '.join(names)})"
+        values = ", ".join(f"{at_brokers.get(name, '?')}" for name in names)
+        return f"({', '.join(names)}; at the brokers {values})"
 
     @property
     def longest_session_ms(self) -> int:

@@ -131,7 +131,8 @@ def member(**changes: object) -> ClassicGroupMember:
         ),
         (
             replace(GROUP, members=(member(session_timeout_ms=5_999), B)),
-            "a: its session timeout of 5999 ms is not within 6000 to 1800000",
+            "a: its session timeout of 5999 ms is not within 6000 to 1800000"
+            " (group.min.session.timeout.ms, group.max.session.timeout.ms)",
         ),
         (replace(GROUP, protocol="sticky"), "a: it does not offer the group's protocol 'sticky'"),
         (replace(GROUP, members=(member(protocols=A.protocols * 2), B)), "lists a protocol twice"),

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from coordinator.interface.config import GroupConfig
 from coordinator.interface.records import Protocols
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_records import given_classic_group_member, given_native
@@ -53,6 +54,18 @@ def test_a_session_timeout_out_of_bounds_is_refused(
     given(group)
     reply = group.join("x", session_timeout_ms=session_timeout_ms)
     assert (reply.error, reply.member_id) == (ErrorCode.INVALID_SESSION_TIMEOUT, "x")
+
+
+def test_a_refused_session_timeout_names_the_limits_here_and_at_the_brokers() -> None:
+    """Either may have to be changed."""
+    names = ("group.min.session.timeout.ms", "group.max.session.timeout.ms")
+    limits = tuple(zip(names, (1_000, 60_000), strict=True))
+    config = GroupConfig(broker_limits=limits)
+    group = GroupScript(config=config)
+    assert group.join("x", session_timeout_ms=5_999).why == (
+        "the session timeout must be between 6000 and 1800000 ms (group.min.session.timeout.ms,"
+        " group.max.session.timeout.ms; at the brokers 1000, 60000)"
+    )
 
 
 @pytest.mark.parametrize("given", SITUATIONS)

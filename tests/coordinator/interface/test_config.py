@@ -53,3 +53,22 @@ def test_what_kafka_does_not_do_is_off_by_default() -> None:
     assert config.eager_imbalance_percent == 0
     assert config.native_members_max is None
     assert config.conversion_rest_max_ms == 0
+
+
+@pytest.mark.parametrize(
+    ("limits", "named"),
+    [
+        ((), "(group.max.size)"),
+        ((("group.consumer.max.size", 3),), "(group.max.size)"),
+        ((("group.max.size", 3),), "(group.max.size; at the brokers 3)"),
+    ],
+)
+def test_a_limit_is_named_with_the_brokers_value_if_that_is_known(
+    limits: tuple[tuple[str, int], ...], named: str
+) -> None:
+    assert GroupConfig(broker_limits=limits).named_limits("group.max.size") == named
+
+
+def test_an_unknown_value_among_known_ones_is_shown_as_unknown() -> None:
+    config = GroupConfig(broker_limits=(("b", 3),))
+    assert config.named_limits("a", "b") == "(a, b; at the brokers ?, 3)"

@@ -7,7 +7,10 @@ import pytest
 from gateway.cluster.access import PLAIN_ACCESS
 from gateway.cluster.broker_configs import cluster_numbers
 from gateway.cluster.broker_connection import BrokerConnection
+from gateway.serve import group_config_at
 from gateway.settings import BROKER_CONFIGS, Settings, file_key
+from gateway.settings_sources import load
+from kafka_codecs.metadata import MetadataRequest
 from tests.gateway.cluster.test_connection_limits import CLUSTER_AUTHORIZATION_FAILED, broker_with
 from tests.support.kafka_broker import KafkaCluster
 
@@ -34,6 +37,21 @@ async def test_a_broker_that_does_not_tell_is_not_an_error() -> None:
     """The gateway may lack DESCRIBE_CONFIGS."""
     async with broker_with({}, CLUSTER_AUTHORIZATION_FAILED) as connection:
         assert await cluster_numbers(connection, PLAIN_ACCESS, (MIN_SESSION,)) == {}
+
+
+@pytest.mark.parametrize(("limit", "in_force"), [(None, 1_000), ("7000", 7_000), ("99000", 99_000)])
+async def test_groups_keep_to_the_limits_here_and_remember_the_brokers(
+    limit: str | None, in_force: int
+) -> None:
+    """A limit that is set here counts. The brokers' is for refusals, also if it does not fit."""
+    flags = {} if limit is None else {"group_min_session_timeout_ms": limit}
+    settings = load({"upstream": "a:1", **flags})
+    told = {MIN_SESSION: "1000", "group.max.session.timeout.ms": "60000"}
+    async with broker_with(told) as connection:
+        (broker,) = (await connection.ask(MetadataRequest(topics=()))).brokers
+        config = await group_config_at(settings, (broker.host, broker.port), PLAIN_ACCESS)
+    assert config.classic_min_session_timeout_ms == in_force
+    assert dict(config.broker_limits) == {name: int(value) for name, value in told.items()}
 
 
 @pytest.mark.kafka

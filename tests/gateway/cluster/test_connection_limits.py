@@ -59,7 +59,7 @@ async def broker_with(
         await answer(wire, header, MetadataResponse(brokers=brokers))
 
     broker = FakeBroker(
-        versions=KAFKA_3 | {ApiKey.DESCRIBE_CONFIGS: (1, 4)},
+        versions=KAFKA_3 | {ApiKey.DESCRIBE_CONFIGS: (1, 4), ApiKey.DESCRIBE_GROUPS: (0, 5)},
         handlers={ApiKey.DESCRIBE_CONFIGS: describe, ApiKey.METADATA: list_brokers},
     )
     async with running_fake_broker(broker):
