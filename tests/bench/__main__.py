@@ -2,6 +2,7 @@
 
 python -m tests.bench [NAME ...] [--short] [--keep] [--only TEXT]
 python -m tests.bench roll [what `bench_roll.py` takes]
+python -m tests.bench leaves [--only TEXT] [--keep]
 """
 
 import argparse
@@ -11,8 +12,8 @@ from pathlib import Path
 
 SIDE_BY_SIDE = ("group_calls", "relay", "tls")
 """Those that measure peers, keep results and have a short form."""
-GUARD, ROLL = "guard", "roll"
-"""Run by their names: the one compares and repeats none of their rows, the other takes hours."""
+GUARD, ROLL, LEAVES = "guard", "roll", "leaves"
+"""Run by their names: the first compares and repeats none of their rows, the others take long."""
 
 
 def main() -> None:
@@ -32,16 +33,16 @@ def main() -> None:
     if unknown := set(options.names) - set(names):
         parser.error(f"there is no benchmark {', '.join(sorted(unknown))}")
     failed = []
-    everything = [name for name in names if name not in (GUARD, ROLL)]
+    everything = [name for name in names if name not in (GUARD, ROLL, LEAVES)]
     for name in options.names or (SIDE_BY_SIDE if options.short else everything):
         command = [sys.executable, f"{folder / f'bench_{name}.py'}"]
-        if name in (GUARD, ROLL) and options.keep:
+        if name in (GUARD, ROLL, LEAVES) and options.keep:
             command += ["--keep"]
         if name == ROLL:
             command += of_roll
         if name in SIDE_BY_SIDE:
             command += [f"--{flag}" for flag in ("short", "keep") if getattr(options, flag)]
-        if name in (*SIDE_BY_SIDE, ROLL):
+        if name in (*SIDE_BY_SIDE, ROLL, LEAVES):
             command += [f"--only={text}" for text in options.only]
         sys.stdout.write(f"== {name}\n")
         sys.stdout.flush()

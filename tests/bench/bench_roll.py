@@ -35,7 +35,7 @@ from tests.bench.comparison import say
 from tests.bench.processes import PeerMissing, gateway, required
 from tests.bench.roll_costs import RollStep, costs_of, medians, merged, plot_of, table_of
 from tests.support.client_programs import Library, program
-from tests.support.clients import Client, ClientProcess, run_client
+from tests.support.clients import HANGING, Client, ClientProcess, run_client
 from tests.support.kafka_broker import KafkaCluster, running_kafka
 from tests.support.kafka_release import kafka_release
 from tests.support.ports import HOST
@@ -132,15 +132,25 @@ class RolledGroup:
     """The group of one roll, whose members' callbacks fill a ledger."""
 
     def __init__(
-        self, nursery: trio.Nursery, roll: Roll, size: Size, bootstrap: str, folder: Path
+        self,
+        nursery: trio.Nursery,
+        roll: Roll,
+        size: Size,
+        bootstrap: str,
+        folder: Path,
+        *,
+        config: str = "",
     ) -> None:
+        """`config`: of every client, as NAME=VALUE lines."""
         self._nursery = nursery
         self._roll = roll
         self._size = size
         self._bootstrap = bootstrap
-        self._timers = folder / "timers"
-        self._timers.write_text(DEFAULT_TIMERS)
+        self._config = {"classic": folder / "classic", "consumer": folder / "consumer"}
+        self._config["classic"].write_text(DEFAULT_TIMERS + config)
+        self._config["consumer"].write_text(config)
         self._members: dict[str, tuple[Process, ClientProcess]] = {}
+        self._hung: list[ClientProcess] = []
         self._incarnations = 0
         self._moved_s = 0.0
         self._troubles: list[str] = []
@@ -177,10 +187,15 @@ class RolledGroup:
             f"--topic={self.topic}",
             f"--group={self.group}",
             *(["--static"] if self._roll.is_static else []),
-            *([f"--security={self._timers}"] if protocol == "classic" else []),
+            f"--security={self._config[protocol]}",
         ]
         run = partial(
-            run_client, client, arguments, name=name, on_line=partial(self._hear, process)
+            run_client,
+            client,
+            arguments,
+            name=name,
+            on_line=partial(self._hear, process),
+            within=HANGING if library == "librdkafka" else (),
         )
         self._members[name] = process, await self._nursery.start(run)
 
@@ -197,6 +212,13 @@ class RolledGroup:
         """Kill a member's process."""
         process, child = self._members.pop(name)
         await child.kill()
+        self.ledger.process_ended(process, time.monotonic())
+
+    async def hang(self, name: str) -> None:
+        """Let a member's application poll no more. From now on nobody reads its partitions."""
+        process, child = self._members.pop(name)
+        child.hang()
+        self._hung.append(child)
         self.ledger.process_ended(process, time.monotonic())
 
     def owned_by(self, name: str) -> int:
@@ -224,6 +246,8 @@ class RolledGroup:
                 await trio.sleep(LOOK_INTERVAL_S)
         for name in list(self._members):
             await self.leave(name)
+        for child in self._hung:
+            await child.kill()
         lost = self.ledger.never_delivered(self.produced.acknowledged)
         twice = self.ledger.owned_twice()
         back = self.ledger.went_back()

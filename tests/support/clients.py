@@ -6,6 +6,7 @@ Their programs are in `tests/clients/`; librdkafka uses the demo's own consumer.
 import os
 import signal
 import subprocess
+import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,10 +15,12 @@ from functools import partial
 import trio
 
 from gateway.demo.group_view import Protocol
-from tests.support.client_programs import Library, Program, program
+from tests.support.client_programs import SCRIPTS, Library, Program, program
 
 COMPLAINTS_MAX = 50
 CLOSE_LIMIT_S = 20
+HANGING = (sys.executable, str(SCRIPTS / "hanging_program.py"))
+"""Runs a Python client so that it can hang, see `run_client`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +73,11 @@ class ClientProcess:
     def resume(self) -> None:
         """SIGCONT."""
         self._process.send_signal(signal.SIGCONT)
+
+    def hang(self) -> None:
+        """Stop polling for good. The client's own threads go on. Only a Java client can, and a
+        Python one within `HANGING`."""
+        self._process.send_signal(signal.SIGUSR2)
 
     @property
     def fate(self) -> str:

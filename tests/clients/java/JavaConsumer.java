@@ -16,6 +16,7 @@ import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
+import sun.misc.Signal;
 
 /**
  * A consumer of Apache Kafka's own client from 2.0 on, of either group protocol. It reports in the
@@ -33,6 +34,7 @@ public final class JavaConsumer {
     private static final String WEIGHTED = "weights=";
 
     private static volatile boolean isAsked = false;
+    private static volatile boolean isStuck = false;
 
     private final KafkaConsumer<String, String> consumer;
     private final Map<TopicPartition, OffsetAndMetadata> uncommitted = new HashMap<>();
@@ -41,7 +43,8 @@ public final class JavaConsumer {
         this.consumer = consumer;
     }
 
-    public static void main(String[] arguments) throws ReflectiveOperationException {
+    public static void main(String[] arguments)
+            throws ReflectiveOperationException, InterruptedException {
         Map<String, String> wanted = new HashMap<>();
         for (String argument : arguments) {
             String[] pair = argument.split("=", 2);
@@ -50,16 +53,20 @@ public final class JavaConsumer {
         Thread listener = new Thread(JavaConsumer::waitForEndOfStdin);
         listener.setDaemon(true);
         listener.start();
+        Signal.handle(new Signal("USR2"), signal -> isStuck = true);
         try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(configuration(wanted))) {
             new JavaConsumer(consumer).consume(wanted.get("--topic"));
         }
         say("closed", "");
     }
 
-    private void consume(String topic) throws ReflectiveOperationException {
+    private void consume(String topic) throws ReflectiveOperationException, InterruptedException {
         subscribe(topic);
         long committedNs = System.nanoTime();
         while (!isAsked) {
+            while (isStuck) { // other threads of the client go on
+                Thread.sleep(POLL.toMillis());
+            }
             for (ConsumerRecord<String, String> each : consumer.poll(POLL)) {
                 long number = Long.parseLong(each.value());
                 say("consumed", "\"partition\":%d,\"runs\":[[%d,%d,1]]"
