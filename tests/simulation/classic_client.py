@@ -84,6 +84,23 @@ class ClassicClient(Client):
         self.world.tell(self.name, "closes")
         self.revoke(self.claims, self._leave)
 
+    def stall(self, length_ms: int) -> None:
+        if self.is_closing or self.phase is not Phase.STABLE:
+            return
+        self.world.tell(self.name, f"polls too late, by {length_ms} ms")
+        self.world.counts["polls that were too late"] += 1
+        leaver = Leaver(member_id=self.member_id)
+        self._forget_generation()
+        self.member_id = ""
+
+        def left(_answer: Answer | None = None) -> None:
+            self.later(length_ms, self.send_join)
+
+        def leave() -> None:
+            self.ask(LeaveGroupReceived(token=self.token(), members=(leaver,)), left, left)
+
+        self.lose(leave)
+
     def _leave(self) -> None:
         if self.spec.instance_id is not None or not self.member_id:
             self.die("closed")
@@ -326,8 +343,11 @@ class ClassicClient(Client):
 
     def _reset(self, *, forget_id: bool) -> None:
         """Drop the generation and all partitions, then join again."""
-        self.generation, self._leads_with = -1, None
+        self._forget_generation()
         if forget_id:
             self.member_id = ""
-        self.phase = Phase.PREPARING
         self.lose(self.send_join)
+
+    def _forget_generation(self) -> None:
+        self.generation, self._leads_with = -1, None
+        self.phase = Phase.PREPARING

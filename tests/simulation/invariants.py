@@ -80,6 +80,8 @@ class Invariant(StrEnum):
     COMPUTED = "engine: only the chosen member installs a target, once, and it handles all versions"
     HELD = "engine: a group that is held or rests gets no more native members"
     PAUSED = "engine: a paused group keeps its target"
+    LEFT = "engine: a place ends if its leaver keeps its connection"
+    HURRIED = "engine: no member is hurried whose connection is slow"
     ANSWERS = "engine: every request is answered once or parked"
     PURE = "engine: decisions change nothing"
     INDEXES = "engine: the tables of a group agree"

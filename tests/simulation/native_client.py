@@ -112,6 +112,26 @@ class NativeClient(Client):
 
         self.revoke(self.claims, leave)
 
+    def stall(self, length_ms: int) -> None:
+        if self.is_closing or self._is_fenced_off or self.member_epoch <= JOIN_EPOCH:
+            return
+        self.world.tell(self.name, f"polls too late, by {length_ms} ms")
+        self.world.counts["polls that were too late"] += 1
+        self._is_fenced_off = True
+
+        def come_back() -> None:
+            self.member_epoch = JOIN_EPOCH
+            self._rejoin()
+
+        def left(_answer: Answer | None = None) -> None:
+            self.later(length_ms, come_back)
+
+        def leave() -> None:
+            self._target, self.member_epoch = None, LEAVE_EPOCH
+            self.ask(self._heartbeat(LEAVE_EPOCH), left, left)
+
+        self.lose(leave)
+
     def _leave(self) -> None:
         def gone(_answer: Answer | None = None) -> None:
             self.die("closed")

@@ -17,6 +17,7 @@ from typing import Any
 from coordinator.interface.errors import GroupError
 from coordinator.interface.events import (
     JOIN_EPOCH,
+    LEAVE_EPOCH,
     ClaimReceived,
     ConfigsReceived,
     ConsumerHeartbeatReceived,
@@ -25,6 +26,7 @@ from coordinator.interface.events import (
     InstallAssignmentReceived,
     JoinGroupReceived,
     LeaveGroupReceived,
+    LeaverStayed,
     OffsetCommitReceived,
     OffsetDeleteReceived,
     OffsetFetchReceived,
@@ -35,6 +37,9 @@ from coordinator.interface.events import (
 from coordinator.interface.replies import ConsumerHeartbeatReply, Reply
 from coordinator.interface.topics import Partition
 from coordinator.interface.volatile_records import Token
+from gateway.data_path.call_times import CallTimes
+from gateway.data_path.group_requests import SLOW_FROM_S
+from gateway.groups.group_driver import CLOSES_WITHIN_S
 from gateway.hosting.answers import GroupApi, Situation, code_for, needs_lease
 from gateway.hosting.calls import (
     AWAY,
@@ -53,7 +58,7 @@ from gateway.hosting.calls import (
     Unanswerable,
 )
 from gateway.hosting.identity import AnchorIds
-from gateway.hosting.inputs import Done, Failed, Gone, Input
+from gateway.hosting.inputs import Done, Failed, Gone, Happened, Input
 from gateway.hosting.owner import Owner
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.error_codes import ErrorCode
@@ -136,6 +141,9 @@ class Connection:
         """Whether the client got an error in place of the answer to a heartbeat, and no assignment
         since."""
         self._is_closed = False
+        self._served_ms = 0
+        """Since when the requests under way are."""
+        self._calls = CallTimes()
 
     def send(self, ask: Ask) -> None:
         """Send a request, which meets its fate."""
@@ -174,6 +182,11 @@ class Connection:
     def process(self) -> Process:
         """The process at the other end."""
         return self._process
+
+    @property
+    def calls_within_ms(self) -> int:
+        """How long calls on this connection took lately, at most."""
+        return self._calls.longest_ms(self._network.world.now_ms / 1_000)
 
     def _expect_gone(self) -> None:
         """Let the gateway notice later."""
@@ -218,6 +231,7 @@ class Connection:
         for ask in served:
             self._owner.arrived(ask)
         self._network.world.counts["requests"] += len(served)
+        self._served_ms = self._network.world.now_ms
         self._call = call = self._call_for(served)
         if self.is_broken:
             self._expect_gone()
@@ -245,7 +259,10 @@ class Connection:
             disconnected = frozenset(process.disconnected)
             process.disconnected.discard(request.member_id)
             request = replace(
-                request, connection=self.number, follows_answers=served[0].follows_answers
+                request,
+                connection=self.number,
+                follows_answers=served[0].follows_answers,
+                calls_within_ms=self.calls_within_ms,
             )
             if request.member_epoch == JOIN_EPOCH and request.instance_id is not None:
                 request = replace(request, disconnected=disconnected)
@@ -331,6 +348,9 @@ class Connection:
     def answered(self, call: Call) -> None:
         """The call has its answer, which the client gets unless it is lost."""
         served, self._served, self._call = self._served, [], None
+        now_ms = self._network.world.now_ms
+        if now_ms - self._served_ms >= SLOW_FROM_S * 1_000:
+            self._calls.note((now_ms - self._served_ms) / 1_000, now_ms / 1_000)
         for ask in served:
             reply = self._network.reply_to(ask.request, call, self._process)
             code = self._codes.pop(ask.request.token, 0)
@@ -358,6 +378,7 @@ class Connection:
             self._lacks_answer |= not is_groups
             self._lacks_answer &= reply.assignment is None
         network.leaves(self._owner.name, ask.request, reply, applied, self._process)
+        self._watch_leaver(ask.request)
         answer = Answer(
             reply=reply,
             at_ms=applied.at_ms if applied is not None else world.now_ms,
@@ -370,6 +391,25 @@ class Connection:
         arrival_ms = max(self._last_answer_ms, world.now_ms + delay_ms)
         self._last_answer_ms = arrival_ms
         world.after(arrival_ms - world.now_ms, self._hear, ask, answer)
+
+    def _watch_leaver(self, request: Request) -> None:
+        """The gateway sees whether the client of a member that has left closes its connection."""
+        match request:
+            case LeaveGroupReceived(members=(leaver, *_)):
+                member_id = leaver.member_id
+            case ConsumerHeartbeatReceived(member_epoch=epoch) if epoch == LEAVE_EPOCH:
+                member_id = request.member_id
+            case _:
+                return
+        engine = self._process.group.engine
+        if engine.is_loaded and member_id in engine.core.state.places:
+            delay_ms = int(CLOSES_WITHIN_S * 1_000)
+            self._network.world.after(delay_ms, self._end_place, member_id)
+
+    def _end_place(self, member_id: str) -> None:
+        if not self.is_broken and self._process.is_alive:
+            self._network.world.counts["leavers that stayed connected"] += 1
+            self._process.feed(Happened(LeaverStayed(member_id)))
 
     def _hear(self, ask: Ask, answer: Answer) -> None:
         if ask in self._outstanding:

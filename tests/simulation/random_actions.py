@@ -32,6 +32,8 @@ from tests.simulation.process import Process
 NATIVE: tuple[type[Client], ...] = (NativeClient, LibrdkafkaClient, CarelessNative)
 CLASSIC: tuple[type[Client], ...] = (ClassicClient, ClassicClient, CarelessClassic)
 FROZEN_MS_MAX = 12_000
+STALLED_MS_MAX = 12_000
+"""How long a client stays out of the group after its application polled too late."""
 DOWN_MS_MAX = 1_500
 RESTART_MS_MAX = 3_000
 FIRST_CLIENTS = 3
@@ -107,6 +109,7 @@ class RandomActions:
             self._die: 2,
             self._cut: 2 * bool(plan.loss_rate),
             self._resubscribe: 1.5,
+            self._stall: 1.5,
             self._freeze: 2 * plan.has_freezes,
             self._crash: 1 * plan.has_crashes,
             self._set_policy: 0.7 * plan.has_policy_changes,
@@ -227,6 +230,12 @@ class RandomActions:
         client = self.pick()
         if client is not None and not client.is_closing:
             client.later(0, client.subscribe, draw_topics(self._world))
+
+    def _stall(self) -> None:
+        """Let the application of a dynamic client poll too late."""
+        client = self.pick()
+        if client is not None and client.spec.instance_id is None:
+            client.later(0, client.stall, self._world.between(100, STALLED_MS_MAX))
 
     def _take_place(self) -> None:
         """Let a static native client rejoin as a new instance, or as one whose client is dead or

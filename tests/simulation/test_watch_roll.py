@@ -1,17 +1,26 @@
 """Hold, pause and rest are checked from step to step."""
 
+from contextlib import nullcontext
 from dataclasses import replace
+from uuid import UUID
 
 import pytest
 
 from coordinator.engine import Step
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.interface.config import RollPolicy
-from coordinator.interface.events import ConfigsReceived
+from coordinator.interface.events import (
+    ConfigsReceived,
+    ConsumerHeartbeatReceived,
+    LeaverStayed,
+)
 from coordinator.interface.records import TargetAssignmentMetadata
+from coordinator.interface.replies import ConsumerHeartbeatReply
 from tests.simulation.invariants import BrokenInvariantError, Invariant
+from tests.simulation.network import Connection
 from tests.simulation.random_actions import RandomActions
 from tests.simulation.watch_roll import RollWatch
+from tests.simulation.world import START_MS
 from tests.support.simulation import PEACEFUL, Stage
 
 HELD = replace(PEACEFUL.config, native_members_max=0)
@@ -89,3 +98,88 @@ def test_a_held_group_converts_once_it_is_allowed_to() -> None:
     late = stage.native("n2")
     stage.wait()
     assert late.claims
+
+
+ROLLED = replace(
+    PEACEFUL,
+    config=replace(
+        PEACEFUL.config,
+        consumer_heartbeat_interval_ms=2_000,
+        replacement_grace_ms=60_000,
+        rolled_since_ms=START_MS,
+        unsettled_heartbeat_interval_ms=1_000,
+    ),
+)
+
+
+@pytest.mark.parametrize("is_native", [True, False])
+def test_the_place_of_a_client_that_polled_too_late_ends(is_native: bool) -> None:
+    """It keeps its connection, so no replacement is on its way. Until then its place is kept."""
+    stage = Stage(plan=ROLLED)
+    start = stage.native if is_native else stage.classic
+    late, other = start("c1"), start("c2")
+    stage.wait()
+    member_id = late.member_id
+    late.stall(600_000)
+    stage.wait(500)
+    assert member_id in stage.driver.engine.state.places
+    stage.wait()
+    assert not stage.driver.engine.state.places
+    assert other.claims.keys() == stage.foo(0, 1, 2, 3)
+
+
+@pytest.mark.parametrize("is_native", [True, False])
+def test_the_place_of_a_client_that_closes_is_kept(is_native: bool) -> None:
+    stage = Stage(plan=ROLLED)
+    start = stage.native if is_native else stage.classic
+    closing, other = start("c1"), start("c2")
+    stage.wait()
+    closing.close()
+    stage.wait()
+    assert closing.is_dead
+    assert stage.driver.engine.state.places
+    assert len(other.claims) == 2
+
+
+def test_a_place_that_outlives_the_sight_of_its_client_is_found() -> None:
+    stage = Stage(plan=ROLLED)
+    late, _ = stage.native("n1"), stage.native("n2")
+    stage.wait()
+    late.stall(600_000)
+    stage.wait(500)
+    with pytest.raises(BrokenInvariantError) as broken:
+        RollWatch().after_event(
+            stage.driver.engine.state, LeaverStayed(late.member_id), Step(), ROLLED.config
+        )
+    assert broken.value.invariant is Invariant.LEFT
+
+
+@pytest.mark.parametrize(("calls_within_ms", "is_found"), [(100, False), (101, True)])
+def test_a_short_interval_on_a_slow_connection_is_found(
+    calls_within_ms: int, is_found: bool
+) -> None:
+    stage = Stage(plan=ROLLED)
+    heartbeat = ConsumerHeartbeatReceived(
+        token=1,
+        version=1,
+        member_id="m",
+        member_epoch=3,
+        client_id="c",
+        client_host="/127.0.0.1",
+        fresh_id=UUID(int=0),
+        calls_within_ms=calls_within_ms,
+    )
+    reply = ConsumerHeartbeatReply(member_id="m", member_epoch=3, heartbeat_interval_ms=1_000)
+    step, state = Step(replies=((1, reply),)), stage.driver.engine.state
+    with pytest.raises(BrokenInvariantError) if is_found else nullcontext():
+        RollWatch().after_event(state, heartbeat, step, ROLLED.config)
+
+
+def test_a_connection_tells_how_long_its_commits_took() -> None:
+    """So its member gets the usual interval while the group is rolled."""
+    stage = Stage(plan=replace(ROLLED, commit_ms_max=1_000))
+    stage.native("n1")
+    stage.wait(20_000)
+    (connection,) = stage.driver.process.spoke_on.values()
+    assert isinstance(connection, Connection)
+    assert connection.calls_within_ms > 100

@@ -177,6 +177,7 @@ class Watch:
         if has_moved or isinstance(event, ConsumerHeartbeatReceived | JoinGroupReceived):
             self.intervals.after_step(state, event, step, config, decided_ms)
         self.computing.after_step(state, event, step)
+        self.roll.after_event(state, event, step, config)
         if has_moved:
             self.intervals.note(state)
             self.computing.note(state)

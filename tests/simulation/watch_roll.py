@@ -1,5 +1,6 @@
 """Checks what keeps consumers from switching: an operator's hold and pause, and the rest after
-conversions to and fro (deviations D74 to D76).
+conversions to and fro (deviations D74 to D76); and what a roll does to members that are not
+restarting: one that leaves and stays connected, and one whose connection is slow (D77, D78).
 
 It inspects only the engine. Times are those of the gateway's clock.
 """
@@ -9,8 +10,18 @@ from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.state import GroupState
 from coordinator.interface.config import GroupConfig
+from coordinator.interface.events import (
+    JOIN_EPOCH,
+    ConsumerHeartbeatReceived,
+    Event,
+    LeaverStayed,
+)
 from coordinator.interface.records import TargetAssignmentMetadata
+from coordinator.interface.replies import ConsumerHeartbeatReply
 from tests.simulation.invariants import Invariant, require
+
+SLOW_CALLS_PER_INTERVAL = 10
+"""A connection is slow if its calls take longer than a tenth of the short interval."""
 
 
 class RollWatch:
@@ -51,6 +62,32 @@ class RollWatch:
             "a target was computed for epoch",
             getattr(state.group, "epoch", None),
         )
+
+    def after_event(self, state: GroupState, event: Event, step: Step, config: GroupConfig) -> None:
+        """After any step."""
+        if isinstance(event, LeaverStayed):
+            place = state.places.get(event.member_id)
+            require(place is None or bool(place.lent), Invariant.LEFT, event.member_id, place)
+        if not isinstance(event, ConsumerHeartbeatReceived):
+            return
+        usual_ms, short_ms = (
+            config.consumer_heartbeat_interval_ms,
+            config.unsettled_heartbeat_interval_ms,
+        )
+        if SLOW_CALLS_PER_INTERVAL * event.calls_within_ms <= short_ms:
+            return
+        for token, reply in step.replies:
+            require(
+                token != event.token
+                or not isinstance(reply, ConsumerHeartbeatReply)
+                or bool(reply.error)
+                or event.member_epoch < JOIN_EPOCH
+                or reply.heartbeat_interval_ms >= usual_ms,
+                Invariant.HURRIED,
+                reply,
+                "though calls take",
+                event.calls_within_ms,
+            )
 
     def look_at(self, state: GroupState) -> None:
         """Note the group as it is, also after a load."""

@@ -1,11 +1,15 @@
-"""Bugs in what keeps consumers from switching: hold, pause and rest."""
+"""Bugs in what keeps consumers from switching (hold, pause and rest), and in what a roll does to
+members that are not restarting."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from coordinator.consumer.target import is_target_awaited
 from coordinator.group.step_builder import StepBuilder
 from coordinator.handlers.roll_policy import overrides_for
 from coordinator.interface.config import GroupConfig, RollPolicy
+from coordinator.interface.events import ConsumerHeartbeatReceived
+from coordinator.native.heartbeat_interval import next_interval_ms
 from tests.simulation.invariants import Invariant
 from tests.simulation.planted_bugs.bug import Patch, noticed_by
 
@@ -42,3 +46,25 @@ def a_pause_never_ends(patch: Patch) -> None:
         return overrides_for(RollPolicy.PAUSE, native_count, configured)
 
     patch.setattr("coordinator.handlers.roll_policy.overrides_for", overrides)
+
+
+@noticed_by(Invariant.LEFT)
+def a_leaver_that_stays_connected_keeps_its_place(patch: Patch) -> None:
+    """The partitions of a consumer that polled too late wait for a replacement."""
+    patch.setattr("coordinator.engine.end_place_of_leaver", lambda _step, _event: None)
+
+
+@noticed_by(Invariant.LIVENESS, Invariant.INTERVALS, Invariant.TARGETS)
+def a_leaver_that_stays_connected_is_followed_by_no_target(patch: Patch) -> None:
+    """The place of a consumer that polled too late ends without a new epoch."""
+    patch.setattr("coordinator.handlers.leavers.fence", lambda _step, _causes: None)
+
+
+@noticed_by(Invariant.HURRIED)
+def a_member_with_a_slow_connection_is_hurried(patch: Patch) -> None:
+    """A member is told the short interval while its heartbeats wait behind slow commits."""
+
+    def interval_ms(step: StepBuilder, event: ConsumerHeartbeatReceived) -> int:
+        return next_interval_ms(step, replace(event, calls_within_ms=0))
+
+    patch.setattr("coordinator.native.heartbeat.next_interval_ms", interval_ms)
