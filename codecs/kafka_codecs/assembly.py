@@ -28,6 +28,8 @@ from kafka_codecs.primitives import (
     Array,
     Bytes,
     NullableStruct,
+    PassedOn,
+    PassedOnString,
     String,
     WireType,
     build_all,
@@ -212,14 +214,15 @@ def _wire_type(hint: Any, version: int, flexible: bool, nullable: bool) -> WireT
         (hint,) = [choice for choice in get_args(hint) if choice is not NoneType]
     else:
         nullable = False
+    if hint is str or hint == PassedOn:
+        kind = String if hint is str else PassedOnString
+        return kind(COMPACT_LENGTH if flexible else INT16, nullable=nullable)
     if get_origin(hint) is Annotated:
         wire_type: WireType = hint.__metadata__[0]
         return wire_type
     if get_origin(hint) is tuple:
         element = _wire_type(get_args(hint)[0], version, flexible, nullable=False)
         return Array(COMPACT_LENGTH if flexible else INT32, element, nullable=nullable)
-    if hint is str:
-        return String(COMPACT_LENGTH if flexible else INT16, nullable=nullable)
     if hint is bytes:
         return Bytes(COMPACT_LENGTH if flexible else INT32, nullable=nullable)
     if issubclass(hint, Struct):

@@ -14,7 +14,7 @@ from kafka_codecs.api_keys import ApiKey
 from kafka_codecs.apis import first_flexible_version
 from kafka_codecs.assembly import MALFORMED
 from kafka_codecs.errors import WireError
-from kafka_codecs.primitives import AS_JAVA, INT16, TAGGED_FIELDS, String
+from kafka_codecs.primitives import AS_JAVA_AT_ANY_LENGTH, INT16, TAGGED_FIELDS, StringOfAnyLength
 
 _REQUEST_START = struct.Struct(">hhi")
 _CLIENT_ID_SIZE = struct.Struct(">h")
@@ -22,7 +22,7 @@ _CLIENT_ID_AT = _REQUEST_START.size + _CLIENT_ID_SIZE.size
 _CORRELATION_ID = struct.Struct(">i")
 _NO_TAGS = {False: b"", True: b"\0"}
 # The client id is never compact: any broker must be able to read any ApiVersions request header.
-_CLIENT_ID = String(INT16, nullable=True)
+_CLIENT_ID = StringOfAnyLength(INT16, nullable=True)
 
 
 @dataclass(slots=True, kw_only=True)  # frozen, it would take three times as long to make
@@ -54,7 +54,8 @@ def decode_request_header(frame: bytes, api_key: ApiKey | None = None) -> tuple[
         client_id: str | None
         tags: tuple[tuple[int, bytes], ...] = ()
         if size >= 0 and frame[end : end + 1] == b"\0" and flexible:  # nearly always
-            client_id, end = frame[_CLIENT_ID_AT:end].decode("utf-8", AS_JAVA), end + 1
+            client_id = frame[_CLIENT_ID_AT:end].decode("utf-8", AS_JAVA_AT_ANY_LENGTH)
+            end += 1
         else:
             stream = BytesIO(frame)
             stream.seek(_REQUEST_START.size)

@@ -16,7 +16,7 @@ GROUP_MAX_SIZE_REACHED, FENCED_INSTANCE_ID (v5+), UNSUPPORTED_VERSION.
 
 from kafka_codecs.api_keys import ApiKey
 from kafka_codecs.declaration import Struct, message, structure, wire
-from kafka_codecs.primitives import Int16, Int32
+from kafka_codecs.primitives import Int16, Int32, PassedOn
 
 
 @structure
@@ -38,7 +38,7 @@ class JoinGroupRequest(Struct):
     group_instance_id: str | None = wire(since=5, default=None)
     protocol_type: str
     protocols: tuple[JoinGroupProtocol, ...]
-    reason: str | None = wire(since=8, default=None, ignorable=True)
+    reason: PassedOn | None = wire(since=8, default=None, ignorable=True)
 
 
 @structure

@@ -11,7 +11,7 @@ UNKNOWN_MEMBER_ID, GROUP_AUTHORIZATION_FAILED, FENCED_INSTANCE_ID (v3+).
 
 from kafka_codecs.api_keys import ApiKey
 from kafka_codecs.declaration import Struct, message, structure, wire
-from kafka_codecs.primitives import Int16, Int32
+from kafka_codecs.primitives import Int16, Int32, PassedOn
 
 FIRST_LEAVE_VERSION_WITH_MEMBERS = 3
 """Earlier versions name one member, and its error is the top-level one."""
@@ -23,7 +23,7 @@ class MemberIdentity(Struct):
 
     member_id: str
     group_instance_id: str | None = None
-    reason: str | None = wire(since=5, default=None, ignorable=True)
+    reason: PassedOn | None = wire(since=5, default=None, ignorable=True)
 
 
 @message(ApiKey.LEAVE_GROUP, versions=range(6))

@@ -20,7 +20,7 @@ from uuid import UUID
 from kafka_codecs.api_keys import ApiKey
 from kafka_codecs.declaration import Struct, message, structure, wire
 from kafka_codecs.metadata import NO_TOPIC_ID
-from kafka_codecs.primitives import Int16, Int32, Int64
+from kafka_codecs.primitives import Int16, Int32, Int64, PassedOn
 
 
 @structure
@@ -31,7 +31,7 @@ class OffsetCommitRequestPartition(Struct):
     committed_offset: Int64
     committed_leader_epoch: Int32 = wire(since=6, default=-1, ignorable=True)
     commit_timestamp: Int64 = wire(since=1, until=1, default=-1, ignorable=True)
-    committed_metadata: str | None
+    committed_metadata: PassedOn | None
 
 
 @structure

@@ -210,23 +210,53 @@ AS_JAVA = "groupferry-as-java"
 Java's `new String(bytes, UTF_8)`. Kafka refuses no bytes. A string that contained some is encoded
 as UTF-8, and therefore to other bytes."""
 
+AS_JAVA_AT_ANY_LENGTH = "groupferry-as-java-at-any-length"
+"""The same for a string that Kafka never has to write."""
+
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 """A surrogate, which UTF-8 does not permit. Java replaces it as a whole, and Python each byte; they
 agree on everything else."""
 
 
 def _replace_malformed(error: UnicodeError) -> tuple[str, int]:
-    """The text from the first malformed byte to the end. Raises StringError if Kafka's own encoder
-    would find the result too long."""
+    """The text from the first malformed byte to the end."""
     assert isinstance(error, UnicodeDecodeError)
     rest = _SURROGATE.sub(b"\xff", error.object[error.start :]).decode(errors="replace")
-    size = error.start + len(rest.encode())
-    if size > STRING_SIZE_MAX:
-        raise StringError(f"string of {size} bytes with malformed ones replaced")
     return rest, len(error.object)
 
 
-codecs.register_error(AS_JAVA, _replace_malformed)
+def _replace_if_it_can_be_written(error: UnicodeError) -> tuple[str, int]:
+    """The same. Raises StringError if Kafka's own encoder would find the result too long."""
+    assert isinstance(error, UnicodeDecodeError)
+    rest, end = _replace_malformed(error)
+    size = error.start + len(rest.encode())
+    if size > STRING_SIZE_MAX:
+        raise StringError(f"string of {size} bytes with malformed ones replaced")
+    return rest, end
+
+
+codecs.register_error(AS_JAVA, _replace_if_it_can_be_written)
+codecs.register_error(AS_JAVA_AT_ANY_LENGTH, _replace_malformed)
+
+
+class _AsReceived(str):
+    """A text with malformed bytes replaced, which is passed on with the bytes that it had."""
+
+    __slots__ = ("octets",)
+    octets: bytes
+
+    def encode(self, _encoding: str = "utf-8", _errors: str = "strict") -> bytes:
+        return self.octets
+
+
+def text_passed_on(data: bytes) -> str:
+    """A text that is encoded to the same bytes again, whatever they are."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        text = _AsReceived(data.decode("utf-8", AS_JAVA_AT_ANY_LENGTH))
+        text.octets = data
+        return text
 
 
 class String(_Sized):
@@ -243,7 +273,7 @@ class String(_Sized):
         data = stream.read(length)
         if len(data) != length:
             raise StreamError(f"{length} bytes wanted, {len(data)} left")
-        return data.decode("utf-8", AS_JAVA)
+        return self._decoded(data)
 
     def write(self, value: str | None, stream: BytesIO) -> None:
         if value is None:
@@ -256,6 +286,29 @@ class String(_Sized):
             raise StringError(f"string of {len(data)} bytes")
         self._write_length(len(data), stream)
         stream.write(data)
+
+    def _decoded(self, data: bytes) -> str:
+        return data.decode("utf-8", AS_JAVA)
+
+
+class StringOfAnyLength(String):
+    """A string that brokers never have to write. Replacements may make it too long for that."""
+
+    def _decoded(self, data: bytes) -> str:
+        return data.decode("utf-8", AS_JAVA_AT_ANY_LENGTH)
+
+
+class PassedOnString(String):
+    """A string that brokers never have to write, and the gateway only passes on. It may become too
+    long to be written, and keeps its bytes."""
+
+    def _decoded(self, data: bytes) -> str:
+        return text_passed_on(data)
+
+
+PASSED_ON = object()
+PassedOn = Annotated[str, PASSED_ON]
+"""Declares a `PassedOnString`."""
 
 
 class Array(_Sized):

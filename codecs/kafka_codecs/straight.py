@@ -26,8 +26,10 @@ from kafka_codecs.primitives import (
     Bytes,
     Fixed,
     NullableStruct,
+    PassedOnString,
     String,
     WireType,
+    text_passed_on,
 )
 
 
@@ -146,10 +148,13 @@ class _Reading(Lines):
                 self.add(indent, f"at += {wire_type.min_size}")
             case String() | Bytes():
                 self._length(value, wire_type, indent)
+                read = "data[at:end]"
                 if isinstance(wire_type, String):
                     self.add(inner, f"if size > {STRING_SIZE_MAX}: raise Unusual")
-                text = f".decode('utf-8', {AS_JAVA!r})" if isinstance(wire_type, String) else ""
-                self.add(inner, "end = at + size", f"{value} = data[at:end]{text}", "at = end")
+                    read = f"{read}.decode('utf-8', {AS_JAVA!r})"
+                if isinstance(wire_type, PassedOnString):
+                    read = f"{self.name(text_passed_on)}(data[at:end])"
+                self.add(inner, "end = at + size", f"{value} = {read}", "at = end")
             case Array():
                 self._length(value, wire_type, indent)
                 self._elements(value, wire_type.element, inner)

@@ -19,7 +19,7 @@ from uuid import UUID
 from kafka_codecs.api_keys import ApiKey
 from kafka_codecs.declaration import Entity, Struct, message, structure, wire
 from kafka_codecs.metadata import NO_TOPIC_ID
-from kafka_codecs.primitives import Int16, Int32, Int64
+from kafka_codecs.primitives import Int16, Int32, Int64, PassedOn
 
 
 @structure
@@ -29,7 +29,7 @@ class TxnOffsetCommitRequestPartition(Struct):
     partition_index: Int32
     committed_offset: Int64
     committed_leader_epoch: Int32 = wire(since=2, default=-1, ignorable=True)
-    committed_metadata: str | None
+    committed_metadata: PassedOn | None
 
 
 @structure

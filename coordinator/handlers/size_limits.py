@@ -46,6 +46,7 @@ def check_size(event: Event, topics: Topics) -> None:
                 _check_bytes(len(assignment))
             _check_topics(event, topics, sum(len(assignment) for _, assignment in assignments))
         case ConsumerHeartbeatReceived(topic_names=names, client_assignors=assignors):
+            _check_name(event.client_id)
             _check_bytes(sum(len(each.name) + len(each.metadata) for each in assignors or ()))
             if names:
                 _check(event, topics, sum(map(len, names)))

@@ -1,6 +1,6 @@
 """Runs a Python client that stops polling at SIGUSR2, as if its application were stuck.
 
-    python hanging_program.py PYTHON -m MODULE ARGUMENT...
+    python hanging_program.py PYTHON [OPTION]... -m MODULE ARGUMENT...
 
 Only the thread that polls is stuck; the client's own threads send heartbeats all the same.
 """
@@ -16,7 +16,7 @@ HANG_S = 3_600
 def main() -> None:
     """Run the module in this process. PYTHON is the interpreter that runs it already."""
     signal.signal(signal.SIGUSR2, lambda *_: time.sleep(HANG_S))
-    _, _, _, module, *arguments = sys.argv
+    module, *arguments = sys.argv[sys.argv.index("-m") + 1 :]
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 

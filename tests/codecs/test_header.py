@@ -19,6 +19,7 @@ from kafka_codecs.header import (
     encode_request_header,
     encode_response_header,
 )
+from kafka_codecs.primitives import STRING_SIZE_MAX
 from tests.support.codecs import octets
 
 BODY = b"body"
@@ -175,3 +176,15 @@ def test_random_bytes_fail_only_with_wire_error(wire: bytes) -> None:
     for api_key in (ApiKey.HEARTBEAT, ApiKey.API_VERSIONS):
         with contextlib.suppress(WireError):
             decode_response_header(api_key, 4, wire)
+
+
+@pytest.mark.parametrize("version", [7, 8])
+def test_a_client_id_may_become_too_long_to_be_written(version: int) -> None:
+    """Kafka answers its requests all the same."""
+    text = "c" * (STRING_SIZE_MAX // 3 + 1)
+    header = RequestHeader(
+        api_key=ApiKey.OFFSET_COMMIT, api_version=version, correlation_id=1, client_id=text
+    )
+    wire = encode_request_header(header).replace(text.encode(), b"\xff" * len(text))
+    decoded, _ = decode_request_header(wire)
+    assert decoded.client_id == "\ufffd" * len(text)

@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from kafka_codecs import encode
+from kafka_codecs import WireError, decode, encode
 from kafka_codecs.declaration import Struct
 from kafka_codecs.offset_commit import (
     OffsetCommitRequest,
@@ -14,6 +14,7 @@ from kafka_codecs.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from kafka_codecs.primitives import STRING_SIZE_MAX
 from tests.support.codecs import check_both_ways
 
 PARTITION = OffsetCommitRequestPartition(
@@ -115,3 +116,29 @@ def test_a_topic_may_carry_name_and_id() -> None:
     assert b"\x02t" in encode(both, 9)
     assert UUID(int=1).bytes not in encode(both, 9)
     assert UUID(int=1).bytes in encode(both, 10)
+
+
+@pytest.mark.parametrize("version", [7, 8])
+def test_metadata_may_become_too_long_to_be_written(version: int) -> None:
+    """Kafka then refuses the metadata of one partition, and stores the others. So it decides: the
+    metadata is passed on in its own bytes."""
+    text = "m" * (STRING_SIZE_MAX // 3 + 1)
+    partition = OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=1, committed_metadata=text
+    )
+    commit = OffsetCommitRequest(
+        group_id="g", topics=(OffsetCommitRequestTopic(name="t", partitions=(partition,)),)
+    )
+    wire = encode(commit, version).replace(text.encode(), b"\xff" * len(text))
+    decoded = decode(OffsetCommitRequest, wire, version)
+    assert encode(decoded, version) == wire
+    (topic,) = decoded.topics
+    assert topic.partitions[0].committed_metadata == "\ufffd" * len(text)
+
+
+@pytest.mark.parametrize("version", [7, 8])
+def test_a_name_may_not_become_too_long_to_be_written(version: int) -> None:
+    text = "g" * (STRING_SIZE_MAX // 3 + 1)
+    wire = encode(OffsetCommitRequest(group_id=text, topics=()), version)
+    with pytest.raises(WireError, match="with malformed ones replaced"):
+        decode(OffsetCommitRequest, wire.replace(text.encode(), b"\xff" * len(text)), version)

@@ -19,7 +19,7 @@ from kafka_codecs.apis import APIS, ApiKey
 from kafka_codecs.assembly import message_codec
 from kafka_codecs.consumer_protocol import Assignment, Subscription
 from kafka_codecs.declaration import OUR_TAGS, Struct, rules_of
-from kafka_codecs.primitives import UINT16, UVARINT
+from kafka_codecs.primitives import UINT16, UVARINT, PassedOn
 from kafka_codecs.state_records import LAYOUTS
 from tests.support.hypothesis_profile import thinned_out
 
@@ -132,6 +132,8 @@ def _values_of(
         (plain,) = [choice for choice in get_args(hint) if choice is not NoneType]
         strategy = _values_of(plain, version, by_name, flexible)
         return st.none() | strategy if nullable else strategy
+    if hint == PassedOn:
+        hint = str
     if get_origin(hint) is Annotated:
         number = hint.__metadata__[0]
         bits = 8 * number.min_size
@@ -191,6 +193,8 @@ def overlong_encoding(message: Struct, version: int, padding: int) -> bytes:
 def _sample_of(hint: Any, version: int, flexible: bool) -> Any:
     if get_origin(hint) in (Union, UnionType):
         (hint,) = [choice for choice in get_args(hint) if choice is not NoneType]
+    if hint == PassedOn:
+        hint = str
     if get_origin(hint) is Annotated:
         return 5
     if get_origin(hint) is tuple:
