@@ -36,6 +36,8 @@ class Careless(Client):
 
     kind = "careless"
     _last_stated = 0
+    first_token = 0
+    """Requests with an earlier one are those of the process that this one has come back as."""
 
     def come_back_as(self, before: Client) -> None:
         """Use the member id of a process that is dead, if it spoke the same protocol and no other
@@ -46,6 +48,7 @@ class Careless(Client):
         self.member_id, before.member_id = before.member_id, ""
         self._line = before._line
         self._line.name = self.name
+        self.first_token = self.token()
 
     def stated_epoch(self) -> int:
         """The epoch. The first request in a new epoch may state the old one."""

@@ -19,6 +19,7 @@ from coordinator.interface.events import (
 )
 from coordinator.interface.records import DurableRecord, MemberMetadata, RemovalCause
 from coordinator.interface.topics import Partition
+from tests.simulation.careless import CarelessClassic
 from tests.simulation.client import Client
 from tests.simulation.cluster import INTRUDER, Cluster, Commit
 from tests.simulation.exempt_claims import ExemptClaims
@@ -196,6 +197,9 @@ class OwnerWatch:
         if client is None and name != ADMIN:
             return
         self._world.counts["commits"] += 1
+        if isinstance(client, CarelessClassic) and commit.token < client.first_token:
+            # DEV D73: a commit of a classic member that has joined again counts, as in Kafka.
+            self._exempt_claims.partitions.update(commit.partitions)
         partitions = commit.partitions - self._exempt_claims.partitions
         for other in self._clients:
             if other.is_honest and other is not client:
