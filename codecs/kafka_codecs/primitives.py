@@ -32,6 +32,8 @@ UVARINT_MAX = 2**32 - 1
 
 STRING_SIZE_MAX = 0x7FFF
 """Bytes of UTF-8 in the longest string; Kafka limits compact strings likewise."""
+UTF_8_SIZE_MAX = 4
+"""Bytes of a character."""
 
 
 class WireType(AnyConstruct, ABC):
@@ -292,10 +294,16 @@ class String(_Sized):
 
 
 class StringOfAnyLength(String):
-    """A string that brokers never have to write. Replacements may make it too long for that."""
+    """A string that brokers never have to write. If replacements have made it too long for that,
+    what fits is written."""
 
     def _decoded(self, data: bytes) -> str:
         return data.decode("utf-8", AS_JAVA_AT_ANY_LENGTH)
+
+    def write(self, value: str | None, stream: BytesIO) -> None:
+        if value is not None and len(value) > STRING_SIZE_MAX // UTF_8_SIZE_MAX:
+            value = value.encode()[:STRING_SIZE_MAX].decode(errors="ignore")
+        super().write(value, stream)
 
 
 class PassedOnString(String):
