@@ -36,8 +36,10 @@ SIZE = Size(
     members=4, partitions=12, gaps_s=(1,), libraries=(("librdkafka",), ("java",)), repeats=1
 )
 """As many partitions as the members can share evenly, also after one and two have gone."""
-POLL_INTERVAL_S = 5
-CONFIG = f"max.poll.interval.ms={POLL_INTERVAL_S * 1_000}\n"
+POLL_INTERVAL = "max.poll.interval.ms=6000\n"
+TIMERS = "session.timeout.ms=6000\nheartbeat.interval.ms=3000\n"
+"""A classic session may not be longer than the poll interval."""
+CONFIGS: Mapping[Protocol, str] = {"classic": TIMERS + POLL_INTERVAL, "consumer": POLL_INTERVAL}
 EVENTS = ("rolling restart", "scale-in", "poll timeout")
 KAFKA, GROUPFERRY = "Kafka 4.3", "groupferry"
 
@@ -63,7 +65,7 @@ async def measure_leaves(
     costs: dict[str, Costs] = {}
     with tempfile.TemporaryDirectory(prefix="groupferry-leaves-") as folder:
         async with trio.open_nursery() as nursery:
-            group = RolledGroup(nursery, roll, SIZE, bootstrap, Path(folder), config=CONFIG)
+            group = RolledGroup(nursery, roll, SIZE, bootstrap, Path(folder), configs=CONFIGS)
             await cluster.make_topic(group.topic)
             await group.produce(cluster.bootstrap_servers)
             for name in names:

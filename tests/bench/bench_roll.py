@@ -18,7 +18,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -55,6 +55,7 @@ WORDS_MAX = 160
 """Characters of a reason in the table."""
 DEFAULT_TIMERS = "session.timeout.ms=45000\nheartbeat.interval.ms=3000\n"
 """Of classic clients; the demo's own are shorter. Native members get theirs from the group."""
+CONFIGS: Mapping[Protocol, str] = {"classic": DEFAULT_TIMERS, "consumer": ""}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,16 +140,16 @@ class RolledGroup:
         bootstrap: str,
         folder: Path,
         *,
-        config: str = "",
+        configs: Mapping[Protocol, str] = CONFIGS,
     ) -> None:
-        """`config`: of every client, as NAME=VALUE lines."""
+        """`configs`: what clients of each protocol get, as NAME=VALUE lines."""
         self._nursery = nursery
         self._roll = roll
         self._size = size
         self._bootstrap = bootstrap
-        self._config = {"classic": folder / "classic", "consumer": folder / "consumer"}
-        self._config["classic"].write_text(DEFAULT_TIMERS + config)
-        self._config["consumer"].write_text(config)
+        self._folder = folder
+        for protocol, config in configs.items():
+            (folder / protocol).write_text(config)
         self._members: dict[str, tuple[Process, ClientProcess]] = {}
         self._hung: list[ClientProcess] = []
         self._incarnations = 0
@@ -187,7 +188,7 @@ class RolledGroup:
             f"--topic={self.topic}",
             f"--group={self.group}",
             *(["--static"] if self._roll.is_static else []),
-            f"--security={self._config[protocol]}",
+            f"--security={self._folder / protocol}",
         ]
         run = partial(
             run_client,
