@@ -183,7 +183,7 @@ _BETWEEN = (
 BROKER_CONFIGS = (
     *("group_min_session_timeout_ms", "group_max_session_timeout_ms", "group_max_size"),
     *(name for names in _BETWEEN[1:3] for name in names),
-    "group_consumer_max_size",
+    *("group_consumer_max_size", "group_initial_rebalance_delay_ms"),
 )
 """The settings that are the brokers' own unless they are set here."""
 

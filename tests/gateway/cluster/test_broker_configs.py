@@ -54,10 +54,21 @@ async def test_groups_keep_to_the_limits_here_and_remember_the_brokers(
     assert dict(config.broker_limits) == {name: int(value) for name, value in told.items()}
 
 
+async def test_a_group_waits_for_its_first_members_as_long_as_at_the_brokers() -> None:
+    """Many brokers that serve development have no delay."""
+    async with broker_with({"group.initial.rebalance.delay.ms": "0"}) as connection:
+        (broker,) = (await connection.ask(MetadataRequest(topics=()))).brokers
+        address = broker.host, broker.port
+        config = await group_config_at(load({"upstream": "a:1"}), address, PLAIN_ACCESS)
+    assert config.classic_initial_rebalance_delay_ms == 0
+
+
 @pytest.mark.kafka
 async def test_a_real_broker_tells_all_that_it_has(kafka: KafkaCluster) -> None:
-    """The defaults of the settings are Kafka's, so a broker that sets nothing changes nothing."""
+    """The defaults of the settings are Kafka's, so a broker that sets nothing changes nothing. The
+    cluster of the tests has no initial rebalance delay, which costs a group three seconds."""
     names = {file_key(name): name for name in BROKER_CONFIGS}
     async with await BrokerConnection.open(*kafka.addresses[0]) as connection:
         told = await cluster_numbers(connection, PLAIN_ACCESS, tuple(names))
-    assert told == {name: Settings.model_fields[field].default for name, field in names.items()}
+    defaults = {name: Settings.model_fields[field].default for name, field in names.items()}
+    assert told == defaults | {"group.initial.rebalance.delay.ms": 0}
