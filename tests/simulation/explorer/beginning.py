@@ -76,6 +76,8 @@ def begin_moving(shape: Shape) -> MovingWorld:
         _settle_down(world, until_ms=world.now_ms + 2 * RENEWAL_INTERVAL_MS)
         world.is_excused = world.has_fault = False
         world.unowned_ms.clear()
+    for move in shape.begins_with:
+        world.play(move)
     return world
 
 

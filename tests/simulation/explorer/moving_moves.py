@@ -60,8 +60,6 @@ def paid_moves(world: MovingWorld) -> Iterator[Move]:
 
 
 def _moves_of_process(world: MovingWorld) -> Iterator[Move]:
-    if world.shape.kills_moves and not world.port.is_moving:
-        return
     yield "restart"
     if any(isinstance(effect, Ask | AskCoordinator) for effect in world.pending.values()):
         yield "restart sent"

@@ -18,6 +18,7 @@ from gateway.hosting.states import AdoptionStage as Stage
 from kafka_codecs.describe_groups import DescribedGroup
 from tests.simulation.explorer.search import Bounds, Report, explore
 from tests.simulation.explorer.shape import Shape
+from tests.simulation.explorer.small_world import Move
 from tests.simulation.explorer.worlds import WORLDS
 
 Patch = pytest.MonkeyPatch
@@ -35,20 +36,27 @@ class Omission:
 
 
 def shows_in(
-    world: str, breaks: str, budgets: Mapping[str, int] | None = None
+    world: str,
+    breaks: str,
+    budgets: Mapping[str, int] | None = None,
+    begins_with: tuple[Move, ...] | None = None,
 ) -> Callable[[Callable[[Patch], None]], Omission]:
-    """Turn a function that plants an omission into an `Omission`."""
+    """Turn a function that plants an omission into an `Omission`. The world may get other budgets
+    and other first moves."""
 
     def omission(plant: Callable[[Patch], None]) -> Omission:
         what = " ".join((plant.__doc__ or "").split())
         shape = WORLDS[world]
-        shape = replace(shape, budgets=shape.budgets if budgets is None else budgets)
+        if budgets is not None:
+            shape = replace(shape, budgets=budgets)
+        if begins_with is not None:
+            shape = replace(shape, begins_with=begins_with)
         return Omission(plant.__name__, what, shape, breaks, plant)
 
     return omission
 
 
-@shows_in("adopt-outsider", " own ")
+@shows_in("adopt-outsider", " own ", {}, ("start o", "adopt"))
 def no_lock(patch: Patch) -> None:
     """The anchor joins while the leader's member still has protocols in common with consumers."""
 
@@ -59,7 +67,7 @@ def no_lock(patch: Patch) -> None:
     patch.setattr(Adopting, "_lock", lock)
 
 
-@shows_in("adopt-outsider", " own ")
+@shows_in("adopt-outsider", " own ", {}, ("start o", "send o", "adopt"))
 def a_lock_by_another_member_than_the_leader(patch: Patch) -> None:
     """Not the leader's member stays, but another one."""
     real = adoptable.snapshot
@@ -72,7 +80,7 @@ def a_lock_by_another_member_than_the_leader(patch: Patch) -> None:
     patch.setattr(adoption, "snapshot", snapshot)
 
 
-@shows_in("adopt", "a commit of", {"adopt": 1, "commit": 1})
+@shows_in("adopt", "a commit of", {"commit": 1}, ("adopt",))
 def commits_released_before_the_anchor_is_stable(patch: Patch) -> None:
     """Commits are held only until the leader's member rejoins."""
     real = Placing._by_move
@@ -87,13 +95,13 @@ def commits_released_before_the_anchor_is_stable(patch: Patch) -> None:
     patch.setattr(Placing, "_by_move", by_move)
 
 
-@shows_in("adopt-outsider", " own ", {"adopt": 1, "start": 1, "slow": 1})
+@shows_in("adopt-outsider", " own ", {"slow": 1}, ("start o", "send o", "adopt"))
 def heartbeats_that_succeed_before_the_group_is_guarded(patch: Patch) -> None:
     """The gateway answers heartbeats itself as soon as calls are held."""
     patch.setattr(Adopting, "vouches", property(lambda _each: True))
 
 
-@shows_in("adopt-outsider", " own ")
+@shows_in("adopt-outsider", " own ", {}, ("start o", "send o", "adopt"))
 def no_guard_while_members_give_up_their_partitions(patch: Patch) -> None:
     """An adoption is undone by letting all members go at once."""
     real = Adopting._fail
@@ -106,7 +114,7 @@ def no_guard_while_members_give_up_their_partitions(patch: Patch) -> None:
     patch.setattr(Adopting, "_fail", fail)
 
 
-@shows_in("adopt-whole", "a commit of", {"adopt": 1, "commit": 1})
+@shows_in("adopt-whole", "a commit of", {"commit": 1}, ("adopt",))
 def calls_relayed_until_the_leaders_member_rejoins(patch: Patch) -> None:
     """Calls are still relayed while the gateway sends heartbeats for the members."""
     real = GroupAdoption.treatment.fget  # type: ignore[attr-defined]

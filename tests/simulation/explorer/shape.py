@@ -56,8 +56,8 @@ class Shape:
     a world of moves. Otherwise their answers arrive before anything else happens."""
     is_release: bool = False
     """Whether the gateway hosts the group at first, and may release it."""
-    kills_moves: bool = False
-    """Whether the gateway is killed only while the group moves."""
+    begins_with: tuple[str, ...] = ()
+    """The first moves of a world of moves, which are always the same."""
     are_static: bool = False
     """Whether classic consumers have instance ids."""
     starts_later: tuple[str, ...] = ()
