@@ -13,10 +13,8 @@ EXHAUSTED = {
     **{"restart": 40_000, "eager": 65_000, "upgrade": 12_000, "place": 2_000, "loan-eager": 3_500},
     **{
         "compute": 3_000,
-        "adopt": 4_500,
-        "adopt-outsider": 9_000,
-        "adopt-restart": 9_500,
-        "adopt-whole": 12_000,
+        "adopt-restart": 21_000,
+        "release-restart": 6_500,
     },
 }
 """The worlds that are played here, and roughly how many transitions each has: together more than
@@ -60,18 +58,12 @@ class TestStart:
 
 @pytest.mark.simulation
 @pytest.mark.timeout(900)
-class TestAdoption:
-    def test_no_consumer_notices_an_adoption(self) -> None:
-        exhaust("adopt")
-
-    def test_nor_do_they_notice_what_the_hosting_machine_does_around_it(self) -> None:
-        exhaust("adopt-whole")
-
-    def test_an_outsider_may_join_at_any_step_of_it(self) -> None:
-        exhaust("adopt-outsider")
-
-    def test_the_gateway_may_be_killed_at_any_step_of_it(self) -> None:
+class TestMoves:
+    def test_the_gateway_may_be_killed_at_any_step_of_an_adoption(self) -> None:
         exhaust("adopt-restart")
+
+    def test_the_gateway_may_be_killed_at_any_step_of_a_release(self) -> None:
+        exhaust("release-restart")
 
 
 def test_the_worlds_played_here_have_more_than_100_000_transitions() -> None:
