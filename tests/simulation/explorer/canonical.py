@@ -84,6 +84,7 @@ _DEAD = {
     *("_seen", "_has_looked"),  # `handle` ends when they are the present
     "has_anchor",  # read for commits without a member and admins' requests, which no world has
     "_effects",
+    *("adopt_from_ms", "adoptions_undone"),  # read where groups are adopted without a command
 }
 _DROPPED = _DERIVED | _FOR_PEOPLE | _DEAD
 _EPOCHS = {
@@ -276,14 +277,14 @@ class _Walk:
         else:
             self.moment(value, _BACK_MS["_lost_ms"])
 
+    def held_until(self, anchor: Anchor, value: int) -> None:
+        self.moment(None if anchor.phase is AnchorPhase.ABSENT else value, 0)
+
     def asked_by_anchor(self, anchor: Anchor, value: int) -> None:
         self.out.append(None if anchor._asked is None else max(value - self.now_ms, -LONG_AGO_MS))
 
     def nothing(self, _owner: Any, _value: Any) -> None:
         """What does not count."""
-
-    def deadline(self, _owner: Any, value: Any) -> None:
-        self.moment(value, 0)
 
     def relayed_at(self, _member: Any, value: int | None) -> None:
         """Only whether the member's session goes on, and for how long."""
@@ -418,13 +419,13 @@ _OF_CLASSES: dict[tuple[str, str], Add] = {
     ("Standing", "seen_ms"): _Walk.seen_at,
     ("Anchor", "_lost_ms"): _Walk.lost,
     ("Anchor", "_asked_ms"): _Walk.asked_by_anchor,
+    ("Anchor", "_held_until_ms"): _Walk.held_until,
     ("Adopting", "_held_from_ms"): _Walk.held_from,
     ("_Watch", "members"): _Walk.unordered,
     ("_Watch", "size"): _Walk.nothing,
     ("WatchedGroups", "_size"): _Walk.nothing,
     ("WatchedMember", "heartbeat_ms"): _Walk.relayed_at,
     ("StandingRules", "gateway"): _Walk.nothing,
-    ("Standing", "adopt_from_ms"): _Walk.deadline,
     ("LibrdkafkaConsumer", "asked_ms"): _Walk.asked_by_consumer,
     ("NativeConsumer", "asked_ms"): _Walk.asked_by_consumer,
     ("ComputingConsumer", "asked_ms"): _Walk.asked_by_consumer,

@@ -13,8 +13,8 @@ EXHAUSTED = {
     **{"restart": 40_000, "eager": 65_000, "upgrade": 12_000, "place": 2_000, "loan-eager": 3_500},
     **{
         "compute": 3_000,
-        "adopt-restart": 21_000,
-        "release-restart": 6_500,
+        "adopt-restart": 19_000,
+        "release-restart": 5_500,
     },
 }
 """The worlds that are played here, and roughly how many transitions each has: together more than
