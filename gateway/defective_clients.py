@@ -90,6 +90,14 @@ DEFECTS = (
         reference="KAFKA-19259, apache/kafka#19980",
     ),
     Defect(
+        libraries=frozenset({"apache-kafka-java"}),
+        good_since=(4, 4, 0),
+        level="slower",
+        symptom="after an empty fetch, a consumer waits before it sends the next one, so that"
+        " records of a quiet topic arrive late",
+        reference="KAFKA-20780, apache/kafka#22979 (in kafka-clients 4.4.0, not in 4.3.1)",
+    ),
+    Defect(
         libraries=frozenset({"platformatic-kafka"}),
         good_since=(1, 35, 0),
         symptom="after a stale member epoch, a consumer starts at its fallback offset and skips"

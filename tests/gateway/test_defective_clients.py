@@ -17,9 +17,9 @@ from gateway.defective_clients import DEFECTS, defects_of
         ("karafka", "v2.6.0-rdkafka-ruby-v0.30.0-librdkafka-v2.15.1", []),
         ("a binding of tomorrow", "9.0.0-librdkafka-2.14.2", ["2.15", "2.15"]),
         ("confluent-kafka-python", "2.16.1", []),
-        ("apache-kafka-java", "3.9.2", ["4.0", "4.4", "4.3.1", "4.2"]),
-        ("apache-kafka-java", "4.3.0", ["4.4", "4.3.1"]),
-        ("apache-kafka-java", "4.3.1", ["4.4"]),
+        ("apache-kafka-java", "3.9.2", ["4.0", "4.4", "4.3.1", "4.2", "4.4"]),
+        ("apache-kafka-java", "4.3.0", ["4.4", "4.3.1", "4.4"]),
+        ("apache-kafka-java", "4.3.1", ["4.4", "4.4"]),
         ("apache-kafka-java", "4.4.0", []),
         ("platformatic-kafka", "1.30.0", ["1.35", "2.11"]),
         ("platformatic-kafka", "2.10.9", ["2.11"]),
@@ -49,5 +49,6 @@ def test_a_version_that_is_only_slower_is_told_apart() -> None:
     """It loses nothing, so it is never refused."""
     assert [defect.level for defect in defects_of("apache-kafka-java", "4.3.0")] == [
         "defective",
+        "slower",
         "slower",
     ]
