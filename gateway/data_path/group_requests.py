@@ -208,38 +208,57 @@ class GroupRequests:
 
     def _send(self, request: GroupRequest, response: Struct) -> Begun | None:
         """Send an answer. Returns what a task has to do for the rest."""
-        header, frames = request.header, self._frames
+        header = request.header
         lists_members = header.api_key == _JOIN_GROUP
         if lists_members and bytes_of(response, ASIDE_FROM_BYTES) > ASIDE_FROM_BYTES:
             return partial(self._reply, request, response)
         last_word = self._shared.group_apis.last_word(request, response)
         answer = framed_answer(header, header.api_version, last_word)
+        rest = self._send_now(request, answer, last_word)
+        if not rest:
+            return None
+        self.lingers = False  # what counts has happened
+        return partial(self._send_all, request, rest, last_word)
+
+    def _send_now(self, request: GroupRequest, answer: bytes, response: Struct) -> bytes:
+        """Send what the socket takes, and return the rest."""
+        frames, heartbeat, arrived = self._frames, self._surprising(response), 0
+        if heartbeat is not None:
+            # A client that is near may have the answer and have sent its next request before
+            # `send` returns.
+            arrived = frames.source.count_arrived_bytes()
         try:
             sent = frames.sock.send(answer)
         except BlockingIOError:
             sent = 0
-        if sent == len(answer):
-            if isinstance(last_word, ConsumerGroupHeartbeatResponse) and (
-                last_word.assignment is not None or self._calls is not None or last_word.error_code
-            ):
-                self._note_heartbeat_sent(request, last_word)
-            return None
-        self.lingers = False  # what counts has happened
-        frames.is_sending = sent > 0
-        return partial(self._send_all, request, answer[sent:], last_word)
+        rest = answer[sent:]
+        if rest:
+            frames.is_sending = sent > 0
+        elif heartbeat is not None:
+            self._note_heartbeat_sent(request, heartbeat, arrived)
+        return rest
 
     async def _send_all(self, request: GroupRequest, rest: bytes, response: Struct) -> None:
         await self._frames.put(rest)
-        if isinstance(response, ConsumerGroupHeartbeatResponse):
-            self._note_heartbeat_sent(request, response)
+        if (heartbeat := self._surprising(response)) is not None:
+            arrived = self._frames.source.count_arrived_bytes()
+            self._note_heartbeat_sent(request, heartbeat, arrived)
+
+    def _surprising(self, response: Struct) -> ConsumerGroupHeartbeatResponse | None:
+        """The answer if what the member sends before it has this answer is to be told from what it
+        sends afterwards: it has an assignment or an error, or the client may have given it up."""
+        if isinstance(response, ConsumerGroupHeartbeatResponse) and (
+            response.assignment is not None or self._calls is not None or response.error_code
+        ):
+            return response
+        return None
 
     def _note_heartbeat_sent(
-        self, request: GroupRequest, response: ConsumerGroupHeartbeatResponse
+        self, request: GroupRequest, response: ConsumerGroupHeartbeatResponse, arrived: int
     ) -> None:
-        """Remember what has arrived when an answer with an assignment has been sent, or one that
-        the client may have given up: what it had sent before, it had sent without the answer. After
-        an error in place of an answer it sends everything without that."""
-        self._heard_from = self._frames.source.count_arrived_bytes()
+        """What has arrived by now, the client had sent without the answer. After an error in place
+        of an answer it sends everything without that."""
+        self._heard_from = arrived
         if request.is_refused:
             self._lacks_answer = True
         elif response.assignment is not None:
@@ -298,7 +317,8 @@ class GroupRequests:
         if last_word is not response:
             frame = await self._frames.framed(request.header, last_word)
         self._note_time(request, trio.current_time())
-        await self._send_all(request, frame, last_word)
+        if rest := self._send_now(request, frame, last_word):
+            await self._send_all(request, rest, last_word)
 
     def _note_time(self, request: GroupRequest, now_s: float) -> None:
         """A call that was not answered immediately has its answer."""

@@ -1,6 +1,7 @@
 """Group requests are answered at once where their group can, and in order."""
 
 import struct
+import sys
 from typing import Any
 
 import pytest
@@ -291,35 +292,66 @@ async def test_nobody_waits_for_the_answer_to_a_connection_that_has_ended() -> N
     later.changed()
 
 
+BEAT = encode(ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=1), 0)
+
+
+class Granting(AtOnce):
+    """Grants with each heartbeat, and records which of them follow the answers before."""
+
+    def __init__(self, takes_time: bool) -> None:
+        self.granted = ConsumerGroupHeartbeatResponse(assignment=Assignment(topic_partitions=()))
+        AtOnce.__init__(self, self.granted)
+        self.takes_time = takes_time
+        self.follows: list[bool] = []
+
+    def answer(self, request: GroupRequest) -> Any:
+        self.follows.append(request.follows_answers)
+        return self._answer_later() if self.takes_time else self.granted
+
+    async def _answer_later(self) -> Struct:
+        await trio.lowlevel.checkpoint()
+        return self.granted
+
+
 @pytest.mark.parametrize("takes_time", [False, True])
 async def test_a_heartbeat_that_was_here_before_an_assignment_left_does_not_follow_it(
     takes_time: bool,
 ) -> None:
     """Its client may not know the assignment yet, even if it is read afterwards (DEV D90). Commits
     in between change nothing."""
-    granted = ConsumerGroupHeartbeatResponse(assignment=Assignment(topic_partitions=()))
-    beat = encode(ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=1), 0)
-    follows: list[bool] = []
-
-    class Granting(AtOnce):
-        def answer(self, request: GroupRequest) -> Any:
-            follows.append(request.follows_answers)
-            return later() if takes_time else granted
-
-    async def later() -> Struct:
-        await trio.lowlevel.checkpoint()
-        return granted
-
-    async with ground(group_apis=Granting(granted)) as on:
+    apis = Granting(takes_time)
+    async with ground(group_apis=apis) as on:
         frames = [
-            request_frame(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, number, beat) for number in (1, 2)
+            request_frame(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, number, BEAT) for number in (1, 2)
         ]
         await on.client.send(b"".join(frames))
         for _ in frames:
             await on.client.frame()
         await on.client.send(frames[0])
         await on.client.frame()
-    assert follows == [True, False, True]
+    assert apis.follows == [True, False, True]
+
+
+PROMPT_CLIENT = """
+import socket, sys
+port, frame, count = int(sys.argv[1]), bytes.fromhex(sys.argv[2]), int(sys.argv[3])
+client = socket.create_connection(("127.0.0.1", port))
+for _ in range(count):
+    client.sendall(frame)
+    client.recv(65536)
+"""
+
+
+@pytest.mark.parametrize("takes_time", [False, True])
+async def test_a_heartbeat_that_follows_an_assignment_promptly_follows_it(takes_time: bool) -> None:
+    """A client on the same machine has the answer before the gateway's `send` returns (DEV D90)."""
+    apis = Granting(takes_time)
+    async with ground(group_apis=apis) as on:
+        _, port = on.gateway.address
+        frame = request_frame(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, BEAT)
+        client = [sys.executable, "-c", PROMPT_CLIENT, f"{port}", frame.hex(), "200"]
+        await trio.run_process(client)
+    assert apis.follows == [True] * 200
 
 
 @pytest.mark.parametrize("takes_time", [False, True])
@@ -356,8 +388,7 @@ async def test_a_client_lacks_an_answer_from_an_error_until_the_next_assignment(
 async def test_a_heartbeat_that_waited_behind_a_slow_call_is_known_to_come_too_late() -> None:
     """Its client has sent the next one before the answer left. The gateway knows how long calls on
     this connection take."""
-    beat = encode(ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=1), 0)
-    frame = request_frame(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, beat)
+    frame = request_frame(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, BEAT)
     seen: list[tuple[bool, bool]] = []
     answer = ConsumerGroupHeartbeatResponse()
 
