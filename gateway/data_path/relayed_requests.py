@@ -36,7 +36,7 @@ from gateway.data_path.upstream_connection import (
 )
 from kafka_codecs import encode
 from kafka_codecs.apis import ApiKey
-from kafka_codecs.declaration import Struct
+from kafka_codecs.declaration import Entity, Struct
 from kafka_codecs.fetch import FetchRequest, FetchResponse
 from kafka_codecs.header import RequestHeader, decode_request_header, encode_request_header
 
@@ -90,7 +90,7 @@ class RelayedRequests:
         low, high = self._upstream.offer.relayed.get(api_key, NO_VERSIONS)
         if not low <= version <= high or not connection.has_room():
             return False
-        if self._has_private_names and self._must_look(api_key, size):
+        if self._has_private_names and self._must_look(api_key, version, size):
             return False
         if self._authentication is not None:
             self._authentication.check_relayed()
@@ -182,19 +182,35 @@ class RelayedRequests:
     def _masking(self) -> tuple[MaskBytes, int]:
         return self._shared.private_names.mask_bytes, self._shared.limits.max_request_entries
 
-    def _must_look(self, api_key: int, size: int) -> bool:
+    def _must_look(self, api_key: int, version: int, size: int) -> bool:
         """Whether the request may name something private, or its answer list it. Only a short
-        request that is completely here can be known not to."""
+        request that is completely here can be known not to, or a Produce whose names are here."""
         key: Any = api_key  # an ApiKey's hash is its number's
         if key in LISTS_NAMES:
             return True
         if key not in NAMING_APIS:
             return False
         frame_bytes = SIZE.size + size
+        if api_key == _PRODUCE and size > SEARCHED_BYTES_MAX:
+            return not self._produces_publicly(version, frame_bytes)
         if size > SEARCHED_BYTES_MAX or not self._source.ready(frame_bytes):
             return True
         head = self._source.head()[:frame_bytes]
         return self._shared.private_names.may_be_in(bytes(head))
+
+    def _produces_publicly(self, version: int, frame_bytes: int) -> bool:
+        """Whether all names of a Produce request are here, and none is private."""
+        mask_bytes, entries_max = self._masking
+
+        def find(name: bytes, entity: Entity, masks: Masks) -> None:
+            mask_bytes(name, entity, masks)  # the request itself stays as it is
+
+        head = ProduceHead(version, find, entries_max)
+        try:
+            end = head.advance(self._source.head()[:frame_bytes])
+        except BadFrame:
+            return False
+        return head.is_done and end <= frame_bytes and not head.masks
 
     async def _may_name_private(self, key: ApiKey, size: int) -> bool:
         """Whether the request may name something private. One that is longer than the buffer
@@ -242,11 +258,13 @@ class RelayedRequests:
         """Relay a request while its names are masked, whatever its length."""
         source, left = self._source, SIZE.size + size
         source.patch(CORRELATION_ID_IN_REQUEST, upstream_id)
-        while left and not head.is_done:
+        while left:
             here = source.head()[:left]
             done = head.advance(here)
             if done > left or (not done and len(here) in {left, BUFFER_BYTES}):
                 raise BadFrame(f"a {head.api_key.name} request with unreadable names")
+            if head.is_done:
+                break
             if done:
                 source.relay_bytes(done)
                 await source.catch_up(connection.sock)
@@ -261,7 +279,7 @@ class RelayedRequests:
     async def _relay_produce(self, size: int, version: int, correlation_id: int) -> None:
         acks = await self._acks(size, version)
         head: ProduceHead | None = None
-        if self._has_private_names and self._must_look(ApiKey.PRODUCE, size):
+        if self._has_private_names and self._must_look(ApiKey.PRODUCE, version, size):
             head = ProduceHead(version, *self._masking)
         connection = await self._opened_with_room()
         upstream_id = self._produce_id(connection, version, correlation_id, acks, head)

@@ -163,7 +163,8 @@ class ProduceHead(RequestHead):
         if size < -1:
             raise BadFrame(f"records of {size} bytes")
         self._partitions -= 1
-        self._step = self._partition_end
+        # No name follows the last records.
+        self._step = self._partition_end if self._partitions or self._topics else None
         return at + max(size, 0)
 
 

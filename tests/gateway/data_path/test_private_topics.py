@@ -46,7 +46,13 @@ from kafka_codecs.produce import (
     TopicProduceResponse,
 )
 from tests.support.data_path import running_gateway
-from tests.support.fake_broker import KAFKA_3, FakeBroker, answer, running_fake_broker
+from tests.support.fake_broker import (
+    KAFKA_3,
+    FakeBroker,
+    answer,
+    answer_bytes,
+    running_fake_broker,
+)
 from tests.support.wire import Wire, connected, produce_frame
 
 _S = TypeVar("_S", bound=Struct)
@@ -175,6 +181,19 @@ async def test_a_request_that_arrives_in_pieces_is_relayed_whole() -> None:
                 await trio.testing.wait_all_tasks_blocked(0.02)
             await client.frame()
         assert records in broker.stored[-1]
+
+
+async def test_the_answer_to_long_records_for_other_topics_is_not_read() -> None:
+    """Decoding it would cost more than relaying both."""
+    async with ground() as (broker, client):
+
+        async def answer_unreadably(wire: Wire, header: RequestHeader, body: bytes) -> None:
+            await answer_bytes(wire, header, b"not a ProduceResponse")
+
+        broker.handlers[ApiKey.PRODUCE] = answer_unreadably
+        for size in (SEARCHED_BYTES_MAX, 3 * BUFFER_BYTES):
+            await client.send(produce_frame(8, {OTHER: [b"r" * size]}))
+            assert (await client.frame()).endswith(b"not a ProduceResponse")
 
 
 async def test_records_that_contain_the_name_pass_unchanged() -> None:
