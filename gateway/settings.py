@@ -181,9 +181,10 @@ _BETWEEN = (
 """A setting, and the two settings that bound it."""
 
 BROKER_CONFIGS = (
-    *("group_min_session_timeout_ms", "group_max_session_timeout_ms", "group_max_size"),
-    *(name for names in _BETWEEN[1:3] for name in names),
-    *("group_consumer_max_size", "group_initial_rebalance_delay_ms"),
+    *("group_min_session_timeout_ms", "group_max_session_timeout_ms"),
+    *("group_initial_rebalance_delay_ms", "group_max_size"),
+    *(name for names in _BETWEEN[1:] for name in names),
+    "group_consumer_max_size",
 )
 """The settings that are the brokers' own unless they are set here."""
 

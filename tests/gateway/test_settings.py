@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.interface.config import GroupConfig
-from gateway.settings import Address, SettingsError
+from gateway.settings import BROKER_CONFIGS, Address, Settings, SettingsError
 from gateway.settings_sources import load
 from tests.support.settings import refusal
 
@@ -204,6 +204,20 @@ def test_limits_of_groups_are_the_brokers_unless_they_are_set() -> None:
     taken = settings.with_broker_configs(theirs).group_config()
     assert taken.classic_min_session_timeout_ms == 1_000
     assert taken.classic_max_session_timeout_ms == 50_000
+
+
+def test_all_numbers_of_groups_that_kafka_has_too_are_the_brokers() -> None:
+    """A broker that gathers the first members for no time at all does so behind the gateway too.
+    Brokers do not tell how often they resolve regular expressions."""
+    as_in_kafka = {
+        name
+        for name, field in Settings.model_fields.items()
+        if name.startswith("group_") and isinstance(field.default, int) and not field.description
+    }
+    assert as_in_kafka - {"group_consumer_regex_refresh_interval_ms"} == set(BROKER_CONFIGS)
+    settings = load({"upstream": "a:1"})
+    taken = settings.with_broker_configs({"group_initial_rebalance_delay_ms": 0}).group_config()
+    assert taken.classic_initial_rebalance_delay_ms == 0
 
 
 def test_limits_that_do_not_fit_those_that_are_set_are_refused() -> None:
