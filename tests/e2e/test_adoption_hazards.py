@@ -19,7 +19,6 @@ from tests.support.group_client import find_coordinator, fresh_group
 from tests.support.group_stage import GroupStage, open_groups
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 from tests.support.promises import promise
-from tests.support.releases import on_release
 from tests.support.serve_process import serving
 from tests.support.stopping_adoptions import STOPPED, Stop, program
 
@@ -45,7 +44,6 @@ async def calm(group: GroupStage, since_s: float) -> None:
     promise((found.partitions_moved, found.members_disturbed) == (0, 0), group.troubles)
 
 
-@on_release("4.3")
 async def test_static_members_are_adopted_and_keep_their_places(
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:
@@ -155,7 +153,6 @@ async def test_consumers_move_without_a_pause_or_with_a_long_one(
         await group.end_after(await group.produced())
 
 
-@on_release("4.3", "_three_brokers")
 async def test_the_coordinator_moves_during_an_adoption(
     three_brokers: KafkaCluster, tmp_path: Path
 ) -> None:

@@ -25,9 +25,7 @@ from tests.support.installs import installed
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, TOPIC, KafkaCluster
 from tests.support.kafka_jars import copy_jars, kafka_jars
 from tests.support.ports import HOST, free_port
-from tests.support.releases import on_release
 
-RELEASE = "4.3"
 POM = Path(__file__).parent.parent / "support" / "connect" / "pom.xml"
 WORKER = "org.apache.kafka.connect.cli.ConnectDistributed"
 CONVERTER = "org.apache.kafka.connect.storage.StringConverter"
@@ -43,9 +41,9 @@ REST_TIMEOUT_S = 20
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S + LIMIT_S)]
 
 
-def connect_jars() -> str:
+def connect_jars(release: str) -> str:
     """The class path of a worker with the sink."""
-    jars = kafka_jars(RELEASE)
+    jars = kafka_jars(release)
     (clients,) = jars.glob("kafka-clients-*.jar")
     version = clients.stem.removeprefix("kafka-clients-")
     choices = [f"-Dkafka.version={version}", "-DexcludeTransitive=true"]
@@ -149,13 +147,13 @@ async def running_worker(
                 await trio.to_thread.run_sync(process.wait)
 
 
-@on_release(RELEASE)
 async def test_a_connect_cluster_is_inserted_worker_by_worker(
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:
     """New sinks run while some of their tasks are behind the gateway and some are not, and go on
     once all are."""
-    class_path, cluster_id = await trio.to_thread.run_sync(connect_jars), fresh_group("connect")
+    class_path = await trio.to_thread.run_sync(connect_jars, kafka.release)
+    cluster_id = fresh_group("connect")
     default = Settings.model_fields["groups_host"].default
     names = [f"{cluster_id}-{number}" for number in range(SINKS)]
     start = partial(running_worker, cluster_id=cluster_id, class_path=class_path)
