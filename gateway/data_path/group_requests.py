@@ -214,50 +214,37 @@ class GroupRequests:
             return partial(self._reply, request, response)
         last_word = self._shared.group_apis.last_word(request, response)
         answer = framed_answer(header, header.api_version, last_word)
-        rest = self._send_now(request, answer, last_word)
-        if not rest:
-            return None
-        self.lingers = False  # what counts has happened
-        return partial(self._send_all, request, rest, last_word)
-
-    def _send_now(self, request: GroupRequest, answer: bytes, response: Struct) -> bytes:
-        """Send what the socket takes, and return the rest."""
-        frames, heartbeat, arrived = self._frames, self._surprising(response), 0
-        if heartbeat is not None:
-            # A client that is near may have the answer and have sent its next request before
+        frames, heartbeat, arrived = self._frames, None, 0
+        if isinstance(last_word, ConsumerGroupHeartbeatResponse) and (
+            last_word.assignment is not None or self._calls is not None or last_word.error_code
+        ):
+            # Now: a client that is near may have the answer, and have sent its next request, before
             # `send` returns.
-            arrived = frames.source.count_arrived_bytes()
+            heartbeat, arrived = last_word, frames.source.count_arrived_bytes()
         try:
             sent = frames.sock.send(answer)
         except BlockingIOError:
             sent = 0
-        rest = answer[sent:]
-        if rest:
-            frames.is_sending = sent > 0
-        elif heartbeat is not None:
-            self._note_heartbeat_sent(request, heartbeat, arrived)
-        return rest
+        if sent == len(answer):
+            if heartbeat is not None:
+                self._note_heartbeat_sent(request, heartbeat, arrived)
+            return None
+        self.lingers = False  # what counts has happened
+        frames.is_sending = sent > 0
+        return partial(self._send_all, request, answer[sent:], last_word)
 
     async def _send_all(self, request: GroupRequest, rest: bytes, response: Struct) -> None:
+        arrived = self._frames.source.count_arrived_bytes()
         await self._frames.put(rest)
-        if (heartbeat := self._surprising(response)) is not None:
-            arrived = self._frames.source.count_arrived_bytes()
-            self._note_heartbeat_sent(request, heartbeat, arrived)
-
-    def _surprising(self, response: Struct) -> ConsumerGroupHeartbeatResponse | None:
-        """The answer if what the member sends before it has this answer is to be told from what it
-        sends afterwards: it has an assignment or an error, or the client may have given it up."""
-        if isinstance(response, ConsumerGroupHeartbeatResponse) and (
-            response.assignment is not None or self._calls is not None or response.error_code
-        ):
-            return response
-        return None
+        if isinstance(response, ConsumerGroupHeartbeatResponse):
+            self._note_heartbeat_sent(request, response, arrived)
 
     def _note_heartbeat_sent(
         self, request: GroupRequest, response: ConsumerGroupHeartbeatResponse, arrived: int
     ) -> None:
-        """What has arrived by now, the client had sent without the answer. After an error in place
-        of an answer it sends everything without that."""
+        """Of an answer with an assignment, or one that the client may have given up: what had
+        arrived before it was sent, the client had sent without it. After an error in place of an
+        answer it sends everything without that."""
         self._heard_from = arrived
         if request.is_refused:
             self._lacks_answer = True
@@ -317,8 +304,7 @@ class GroupRequests:
         if last_word is not response:
             frame = await self._frames.framed(request.header, last_word)
         self._note_time(request, trio.current_time())
-        if rest := self._send_now(request, frame, last_word):
-            await self._send_all(request, rest, last_word)
+        await self._send_all(request, frame, last_word)
 
     def _note_time(self, request: GroupRequest, now_s: float) -> None:
         """A call that was not answered immediately has its answer."""
