@@ -374,9 +374,10 @@ class GroupDriver:
             waiter.changed = None
 
     def conclude(self, wish: Wish | ReleaseWish) -> None:
-        """Wake the operator's task."""
-        concluded: trio.Event = wish.operator
-        concluded.set()
+        """Wake the operator's task, unless the gateway itself had the wish."""
+        concluded: trio.Event | None = wish.operator
+        if concluded is not None:
+            concluded.set()
 
     def look(self, effect: Look | Describe) -> None:
         """Ask the cluster who is in the group."""

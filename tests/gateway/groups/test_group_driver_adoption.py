@@ -9,10 +9,12 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.groups.group_driver import GroupDriver
-from gateway.hosting.adoption_steps import AdoptionOutcome
+from gateway.hosting.adoption import HOLD_MAX_MS
+from gateway.hosting.adoption_steps import AdoptionOutcome, Wish
 from gateway.hosting.answers import GroupApi
 from gateway.hosting.calls import Call, Forwarded
 from gateway.hosting.forwarded import WatchedGroups
+from gateway.hosting.inputs import Adopt
 from gateway.hosting.room import Room
 from gateway.hosting.states import AdoptionStage
 from gateway.state_log.memory import MemoryLog
@@ -148,3 +150,18 @@ async def test_a_dry_run_begins_nothing(
         outcome = await groups.table.adopt(GROUP, dry_run=True)
         assert (outcome.is_adopted, outcome.reasons) == (False, ())
         assert not driver.group.adoption.is_under_way
+
+
+async def test_a_group_that_the_gateway_adopts_by_itself_has_no_operator_to_tell(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The group goes on all the same: a bug would start it again."""
+    async with live_group(monkeypatch) as (_groups, driver):
+        starts: list[int] = []
+        monkeypatch.setattr(driver.group, "start_again", starts.append)
+        driver.feed(Adopt(Wish()))
+        await wait_all_tasks_blocked()
+        await trio.sleep(HOLD_MAX_MS / 1000)
+        await wait_all_tasks_blocked()
+        assert driver.group.adoption.stage is None
+        assert starts == []
