@@ -302,7 +302,7 @@ class GroupEngine:
             case GroupAdopted():
                 adoption.adopt(step)
             case ReleaseBegan():
-                release.begin(step)
+                release.begin(step, event)
             case ReleaseMoved():
                 release.note(step, event)
             case LeaverStayed():

@@ -322,7 +322,9 @@ class Settings(BaseModel):
         " adopt`",
     )
     groups_forward: _Patterns = Field(
-        (), description="patterns (* and ?) of group ids that are always forwarded, never hosted"
+        (),
+        description="patterns (* and ?) of group ids that stay with the cluster; those that are"
+        " hosted at the start are released",
     )
     groups_hold: _Patterns = Field(
         (),

@@ -21,6 +21,7 @@ from coordinator.interface.events import (
     JoinGroupReceived,
     LeaveGroupReceived,
     OffsetCommitReceived,
+    ReleaseBegan,
     ReleaseMoved,
     Request,
     SyncGroupReceived,
@@ -54,10 +55,28 @@ def may_begin(state: GroupState) -> bool:
             return True
 
 
-def begin(step: StepBuilder) -> None:
+def members_not_taken(
+    state: GroupState, *, takes_natives: bool, takes_mixed: bool
+) -> tuple[Member, ...]:
+    """The members that the other coordinator does not take: native ones, or the classic ones
+    together with them."""
+    group = state.group
+    if not isinstance(group, ConsumerGroup) or not group.has_native_members:
+        return ()
+    if takes_natives and takes_mixed:
+        return ()
+    return tuple(member for member in group.members.values() if member.is_classic == takes_natives)
+
+
+def begin(step: StepBuilder, event: ReleaseBegan) -> None:
     """Stop serving the group, in one batch with what is known of it. Nothing happens if a rebalance
-    has begun: the caller looks whether the release is under way."""
+    has begun, or if a member has joined that is not taken: the caller looks whether the release is
+    under way."""
     if step.state.is_leaving or not may_begin(step.state):
+        return
+    if members_not_taken(
+        step.state, takes_natives=event.takes_natives, takes_mixed=event.takes_mixed
+    ):
         return
     value = _NOBODY
     match step.state.group:

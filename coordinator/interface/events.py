@@ -384,7 +384,13 @@ class GroupAdopted:
 
 @value()
 class ReleaseBegan:
-    """The group is to go back to the other coordinator. This one serves it no longer."""
+    """The group is to go back to the other coordinator. This one serves it no longer, unless that
+    one does not take a member."""
+
+    takes_natives: bool = True
+    """Whether the other coordinator has the new protocol."""
+    takes_mixed: bool = True
+    """Whether it takes classic members together with native ones."""
 
 
 @value()

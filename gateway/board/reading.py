@@ -228,6 +228,8 @@ def _blocker(glance: Glance, mode: _Mode) -> str | None:
         return f"being adopted ({glance.adoption or 'about to begin'})"
     if mode == "releasing":
         return f"being released ({glance.release})"
+    if glance.release_obstacle:
+        return f"not released (groups_forward): {short(glance.release_obstacle)}"
     if glance.anchor_why:
         return f"held back: {short(glance.anchor_why)}"
     if mode in ("elsewhere", "unknown"):

@@ -30,5 +30,7 @@ class Glance:
     is_adopting: bool
     adoption: AdoptionStage | None
     release: ReleaseStage | None
+    release_obstacle: str
+    """Why the group is still hosted although a setting leaves it to the cluster, or empty."""
     watched: WatchedGroup | None
     """A forwarded group, as its relayed requests show it."""

@@ -31,6 +31,7 @@ from coordinator.interface.replies import ConfigView, GroupView, Reply
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
 from gateway.batches import batches, in_steps
+from gateway.groups.configured_releases import ConfiguredReleases
 from gateway.groups.glance import Glance
 from gateway.groups.group_driver import (
     GroupDriver,
@@ -59,7 +60,7 @@ from gateway.hosting.effects import refusal_line
 from gateway.hosting.forwarded import Client
 from gateway.hosting.group import HostedGroup, watch_occupants
 from gateway.hosting.group_release import why_not_released
-from gateway.hosting.inputs import Ending, Relayed, Resumed
+from gateway.hosting.inputs import Ending, Relayed, Release, Resumed
 from gateway.hosting.owner import Owner
 from gateway.hosting.placing import answer_elsewhere
 from gateway.hosting.release_steps import ReleaseOutcome, ReleaseWish
@@ -67,7 +68,7 @@ from gateway.hosting.remembered import Remembered
 from gateway.hosting.room import TooManyGroups
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import HERE, MOVING, Found, Nobody, Occupants, Standing, Verdict
-from gateway.hosting.states import AnchorPhase, Mode
+from gateway.hosting.states import AnchorPhase, LogPhase, Mode
 from gateway.state_log.log import StateLogError, StateLogUnreadable
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import DescribedGroup
@@ -146,6 +147,9 @@ class Groups:
         they stay as they are until they have one."""
         self._unresumed: set[str] = set()
         """The groups of the log that may have members, and have not been loaded."""
+        self._configured_releases = ConfiguredReleases(
+            self.release_to_cluster, self._is_kept_against_setting
+        )
         self._resumed = self._left_out = 0
         self._has_begun = False
         self._is_ending = False
@@ -162,13 +166,15 @@ class Groups:
 
     async def resume(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Load all groups of the log that have members, so that members that died while no gateway
-        ran are fenced. Reports when requests may come: the group of a request is loaded first.
+        ran are fenced, and release those that a setting leaves to the cluster. Reports when
+        requests may come: the group of a request is loaded first.
 
         If another gateway takes the log meanwhile, retry: either the log comes back, or this
         gateway is told to end."""
         while True:
             try:
-                self._unresumed.update(await self._all_in_log())
+                group_ids = tuple(dict.fromkeys(await self._all_in_log()))
+                self._unresumed.update(group_ids)
                 self._rules.standing.adopted.update(await self._maybe_adopted())
                 break
             except StateLogError as error:
@@ -186,6 +192,13 @@ class Groups:
             log.info("groups_resumed", groups=self._resumed)
         if self._left_out:
             log.error("groups_left_out", groups=self._left_out, hosted=self._resumed)
+        await self._configured_releases.run(group_ids)
+
+    def _is_kept_against_setting(self, group_id: str) -> bool:
+        """Whether the group is hosted although `groups_forward` leaves it to the cluster."""
+        if self._is_ending or not (self._rules.can_anchor and self._known(group_id).is_configured):
+            return False
+        return self._may_be_live(group_id) or self.is_adopted(group_id)
 
     async def _all_in_log(self) -> Collection[str]:
         state_log = self._state_log
@@ -404,7 +417,7 @@ class Groups:
         is_quiet = isinstance(answer, HeartbeatResponse) and not answer.error_code
         standing = self._known(group_id)
         is_due = self._clock.now_ms() >= standing.adopt_from_ms
-        return is_quiet and is_due and not standing.is_left
+        return is_quiet and is_due and not (standing.is_left or standing.is_configured)
 
     def _relayed_calls(self, group_id: str) -> RelayedCalls:
         calls = self._relayed.get(group_id)
@@ -453,6 +466,15 @@ class Groups:
         driver = self._drivers.get(group_id)
         return driver is not None and driver.group.is_live
 
+    def _may_be_live(self, group_id: str) -> bool:
+        """Whether the group has members here, or may have: its log is being read, or cannot be, or
+        it changes its coordinator."""
+        driver = self._drivers.get(group_id)
+        if driver is None:
+            return self.is_moving(group_id)
+        is_unread = driver.group.engine.phase in (LogPhase.LOADING, LogPhase.UNREADABLE)
+        return is_unread or driver.group.is_live or driver.group.is_moving
+
     def is_held(self, group_id: str) -> bool:
         """Whether this gateway has an anchor for the group, Stable or not."""
         driver = self._drivers.get(group_id)
@@ -464,13 +486,14 @@ class Groups:
 
     def belongs_to_cluster(self, group_id: str) -> bool:
         """Whether the cluster answers for the group, as far as known."""
-        if self.is_live(group_id) or self.is_moving(group_id):
-            return False
-        return self._known(group_id).is_forwarded
+        return not self._may_be_live(group_id) and self._known(group_id).is_forwarded
 
     async def is_forwarded(self, group_id: str, owner: Owner) -> bool:
-        """Whether the cluster answers for the group, by a look that begins now. `owner`: whose
-        request names the group."""
+        """Whether the cluster answers for the group, by a look that begins now. False while an
+        anchor is looked for that has to leave. `owner`: whose request names the group."""
+        driver = self._drivers.get(group_id)
+        if driver is not None and driver.group.release.seeks_anchor:
+            return False
         found = await self._services.look.look(group_id)
         return self._verdict_on(group_id, found, owner).mode is Mode.FORWARDED
 
@@ -510,6 +533,8 @@ class Groups:
         verdict = standing.take(found, self._clock.now_ms(), is_held=self.is_held(group_id))
         for effect in standing.take_outbox():
             carry_out_now(effect, group_id, self._journal, owner)
+        if standing.is_left and verdict.has_anchor:
+            self.driver(group_id, owner).feed(Release(ReleaseWish()))
         return verdict
 
     @property
@@ -729,6 +754,7 @@ class Groups:
             is_adopting=self.is_moving(group_id) and release is None,
             adoption=None if driver is None else driver.group.adoption.stage,
             release=release,
+            release_obstacle=self._configured_releases.obstacles.get(group_id, ""),
             watched=self._rules.watched.group(group_id),
         )
 

@@ -110,6 +110,9 @@ class Anchor:
         """While the group is not held, the reason. Clients see it too."""
         self.has_given_way = False
         """Whether the anchor ended because another member holds the group."""
+        self.is_known_absent = False
+        """Whether the cluster has said that no anchor of this state log is in the group, and no
+        request was sent since then that may put one there."""
         self.loss: GroupTaken | GenerationWentBack | None = None
         """What shows that another member has been in the group since the anchor held it, or may
         have been. The group resets it."""
@@ -144,11 +147,10 @@ class Anchor:
         """How many times the present JoinGroup was repeated."""
         self._confirm_after = -1
         self._asked: Struct | None = None
-        self._asked_ms = 0
         self._looks_up = True
-        self._held_until_ms = self._lost_ms = self._needed_until_ms = 0
+        self._asked_ms = self._held_until_ms = self._lost_ms = self._needed_until_ms = 0
         self._backoff_ms = self._retry_at_ms = self._beat_at_ms = 0
-        self._is_anxious = self._is_dropped = self._must_look = False
+        self._is_anxious = self._is_dropped = self._must_look = self._only_replaces = False
         self._reported: str | None = None
         self._strays: dict[Token, str] = {}
         self._session_timeouts_ms = list(SESSION_TIMEOUTS_MS)
@@ -169,6 +171,7 @@ class Anchor:
         """Keep the anchor for at least the linger time from now on; begin to join if there is none,
         on account of this client. `is_live`: whether the group has members already, so that the
         cluster may just have admitted another client."""
+        self._only_replaces = False
         if not self.is_here:
             self._room.take(self._group_id, owner)
             self.is_here = True
@@ -178,6 +181,13 @@ class Anchor:
             self._lost_ms = self._retry_at_ms = now_ms
             self._backoff_ms = 0
         self._needed_until_ms = now_ms + self._linger_ms
+
+    def search(self, now_ms: int) -> None:
+        """Take the place of an anchor of this state log that an earlier process has left in the
+        group, or that has failed to leave. If there is none, `is_known_absent` says so."""
+        if not self.is_here:
+            self.need(now_ms, is_live=True)
+            self._only_replaces = True
 
     def confirm(self) -> int:
         """Have the cluster confirm now that the anchor holds the group. Returns the number of the
@@ -250,7 +260,10 @@ class Anchor:
         if not self.wants_look:
             return
         self.wants_look = False
+        self.is_known_absent = verdict.mode is not Mode.UNKNOWN and not verdict.has_anchor
         match verdict.mode:
+            case Mode.HOSTED if self._only_replaces and not verdict.has_anchor:
+                self._cease()
             case Mode.HOSTED:
                 self._must_look = False
                 self._older = verdict.older_anchor
@@ -272,6 +285,7 @@ class Anchor:
         """Go on with the place that an adoption has taken in the group."""
         self.need(now_ms, is_live=True)
         self._must_look = False
+        self.is_known_absent = False
         self._ids, self._asked_ms = ids, now_ms
         self._taken(now_ms)
         self._beat_at_ms = now_ms
@@ -364,6 +378,7 @@ class Anchor:
         that the coordinator persists.
         """
         self._joins += 1
+        self.is_known_absent = False
         guise = self._guise
         message = JoinGroupRequest(
             group_id=self._group_id,
@@ -553,6 +568,8 @@ class Anchor:
         if failures := _failures(answer):
             self._leave_failed(_refused("LeaveGroup", min(failures)), now_ms)
             return
+        # Otherwise a late JoinGroup has put another one in its place.
+        self.is_known_absent = ErrorCode.FENCED_INSTANCE_ID not in codes_of(answer)
         self._end(list(self._strays))
         self._log("anchor_left")
         if self._older is None or self._is_dropped or now_ms >= self._needed_until_ms:
@@ -573,7 +590,7 @@ class Anchor:
         if self.phase is not AnchorPhase.ABSENT:
             self.phase = moved(ANCHOR, self.phase, AnchorPhase.ABSENT)
         self._room.give_back(self._group_id)
-        self.is_here = self._is_dropped = self._must_look = False
+        self.is_here = self._is_dropped = self._must_look = self._only_replaces = False
         self._held_generation, self._joins = None, 0
         self._older = self._reported = None
 
@@ -617,8 +634,13 @@ class Anchor:
 
 def _failures(answer: LeaveGroupResponse) -> Set[int]:
     """Why the member may still be in the group."""
-    codes = {answer.error_code, *(each.error_code for each in answer.members)} - {0}
-    return codes - ABOUT_THE_ANCHOR  # these say that the cluster had removed it already
+    # The latter say that the cluster had removed it already.
+    return codes_of(answer) - {ErrorCode.NONE} - ABOUT_THE_ANCHOR
+
+
+def codes_of(answer: LeaveGroupResponse) -> Set[int]:
+    """The error codes of the request and of its members."""
+    return {answer.error_code, *(member.error_code for member in answer.members)}
 
 
 def _displaced(api: str, code: ErrorCode) -> Lost:

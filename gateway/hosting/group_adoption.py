@@ -123,7 +123,8 @@ class GroupAdoption:
         """Whether to adopt the group by itself now, as far as the relayed requests tell."""
         if self.is_under_way or self._is_ending or now_ms < self._standing.adopt_from_ms:
             return False
-        if self._standing.is_left or self._standing.rules.is_removing or self._under_way:
+        is_left = self._standing.is_left or self._standing.is_configured
+        if is_left or self._standing.rules.is_removing or self._under_way:
             return False
         self._standing.adopt_from_ms = now_ms + CONSIDER_EVERY_MS
         watched = self._rules.watched.group(self._group_id)

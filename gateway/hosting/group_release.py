@@ -5,11 +5,10 @@ requests meanwhile, and how it ends.
 come, and the anchor, whose place they take. See `gateway/docs/release.md`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.state import GroupState
-from coordinator.handlers.release import may_begin
+from coordinator.handlers.release import may_begin, members_not_taken
 from coordinator.interface.events import ReleaseBegan, ReleaseMoved
 from coordinator.interface.records import ClassicGroupMember, Member, Release
 from coordinator.interface.topics import Topics
@@ -39,7 +38,7 @@ from gateway.hosting.release_steps import (
 )
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import RELEASED, Standing
-from gateway.hosting.states import LogPhase, ReleaseStage
+from gateway.hosting.states import AnchorPhase, LogPhase, Mode, ReleaseStage
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafka_codecs.declaration import Struct
 
@@ -49,21 +48,16 @@ SETTLE_MAX_MS = 30_000
 
 def why_not_released(state: GroupState, cluster: NewProtocol) -> tuple[str, ...]:
     """Why the group cannot be released as it is, one for each member that speaks against it."""
-    group = state.group
-    if not isinstance(group, ConsumerGroup) or not group.has_native_members:
-        return ()
     if cluster.why_no_natives:
-        why = (
-            f"uses the new protocol, and {cluster.why_no_natives}: roll it back to the classic one"
-        )
-        return tuple(f"{_named(each)} {why} first" for each in _members(group, are_classic=False))
-    why = f"uses the classic protocol beside native members, and {cluster.why_not_mixed}"
-    classic = _members(group, are_classic=True) if cluster.why_not_mixed else ()
-    return tuple(f"{_named(each)} {why}: roll it to the new one first" for each in classic)
-
-
-def _members(group: ConsumerGroup, *, are_classic: bool) -> Iterator[Member]:
-    return (each for each in group.members.values() if each.is_classic == are_classic)
+        what = "uses the new protocol"
+        reason, remedy = cluster.why_no_natives, "roll it back to the classic one first"
+    else:
+        what = "uses the classic protocol beside native members"
+        reason, remedy = cluster.why_not_mixed, "roll it to the new one first"
+    members = members_not_taken(
+        state, takes_natives=cluster.takes_natives, takes_mixed=cluster.takes_mixed
+    )
+    return tuple(f"{_named(member)} {what}, and {reason}: {remedy}" for member in members)
 
 
 def _named(member: Member) -> str:
@@ -117,6 +111,11 @@ class GroupRelease:
         return bool(self._wishes)
 
     @property
+    def seeks_anchor(self) -> bool:
+        """Whether an anchor may be in the group whose place is not taken yet."""
+        return self.is_wanted if self._machine is None else self._machine.is_displaced
+
+    @property
     def keeps_anchor(self) -> bool:
         """Whether the anchor holds the group for members that may still hold partitions."""
         return self._machine is not None and self._machine.stage is ReleaseStage.RECALLING
@@ -143,7 +142,8 @@ class GroupRelease:
         """When `advance` has something to do again."""
         if self._machine is not None:
             return self._machine.next_ms()
-        return self._settle_until_ms if self._wishes and self._engine.is_live else None
+        waits = self._wishes and self._engine.is_loaded and not self._is_beginning
+        return self._settle_until_ms if waits else None
 
     # -- beginning and ending --------------------------------------------------------------------
 
@@ -153,6 +153,7 @@ class GroupRelease:
             longest_ms = self._rules.standing.longest_session_ms
             settle_ms = longest_ms if wish.is_unattended else SETTLE_MAX_MS
             self._settle_until_ms = now_ms + settle_ms
+            self._anchor.is_known_absent = False  # since the last look one may have come late
         self._wishes.append(wish)
         if self._is_ending:
             self.end()
@@ -169,7 +170,8 @@ class GroupRelease:
 
     def begun(self, *, is_durable: bool) -> None:
         """The engine has decided on the beginning."""
-        self._is_beginning, self._has_begun_here = False, is_durable
+        self._is_beginning = False
+        self._has_begun_here = is_durable and self._engine.core.state.is_leaving
         if not is_durable:
             self._refuse("the state log failed: try again")
 
@@ -189,16 +191,55 @@ class GroupRelease:
             self._go_on(state.release, now_ms)
         elif state.release is not None:
             self._rules.standing.released.add(self._group_id)
-            self._fulfil(ReleaseOutcome(group_id=self._group_id, is_released=True))
+            self._remove_anchor(now_ms)
         elif not self._wishes or self._is_beginning:
             pass
         elif reasons := why_not_released(state, self._wishes[-1].new_protocol):
             self._refuse(*reasons)
+        elif not self._is_place_known(now_ms):
+            pass
+        elif self._standing.verdict.mode is Mode.ELSEWHERE and not self._anchor.is_here:
+            self._refuse(self._standing.verdict.why)
         elif may_begin(state):
             self._is_beginning = True
-            engine.note(ReleaseBegan())
+            cluster = self._wishes[-1].new_protocol
+            engine.note(
+                ReleaseBegan(takes_natives=cluster.takes_natives, takes_mixed=cluster.takes_mixed)
+            )
         elif now_ms >= self._settle_until_ms:
             self._refuse(f"its rebalance is not over after {SETTLE_MAX_MS // 1000} s: try again")
+
+    def _is_place_known(self, now_ms: int) -> bool:
+        """Whether the anchor holds the group, or is certainly not in it. Otherwise look for one
+        that an earlier process has left there: it would keep the consumers out of a released group.
+        A group with members needs one in any case."""
+        anchor = self._anchor
+        if anchor.is_here:
+            is_known = anchor.phase in (AnchorPhase.STABLE, AnchorPhase.RENEWING)
+        else:
+            is_known = anchor.is_known_absent
+            if not is_known and self._engine.is_live:
+                anchor.need(now_ms, is_live=True)
+            elif not is_known:
+                anchor.search(now_ms)
+        if not is_known and now_ms >= self._settle_until_ms:
+            verdict = self._standing.verdict
+            reason = verdict.why if verdict.mode is Mode.UNKNOWN else anchor.why
+            self._refuse(f"{reason}: try again")
+        return is_known
+
+    def _remove_anchor(self, now_ms: int) -> None:
+        """The group is released. Have an anchor leave that is still there, or there again after a
+        failover of the coordinator."""
+        if not self._wishes:
+            return
+        self._anchor.drop()
+        if not self._is_place_known(now_ms):
+            return
+        if not self._anchor.is_here:
+            self._fulfil(ReleaseOutcome(group_id=self._group_id, is_released=True))
+        elif now_ms >= self._settle_until_ms:
+            self._refuse("its anchor has not left yet: try again")
 
     def _go_on(self, release: Release, now_ms: int) -> None:
         members = () if release.group is None else release.group.members
@@ -219,7 +260,7 @@ class GroupRelease:
         self.recall.leads_rounds = self._machine.has_natives
         self._standing.pending_ids = PendingIds()
         self._effects.append(TellNow(group_events.ReleaseStarted(members=len(members))))
-        if release.group is not None and (self._is_unattended or not self._has_begun_here):
+        if members:
             self._anchor.need(now_ms, is_live=True)
         self.handle(TimePassed(), now_ms)
 
@@ -245,11 +286,20 @@ class GroupRelease:
         if next_ms is not None and next_ms <= now_ms:
             self.handle(TimePassed(), now_ms)
         if machine.is_ready(len(self._engine.core.state.commits) + len(self.recall.in_flight)):
-            ids = self._anchor.hand_over() if self._anchor.is_here else None
-            if ids is not None or not self._anchor.is_here:
-                self.handle(HandedOver(ids), now_ms)
+            self._hand_over(now_ms)
         if machine.is_over:
             self._end(machine, now_ms)
+
+    def _hand_over(self, now_ms: int) -> None:
+        """Give the anchor's place to the release, once it is known."""
+        if self._anchor.is_here:
+            ids = self._anchor.hand_over()
+            if ids is not None:
+                self.handle(HandedOver(ids), now_ms)
+        elif self._anchor.is_known_absent:
+            self.handle(HandedOver(None), now_ms)
+        else:
+            self._anchor.search(now_ms)
 
     def _carry_out(self, effects: Sequence[steps.Effect]) -> None:
         for effect in effects:

@@ -25,6 +25,7 @@ from gateway.hosting.adoption_steps import (
     Treatment,
     Unanswered,
 )
+from gateway.hosting.anchor import codes_of
 from gateway.hosting.holders import Holders
 from gateway.hosting.identity import AnchorIds, Guise
 from gateway.hosting.pauses import Pauses
@@ -88,6 +89,8 @@ class Releasing:
         )
         self._effects: list[Effect] = []
         self._is_asking = self._is_storing = self._is_open = False
+        self.is_displaced = False
+        """Whether another anchor may be in the group, in the place of the one that was to leave."""
         self._returning = 0
         """How many members have given up by rejoining: their next joins are due at any moment."""
         self._owners: Counter[str] = Counter()
@@ -117,6 +120,8 @@ class Releasing:
     def is_ready(self, commits: int) -> bool:
         """Whether the anchor's place is wanted. `commits` travel under its ids, and have no answer
         yet."""
+        if self.stage is Stage.LEAVING:
+            return self.is_displaced
         return self.stage is Stage.RECALLING and not self.holders and not commits
 
     @property
@@ -132,7 +137,8 @@ class Releasing:
             case Stage.RELEASED:
                 return None
             case _:
-                return None if self._is_asking or self._is_storing else self._not_before_ms
+                is_waiting = self._is_asking or self._is_storing or self.is_displaced
+                return None if is_waiting else self._not_before_ms
 
     # -- what happens ----------------------------------------------------------------------------
 
@@ -147,7 +153,7 @@ class Releasing:
                 self._note_owner(member_id, still_owns=still_owns)
                 self.holders.let_go(member_id)
             case HandedOver(ids):
-                self._handed_over(ids)
+                self._handed_over(ids, now_ms)
             case NativeJoined() if self._is_open:
                 self.is_native_due = False
                 self._not_before_ms = now_ms
@@ -167,7 +173,8 @@ class Releasing:
                 pass
         for member_id, is_alive in self.holders.give_up(now_ms):
             self.is_native_due |= is_alive and member_id in self._natives
-        if now_ms >= self._not_before_ms and not (self._is_asking or self._is_storing):
+        is_waiting = self._is_asking or self._is_storing or self.is_displaced
+        if now_ms >= self._not_before_ms and not is_waiting:
             self._advance(now_ms)
         effects, self._effects = self._effects, []
         return effects
@@ -199,13 +206,18 @@ class Releasing:
             case _:
                 pass
 
-    def _handed_over(self, ids: AnchorIds | None) -> None:
+    def _handed_over(self, ids: AnchorIds | None, now_ms: int) -> None:
+        is_again, self.is_displaced = self.is_displaced, False
         if ids is None:
-            self.is_native_due = False  # somebody else is in the group
+            # Another member is in the group, which needs no native one to be the first.
+            self.is_native_due &= is_again
+            if is_again:
+                self._opened(now_ms)
             self._move(Stage.CONCLUDING)
         else:
             self._guard = ids
-            self._move(Stage.ANNOUNCING)
+            if not is_again:
+                self._move(Stage.ANNOUNCING)
 
     def _stored(self, now_ms: int) -> None:
         if self.stage is Stage.CONCLUDING:
@@ -243,6 +255,8 @@ class Releasing:
                 else:
                     self._not_before_ms = min(now_ms + self._pause_ms, self._gather_until_ms)
                     self._pause_ms *= 2
+            case LeaveGroupResponse() if ErrorCode.FENCED_INSTANCE_ID in codes_of(answer):
+                self.is_displaced = True  # a late JoinGroup has put another anchor in its place
             case LeaveGroupResponse() if _has_left(answer):
                 self._opened(now_ms)
                 self._move(Stage.CONCLUDING)
@@ -303,5 +317,4 @@ class Releasing:
 
 def _has_left(answer: LeaveGroupResponse) -> bool:
     """Whether the anchor is certainly not in the group any more."""
-    codes = {answer.error_code, *(each.error_code for each in answer.members)}
-    return codes <= {ErrorCode.NONE, *GONE}
+    return codes_of(answer) <= {ErrorCode.NONE, *GONE}

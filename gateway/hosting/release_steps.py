@@ -44,6 +44,16 @@ class NewProtocol:
     why_not_mixed: str = ""
     """Why it takes no classic ones beside them; empty if it does."""
 
+    @property
+    def takes_natives(self) -> bool:
+        """Whether it takes members of the new protocol at all."""
+        return not self.why_no_natives
+
+    @property
+    def takes_mixed(self) -> bool:
+        """Whether it takes classic members beside them."""
+        return not self.why_not_mixed
+
 
 @dataclass(slots=True, eq=False)
 class ReleaseWish:

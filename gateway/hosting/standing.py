@@ -232,8 +232,9 @@ class Standing:
 
     @property
     def is_left(self) -> bool:
-        """Whether the operator leaves the group to the cluster, whoever is in it."""
-        return self.is_configured or self.is_released
+        """Whether the operator leaves the group to the cluster, whoever is in it. A setting does so
+        only after the release of a group that was adopted before."""
+        return self.is_released or (self.is_configured and not self.is_adopted)
 
     @property
     def why_left(self) -> str:
@@ -270,7 +271,7 @@ class Standing:
         """The verdict that is fresh enough for this call; None if the cluster must be asked. A call
         that may add a member needs a look of its own, but only once the engine has found nothing
         wrong with it."""
-        if call.has_look:
+        if call.has_look and not self.is_left:
             return self.verdict
         lately = self.lately(now_ms)
         if lately is None or call.api not in JOINS or self.is_left:
@@ -322,6 +323,12 @@ class Standing:
             and not self._is_successors(group)
         )
 
+    def _may_be_ours(self, anchored: DescribedGroup) -> bool:
+        """Whether the group's only member is an anchor of this process or an earlier one, or is an
+        anchor that joins just now."""
+        has_our_log = log_of(anchored) in ("", self.rules.gateway.log_id)
+        return has_our_log and len(anchored.members) == 1 and not self._is_successors(anchored)
+
     def _is_successors(self, anchored: DescribedGroup) -> bool:
         """Whether a process that opened our state log after this one joined the anchor. An earlier
         one may also have done so just now: its request was on the way when it was killed."""
@@ -333,8 +340,8 @@ class Standing:
     ) -> Verdict:
         """The verdict on what a look has found. `is_held`: whether the group has members or an
         anchor here. `has_native_join`: whether a consumer of the new protocol waits to join."""
-        if self.is_left:
-            return self.forward(self.why_left, now_ms)
+        if self.is_left and not is_held:
+            return self._leave_to_cluster(found, now_ms)
         match found:
             case TooOld():
                 why = "its coordinator is older than Kafka 2.3, so no anchor can hold the group"
@@ -354,6 +361,18 @@ class Standing:
                 return self._anchored(group, now_ms)
             case _:
                 return self._taken(found, now_ms)
+
+    def _leave_to_cluster(self, found: Found, now_ms: int) -> Verdict:
+        """Decide for a group that the operator leaves to the cluster. An anchor that is still
+        there, or there again after a failover of the coordinator, has to leave first."""
+        match found:
+            case Occupants(anchored=DescribedGroup() as group) if self._may_be_ours(group):
+                verdict = Verdict(
+                    Mode.HOSTED, "its anchor is still in the cluster", has_anchor=True
+                )
+                return self._free(verdict, now_ms)
+            case _:
+                return self.forward(self.why_left, now_ms)
 
     def _unknown(self, error: str, now_ms: int) -> Verdict:
         if self.verdict.mode is Mode.FORWARDED:
@@ -399,17 +418,16 @@ class Standing:
         While an anchor rejoins, the group does not show its state log. Our own join then finds out.
         """
         gateway, log_id = self.rules.gateway, log_of(group)
-        has_our_log = log_id in ("", gateway.log_id)
         if len(group.members) > 1:
             why = f"more than one gateway is in the group: {_whereabouts(group)}"
-        elif has_our_log and not self._is_successors(group):
+        elif self._may_be_ours(group):
             is_older = log_id and group.protocol_type == OLDER_PROTOCOL_TYPE
             older_anchor = group.members[0].member_id if is_older else None
             found = Verdict(
                 Mode.HOSTED, "its anchor holds it", has_anchor=True, older_anchor=older_anchor
             )
             return self._free(found, now_ms)
-        elif has_our_log:
+        elif log_id in ("", gateway.log_id):
             why = f"a gateway with our state log has taken the group, {_whereabouts(group)}"
         else:
             why = (

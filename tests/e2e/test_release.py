@@ -74,6 +74,34 @@ async def test_a_hosted_group_is_released_while_it_consumes(
         await group.end()
 
 
+@pytest.mark.parametrize("how", ["command", "setting"])
+async def test_a_group_is_released_right_after_a_restart(
+    kafka: KafkaCluster, how: str, tmp_path: Path
+) -> None:
+    """The anchor of the process that was killed is still in the cluster's group. It leaves before
+    a consumer joins there: otherwise INCONSISTENT_GROUP_PROTOCOL ends each of them."""
+    flags = ["--groups-forward=*"] if how == "setting" else []
+    client = Client(library="librdkafka", assignor="cooperative-sticky")
+    async with open_group(tmp_path, open_upstream=on_kafka(kafka), limit_s=LIMIT_S) as group:
+        for name in "ab":
+            await group.join(name, client)
+        await group.settled("classic")
+        await group.gateway.kill()
+        await group.gateway.start(flags=flags)
+        await group.gateway.until_event("gateway_started", 2)
+        if how == "command":
+            released = await command("release", group.group, f"--state-dir={tmp_path}")
+            assert (released.returncode, released.stderr) == (0, b"")
+        else:
+            await group.gateway.until_event("group_released_by_setting")
+        await group.settled("classic")
+        await group.progress(100)
+        print(group.troubles)
+        promise("INCONSISTENT" not in str(group.troubles), "a consumer was kept out")
+        assert not group.gateway.events("group_taken")
+        await group.end()
+
+
 NATIVE = {
     "a": Client(library="librdkafka", protocol="consumer"),
     "b": Client(library="java", protocol="consumer"),
@@ -129,4 +157,10 @@ async def test_native_members_are_named_where_the_cluster_has_no_new_protocol(
             (line,) = refused.stderr.decode().splitlines()
             why = "uses the new protocol, and the cluster does not have it"
             assert f"(a at /127.0.0.1) {why}: roll it back to the classic one first" in line
+        await group.gateway.kill()
+        await group.gateway.start(flags=["--groups-forward=*"])
+        kept = await group.gateway.until_event("group_stays_hosted")
+        assert why in kept["reason"]
+        await group.settled("consumer")
+        await group.progress(100)
         await group.end()

@@ -6,7 +6,7 @@ import resource
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -47,9 +47,9 @@ class ServeProcess:
         """Lines of stderr that are not JSON. There are none unless it failed."""
         self._heard = trio.Event()
 
-    async def start(self, program: str = PROGRAM) -> None:
-        """Start the process without waiting, as another program if one is given. A restart
-        continues its log."""
+    async def start(self, program: str = PROGRAM, flags: Sequence[str] = ()) -> None:
+        """Start the process without waiting, as another program if one is given, and with these
+        flags in addition. A restart continues its log."""
         run = partial(
             trio.run_process,
             stdin=subprocess.DEVNULL,
@@ -59,6 +59,7 @@ class ServeProcess:
             deliver_cancel=_kill,
         )
         command = [word if word != PROGRAM else program for word in self._command]
+        command += flags
         self._process = await self._nursery.start(run, command)
         self._nursery.start_soon(self._listen, self._process)
 

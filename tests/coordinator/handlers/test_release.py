@@ -99,6 +99,33 @@ def test_a_consumer_group_need_not_be_stable(group: GroupScript) -> None:
     assert may_begin(group.engine.state)
 
 
+@pytest.mark.parametrize(
+    ("event", "is_refused"),
+    [
+        (ReleaseBegan(), False),
+        (ReleaseBegan(takes_natives=False), True),
+        (ReleaseBegan(takes_mixed=False), False),
+    ],
+)
+def test_a_group_stays_if_the_other_coordinator_does_not_take_its_members(
+    group: GroupScript, event: ReleaseBegan, *, is_refused: bool
+) -> None:
+    group.native("n-1")
+    group.feed(event)
+    assert group.engine.state.is_leaving is not is_refused
+
+
+def test_classic_members_keep_a_mixed_group_here_if_the_two_are_kept_apart(
+    group: GroupScript,
+) -> None:
+    serve(group)
+    group.native("n-1")
+    group.feed(ReleaseBegan(takes_mixed=False))
+    assert not group.engine.state.is_leaving
+    group.feed(ReleaseBegan())
+    assert group.engine.state.is_leaving
+
+
 def test_members_are_told_to_rejoin_or_to_wait_meanwhile(group: GroupScript) -> None:
     """A request may have waited for its decision when the release began. It must not make a new
     group here."""

@@ -57,6 +57,7 @@ def assessed(
         is_adopting=False,
         adoption=None,
         release=None,
+        release_obstacle="",
         watched=watched if members else None,
     )
     page, taken = group_page(glance, None, None)

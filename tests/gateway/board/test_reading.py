@@ -20,6 +20,7 @@ def glance(
     verdict: Verdict = HERE,
     *,
     anchor_why: str = "",
+    release_obstacle: str = "",
     adoption: AdoptionStage | None = None,
     watched: WatchedGroup | None = None,
     policy: RollPolicy = RollPolicy.ALLOW,
@@ -38,6 +39,7 @@ def glance(
         is_adopting=adoption is not None,
         adoption=adoption,
         release=None,
+        release_obstacle=release_obstacle,
         watched=watched,
     )
 
@@ -48,6 +50,7 @@ def glance(
         (glance(FORWARDED), "forwarded", FORWARDED.why),
         (glance(FORWARDED, adoption=AdoptionStage.LOCKING), "adopting", "being adopted (Locking)"),
         (glance(anchor_why="refused"), "hosted", "held back: refused"),
+        (glance(release_obstacle="n"), "hosted", "not released (groups_forward): n"),
         (glance(Verdict(Mode.ELSEWHERE, "another has it")), "elsewhere", "another has it"),
         (glance(Verdict(Mode.UNKNOWN, "no answer")), "unknown", "no answer"),
     ],

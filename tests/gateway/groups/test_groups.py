@@ -374,6 +374,23 @@ async def test_only_a_release_that_is_over_leaves_the_group_to_the_cluster(
         assert groups.table.driver(GROUP).group.standing.is_released is not is_under_way
 
 
+async def test_a_group_that_has_not_been_read_does_not_belong_to_the_cluster(
+    autojump_clock: MockClock,
+) -> None:
+    """Its members may be in the log, although a setting leaves the group to the cluster by now."""
+    async with hosted_groups() as before:
+        await before.native("n")
+        log = before.log
+    async with hosted_groups(log=log) as groups:
+        groups.table._rules.standing.forward_patterns = (GROUP,)
+        groups.cluster.failure = UpstreamError("not now")
+        await groups.nursery.start(groups.table.resume)
+        await wait_all_tasks_blocked()
+        assert not groups.table.is_live(GROUP)
+        assert not groups.table.is_adopted(GROUP)
+        assert not groups.table.belongs_to_cluster(GROUP)
+
+
 async def test_a_group_that_is_being_adopted_is_loaded_beyond_the_limit(
     autojump_clock: MockClock,
 ) -> None:

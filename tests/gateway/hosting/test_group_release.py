@@ -3,16 +3,18 @@
 `test_release.py` has the steps themselves.
 """
 
+from dataclasses import replace
 from typing import Any
 from unittest.mock import ANY
 
 import pytest
 
 from coordinator.interface.records import GroupRelease, Release
-from coordinator.interface.replies import ClaimReply, ConsumerHeartbeatReply
+from coordinator.interface.replies import ClaimReply, ConsumerHeartbeatReply, Reply
 from gateway.hosting.adoption_steps import Ask, Wish
 from gateway.hosting.answers import GroupApi, Situation, code_for
 from gateway.hosting.calls import LOST, Call, Forwarded, StoreCommits, Unanswerable
+from gateway.hosting.effects import AskCoordinator, Write
 from gateway.hosting.forwarded import Client
 from gateway.hosting.group_release import SETTLE_MAX_MS
 from gateway.hosting.inputs import (
@@ -20,13 +22,15 @@ from gateway.hosting.inputs import (
     Damage,
     Done,
     Ending,
+    Leave,
     Relayed,
     Resumed,
 )
 from gateway.hosting.inputs import Release as ReleaseGroup
 from gateway.hosting.release import NATIVE_FIRST_MAX_MS
 from gateway.hosting.release_steps import NewProtocol, ReleaseOutcome, ReleaseWish
-from gateway.hosting.states import AnchorPhase, Mode
+from gateway.hosting.standing import NoAnswer
+from gateway.hosting.states import AnchorPhase, Mode, ReleaseStage
 from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -37,7 +41,7 @@ from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kafka_codecs.sync_group import SyncGroupResponse
 from tests.simulation.coordinator import FakeGroup
-from tests.support.hosted_scene import HostedScene, situation_of
+from tests.support.hosted_scene import HostedScene, anchored, situation_of
 from tests.support.scene_commits import errand_of, stored
 
 CONNECTION = 1
@@ -434,15 +438,195 @@ def test_a_release_goes_on_when_the_last_session_ends_without_an_anchor(on: Scen
     assert again.told("group_released")
 
 
-def test_an_unattended_group_without_members_may_have_an_anchor() -> None:
-    on = HostedScene()
-    on.hold(Ask)
-    wish = ReleaseWish(is_unattended=True)
+def next_process(before: HostedScene) -> HostedScene:
+    """The gateway after a restart, which finds the group in its log."""
+    after = before.restart()
+    after.hold(Ask)
+    if after.records:
+        after.feed(Resumed())
+    return after
+
+
+def ordered(on: HostedScene, *, is_unattended: bool = False) -> ReleaseWish:
+    """The wish to release a group."""
+    wish = ReleaseWish(is_unattended=is_unattended)
     on.feed(ReleaseGroup(wish))
-    assert on.asked(JoinGroupRequest)
-    step(on, LeaveGroupResponse())
+    return wish
+
+
+def outcome_of(wish: ReleaseWish) -> ReleaseOutcome | None:
+    """What has become of a wish by now."""
+    return wish.outcome
+
+
+def leave(on: HostedScene) -> None:
+    """Carry out the LeaveGroup of a release."""
+    ask = on.take(Ask)
+    assert isinstance(ask.message, LeaveGroupRequest)
+    on.feed(Done(ask, on.coordinator.answer(ask.message)))
+
+
+def situation_or_none(call: Call) -> Situation | None:
+    """Why the gateway refused the call; None if the engine has answered."""
+    return None if isinstance(call.answer, Reply) else situation_of(call)
+
+
+def test_a_release_takes_the_place_of_the_predecessors_anchor_first(on: Scene) -> None:
+    after = next_process(on)
+    after.hold(AskCoordinator)
+    wish = ordered(after)
+    assert log_has(after) is None
+    assert outcome_of(wish) is None
+    after.release(AskCoordinator)
+    assert log_has(after) is not None
+    after.join(on.member_id)
+    assert after.waits(Ask) == 1
+    assert outcome_of(wish) is None
+    assert on.in_cluster.metadata == after.rules.standing.gateway.guise.metadata
+
+
+@pytest.mark.parametrize("is_unattended", [False, True])
+def test_an_empty_group_is_released_once_the_predecessors_anchor_has_left(
+    on: Scene, *, is_unattended: bool
+) -> None:
+    on.leave(on.member_id)
+    assert on.in_cluster.member_id
+    after = next_process(on)
+    wish = ordered(after, is_unattended=is_unattended)
+    assert after.asked(JoinGroupRequest)
+    assert outcome_of(wish) is None
+    leave(after)
     assert wish.outcome is not None
     assert wish.outcome.is_released
+    assert not on.in_cluster.member_id
+
+
+def test_an_anchor_that_failed_to_leave_is_looked_for(on: Scene) -> None:
+    on.leave(on.member_id)
+    on.coordinator_failure = "it is away"
+    on.feed(Leave())
+    assert "anchor_left_behind" in on.logged()
+    assert not on.group.anchor.is_here
+    on.coordinator_failure = None
+    on.begin()
+    assert outcome_of(on.wish) is None
+    leave(on)
+    assert on.outcome is not None
+    assert on.outcome.is_released
+    assert not on.in_cluster.member_id
+
+
+def test_a_bug_after_the_hand_over_leaves_no_anchor_behind(on: Scene) -> None:
+    on.begin()
+    on.hold(Write)
+    on.join(on.member_id)
+    assert not on.group.anchor.is_here
+    on.pending.clear()
+    on.note(on.group.start_again(on.now_ms))
+    on.release(Write)
+    on.wait(100)
+    on.join(on.member_id)
+    assert on.group.release.stage is not None
+    assert isinstance(on.take(Ask).message, JoinGroupRequest)
+    assert on.log_has() == Release(guard_id=on.in_cluster.member_id)
+
+
+def test_a_late_anchor_in_the_place_of_the_released_one_leaves_as_well(on: Scene) -> None:
+    """The coordinator has received a JoinGroup of the anchor after those of the release."""
+    on.to_gathering()
+    group = DescribedGroup(group_id=on.group.group_id, members=())
+    on.step(DescribeGroupsResponse(groups=(group,)))
+    on.wait(5_000)
+    on.step(DescribeGroupsResponse(groups=(group,)))
+    on.wait(100)
+    on.in_cluster.member_id = "groupferry-anchor-late"
+    leave(on)
+    assert on.group.release.stage is ReleaseStage.LEAVING
+    leave(on)
+    assert on.outcome is not None
+    assert on.outcome.is_released
+    assert not on.in_cluster.member_id
+
+
+def test_a_group_with_another_gateways_anchor_is_not_released(on: Scene) -> None:
+    after = next_process(on)
+    after.found = anchored("log-2", 0)
+    wish = ordered(after)
+    assert wish.outcome is not None
+    (reason,) = wish.outcome.reasons
+    assert "with the state log log-2" in reason
+    assert log_has(after) is None
+
+
+def test_a_release_is_refused_if_the_cluster_does_not_say_who_is_in_the_group() -> None:
+    on = HostedScene()
+    on.found = NoAnswer("it is away")
+    wish = ordered(on)
+    on.wait(SETTLE_MAX_MS - 1)
+    assert outcome_of(wish) is None
+    on.wait(1)
+    assert wish.outcome is not None
+    assert wish.outcome.reasons == ("the cluster does not say who is in the group: try again",)
+
+
+def test_an_anchor_that_a_failover_brings_back_leaves_again(on: Scene) -> None:
+    """An old coordinator answers LeaveGroup before that is durable."""
+    before = replace(on.in_cluster)
+    on.to_the_end()
+    on.coordinator.groups[on.group.group_id] = before
+    decision = on.group.standing.take(on.coordinator.look(on.group.group_id), on.now_ms)
+    assert decision.has_anchor
+    again = ordered(on)
+    assert again.outcome is not None
+    assert again.outcome.is_released
+    assert not on.in_cluster.member_id
+    assert on.log_has() == Release()
+
+
+def test_a_setting_fences_nobody_and_the_group_is_released_as_by_an_operator(on: Scene) -> None:
+    after = on.restart(forward=("*",))
+    after.hold(Ask)
+    after.feed(Resumed())
+    assert situation_or_none(after.beat(on.member_id, on.joined.generation)) is None
+    after.wait(SESSION_MS // 2)
+    assert situation_or_none(after.beat(on.member_id, on.joined.generation)) is None
+    wish = ordered(after)
+    after.join(on.member_id)
+    step(after, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    step(after, LeaveGroupResponse())
+    assert wish.outcome is not None
+    assert wish.outcome.is_released
+    assert after.group.standing.is_released
+    assert after.told("group_taken") == []
+
+
+def test_a_group_that_no_setting_hosts_any_more_stays_hosted_while_it_has_members(
+    on: Scene,
+) -> None:
+    after = on.restart(host=())
+    after.feed(Resumed())
+    for _ in range(3):
+        assert situation_or_none(after.beat(on.member_id, on.joined.generation)) is None
+        after.wait(SESSION_MS // 2)
+    assert after.group.is_live
+    assert after.group.anchor.phase is AnchorPhase.STABLE
+
+
+def test_a_native_member_that_joins_meanwhile_is_named_if_the_cluster_takes_none(
+    on: Scene,
+) -> None:
+    """The engine decides: the member is not in the group yet when the release is ordered."""
+    on.hold(Write)
+    on.native("n-1")
+    on.wish.new_protocol = NO_NEW_PROTOCOL
+    on.begin()
+    assert outcome_of(on.wish) is None
+    on.release(Write)
+    assert on.outcome is not None
+    (reason,) = on.outcome.reasons
+    assert reason.startswith("n-1 (client at /127.0.0.1) uses the new protocol")
+    assert on.log_has() is None
+    assert on.group.is_live
 
 
 def test_a_log_that_fails_refuses_the_release(on: Scene) -> None:

@@ -4,6 +4,8 @@ test_cluster_look.py tests the looking, test_promises_with_kafka.py both with re
 import pytest
 
 from gateway.events.event import GatewayEvent
+from gateway.hosting.answers import GroupApi
+from gateway.hosting.calls import Call
 from gateway.hosting.effects import Log, TellNow
 from gateway.hosting.standing import (
     FORWARDED_FOR_MS,
@@ -31,6 +33,7 @@ SUCCESSORS = anchored("log-1", 2)
 OLDER = anchored("log-1", 0, is_older=True)
 OTHER_LOGS = anchored("log-2", 0)
 REJOINING = anchored("log-1", 2, is_stable=False)
+REJOINING_NOW = anchored("log-1", 1, is_stable=False)
 TWO = anchored("log-1", 1, 2)
 
 
@@ -177,6 +180,43 @@ def test_the_operator_may_leave_groups_to_the_cluster(
     group = standing("other", pattern, group_id=group_id)
     assert group.is_configured is group.is_forwarded is is_forwarded
     assert (group.take(Nobody(), 0).mode is Mode.FORWARDED) is is_forwarded
+
+
+def test_a_setting_leaves_a_hosted_group_to_the_cluster_only_after_its_release() -> None:
+    """Its members may hold partitions, and its anchor keeps all others out."""
+    group = standing("orders")
+    group.rules.adopted.add("orders")
+    assert group.is_configured
+    assert not group.is_left
+    assert group.take(OWN, 0).mode is Mode.HOSTED
+    group.rules.adopted.clear()
+    assert group.take(Nobody(), 0, is_held=True).mode is Mode.HOSTED  # it has members
+    assert group.take(Nobody(), 0).mode is Mode.FORWARDED
+
+
+@pytest.mark.parametrize("is_configured", [True, False], ids=["configured", "released"])
+@pytest.mark.parametrize("seen", [OWN, PREDECESSORS, REJOINING_NOW], ids=["own", "older", "joins"])
+def test_an_anchor_of_this_log_in_a_group_of_the_cluster_is_seen(
+    seen: Occupants, *, is_configured: bool
+) -> None:
+    group = standing(*["orders"] * is_configured)
+    if not is_configured:
+        group.rules.released.add("orders")
+    assert group.take(seen, 0).has_anchor
+    assert group.take(Nobody(), 0).mode is Mode.FORWARDED
+    assert group.take(OTHER_LOGS, 0).mode is Mode.FORWARDED
+    assert group.take(SUCCESSORS, 0).mode is Mode.FORWARDED
+
+
+def test_an_anchor_that_is_about_to_leave_hosts_no_call_of_a_released_group() -> None:
+    group = standing()
+    group.rules.released.add("orders")
+    assert group.take(OWN, 0).mode is Mode.HOSTED
+    call = Call(api=GroupApi.JOIN)
+    call.has_look = True
+    verdict = group.verdict_for(call, 0)
+    assert verdict is not None
+    assert verdict.mode is Mode.FORWARDED
 
 
 def test_a_cluster_without_static_members_keeps_its_groups() -> None:

@@ -187,9 +187,13 @@ class GroupPort:
     def is_forwarded(self, cluster_members: Found, now_ms: int) -> bool:
         """Whether the cluster answers for the group, as `Groups.is_forwarded` decides."""
         group = self.group
+        if group.release.seeks_anchor:
+            return False
         if group.is_live or group.is_moving:
             return not group.is_live
         decision = group.standing.take(cluster_members, now_ms, is_held=group.anchor.is_here)
+        if group.standing.is_left and decision.has_anchor:
+            self.release(NewProtocol(), now_ms)
         return decision.mode is Mode.FORWARDED
 
     def refresh(self, cluster_members: Found, now_ms: int) -> None:
@@ -208,10 +212,12 @@ class GroupPort:
         """An operator releases the group."""
         self._feed(inputs.Release(ReleaseWish(new_protocol=new_protocol)), now_ms)
 
-    def resume(self, log: Sequence[DurableRecord], now_ms: int) -> None:
+    def resume(self, log: Sequence[DurableRecord], new_protocol: NewProtocol, now_ms: int) -> None:
         """The process has started and finds the group in its log."""
         if log:
             self._feed(inputs.Resumed(is_adopting=any(map(_is_of_move, log))), now_ms)
+            if self.group.standing.is_configured:
+                self.release(new_protocol, now_ms)
 
     def pass_time(self, now_ms: int) -> None:
         """A deadline is over."""

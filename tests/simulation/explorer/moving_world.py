@@ -179,6 +179,11 @@ class MovingWorld:
         """Whether an operator may release the group now."""
         return not (self.port.is_moving or self.port.is_released)
 
+    @property
+    def new_protocol(self) -> NewProtocol:
+        """Whether the cluster takes native members."""
+        return NewProtocol() if self.shape.takes_natives else NO_NATIVES
+
     def storing(self) -> list[str]:
         """The consumers whose commits are on their way to the cluster."""
         return [name for name, sending in self.sendings.items() if sending.route != "held"]
@@ -288,8 +293,7 @@ class MovingWorld:
             case "adopt":
                 self.port.adopt(self.now_ms)
             case "release":
-                new_protocol = NewProtocol() if self.shape.takes_natives else NO_NATIVES
-                self.port.release(new_protocol, self.now_ms)
+                self.port.release(self.new_protocol, self.now_ms)
             case "tick":
                 self.port.pass_time(self.now_ms)
                 promise(not self.is_time_up(), "the machine waits for a time that has passed")
@@ -662,7 +666,7 @@ class MovingWorld:
         self.port = GroupPort.start(
             self.shape, self.runs, self.topics, self.now_ms, forwards=self.forwards
         )
-        self.port.resume(self.log, self.now_ms)
+        self.port.resume(self.log, self.new_protocol, self.now_ms)
 
     # -- looking ---------------------------------------------------------------------------------
 

@@ -9,13 +9,8 @@ from tests.simulation.explorer.promises import BrokenPromiseError
 from tests.simulation.explorer.worlds import WORLDS
 
 OPEN = {
-    "released-before-the-anchor-is-back",
-    "native-released-before-the-anchor-is-back",
     "native-starts-in-a-release",
     "overtaken-join-fences-a-static-member",
-    "forwarded-by-a-setting",
-    "mixed-group-forwarded-by-a-setting",
-    "native-joins-before-the-release-is-written",
 }
 """The defects that today's code has."""
 

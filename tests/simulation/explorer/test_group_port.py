@@ -8,9 +8,11 @@ from gateway.hosting.effects import Look
 from gateway.hosting.release_steps import NewProtocol
 from gateway.hosting.standing import Nobody
 from kafka_codecs.heartbeat import HeartbeatRequest
+from tests.simulation.coordinator import anchored
 from tests.simulation.explorer.group_port import GroupPort, name_of_effect
+from tests.simulation.explorer.small_cluster import GROUP
 from tests.simulation.explorer.small_consumers import small_topics
-from tests.simulation.explorer.small_world import START_MS
+from tests.simulation.explorer.small_world import LOG_ID, START_MS
 from tests.simulation.explorer.worlds import WORLDS
 
 BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
@@ -34,9 +36,9 @@ def test_a_step_of_a_move_is_named_after_its_lane() -> None:
 
 
 def test_a_process_resumes_only_what_the_log_has(port: GroupPort) -> None:
-    port.resume((), START_MS)
+    port.resume((), NewProtocol(), START_MS)
     assert not port.take_effects()
-    port.resume((GroupRelease(value=Release(guard_id="g")),), START_MS)
+    port.resume((GroupRelease(value=Release(guard_id="g")),), NewProtocol(), START_MS)
     assert port.is_moving
 
 
@@ -44,6 +46,13 @@ def test_the_group_is_forwarded_by_a_setting() -> None:
     topics = small_topics(2)
     port = GroupPort.start(WORLDS["release"], 1, topics, START_MS, forwards=True)
     assert port.is_forwarded(Nobody(), START_MS)
+
+
+def test_an_anchor_in_a_group_that_is_left_to_the_cluster_is_removed() -> None:
+    topics, shape = small_topics(2), WORLDS["release"]
+    port = GroupPort.start(shape, 1, topics, START_MS, forwards=True)
+    assert not port.is_forwarded(anchored(LOG_ID, 1, group_id=GROUP), START_MS)
+    assert port.is_moving
 
 
 def test_an_effect_that_cannot_fail_has_no_failure(port: GroupPort) -> None:

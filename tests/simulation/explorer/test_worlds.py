@@ -16,6 +16,7 @@ EXHAUSTED = {
         "adopt-restart": 19_000,
         "release-restart": 5_500,
     },
+    **{"release-setting": 8_500, "release-native-setting": 1_000},
 }
 """The worlds that are played here, and roughly how many transitions each has: together more than
 100,000. If a world has become smaller, find out why before you lower its number."""
@@ -64,6 +65,16 @@ class TestMoves:
 
     def test_the_gateway_may_be_killed_at_any_step_of_a_release(self) -> None:
         exhaust("release-restart")
+
+
+@pytest.mark.simulation
+@pytest.mark.timeout(900)
+class TestRelease:
+    def test_a_setting_releases_a_group_as_an_operator_does(self) -> None:
+        exhaust("release-setting")
+
+    def test_a_setting_releases_a_mixed_group_as_well(self) -> None:
+        exhaust("release-native-setting")
 
 
 def test_the_worlds_played_here_have_more_than_100_000_transitions() -> None:

@@ -221,6 +221,23 @@ WORLDS = {
             is_release=True,
         ),
         Shape(
+            name="release-setting",
+            what="the gateway is started with the group in groups_forward, and again without",
+            consumers=_CLASSIC,
+            budgets={"reconfigure": 2},
+            begins_at_rest=True,
+            is_release=True,
+        ),
+        Shape(
+            name="release-native-setting",
+            what="the gateway is started with a mixed group in groups_forward",
+            consumers=_CLASSIC_AND_NATIVE,
+            budgets={"reconfigure": 1},
+            begins_at_rest=True,
+            is_release=True,
+            converts_none=True,
+        ),
+        Shape(
             name="release-crash",
             what="a consumer crashes during a release",
             consumers=_CLASSIC,
