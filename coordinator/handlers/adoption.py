@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from coordinator.classic.durability import store_group
+from coordinator.classic.rebalance import drop_pending_id
 from coordinator.conversion.downgrade import delete_consumer_group
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
@@ -76,7 +77,9 @@ def _delete_empty_group(step: StepBuilder) -> None:
             ensure(not group.members, "a group with members cannot be replaced")
             delete_consumer_group(step, {})
         case ClassicGroup() as group:
-            ensure(group.is_quiet, "a group with members cannot be replaced")
+            ensure(not group.members, "a group with members cannot be replaced")
+            for member_id in list(group.pending_ids):  # their clients come back without them
+                drop_pending_id(step, member_id)
             store_group(step, None)
         case None:
             pass

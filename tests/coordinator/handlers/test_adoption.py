@@ -36,6 +36,16 @@ def adopt(group: GroupScript) -> None:
     group.feed(GroupAdopted())
 
 
+def test_an_id_that_was_never_used_is_forgotten(group: GroupScript) -> None:
+    """Its client joined in the cluster instead, or has gone."""
+    group.take_id()
+    assert group.classic.pending_ids
+    adopt(group)
+    assert set(group.classic.members) == {"a", "b"}
+    assert not group.classic.pending_ids
+    group.check_replay()
+
+
 def test_the_members_go_on_with_their_generation_leader_and_assignments(
     group: GroupScript,
 ) -> None:
