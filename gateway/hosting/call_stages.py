@@ -45,6 +45,7 @@ from gateway.hosting.effects import AnswerClient, Effect, Log, refusal_line
 from gateway.hosting.group_adoption import GroupAdoption
 from gateway.hosting.group_release import GroupRelease
 from gateway.hosting.identity import NO_IDS, AnchorIds
+from gateway.hosting.join_order import JoinOrder
 from gateway.hosting.logged_engine import Item, LoggedEngine
 from gateway.hosting.looking import Looking
 from gateway.hosting.placing import Place, Placing
@@ -95,6 +96,8 @@ class CallStages:
         """The calls without an answer."""
         self.waiting = WaitingCalls()
         """Those of them that wait for a look, the log or the anchor."""
+        self._held_joins = JoinOrder()
+        """The joins that wait for the end of a move."""
         self._times = AnswerTimes()
         self._seen: object = None
         """How the anchor and the move stood when the waiting calls were last advanced."""
@@ -258,6 +261,11 @@ class CallStages:
             case Place.AFTER_LOAD:
                 self.waiting.add(call)
             case Place.AFTER_MOVE if call.errand is None:
+                older = self._held_joins.add(call)
+                if older is not None:
+                    self._refuse(older, Situation.MOVING, "its client has joined again")
+                if older is call:
+                    return
                 # Native clients give a heartbeat up after its interval.
                 is_join = call.api is GroupApi.JOIN
                 patience_ms = JOIN_PATIENCE_MS if is_join else MEMBER_PATIENCE_MS
@@ -667,6 +675,7 @@ class CallStages:
         if call.answer is None:
             self.unanswered.pop(call.token, None)
             self.waiting.drop(call)
+            self._held_joins.drop(call)
             if isinstance(call, Commits):
                 self._commits.answered(call)
             call.end(answer)

@@ -98,7 +98,8 @@ class Passing:
     is_relayed: bool = False
     """Whether the cluster answers it."""
     is_late: bool = False
-    """Whether its connection is closed, so that later requests on another one may overtake it."""
+    """Whether its client uses another connection by now. The gateway has not seen the end of this
+    one; it ends a call whose connection it sees closed."""
 
 
 @dataclass(eq=False)
@@ -360,7 +361,7 @@ class MovingWorld:
                 case Forwarded():
                     passing = self.passing[token]
                     passing.is_relayed = True
-                    if passing.is_late:
+                    if passing.is_late and self._has_newer(passing):
                         self.overtaken.append(token)
                     else:
                         self.upstream.tell(passing.event, self.now_ms)
@@ -375,6 +376,13 @@ class MovingWorld:
             if name in self.behind and sending.route == "held":
                 sending.route, sending.ids = self.port.store_under(sending.token)
         return bool(answers)
+
+    def _has_newer(self, late: Passing) -> bool:
+        """Whether the gateway holds a newer request of the same consumer. Relayed at the same time
+        on two connections, they may arrive in either order; otherwise the older one is ahead."""
+        return any(
+            passing.name == late.name and passing is not late for passing in self.passing.values()
+        )
 
     def _carry_out_at_once(self) -> bool:
         """Carry out one of the effects that take no time."""
