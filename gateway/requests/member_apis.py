@@ -141,6 +141,9 @@ class MemberApis:
                     self._groups.note_relayed(group_id, _client(request), message, told)
                 if call.is_foreign:
                     self._note_foreign(message, told)
+                elif self._groups.is_moving(group_id) and may_be_anchored(told, is_moving=True):
+                    why = "the group is changing its coordinator"
+                    return refused(message, version, Situation.MOVING, why)
                 elif may_be_anchored(told) and not await self._groups.is_forwarded(
                     group_id, request.owner
                 ):
@@ -209,14 +212,17 @@ def _client(request: GroupRequest) -> Client:
     )
 
 
-def may_be_anchored(told: Struct) -> bool:
+def may_be_anchored(told: Struct, *, is_moving: bool = False) -> bool:
     """Whether the cluster's answer may be that to an outsider of an anchored group. Clients take
-    it as final, so it must not reach one whose group was forwarded a moment ago."""
+    it as final, so it must not reach one whose group was forwarded a moment ago. `is_moving`:
+    whether the group is, for which brokers have one more error."""
     match told:
         case JoinGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL):
             return True
         case ConsumerGroupHeartbeatResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND):
             return True
+        case ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR):
+            return is_moving
         case _:
             return False
 

@@ -14,7 +14,14 @@ from gateway.data_path.upstream import Upstream
 from gateway.groups.group_driver import GroupDriver
 from gateway.hosting.answers import GroupApi, Situation
 from gateway.hosting.calls import Answer, Call, Refused
-from gateway.requests.member_apis import Asked, MemberApis, is_foreign, member_of, note_member
+from gateway.requests.member_apis import (
+    Asked,
+    MemberApis,
+    is_foreign,
+    may_be_anchored,
+    member_of,
+    note_member,
+)
 from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -157,3 +164,21 @@ def test_a_refused_client_is_no_member() -> None:
     note_member(connection.request(JOIN), joined("m", error_code=ErrorCode.MEMBER_ID_REQUIRED))
     note_member(connection.request(BEAT), HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
     assert speaker(connection) is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "at_any_time", "in_a_move"),
+    [
+        (joined("m", ErrorCode.INCONSISTENT_GROUP_PROTOCOL), True, True),
+        (joined("m", ErrorCode.UNKNOWN_MEMBER_ID), False, False),
+        (ConsumerGroupHeartbeatResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND), True, True),
+        (ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR), False, True),
+        (ConsumerGroupHeartbeatResponse(error_code=ErrorCode.NONE), False, False),
+    ],
+)
+def test_an_answer_may_be_about_an_anchor(
+    answer: Struct, *, at_any_time: bool, in_a_move: bool
+) -> None:
+    """Clients take it as final. While the group moves, it counts as one in any case."""
+    assert may_be_anchored(answer) is at_any_time
+    assert may_be_anchored(answer, is_moving=True) is in_a_move
