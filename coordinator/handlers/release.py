@@ -100,12 +100,14 @@ def begin(step: StepBuilder, event: ReleaseBegan) -> None:
 
 
 def _recalled_group(step: StepBuilder, group: ConsumerGroup) -> ClassicGroupValue:
+    epochs = {member_id: group.assignments[member_id].member_epoch for member_id in group.members}
     return ClassicGroupValue(
         protocol_type=CONSUMER_PROTOCOL_TYPE,
         generation=group.epoch,
         protocol=None,
         leader=None,
         members=tuple(_recalled(step, each) for _id, each in sorted(group.members.items())),
+        laggards={id_: epoch for id_, epoch in epochs.items() if epoch != group.epoch},
     )
 
 
@@ -143,5 +145,16 @@ def check(step: StepBuilder, event: Request) -> None:
         return
     if isinstance(event, _WAIT):
         raise GroupError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the group changes coordinators")
+    if isinstance(event, OffsetCommitReceived) and _is_native(step, event):
+        raise GroupError(ErrorCode.STALE_MEMBER_EPOCH, "the group changes coordinators")
     if isinstance(event, _REJOIN):
         raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS, "the group changes coordinators")
+
+
+def _is_native(step: StepBuilder, event: OffsetCommitReceived) -> bool:
+    """Whether a commit is that of a native member, which expects no REBALANCE_IN_PROGRESS."""
+    release = step.state.release
+    if not event.knows_member_epochs or release is None or release.group is None:
+        return False
+    members = release.group.members
+    return any(member.is_native for member in members if member.member_id == event.member_id)

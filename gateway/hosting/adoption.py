@@ -9,7 +9,7 @@ given up what it held.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.records import Adoption, ClassicGroupMember
@@ -160,6 +160,11 @@ class Adopting:
         """The ids of the leader's member while it guards the group: members that are recalled can
         commit under them."""
         return None if self._giving_back is None else self._giving_back.guard
+
+    @property
+    def holders(self) -> Container[str]:
+        """The members that may still hold partitions while the group is given back."""
+        return () if self._giving_back is None else self._giving_back.holders
 
     @property
     def is_hold_bounded(self) -> bool:

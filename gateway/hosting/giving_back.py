@@ -49,7 +49,8 @@ class GivingBack:
         """Whether the guard is no longer in the group, and whether the LeaveGroup of all members is
         on its way."""
         self._not_before_ms = now_ms
-        self._holders = holders
+        self.holders = holders
+        """The members that may still hold partitions."""
 
     @property
     def guard(self) -> AnchorIds | None:
@@ -65,7 +66,7 @@ class GivingBack:
 
     def next_ms(self) -> int | None:
         """When `advance` has something to do; None while only an answer can change anything."""
-        silent_ms = self._holders.next_ms()
+        silent_ms = self.holders.next_ms()
         if not self._waits_for_time:
             return silent_ms
         return self._not_before_ms if silent_ms is None else min(silent_ms, self._not_before_ms)
@@ -75,7 +76,7 @@ class GivingBack:
         """Whether something is due that no outstanding answer brings about."""
         if Lane.OTHERS in self._lanes:
             return False
-        if not self._holders and Lane.ANCHOR not in self._lanes:
+        if not self.holders and Lane.ANCHOR not in self._lanes:
             return True
         if self._round is None:
             return Lane.LEADER not in self._lanes and not self._is_guard_gone
@@ -83,20 +84,20 @@ class GivingBack:
 
     def heard(self, member_id: str, now_ms: int) -> None:
         """A recalled member has sent a request."""
-        self._holders.heard(member_id, now_ms)
+        self.holders.heard(member_id, now_ms)
 
     def gave_up(self, member_id: str, now_ms: int) -> None:
         """A recalled member holds nothing any more."""
-        if self._holders.let_go(member_id):
+        if self.holders.let_go(member_id):
             self._not_before_ms = now_ms
 
     def advance(self, now_ms: int) -> None:
         """Do what is due."""
-        if [*self._holders.give_up(now_ms)] and not self._holders:
+        if [*self.holders.give_up(now_ms)] and not self.holders:
             self._not_before_ms = now_ms
         if now_ms < self._not_before_ms or Lane.OTHERS in self._lanes:
             return
-        if not self._holders and Lane.ANCHOR not in self._lanes:
+        if not self.holders and Lane.ANCHOR not in self._lanes:
             self._is_releasing_all = True
             members = self._requests.group.members
             self._ask(Lane.OTHERS, self._requests.leave(members, with_anchor=self._is_locked))

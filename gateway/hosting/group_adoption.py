@@ -6,7 +6,7 @@ and the anchor, which goes on with the ids that the last step leaves. See
 `gateway/docs/adoption.md`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from coordinator.interface.events import (
     AdoptionMoved,
@@ -31,6 +31,7 @@ from gateway.hosting.identity import AnchorIds
 from gateway.hosting.logged_engine import LoggedEngine
 from gateway.hosting.pending_ids import REMEMBERED_MS, PendingIds
 from gateway.hosting.recall import Recall
+from gateway.hosting.recalled_group import RecalledGroup
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import Standing
 from gateway.hosting.states import AdoptionStage, LogPhase
@@ -76,7 +77,7 @@ class GroupAdoption:
         self._has_held = False
         self._under_way: list[MoveStep] = []
         """Effects that have no result yet. The next adoption must not take theirs for its own."""
-        self.recall = Recall()
+        self.recall = Recall(has_all_members=False)
         self.recall.leads_rounds = True  # the coordinator's next round may not ask who owns what
         self._indexed: Adoption | None = None
         self._by_id: Mapping[str, ClassicGroupMember] = {}
@@ -277,7 +278,8 @@ class GroupAdoption:
     def answer(self, call: Call, now_ms: int) -> Answer | None:
         """The answer to a call that is not relayed; None while it has to wait."""
         if self.treatment is Treatment.RECALLED:
-            answer = self.recall.answer(call, self._members)
+            self._begin_recall()
+            answer = self.recall.answer(call, self._holders)
             for heard in self.recall.take_heard():
                 self.handle(heard, now_ms)
             return answer
@@ -297,13 +299,27 @@ class GroupAdoption:
         """Why the cluster answers."""
         return "it is about to be adopted"
 
-    def store(self, call: Commits, topics: Topics, _now_ms: int) -> Answer | StoreCommits | None:
+    def store(self, call: Commits, topics: Topics, now_ms: int) -> Answer | StoreCommits | None:
         """Have the commits of a recalled member stored under the ids of the leader's member, which
         guards the group."""
+        self._begin_recall()
         guard = None if self._machine is None else self._machine.guard
-        return self.recall.store(call, topics, self._members, guard)
+        return self.recall.store(
+            call, topics=topics, holders=self._holders, guard=guard, now_ms=now_ms
+        )
+
+    def _begin_recall(self) -> None:
+        adoption = self._engine.core.state.adoption
+        if adoption is not None and not self.recall.has_begun:
+            config = self._rules.config_of(self._group_id)
+            self.recall.begin(RecalledGroup(self._group_id, adoption.group, config))
 
     # -- small things ----------------------------------------------------------------------------
+
+    @property
+    def _holders(self) -> Container[str]:
+        """The members that may still hold partitions while the adoption is undone."""
+        return () if self._machine is None else self._machine.holders
 
     @property
     def _members(self) -> Mapping[str, ClassicGroupMember]:

@@ -5,12 +5,12 @@ requests meanwhile, and how it ends.
 come, and the anchor, whose place they take. See `gateway/docs/release.md`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from coordinator.group.state import GroupState
 from coordinator.handlers.release import may_begin, members_not_taken
 from coordinator.interface.events import ReleaseBegan, ReleaseMoved
-from coordinator.interface.records import ClassicGroupMember, Member, Release
+from coordinator.interface.records import Member, Release
 from coordinator.interface.topics import Topics
 from gateway.events import group_events
 from gateway.hosting import release_steps as steps
@@ -28,6 +28,7 @@ from gateway.hosting.effects import Conclude, Effect, Log, TellNow
 from gateway.hosting.logged_engine import LoggedEngine
 from gateway.hosting.pending_ids import REMEMBERED_MS, PendingIds
 from gateway.hosting.recall import Recall
+from gateway.hosting.recalled_group import RecalledGroup
 from gateway.hosting.release import Releasing
 from gateway.hosting.release_steps import (
     HandedOver,
@@ -77,7 +78,10 @@ class GroupRelease:
         effects: list[Effect],
     ) -> None:
         """`effects` takes what the driver has to do."""
-        self.recall = Recall(rules.config.consumer_heartbeat_interval_ms)
+        self.recall = Recall(
+            has_all_members=True,
+            heartbeat_interval_ms=rules.config.consumer_heartbeat_interval_ms,
+        )
         self._group_id = standing.group_id
         self._standing = standing
         self._rules = rules
@@ -88,10 +92,11 @@ class GroupRelease:
         self._wishes: list[ReleaseWish] = []
         self._settle_until_ms = 0
         self._is_beginning = False
+        self._is_uncertain = False
+        """Whether the log may have the beginning, although it did not confirm it."""
         self._is_ending = False
         self._has_begun_here = False
         """Whether this process has decided to release the group, and not an earlier one."""
-        self._members: Mapping[str, ClassicGroupMember] = {}
 
     # -- what the group asks ---------------------------------------------------------------------
 
@@ -165,14 +170,19 @@ class GroupRelease:
 
     def start_again(self) -> None:
         """After a bug: what the log knows of the release decides how it goes on."""
-        self._machine, self._is_beginning = None, False
+        self._machine = None
+        self._is_beginning = self._is_uncertain = False
         self._refuse("a bug: see the log")
 
     def begun(self, *, is_durable: bool) -> None:
         """The engine has decided on the beginning."""
         self._is_beginning = False
         self._has_begun_here = is_durable and self._engine.core.state.is_leaving
-        if not is_durable:
+        if is_durable:
+            return
+        if self._engine.is_loading:
+            self._is_uncertain = True  # whether it has begun, the log says once it is read
+        else:
             self._refuse("the state log failed: try again")
 
     @property
@@ -182,11 +192,12 @@ class GroupRelease:
     def _begin(self, now_ms: int) -> None:
         """Begin what is wished, or go on with what the log has."""
         engine = self._engine
-        if engine.phase is LogPhase.UNREADABLE:
+        if engine.phase is LogPhase.UNREADABLE and not self._is_uncertain:
             self._refuse("its state log cannot be read")
         if not engine.is_loaded:
             return
         state = engine.core.state
+        was_uncertain, self._is_uncertain = self._is_uncertain, False
         if state.release is not None and state.release.is_under_way:
             self._go_on(state.release, now_ms)
         elif state.release is not None:
@@ -194,6 +205,8 @@ class GroupRelease:
             self._remove_anchor(now_ms)
         elif not self._wishes or self._is_beginning:
             pass
+        elif was_uncertain:
+            self._refuse("the state log failed: try again")
         elif reasons := why_not_released(state, self._wishes[-1].new_protocol):
             self._refuse(*reasons)
         elif not self._is_place_known(now_ms):
@@ -243,7 +256,6 @@ class GroupRelease:
 
     def _go_on(self, release: Release, now_ms: int) -> None:
         members = () if release.group is None else release.group.members
-        self._members = {each.member_id: each for each in members}
         if not self._has_begun_here:
             fields = {"group_id": self._group_id, "members": len(members)}
             self._effects.append(Log("warning", "release_resumed", fields))
@@ -259,6 +271,9 @@ class GroupRelease:
         )
         self.recall.leads_rounds = self._machine.has_natives
         self._standing.pending_ids = PendingIds()
+        if release.group is not None:
+            config = self._rules.config_of(self._group_id)
+            self.recall.begin(RecalledGroup(self._group_id, release.group, config))
         self._effects.append(TellNow(group_events.ReleaseStarted(members=len(members))))
         if members:
             self._anchor.need(now_ms, is_live=True)
@@ -333,12 +348,19 @@ class GroupRelease:
     # -- requests meanwhile ----------------------------------------------------------------------
 
     def admits(self, call: Call) -> bool:
-        """Whether the call may go to the cluster, which serves the group. No classic member may be
-        the first there: a coordinator does not convert a group whose assignment has user data, as
-        that of librdkafka's cooperative assignor has, and tells the native members that come later
-        GROUP_ID_NOT_FOUND."""
-        is_native_due = self._machine is not None and self._machine.is_native_due
-        return not (is_native_due and call.api is GroupApi.JOIN)
+        """Whether the call may go to the cluster, which serves the group. A native member finds it
+        only once the anchor has left. And where one comes back, no classic member may be the first
+        there: a coordinator does not convert a group whose assignment has user data, as that of
+        librdkafka's cooperative assignor has. Either way a native member is told
+        GROUP_ID_NOT_FOUND, which is fatal to some clients."""
+        machine = self._machine
+        match call.api:
+            case GroupApi.JOIN:
+                return machine is None or not machine.is_native_due
+            case GroupApi.CONSUMER_JOIN:
+                return machine is None or machine.stage is ReleaseStage.CONCLUDING
+            case _:
+                return True
 
     def relayed(self, answer: Struct, now_ms: int) -> None:
         """The cluster has answered a member's request."""
@@ -350,7 +372,8 @@ class GroupRelease:
 
     def answer(self, call: Call, now_ms: int) -> Answer | None:
         """The answer to a call that is not relayed; None while it has to wait."""
-        answer = self.recall.answer(call, self._members)
+        holders = () if self._machine is None else self._machine.holders
+        answer = self.recall.answer(call, holders)
         for heard in self.recall.take_heard():
             self.handle(heard, now_ms)
         return answer
@@ -361,4 +384,5 @@ class GroupRelease:
         guard = self._anchor.ids(now_ms) if self.keeps_anchor else None
         if guard is None and self.keeps_anchor and self._anchor.is_here:
             return None
-        return self.recall.store(call, topics, self._members, guard)
+        holders = () if self._machine is None else self._machine.holders
+        return self.recall.store(call, topics=topics, holders=holders, guard=guard, now_ms=now_ms)

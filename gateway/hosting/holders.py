@@ -67,7 +67,7 @@ class Holders:
         """How many there are."""
         return len(self._by_id)
 
-    def __contains__(self, member_id: str) -> bool:
+    def __contains__(self, member_id: object) -> bool:
         return member_id in self._by_id
 
     def heard(self, member_id: str, now_ms: int) -> None:

@@ -8,9 +8,11 @@ so requests under it that are still on their way are void. Its commits travel un
 member that keeps the group meanwhile, the *guard*.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Container, Sequence
 from dataclasses import replace
 
+from coordinator.interface.errors import GroupError
 from coordinator.interface.events import (
     JOIN_EPOCH,
     ConsumerHeartbeatReceived,
@@ -18,9 +20,9 @@ from coordinator.interface.events import (
     JoinGroupReceived,
     LeaveGroupReceived,
     OffsetCommitReceived,
+    Request,
     SyncGroupReceived,
 )
-from coordinator.interface.records import ClassicGroupMember
 from coordinator.interface.replies import (
     ConsumerHeartbeatReply,
     JoinGroupReply,
@@ -44,39 +46,56 @@ from gateway.hosting.calls import (
     StoreCommits,
 )
 from gateway.hosting.identity import AnchorIds
+from gateway.hosting.recalled_group import RecalledGroup, unknown_member
 from kafka_codecs import WireError
 from kafka_codecs.consumer_protocol import Assignment, decode_subscription, encode_assignment
+from kafka_codecs.error_codes import ErrorCode
 
 RECALLED = Refused(Situation.RECALLED, "the group goes back to the cluster: rejoin")
 FENCED = Refused(Situation.FENCED, "the group goes back to the cluster: rejoin with epoch 0")
 NOT_GUARDED = Refused(Situation.NOT_ANCHORED, "nobody keeps the group at the moment")
 
-_GENERATION, _LEADER = 1, "groupferry"
+_LEADER = "groupferry"
 _NOTHING = SyncGroupReply(assignment=encode_assignment(Assignment(assigned_partitions=()), 0))
 """The answers of a round in which a member is assigned nothing."""
 
-Members = Mapping[str, ClassicGroupMember]
+_ACCEPTED = Outcome(verdict=OffsetVerdict())
 
 
 class Recall:
     """One recall at a time."""
 
-    def __init__(self, heartbeat_interval_ms: int = 0) -> None:
-        """The interval is that of native members."""
+    def __init__(self, *, has_all_members: bool, heartbeat_interval_ms: int = 0) -> None:
+        """`has_all_members`: whether nobody else can be in the group. The interval is that of
+        native members."""
         self.in_flight: set[Token] = set()
         """The calls whose commits are sent under the ids of the guard, and have no answer yet."""
         self.leads_rounds = False
         """Whether members that still own partitions get a round, in which they are assigned
         nothing. Their coordinator may be one that does not ask what they own."""
+        self._group: RecalledGroup | None = None
         self._heard: list[Heard | GaveUp] = []
+        self._has_all_members = has_all_members
         self._heartbeat_interval_ms = heartbeat_interval_ms
         self._to_own_nothing: set[str] = set()
         """The members that were told to own nothing: native ones, and classic ones in a round."""
-        self._on_their_way: dict[int | None, str] = {}
-        """The clients that got UNKNOWN_MEMBER_ID instead of a place in the next round, by their
-        connections, and their former ids."""
+        self._back_with_epoch_0: set[str] = set()
+        """The native members that wait under their ids for the cluster."""
+        self._on_their_way: dict[int, deque[str]] = {}
+        """The former ids of clients that got UNKNOWN_MEMBER_ID instead of a place in the next
+        round, by their connections. The first one comes back first, or has at least its answer."""
         self._has_stray = False
         """Whether the answer to a commit under the ids of the guard was lost."""
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the members are known."""
+        return self._group is not None
+
+    def begin(self, group: RecalledGroup) -> None:
+        """Recall the members of this group. Until then, and if all have given up before this
+        process, every request waits."""
+        self._group = group
 
     def take_heard(self) -> Sequence[Heard | GaveUp]:
         """Which members are alive, and which have given up, once: as `answer` has heard it."""
@@ -85,114 +104,229 @@ class Recall:
 
     def end(self) -> None:
         """It is over. The next one begins with nothing."""
+        self._group = None
         self.in_flight.clear()
         self._on_their_way.clear()
         self._to_own_nothing.clear()
+        self._back_with_epoch_0.clear()
         self._has_stray = False
 
     # -- requests of membership ------------------------------------------------------------------
 
-    def answer(self, call: Call, members: Members) -> Answer | None:
-        """The answer to a call, None while it has to wait. `members` are those that were
-        recalled."""
+    def answer(self, call: Call, holders: Container[str]) -> Answer | None:
+        """The answer to a call, None while it has to wait. `holders`: the members that may still
+        hold partitions."""
+        group = self._group
+        if group is None:
+            return None
         match call.event:
-            case HeartbeatReceived(member_id=member_id) if member_id in members:
+            case (
+                HeartbeatReceived(member_id=member_id)
+                | SyncGroupReceived(member_id=member_id) as event
+            ) if member_id not in holders:
+                return self._refuse_former(event, member_id)
+            case HeartbeatReceived(member_id=member_id):
                 self._heard.append(Heard(member_id))
                 return RECALLED
-            case SyncGroupReceived(member_id=member_id) if member_id in members:
+            case SyncGroupReceived(member_id=member_id):
                 return _NOTHING if member_id in self._to_own_nothing else RECALLED
-            case LeaveGroupReceived(members=leavers) if all(
-                each.member_id in members for each in leavers
-            ):
-                left = []
-                for each in leavers:
-                    self._heard.append(GaveUp(each.member_id, comes_back=False))
-                    left.append(LeftMember(member_id=each.member_id, instance_id=each.instance_id))
-                return LeaveGroupReply(members=tuple(left))
-            case JoinGroupReceived(member_id=member_id) as event if member_id in members:
-                return self._rejoin(call, event)
-            case ConsumerHeartbeatReceived(member_id=member_id) as event if member_id in members:
-                return self._reconcile(event, members[member_id])
-            case JoinGroupReceived(member_id="") as event if call.connection in self._on_their_way:
-                return self._return(call, still_owns=not _owns_nothing(event))
+            case LeaveGroupReceived() as event:
+                return self._leave(event, group, holders)
+            case ConsumerHeartbeatReceived() as event:
+                return self._reconcile(event, group, holders)
+            case JoinGroupReceived(member_id=member_id) as event if member_id in group.members:
+                return self._rejoin(call, event, group, holders)
+            case JoinGroupReceived(member_id="") as event:
+                former_id = self._former_id(call, event, group, holders)
+                return None if former_id is None else self._return(event, former_id)
             case _:
                 return None
 
+    def _refuse_former(self, event: Request, member_id: str) -> Answer | None:
+        """The answer to a member that is not in the group any more, or never was."""
+        group = self._group
+        assert group is not None
+        if member_id in group.members or self._has_all_members:
+            return event.refused(unknown_member(member_id))
+        return None
+
+    def _leave(
+        self, event: LeaveGroupReceived, group: RecalledGroup, holders: Container[str]
+    ) -> LeaveGroupReply:
+        """Each leaver has its own answer, as in any group."""
+        left = []
+        for leaver in event.members:
+            error = ErrorCode.NONE
+            try:
+                member_id = group.member_id_of(leaver)
+                if member_id not in holders:
+                    raise unknown_member(member_id)
+                self._heard.append(GaveUp(member_id, comes_back=False))
+            except GroupError as refusal:
+                error = refusal.code
+            left.append(
+                LeftMember(member_id=leaver.member_id, instance_id=leaver.instance_id, error=error)
+            )
+        return LeaveGroupReply(members=tuple(left))
+
     def _reconcile(
-        self, event: ConsumerHeartbeatReceived, member: ClassicGroupMember
+        self, event: ConsumerHeartbeatReceived, group: RecalledGroup, holders: Container[str]
     ) -> Answer | None:
         """Its target is empty. Only its epoch 0 shows for certain that it has given up: a heartbeat
         that states no partitions may be one from before it got them."""
-        if event.member_epoch <= JOIN_EPOCH:
-            returns = event.member_epoch == JOIN_EPOCH
-            self._heard.append(GaveUp(event.member_id, comes_back=returns))
-            return None if returns else _heard(event)
-        self._heard.append(Heard(event.member_id))
-        has_acknowledged = event.member_id in self._to_own_nothing and event.owned == frozenset()
+        member_id = event.member_id
+        if event.member_epoch == JOIN_EPOCH:
+            self._note_native_join(event, group)
+            return None
+        member = group.members.get(member_id)
+        if member is None or (member_id not in holders and event.member_epoch > JOIN_EPOCH):
+            is_back = member_id in self._back_with_epoch_0
+            return FENCED if is_back else self._refuse_former(event, member_id)
+        if event.member_epoch < JOIN_EPOCH:
+            self._heard.append(GaveUp(member_id, comes_back=False))
+            return _heard(event)
+        self._heard.append(Heard(member_id))
+        has_acknowledged = member_id in self._to_own_nothing and event.owned == frozenset()
         if has_acknowledged or not (member.is_native and member.assignment):
             return FENCED
-        self._to_own_nothing.add(event.member_id)
+        self._to_own_nothing.add(member_id)
         return replace(
             _heard(event),
             heartbeat_interval_ms=self._heartbeat_interval_ms,
             assignment=frozenset(),
         )
 
-    def _rejoin(self, call: Call, event: JoinGroupReceived) -> Answer:
+    def _note_native_join(self, event: ConsumerHeartbeatReceived, group: RecalledGroup) -> None:
+        """Let go the member that comes back, or whose instance does, because its client has closed
+        its connections."""
+        predecessor = group.instances.get(event.instance_id or "")
+        if event.member_id in group.members:
+            self._back_with_epoch_0.add(event.member_id)
+            self._heard.append(GaveUp(event.member_id))
+        elif predecessor is not None and predecessor in event.disconnected:
+            self._heard.append(GaveUp(predecessor))
+
+    def _rejoin(
+        self,
+        call: Call,
+        event: JoinGroupReceived,
+        group: RecalledGroup,
+        holders: Container[str],
+    ) -> Answer:
         """Whether it has given up everything, its JoinGroup says, or the next one on its
         connection does. Its id is void from then on."""
+        if not event.protocols:
+            return _without_protocols(event)
         if _owns_nothing(event):
             self._heard.append(GaveUp(event.member_id))
+            return RECALLED
+        if event.member_id not in holders:
             return RECALLED
         self._heard.append(Heard(event.member_id))
         if self.leads_rounds:
             self._to_own_nothing.add(event.member_id)
             return JoinGroupReply(
                 member_id=event.member_id,
-                generation=_GENERATION,
+                generation=group.generation,
                 protocol_type=event.protocol_type,
                 protocol_name=event.protocols[0][0],
                 leader=_LEADER,
             )
         if call.connection is not None:
-            self._on_their_way[call.connection] = event.member_id
+            waiting = self._on_their_way.setdefault(call.connection, deque())
+            if event.member_id not in waiting:
+                waiting.append(event.member_id)
         return RECALLED
 
-    def _return(self, call: Call, *, still_owns: bool) -> Answer | None:
-        former_id = self._on_their_way[call.connection]
-        del self._on_their_way[call.connection]
-        self._heard.append(GaveUp(former_id, still_owns=still_owns))
+    def _former_id(
+        self,
+        call: Call,
+        event: JoinGroupReceived,
+        group: RecalledGroup,
+        holders: Container[str],
+    ) -> str | None:
+        """The id of the member whose client has come back without it, or whose instance another
+        client takes over; None if the call is that of a new member."""
+        predecessor = group.instances.get(event.instance_id or "")
+        if predecessor is not None:
+            is_classic = not group.members[predecessor].is_native
+            return predecessor if is_classic and predecessor in holders else None
+        waiting = self._on_their_way.get(call.connection or 0, deque())
+        while waiting and waiting[0] not in holders:
+            waiting.popleft()
+        return waiting[0] if waiting else None
+
+    def _return(self, event: JoinGroupReceived, former_id: str) -> Answer | None:
+        if not event.protocols:
+            return _without_protocols(event)
+        self._heard.append(GaveUp(former_id, still_owns=not _owns_nothing(event)))
         return None
 
     # -- commits ---------------------------------------------------------------------------------
 
     def store(
-        self, call: Commits, topics: Topics, members: Members, guard: AnchorIds | None
+        self,
+        call: Commits,
+        *,
+        topics: Topics,
+        holders: Container[str],
+        guard: AnchorIds | None,
+        now_ms: int,
     ) -> Answer | StoreCommits | None:
-        """Have the commits of a recalled member stored under the ids of the guard, by the errand
+        """Have the commits of recalled members stored under the ids of the guard, by the errand
         that is returned; None while it is under way. After one that is lost, no later one: the
         cluster might store the lost one last."""
         if call.errand is not None:
             return None
-        events = [each.make(each.token, topics) for each in call.commits.values()]
-        committers = {each.member_id for each in events if isinstance(each, OffsetCommitReceived)}
-        if guard is None or self._has_stray or not committers <= members.keys():
-            is_native = any(each in members and members[each].is_native for each in committers)
-            return FENCED if is_native else RECALLED
-        for commit in call.commits.values():
-            commit.outcome = Outcome(verdict=OffsetVerdict())
+        accepted = []
+        for token, commit in call.commits.items():
+            event = commit.make(token, topics)
+            assert isinstance(event, OffsetCommitReceived)
+            commit.outcome = self._outcome(
+                event, topics=topics, holders=holders, has_guard=guard is not None, now_ms=now_ms
+            )
+            if commit.outcome == _ACCEPTED:
+                accepted.append(token)
+        if not accepted or guard is None:
+            return call.outcomes
         self.in_flight.add(call.token)
-        call.errand = errand = StoreCommits(call, tuple(call.commits), guard)
+        call.errand = errand = StoreCommits(call, tuple(accepted), guard)
         return errand
+
+    def _outcome(
+        self,
+        event: OffsetCommitReceived,
+        *,
+        topics: Topics,
+        holders: Container[str],
+        has_guard: bool,
+        now_ms: int,
+    ) -> Outcome:
+        """Whether a commit may be stored, and why not."""
+        group = self._group
+        member = None if group is None else group.members.get(event.member_id)
+        if group is None or not event.member_id:
+            return Outcome(refused=RECALLED)
+        if event.member_id in self._back_with_epoch_0:
+            return Outcome(refused=FENCED)
+        verdict = group.check_commit(event, topics=topics, now_ms=now_ms)
+        if member is not None and event.member_id not in holders:
+            verdict = event.refused(unknown_member(event.member_id))
+        if verdict.error:
+            return Outcome(verdict=verdict)
+        if not has_guard or self._has_stray:
+            is_native = member is not None and member.is_native
+            return Outcome(refused=FENCED if is_native else RECALLED)
+        return _ACCEPTED
 
     def stored(self, call: Commits, codes: CommitCodes) -> Answer:
         """What became of commits under the ids of the guard."""
-        for token, commit in call.commits.items():
-            told = codes[token]
-            if isinstance(told, str):
+        for token, code in codes.items():
+            commit = call.commits[token]
+            if isinstance(code, str):
                 self.lose(call)
                 commit.outcome = Outcome(verdict=OffsetVerdict(), is_away=True)
-            elif told & ABOUT_THE_ANCHOR:
+            elif code & ABOUT_THE_ANCHOR:
                 commit.outcome = Outcome(refused=NOT_GUARDED)
         self.in_flight.discard(call.token)
         return call.outcomes
@@ -207,6 +341,11 @@ class Recall:
 
 def _heard(event: ConsumerHeartbeatReceived) -> ConsumerHeartbeatReply:
     return ConsumerHeartbeatReply(member_id=event.member_id, member_epoch=event.member_epoch)
+
+
+def _without_protocols(event: JoinGroupReceived) -> JoinGroupReply:
+    why = "the JoinGroup offers no protocol"
+    return event.refused(GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, why))
 
 
 def _owns_nothing(event: JoinGroupReceived) -> bool:

@@ -259,13 +259,7 @@ def _classic_group(group: ClassicGroupValue) -> wire.GroupMetadataValue:
         generation=group.generation,
         protocol=group.protocol,
         leader=group.leader,
-        members=tuple(
-            replace(
-                _classic_group_member(member, group.protocol),
-                lags_at=group.laggards.get(member.member_id, wire.NO_EPOCH),
-            )
-            for member in group.members
-        ),
+        members=_classic_group_members(group),
         unwatched_hash=wire.NO_HASH if group.unwatched_hash is None else group.unwatched_hash,
     )
 
@@ -291,7 +285,17 @@ def _release(release: Release) -> wire.GroupReleaseValue:
         generation=group.generation,
         protocol=group.protocol,
         leader=group.leader,
-        members=tuple(_classic_group_member(member, group.protocol) for member in group.members),
+        members=_classic_group_members(group),
+    )
+
+
+def _classic_group_members(group: ClassicGroupValue) -> tuple[wire.GroupMember, ...]:
+    return tuple(
+        replace(
+            _classic_group_member(member, group.protocol),
+            lags_at=group.laggards.get(member.member_id, wire.NO_EPOCH),
+        )
+        for member in group.members
     )
 
 
@@ -429,12 +433,14 @@ def _read_classic_group(value: wire.GroupMetadataValue) -> ClassicGroupValue:
         leader=value.leader,
         members=tuple(_read_classic_member(member) for member in value.members),
         unwatched_hash=None if value.unwatched_hash == wire.NO_HASH else value.unwatched_hash,
-        laggards={
-            member.member_id: member.lags_at
-            for member in value.members
-            if member.lags_at != wire.NO_EPOCH
-        },
+        laggards=_read_laggards(value.members),
     )
+
+
+def _read_laggards(members: Iterable[wire.GroupMember]) -> Mapping[str, int]:
+    return {
+        member.member_id: member.lags_at for member in members if member.lags_at != wire.NO_EPOCH
+    }
 
 
 def _read_adoption(value: wire.GroupAdoptionValue) -> Adoption:
@@ -458,6 +464,7 @@ def _read_release(value: wire.GroupReleaseValue) -> Release:
         protocol=value.protocol,
         leader=value.leader,
         members=tuple(_read_classic_member(member) for member in value.members),
+        laggards=_read_laggards(value.members),
     )
     return Release(group=group, guard_id=value.guard_id, is_native_due=value.is_native_due)
 

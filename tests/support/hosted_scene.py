@@ -600,9 +600,13 @@ class HostedScene:
 
 
 def situation_of(call: Call) -> Situation:
-    """Why the gateway refused the call."""
-    assert isinstance(call.answer, Refused), call.answer
-    return call.answer.situation
+    """Why the gateway refused the call, or its only commit."""
+    answer: object = call.answer
+    if isinstance(answer, Mapping):
+        (outcome,) = answer.values()
+        answer = outcome.refused
+    assert isinstance(answer, Refused), call.answer
+    return answer.situation
 
 
 def error_of(call: Call) -> ErrorCode:

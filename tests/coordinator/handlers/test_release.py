@@ -91,6 +91,28 @@ def test_members_of_a_consumer_group_are_recorded_with_what_tells_them_apart(
     group.check_replay()
 
 
+def test_the_epochs_of_members_that_lag_are_recorded(group: GroupScript) -> None:
+    """Their commits are checked by them."""
+    group.native("n-1")
+    group.native("n-2")
+    group.feed(ReleaseBegan())
+    release = release_in(group.last_step.durable)
+    assert release is not None
+    assert release.group is not None
+    assert (release.group.generation, release.group.laggards) == (3, {"n-1": 2, "n-2": 2})
+    group.check_replay()
+
+
+def test_a_native_member_that_commits_meanwhile_is_told_that_its_epoch_is_over(
+    group: GroupScript,
+) -> None:
+    """It expects no REBALANCE_IN_PROGRESS."""
+    group.native("n-1")
+    group.feed(ReleaseBegan())
+    assert group.commit("n-1", 1, {"foo": (0,)})[1].error == ErrorCode.STALE_MEMBER_EPOCH
+    assert group.commit("a", 1, {"foo": (0,)})[1].error == ErrorCode.REBALANCE_IN_PROGRESS
+
+
 def test_a_consumer_group_need_not_be_stable(group: GroupScript) -> None:
     """Its engine knows at any time who may hold a partition: each of them is recalled."""
     group.native("n-1")

@@ -14,7 +14,7 @@ from coordinator.interface.replies import ClaimReply, ConsumerHeartbeatReply, Re
 from gateway.hosting.adoption_steps import Ask, Wish
 from gateway.hosting.answers import GroupApi, Situation, code_for
 from gateway.hosting.calls import LOST, Call, Forwarded, StoreCommits, Unanswerable
-from gateway.hosting.effects import AskCoordinator, Write
+from gateway.hosting.effects import AskCoordinator, Load, Write
 from gateway.hosting.forwarded import Client
 from gateway.hosting.group_release import SETTLE_MAX_MS
 from gateway.hosting.inputs import (
@@ -22,11 +22,13 @@ from gateway.hosting.inputs import (
     Damage,
     Done,
     Ending,
+    Failed,
     Leave,
     Relayed,
     Resumed,
 )
 from gateway.hosting.inputs import Release as ReleaseGroup
+from gateway.hosting.logged_engine import LOAD_RETRY_MS
 from gateway.hosting.release import NATIVE_FIRST_MAX_MS
 from gateway.hosting.release_steps import NewProtocol, ReleaseOutcome, ReleaseWish
 from gateway.hosting.standing import NoAnswer
@@ -35,7 +37,11 @@ from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from kafka_codecs.describe_groups import DescribedGroup, DescribeGroupsResponse
+from kafka_codecs.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -157,6 +163,29 @@ def test_joins_are_relayed_once_the_group_is_open(on: Scene) -> None:
     assert is_waiting(waits)
     on.step(SyncGroupResponse())
     assert waits.answer == Forwarded("released")
+
+
+def test_a_native_join_waits_until_the_anchor_has_left(on: Scene) -> None:
+    """A coordinator tells native consumers next to an anchor that there is no such group, which is
+    fatal to them."""
+    on.to_gathering()
+    group = DescribedGroup(group_id=on.group.group_id, members=())
+    while isinstance((asked := on.take(Ask)).message, DescribeGroupsRequest):
+        on.feed(Done(asked, DescribeGroupsResponse(groups=(group,))))
+        on.wait_until(lambda: on.waits(Ask))
+    native = on.native("n-1")
+    assert is_waiting(native)
+    on.feed(Done(asked, LeaveGroupResponse()))
+    assert native.answer == Forwarded("released")
+
+
+def test_a_held_join_of_a_client_that_has_joined_again_is_not_relayed(on: Scene) -> None:
+    """It might reach the cluster last, and replace the static member that is alive."""
+    on.begin()
+    older = on.join(instance_id="one", connection=1)
+    newer = on.join(instance_id="one", connection=2)
+    assert situation_of(older) is Situation.MOVING
+    assert is_waiting(newer)
 
 
 def test_a_join_that_waits_for_the_release_ends_with_its_connection(on: Scene) -> None:
@@ -635,6 +664,30 @@ def test_a_log_that_fails_refuses_the_release(on: Scene) -> None:
     assert on.outcome is not None
     assert on.outcome.reasons == ("the state log failed: try again",)
     assert on.group.is_live
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_a_beginning_in_doubt_is_told_once_the_log_is_read(on: Scene, *, is_stored: bool) -> None:
+    """The log has not confirmed the write, and may have it. The outcome must be true."""
+    on.hold(Write, Load)
+    on.begin()
+    write = on.take(Write)
+    on.records += write.batch.durable if is_stored else ()
+    on.load_failure = "the disk is slow"
+    on.feed(Failed(write, Damage.UNSURE))
+    on.release(Write, Load)
+    assert on.outcome is None
+    on.load_failure = None
+    on.wait(LOAD_RETRY_MS)
+    assert (on.release_of.stage is ReleaseStage.RECALLING) is is_stored
+    if is_stored:
+        assert on.outcome is None
+        on.join(on.member_id)
+        assert isinstance(on.take(Ask).message, JoinGroupRequest)
+    else:
+        assert on.outcome is not None
+        assert on.outcome.reasons == ("the state log failed: try again",)
+        assert on.group.is_live
 
 
 def test_a_gateway_that_is_shutting_down_refuses_the_release(on: Scene) -> None:

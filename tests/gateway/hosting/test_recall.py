@@ -6,25 +6,31 @@ from uuid import UUID
 
 import pytest
 
+from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import (
     ConsumerHeartbeatReceived,
     HeartbeatReceived,
     JoinGroupReceived,
     LeaveGroupReceived,
     Leaver,
+    OffsetCommitReceived,
     SyncGroupReceived,
 )
+from coordinator.interface.records import ClassicGroupValue, Protocols
 from coordinator.interface.replies import (
     ConsumerHeartbeatReply,
     JoinGroupReply,
     LeaveGroupReply,
     SyncGroupReply,
 )
-from coordinator.interface.topics import Partition
+from coordinator.interface.topics import Partition, Topics
+from coordinator.interface.volatile_records import Token
 from gateway.hosting.adoption_steps import GaveUp, Heard
 from gateway.hosting.answers import GroupApi
-from gateway.hosting.calls import Call
+from gateway.hosting.calls import Call, Commit, Commits, Outcome, StoreCommits
+from gateway.hosting.identity import AnchorIds
 from gateway.hosting.recall import FENCED, RECALLED, Recall
+from gateway.hosting.recalled_group import RecalledGroup
 from kafka_codecs.consumer_protocol import decode_assignment
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_records import given_classic_group_member
@@ -32,11 +38,22 @@ from tests.support.group_values import Owned, subscription
 
 NATIVE = replace(given_classic_group_member("n", {"foo": (1,)}), protocols=())
 IDLE = replace(NATIVE, member_id="i", assignment=b"")
-MEMBERS = {
-    "a": given_classic_group_member("a", {"foo": (0,)}),
-    "n": NATIVE,
-    "i": IDLE,
-}
+STATIC = given_classic_group_member("s", {"foo": (2,)}, instance_id="one")
+RECORD = ClassicGroupValue(
+    protocol_type="consumer",
+    generation=7,
+    protocol=None,
+    leader=None,
+    members=(
+        given_classic_group_member("a", {"foo": (0,)}),
+        given_classic_group_member("b", {"foo": (0,)}),
+        NATIVE,
+        IDLE,
+        STATIC,
+    ),
+    laggards={"i": 6},
+)
+GUARD = AnchorIds(member_id="guard", generation=3, instance_id="")
 OWNED = frozenset({Partition(UUID(int=1), 1)})
 CONNECTION = 1
 
@@ -44,26 +61,76 @@ CONNECTION = 1
 class Script:
     """A recall, and what it tells."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_all_members: bool = True) -> None:
         self.told: list[Any] = []
-        self.recall = Recall(5_000)
+        self.recall = Recall(
+            has_all_members=has_all_members,
+            heartbeat_interval_ms=5_000,
+        )
+        self.recall.begin(RecalledGroup("orders", RECORD, GroupConfig()))
+        self.holders = {member.member_id for member in RECORD.members}
 
     def ask(self, event: Any, connection: int = CONNECTION) -> Any:
         call = Call(api=GroupApi.JOIN, make=None, event=event, connection=connection)
-        answer = self.recall.answer(call, MEMBERS)
-        self.told += self.recall.take_heard()
+        answer = self.recall.answer(call, self.holders)
+        heard = self.recall.take_heard()
+        self.holders -= {each.member_id for each in heard if isinstance(each, GaveUp)}
+        self.told += heard
         return answer
 
-    def join(self, member_id: str, owned: Owned | None = None, **how: Any) -> Any:
+    def commit(self, member_id: str, epoch: int, *, guard: AnchorIds | None = GUARD) -> Any:
+        """The outcome of a commit, or the errand that stores it."""
+
+        def make(token: Token, topics: Topics) -> OffsetCommitReceived:
+            return OffsetCommitReceived(
+                token=token,
+                version=9,
+                member_id=member_id,
+                instance_id=None,
+                epoch=epoch,
+                partitions=frozenset(),
+            )
+
+        commit = Commit(make=make, topic_names=frozenset(), has_member=True, order_keys=frozenset())
+        call = Commits(api=GroupApi.COMMIT, commits={commit.token: commit})
+        answer = self.recall.store(
+            call, topics=Topics(), holders=self.holders, guard=guard, now_ms=1_000
+        )
+        return answer if isinstance(answer, StoreCommits) else commit.outcome
+
+    def leave(self, *leavers: Leaver) -> Any:
+        """The codes of the leavers."""
+        reply = self.ask(LeaveGroupReceived(token=1, members=leavers))
+        assert isinstance(reply, LeaveGroupReply)
+        return [member.error for member in reply.members]
+
+    def beat(self, member_id: str) -> Any:
+        return self.ask(
+            HeartbeatReceived(token=1, member_id=member_id, instance_id=None, generation=7)
+        )
+
+    def join(
+        self,
+        member_id: str,
+        owned: Owned | None = None,
+        *,
+        instance_id: str | None = None,
+        protocols: Protocols | None = None,
+        **how: Any,
+    ) -> Any:
         join = JoinGroupReceived(
             token=1,
             version=9,
             member_id=member_id,
-            instance_id=None,
+            instance_id=instance_id,
             client_id="client",
             client_host="/127.0.0.1",
             protocol_type="consumer",
-            protocols=(("range", subscription(("foo",), owned=owned)),),
+            protocols=(
+                (("range", subscription(("foo",), owned=owned)),)
+                if protocols is None
+                else protocols
+            ),
             session_timeout_ms=10_000,
             rebalance_timeout_ms=10_000,
             fresh_id=UUID(int=1),
@@ -77,7 +144,9 @@ class Script:
             )
         )
 
-    def native(self, member_id: str, epoch: int, owned: frozenset[Partition] | None = None) -> Any:
+    def native(
+        self, member_id: str, epoch: int, owned: frozenset[Partition] | None = None, **how: Any
+    ) -> Any:
         beat = ConsumerHeartbeatReceived(
             token=1,
             version=1,
@@ -87,6 +156,7 @@ class Script:
             client_host="/127.0.0.1",
             owned=owned,
             fresh_id=UUID(int=1),
+            **how,
         )
         return self.ask(beat)
 
@@ -97,8 +167,7 @@ def on() -> Script:
 
 
 def test_a_heartbeat_shows_that_the_member_is_alive(on: Script) -> None:
-    beat = HeartbeatReceived(token=1, member_id="a", instance_id=None, generation=1)
-    assert on.ask(beat) is RECALLED
+    assert on.beat("a") is RECALLED
     assert on.told == [Heard("a")]
 
 
@@ -135,8 +204,7 @@ def test_a_client_that_returns_with_its_partitions_still_owns_them(on: Script) -
 
 
 def test_a_member_that_leaves_does_not_come_back(on: Script) -> None:
-    left = on.ask(LeaveGroupReceived(token=1, members=(Leaver(member_id="a"),)))
-    assert isinstance(left, LeaveGroupReply)
+    assert on.leave(Leaver(member_id="a")) == [ErrorCode.NONE]
     assert on.told == [GaveUp("a", comes_back=False)]
 
 
@@ -177,6 +245,7 @@ def test_a_classic_member_beside_native_ones_gets_a_round_without_partitions(on:
     joined = on.join("a", owned={"foo": (0,)})
     assert isinstance(joined, JoinGroupReply)
     assert (joined.error, joined.protocol_name) == (ErrorCode.NONE, "range")
+    assert isinstance(on.commit("a", joined.generation), StoreCommits)
     assert joined.leader != "a"
     synced = on.sync("a")
     assert isinstance(synced, SyncGroupReply)
@@ -201,3 +270,109 @@ def test_the_next_recall_begins_with_nothing(on: Script) -> None:
     assert on.join("") is None
     assert on.told == []
     assert not on.recall.in_flight
+
+
+# -- members that are not in the group any more, and strangers -------------------------------------
+
+
+def test_a_member_whose_session_is_over_is_unknown(on: Script) -> None:
+    on.holders -= {"a", "n"}
+    for answer in (on.beat("a"), on.sync("a"), on.native("n", 7)):
+        assert answer.error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert on.commit("a", 7).verdict.error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert on.leave(Leaver(member_id="a")) == [ErrorCode.UNKNOWN_MEMBER_ID]
+    assert on.told == []
+
+
+def test_nobody_but_the_recalled_members_is_in_a_group_that_is_released(on: Script) -> None:
+    """In one whose adoption is undone, somebody may be."""
+    for answer in (on.beat("stranger"), on.sync("stranger"), on.native("stranger", 7)):
+        assert answer.error is ErrorCode.UNKNOWN_MEMBER_ID
+    undone = Script(has_all_members=False)
+    assert [undone.beat("stranger"), undone.native("stranger", 7)] == [None, None]
+
+
+def test_each_leaver_has_its_own_answer(on: Script) -> None:
+    """An admin names an instance; a member names itself, and perhaps its instance."""
+    assert on.leave(
+        Leaver(member_id="stranger"),
+        Leaver(member_id="", instance_id="one"),
+        Leaver(member_id="a"),
+        Leaver(member_id="", instance_id="two"),
+        Leaver(member_id="b", instance_id="one"),
+    ) == [
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.NONE,
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.FENCED_INSTANCE_ID,
+    ]
+    assert on.told == [GaveUp("s", comes_back=False), GaveUp("a", comes_back=False)]
+
+
+def test_the_replacement_of_an_instance_takes_its_place(on: Script) -> None:
+    """The member that it replaces is silent; nobody waits for the end of its session."""
+    assert on.join("", instance_id="one", connection=2) is None
+    assert on.told == [GaveUp("s")]
+    assert on.join("", instance_id="one", connection=3) is None
+    assert on.told == [GaveUp("s")]
+
+
+def test_the_replacement_of_a_native_instance_takes_its_place_if_its_client_has_gone(
+    on: Script,
+) -> None:
+    """Otherwise the instance is in use (DEV D82)."""
+    native = replace(NATIVE, instance_id="two")
+    record = replace(RECORD, members=(native,))
+    on.recall.begin(RecalledGroup("orders", record, GroupConfig()))
+    assert on.native("n-2", 0, instance_id="two") is None
+    assert on.told == []
+    assert on.native("n-2", 0, instance_id="two", disconnected=frozenset({"n"})) is None
+    assert on.told == [GaveUp("n")]
+
+
+def test_each_of_two_members_on_one_connection_is_followed(on: Script) -> None:
+    """Answers leave in order, so that the first one has lost its partitions in either case."""
+    for member_id in ("a", "b"):
+        on.join(member_id, owned={"foo": (0,)})
+    on.told.clear()
+    for _ in range(3):
+        on.join("")
+    assert on.told == [GaveUp("a"), GaveUp("b")]
+
+
+@pytest.mark.parametrize("leads_rounds", [False, True])
+def test_a_join_without_protocols_is_refused(on: Script, *, leads_rounds: bool) -> None:
+    on.recall.leads_rounds = leads_rounds
+    for answer in (on.join("a", protocols=()), on.join("", instance_id="one", protocols=())):
+        assert answer.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert on.told == []
+
+
+# -- commits ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("member_id", "epoch"), [("a", 7), ("n", 7), ("i", 6)])
+def test_a_commit_of_the_present_epoch_is_stored(on: Script, member_id: str, epoch: int) -> None:
+    """A record of a consumer group has the epochs of those that lag."""
+    errand = on.commit(member_id, epoch)
+    assert isinstance(errand, StoreCommits)
+    assert errand.ids == GUARD
+
+
+@pytest.mark.parametrize(
+    ("member_id", "code"),
+    [
+        ("a", ErrorCode.ILLEGAL_GENERATION),
+        ("n", ErrorCode.STALE_MEMBER_EPOCH),
+        ("stranger", ErrorCode.UNKNOWN_MEMBER_ID),
+    ],
+)
+def test_a_commit_of_an_older_epoch_is_refused(on: Script, member_id: str, code: ErrorCode) -> None:
+    """It was on its way while the member got other partitions."""
+    assert on.commit(member_id, 6).verdict.error is code
+
+
+def test_nothing_is_committed_without_a_guard(on: Script) -> None:
+    assert on.commit("a", 7, guard=None) == Outcome(refused=RECALLED)
+    assert on.commit("n", 7, guard=None) == Outcome(refused=FENCED)

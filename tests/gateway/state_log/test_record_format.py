@@ -10,15 +10,19 @@ from hypothesis import strategies as st
 
 from coordinator.interface.records import (
     ClassicGroupMetadata,
+    ClassicGroupValue,
     CurrentAssignment,
     DurableRecord,
+    GroupRelease,
     MemberMetadata,
+    Release,
 )
 from gateway.state_log.last_events import FORGOTTEN, LastEvents
 from gateway.state_log.record_format import Entry, decode_record, encode_record
 from kafka_codecs import WireError, state_records
 from kafka_codecs.state_records import RecordType
 from tests.support.durable_records import ANY_RECORD, GROUP, RECORDS, TOMBSTONES
+from tests.support.group_records import given_classic_group_member
 
 FIRST_VERSIONS = Path(__file__).parents[2] / "golden" / "state_records_v1"
 
@@ -115,6 +119,20 @@ def test_a_subscription_is_stored_once() -> None:
     assert record.value is not None
     ((_, subscription), _) = record.value.members[0].protocols
     assert value.count(subscription) == 1
+
+
+def test_the_record_of_a_release_keeps_the_epochs_of_members_that_lag() -> None:
+    """A process that goes on with it checks their commits by them."""
+    value = ClassicGroupValue(
+        protocol_type="consumer",
+        generation=3,
+        protocol=None,
+        leader=None,
+        members=(given_classic_group_member("n-1"), given_classic_group_member("n-2")),
+        laggards={"n-1": 2},
+    )
+    record = GroupRelease(value=Release(group=value))
+    assert decode_record(encode_record(GROUP, record)) == (GROUP, record)
 
 
 def test_a_log_of_a_later_version_is_refused() -> None:
