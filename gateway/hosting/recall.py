@@ -81,7 +81,7 @@ class Recall:
         """The members that were told to own nothing: native ones, and classic ones in a round."""
         self._back_with_epoch_0: set[str] = set()
         """The native members that wait under their ids for the cluster."""
-        self._on_their_way: dict[int, deque[str]] = {}
+        self._on_their_way: dict[int | None, deque[str]] = {}
         """The former ids of clients that got UNKNOWN_MEMBER_ID instead of a place in the next
         round, by their connections. The first one comes back first, or has at least its answer."""
         self._has_stray = False
@@ -251,7 +251,7 @@ class Recall:
         if predecessor is not None:
             is_classic = not group.members[predecessor].is_native
             return predecessor if is_classic and predecessor in holders else None
-        waiting = self._on_their_way.get(call.connection or 0, deque())
+        waiting = self._on_their_way.get(call.connection, deque())
         while waiting and waiting[0] not in holders:
             waiting.popleft()
         return waiting[0] if waiting else None

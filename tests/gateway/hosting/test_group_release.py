@@ -47,7 +47,7 @@ from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kafka_codecs.sync_group import SyncGroupResponse
 from tests.simulation.coordinator import FakeGroup
-from tests.support.hosted_scene import HostedScene, anchored, situation_of
+from tests.support.hosted_scene import HostedScene, anchored, error_of, situation_of
 from tests.support.scene_commits import errand_of, stored
 
 CONNECTION = 1
@@ -248,6 +248,21 @@ def test_commits_of_recalled_members_travel_under_the_anchors_ids(on: Scene) -> 
     (_token, ids) = on.sent[-1]
     assert ids is not None
     assert ids.member_id == on.in_cluster.member_id
+
+
+def test_a_member_whose_session_is_over_is_unknown_although_the_release_goes_on(
+    on: Scene,
+) -> None:
+    """A native member has a longer session."""
+    on.native_member("n-1")
+    on.begin()
+    on.wait(SESSION_MS)
+    assert on.release_of.keeps_anchor
+    assert error_of(on.beat(on.member_id, on.joined.generation)) is ErrorCode.UNKNOWN_MEMBER_ID
+    (outcome,) = on.commit(on.member_id, on.joined.generation).outcomes.values()
+    assert outcome.verdict is not None
+    assert outcome.verdict.error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert on.sent == []
 
 
 def test_the_anchor_stays_until_every_commit_has_its_answer(on: Scene) -> None:

@@ -50,7 +50,7 @@ def a_native_member_is_done_once_it_is_told(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Holders, "heard", heard)
 
 
-@shows_in("release-native", "ends because of", {"release": 1})
+@shows_in("release-native", "has no owner", {"release": 1})
 def native_members_meet_the_anchor(patch: pytest.MonkeyPatch) -> None:
     """The group is opened for native members as for classic ones."""
     patch.setattr(Releasing, "_can_open", property(lambda _each: True))
