@@ -59,7 +59,7 @@ from tests.support.hosted_scene import (
     hosting_rules,
     situation_of,
 )
-from tests.support.scene_commits import errand_of
+from tests.support.scene_commits import errand_of, outcomes
 
 GUISE = OURS.guise
 ANCHOR = f"{GUISE.instance_id}-1"
@@ -392,7 +392,9 @@ def test_commits_of_recalled_members_travel_under_the_ids_of_the_guard(on: Scene
 
 def test_no_commit_of_a_stranger_travels_under_the_ids_of_the_guard(on: Scene) -> None:
     on.to_recalling()
-    assert situation_of(on.commit("stranger", GENERATION)) is Situation.RECALLED
+    (outcome,) = outcomes(on.commit("stranger", GENERATION))
+    assert outcome.verdict is not None
+    assert outcome.verdict.error is ErrorCode.UNKNOWN_MEMBER_ID
     assert on.sent == []
 
 

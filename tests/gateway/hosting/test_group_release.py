@@ -48,7 +48,7 @@ from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kafka_codecs.sync_group import SyncGroupResponse
 from tests.simulation.coordinator import FakeGroup
 from tests.support.hosted_scene import HostedScene, anchored, error_of, situation_of
-from tests.support.scene_commits import errand_of, stored
+from tests.support.scene_commits import errand_of, outcomes, stored, tokens
 
 CONNECTION = 1
 SESSION_MS = 10_000
@@ -256,7 +256,7 @@ def test_a_member_whose_session_is_over_is_unknown_although_the_release_goes_on(
     """A native member has a longer session."""
     on.native_member("n-1")
     on.begin()
-    on.wait(SESSION_MS)
+    on.wait(on.rules.config.reconnect_timeout_ms)
     assert on.release_of.keeps_anchor
     assert error_of(on.beat(on.member_id, on.joined.generation)) is ErrorCode.UNKNOWN_MEMBER_ID
     (outcome,) = on.commit(on.member_id, on.joined.generation).outcomes.values()
@@ -294,13 +294,17 @@ def test_the_anchor_stays_until_the_commit_of_a_recalled_member_has_its_answer(o
 
 
 def test_no_commit_of_a_stranger_travels_under_the_anchors_ids(on: Scene) -> None:
-    """Not even together with that of a recalled member."""
+    """Together with that of a recalled member, only the latter is stored."""
     on.begin()
     generation, before = on.joined.generation, len(on.sent)
-    alone = on.commit("stranger", generation)
-    together = on.commits((on.member_id, generation, None), ("stranger", generation, None))
-    assert [situation_of(call) for call in (alone, together)] == [Situation.RECALLED] * 2
+    on.commit("stranger", generation)
     assert len(on.sent) == before
+    together = on.commits((on.member_id, generation, None), ("stranger", generation, None))
+    own, strange = outcomes(together)
+    assert on.sent[before:] == [(tokens(together)[0], ANY)]
+    assert (own.refused, own.verdict and own.verdict.error) == (None, ErrorCode.NONE)
+    assert strange.verdict is not None
+    assert strange.verdict.error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_recalled_commit_whose_answer_is_lost_stops_later_ones(on: Scene) -> None:
@@ -696,8 +700,9 @@ def test_a_beginning_in_doubt_is_told_once_the_log_is_read(on: Scene, *, is_stor
     on.wait(LOAD_RETRY_MS)
     assert (on.release_of.stage is ReleaseStage.RECALLING) is is_stored
     assert on.group.is_live is not is_stored
-    reasons = [wish.outcome.reasons for wish in on.concluded if wish.outcome]
-    assert reasons == ([] if is_stored else [("the state log failed: try again",)])
+    outcome = on.wish.outcome
+    assert (outcome is None) is is_stored
+    assert outcome is None or outcome.reasons == ("the state log failed: try again",)
 
 
 def test_a_gateway_that_is_shutting_down_refuses_the_release(on: Scene) -> None:
