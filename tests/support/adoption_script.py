@@ -35,9 +35,13 @@ from tests.support.adoption import GUISE, NOW_MS, A, B, described, watched
 
 ANCHOR = f"{GUISE.instance_id}-1"
 ANNOUNCED = Adoption(group=snapshot(described(), watched()))
-PAUSES = Pauses(NOW_MS, grace_ms_max=0)
 OK = HeartbeatResponse()
 ROUND = HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
+
+
+def no_pauses() -> Pauses:
+    """The pauses of a process that has none."""
+    return Pauses(NOW_MS, grace_ms_max=0)
 
 
 def joined(

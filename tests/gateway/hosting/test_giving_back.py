@@ -22,12 +22,21 @@ from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.leave_group import LeaveGroupRequest
 from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
 from tests.support.adoption import GROUP, GUISE, A, B
-from tests.support.adoption_script import ANCHOR, OK, PAUSES, ROUND, Script, joined, left, refused
+from tests.support.adoption_script import (
+    ANCHOR,
+    OK,
+    ROUND,
+    Script,
+    joined,
+    left,
+    no_pauses,
+    refused,
+)
 
 
 @pytest.fixture
 def script() -> Script:
-    return Script(Adopting(GROUP, GUISE, GroupConfig(), pauses=PAUSES))
+    return Script(Adopting(GROUP, GUISE, GroupConfig(), pauses=no_pauses()))
 
 
 def given_back(script: Script) -> None:
