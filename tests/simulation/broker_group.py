@@ -28,6 +28,7 @@ from coordinator.group.state import Record, is_durable
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.errors import GroupError
 from coordinator.interface.events import (
+    FIRST_COMMIT_WITH_MEMBER_EPOCHS,
     JOIN_EPOCH,
     STATIC_LEAVE_EPOCH,
     ConsumerHeartbeatReceived,
@@ -123,7 +124,12 @@ class BrokerGroup:
                 answers = _without(overwritten, self._decide(event, topics, now_ms))
             case ConsumerHeartbeatReceived():
                 answers = self._beat_natively(event, topics, now_ms)
+            case TimePassed():
+                answers = self._meet_deadlines(topics, now_ms)
             case OffsetCommitReceived():
+                if not self.profile.has_native_members:  # such brokers judge them all alike
+                    oldest_rules = FIRST_COMMIT_WITH_MEMBER_EPOCHS - 1
+                    event = replace(event, version=min(event.version, oldest_rules))
                 answers = self._decide(event, topics, now_ms)
                 self._decide(OffsetCommitEnded(commit=event.token), topics, now_ms)
             case _:
@@ -146,11 +152,15 @@ class BrokerGroup:
         """Let another broker coordinate the group. It knows what is in the log, and of each member
         only the protocol that was selected (DEV D43); parked requests are refused."""
         answers: Answers = []
-        if isinstance(self.state, ClassicGroup):
+        group = self.state
+        if isinstance(group, ClassicGroup) and self.profile.answers_before_move:
             error = ErrorCode.NOT_COORDINATOR
-            for member_id, parked in self.state.joins.items():
+            for member_id, parked in group.joins.items():
                 answers.append((parked.token, JoinGroupReply(error=error, member_id=member_id)))
-            answers += [(token, SyncGroupReply(error=error)) for token in self.state.syncs.values()]
+            answers += [(token, SyncGroupReply(error=error)) for token in group.syncs.values()]
+        elif isinstance(group, ClassicGroup):
+            answers += [(parked.token, None) for parked in group.joins.values()]
+            answers += [(token, None) for token in group.syncs.values()]
         self.engine = self._new_engine()
         self.engine.load(self.log.values(), now_ms=now_ms)
         self._forget_what_kafka_does_not_know()
@@ -188,9 +198,23 @@ class BrokerGroup:
         core = replace(group.core, topics_hash=None, unwatched_hash=None, laggards={})
         if core != group.core:
             self.engine.apply(ClassicCoreMoved(core))
-        if not self.profile.removes_silent_syncers:
-            self._disarm(DeadlineKind.SYNC_PHASE)
         self._let_first_round_wait(group)
+
+    def _meet_deadlines(self, topics: Topics, now_ms: int) -> Answers:
+        before = _all_ids(self.state)
+        answers = self._decide(TimePassed(), topics, now_ms)
+        group = self.state
+        if (
+            self.profile.shortens_initial_delay
+            and isinstance(group, ClassicGroup)
+            and group.core.initial_delay
+            and before - _all_ids(group)
+            and not group.pending_ids
+            and len(group.joins) == len(group.members)
+        ):  # DEV D32
+            self._end_initial_delay_at(group, now_ms)
+            answers += self._decide(TimePassed(), topics, now_ms)
+        return answers
 
     def _let_first_round_wait(self, group: ClassicGroup) -> None:
         """DEV D32: the first round of a group ends with a timer only. If nobody waits when the
@@ -202,6 +226,9 @@ class BrokerGroup:
         if at_ms is None or not is_first:
             return
         self._disarm(DeadlineKind.JOIN_PHASE)
+        self._end_initial_delay_at(group, at_ms)
+
+    def _end_initial_delay_at(self, group: ClassicGroup, at_ms: int) -> None:
         delay = DeadlineKey(DeadlineKind.INITIAL_REBALANCE_DELAY)
         self.engine.apply(DeadlineSet(delay, at_ms))
         core = replace(group.core, initial_delay=InitialDelay(budget_left_ms=0))
@@ -312,6 +339,13 @@ class BrokerGroup:
 
     def _arm_session(self, member_id: str, at_ms: int) -> None:
         self.engine.apply(DeadlineSet(DeadlineKey(DeadlineKind.SESSION, member_id), at_ms))
+
+
+def _all_ids(group: ClassicGroup | ConsumerGroup | None) -> frozenset[str]:
+    """The ids of all members of a classic group, and those that nobody has used."""
+    if not isinstance(group, ClassicGroup):
+        return frozenset()
+    return frozenset({*group.members, *group.pending_ids})
 
 
 def _without(overwritten: Token | None, answers: Answers) -> Answers:

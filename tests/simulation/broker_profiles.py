@@ -1,10 +1,9 @@
 """How the coordinators of Kafka releases differ in what they answer.
 
-What the profile of 4.3 says was compared with a real broker; what those of 2.8 and 3.9 say follows
-from Kafka's tickets, and has not been seen yet. What releases do alike is a rule of `BrokerGroup`
-and no field here: the leader stays the leader when
-it joins again; a static member that returns to a Stable group begins no generation; an id that was
-handed out holds up a round until it is used, given back, or its session timeout has passed.
+`broker_trial.py` compares the profiles with real brokers. What releases do alike is a rule of
+`BrokerGroup` and no field here: the leader stays the leader when it joins again; a static member
+that returns to a Stable group begins no generation; an id that was handed out holds up a round
+until it is used, given back, or its session timeout has passed.
 """
 
 from collections.abc import Mapping
@@ -26,9 +25,12 @@ class BrokerProfile:
     stores_static_replacements: bool = True
     """Whether the new id of a static member that returned to a Stable group is in the log. Before
     2.7 it is not (KAFKA-10284): a coordinator that moves brings the old id back."""
-    removes_silent_syncers: bool = True
-    """Whether members that send no SyncGroup are removed after the rebalance timeout. Before 3.0
-    they are not (KAFKA-12890)."""
+    answers_before_move: bool = True
+    """Whether a broker that shuts down answers parked requests. 2.8 with KRaft closes their
+    connections."""
+    shortens_initial_delay: bool = False
+    """Whether the initial delay ends when an id or a member times out, and all that are left have
+    joined."""
     has_native_members: bool = False
     """Whether the coordinator takes members of the new protocol, and converts groups for them."""
     shows_assignments_in_rounds: bool = False
@@ -58,7 +60,7 @@ KAFKA_2_8 = BrokerProfile(
         ApiKey.DESCRIBE_GROUPS: 5,
         ApiKey.CONSUMER_GROUP_HEARTBEAT: 0,
     },
-    removes_silent_syncers=False,
+    answers_before_move=False,
 )
 KAFKA_3_9 = BrokerProfile(
     release="3.9",
@@ -77,6 +79,7 @@ KAFKA_4_3 = BrokerProfile(
         ApiKey.CONSUMER_GROUP_HEARTBEAT: 1,
     },
     has_native_members=True,
+    shortens_initial_delay=True,
     shows_assignments_in_rounds=True,
 )
 PROFILES = (KAFKA_2_8, KAFKA_3_9, KAFKA_4_3)
