@@ -24,7 +24,14 @@ HOSTING = GATEWAY / "hosting"
 FOLD = GATEWAY / "pipeline" / "fold"
 SIMULATION = ROOT / "tests" / "simulation"
 
-AROUND_THE_SIMULATION = {"__main__", "conftest", "fresh_seeds", "reporting", "sweep"}
+AROUND_THE_SIMULATION = {
+    "__main__",
+    "broker_trial",
+    "conftest",
+    "fresh_seeds",
+    "reporting",
+    "sweep",
+}
 """Modules that play many runs, and show what came of them."""
 
 IMPURE_MODULES = {

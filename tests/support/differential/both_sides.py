@@ -81,6 +81,7 @@ class Asked:
     what: str
     who: str
     answers: dict[str, Struct | str] = field(default_factory=dict)
+    answered_s: dict[str, float] = field(default_factory=dict)
     progress: trio.Event = field(default_factory=trio.Event)
     plain: Plain | None = None
     """The answer, once both sides gave the same one."""
@@ -191,6 +192,7 @@ class BothSides:
         answer = await side.ask(asked.who, make(side), version)
         side.learn(asked.who, answer)
         asked.answers[side.name] = answer
+        asked.answered_s[side.name] = trio.current_time()
         asked.progress.set()
 
     async def _settle(self, asked: list[Asked]) -> None:
