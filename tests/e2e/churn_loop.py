@@ -44,6 +44,8 @@ MEMBERS = {
     "native": Client(library="librdkafka", protocol="consumer"),
 }
 RECORDS_PER_S = 30
+BROKER_SETTINGS = {"offsets.retention.check.interval.ms": 15_000}
+"""The cluster forgets groups without members and offsets early."""
 FLAGS = ("--group-consumer-session-timeout-ms=45000",)
 SILENT_MAX_S = 10.0
 CLOSE_WAIT = "08"
@@ -203,7 +205,10 @@ def main() -> None:
     parser.add_argument("--sessions-per-second", type=float, default=8.0)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    with running_kafka(options.release, brokers=1) as kafka, tempfile.TemporaryDirectory() as state:
+    with (
+        running_kafka(options.release, brokers=1, settings=BROKER_SETTINGS) as kafka,
+        tempfile.TemporaryDirectory() as state,
+    ):
         sys.exit(trio.run(play, kafka, Path(state), options))
 
 
