@@ -5,9 +5,9 @@ answer, and whether to ask the cluster.
 """
 
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from gateway.data_path.grants import Grants
 from gateway.data_path.private_names import NOTHING_PRIVATE, PrivateNames
@@ -62,6 +62,18 @@ class GroupRequest:
         one, because the cluster never sees the certificate."""
         is_user = self.owner.is_principal and self.owner.name != self.tls_subject
         return self.owner.name if is_user else None
+
+
+class LazyAnswer(Awaitable[Struct]):
+    """An answer that begins when it is awaited, and needs no end if its client goes before."""
+
+    __slots__ = ("_ask",)
+
+    def __init__(self, ask: Callable[[], Awaitable[Struct]]) -> None:
+        self._ask = ask
+
+    def __await__(self) -> Generator[Any, None, Struct]:
+        return self._ask().__await__()
 
 
 class AnswerUnderWay(Awaitable[Struct]):

@@ -5,6 +5,7 @@ This is the data path's `GroupApis`.
 
 from collections.abc import Awaitable, Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import trio
@@ -15,7 +16,7 @@ from gateway.cluster.errors import UpstreamError
 from gateway.data_path.complaints import Complaints
 from gateway.data_path.conversions import TopicNames
 from gateway.data_path.errors import UpstreamLost
-from gateway.data_path.group_apis import AnswerUnderWay, CommitUnderWay, GroupRequest
+from gateway.data_path.group_apis import AnswerUnderWay, CommitUnderWay, GroupRequest, LazyAnswer
 from gateway.data_path.presence import Presence
 from gateway.events.event import Tell
 from gateway.groups.aside import Aside
@@ -126,8 +127,8 @@ class GroupService:
                 return self._noted(request, answer)
             if isinstance(answer, Asked):
                 return _UnderWay(self, answer)
-            return self._later(request, answer)
-        return self._checked(request)
+            return LazyAnswer(partial(self._later, request, answer))
+        return LazyAnswer(partial(self._checked, request))
 
     def _has_no_question(self, request: GroupRequest, message: MemberMessage) -> bool:
         if not is_known_to_be_allowed(request, message):

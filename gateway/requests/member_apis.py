@@ -9,7 +9,7 @@ from typing import cast
 from coordinator.group.topic_names import topics_of_request
 from coordinator.interface.events import JOIN_EPOCH, ConsumerHeartbeatReceived, Request
 from coordinator.interface.replies import PrepareAssignmentReply, Reply
-from gateway.data_path.group_apis import GroupRequest
+from gateway.data_path.group_apis import GroupRequest, LazyAnswer
 from gateway.data_path.presence import Presence
 from gateway.groups.aside import Aside
 from gateway.groups.group_driver import GroupDriver
@@ -82,7 +82,7 @@ class MemberApis:
         if not group_id:
             return refused(message, version, Situation.EMPTY_GROUP_ID, "the group id is empty")
         if isinstance(message, _OF_A_WHOLE_GROUP):
-            return self._translated_aside(request, message)
+            return LazyAnswer(partial(self._translated_aside, request, message))
         event = messages.event(
             next_token(),
             request.header,
@@ -103,7 +103,7 @@ class MemberApis:
             call = _call(request, message, event, is_at_coordinator=is_at_coordinator)
             if driver is None:
                 if call.api not in JOINS:
-                    return self._ask(request, message, call)
+                    return LazyAnswer(partial(self._ask, request, message, call))
                 driver = self._groups.driver(group_id, request.owner)
             asked = Asked(request=request, message=message, call=call, driver=driver)
             answer = driver.begin(call)

@@ -4,9 +4,12 @@ The embedded cluster lacks descriptions and lists of groups, and supports JoinGr
 test_standing_with_kafka.py tests higher versions in front of Apache Kafka.
 """
 
-from collections.abc import AsyncIterator
+import gc
+import warnings
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from types import SimpleNamespace
 from typing import cast
 
@@ -17,8 +20,10 @@ from structlog.testing import capture_logs
 from coordinator.interface.config import GroupConfig, StaticTakeover
 from coordinator.interface.records import RemovalCause
 from gateway.cluster.broker_connection import BrokerConnection
+from gateway.data_path.upstream import Upstream
 from gateway.events.member_events import MemberLeft
 from gateway.requests.group_service import GroupService
+from gateway.requests.member_apis import MemberApis
 from gateway.state_log.memory import MemoryLog
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_describe import MemberType
@@ -27,7 +32,9 @@ from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 from kafka_codecs.consumer_protocol import decode_assignment, decode_subscription
+from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupResponse
 from kafka_codecs.list_groups import ListGroupsRequest, ListGroupsResponse
 from kafka_codecs.offset_fetch import (
@@ -628,3 +635,33 @@ async def test_a_forwarded_group_is_answered_while_another_gateway_may_own_the_l
         if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             joined = await scene.client.join(joined.member_id, version=5)
         assert joined.error_code == 0
+
+
+@pytest.mark.parametrize("is_allowed", [False, True])
+async def test_an_answer_begins_when_it_is_awaited(is_allowed: bool) -> None:
+    """A client may go before a task awaits its answer: a coroutine would warn of that on stderr."""
+    message = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+    upstream = cast(Upstream, SimpleNamespace(number=1))
+    request = replace(lone_request(message, 1), upstream=upstream)
+
+    async def answer(*_arguments: object) -> Struct:
+        return HeartbeatResponse()
+
+    members = SimpleNamespace(
+        _groups=SimpleNamespace(in_memory=lambda _group_id: None),
+        _coordinators=SimpleNamespace(is_at_lately=lambda *_of: True),
+        _presence=None,
+        _ask=answer,
+    )
+    ask_members = partial(MemberApis.answer, cast(MemberApis, members))
+    service = SimpleNamespace(
+        _has_no_question=lambda *_of: is_allowed,
+        _members=SimpleNamespace(answer=ask_members),
+        _checked=answer,
+        _later=partial(GroupService._later, cast(GroupService, SimpleNamespace())),
+    )
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        assert isinstance(GroupService.answer(cast(GroupService, service), request), Awaitable)
+        gc.collect()
+    assert not warned
