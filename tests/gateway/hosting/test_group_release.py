@@ -29,6 +29,7 @@ from gateway.hosting.inputs import (
 )
 from gateway.hosting.inputs import Release as ReleaseGroup
 from gateway.hosting.logged_engine import LOAD_RETRY_MS
+from gateway.hosting.pauses import Pauses
 from gateway.hosting.release import NATIVE_FIRST_MAX_MS
 from gateway.hosting.release_steps import NewProtocol, ReleaseOutcome, ReleaseWish
 from gateway.hosting.standing import NoAnswer
@@ -470,6 +471,16 @@ def test_silent_members_of_an_unattended_group_are_waited_for(on: Scene) -> None
     step(again, LeaveGroupResponse())
     assert wish.outcome is not None
     assert wish.outcome.is_released
+
+
+def test_an_unattended_release_does_not_take_its_own_waiting_for_a_pause(on: Scene) -> None:
+    """Nothing else looks at the clock of that process, and no client waits for it."""
+    again = on.killed()
+    object.__setattr__(again.rules, "pauses", Pauses(again.now_ms, grace_ms_max=15_000))
+    wish = ReleaseWish(is_unattended=True)
+    again.feed(ReleaseGroup(wish))
+    again.wait(SESSION_MS)
+    assert again.waits(Ask) == 1
 
 
 def test_a_release_goes_on_when_the_last_session_ends_without_an_anchor(on: Scene) -> None:
