@@ -126,4 +126,5 @@ async def test_partitions_move_when_their_consumer_polls_too_late(
     assert not producer.flush(10)
     async with serving(kafka.bootstrap_servers, tmp_path, *flags) as gateway:
         took_s = await trio.to_thread.run_sync(measure, gateway.bootstrap, topic)
-    assert POLL_INTERVAL_S - 1 < took_s < POLL_INTERVAL_S + LATE_BY_S
+    # On a busy machine the member has not polled for a while when it is seen to own a partition.
+    assert POLL_INTERVAL_S / 2 < took_s < POLL_INTERVAL_S + LATE_BY_S
