@@ -74,6 +74,7 @@ OF_ONE_THING: Mapping[str, str] = {
     "gateway.events.event": "_MOMENT_MAX",
     "gateway.events.record_translator": "NAMED_TOPICS_MAX",
     "gateway.groups.cluster_look": "LOOKED_AT_ONCE_MAX",
+    "gateway.groups.configured_releases": "RELEASES_MAX",
     "gateway.groups.forgetting": "NEW_GROUPS_MAX UNUSED_MS_MAX",
     "gateway.groups.regex_resolver": "MATCHED_TOPICS_MAX",
     "gateway.groups.topics_image": "NAMES_MAX",
