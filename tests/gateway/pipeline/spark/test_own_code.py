@@ -33,5 +33,5 @@ def test_all_three_packages_are_shipped(tmp_path: Path) -> None:
     from gateway.pipeline.spark.session import pack
 
     pack(tmp_path / "all.zip")
-    wanted = {"coordinator/engine.py", "gateway/commands/simulate.py", "kafka_codecs/codec.py"}
+    wanted = {"coordinator/engine.py", "gateway/commands/release.py", "kafka_codecs/codec.py"}
     assert wanted <= set(ZipFile(tmp_path / "all.zip").namelist())
