@@ -275,7 +275,7 @@ class String(_Sized):
         data = stream.read(length)
         if len(data) != length:
             raise StreamError(f"{length} bytes wanted, {len(data)} left")
-        return self._decoded(data)
+        return self._decode_string(data)
 
     def write(self, value: str | None, stream: BytesIO) -> None:
         if value is None:
@@ -289,7 +289,7 @@ class String(_Sized):
         self._write_length(len(data), stream)
         stream.write(data)
 
-    def _decoded(self, data: bytes) -> str:
+    def _decode_string(self, data: bytes) -> str:
         return data.decode("utf-8", AS_JAVA)
 
 
@@ -297,7 +297,7 @@ class StringOfAnyLength(String):
     """A string that brokers never have to write. If replacements have made it too long for that,
     what fits is written."""
 
-    def _decoded(self, data: bytes) -> str:
+    def _decode_string(self, data: bytes) -> str:
         return data.decode("utf-8", AS_JAVA_AT_ANY_LENGTH)
 
     def write(self, value: str | None, stream: BytesIO) -> None:
@@ -310,7 +310,7 @@ class PassedOnString(String):
     """A string that brokers never have to write, and the gateway only passes on. It may become too
     long to be written, and keeps its bytes."""
 
-    def _decoded(self, data: bytes) -> str:
+    def _decode_string(self, data: bytes) -> str:
         return text_passed_on(data)
 
 

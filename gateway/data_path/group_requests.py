@@ -242,9 +242,9 @@ class GroupRequests:
     def _note_heartbeat_sent(
         self, request: GroupRequest, response: ConsumerGroupHeartbeatResponse, arrived: int
     ) -> None:
-        """Of an answer with an assignment, or one that the client may have given up: what had
-        arrived before it was sent, the client had sent without it. After an error in place of an
-        answer it sends everything without that."""
+        """Note what the client had sent before it could have this answer, if the answer has an
+        assignment or the client may have given it up. After an error in place of an answer, the
+        client sends everything without knowing the answer."""
         self._heard_from = arrived
         if request.is_refused:
             self._lacks_answer = True

@@ -110,7 +110,7 @@ class _Waiter:
     """The client's side of a call."""
 
     errand: Errand | None = None
-    """What is to be done for the call."""
+    """The errand of the machine that the task of the client carries out."""
     changed: Callable[[], object] | None = None
     """Called once, when there is an errand or an answer."""
 

@@ -139,7 +139,7 @@ class Groups:
         self._drivers: dict[str, GroupDriver] = {}
         self._standings: Remembered[str, Standing] = Remembered(REMEMBERED_MAX, rules.names)
         self._relayed: WeakValueDictionary[str, RelayedCalls] = WeakValueDictionary()
-        """Of the groups that have any, or a driver."""
+        """The calls that the cluster answers, by group, for groups with such calls or a driver."""
         self._lookups: dict[str, _Lookup] = {}
         """By group. There are no more than requests."""
         self._idle: dict[str, _IdleGroup] = {}

@@ -182,7 +182,7 @@ class CallStages:
         self.unanswered[call.token] = call
         call.asked_ms, call.was_held = now_ms, self._anchor.is_here
         self._commits.arrived(call)
-        self._commits.decided(commit, decided[1])
+        self._commits.on_decision(commit, decided[1])
         call.move(Stage.STORING)
         return self._commits.send(call, (commit,), ids, now_ms)
 
@@ -391,7 +391,7 @@ class CallStages:
                     self._commits.never_sent(commits)
                 self._advance(call, now_ms)
             case StoreCommits(call=commits), Mapping():
-                self._stored(commits, result, now_ms)
+                self._on_commits_stored(commits, result, now_ms)
             case _:
                 raise TypeError(f"{result} is no result of {errand}")
 
@@ -424,12 +424,14 @@ class CallStages:
                 if isinstance(item, Commit):
                     call = item.call
                     assert call is not None
-                    self._commits.decided(item, outcome)
+                    self._commits.on_decision(item, outcome)
                     self._store_if_decided(call, now_ms)
                 else:
-                    self._decided(item, outcome, now_ms)
+                    self._on_decision(item, outcome, now_ms)
 
-    def _decided(self, call: Call, outcome: Reply | Refused | Unanswerable, now_ms: int) -> None:
+    def _on_decision(
+        self, call: Call, outcome: Reply | Refused | Unanswerable, now_ms: int
+    ) -> None:
         if isinstance(outcome, Refused | Unanswerable):
             if call.api in JOINS and not (self._engine.is_live or call.was_held):
                 self._let_go()
@@ -532,12 +534,12 @@ class CallStages:
         elif call.answer is None and not call.is_probed:
             self._send_on(ProbeBroker(call))
 
-    def _stored(self, call: Commits, codes: CommitCodes, now_ms: int) -> None:
+    def _on_commits_stored(self, call: Commits, codes: CommitCodes, now_ms: int) -> None:
         """The cluster has answered commits, or will not."""
         if call.stage is Stage.PLACING:
-            self._finish(call, self._recall_of(call).stored(call, codes))
+            self._finish(call, self._recall_of(call).answer_stored(call, codes))
             return
-        self._commits.stored(call, codes, now_ms)
+        self._commits.on_stored(call, codes, now_ms)
         self._advance(call, now_ms)
 
     # -- the anchor ------------------------------------------------------------------------------

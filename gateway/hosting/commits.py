@@ -132,7 +132,7 @@ class CommitsInFlight:
             else:
                 del self._queues[key]
 
-    def decided(self, commit: Commit, outcome: Reply | Refused | Unanswerable) -> None:
+    def on_decision(self, commit: Commit, outcome: Reply | Refused | Unanswerable) -> None:
         """The engine has checked a commit."""
         call = commit.call
         assert call is not None
@@ -169,7 +169,7 @@ class CommitsInFlight:
         call.errand = errand = StoreCommits(call, tuple([each.token for each in commits]), ids)
         return errand
 
-    def stored(self, call: Commits, codes: CommitCodes, now_ms: int) -> None:
+    def on_stored(self, call: Commits, codes: CommitCodes, now_ms: int) -> None:
         """The cluster has answered the commits that were sent. Those that it refused to the anchor
         are sent again, unless a later one has been answered: the offset would go back."""
         is_settled_behind = False

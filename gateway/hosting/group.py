@@ -208,7 +208,7 @@ class HostedGroup:
             case inputs.SeenForeign(why):
                 self.standing.forward(why, now_ms)
             case inputs.Relayed(client, request, answer):
-                self._relayed(client, request, answer, now_ms)
+                self._on_relayed(client, request, answer, now_ms)
             case inputs.Resumed(is_adopting):
                 self.adoption.is_expected |= is_adopting
                 self._resume()
@@ -221,14 +221,14 @@ class HostedGroup:
             case inputs.Ending():
                 self._end()
             case inputs.Done(effect, result):
-                self._done(effect, result, now_ms)
+                self._on_done(effect, result, now_ms)
             case inputs.Failed(effect, why):
-                self._failed(effect, why, now_ms)
+                self._on_failed(effect, why, now_ms)
             case _:
                 assert_never(event)
         return self._settled(now_ms)
 
-    def _done(self, effect: Awaited, result: Any, now_ms: int) -> None:  # noqa: PLR0912
+    def _on_done(self, effect: Awaited, result: Any, now_ms: int) -> None:  # noqa: PLR0912
         """An effect was carried out."""
         match effect:
             case StoreCommits() | LearnTopics() | LocateCoordinator() | ProbeBroker():
@@ -236,22 +236,22 @@ class HostedGroup:
             case Write():
                 if not self.rules.log_health.is_healthy:
                     self.rules.log_health.note(is_healthy=True, now_ms=now_ms)
-                self.engine.written(now_ms)
+                self.engine.on_written(now_ms)
                 self._note_log()
             case AskCoordinator():
                 self.anchor.answered(result, now_ms)
             case Look():
-                self._looked(result, now_ms)
+                self._on_look(result, now_ms)
             case Load():
-                self.engine.loaded(result, now_ms)
+                self.engine.on_loaded(result, now_ms)
                 self._note_log()
                 self.calls.look_again()
                 if self.engine.is_live:
                     self.standing.host("its members are in the state log")
             case Forget():
-                self.engine.forgotten()
+                self.engine.on_forgotten()
             case Compute():
-                self.engine.computed(None, now_ms)
+                self.engine.on_computed(None, now_ms)
             case Resolve() | Assign():
                 self.engine.note(result)
             case Describe():
@@ -263,7 +263,7 @@ class HostedGroup:
             case _:
                 assert_never(effect)
 
-    def _failed(self, effect: Awaited, why: Any, now_ms: int) -> None:
+    def _on_failed(self, effect: Awaited, why: Any, now_ms: int) -> None:
         """An effect has failed, or its outcome is unknown."""
         match effect:
             case LearnTopics() | LocateCoordinator():
@@ -275,12 +275,12 @@ class HostedGroup:
             case AskCoordinator():
                 self.anchor.failed(why, now_ms)
             case Look():
-                self._looked(NoAnswer(why), now_ms)
+                self._on_look(NoAnswer(why), now_ms)
             case Load():
                 self.engine.load_failed(why, now_ms)
                 self.calls.look_again()
             case Compute():
-                self.engine.computed(why, now_ms)
+                self.engine.on_computed(why, now_ms)
             case Describe():
                 self._step_taken(effect, Described(None), now_ms)
             case Ask(lane):
@@ -370,7 +370,7 @@ class HostedGroup:
 
     # -- looks at the cluster --------------------------------------------------------------------
 
-    def _looked(self, found: Found, now_ms: int) -> None:
+    def _on_look(self, found: Found, now_ms: int) -> None:
         is_of_anchor = self._looking.end()
         self.calls.look_again()
         if self.adoption.is_under_way:
@@ -389,7 +389,7 @@ class HostedGroup:
             self._lose(GroupTaken(reason=verdict.why))
         self.anchor.looked(verdict, now_ms)
 
-    def _relayed(self, client: Client, request: Struct, answer: Struct, now_ms: int) -> None:
+    def _on_relayed(self, client: Client, request: Struct, answer: Struct, now_ms: int) -> None:
         """The cluster has answered a request: watch the group, and adopt it if that is wanted."""
         self.rules.watched.relayed(self.group_id, client, request, answer, now_ms)
         self.release.relayed(answer, now_ms)
@@ -397,7 +397,7 @@ class HostedGroup:
             if self.standing.pending_ids.is_over(now_ms):
                 self.standing.pending_ids = None
             else:
-                self.standing.pending_ids.relayed(client.connection, request, answer)
+                self.standing.pending_ids.note_relayed(client.connection, request, answer)
         is_quiet = isinstance(answer, HeartbeatResponse) and not answer.error_code
         wants = is_quiet and self.rules.standing.adoption == "auto"
         if wants and self.adoption.consider(now_ms):

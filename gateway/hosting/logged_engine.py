@@ -244,7 +244,7 @@ class LoggedEngine:
         """Park no request from now on: the gateway is shutting down."""
         self._is_ending = True
 
-    def loaded(self, loaded: LoadedGroup, now_ms: int) -> None:
+    def on_loaded(self, loaded: LoadedGroup, now_ms: int) -> None:
         """The log was read."""
         loaded.engine.keep_commits(self.core)
         self.core, self.topics = loaded.engine, loaded.topics
@@ -271,13 +271,13 @@ class LoggedEngine:
         self._move(LogPhase.UNREADABLE)
         self._refuse_queue()
 
-    def written(self, now_ms: int) -> None:
+    def on_written(self, now_ms: int) -> None:
         """The log has the batch."""
         assert self._batch is not None
         self._move(LogPhase.READY)
         self._carry_out(self._batch, now_ms)
 
-    def forgotten(self) -> None:
+    def on_forgotten(self) -> None:
         """The events of the deleted group are forgotten, or a daily look will do it."""
         self._move(LogPhase.READY)
         self._is_forgotten = True
@@ -303,7 +303,7 @@ class LoggedEngine:
         if self._is_broken or damage is Damage.UNSURE:
             self._reload()
 
-    def computed(self, error: Exception | None, now_ms: int) -> None:
+    def on_computed(self, error: Exception | None, now_ms: int) -> None:
         """The long computation has ended."""
         self._move(LogPhase.READY)
         item, self._computing = self._computing, None

@@ -32,7 +32,7 @@ class PendingIds:
         """Whether nothing is remembered any more."""
         return self._until_ms is not None and now_ms >= self._until_ms
 
-    def relayed(self, connection: int | None, request: Struct, response: Struct) -> None:
+    def note_relayed(self, connection: int | None, request: Struct, response: Struct) -> None:
         """The cluster has answered a request on this connection."""
         if connection is None or not isinstance(request, JoinGroupRequest):
             return
@@ -42,7 +42,7 @@ class PendingIds:
             case _:
                 self._by_connection.pop(connection, None)
 
-    def repeated(self, call: Call) -> JoinGroupReply | None:
+    def answer_repeated(self, call: Call) -> JoinGroupReply | None:
         """The answer to a JoinGroup that asks for an id again; None if the cluster answers."""
         match call:
             case Call(event=JoinGroupReceived(member_id="", instance_id=None), connection=int(n)):

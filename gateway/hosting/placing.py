@@ -75,7 +75,7 @@ class Placing:
                 elsewhere = self._by_verdict(call, now_ms)
             pending_ids = self._standing.pending_ids
             if pending_ids is not None and isinstance(elsewhere, Forwarded):
-                return pending_ids.repeated(call) or elsewhere
+                return pending_ids.answer_repeated(call) or elsewhere
             if elsewhere is not None:
                 return elsewhere
         if call.is_at_coordinator is None:

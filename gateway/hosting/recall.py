@@ -319,7 +319,7 @@ class Recall:
             return Outcome(refused=FENCED if is_native else RECALLED)
         return _ACCEPTED
 
-    def stored(self, call: Commits, codes: CommitCodes) -> Answer:
+    def answer_stored(self, call: Commits, codes: CommitCodes) -> Answer:
         """What became of commits under the ids of the guard."""
         for token, code in codes.items():
             commit = call.commits[token]

@@ -153,7 +153,7 @@ class Releasing:
                 self._note_owner(member_id, still_owns=still_owns)
                 self.holders.let_go(member_id)
             case HandedOver(ids):
-                self._handed_over(ids, now_ms)
+                self._on_handed_over(ids, now_ms)
             case NativeJoined() if self._is_open:
                 self.is_native_due = False
                 self._not_before_ms = now_ms
@@ -206,7 +206,7 @@ class Releasing:
             case _:
                 pass
 
-    def _handed_over(self, ids: AnchorIds | None, now_ms: int) -> None:
+    def _on_handed_over(self, ids: AnchorIds | None, now_ms: int) -> None:
         is_again, self.is_displaced = self.is_displaced, False
         if ids is None:
             # Another member is in the group, which needs no native one to be the first.

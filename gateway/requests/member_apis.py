@@ -54,7 +54,7 @@ class Asked:
             case None | Forwarded() | PrepareAssignmentReply():
                 return None
             case answer:
-                return _translated(self.request, self.message, answer)
+                return _translate(self.request, self.message, answer)
 
 
 class MemberApis:
@@ -153,7 +153,7 @@ class MemberApis:
             case PrepareAssignmentReply():
                 return await self._aside.run(partial(messages.response, answer, version))
             case _:
-                return _translated(request, message, answer)
+                return _translate(request, message, answer)
 
     def _note_foreign(self, message: MemberMessage, told: Struct) -> None:
         match message, told:
@@ -180,7 +180,7 @@ def _call(
     )
 
 
-def _translated(request: GroupRequest, message: MemberMessage, answer: Answer) -> Struct:
+def _translate(request: GroupRequest, message: MemberMessage, answer: Answer) -> Struct:
     """The client's answer. Raises GroupFailed."""
     version = request.header.api_version
     if isinstance(answer, Refused):

@@ -126,12 +126,11 @@ class Client(ABC):
     def subscribe(self, topics: tuple[str, ...]) -> None:
         """Change the subscription."""
 
+    @abstractmethod
     def stall(self, length_ms: int) -> None:
         """Leave because the application has polled too late (max.poll.interval.ms), keep the
         connection, and rejoin once it polls again. It gives up its partitions first; a real
-        application may only then see that it has lost them, which no coordinator can prevent.
-        Only honest clients do."""
-        raise NotImplementedError
+        application may only then see that it has lost them, which no coordinator can prevent."""
 
     def wants(self, name: str) -> bool:
         """Whether the client subscribes to a topic."""

@@ -157,6 +157,9 @@ class Vandal(Client):
     def subscribe(self, topics: tuple[str, ...]) -> None:
         self.topics = topics
 
+    def stall(self, length_ms: int) -> None:
+        """Go on as before: no application polls."""
+
     @property
     def epoch(self) -> int:
         return self.world.between(-3, 20)

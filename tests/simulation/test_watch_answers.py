@@ -19,7 +19,7 @@ def test_an_unconfirmed_grant_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def decided(stages: Any, call: Any, outcome: Any, _now_ms: int) -> None:
         stages._finish(call, outcome)
 
-    monkeypatch.setattr(CallStages, "_decided", decided)
+    monkeypatch.setattr(CallStages, "_on_decision", decided)
     stage = Stage()
     stage.native("n1")
     with pytest.raises(BrokenInvariantError) as broken:

@@ -1,27 +1,15 @@
 """Which of a client's joins counts while a move holds them."""
 
-from uuid import UUID
+from dataclasses import replace
 
-from coordinator.interface.events import JoinGroupReceived
 from gateway.hosting.answers import GroupApi
 from gateway.hosting.calls import Call
 from gateway.hosting.join_order import JoinOrder
+from tests.support.given_requests import CLASSIC_JOIN
 
 
 def join(connection: int, member_id: str = "", instance_id: str | None = None) -> Call:
-    event = JoinGroupReceived(
-        token=1,
-        version=9,
-        member_id=member_id,
-        instance_id=instance_id,
-        client_id="client",
-        client_host="/127.0.0.1",
-        protocol_type="consumer",
-        protocols=(),
-        session_timeout_ms=10_000,
-        rebalance_timeout_ms=10_000,
-        fresh_id=UUID(int=1),
-    )
+    event = replace(CLASSIC_JOIN, member_id=member_id, instance_id=instance_id)
     return Call(api=GroupApi.JOIN, event=event, connection=connection)
 
 

@@ -158,7 +158,7 @@ class GroupPort:
         answered = [call for call in self.calls.values() if call.answer is not None]
         for call in answered:
             del self.calls[call.token]
-        return [(call.token, _translated(call)) for call in answered]
+        return [(call.token, _translate(call)) for call in answered]
 
     def store_under(self, token: Token) -> tuple[str, AnchorIds | None]:
         """The route of a commit, `held`, `hosted` or `guarded`, and the ids of its sender."""
@@ -271,7 +271,7 @@ def _is_of_move(record: DurableRecord) -> bool:
             return False
 
 
-def _translated(call: Call) -> Reply | Forwarded | int | None:
+def _translate(call: Call) -> Reply | Forwarded | int | None:
     match call.answer:
         case Forwarded() as forwarded:
             return forwarded

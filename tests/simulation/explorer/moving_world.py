@@ -613,7 +613,8 @@ class MovingWorld:
                 self.port.failed(effect, self.now_ms)
 
     def _arrive(self, message: Struct, name: str) -> None:
-        """The coordinator receives a request of the effect `name`, or of nobody. It may park it."""
+        """Let the coordinator receive a message. It may park it. `name`: the effect that awaits the
+        answer; empty if none does."""
         if isinstance(message, DescribeGroupsRequest):
             if name:
                 self.answers[name] = DescribeGroupsResponse(groups=(self.upstream.describe(),))

@@ -93,7 +93,7 @@ def a_client_takes_its_commit_with_it(patch: Patch) -> None:
 @shows_in({"remove": 1, "restart": 1}, "is given up though nobody else has it")
 def whoever_replaces_the_anchor_is_a_successor(patch: Patch) -> None:
     """The late request of a killed gateway takes the group from the next one."""
-    real = HostedGroup._looked
+    real = HostedGroup._on_look
 
     def looked(group: HostedGroup, found: Found, now_ms: int) -> None:
         was_replaced = "FENCED_INSTANCE_ID" in (group.anchor._reported or "")
@@ -101,7 +101,7 @@ def whoever_replaces_the_anchor_is_a_successor(patch: Patch) -> None:
             found = anchored(LOG_ID, 1000, group_id=GROUP)
         real(group, found, now_ms)
 
-    patch.setattr(HostedGroup, "_looked", looked)
+    patch.setattr(HostedGroup, "_on_look", looked)
 
 
 @shows_in({"switch": 1, "fail": 1, "restart": 1}, "does not know its member")

@@ -37,7 +37,7 @@ def a_grant_precedes_the_anchor(patch: Patch) -> None:
     def decided(stages: CallStages, call: Call, outcome: Any, _now_ms: int) -> None:
         stages._finish(call, outcome)
 
-    patch.setattr(CallStages, "_decided", decided)
+    patch.setattr(CallStages, "_on_decision", decided)
 
 
 @noticed_by(Invariant.ANCHORED)
@@ -84,7 +84,7 @@ def a_grant_in_doubt_is_not_withheld(patch: Patch) -> None:
 @noticed_by(Invariant.ANCHORED)
 def a_grant_to_a_member_that_has_left_is_not_confirmed(patch: Patch) -> None:
     """Once a group is empty, its answers leave without a confirmation."""
-    real = CallStages._decided
+    real = CallStages._on_decision
 
     def decided(stages: CallStages, call: Call, outcome: Any, now_ms: int) -> None:
         if stages._engine.is_live or isinstance(outcome, Refused | Unanswerable):
@@ -92,7 +92,7 @@ def a_grant_to_a_member_that_has_left_is_not_confirmed(patch: Patch) -> None:
         else:
             stages._finish(call, outcome)
 
-    patch.setattr(CallStages, "_decided", decided)
+    patch.setattr(CallStages, "_on_decision", decided)
 
 
 @noticed_by(Invariant.INTRUDER, Invariant.OFFSETS)
@@ -129,7 +129,7 @@ def a_gateway_refuses_commits_without_its_lease(patch: Patch) -> None:
 @noticed_by(Invariant.GIVEN_UP)
 def whoever_replaces_the_anchor_is_a_successor(patch: Patch) -> None:
     """The late request of a killed gateway takes the group from the next one."""
-    real = HostedGroup._looked
+    real = HostedGroup._on_look
 
     def looked(group: HostedGroup, found: Found, now_ms: int) -> None:
         was_replaced = "FENCED_INSTANCE_ID" in (group.anchor._reported or "")
@@ -137,7 +137,7 @@ def whoever_replaces_the_anchor_is_a_successor(patch: Patch) -> None:
             found = anchored(LOG_ID, 1000, group_id=GROUP)
         real(group, found, now_ms)
 
-    patch.setattr(HostedGroup, "_looked", looked)
+    patch.setattr(HostedGroup, "_on_look", looked)
 
 
 # -- commits in flight -----------------------------------------------------------------------------
@@ -202,7 +202,7 @@ def a_client_sees_the_refusal_of_the_anchor(patch: Patch) -> None:
 @noticed_by(Invariant.OFFSETS)
 def a_lost_commit_counts_as_never_sent(patch: Patch) -> None:
     """A commit without an answer ends like one that did not reach the cluster."""
-    real = CommitsInFlight.stored
+    real = CommitsInFlight.on_stored
 
     def stored(
         flight: CommitsInFlight, call: Commits, codes: Mapping[int, Any], now_ms: int
@@ -210,7 +210,7 @@ def a_lost_commit_counts_as_never_sent(patch: Patch) -> None:
         away = {token: "away" if told == LOST else told for token, told in codes.items()}
         real(flight, call, away, now_ms)
 
-    patch.setattr(CommitsInFlight, "stored", stored)
+    patch.setattr(CommitsInFlight, "on_stored", stored)
 
 
 # -- the log ---------------------------------------------------------------------------------------
@@ -237,7 +237,7 @@ def an_answer_precedes_the_log(patch: Patch) -> None:
 def a_failed_write_takes_effect(patch: Patch) -> None:
     """A batch that the log did not take is applied all the same."""
     patch.setattr(
-        LoggedEngine, "write_failed", lambda engine, _damage, now_ms: engine.written(now_ms)
+        LoggedEngine, "write_failed", lambda engine, _damage, now_ms: engine.on_written(now_ms)
     )
 
 
