@@ -181,8 +181,8 @@ async def _check_cluster(
 
 async def group_config_at(settings: Settings, address: Address, access: Access) -> GroupConfig:
     """The engine's configuration with the brokers' own configs of groups where none is set. Logs
-    where one is set to another value: a group behind the gateway then meets another one than at the
-    cluster."""
+    where one is set to another value: a group behind the gateway then meets a value other than the
+    cluster's."""
     configs: Mapping[str, int] = {}
     with suppress(UpstreamError), trio.move_on_after(CHECK_TIMEOUT_S):
         async with await BrokerConnection.open(*address, access=access) as connection:

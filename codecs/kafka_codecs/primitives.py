@@ -33,7 +33,7 @@ UVARINT_MAX = 2**32 - 1
 STRING_SIZE_MAX = 0x7FFF
 """Bytes of UTF-8 in the longest string; Kafka limits compact strings likewise."""
 UTF_8_SIZE_MAX = 4
-"""Bytes of a character."""
+"""The most bytes that UTF-8 needs for one character."""
 
 
 class WireType(AnyConstruct, ABC):
@@ -228,7 +228,8 @@ def _replace_malformed(error: UnicodeError) -> tuple[str, int]:
 
 
 def _replace_if_it_can_be_written(error: UnicodeError) -> tuple[str, int]:
-    """The same. Raises StringError if Kafka's own encoder would find the result too long."""
+    """Replace malformed bytes as Java does. Raises StringError if Kafka's own encoder would find
+    the result too long."""
     assert isinstance(error, UnicodeDecodeError)
     rest, end = _replace_malformed(error)
     size = error.start + len(rest.encode())

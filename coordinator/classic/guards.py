@@ -2,6 +2,7 @@
 
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.interface.errors import GroupError
+from coordinator.interface.events import Leaver
 from coordinator.interface.records import ClassicGroupMember
 from kafka_codecs.error_codes import ErrorCode
 
@@ -36,6 +37,15 @@ def known_member(
             member_id=member_id,
         )
     return member
+
+
+def known_leaver(group: ClassicGroup, leaver: Leaver) -> ClassicGroupMember:
+    """The member that an entry of a LeaveGroup names; that of an admin names only the instance
+    (rule 2.8). Raises GroupError as `known_member` does."""
+    member_id = leaver.member_id
+    if not member_id and leaver.instance_id is not None:
+        member_id = group.instances.get(leaver.instance_id, "")
+    return known_member(group, member_id, leaver.instance_id)
 
 
 def is_laggard(group: ClassicGroup, member_id: str, generation: int) -> bool:

@@ -1,6 +1,6 @@
 """LeaveGroup on a classic group (rule 2.8)."""
 
-from coordinator.classic.guards import known_member
+from coordinator.classic.guards import known_leaver
 from coordinator.classic.places import keep_place, leaver_with_place
 from coordinator.classic.rebalance import (
     drop_member,
@@ -42,18 +42,13 @@ def leave(step: StepBuilder, event: LeaveGroupReceived) -> None:
 
 def _leave_one(step: StepBuilder, leaver: Leaver) -> ErrorCode:
     group = step.classic
-    if not leaver.member_id and leaver.instance_id is not None:
-        holder = group.instances.get(leaver.instance_id)
-        if holder is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        drop_member(step, holder, RemovalCause.REMOVED_BY_ADMIN)
-        return ErrorCode.NONE
     if leaver.member_id in group.pending_ids:
         drop_pending_id(step, leaver.member_id)
         return ErrorCode.NONE
     try:
-        member = known_member(group, leaver.member_id, leaver.instance_id)
+        member = known_leaver(group, leaver)
     except GroupError as refusal:
         return refusal.code
-    drop_member(step, member.member_id, RemovalCause.LEFT)
+    cause = RemovalCause.LEFT if leaver.member_id else RemovalCause.REMOVED_BY_ADMIN
+    drop_member(step, member.member_id, cause)
     return ErrorCode.NONE

@@ -73,7 +73,7 @@ class GroupConfig:
     consumer_max_size: int = INT32_MAX
     broker_limits: tuple[tuple[str, int], ...] = ()
     """The limits of groups that the brokers have, by config name, as far as they tell them.
-    Refusals name them, because a limit that is set here may be another."""
+    Refusals name them, because a limit that is set here may differ from theirs."""
 
     consumer_assignors: tuple[str, ...] = ("uniform", "range")
     consumer_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL

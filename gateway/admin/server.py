@@ -126,7 +126,7 @@ class _Server:
         """Whether one more connection of this address may be served. A silent one gives way."""
         if self._places.has_room(owner):
             return True
-        return self._end_silent(None if self._places.is_full else owner)
+        return self._end_silent(owner if self._places.has_room(None) else None)
 
     def _end_silent(self, owner: Owner | None) -> bool:
         """End the connection that has been silent longest, of this address or of all. False if none

@@ -47,7 +47,8 @@ class GroupRequest:
     """Whether a heartbeat on this connection was answered with an error of the gateway itself, and
     none with an assignment since: the client may not know what its group has decided."""
     is_refused: bool = False
-    """Whether the answer is an error of the gateway itself. Set with the answer."""
+    """Whether the answer is an error of the gateway, in place of one of a group that it hosts. Set
+    with the answer."""
     calls_within_ms: int = 0
     """How long the latest calls on this connection took at most."""
     tls_subject: str | None = None

@@ -13,8 +13,6 @@ from gateway.data_path.errors import TooMuchHeld
 from gateway.hosting.owner import Owner
 from gateway.hosting.shares import SharedTotal
 
-COUNTED_FROM_BYTES = 64 * 1024
-"""Shorter answers always find room: a connection holds one at a time."""
 TOTAL_BYTES_MAX = 512 * 1024 * 1024
 """What long answers take together until they are decoded, or sent to the client."""
 WAIT_S = 30.0
@@ -24,23 +22,19 @@ WAIT_S = 30.0
 class HeldAnswer:
     """One long answer, which has its room, or waits for it."""
 
-    __slots__ = ("_answers", "_size", "granted", "owner")
+    __slots__ = ("_answers", "granted", "owner", "size")
 
     def __init__(self, answers: "HeldAnswers", owner: Owner, size: int) -> None:
         self._answers = answers
-        self._size = size
+        self.size = size
+        """Bytes; 0 once the room is free."""
         self.owner = owner
         self.granted: trio.Event | None = None
-        """While it waits."""
-
-    @property
-    def size(self) -> int:
-        """In bytes."""
-        return self._size
+        """Set once the answer has its room; None if it never had to wait."""
 
     def free(self) -> None:
         """Let other answers have the room. More calls change nothing."""
-        size, self._size = self._size, 0
+        size, self.size = self.size, 0
         if size:
             self._answers.free(self.owner, size)
 

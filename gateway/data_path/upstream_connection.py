@@ -19,7 +19,8 @@ from gateway.cluster.broker_connection import (
 )
 from gateway.data_path.config import Limits
 from gateway.data_path.errors import BadAnswer, UpstreamAway, UpstreamLost
-from gateway.data_path.held_answers import COUNTED_FROM_BYTES, HeldAnswer
+from gateway.data_path.held_answers import HeldAnswer
+from gateway.data_path.held_requests import COUNTED_FROM_BYTES
 from gateway.data_path.places import Place
 from gateway.data_path.states import UPSTREAM_MOVES, UpstreamState
 from gateway.data_path.stream import Facilities, Found, FrameSource, OnWork

@@ -3,6 +3,7 @@
 import contextlib
 import random
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence, Set
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
@@ -72,7 +73,6 @@ from gateway.hosting.states import AnchorPhase, LogPhase, Mode
 from gateway.state_log.log import StateLogError, StateLogUnreadable
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import DescribedGroup
-from kafka_codecs.heartbeat import HeartbeatResponse
 
 RESUME_RETRY_S = 1.0
 """The delay before an unreadable log is tried again at the start."""
@@ -376,12 +376,13 @@ class Groups:
         engine = await self._engine_in_log(group_id)
         if engine is None:
             return None
+        topics, now_ms = Topics(), self._clock.now_ms()
         replies: dict[Token, Reply] = {}
         for item in call.items:
             if item.make is not None:
-                item.event = item.make(item.token, Topics())
+                item.event = item.make(item.token, topics)
             assert item.event is not None
-            step = engine.handle(item.event, now_ms=self._clock.now_ms(), topics=Topics())
+            step = engine.handle(item.event, now_ms=now_ms, topics=topics)
             ((_token, reply),) = step.replies
             if step.records or (isinstance(call, Commits) and not reply.error):
                 return None
@@ -394,11 +395,9 @@ class Groups:
             return {token: Outcome(verdict=reply) for token, reply in replies.items()}
         return replies[call.token]
 
-    @contextlib.contextmanager
-    def relaying(self, group_id: str, call: Call) -> Iterator[None]:
+    def relaying(self, group_id: str, call: Call) -> AbstractContextManager[None]:
         """While the cluster answers the call, the group is not adopted."""
-        with self._relayed_calls(group_id).under_way(call):
-            yield
+        return self._relayed_calls(group_id).under_way(call)
 
     def note_relayed(self, group_id: str, client: Client, request: Struct, answer: Struct) -> None:
         """Learn from what the cluster has answered. Only a group that may be adopted needs a driver
@@ -412,12 +411,9 @@ class Groups:
 
     def _may_adopt(self, group_id: str, answer: Struct) -> bool:
         """Whether this answer may be a reason to adopt the group."""
-        if self._rules.standing.adoption != "auto" or group_id in self._unresumed:
-            return False
-        is_quiet = isinstance(answer, HeartbeatResponse) and not answer.error_code
         standing = self._known(group_id)
-        is_due = self._clock.now_ms() >= standing.adopt_from_ms
-        return is_quiet and is_due and not (standing.is_left or standing.is_configured)
+        is_reason = group_id not in self._unresumed and standing.invites_adoption(answer)
+        return is_reason and standing.may_be_adopted(self._clock.now_ms())
 
     def _relayed_calls(self, group_id: str) -> RelayedCalls:
         calls = self._relayed.get(group_id)

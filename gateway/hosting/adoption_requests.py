@@ -4,7 +4,7 @@ Only two members ever join: the leader's, under the id that its client has, and 
 they offer is no readable subscription, so that no native consumer can convert the group.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -140,10 +140,14 @@ class Requests:
         return LeaveGroupRequest(group_id=self.group_id, members=tuple(leavers))
 
 
+def codes_of(answer: LeaveGroupResponse) -> Set[int]:
+    """The error codes of the request and of its members."""
+    return {answer.error_code, *(member.error_code for member in answer.members)}
+
+
 def have_left(answer: LeaveGroupResponse) -> bool:
     """Whether none of the members that were named is there any more."""
-    codes = [answer.error_code, *(member.error_code for member in answer.members)]
-    return all(code in (ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID) for code in codes)
+    return codes_of(answer) <= {ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID}
 
 
 def is_alone(answer: JoinGroupResponse) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from coordinator.interface.volatile_records import Token
 from gateway.events.event import Level
 from gateway.events.group_events import GenerationWentBack, GroupTaken
+from gateway.hosting.adoption_requests import codes_of
 from gateway.hosting.effects import AskCoordinator, Effect, Log
 from gateway.hosting.identity import AnchorIds, Gateway, Guise
 from gateway.hosting.owner import Owner
@@ -636,11 +637,6 @@ def _failures(answer: LeaveGroupResponse) -> Set[int]:
     """Why the member may still be in the group."""
     # The latter say that the cluster had removed it already.
     return codes_of(answer) - {ErrorCode.NONE} - ABOUT_THE_ANCHOR
-
-
-def codes_of(answer: LeaveGroupResponse) -> Set[int]:
-    """The error codes of the request and of its members."""
-    return {answer.error_code, *(member.error_code for member in answer.members)}
 
 
 def _displaced(api: str, code: ErrorCode) -> Lost:

@@ -395,7 +395,7 @@ class CallStages:
             case _:
                 raise TypeError(f"{result} is no result of {errand}")
 
-    def fail_errand(self, errand: Errand, why: str) -> None:
+    def fail_errand(self, errand: LearnTopics | LocateCoordinator, why: str) -> None:
         """An errand has failed, and so does its call."""
         call = errand.call
         if call.answer is not None:
@@ -403,14 +403,12 @@ class CallStages:
         call.errand = None
         match errand:
             case LocateCoordinator():
-                self._refuse(call, Situation.COORDINATOR_UNKNOWN, "no coordinator is known")
+                self._refuse(call, Situation.COORDINATOR_UNKNOWN, why)
             case LearnTopics():
                 fields = {"group_id": self._group_id, "reason": why}
                 self._effects.append(Log("warning", "topics_unknown", fields))
                 refused = Refused(Situation.TOPICS_UNKNOWN, "its topics are unknown")
                 self._engine.outcomes.extend((item, refused) for item in call.items)
-            case ProbeBroker() | StoreCommits():
-                raise TypeError(f"{errand} has a result in any case")
 
     # -- the engine's decision -------------------------------------------------------------------
 

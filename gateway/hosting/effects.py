@@ -156,8 +156,8 @@ Effect = Awaited | AnswerClient | Conclude | Tell | TellNow | Log
 
 
 class Surroundings(Protocol):
-    """What carries out the effects of one group: the gateway's driver, a simulated process, a world
-    of the explorer, a script. Methods begin something, and never wait for it."""
+    """What carries out the effects of one group: the gateway's driver, or a stand-in for it.
+    Methods begin something, and never wait for it."""
 
     def log(self, line: Log) -> None: ...
     def report(self, events: Tell | TellNow) -> None: ...

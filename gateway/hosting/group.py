@@ -74,7 +74,6 @@ from gateway.hosting.standing import (
 from gateway.hosting.states import AnchorPhase, LogPhase, Mode
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import DescribedGroup
-from kafka_codecs.heartbeat import HeartbeatResponse
 
 
 class HostedGroup:
@@ -398,9 +397,7 @@ class HostedGroup:
                 self.standing.pending_ids = None
             else:
                 self.standing.pending_ids.note_relayed(client.connection, request, answer)
-        is_quiet = isinstance(answer, HeartbeatResponse) and not answer.error_code
-        wants = is_quiet and self.rules.standing.adoption == "auto"
-        if wants and self.adoption.consider(now_ms):
+        if self.standing.invites_adoption(answer) and self.adoption.consider(now_ms):
             self._adopt(Wish())
 
     def _lose(self, loss: GroupTaken | GenerationWentBack) -> None:

@@ -122,10 +122,9 @@ class GroupAdoption:
 
     def consider(self, now_ms: int) -> bool:
         """Whether to adopt the group by itself now, as far as the relayed requests tell."""
-        if self.is_under_way or self._is_ending or now_ms < self._standing.adopt_from_ms:
+        if self.is_under_way or self._is_ending or not self._standing.may_be_adopted(now_ms):
             return False
-        is_left = self._standing.is_left or self._standing.is_configured
-        if is_left or self._standing.rules.is_removing or self._under_way:
+        if self._standing.rules.is_removing or self._under_way:
             return False
         self._standing.adopt_from_ms = now_ms + CONSIDER_EVERY_MS
         watched = self._rules.watched.group(self._group_id)

@@ -124,7 +124,7 @@ class Recall:
                 HeartbeatReceived(member_id=member_id)
                 | SyncGroupReceived(member_id=member_id) as event
             ) if member_id not in holders:
-                return self._refuse_former(event, member_id)
+                return self._refuse_former(event, group, member_id)
             case HeartbeatReceived(member_id=member_id):
                 self._heard.append(Heard(member_id))
                 return RECALLED
@@ -142,10 +142,8 @@ class Recall:
             case _:
                 return None
 
-    def _refuse_former(self, event: Request, member_id: str) -> Answer | None:
+    def _refuse_former(self, event: Request, group: RecalledGroup, member_id: str) -> Answer | None:
         """The answer to a member that is not in the group any more, or never was."""
-        group = self._group
-        assert group is not None
         if member_id in group.members or self._has_all_members:
             return event.refused(unknown_member(member_id))
         return None
@@ -181,7 +179,7 @@ class Recall:
         member = group.members.get(member_id)
         if member is None or (member_id not in holders and event.member_epoch > JOIN_EPOCH):
             is_back = member_id in self._back_with_epoch_0
-            return FENCED if is_back else self._refuse_former(event, member_id)
+            return FENCED if is_back else self._refuse_former(event, group, member_id)
         if event.member_epoch < JOIN_EPOCH:
             self._heard.append(GaveUp(member_id, comes_back=False))
             return _heard(event)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from coordinator.classic.guards import known_member
+from coordinator.classic.guards import known_leaver
 from coordinator.engine import GroupEngine
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.interface.config import GroupConfig
@@ -56,10 +56,7 @@ class RecalledGroup:
         FENCED_INSTANCE_ID."""
         group = self._engine.state.group
         assert isinstance(group, ClassicGroup)
-        member_id = leaver.member_id
-        if not member_id and leaver.instance_id is not None:  # an admin's
-            member_id = self.instances.get(leaver.instance_id, "")
-        return known_member(group, member_id, leaver.instance_id).member_id
+        return known_leaver(group, leaver).member_id
 
 
 def unknown_member(member_id: str) -> GroupError:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from coordinator.interface.records import Release
-from gateway.hosting.adoption_requests import ANCHOR_SESSION_MS, BACKOFF_MS, GONE
+from gateway.hosting.adoption_requests import ANCHOR_SESSION_MS, BACKOFF_MS, GONE, codes_of
 from gateway.hosting.adoption_steps import (
     Answered,
     Ask,
@@ -25,7 +25,6 @@ from gateway.hosting.adoption_steps import (
     Treatment,
     Unanswered,
 )
-from gateway.hosting.anchor import codes_of
 from gateway.hosting.holders import Holders
 from gateway.hosting.identity import AnchorIds, Guise
 from gateway.hosting.pauses import Pauses
@@ -137,8 +136,12 @@ class Releasing:
             case Stage.RELEASED:
                 return None
             case _:
-                is_waiting = self._is_asking or self._is_storing or self.is_displaced
-                return None if is_waiting else self._not_before_ms
+                return None if self._is_waiting else self._not_before_ms
+
+    @property
+    def _is_waiting(self) -> bool:
+        """Whether an answer, the log or the anchor has to come first."""
+        return self._is_asking or self._is_storing or self.is_displaced
 
     # -- what happens ----------------------------------------------------------------------------
 
@@ -173,8 +176,7 @@ class Releasing:
                 pass
         for member_id, is_alive in self.holders.give_up(now_ms):
             self.is_native_due |= is_alive and member_id in self._natives
-        is_waiting = self._is_asking or self._is_storing or self.is_displaced
-        if now_ms >= self._not_before_ms and not is_waiting:
+        if now_ms >= self._not_before_ms and not self._is_waiting:
             self._advance(now_ms)
         effects, self._effects = self._effects, []
         return effects

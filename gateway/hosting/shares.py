@@ -41,11 +41,6 @@ class SharedTotal:
         """How many owners have any of it."""
         return len(self._used_by)
 
-    @property
-    def is_full(self) -> bool:
-        """Whether nobody may have any more."""
-        return self.used >= self.total
-
     def has_any(self, owner: Owner) -> bool:
         """Whether the owner has any of it."""
         return owner in self._used_by

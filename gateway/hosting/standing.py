@@ -21,7 +21,9 @@ from gateway.hosting.identity import OLDER_PROTOCOL_TYPE, Gateway, log_of, run_o
 from gateway.hosting.pending_ids import PendingIds
 from gateway.hosting.states import Adoption, Mode
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import DescribedGroup
+from kafka_codecs.heartbeat import HeartbeatResponse
 
 FOUND_FREE_FOR_MS = 5_000
 """How long a group counts as free after a look, for requests that cannot add a member."""
@@ -236,6 +238,16 @@ class Standing:
         only after the release of a group that was adopted before."""
         return self.is_released or (self.is_configured and not self.is_adopted)
 
+    def may_be_adopted(self, now_ms: int) -> bool:
+        """Whether the gateway may adopt the group by itself now, as far as operators and the time
+        of the last attempt are concerned."""
+        return now_ms >= self.adopt_from_ms and not (self.is_released or self.is_configured)
+
+    def invites_adoption(self, answer: Struct) -> bool:
+        """Whether this answer of the cluster may be a reason to adopt the group."""
+        is_quiet = isinstance(answer, HeartbeatResponse) and not answer.error_code
+        return is_quiet and self.rules.adoption == "auto"
+
     @property
     def why_left(self) -> str:
         """Why the operator leaves the group to the cluster."""
@@ -317,11 +329,7 @@ class Standing:
     def is_ours(self, group: DescribedGroup) -> bool:
         """Whether the group's only member in the cluster is an anchor with our state log, of this
         process or an earlier one."""
-        return (
-            log_of(group) == self.rules.gateway.log_id
-            and len(group.members) == 1
-            and not self._is_successors(group)
-        )
+        return log_of(group) != "" and self._may_be_ours(group)
 
     def _may_be_ours(self, anchored: DescribedGroup) -> bool:
         """Whether the group's only member is an anchor of this process or an earlier one, or is an

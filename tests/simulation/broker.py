@@ -6,6 +6,7 @@ engine, without its deviations from Kafka (`broker_group.py`); a profile says wh
 (`broker_profiles.py`).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
@@ -162,45 +163,14 @@ class Broker:
             is_error = version >= FIRST_DESCRIPTION_WITH_ERROR
             error = ErrorCode.GROUP_ID_NOT_FOUND if is_error else ErrorCode.NONE
             return DescribedGroup(error_code=error, group_id=group_id, group_state="Dead")
-        is_stable = group.phase is ClassicPhase.STABLE
-        has_assignments = is_stable or self.profile.shows_assignments_in_rounds
-        protocol = group.core.protocol or ""
-        return DescribedGroup(
-            group_id=group_id,
-            group_state=group.phase.value,
-            protocol_type=group.core.protocol_type or "",
-            protocol_data=protocol if is_stable else "",
-            members=tuple(
-                DescribedGroupMember(
-                    member_id=member.member_id,
-                    group_instance_id=member.instance_id,
-                    client_id=member.client_id,
-                    client_host=member.client_host,
-                    member_metadata=member.metadata_for(protocol) if is_stable else b"",
-                    member_assignment=member.assignment if has_assignments else b"",
-                )
-                for member in group.members.values()
-            ),
-        )
+        shows_assignments = self.profile.shows_assignments_in_rounds
+        return describe_classic(group_id, group, shows_assignments=shows_assignments)
 
     def look(self, group_id: str) -> Found:
         """Who is in the group, as a look of the gateway finds it."""
         group = self.group(group_id).state
-        if group is None or not group.members:
-            return Nobody(self.profile.has_native_members)
-        if isinstance(group, ClassicGroup):
-            return Occupants.of(self.describe(group_id))
-        assert isinstance(group, ConsumerGroup)
-        members = list(group.members.values())
-        return Occupants(
-            CONSUMER_PROTOCOL_TYPE,
-            tuple(member.client_id for member in members),
-            native_ids=tuple(
-                frozenset({member.member_id, member.instance_id or member.member_id})
-                for member in members
-                if not member.is_classic
-            ),
-        )
+        takes_natives = self.profile.has_native_members
+        return find_occupants(group, lambda: self.describe(group_id), takes_natives=takes_natives)
 
     def _commit(
         self, message: OffsetCommitRequest, now_ms: int, request_id: int, version: int
@@ -263,3 +233,52 @@ def _read(message: GroupRequest, sender: Sender, request_id: int, version: int) 
             return consumer_heartbeat_event(request_id, header, message, sender.host, fresh_id)
         case _:
             return event(request_id, header, message, sender.host)
+
+
+def describe_classic(
+    group_id: str, group: ClassicGroup, *, shows_assignments: bool
+) -> DescribedGroup:
+    """A classic group as DescribeGroups shows it. `shows_assignments`: also during a round."""
+    is_stable = group.phase is ClassicPhase.STABLE
+    protocol = group.core.protocol or ""
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=group.phase.value,
+        protocol_type=group.core.protocol_type or "",
+        protocol_data=protocol if is_stable else "",
+        members=tuple(
+            DescribedGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=member.metadata_for(protocol) if is_stable else b"",
+                member_assignment=member.assignment if is_stable or shows_assignments else b"",
+            )
+            for member in group.members.values()
+        ),
+    )
+
+
+def find_occupants(
+    group: ClassicGroup | ConsumerGroup | None,
+    describe: Callable[[], DescribedGroup],
+    *,
+    takes_natives: bool,
+) -> Found:
+    """Who is in a group, as a look of the gateway finds it. `takes_natives`: whether the broker
+    has the new protocol."""
+    if group is None or not group.members:
+        return Nobody(takes_natives)
+    if isinstance(group, ClassicGroup):
+        return Occupants.of(describe())
+    members = list(group.members.values())
+    return Occupants(
+        CONSUMER_PROTOCOL_TYPE,
+        tuple(member.client_id for member in members),
+        native_ids=tuple(
+            frozenset({member.member_id, member.instance_id or member.member_id})
+            for member in members
+            if not member.is_classic
+        ),
+    )

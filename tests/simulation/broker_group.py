@@ -13,7 +13,7 @@ undoes, a gateway cannot notice:
   D68, D80, D90 are about what members of the new protocol, or both kinds in one group, get. The
   gateway relays such a group untouched, and neither adopts it nor has an anchor in it. There the
   engine only keeps its clients from owning a partition twice, which is not the gateway's to prove.
-- D29 and D38 need a full group, or a request that is malformed.
+- D29 needs a full group.
 """
 
 from collections.abc import Hashable
@@ -45,7 +45,6 @@ from coordinator.interface.records import (
     ClassicGroupMetadata,
     ClassicMemberRemoval,
     DurableRecord,
-    RemovalCause,
     is_tombstone,
     protocol_names,
 )
@@ -58,7 +57,6 @@ from coordinator.interface.replies import (
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import (
     ClassicCoreMoved,
-    ClassicGroupMemberDropped,
     ClassicGroupMemberPut,
     ClassicPhase,
     DeadlineCleared,
@@ -100,8 +98,6 @@ class BrokerGroup:
     engine: GroupEngine = field(init=False)
     log: dict[Hashable, DurableRecord] = field(default_factory=dict)
     """The newest record of each key."""
-    removed: list[tuple[str, RemovalCause | None]] = field(default_factory=list)
-    """Members that were removed, and why. Whoever plays the group takes them out."""
 
     def __post_init__(self) -> None:
         self.config = self.profile.settings_of(self.config)
@@ -115,7 +111,7 @@ class BrokerGroup:
     def handle(self, event: Event, topics: Topics, now_ms: int) -> Answers:
         """Handle an event and return the answers to it, or to requests that were parked."""
         if self.profile.elects_newest:
-            self._put_newest_join_first()
+            put_newest_join_first(self.engine)
         match event:
             case JoinGroupReceived():
                 answers = self._join(event, topics, now_ms)
@@ -180,8 +176,6 @@ class BrokerGroup:
         return list(step.replies)
 
     def _apply(self, record: Record, *, is_stored: bool = True) -> None:
-        if isinstance(record, ClassicGroupMemberDropped):
-            self.removed.append((record.member_id, record.cause))
         self.engine.apply(record)
         if not is_stored or not is_durable(record) or isinstance(record, NOT_IN_KAFKAS_LOG):
             return
@@ -265,17 +259,6 @@ class BrokerGroup:
         subscribed to before."""
         before = group.members[group.instances[event.instance_id or ""]]
         self.engine.apply(ClassicGroupMemberPut(replace(before, protocols=event.protocols)))
-
-    def _put_newest_join_first(self) -> None:
-        """The engine elects the first of those that have joined."""
-        group = self.state
-        if not isinstance(group, ClassicGroup):
-            return
-        order = sorted(group.joins.items(), key=lambda row: row[1].token, reverse=True)
-        if [member_id for member_id, _join in order] != list(group.joins):
-            for member_id, join in order:
-                self.engine.apply(JoinReleased(member_id))
-                self.engine.apply(JoinParked(member_id, join))
 
     # -- native members --------------------------------------------------------------------------
 
@@ -429,3 +412,15 @@ def _is_deadly(event: JoinGroupReceived) -> bool:
     return event.protocol_type == CONSUMER_PROTOCOL_TYPE and any(
         read(metadata) is Reading.CRASH for _name, metadata in event.protocols
     )
+
+
+def put_newest_join_first(engine: GroupEngine) -> None:
+    """Make the engine elect the newest of those that have joined; it elects the first."""
+    group = engine.state.group
+    if not isinstance(group, ClassicGroup):
+        return
+    order = sorted(group.joins.items(), key=lambda row: row[1].token, reverse=True)
+    if [member_id for member_id, _join in order] != list(group.joins):
+        for member_id, join in order:
+            engine.apply(JoinReleased(member_id))
+            engine.apply(JoinParked(member_id, join))

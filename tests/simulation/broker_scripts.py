@@ -32,7 +32,6 @@ G: dict[str, Any] = {
     "protocol_type": "groupferry",
     "protocols": (("log-1", b"run 7"),),
 }
-READABLE = {"CE": CE, "CR": CR}
 ALL_RELEASES = tuple(profile.release for profile in PROFILES)
 DELAY_S = DELAY_MS / 1000
 

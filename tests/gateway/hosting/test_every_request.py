@@ -215,11 +215,9 @@ def releasing(stage: ReleaseStage | None, *, has_native: bool = False) -> Hosted
     epoch = scene.native_member().member_epoch if has_native else 0
     if stage is None:
         scene.join(scene.member_id, topics=("foo", "bar"))
+    scene.begin()
     if stage is ReleaseStage.ANNOUNCING:
-        scene.begin()
         scene.hold(Write)
-    else:
-        scene.begin()
     if stage in (None, ReleaseStage.RECALLING):
         assert scene.release_of.stage is stage
         return scene
@@ -422,15 +420,7 @@ def requests(member_id: str) -> Iterator[tuple[str, Send]]:
                         topic_names=names,
                         topic_regex=regex,
                         server_assignor="none" if regex else None,
-                        client_assignors=(
-                            (
-                                ClientAssignor(
-                                    name="", minimum_version=3, maximum_version=-1, version=9
-                                ),
-                            )
-                            if regex
-                            else None
-                        ),
+                        client_assignors=(ODD_ASSIGNOR,) if regex else None,
                         owned=owned,
                         fresh_id=ID,
                     ),

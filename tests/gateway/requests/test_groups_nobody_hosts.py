@@ -20,6 +20,7 @@ from tests.support.guarded_broker import GuardedBroker
 from tests.support.offset_broker import OffsetBroker
 from tests.support.offset_stage import OffsetStage, offset_stage
 from tests.support.unknown_groups import OF_NO_MEMBER, REQUESTS
+from tests.support.until import until
 from tests.support.wire import Wire
 
 
@@ -134,8 +135,7 @@ async def test_members_of_one_group_share_a_look() -> None:
             nursery.start_soon(beat)
         await trio.sleep(0.3)
         broker.look_gate.set()
-        while len(answers) < 10:
-            await trio.sleep(0.01)
+        await until(lambda: len(answers) == 10)
         assert len(broker.looks) == 1
         assert {answer.error_code for answer in answers} == {ErrorCode.NONE}
 
@@ -155,13 +155,12 @@ async def test_a_group_that_a_member_joins_during_the_look_answers_itself(
                 codes.extend(entry.error_code for entry in stored.topics[0].partitions)
 
         nursery.start_soon(commit)
-        await trio.sleep(0.2)
+        await until(lambda: broker.looks)
         nursery.start_soon(scene.client.enter)
-        await trio.sleep(0.2)
+        await until(lambda: drivers)
         assert drivers == ["g"]
         broker.look_gate.set()
-        while not codes:
-            await trio.sleep(0.01)
+        await until(lambda: codes)
         assert codes in ([ErrorCode.UNKNOWN_MEMBER_ID], [ErrorCode.GROUP_ID_NOT_FOUND])
         assert broker.commits == []
 

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from coordinator.engine import GroupEngine
-from coordinator.group.state import GroupState
 from coordinator.interface.events import Request
 from coordinator.interface.records import DurableRecord, GroupAdoption, GroupRelease
 from coordinator.interface.replies import Reply
@@ -74,11 +73,6 @@ class GroupPort:
     def engine(self) -> GroupEngine:
         """The engine of the group here."""
         return self.group.engine.core
-
-    @property
-    def state(self) -> GroupState:
-        """The state of the group here."""
-        return self.group.engine.core.state
 
     @property
     def is_live(self) -> bool:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from coordinator.engine import GroupEngine
-from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.load import newest
 from coordinator.interface.events import (
     JOIN_EPOCH,
@@ -33,12 +32,13 @@ from gateway.hosting.effects import AskCoordinator, Awaited, Forget, Load, Look,
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.release import NATIVE_FIRST_MAX_MS
 from gateway.hosting.release_steps import NewProtocol
-from gateway.hosting.standing import Found, Nobody, Occupants
+from gateway.hosting.standing import Found
 from gateway.hosting.states import AnchorPhase
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest
+from tests.simulation.broker import find_occupants
 from tests.simulation.explorer.group_port import GroupPort, name_of_effect
 from tests.simulation.explorer.messages import answer_message
 from tests.simulation.explorer.promises import BrokenPromiseError, promise
@@ -429,11 +429,7 @@ class MovingWorld:
             consumer.joins_twice = False
             assert isinstance(event, JoinGroupReceived)
             token = self._token()
-            again = replace(event, token=token, fresh_id=UUID(int=token))
-            self.asked[name] = token
-            self.repeated[event.token] = again
-            self._pass_on(name, event)
-            return
+            self.repeated[event.token] = replace(event, token=token, fresh_id=UUID(int=token))
         self.asked[name] = token
         self._pass_on(name, event)
 
@@ -631,19 +627,8 @@ class MovingWorld:
             self.lanes[token] = name
 
     def _look(self) -> Found:
-        group = self.upstream.engine.state.group
-        if isinstance(group, ConsumerGroup) and group.members:
-            natives = tuple(
-                frozenset((member.member_id,))
-                for member in group.members.values()
-                if not member.is_classic
-            )
-            clients = tuple(member.client_id for member in group.members.values())
-            return Occupants("consumer", clients, native_ids=natives)
-        described = self.upstream.describe()
-        if described.members:
-            return Occupants.of(described)
-        return Nobody(takes_natives=self.shape.takes_natives)
+        group, takes_natives = self.upstream.engine.state.group, self.shape.takes_natives
+        return find_occupants(group, self.upstream.describe, takes_natives=takes_natives)
 
     def _write(self, records: Sequence[DurableRecord]) -> None:
         written = newest((*self.log, *records))

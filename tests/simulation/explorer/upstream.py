@@ -1,4 +1,4 @@
-"""The coordinator of a group that is being adopted: our own engine, in the place of a broker's.
+"""The coordinator of a group that moves: our own engine, in the place of a broker's.
 
 The differential test compares the engine's rules with those of a broker. Where brokers differ from
 each other, a world says which it has: the settings of the group, and `natives_disturb`.
@@ -33,19 +33,18 @@ from coordinator.interface.replies import (
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import (
     ClassicGroupMemberDropped,
-    ClassicPhase,
-    JoinParked,
-    JoinReleased,
     Token,
 )
 from gateway.hosting.identity import Gateway
 from gateway.requests.messages import MemberMessage, event, join_event
 from kafka_codecs.api_keys import ApiKey
 from kafka_codecs.declaration import Struct
-from kafka_codecs.describe_groups import DescribedGroup, DescribedGroupMember
+from kafka_codecs.describe_groups import DescribedGroup
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.join_group import JoinGroupRequest
+from tests.simulation.broker import describe_classic
+from tests.simulation.broker_group import put_newest_join_first
 from tests.simulation.explorer.messages import VERSION
 from tests.simulation.explorer.small_cluster import FIRST_GENERATION, GROUP
 from tests.simulation.explorer.small_world import LOG_ID
@@ -118,7 +117,7 @@ class Upstream:
             self.replies.append((event.token, refused))
             return
         if self.elects_newest:
-            self._reorder_joins()
+            put_newest_join_first(self.engine)
         step = self.engine.handle(event, now_ms=now_ms, topics=self.topics)
         for record in step.records:
             match record:
@@ -132,17 +131,6 @@ class Upstream:
         self.replies += step.replies
         if self.natives_disturb and isinstance(event, ConsumerHeartbeatReceived):
             self._disturb(event.token)
-
-    def _reorder_joins(self) -> None:
-        """The engine elects the first of those that have joined."""
-        group = self.engine.state.group
-        if not isinstance(group, ClassicGroup):
-            return
-        order = sorted(group.joins.items(), key=lambda row: row[1].token, reverse=True)
-        if [member_id for member_id, _join in order] != list(group.joins):
-            for member_id, join in order:
-                self.engine.apply(JoinReleased(member_id))
-                self.engine.apply(JoinParked(member_id, join))
 
     def _disturb(self, native: Token) -> None:
         """Parked JoinGroups are answered although the native consumer is refused."""
@@ -184,34 +172,9 @@ class Upstream:
             self.tell(OffsetCommitEnded(commit=commit.token), now_ms)
         return verdict.error
 
-    def timeouts_ms(self, member_id: str) -> tuple[int, int]:
-        """The session and rebalance timeouts of a classic member."""
-        group = self.engine.state.group
-        assert isinstance(group, ClassicGroup)
-        member = group.members[member_id]
-        return member.session_timeout_ms, member.rebalance_timeout_ms
-
     def describe(self) -> DescribedGroup:
         """As DescribeGroups does."""
         group = self.engine.state.group
         if not isinstance(group, ClassicGroup):
             return DescribedGroup(group_id=GROUP, group_state="Dead")
-        is_stable = group.phase is ClassicPhase.STABLE
-        protocol = group.core.protocol or ""
-        return DescribedGroup(
-            group_id=GROUP,
-            group_state=group.phase.value,
-            protocol_type=group.core.protocol_type or "",
-            protocol_data=protocol if is_stable else "",
-            members=tuple(
-                DescribedGroupMember(
-                    member_id=member.member_id,
-                    group_instance_id=member.instance_id,
-                    client_id=member.client_id,
-                    client_host=member.client_host,
-                    member_metadata=member.metadata_for(protocol) if is_stable else b"",
-                    member_assignment=member.assignment if is_stable else b"",
-                )
-                for member in group.members.values()
-            ),
-        )
+        return describe_classic(GROUP, group, shows_assignments=False)
