@@ -46,6 +46,8 @@ OF_THE_CODECS_FOR_THE_COORDINATOR = {
     "kafka_codecs.error_codes",
 }
 WITHOUT_A_TEST_OF_THEIR_OWN = {
+    "check/finding.py": "a value that every test of a trial reads",
+    "check/permissions.py": "test_cluster_check.py, at a broker with ACLs",
     "data_path/errors.py": "test_connection.py raises each of them",
     "data_path/group_apis.py": "a protocol, and the answers of a data path without hosted groups",
     "pipeline": "tables and report are tested together, from events to numbers",

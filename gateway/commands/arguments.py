@@ -93,6 +93,7 @@ def parser() -> argparse.ArgumentParser:
     )
     for add in (
         _add_serve,
+        _add_check,
         _add_adopt,
         _add_release,
         _add_hold,
@@ -125,6 +126,22 @@ def _add_serve(commands: _Commands) -> None:
         allow_abbrev=False,
     )
     add_flags(serve)
+
+
+def _add_check(commands: _Commands) -> None:
+    check = commands.add_parser(
+        "check",
+        help="try what a cluster offers the gateway, before anything is changed",
+        description="Try what the gateway will need from a cluster: every broker under its"
+        " advertised name, apis, permissions, limits, clocks, a transaction into a topic of its"
+        " own, and its member in a temporary group, which outsiders must not enter. Prints what"
+        " works, what does not, what that costs and what to do. Topic and group are removed again."
+        " The settings are those of groupferry serve.",
+        allow_abbrev=False,
+    )
+    check.add_argument("--upstream", metavar="HOST:PORT[,...]", help="bootstrap servers")
+    check.add_argument("--config", metavar="FILE", help="TOML file with settings")
+    check.add_argument("--json", action="store_true", help="print the findings as JSON")
 
 
 def _add_adopt(commands: _Commands) -> None:

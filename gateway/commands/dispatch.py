@@ -1,4 +1,4 @@
-"""The commands: `groupferry serve`, `adopt`, `release`, `hold`, `pause`, `allow`, `roll`,
+"""The commands: `groupferry serve`, `check`, `adopt`, `release`, `hold`, `pause`, `allow`, `roll`,
 `drain`, `remove`, `groups`, `describe`, `readiness`, `watch`, `state`, `events`, `demo`, `verdict`,
 `report`, `--version`.
 
@@ -80,6 +80,17 @@ def _serve(options: argparse.Namespace) -> int:
     chosen = load(vars(options))
     logs.configure(chosen.log_format, chosen.log_level, counts_repeats=True)
     return serve.run(chosen, partial(load, vars(options)))
+
+
+def _check(options: argparse.Namespace) -> int:
+    with loading():
+        from gateway.commands import check
+
+    names = ("config", "upstream")
+    given = {name: getattr(options, name) for name in names if getattr(options, name)}
+    chosen = load(given)
+    logs.configure(chosen.log_format, "error")
+    return check.run(chosen, as_json=options.json)
 
 
 def _adopt(options: argparse.Namespace) -> int:
@@ -449,6 +460,7 @@ _POLICIES = {
 }
 _COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "serve": _serve,
+    "check": _check,
     "adopt": _adopt,
     "release": _release,
     "hold": partial(_set_policy, Hold),

@@ -20,6 +20,12 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
         ),
         Example("groupferry serve --config groupferry.toml", "with the settings of a file"),
     ),
+    "check": (
+        Example(
+            "groupferry check --upstream kafka-1:9092", "can groups be hosted on this cluster?"
+        ),
+        Example("groupferry check --config groupferry.toml --json", "the same for a program"),
+    ),
     "adopt": (
         Example("groupferry adopt orders --dry-run", "can it be adopted now, and if not, why?"),
         Example("groupferry adopt orders", "take it over from the cluster"),

@@ -3,31 +3,23 @@
 import shlex
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
-import trio
 from confluent_kafka.admin._acl import AclOperation
-from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
+from confluent_kafka.admin._resource import ResourceType
 
 import gateway
-from gateway.cluster.access import Access
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.cluster.librdkafka import client_config
 from gateway.cluster.own_permissions import missing_permissions, other_writers
-from gateway.cluster.sasl import Credentials
-from gateway.cluster.secret import Secret
-from gateway.transport import certificates
-from gateway.transport.certificates import CertificateFiles
 from tests.support.kafka_broker import TOPIC
-from tests.support.secure_kafka import Rule, SecureKafka
+from tests.support.secure_kafka import SecureKafka
+from tests.support.secure_users import PREFIX, access_of, new_user
 
 pytestmark = pytest.mark.kafka
 
 OWN, ID = "own-state", "own-state-0"
-PASSWORD = "own-secret-41c7"
-STATE, PREFIX = "groupferry-unmade", "groupferry-"
-LITERAL, PREFIXED = ResourcePatternType.LITERAL, ResourcePatternType.PREFIXED
+STATE = "groupferry-unmade"
 DOCUMENT = Path(gateway.__file__).parent / "docs" / "security.md"
 COMMAND = "grant --"
 OPTIONAL = ("--cluster", "groupferry-demo-")
@@ -37,15 +29,6 @@ KINDS = {
     "--transactional-id": ResourceType.TRANSACTIONAL_ID,
 }
 OPERATIONS = {each.name.replace("_", ""): each for each in AclOperation}
-
-
-async def new_user(secure: SecureKafka, *rules: tuple[ResourceType, str, AclOperation]) -> str:
-    """A user with these rights."""
-    user = f"gateway-{uuid4().hex[:8]}"
-    await trio.to_thread.run_sync(secure.add_users, {user: PASSWORD})
-    made = [Rule(user, *each, pattern=PREFIXED if each[1] == PREFIX else LITERAL) for each in rules]
-    await trio.to_thread.run_sync(secure.rule, made)
-    return user
 
 
 def documented_rules() -> Sequence[tuple[ResourceType, str, AclOperation]]:
@@ -69,9 +52,7 @@ async def missing_to(
     secure: SecureKafka, user: str, topic: str = OWN
 ) -> Collection[tuple[str, str]]:
     """The operations and resources that this user lacks for a state topic."""
-    tls = certificates.for_brokers(CertificateFiles(ca=secure.authority.ca), check_host=True)
-    credentials = Credentials(mechanism="SCRAM-SHA-256", username=user, password=Secret(PASSWORD))
-    access = Access(tls=tls, credentials=credentials)
+    access = access_of(secure, user)
     async with await BrokerConnection.open(*secure.sasl_ssl, access=access) as connection:
         found = await missing_permissions(connection, [topic], [f"{topic}-0"])
     return {(each.operation, each.resource) for each in found}

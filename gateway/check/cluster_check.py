@@ -1,0 +1,54 @@
+"""All trials, in order: those that only ask first, then those that make something."""
+
+from collections.abc import Callable
+from uuid import uuid4
+
+from gateway.check.anchor_trial import try_anchor
+from gateway.check.apis import check_apis
+from gateway.check.brokers import check_brokers
+from gateway.check.finding import Finding, Result, works
+from gateway.check.limits import check_limits
+from gateway.check.own_topic import own_topic, try_transaction
+from gateway.check.permissions import check_permissions
+from gateway.cluster.broker_connection import BrokerConnection
+from gateway.cluster.cluster import Cluster
+from gateway.cluster.librdkafka import client_config
+from gateway.security import Security
+from gateway.settings import Settings
+from gateway.state_log.kafka.transactions import transactional_id
+
+TEMPORARY_PREFIX = "groupferry-check-"
+
+
+async def check_cluster(
+    settings: Settings, security: Security, report: Callable[[Finding], None]
+) -> None:
+    """Report findings about the cluster that these settings name, as they are made. Raises
+    UpstreamError if it cannot be reached or is lost meanwhile."""
+    access = security.own
+    cluster = Cluster(settings.upstream, access=access)
+    await cluster.refresh()  # without a task that keeps it up to date
+    assert cluster.answered is not None
+    report(
+        works("cluster", f"{cluster.cluster_id or 'without an id'}, {len(cluster.brokers)} brokers")
+    )
+    name = TEMPORARY_PREFIX + uuid4().hex[:12]
+    async with await BrokerConnection.open(*cluster.answered, access=access) as connection:
+        async for finding in check_brokers(cluster.brokers, access):
+            report(finding)
+        for finding in (findings := list(check_apis(connection.versions))):
+            report(finding)
+        topics = [settings.state_topic] if settings.state == "kafka" else []
+        ids = [transactional_id(topic) for topic in topics]
+        if settings.events_topic is not None:
+            topics.append(settings.events_topic)
+        async for finding in check_permissions(connection, topics, ids):
+            report(finding)
+        async for finding in check_limits(connection, access):
+            report(finding)
+        config = client_config(settings.upstream, "groupferry-check", access)
+        async with own_topic(connection, config, name, report) as exists:
+            if exists:
+                await try_transaction(config, name, report)
+        if not any(finding.result is Result.FAILS for finding in findings):
+            await try_anchor(connection, access, name, report)

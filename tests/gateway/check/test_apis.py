@@ -1,0 +1,28 @@
+"""What versions of apis are worth to the gateway."""
+
+from gateway.check.apis import check_apis
+from gateway.check.finding import Result
+from kafka_codecs.api_keys import ApiKey
+
+
+def everything() -> dict[int, tuple[int, int]]:
+    return dict.fromkeys(ApiKey, (0, 20))
+
+
+def test_a_broker_with_all_versions_does_everything() -> None:
+    assert {finding.result for finding in check_apis(everything())} == {Result.WORKS}
+
+
+def test_without_static_members_no_group_can_be_hosted() -> None:
+    findings = list(check_apis(everything() | {ApiKey.JOIN_GROUP: (0, 4)}))
+    (failed,) = [finding for finding in findings if finding.result is Result.FAILS]
+    assert failed.detail == "hosting groups: no JOIN_GROUP v5"
+
+
+def test_a_missing_api_costs_only_what_rests_on_it() -> None:
+    versions = everything()
+    del versions[ApiKey.CONSUMER_GROUP_HEARTBEAT]
+    findings = list(check_apis(versions))
+    (limited,) = [finding for finding in findings if finding.result is not Result.WORKS]
+    assert limited.result is Result.LIMITED
+    assert limited.remedy == "a cluster that has them, as Kafka does since 4.0"

@@ -1,0 +1,8 @@
+"""The documented needs are those that the check tries."""
+
+from gateway.doc_pages.check import PAGE, page
+
+
+def test_the_page_has_the_tables() -> None:
+    """Else run: python -m gateway.doc_pages.check"""
+    assert PAGE.read_text() == page()
