@@ -344,6 +344,12 @@ def _progress(page: GroupLine, width: int) -> Text:
     return Text.assemble(("━" * done, "green"), ("─" * (room - done), "yellow"), label)
 
 
+def stale_line(age_s: float, reason: str) -> Text:
+    """Says that the rest of the screen is old, and why if that is known."""
+    about = f"  {escaped(reason)}" if reason else ""
+    return Text(f"no answer for {age_s:.0f} s{about}", style="bold red", no_wrap=True)
+
+
 def as_json(view: Mapping[str, object]) -> str:
     """A view as one line of JSON that cannot disturb a terminal."""
     return escaped(json.dumps(view, ensure_ascii=False))

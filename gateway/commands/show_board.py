@@ -5,19 +5,37 @@ They ask the gateway at the control socket in its state folder, and print to the
 
 import json
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import trio
+from rich.console import Group, RenderableType
 from rich.live import Live
 
 from gateway.board import terminal
 from gateway.board.views import Events, GroupLine, GroupPage, GroupReadiness, Groups
-from gateway.control.client import look
-from gateway.control.messages import AssessGroup, DescribeGroup, LatestEvents, ListGroups
+from gateway.control.client import ANSWER_S, look
+from gateway.control.control_socket import NoControlSocket
+from gateway.control.messages import (
+    AssessGroup,
+    CommandRefused,
+    DescribeGroup,
+    LatestEvents,
+    ListGroups,
+)
+from gateway.readable import escaped
 
 LOOK_INTERVAL_S = 1.0
 """How often `watch` looks."""
+DRAW_INTERVAL_S = 0.5
+"""How often it draws at least, so that the age of what it shows grows."""
+STALE_AFTER_S = 3.0
+"""A picture that is older says so."""
+
+
+Draw = Callable[[int, int], RenderableType]
+"""Draws a picture of this width and height."""
 
 
 async def groups(folder: Path, *, as_json: bool) -> None:
@@ -52,7 +70,8 @@ async def readiness(folder: Path, group_id: str | None, *, as_json: bool) -> Non
     else:
         group_ids = [group_id]
     for each in group_ids:
-        found = await look(folder, AssessGroup(group_id=each), GroupReadiness)
+        question = AssessGroup(group_id=each)  # which may ask the cluster
+        found = await look(folder, question, GroupReadiness, limit_s=ANSWER_S)
         if as_json:
             _print_json(found.model_dump_json())
         else:
@@ -60,43 +79,128 @@ async def readiness(folder: Path, group_id: str | None, *, as_json: bool) -> Non
 
 
 async def watch(folder: Path, group_id: str | None, *, as_json: bool) -> None:
-    """Show a group, or all of them, until Ctrl-C. Raises CommandRefused, NoControlSocket."""
+    """Show a group, or all of them, until Ctrl-C. A gateway that answered once is waited for, so
+    that a restart ends no watch. Raises CommandRefused, NoControlSocket if it never did."""
     console = terminal.console()
     if as_json or not console.is_terminal:
         await _follow(folder, group_id, as_json=as_json)
         return
-    bands, known = terminal.Bands(), KnownGroups(folder)
+    looks = Looks()
+    source = _GroupScreen(folder, group_id) if group_id else _ListScreen(folder)
+    looks.record(await source.look())
     with Live(console=console, screen=True, auto_refresh=False) as live:
-        while True:
-            if group_id is None:
-                await known.look()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_keep_looking, source, looks)
+            while True:
                 width, height = console.size
-                live.update(terminal.groups_table(known.lines(), width=width, height=height))
-            else:
-                page = await look(folder, DescribeGroup(group_id=group_id), GroupPage)
-                events = await look(folder, LatestEvents(group_id=group_id), Events)
-                bands.add(page)
-                width, height = console.size
-                live.update(terminal.screen(page, bands, events.events, width=width, height=height))
-            live.refresh()
-            await trio.sleep(LOOK_INTERVAL_S)
+                live.update(looks.screen(width, height), refresh=True)
+                with trio.move_on_after(DRAW_INTERVAL_S):
+                    await looks.changed.wait()
+
+
+class Looks:
+    """What the last look at the gateway has shown, and how long ago."""
+
+    def __init__(self) -> None:
+        self.changed = trio.Event()
+        """Set when there is something new to draw, and then replaced by a new event."""
+        self._draw: Draw = lambda _width, _height: ""
+        self._answered_s = trio.current_time()
+        self._trouble = ""
+
+    def record(self, draw: Draw) -> None:
+        """The gateway has answered."""
+        self._draw, self._trouble, self._answered_s = draw, "", trio.current_time()
+        self._wake()
+
+    def record_failure(self, reason: str) -> None:
+        """It has not."""
+        self._trouble = reason
+        self._wake()
+
+    def _wake(self) -> None:
+        self.changed.set()
+        self.changed = trio.Event()
+
+    @property
+    def age_s(self) -> float:
+        """How old the picture is."""
+        return trio.current_time() - self._answered_s
+
+    def screen(self, width: int, height: int) -> RenderableType:
+        """The latest picture. Once it is old, the first line says so."""
+        if self.age_s < STALE_AFTER_S:
+            return self._draw(width, height)
+        return Group(terminal.stale_line(self.age_s, self._trouble), self._draw(width, height - 1))
+
+
+class _Screen(Protocol):
+    async def look(self) -> Draw:
+        """What to draw now. Raises CommandRefused, NoControlSocket."""
+        ...
+
+
+class _ListScreen:
+    def __init__(self, folder: Path) -> None:
+        self._known = KnownGroups(folder)
+
+    async def look(self) -> Draw:
+        await self._known.look()
+        groups = self._known.lines()
+        return lambda width, height: terminal.groups_table(groups, width=width, height=height)
+
+
+class _GroupScreen:
+    def __init__(self, folder: Path, group_id: str) -> None:
+        self._folder = folder
+        self._group_id = group_id
+        self._bands = terminal.Bands()
+
+    async def look(self) -> Draw:
+        page = await look(self._folder, DescribeGroup(group_id=self._group_id), GroupPage)
+        latest = await look(self._folder, LatestEvents(group_id=self._group_id), Events)
+        self._bands.add(page)
+        return lambda width, height: terminal.screen(
+            page, self._bands, latest.events, width=width, height=height
+        )
+
+
+async def _keep_looking(source: _Screen, looks: Looks) -> None:
+    while True:
+        await trio.sleep(LOOK_INTERVAL_S)
+        try:
+            looks.record(await source.look())
+        except (CommandRefused, NoControlSocket) as error:
+            looks.record_failure(str(error))
 
 
 async def _follow(folder: Path, group_id: str | None, *, as_json: bool) -> None:
-    """Print a line whenever a group stands differently."""
+    """Print a line whenever a group stands differently, and to stderr when the gateway stops and
+    resumes answering."""
     last: dict[str, str] = {}
     known = KnownGroups(folder)
+    has_answered = is_lost = False
     while True:
-        found: Sequence[GroupLine]
-        if group_id is None:
-            found = await known.look()
-        else:
-            found = [await look(folder, DescribeGroup(group_id=group_id), GroupPage)]
-        for each in found:
-            told = each.model_dump_json() if as_json else terminal.one_line(each)
-            if last.get(each.group_id) != told:
-                last[each.group_id] = told
-                (_print_json if as_json else _print)(told)
+        groups: Sequence[GroupLine] = ()
+        try:
+            if group_id is None:
+                groups = await known.look()
+            else:
+                groups = [await look(folder, DescribeGroup(group_id=group_id), GroupPage)]
+            if is_lost:
+                _print_error("the gateway answers again")
+            has_answered, is_lost = True, False
+        except (CommandRefused, NoControlSocket) as error:
+            if not has_answered:
+                raise
+            if not is_lost:
+                _print_error(f"{error}; waiting for it")
+            is_lost = True
+        for group in groups:
+            line = group.model_dump_json() if as_json else terminal.one_line(group)
+            if last.get(group.group_id) != line:
+                last[group.group_id] = line
+                (_print_json if as_json else _print)(line)
         sys.stdout.flush()
         await trio.sleep(LOOK_INTERVAL_S)
 
@@ -151,3 +255,7 @@ def _print_json(line: str) -> None:
 
 def _print(line: str) -> None:
     sys.stdout.write(f"{line}\n")
+
+
+def _print_error(line: str) -> None:
+    sys.stderr.write(f"groupferry: {escaped(line)}\n")

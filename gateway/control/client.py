@@ -41,7 +41,9 @@ from gateway.control.messages import (
 )
 
 ANSWER_S = RECEIVE_S + COMMAND_S + SEND_S
-"""How long a gateway that works may take."""
+"""How long a gateway that works may take to carry out a command."""
+LOOK_S = 5.0
+"""How long it may take to show what it knows."""
 
 
 _V = TypeVar("_V", bound=View)
@@ -73,15 +75,15 @@ async def give(folder: Path, command: Order) -> _Outcome:
 
     Raises CommandRefused, NoControlSocket.
     """
-    answer = await _ask(folder, command)
+    answer = await _ask(folder, command, ANSWER_S)
     if not isinstance(answer, _OUTCOMES[type(command)]):
         raise _other_version(folder)
     return answer
 
 
-async def look(folder: Path, question: Question, view: type[_V]) -> _V:
+async def look(folder: Path, question: Question, view: type[_V], *, limit_s: float = LOOK_S) -> _V:
     """Ask the gateway of a state folder. Raises CommandRefused, NoControlSocket."""
-    answer = await _ask(folder, question)
+    answer = await _ask(folder, question, limit_s)
     try:
         if isinstance(answer, Shown):
             return view.model_validate(answer.view)
@@ -94,16 +96,16 @@ def _other_version(folder: Path) -> CommandRefused:
     return CommandRefused(f"the gateway in {folder} runs another version; use the same one")
 
 
-async def _ask(folder: Path, command: Command) -> Answer:
+async def _ask(folder: Path, command: Command, limit_s: float) -> Answer:
     try:
-        with trio.fail_after(ANSWER_S):
+        with trio.fail_after(limit_s):
             async with await connect(folder) as stream:
                 with suppress(trio.BrokenResourceError):  # a busy gateway answers before it reads
                     await stream.send_all(command.model_dump_json().encode() + b"\n")
                 line = await receive_line(stream, ANSWER_BYTES_MAX)
         answer = ANSWERS.validate_json(line)
     except trio.TooSlowError:
-        raise CommandRefused(f"the gateway in {folder} did not answer in {ANSWER_S:g} s") from None
+        raise CommandRefused(f"the gateway in {folder} did not answer in {limit_s:g} s") from None
     except (trio.BrokenResourceError, BadLine):
         raise CommandRefused(
             f"the gateway in {folder} ended before it answered; groupferry state tells what became"

@@ -2,6 +2,7 @@
 // changes a group causes one, so a group is read again soon after an event, and now and then.
 
 const GROUPS_EVERY_MS = 2000, GROUP_EVERY_MS = 1000, SLACK_MS = 200, QUIET_EVERY_MS = 10000, RETRY_MS = 2000;
+const STALE_AFTER_MS = 3000, LOOK_MAX_MS = 5000, ASSESS_MAX_MS = 70000;
 const STORY_MAX = 500, LOOKS_MAX = 600, CELLS_MAX = 2000, ROWS_MAX = 1000;
 const BUSY = { ToldToRejoin: "told", Joining: "joining", Syncing: "joining", GivingUp: "moving", Waiting: "moving" };
 const POLICIES = { hold: "ON HOLD", pause: "PAUSED" };
@@ -48,7 +49,21 @@ async function ask(path, options = {}) {
   return answer;
 }
 
-const read = async (path) => (await ask(path)).json();
+let unansweredMs = null;  // since when the gateway has not answered a look
+
+async function read(path, limitMs = LOOK_MAX_MS) {
+  unansweredMs ??= performance.now();
+  try {
+    const found = await (await ask(path, { signal: AbortSignal.timeout(limitMs) })).json();
+    unansweredMs = null;
+    return found;
+  } catch (error) {
+    if (error instanceof Refused) unansweredMs = null;
+    throw error;
+  }
+}
+
+const isStale = () => unansweredMs !== null && performance.now() - unansweredMs >= STALE_AFTER_MS;
 const about = (group) => encodeURIComponent(group);
 
 $("login").addEventListener("submit", (event) => {
@@ -74,7 +89,8 @@ function route() {
   document.title = opened === null ? "groupferry" : `${seen(opened)} - groupferry`;
   if (opened !== null) {
     write($("group-title"), opened);
-    for (const id of ["group-facts", "stands"]) write($(id), "");
+    write($("group-facts"), "");
+    write($("stands"), "loading…");
     for (const id of ["progress", "numbers", "commands", "partitions", "story"]) $(id).replaceChildren();
     $("commands").command = undefined;
     $("members").tBodies[0].replaceChildren();
@@ -405,7 +421,7 @@ async function assess() {
   const group = opened;
   let told;
   try {
-    const found = await read(`api/readiness?group_id=${about(group)}`);
+    const found = await read(`api/readiness?group_id=${about(group)}`, ASSESS_MAX_MS);
     const part = (title, lines) => (lines.length ? [make("p", {}, title), make("ul", {}, ...lines.map((each) => make("li", {}, each)))] : []);
     told = [
       ...part("It cannot convert yet:", found.conversion_obstacles),
@@ -469,15 +485,23 @@ async function refresh() {
   } catch (error) {
     if (error instanceof Refused && error.status === 404) write($("stands"), error.message);
     else if (error instanceof Refused) show("bad", error.status === 401 ? "needs a token" : error.message);
-    else show("bad", "the gateway does not answer");
-  } finally { isReading = false; }
+    else if (!isStale()) show("warn", "waiting for an answer");
+  } finally {
+    isReading = false;
+    drawAge();
+  }
 }
 
 function drawGateway(gateway) {
   const broker = gateway.brokers.length === 1 ? "1 broker" : `${gateway.brokers.length} brokers`;
   write($("gateway"), `${gateway.version} · ${gateway.bootstrap} · ${broker} · ${gateway.connections} connections`);
   if (!gateway.readiness.is_ready) show("bad", `not ready: ${gateway.readiness.reasons.join("; ")}`);
-  else if ($("live").classList.contains("bad")) show("good", "live");
+  else if (!$("live").classList.contains("good")) show("good", "live");
+}
+
+function drawAge() {  // what is on the page is old: it must not look like the present
+  document.body.classList.toggle("stale", isStale());
+  if (isStale()) show("bad", `no answer for ${Math.floor((performance.now() - unansweredMs) / 1000)} s`);
 }
 
 function show(look, text) {
@@ -504,8 +528,8 @@ async function follow() {
     } catch (error) {
       if (!(error instanceof Refused || error instanceof TypeError)) console.error(error);
     }
-    if ($("login").hidden) show("warn", "connecting again");
-    else show("warn", "needs a token");
+    if (!$("login").hidden) show("warn", "needs a token");
+    else if (!isStale()) show("warn", "connecting again");
     await new Promise((done) => setTimeout(done, RETRY_MS));
   }
 }
@@ -539,4 +563,4 @@ addEventListener("keydown", (event) => {
 });
 route();
 follow();
-setInterval(() => { if (!document.hidden) refresh(); }, GROUP_EVERY_MS);
+setInterval(() => { if (!document.hidden) refresh(); drawAge(); }, GROUP_EVERY_MS);

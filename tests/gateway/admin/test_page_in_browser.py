@@ -1,6 +1,7 @@
 """The page in a real headless Chromium: what an operator sees and does."""
 
 import os
+import time
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -13,6 +14,7 @@ from tests.support.browser import Page, browser_page, program
 from tests.support.hosted_groups import GROUP
 from tests.support.until import until
 
+FROZEN_S = 6.0
 LIMIT_S = 120.0
 """The browser's processes compete with other tests."""
 HOLD = "[...document.querySelectorAll('#commands button')].find((b) => b.textContent === 'Hold…')"
@@ -27,6 +29,11 @@ async def watched(folder: Path) -> AsyncIterator[tuple[AdminStage, Page]]:
         await page.go(f"http://{HOST}:{stage.port}/")
         await page.until("document.querySelectorAll('#groups tbody tr').length === 1")
         yield stage, page
+
+
+def freeze() -> None:
+    """Stop the gateway, which runs in this process, for some seconds."""
+    time.sleep(FROZEN_S)
 
 
 async def open_group(page: Page) -> None:
@@ -52,6 +59,25 @@ async def test_a_group_is_found_opened_and_followed(tmp_path: Path) -> None:
         await page.until("!document.getElementById('list').hidden")
         assert page.problems == []
         assert {each.split("/")[2] for each in page.requested} == {f"{HOST}:{stage.port}"}
+
+
+async def test_a_frozen_gateway_is_seen_within_three_seconds(tmp_path: Path) -> None:
+    """The page says for how long nobody has answered, looks old, and recovers by itself."""
+    async with watched(tmp_path) as (_stage, page):
+        await open_group(page)
+        await page.until("document.getElementById('live').textContent === 'live'")
+        await page.run(
+            "window.texts = [];"
+            "new MutationObserver(() => texts.push(document.body.className"
+            " + ': ' + document.getElementById('live').textContent))"
+            ".observe(document.getElementById('live'), { childList: true, characterData: true,"
+            " subtree: true })"
+        )
+        freeze()
+        await page.until("document.getElementById('live').textContent === 'live'")
+        texts = await page.run("window.texts.join('; ')")
+        assert "stale: no answer for 3 s" in texts
+        await page.until("document.body.className === ''")
 
 
 async def test_a_roll_is_held_from_the_page(tmp_path: Path) -> None:

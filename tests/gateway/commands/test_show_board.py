@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import trio
+from trio.testing import MockClock
 
 from gateway.board.views import Events, GroupLine, GroupPage, Groups, View
 from gateway.commands import dispatch, show_board
@@ -15,6 +16,7 @@ from gateway.commands.show_board import KnownGroups
 from gateway.control.messages import (
     Answer,
     Command,
+    CommandRefused,
     DescribeGroup,
     LatestEvents,
     ListGroups,
@@ -22,7 +24,7 @@ from gateway.control.messages import (
     Shown,
 )
 from gateway.control.server import serve_commands
-from tests.gateway.board.test_terminal import ROLL, page
+from tests.gateway.board.test_terminal import ROLL, page, printed
 
 FAILED = 1
 
@@ -186,3 +188,77 @@ async def test_a_watcher_asks_for_what_has_changed(tmp_path: Path) -> None:
         ListGroups(since=8),
         ListGroups(since=9),
     ]
+
+
+@pytest.mark.parametrize("group_id", [None, "orders-readers"])
+async def test_a_watch_continues_over_a_restart_of_the_gateway(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    group_id: str | None,
+) -> None:
+    """What stands as before is not printed again, and stderr says that nobody answered."""
+    monkeypatch.setattr(show_board, "LOOK_INTERVAL_S", 0.001)
+    gateway, out, err = Gateway(), "", ""
+
+    async def seen(is_done: Callable[[], bool]) -> None:
+        nonlocal out, err
+        while not is_done():
+            captured = capsys.readouterr()
+            out, err = out + captured.out, err + captured.err
+            await trio.sleep(0.001)
+
+    async def run_gateway(stop: trio.Event, task_status: trio.TaskStatus[None]) -> None:
+        await serve_commands(tmp_path, gateway.answer, stop=stop, task_status=task_status)
+
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            stop = trio.Event()
+            await nursery.start(run_gateway, stop)
+            nursery.start_soon(partial(show_board.watch, tmp_path, group_id, as_json=False))
+            await seen(lambda: "orders-readers" in out)
+            stop.set()
+            await seen(lambda: "waiting for it" in err)
+            gateway.groups["orders-readers"] = page(blocker=None, stands="all is well")
+            await nursery.start(run_gateway, trio.Event())
+            await seen(lambda: "answers again" in err and "all is well" in out)
+            nursery.cancel_scope.cancel()
+    assert [line.split(": ")[1].split(" in ")[0] for line in err.splitlines()] == [
+        "no gateway is running",
+        "the gateway answers again",
+    ]
+
+
+async def test_a_picture_older_than_three_seconds_says_so(autojump_clock: MockClock) -> None:
+    """With its age, and the reason once it is known; the next answer removes the line."""
+    looks = show_board.Looks()
+    looks.record(lambda _width, height: f"picture of {height} lines")
+    await trio.sleep(show_board.STALE_AFTER_S - 0.1)
+    assert printed(looks.screen(80, 24)) == ["picture of 24 lines"]
+    await trio.sleep(1)
+    assert printed(looks.screen(80, 24)) == ["no answer for 4 s", "picture of 23 lines"]
+    looks.record_failure("the gateway did not answer in 5 s")
+    assert printed(looks.screen(80, 24))[0] == (
+        "no answer for 4 s  the gateway did not answer in 5 s"
+    )
+    looks.record(lambda _width, height: f"picture of {height} lines")
+    assert printed(looks.screen(80, 24)) == ["picture of 24 lines"]
+
+
+async def test_a_look_at_a_frozen_gateway_ends_after_five_seconds(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    """So that a watch can say so, and a command ends."""
+    never = trio.Event()
+
+    async def hang(_command: Command, _given_by: str) -> Answer:
+        await never.wait()
+        raise AssertionError
+
+    async with trio.open_nursery() as nursery:
+        await nursery.start(partial(serve_commands, tmp_path, hang, stop=trio.Event()))
+        started_s = trio.current_time()
+        with pytest.raises(CommandRefused, match="did not answer in 5 s"):
+            await show_board.describe(tmp_path, "orders", as_json=False)
+        assert trio.current_time() - started_s == pytest.approx(5, abs=0.5)
+        nursery.cancel_scope.cancel()
