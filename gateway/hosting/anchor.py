@@ -126,15 +126,12 @@ class Anchor:
         self.ended: list[Token] = []
         """Stray commits that the cluster refuses by now. The group takes them out."""
         self._group_id = group_id
-        self._gateway = gateway
         self._shown = shown
         self._room = room
         self._linger_ms = linger_ms
         self._spread = spread
         self._effects = effects
         self._guise = gateway.guise
-        self._older: str | None = None
-        """The member id of an anchor of the older type, this one or one to be replaced."""
         self._ids: AnchorIds | None = None
         self._assigned = b""
         """Its latest assignment."""
@@ -235,8 +232,6 @@ class Anchor:
                     self._taken(now_ms)
             case HeartbeatRequest(), HeartbeatResponse():
                 self._heartbeat_answered(answer, now_ms)
-            case LeaveGroupRequest(), LeaveGroupResponse() if self.phase is AnchorPhase.JOINING:
-                self._made_room(answer, now_ms)
             case LeaveGroupRequest(), LeaveGroupResponse():
                 self._left(answer, now_ms)
             case _:
@@ -267,7 +262,6 @@ class Anchor:
                 self._cease()
             case Mode.HOSTED:
                 self._must_look = False
-                self._older = verdict.older_anchor
             case Mode.UNKNOWN:
                 self._back_off(now_ms)
             case _:
@@ -310,7 +304,7 @@ class Anchor:
             self._needed_until_ms = now_ms + self._linger_ms
         is_needed = now_ms < self._needed_until_ms
         if self.phase is AnchorPhase.STABLE:
-            if self._is_dropped or not is_needed or self._is_outdated(is_live=is_live):
+            if self._is_dropped or not is_needed:
                 self._leave(now_ms)
             elif now_ms >= self._beat_at_ms or self._must_confirm:
                 if is_live and self._may_renew(now_ms):
@@ -324,14 +318,15 @@ class Anchor:
                 self.wants_look = True
             else:
                 self._move(AnchorPhase.JOINING, now_ms)
-                self._begin(now_ms, is_live=is_live)
+                self._repeats = 0
+                self._join(NO_MEMBER, now_ms)
 
     def next_ms(self, *, is_live: bool) -> int | None:
         """When `advance` has something to do; None while it waits for an answer."""
         if not self.is_here or self._asked is not None or self.wants_look:
             return None
         if self.phase is AnchorPhase.STABLE:
-            if self._is_dropped or self._must_confirm or self._is_outdated(is_live=is_live):
+            if self._is_dropped or self._must_confirm:
                 return 0
             return self._beat_at_ms if is_live else min(self._beat_at_ms, self._needed_until_ms)
         return self._retry_at_ms
@@ -347,29 +342,6 @@ class Anchor:
         self._looks_up = False
 
     # -- taking it -------------------------------------------------------------------------------
-
-    def _is_outdated(self, *, is_live: bool) -> bool:
-        """Whether it is of the older type, and may be replaced: the group is Empty meanwhile."""
-        return self._older is not None and not is_live
-
-    def _begin(self, now_ms: int, *, is_live: bool) -> None:
-        """Join, or have an anchor of the older type leave first. In a group with members, take its
-        place and stay of that type."""
-        self._repeats = 0
-        if self._is_outdated(is_live=is_live):
-            assert self._older is not None
-            self._ask_to_leave(self._older, self._gateway.older_guise, now_ms)
-            return
-        self._guise = self._gateway.guise if self._older is None else self._gateway.older_guise
-        self._join(NO_MEMBER, now_ms)
-
-    def _made_room(self, answer: LeaveGroupResponse, now_ms: int) -> None:
-        """The anchor of the older type has left, unless the coordinator did not do it."""
-        if failures := _failures(answer):
-            self._lost_over("LeaveGroup", min(failures), now_ms)
-            return
-        self._older, self._guise = None, self._gateway.guise
-        self._join(NO_MEMBER, now_ms)
 
     def _join(self, member_id: str, now_ms: int) -> None:
         """Join under a new member id, as leader of a new generation.
@@ -428,7 +400,7 @@ class Anchor:
             instance_id=self._guise.instance_id,
         )
         self._move(AnchorPhase.SYNCING, now_ms)
-        self._assigned = b"" if self._older is not None else self._shown.assignment()
+        self._assigned = self._shown.assignment()
         self._ask(
             SyncGroupRequest(
                 group_id=self._group_id,
@@ -465,8 +437,6 @@ class Anchor:
     def _taken(self, now_ms: int) -> None:
         assert self._ids is not None
         self._held_generation, self._joins = self._ids.generation, 0
-        if self._older is not None:
-            self._older = self._ids.member_id
         self._confirm(HEARTBEAT_INTERVAL_MS, now_ms)
         self.need(now_ms)
         self._renew_at_ms = max(self._renew_at_ms, now_ms + HEARTBEAT_INTERVAL_MS)
@@ -496,7 +466,6 @@ class Anchor:
         """Whether to change the assignment now, because the group's topics have changed."""
         return (
             now_ms >= self._renew_at_ms
-            and self._older is None
             and not self._is_anxious
             and self._shown.assignment() != self._assigned
         )
@@ -573,11 +542,7 @@ class Anchor:
         self.is_known_absent = ErrorCode.FENCED_INSTANCE_ID not in codes_of(answer)
         self._end(list(self._strays))
         self._log("anchor_left")
-        if self._older is None or self._is_dropped or now_ms >= self._needed_until_ms:
-            self._cease()
-            return
-        self._older, self._retry_at_ms = None, now_ms  # it returns with the type of consumers
-        self._move(AnchorPhase.LOST, now_ms)
+        self._cease()
 
     def _leave_failed(self, why: str, now_ms: int) -> None:
         self._log("anchor_left_behind", level="warning", reason=why)
@@ -593,7 +558,7 @@ class Anchor:
         self._room.give_back(self._group_id)
         self.is_here = self._is_dropped = self._must_look = self._only_replaces = False
         self._held_generation, self._joins = None, 0
-        self._older = self._reported = None
+        self._reported = None
 
     def _lost_over(self, api: str, error_code: int, now_ms: int) -> bool:
         """Whether this answer shows that the anchor does not hold the group."""

@@ -24,8 +24,7 @@ CLIENT_ID = "groupferry"
 """The client id of all connections of the gateway itself."""
 
 OLDER_PROTOCOL_TYPE = "groupferry"
-OLDER_INSTANCE_ID = "groupferry"
-"""Those of anchors that were joined before the type became that of consumers."""
+"""That of anchors that groupferry 0.2 has joined."""
 
 FIRST_COMMIT_VERSION = 7
 FIRST_TXN_COMMIT_VERSION = 3
@@ -67,17 +66,6 @@ class Gateway:
             protocol=PROTOCOL_PREFIX + self.log_id,
             metadata=unreadable_subscription(self.run_id),
             instance_id=INSTANCE_ID,
-        )
-
-    @property
-    def older_guise(self) -> Guise:
-        """What its anchors join as to replace one of the older type: the cluster lets no member
-        change the type of a group that has members."""
-        return Guise(
-            protocol_type=OLDER_PROTOCOL_TYPE,
-            protocol=self.log_id,
-            metadata=b"run %d" % self.run_id,
-            instance_id=OLDER_INSTANCE_ID,
         )
 
 

@@ -233,10 +233,8 @@ class Releasing:
     @property
     def _can_open(self) -> bool:
         """Whether the anchor can be in one group with the members. Native ones are refused as long
-        as it is there, with an error that is fatal to some clients; one of the older type has no
-        protocol in common with consumers."""
-        has_type = self._guard.instance_id == self._guise.instance_id
-        return bool(self._members) and has_type and not self.has_natives
+        as it is there, with an error that is fatal to some clients."""
+        return bool(self._members) and not self.has_natives
 
     # -- answers of the coordinator --------------------------------------------------------------
 

@@ -127,8 +127,6 @@ class Verdict:
     has_anchor: bool = False
     """Whether an anchor with our state log holds the group: of this process or of an earlier
     one."""
-    older_anchor: str | None = None
-    """The member id of that anchor if it is of the older type."""
 
     @property
     def situation(self) -> Situation | None:
@@ -146,6 +144,12 @@ NOT_ADOPTED = "it is empty, and neither adopted nor hosted by a setting (groups_
 EMPTY = "it has no members in the cluster"
 NATIVE_FIRST = "its first member uses the new protocol, which the cluster does not have"
 """Why a group without members in the cluster is hosted."""
+
+OLDER = (
+    "an anchor of groupferry 0.2 holds it, which this version does not replace: have 0.2 release"
+    " the group, or wait until the anchor's session is over, 60 s after 0.2 was stopped"
+)
+"""Why a group waits whose anchor has a protocol type of its own."""
 
 HERE = Verdict(Mode.HOSTED, "it has members here")
 """The verdict on a group with members here."""
@@ -335,7 +339,16 @@ class Standing:
         """Whether the group's only member is an anchor of this process or an earlier one, or is an
         anchor that joins just now."""
         has_our_log = log_of(anchored) in ("", self.rules.gateway.log_id)
-        return has_our_log and len(anchored.members) == 1 and not self._is_successors(anchored)
+        is_alone = len(anchored.members) == 1 and not self._is_older(anchored)
+        return has_our_log and is_alone and not self._is_successors(anchored)
+
+    def _is_older(self, anchored: DescribedGroup | None) -> bool:
+        """Whether groupferry 0.2 has joined the anchor, with our state log as far as known."""
+        return (
+            anchored is not None
+            and anchored.protocol_type == OLDER_PROTOCOL_TYPE
+            and log_of(anchored) in ("", self.rules.gateway.log_id)
+        )
 
     def _is_successors(self, anchored: DescribedGroup) -> bool:
         """Whether a process that opened our state log after this one joined the anchor. An earlier
@@ -348,6 +361,9 @@ class Standing:
     ) -> Verdict:
         """The verdict on what a look has found. `is_held`: whether the group has members or an
         anchor here. `has_native_join`: whether a consumer of the new protocol waits to join."""
+        if isinstance(found, Occupants) and self._is_older(found.anchored):
+            self._report("older_anchor", OLDER, level="error")
+            return self._move(Verdict(Mode.UNKNOWN, OLDER), now_ms)
         if self.is_left and not is_held:
             return self._leave_to_cluster(found, now_ms)
         match found:
@@ -429,12 +445,7 @@ class Standing:
         if len(group.members) > 1:
             why = f"more than one gateway is in the group: {_whereabouts(group)}"
         elif self._may_be_ours(group):
-            is_older = log_id and group.protocol_type == OLDER_PROTOCOL_TYPE
-            older_anchor = group.members[0].member_id if is_older else None
-            found = Verdict(
-                Mode.HOSTED, "its anchor holds it", has_anchor=True, older_anchor=older_anchor
-            )
-            return self._free(found, now_ms)
+            return self._free(Verdict(Mode.HOSTED, "its anchor holds it", has_anchor=True), now_ms)
         elif log_id in ("", gateway.log_id):
             why = f"a gateway with our state log has taken the group, {_whereabouts(group)}"
         else:

@@ -258,8 +258,7 @@ RELEASE: Moves[ReleaseStage] = MappingProxyType(
     {
         # Straight to Concluding: somebody else has the group in the cluster already.
         ReleaseStage.RECALLING: frozenset({ReleaseStage.ANNOUNCING, ReleaseStage.CONCLUDING}),
-        # Straight to Leaving: native members cannot be in one group with an anchor, nor consumers
-        # with one of the older type.
+        # Straight to Leaving: native members cannot be in one group with an anchor.
         ReleaseStage.ANNOUNCING: frozenset({ReleaseStage.OPENING, ReleaseStage.LEAVING}),
         ReleaseStage.OPENING: frozenset({ReleaseStage.GATHERING, ReleaseStage.LEAVING}),
         ReleaseStage.GATHERING: frozenset({ReleaseStage.LEAVING}),

@@ -21,7 +21,7 @@ from gateway.data_path.group_apis import GroupRequest
 from gateway.groups.cluster_look import is_unknown
 from gateway.groups.groups import GroupRefused, Groups
 from gateway.hosting.answers import GroupApi, Situation, code_for
-from gateway.hosting.identity import OLDER_PROTOCOL_TYPE, log_of
+from gateway.hosting.identity import log_of
 from gateway.hosting.standing import Verdict
 from gateway.hosting.states import Mode
 from gateway.requests.answer_room import AnswerRoom
@@ -392,8 +392,7 @@ class AdminApis:
     def _without_anchor(self, group: DescribedGroup) -> DescribedGroup:
         """Hide our anchor: the group is shown as an empty consumer group. Another gateway's anchor
         is shown as the cluster reports it."""
-        is_anchored = group.protocol_type == OLDER_PROTOCOL_TYPE or log_of(group) is not None
-        if not (is_anchored and self._is_empty(group)):
+        if log_of(group) is None or not self._is_empty(group):
             return group
         return DescribedGroup(
             group_id=group.group_id,
@@ -415,12 +414,12 @@ class AdminApis:
         log that have members in the cluster and none here: an earlier process may have left an
         anchor behind."""
         empty, unsure = [], []
-        for group_id in {*ours, *_of_older_type(listed.values())} & listed.keys():
+        for group_id in set(ours) & listed.keys():
             if self._groups.is_live(group_id):
                 continue
             if listed[group_id].group_state == "Empty" or self._groups.is_held(group_id):
                 empty.append(group_id)
-            elif listed[group_id].protocol_type in (CONSUMER_PROTOCOL_TYPE, OLDER_PROTOCOL_TYPE):
+            elif listed[group_id].protocol_type == CONSUMER_PROTOCOL_TYPE:
                 unsure.append(group_id)
         version = highest_version(request.upstream, ApiKey.DESCRIBE_GROUPS)
         for some in batches(unsure):
@@ -484,10 +483,6 @@ def _not_deleted(group_id: str, code: ErrorCode, why: str | None) -> DeletableGr
 
 def _is_dead(group: DescribedGroup) -> bool:
     return group.group_state == "Dead"
-
-
-def _of_older_type(listed: Iterable[ListedGroup]) -> Iterable[str]:
-    return (each.group_id for each in listed if each.protocol_type == OLDER_PROTOCOL_TYPE)
 
 
 def _is_live(theirs: ListedGroup | None, *, beside: ListedGroup) -> bool:

@@ -230,12 +230,8 @@ def described(
     )
 
 
-def anchored(
-    log_id: str, *run_ids: int, group_id: str, is_stable: bool = True, is_older: bool = False
-) -> Occupants:
-    """What a look finds in a group with the anchor of this run, or with those of several.
-    `is_older`: they are of the older type."""
-    gateway = Gateway(log_id=log_id, run_id=run_ids[0])
-    guise = gateway.older_guise if is_older else gateway.guise
+def anchored(log_id: str, *run_ids: int, group_id: str, is_stable: bool = True) -> Occupants:
+    """What a look finds in a group with the anchor of this run, or with those of several."""
+    guise = Gateway(log_id=log_id, run_id=run_ids[0]).guise
     member_ids = [f"{guise.instance_id}-{run_id}" for run_id in run_ids]
     return Occupants.of(described(guise, *member_ids, group_id=group_id, is_stable=is_stable))

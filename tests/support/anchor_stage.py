@@ -4,7 +4,7 @@ from gateway.hosting.anchor import (
     Anchor,
 )
 from gateway.hosting.effects import AskCoordinator, Effect, Log
-from gateway.hosting.identity import OLDER_PROTOCOL_TYPE, AnchorIds
+from gateway.hosting.identity import AnchorIds
 from gateway.hosting.room import Room
 from gateway.hosting.standing import Verdict
 from gateway.hosting.states import Mode
@@ -74,8 +74,7 @@ class AnchorStage:
         raise AssertionError("the anchor asks without end")
 
     def _verdict(self) -> Verdict:
-        is_older = self.group.protocol_type == OLDER_PROTOCOL_TYPE
-        return Verdict(self.mode, older_anchor=self.group.member_id if is_older else None)
+        return Verdict(self.mode)
 
     def _answer(self) -> bool:
         for effect in self._taken():

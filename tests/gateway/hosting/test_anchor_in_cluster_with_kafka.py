@@ -7,7 +7,7 @@ from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
 from kafka import KafkaAdminClient
 
-from gateway.hosting.identity import INSTANCE_ID, Gateway, Guise, unreadable_subscription
+from gateway.hosting.identity import INSTANCE_ID, Guise, unreadable_subscription
 from gateway.state_log.memory import MemoryLog
 from kafka_codecs.consumer_protocol import Subscription, encode_subscription
 from kafka_codecs.error_codes import ErrorCode
@@ -230,56 +230,29 @@ def _grow(kafka: KafkaCluster) -> None:
     done.result(30)
 
 
-# -- anchors of the older type ---------------------------------------------------------------------
+# -- anchors of version 0.2 ------------------------------------------------------------------------
 
 
 @with_anchors()
-async def test_an_older_anchor_is_replaced_once_its_group_has_no_members(
+async def test_a_group_with_an_anchor_of_version_0_2_waits_until_that_has_left(
     kafka: KafkaCluster,
 ) -> None:
-    """An earlier version of groupferry joined it, and its log has members. It is taken over in its
-    type, serves commits, and gives way after the last member."""
+    """Its consumers retry meanwhile."""
     group, log = fresh_group("older"), MemoryLog()
+    older = Guise(
+        protocol_type="groupferry", protocol=log.id, metadata=b"run 1", instance_id="groupferry"
+    )
     async with group_client(kafka.addresses[0], group) as direct:
+        await hold_as(direct, older)
         async with (
             whole_gateway(kafka.addresses, state_log=log) as gateway,
             group_client(gateway.address, group) as client,
         ):
-            joined = await client.native("n")
-        await remove_anchor(direct)
-        predecessor = Gateway(log_id=log.id, run_id=log.run_id).older_guise
-        older = await hold_as(direct, predecessor)
-        async with (
-            whole_gateway(kafka.addresses, state_log=log) as gateway,
-            group_client(gateway.address, group) as client,
-        ):
-            assert (await client.native("n", joined.member_epoch)).error_code == 0
-            stored = await client.commit({0: 7}, member_id="n", epoch=joined.member_epoch)
-            assert stored == {0: 0}
-            held = await anchor_in(direct)
-            assert held.protocol_type == "groupferry"
-            assert held.members[0].member_id != older
-            await client.native("n", -1)
-            await until_answered(
-                direct.described,
-                lambda held: (held.group_state, held.protocol_type) == ("Stable", "consumer"),
-            )
-            await anchor_in(direct)
-            assert (await direct.committed())[0] == 7
-            assert (await client.native("m")).error_code == 0
-
-
-@with_anchors()
-async def test_an_older_anchor_of_an_empty_group_makes_room(kafka: KafkaCluster) -> None:
-    """The first member is admitted under an anchor of the present type."""
-    group, log = fresh_group("older"), MemoryLog()
-    async with group_client(kafka.addresses[0], group) as direct:
-        await hold_as(direct, Gateway(log_id=log.id, run_id=log.run_id).older_guise)
-        async with (
-            whole_gateway(kafka.addresses, state_log=log) as gateway,
-            group_client(gateway.address, group) as client,
-        ):
-            assert (await client.native("n")).error_code == 0
+            refused = await client.native("n")
+            assert refused.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            assert "0.2" in (refused.error_message or "")
+            await remove_anchor(direct)
+            await until_answered(lambda: client.native("n"), lambda it: not it.error_code)
             assert (await anchor_in(direct)).protocol_type == "consumer"
 
 

@@ -19,7 +19,7 @@ from gateway.hosting.adoption_steps import (
     Treatment,
     Unanswered,
 )
-from gateway.hosting.identity import OLDER_INSTANCE_ID, AnchorIds
+from gateway.hosting.identity import AnchorIds
 from gateway.hosting.release import (
     GATHER_MAX_MS,
     LOOK_AGAIN_MS,
@@ -271,14 +271,6 @@ def test_a_group_that_cannot_be_opened_is_left(on: Script, at: type[Any], how: s
     assert on.is_recalling
     on.answer(LEFT)
     assert not on.is_recalling
-
-
-def test_an_anchor_of_the_older_type_leaves_without_opening(on: Script) -> None:
-    on.feed(GaveUp(A))
-    on.feed(GaveUp(B))
-    on.feed(HandedOver(AnchorIds(member_id="old-1", generation=5, instance_id=OLDER_INSTANCE_ID)))
-    on.stored()
-    assert on.asked() is LeaveGroupRequest
 
 
 def test_with_a_native_member_the_anchor_leaves_without_opening() -> None:

@@ -1,12 +1,15 @@
 """Who answers for a group, decided from what a look at the cluster has found.
 test_cluster_look.py tests the looking, test_promises_with_kafka.py both with real brokers."""
 
+from dataclasses import replace
+
 import pytest
 
 from gateway.events.event import GatewayEvent
 from gateway.hosting.answers import GroupApi
 from gateway.hosting.calls import Call
 from gateway.hosting.effects import Log, TellNow
+from gateway.hosting.identity import Guise
 from gateway.hosting.standing import (
     FORWARDED_FOR_MS,
     FOUND_FREE_FOR_MS,
@@ -22,6 +25,7 @@ from gateway.hosting.standing import (
     Verdict,
 )
 from gateway.hosting.states import Adoption, Mode
+from tests.simulation.coordinator import described
 from tests.support.hosted_scene import OURS, anchored
 
 SESSION_MS = 60_000
@@ -30,7 +34,10 @@ CONNECT = Occupants("connect", ("w",))
 OWN = anchored("log-1", 1)
 PREDECESSORS = anchored("log-1", 0)
 SUCCESSORS = anchored("log-1", 2)
-OLDER = anchored("log-1", 0, is_older=True)
+OLDER_GUISE = Guise(
+    protocol_type="groupferry", protocol="log-1", metadata=b"run 0", instance_id="groupferry"
+)
+OLDER = Occupants.of(described(OLDER_GUISE, "groupferry-0", group_id="orders"))
 OTHER_LOGS = anchored("log-2", 0)
 REJOINING = anchored("log-1", 2, is_stable=False)
 REJOINING_NOW = anchored("log-1", 1, is_stable=False)
@@ -233,7 +240,7 @@ def test_a_cluster_without_static_members_keeps_its_groups() -> None:
         (OWN, Mode.HOSTED),
         (PREDECESSORS, Mode.HOSTED),
         (SUCCESSORS, Mode.ELSEWHERE),
-        (OLDER, Mode.HOSTED),
+        (OLDER, Mode.UNKNOWN),
         (REJOINING, Mode.HOSTED),
         (OTHER_LOGS, Mode.ELSEWHERE),
         (TWO, Mode.ELSEWHERE),
@@ -255,7 +262,7 @@ def test_an_anchor_names_the_holder_of_its_group(found: Found, mode: Mode) -> No
         (PREDECESSORS, True),
         (SUCCESSORS, False),
         (REJOINING, False),
-        (OLDER, True),
+        (OLDER, False),
         (OTHER_LOGS, False),
         (TWO, False),
         (Occupants("consumer", ("c",), "groupferry-log-1"), False),
@@ -272,17 +279,31 @@ def test_our_anchor_is_recognised_in_the_clusters_description(
     assert group.is_ours(found.anchored) is is_ours
 
 
-def test_the_anchor_of_an_earlier_version_is_named() -> None:
-    """It has to leave before an anchor of the present type can join."""
-    assert standing().take(OLDER, 0).older_anchor == "groupferry-0"
-    assert standing().take(OWN, 0).older_anchor is None
+@pytest.mark.parametrize("is_stable", [True, False])
+def test_a_group_with_an_anchor_of_version_0_2_is_refused_with_the_way_out(
+    *, is_stable: bool
+) -> None:
+    """Also one that is live here or released: its members stay in the log, and go on once the
+    anchor has left."""
+    group = standing()
+    found = Occupants.of(
+        described(OLDER_GUISE, "groupferry-0", group_id="orders", is_stable=is_stable)
+    )
+    for is_held in (False, True):
+        verdict = group.take(found, 0, is_held=is_held)
+        assert (verdict.mode, verdict.has_anchor) == (Mode.UNKNOWN, False)
+    assert "have 0.2 release the group" in verdict.why
+    group.rules.released.add(group.group_id)
+    assert group.take(found, 0).mode is Mode.UNKNOWN
+    assert lines(group) == ["older_anchor"]
+    group.rules.released.clear()
+    assert group.take(Nobody(), 0).mode is Mode.HOSTED
 
 
-def test_an_older_anchor_that_has_not_shown_its_log_is_not_removed() -> None:
-    """It may be another gateway's."""
-    rejoining = anchored("log-2", 0, is_older=True, is_stable=False)
-    verdict = standing().take(rejoining, 0)
-    assert (verdict.has_anchor, verdict.older_anchor) == (True, None)
+def test_an_anchor_of_version_0_2_with_another_log_is_another_gateways() -> None:
+    guise = replace(OLDER_GUISE, protocol="log-2")
+    found = Occupants.of(described(guise, "groupferry-0", group_id="orders"))
+    assert standing().take(found, 0).mode is Mode.ELSEWHERE
 
 
 def test_members_of_a_lost_log_are_waited_for() -> None:
