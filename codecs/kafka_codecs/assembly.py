@@ -101,8 +101,8 @@ class Structure(WireType, Generic[_M]):
                 set_field(value, default)
             if self.is_flexible:
                 name = _TAGS
-                if found := TAGGED_FIELDS.read(stream):
-                    return replace(value, **self.read_tags(found))
+                if tagged_fields := TAGGED_FIELDS.read(stream):
+                    return replace(value, **self.read_tags(tagged_fields))
         except MALFORMED as error:
             error.add_note(name)
             raise
@@ -123,14 +123,14 @@ class Structure(WireType, Generic[_M]):
             error.add_note(name)
             raise
 
-    def read_tags(self, found: tuple[tuple[int, bytes], ...]) -> dict[str, Any]:
+    def read_tags(self, tagged_fields: tuple[tuple[int, bytes], ...]) -> dict[str, Any]:
         """The fields that these tagged fields set."""
         values = {
             self.tags[tag].name: parse_all(self.tags[tag].wire_type, data)
-            for tag, data in found
+            for tag, data in tagged_fields
             if tag in self.tags
         }
-        values["unknown_tags"] = tuple([pair for pair in found if pair[0] not in self.tags])
+        values["unknown_tags"] = tuple([pair for pair in tagged_fields if pair[0] not in self.tags])
         return values
 
     def write_tags(self, value: Struct, stream: BytesIO) -> None:

@@ -131,7 +131,9 @@ def _spoken(version: int) -> int:
 
 def _sorted(partitions: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
     in_order = []
-    for each in partitions:
-        numbers = tuple(sorted(each.partitions))
-        in_order.append(each if numbers == each.partitions else replace(each, partitions=numbers))
+    for topic in partitions:
+        numbers = tuple(sorted(topic.partitions))
+        in_order.append(
+            topic if numbers == topic.partitions else replace(topic, partitions=numbers)
+        )
     return tuple(sorted(in_order, key=attrgetter("topic")))

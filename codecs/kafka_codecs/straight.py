@@ -176,7 +176,7 @@ class _Reading(Lines):
         if not numbers:
             return {}
         values = {name: self.variable() for name in numbers}
-        layout = ">" + "".join(each.layout.removeprefix(">") for each in numbers.values())
+        layout = ">" + "".join(number.layout.removeprefix(">") for number in numbers.values())
         targets = "".join(f"{value}, " for value in values.values())
         self.add(indent, f"{targets}= {self._unpack(layout)}(data, at)")
         self.add(indent, f"at += {struct.calcsize(layout)}")
@@ -200,8 +200,8 @@ class _Reading(Lines):
     def _elements(self, value: str, element: WireType, indent: str) -> None:
         self.add(indent, f"if size * {element.min_size} > len(data) - at: raise Unusual")
         self.add(indent, f"{value} = []", "for _ in range(size):")
-        each = self.value(element, indent + "    ")
-        self.add(indent + "    ", f"{value}.append({each})")
+        variable = self.value(element, indent + "    ")
+        self.add(indent + "    ", f"{value}.append({variable})")
         self.add(indent, f"{value} = tuple({value})")
 
     def _unpack(self, layout: str) -> str:

@@ -128,8 +128,8 @@ class _Writing(Lines):
             assert isinstance(wire_type.length, Fixed)
             self._numbers([(f"len({made})", wire_type.length)], inner)
         if isinstance(wire_type, Array):
-            each = self.variable()
-            self.add(inner, f"for {each} in {made}:")
-            self._value(wire_type.element, each, inner + "    ")
+            variable = self.variable()
+            self.add(inner, f"for {variable} in {made}:")
+            self._value(wire_type.element, variable, inner + "    ")
         else:
             self.add(inner, f"add({made})")
