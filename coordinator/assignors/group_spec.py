@@ -86,9 +86,9 @@ def spec_of(computation: Computation) -> GroupSpec:
     """What an assignor outside the engine gets to see. Costs the size of the group."""
     owners, loads, spared = Owners(), Loads(), Loads()
     for member_id in computation.members:
-        mine = computation.target.get(member_id, NOTHING)
-        owners.give(mine, member_id)
-        (spared if member_id in computation.spared else loads).put(member_id, len(mine))
+        partitions = computation.target.get(member_id, NOTHING)
+        owners.give(partitions, member_id)
+        (spared if member_id in computation.spared else loads).put(member_id, len(partitions))
     members = computation.members.values()
     return GroupSpec(
         members=computation.members,

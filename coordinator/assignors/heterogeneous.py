@@ -38,14 +38,14 @@ class _Plan:
         self._owners: dict[Partition, str] = {}
         self.target: dict[str, set[Partition]] = {}
         for member_id, member in spec.members.items():
-            kept = {
+            remaining = {
                 partition
                 for partition in spec.target.get(member_id, NOTHING)
                 if partition.topic_id in member.topic_ids
                 and 0 <= partition.number < self._counts[partition.topic_id]
             }
-            self.target[member_id] = kept
-            self._owners.update(dict.fromkeys(kept, member_id))
+            self.target[member_id] = remaining
+            self._owners.update(dict.fromkeys(remaining, member_id))
             for topic_id in member.topic_ids:
                 self._subscribers[topic_id].append(member_id)
         allowed = sum(self._counts.values()) * (spec.imbalance_percent or 0)
@@ -81,8 +81,8 @@ class _Plan:
             for number in range(self._counts[topic_id]):
                 partition = Partition(topic_id, number)
                 owner = self._owners[partition]
-                least = self._weight(ranking.least_loaded())
-                if len(self.target[owner]) - self._slack_of(owner) > least + 1:
+                lightest_load = self._weight(ranking.least_loaded())
+                if len(self.target[owner]) - self._slack_of(owner) > lightest_load + 1:
                     self.target[owner].remove(partition)
                     self.spared.discard(owner)
                     ranking.note(owner)

@@ -36,11 +36,13 @@ def near(spec: GroupSpec, changed: Target) -> Target:
     for member_id, member in spec.members.items():
         if member_id in spared:
             continue
-        mine = changed.get(member_id, spec.target.get(member_id, NOTHING))
-        alike.setdefault(member.topic_ids, {})[member_id] = set(mine)
+        partitions = changed.get(member_id, spec.target.get(member_id, NOTHING))
+        alike.setdefault(member.topic_ids, {})[member_id] = set(partitions)
     for shares in alike.values():
         bring_home(shares, rack_of, spec.racks_of)
-    return spec.changed({id_: mine for shares in alike.values() for id_, mine in shares.items()})
+    return spec.changed(
+        {id_: partitions for shares in alike.values() for id_, partitions in shares.items()}
+    )
 
 
 def bring_home(

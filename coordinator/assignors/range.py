@@ -22,12 +22,12 @@ def assign_range(spec: GroupSpec) -> Target:
     by_topic = _ranked_subscribers(spec.members)
     spared = _spared(spec, by_topic)
     target = {id_: set(_held(spec, id_)) if id_ in spared else set() for id_ in spec.members}
-    kept = {partition for member_id in spared for partition in target[member_id]}
+    taken = {partition for member_id in spared for partition in target[member_id]}
     rack_of = spec.rack_of
     alike: dict[tuple[tuple[int, ...], tuple[str, ...]], list[UUID]] = {}
     for topic_id, subscribers in by_topic.items():
         count = spec.partition_count(topic_id)
-        free = tuple(n for n in range(count) if Partition(topic_id, n) not in kept)
+        free = tuple(n for n in range(count) if Partition(topic_id, n) not in taken)
         others = tuple(id_ for id_ in subscribers if id_ not in spared)
         alike.setdefault((free, others), []).append(topic_id)
     for (free, others), topic_ids in alike.items():
@@ -67,13 +67,13 @@ def _spared(spec: GroupSpec, by_topic: Mapping[UUID, Sequence[str]]) -> set[str]
     spared = {id_ for id_ in spec.spared if _has_only_what_exists(spec, id_)}
     sizes = {id_: Counter(p.topic_id for p in _held(spec, id_)) for id_ in spared}
     for topic_id, subscribers in by_topic.items():
-        mine, others = Loads(), Loads()
+        undisturbed, others = Loads(), Loads()
         for member_id in subscribers:
             if member_id in spared:
-                mine.put(member_id, sizes[member_id][topic_id])
+                undisturbed.put(member_id, sizes[member_id][topic_id])
             else:
                 others.put(member_id, 0)
-        release(mine, others, spec.partition_count(topic_id), spec.imbalance_percent)
+        release(undisturbed, others, spec.partition_count(topic_id), spec.imbalance_percent)
         spared.difference_update(others)
     return spared
 

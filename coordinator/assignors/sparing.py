@@ -18,12 +18,12 @@ def release(spared: Loads, others: Loads, total: int, imbalance_percent: int) ->
     count = len(spared) + len(others)
     slack = total * imbalance_percent // (100 * count)
     share = total // count
-    least, most = max(share - slack, min(share, 1)), -(-total // count) + slack
+    load_min, load_max = max(share - slack, min(share, 1)), -(-total // count) + slack
     rest = total - spared.total()
-    for member_id in [*spared.above(most), *spared.below(least)]:
+    for member_id in [*spared.above(load_max), *spared.below(load_min)]:
         rest += spared.move(member_id, others)
-    while rest > most * len(others):
+    while rest > load_max * len(others):
         rest += spared.move(spared.lightest(), others)
-    while spared and rest < least * len(others):
+    while spared and rest < load_min * len(others):
         rest += spared.move(spared.heaviest(), others)
     return rest

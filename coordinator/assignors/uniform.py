@@ -32,9 +32,9 @@ def _balanced(spec: GroupSpec) -> Target:
     counts = {topic_id: spec.partition_count(topic_id) for topic_id in spec.subscriber_counts}
     changed = _without_lost_partitions(spec, counts)
     loads, spared = spec.loads.fork(), spec.spared.fork()
-    for member_id, kept in changed.items():
+    for member_id, partitions in changed.items():
         spared.drop(member_id)
-        loads.put(member_id, len(kept))
+        loads.put(member_id, len(partitions))
     rest = sum(counts.values())
     if spared:
         rest = release(spared, loads, rest, spec.imbalance_percent or 0)
@@ -45,10 +45,10 @@ def _balanced(spec: GroupSpec) -> Target:
     ]
     receivers: dict[str, int] = {}
     for member_id, load in _new_loads(loads, rest).items():
-        mine = sorted(changed.get(member_id, spec.target.get(member_id, NOTHING)))
-        changed[member_id] = frozenset(mine[:load])
-        free += mine[load:]
-        receivers[member_id] = load - len(mine)
+        partitions = sorted(changed.get(member_id, spec.target.get(member_id, NOTHING)))
+        changed[member_id] = frozenset(partitions[:load])
+        free += partitions[load:]
+        receivers[member_id] = load - len(partitions)
     supply = iter(free)
     for member_id, lacking in receivers.items():
         changed[member_id] |= frozenset(islice(supply, max(0, lacking)))
@@ -60,11 +60,11 @@ def _without_lost_partitions(
 ) -> dict[str, frozenset[Partition]]:
     """The remaining target of members that lost partitions, because these no longer exist or are no
     longer subscribed."""
-    kept: dict[str, set[Partition]] = {}
+    remaining: dict[str, set[Partition]] = {}
     for partition in spec.owners.beyond(counts):
         member_id = spec.owners[partition]
-        kept.setdefault(member_id, set(spec.target[member_id])).remove(partition)
-    return {member_id: frozenset(partitions) for member_id, partitions in kept.items()}
+        remaining.setdefault(member_id, set(spec.target[member_id])).remove(partition)
+    return {member_id: frozenset(partitions) for member_id, partitions in remaining.items()}
 
 
 def _new_loads(loads: Loads, total: int) -> dict[str, int]:

@@ -25,13 +25,13 @@ def store_group(step: StepBuilder, value: ClassicGroupValue | None) -> None:
 
     Those of members whose place is kept are written again: after a restart they begin a rebalance
     (rule 3.16)."""
-    kept = step.state.places if value is not None else ()
+    kept_slots = step.state.places if value is not None else ()
     removals, has_begun = tuple(step.classic.removals), step.classic.core.has_begun
     step.emit(ClassicGroupMetadata(value=value))
     if has_begun:
         step.emit(ClassicGenerationBegun(generation=None))
     for member_id in removals:
-        cause = RemovalCause.LEFT if member_id in kept else None
+        cause = RemovalCause.LEFT if member_id in kept_slots else None
         step.emit(ClassicMemberRemoval(member_id=member_id, cause=cause))
 
 

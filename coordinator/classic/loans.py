@@ -73,8 +73,8 @@ def note_rejoined(step: StepBuilder, member_id: str) -> None:
     """A member has got its assignment."""
     core = step.classic.core
     if member_id in core.told_to_rejoin:
-        told = core.told_to_rejoin - {member_id}
-        step.emit(ClassicCoreMoved(replace(core, told_to_rejoin=told)))
+        asked_to_rejoin = core.told_to_rejoin - {member_id}
+        step.emit(ClassicCoreMoved(replace(core, told_to_rejoin=asked_to_rejoin)))
 
 
 def _to_lend(step: StepBuilder, left: ClassicGroupMember) -> frozenset[Partition]:
@@ -96,7 +96,7 @@ def _assigned(
         listed = list_stored_assignment(member.assignment, protocol=group.core.protocol)
     except GroupError:
         return None
-    is_known = all(each.topic in topics.by_name for each in listed)
+    is_known = all(topic.topic in topics.by_name for topic in listed)
     return owned_partitions(listed, topics) if is_known else None
 
 
@@ -120,8 +120,8 @@ def _lend(step: StepBuilder, borrower: ClassicGroupMember, lent: frozenset[Parti
             replace(borrower, assignment=write_assignment(held | lent, version, topics))
         )
     )
-    told = group.core.told_to_rejoin | {borrower.member_id}
-    step.emit(ClassicCoreMoved(replace(group.core, told_to_rejoin=told)))
+    asked_to_rejoin = group.core.told_to_rejoin | {borrower.member_id}
+    step.emit(ClassicCoreMoved(replace(group.core, told_to_rejoin=asked_to_rejoin)))
     if group.core.leader is None:
         watch_topics(step)
     store_group(step, group.stored_value())

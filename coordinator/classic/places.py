@@ -53,10 +53,10 @@ def take_place(step: StepBuilder, event: JoinGroupReceived) -> ClassicGroupMembe
 
     DEV D34: a commit in flight may be that of its predecessor, and only a rebalance waits for it.
     """
-    found = find_place(step, event)
-    if found is None or event.instance_id is not None or step.state.commits:
+    match = find_place(step, event)
+    if match is None or event.instance_id is not None or step.state.commits:
         return None
-    old_id, place = found
+    old_id, place = match
     if place.lent:
         return None
     note_return(step, place)

@@ -149,7 +149,7 @@ def _description(member: Member, assignor: str) -> ClientAssignor:
     """What a member says to the assignor; a classic one in its subscription (KIP-848, "JoinGroup
     Handling")."""
     if member.classic is None:
-        return next(each for each in member.client_assignors if each.name == assignor)
+        return next(offered for offered in member.client_assignors if offered.name == assignor)
     return ClientAssignor(
         name=assignor,
         minimum_version=CLASSIC_VERSION,

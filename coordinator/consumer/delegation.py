@@ -115,9 +115,14 @@ def _write_target(
         else:
             has_orphans |= bool(partitions)
     for member_id in sorted(group.members):
-        share, said = shares.get(member_id, (NOTHING, None))
-        if (share, said) != (group.target_of(member_id), group.target_metadata.get(member_id)):
-            step.emit(TargetAssignmentMember(member_id=member_id, partitions=share, metadata=said))
+        share, own_metadata = shares.get(member_id, (NOTHING, None))
+        if (share, own_metadata) != (
+            group.target_of(member_id),
+            group.target_metadata.get(member_id),
+        ):
+            step.emit(
+                TargetAssignmentMember(member_id=member_id, partitions=share, metadata=own_metadata)
+            )
     step.emit(
         TargetAssignmentMetadata(
             epoch=computation.epoch, timestamp_ms=step.now_ms, assignor=computation.assignor

@@ -72,19 +72,23 @@ def take_place(
     None if there is no such place, or if it lent what no target has any more: the group has been
     converted since, without a topic that was deleted, or before its borrower had rejoined. The
     caller stores the member."""
-    found = find_place(step, event)
-    if found is None:
+    match = find_place(step, event)
+    if match is None:
         return None
-    old_id, place = found
+    old_id, place = match
     assert isinstance(place.member, Member)
     target = step.consumer.targets.get(old_id)
-    said = step.consumer.target_metadata.get(old_id)
+    metadata = step.consumer.target_metadata.get(old_id)
     note_return(step, place)
     end_place(step, old_id)
     if not place.lent:
         if target is not None:
-            step.emit(TargetAssignmentMember(member_id=member_id, partitions=target, metadata=said))
-    elif _may_move(step) and all(each in step.consumer.target_owners for each in place.lent):
+            step.emit(
+                TargetAssignmentMember(member_id=member_id, partitions=target, metadata=metadata)
+            )
+    elif _may_move(step) and all(
+        partition in step.consumer.target_owners for partition in place.lent
+    ):
         _give_back(step, member_id, place)
     else:
         return None
@@ -132,7 +136,7 @@ def _borrowers(step: StepBuilder, topic_names: tuple[str, ...]) -> Iterator[str]
     classic ones where none is."""
     group = step.consumer
     tables = (group.loads,) if group.has_native_members else (group.loads, group.spared)
-    lightest = (id_ for each in tables for load in sorted(each.sizes()) for id_ in each.at(load))
+    lightest = (id_ for loads in tables for load in sorted(loads.sizes()) for id_ in loads.at(load))
     for member_id in islice(lightest, BORROWERS_MAX):
         member = group.members[member_id]
         is_alike = member.topic_names == topic_names and not member.topic_regex

@@ -73,8 +73,8 @@ def returns_in_person(
     """
     was_member = may_have_departed(step, member_id)
     if member_id in step.state.places:
-        found = find_place(step, event)
-        if was_member or found is None or found[0] != member_id:
+        match = find_place(step, event)
+        if was_member or match is None or match[0] != member_id:
             end_place(step, member_id)
     return was_member
 

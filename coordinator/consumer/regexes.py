@@ -47,13 +47,13 @@ def start_resolution_if_due(step: StepBuilder) -> None:
 def _is_due(step: StepBuilder, group: ConsumerGroup) -> bool:
     if not group.regexes:
         return True
-    age_ms = step.now_ms - max(each.timestamp_ms for each in group.regexes.values())
+    age_ms = step.now_ms - max(regex.timestamp_ms for regex in group.regexes.values())
     if 0 <= age_ms <= RESOLUTIONS_APART_MS:
         return False
     return (
         age_ms < 0  # stored while the clock was ahead
         or any(regex not in group.regexes for regex in group.regex_subscribers)
-        or any(each.version < step.topics.names_version for each in group.regexes.values())
+        or any(regex.version < step.topics.names_version for regex in group.regexes.values())
         or age_ms > step.config.consumer_regex_refresh_interval_ms
     )
 

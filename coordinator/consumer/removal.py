@@ -59,13 +59,13 @@ def replace_member(step: StepBuilder, old_id: str, new_id: str) -> None:
     """
     group = step.consumer
     member, target = group.members[old_id], group.targets.get(old_id)
-    said = group.target_metadata.get(old_id)
+    metadata = group.target_metadata.get(old_id)
     current = group.assignments[old_id]
     revoke_by_ms = step.state.deadlines.get(DeadlineKey(DeadlineKind.REVOCATION, old_id))
     delete_member(step, old_id, RemovalCause.REPLACED)
     step.emit(MemberMetadata(member_id=new_id, value=replace(member, member_id=new_id)))
     if target is not None:
-        step.emit(TargetAssignmentMember(member_id=new_id, partitions=target, metadata=said))
+        step.emit(TargetAssignmentMember(member_id=new_id, partitions=target, metadata=metadata))
     inherited = Assignment(
         member_epoch=JOIN_EPOCH,
         previous_epoch=JOIN_EPOCH,

@@ -59,15 +59,15 @@ def _check_client_assignors(
         len(assignors) <= CLIENT_ASSIGNORS_MAX,
         f"a member has at most {CLIENT_ASSIGNORS_MAX} client-side assignors",
     )
-    names = {each.name for each in assignors}
+    names = {assignor.name for assignor in assignors}
     _require(len(names) == len(assignors), "an assignor is listed twice")
-    for each in assignors:
-        _require(bool(each.name.strip()), "the name of an assignor is blank")
+    for assignor in assignors:
+        _require(bool(assignor.name.strip()), "the name of an assignor is blank")
         _require(
-            each.minimum_version >= CLASSIC_VERSION
-            and each.maximum_version >= max(0, each.minimum_version)
-            and each.minimum_version <= each.version <= each.maximum_version,
-            f"the versions of the assignor {each.name!r} contradict each other",
+            assignor.minimum_version >= CLASSIC_VERSION
+            and assignor.maximum_version >= max(0, assignor.minimum_version)
+            and assignor.minimum_version <= assignor.version <= assignor.maximum_version,
+            f"the versions of the assignor {assignor.name!r} contradict each other",
         )
 
 

@@ -135,10 +135,14 @@ def _become_classic(
         if epoch != generation or not is_quiet
     }
     # Another assignor's words mean nothing to the members.
-    said = group.target_metadata if group.assignor in (None, protocol) else {}
+    target_metadata = group.target_metadata if group.assignor in (None, protocol) else {}
     members = tuple(
         _classic_group_member(
-            member, protocol, group.assignments[member_id], step.topics, said.get(member_id)
+            member,
+            protocol,
+            group.assignments[member_id],
+            step.topics,
+            target_metadata.get(member_id),
         )
         for member_id, member in sorted(remaining.items())
     )
@@ -166,7 +170,7 @@ def _classic_group_member(
     protocol: str,
     current: Assignment,
     topics: Topics,
-    said: AssignmentMetadata | None,
+    target_metadata: AssignmentMetadata | None,
 ) -> ClassicGroupMember:
     assert member.classic is not None
     version = version_of(dict(member.classic.protocols)[protocol])
@@ -178,7 +182,9 @@ def _classic_group_member(
         session_timeout_ms=member.classic.session_timeout_ms,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         protocols=member.classic.protocols,
-        assignment=write_assignment(current.held, version, topics, said.metadata if said else None),
+        assignment=write_assignment(
+            current.held, version, topics, target_metadata.metadata if target_metadata else None
+        ),
     )
 
 

@@ -28,8 +28,8 @@ def check_not_held(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
     The error ends the client, so that a deployment stops there. An answer that makes it wait would
     let the next consumers stop, too.
     """
-    most = step.config.native_members_max
-    if most is None or event.member_epoch != JOIN_EPOCH or not _has_classic_members(step.state):
+    limit = step.config.native_members_max
+    if limit is None or event.member_epoch != JOIN_EPOCH or not _has_classic_members(step.state):
         return
     group, native = step.state.group, 0
     if isinstance(group, ConsumerGroup):
@@ -38,7 +38,7 @@ def check_not_held(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
         holder = group.members.get(holder_id)
         if holder is not None and not holder.is_classic:
             return
-    if native >= most:
+    if native >= limit:
         raise held_at(native)
 
 

@@ -156,7 +156,7 @@ def _upgrade(step: StepBuilder, group: ClassicGroup, event: ConsumerHeartbeatRec
     return (
         group.phase is not ClassicPhase.STABLE
         or bool(group.unsynced)
-        or any(each.current.state is not MemberState.STABLE for each in converted)
+        or any(member.current.state is not MemberState.STABLE for member in converted)
         or _has_idle_partitions(step)
     )
 
@@ -165,8 +165,8 @@ def _supports(event: ConsumerHeartbeatReceived, protocol: str, config: GroupConf
     """Whether the joiner goes on with the assignor of the classic group, and reads what that says
     to its members (rule 9.7)."""
     return config.client_side_assignors and any(
-        each.name == protocol and each.minimum_version == CLASSIC_VERSION
-        for each in event.client_assignors or ()
+        assignor.name == protocol and assignor.minimum_version == CLASSIC_VERSION
+        for assignor in event.client_assignors or ()
     )
 
 
@@ -184,31 +184,31 @@ def _write_consumer_group(
     """Write the batch of rule 4.2, in an order that is safe at any cut of the log (rule 8.2). Its
     target has no assignor and no timestamp, because no assignor computed it."""
     left = step.state.places.keys()
-    members = [each for each in converted if each.member.member_id not in left]
-    for each in members:
-        step.emit(MemberMetadata(member_id=each.member.member_id, value=each.member))
-    names = frozenset(name for each in converted for name in each.member.topic_names)
+    members = [member for member in converted if member.member.member_id not in left]
+    for member in members:
+        step.emit(MemberMetadata(member_id=member.member.member_id, value=member.member))
+    names = frozenset(name for member in converted for name in member.member.topic_names)
     metadata_hash = step.topics.metadata_hash(names)
     step.emit(GroupEpoch(epoch=generation, metadata_hash=metadata_hash, cause=EpochCause.CONVERTED))
-    for each in converted:
+    for member in converted:
         step.emit(
             TargetAssignmentMember(
-                member_id=each.member.member_id,
-                partitions=frozenset(each.current.assigned),
-                metadata=each.metadata,
+                member_id=member.member.member_id,
+                partitions=frozenset(member.current.assigned),
+                metadata=member.metadata,
             )
         )
     step.emit(TargetAssignmentMetadata(epoch=generation), TopicsChecked(step.topics.version))
-    for each in converted:
-        if (place := step.state.places.get(each.member.member_id)) is not None:
-            move_place(step, each.member, place)
-    for each in members:
-        member_id, classic = each.member.member_id, each.member.classic
+    for member in converted:
+        if (place := step.state.places.get(member.member.member_id)) is not None:
+            move_place(step, member.member, place)
+    for member in members:
+        member_id, classic = member.member.member_id, member.member.classic
         assert classic is not None
-        step.emit(CurrentAssignment(member_id=member_id, value=each.current))
+        step.emit(CurrentAssignment(member_id=member_id, value=member.current))
         step.arm(DeadlineKind.SESSION, member_id, classic.session_timeout_ms)
-        if each.current.state is MemberState.UNREVOKED_PARTITIONS:
-            step.arm(DeadlineKind.REVOCATION, member_id, each.member.rebalance_timeout_ms)
+        if member.current.state is MemberState.UNREVOKED_PARTITIONS:
+            step.arm(DeadlineKind.REVOCATION, member_id, member.member.rebalance_timeout_ms)
 
 
 def _protocol_in_force(group: ClassicGroup) -> str:
@@ -275,21 +275,23 @@ def _convert_members(
         )[1]
         for member_id, member in members.items()
     }
-    told = {
+    owned_topics = {
         member_id: read_assignment(member.assignment).assigned_partitions
         if keeps_user_data
         else list_stored_assignment(member.assignment, protocol=protocol)
         for member_id, member in members.items()
     }
-    claims = {member_id: owned_partitions(listed, topics) for member_id, listed in told.items()}
+    claims = {
+        member_id: owned_partitions(listed, topics) for member_id, listed in owned_topics.items()
+    }
     told_unknown = {
         member_id
-        for member_id, listed in told.items()
-        if any(each.partitions and each.topic not in topics.by_name for each in listed)
+        for member_id, listed in owned_topics.items()
+        if any(topic.partitions and topic.topic not in topics.by_name for topic in listed)
     }
     newest_first = sorted(
         subscriptions.items(),
-        key=lambda told: _generation_of_claim(told[1], group.core.generation),
+        key=lambda claim: _generation_of_claim(claim[1], group.core.generation),
         reverse=True,
     )
     owned = {
@@ -347,9 +349,9 @@ def _current_assignments(
         return group.core.laggards.get(member_id, group.core.generation)
 
     def take(member_id: str, wanted: frozenset[Partition]) -> dict[Partition, int]:
-        mine = wanted - taken
-        taken.update(mine)
-        return dict.fromkeys(mine, epoch_of(member_id))
+        partitions = wanted - taken
+        taken.update(partitions)
+        return dict.fromkeys(partitions, epoch_of(member_id))
 
     assigned = {id_: take(id_, claims[id_]) for id_ in others}
     owned_beyond = {id_: take(id_, owned[id_]) for id_ in owned if id_ not in currents}

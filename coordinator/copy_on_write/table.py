@@ -123,8 +123,8 @@ class Overlay(Mapping[K, V], Generic[K, V]):
         return key in self._own or self._shows(key)
 
     def __iter__(self) -> Iterator[K]:
-        kept = (key for key in self._borrowed if key not in self._hidden)
-        return chain(kept, (key for key in self._own if not self._shows(key)))
+        borrowed = (key for key in self._borrowed if key not in self._hidden)
+        return chain(borrowed, (key for key in self._own if not self._shows(key)))
 
     def __len__(self) -> int:
         gone = len(self._hidden) + self._replaced_count
@@ -142,8 +142,8 @@ class Overlay(Mapping[K, V], Generic[K, V]):
     def copy(self) -> dict[K, V]:
         """All rows. This costs the size of the table."""
         hidden = self._hidden
-        kept = {key: value for key, value in self._borrowed.items() if key not in hidden}
-        return {**kept, **self._own}
+        borrowed = {key: value for key, value in self._borrowed.items() if key not in hidden}
+        return {**borrowed, **self._own}
 
     def _shows(self, key: object) -> bool:
         """Whether a borrowed row has this key and was not dropped. An own row may replace it."""

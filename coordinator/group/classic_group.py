@@ -207,5 +207,5 @@ class ClassicGroup(Forkable):
             self.instances.drop(member.instance_id)
         self.unsynced.drop(member_id)
         if member_id in self.core.told_to_rejoin:
-            told = self.core.told_to_rejoin - {member_id}
-            self.core = replace(self.core, told_to_rejoin=told)
+            asked_to_rejoin = self.core.told_to_rejoin - {member_id}
+            self.core = replace(self.core, told_to_rejoin=asked_to_rejoin)

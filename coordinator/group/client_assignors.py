@@ -38,8 +38,8 @@ def offers_of(member: Member) -> Offers:
         names = protocol_names(member.classic.protocols)
         return tuple(Offer(name, only, only, only, is_native=False) for name in names)
     return tuple(
-        Offer(each.name, each.minimum_version, each.maximum_version, each.version)
-        for each in member.client_assignors
+        Offer(assignor.name, assignor.minimum_version, assignor.maximum_version, assignor.version)
+        for assignor in member.client_assignors
     )
 
 
@@ -47,14 +47,14 @@ def versions_in_use(counts: Iterable[Offers]) -> VersionsInUse:
     """What has to be handled of each assignor that all members support."""
     in_use: dict[str, tuple[int, int]] | None = None
     for offers in counts:
-        mine = {each.name: (each.version, each.version) for each in offers}
+        shared = {offer.name: (offer.version, offer.version) for offer in offers}
         if in_use is None:
-            in_use = mine
+            in_use = shared
             continue
         in_use = {
-            name: (min(lowest, mine[name][0]), max(highest, mine[name][1]))
+            name: (min(lowest, shared[name][0]), max(highest, shared[name][1]))
             for name, (lowest, highest) in in_use.items()
-            if name in mine
+            if name in shared
         }
     return in_use or {}
 
@@ -63,7 +63,7 @@ def selected(counts: Mapping[Offers, int]) -> str | None:
     """The assignor that all members support, that some member can run, and that most prefer among
     such; by name in a tie. None if there is no such assignor."""
     in_use = versions_in_use(counts)
-    candidates = {each.name for offers in counts for each in offers if _runs(each, in_use)}
+    candidates = {offer.name for offers in counts for offer in offers if _runs(offer, in_use)}
     votes: Counter[str] = Counter()
     for offers, count in counts.items():
         preferred = next((name for name, *_ in offers if name in candidates), None)
@@ -75,8 +75,8 @@ def selected(counts: Mapping[Offers, int]) -> str | None:
 def can_run(offers: Offers, assignor: str, in_use: VersionsInUse) -> bool:
     """Whether a member that offers this can run the assignor: it handles the metadata of all
     members. False if some member does not support the assignor."""
-    mine = offer_for(assignor, offers)
-    return mine is not None and _runs(mine, in_use)
+    offer = offer_for(assignor, offers)
+    return offer is not None and _runs(offer, in_use)
 
 
 def _runs(offer: Offer, in_use: VersionsInUse) -> bool:
@@ -86,10 +86,10 @@ def _runs(offer: Offer, in_use: VersionsInUse) -> bool:
     return offer.minimum <= lowest and highest <= offer.maximum
 
 
-def overlap(mine: Offers, others: Iterable[Offers]) -> bool:
+def overlap(own_offers: Offers, others: Iterable[Offers]) -> bool:
     """Whether a member's versions overlap with those of another member, for an assignor that both
     support. True if it shares no assignor with anybody."""
-    by_name = {each.name: each for each in mine}
+    by_name = {offer.name: offer for offer in own_offers}
     is_sharing = False
     for offers in others:
         for other in offers:
@@ -103,4 +103,4 @@ def overlap(mine: Offers, others: Iterable[Offers]) -> bool:
 
 
 def offer_for(assignor: str, offers: Offers) -> Offer | None:
-    return next((each for each in offers if each.name == assignor), None)
+    return next((offer for offer in offers if offer.name == assignor), None)

@@ -318,7 +318,7 @@ class ConsumerGroup(Forkable):
 
     def _forget_try(self, member_id: str) -> None:
         if member_id in self.tried:
-            self.tried = tuple(each for each in self.tried if each != member_id)
+            self.tried = tuple(tried_id for tried_id in self.tried if tried_id != member_id)
 
     def _put_repetition(self, member_id: str, repetition: Repetition | None) -> None:
         if repetition is None:
@@ -405,12 +405,12 @@ class ConsumerGroup(Forkable):
         """Index the member's load, behind others of the same load if it is new there."""
         member = self.members.get(member_id)
         is_spared = standing == _UNAFFECTED and member is not None and member.is_eager
-        mine, others = (self.spared, self.loads) if is_spared else (self.loads, self.spared)
+        loads, others = (self.spared, self.loads) if is_spared else (self.loads, self.spared)
         others.drop(member_id)
         if member is None:
-            mine.drop(member_id)
-        elif mine.get(member_id) is None:
-            mine.put(member_id, len(self.target_of(member_id)))
+            loads.drop(member_id)
+        elif loads.get(member_id) is None:
+            loads.put(member_id, len(self.target_of(member_id)))
 
 
 def _metadata_bytes(member: Member | None) -> int:
@@ -418,7 +418,7 @@ def _metadata_bytes(member: Member | None) -> int:
     if member is None:
         return 0
     classic = member.classic.protocols if member.classic else ()
-    return sum(len(each.metadata) for each in member.client_assignors) + sum(
+    return sum(len(assignor.metadata) for assignor in member.client_assignors) + sum(
         len(metadata) for _name, metadata in classic
     )
 

@@ -98,7 +98,7 @@ def read_assignment(assignment: bytes) -> Assignment:
 
 def owned_partitions(listed: Iterable[TopicPartition], topics: Topics) -> frozenset[Partition]:
     """Names to ids; topics that the cluster does not know are dropped."""
-    return topics.partitions((each.topic, each.partitions) for each in listed)
+    return topics.partitions((topic.topic, topic.partitions) for topic in listed)
 
 
 def write_subscription(topic_names: Iterable[str], version: int) -> bytes:

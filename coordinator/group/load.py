@@ -91,7 +91,7 @@ def has_adoption(records: Iterable[DurableRecord]) -> bool:
 
 def release_in(records: Iterable[DurableRecord]) -> Release | None:
     """The release of the group in a log, None if there was none."""
-    return next((each.value for each in records if isinstance(each, GroupRelease)), None)
+    return next((record.value for record in records if isinstance(record, GroupRelease)), None)
 
 
 def has_members(records: Iterable[DurableRecord]) -> bool:

@@ -252,7 +252,9 @@ class GroupState(Forkable):
     def _move_place(self, member_id: str, place: Place | None) -> None:
         before, after = _client_of(self.places.get(member_id)), _client_of(place)
         if before is not None and before != after:
-            others = tuple(each for each in self.places_by_client[before] if each != member_id)
+            others = tuple(
+                other_id for other_id in self.places_by_client[before] if other_id != member_id
+            )
             if others:
                 self.places_by_client.put(before, others)
             else:

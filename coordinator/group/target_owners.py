@@ -35,10 +35,10 @@ class Owners(Forkable):
     def take(self, partitions: Collection[Partition], member_id: str) -> None:
         """Remove the member as owner of these partitions. Their next owner may be set before: of
         two members between which a partition moves, either record may come first."""
-        mine = [partition for partition in partitions if self._members.get(partition) == member_id]
-        for partition in mine:
+        freed = [partition for partition in partitions if self._members.get(partition) == member_id]
+        for partition in freed:
             self._members.drop(partition)
-        for block, bits in _places(mine).items():
+        for block, bits in _places(freed).items():
             owned = self._owned[block] & ~bits
             if owned:
                 self._owned.put(block, owned)

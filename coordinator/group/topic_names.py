@@ -60,7 +60,7 @@ def _described(protocols: Protocols) -> Iterator[str]:
             continue
         yield from subscription.topics
         # A member may own partitions of a topic that no member subscribes to any more.
-        yield from (each.topic for each in subscription.owned_partitions)
+        yield from (topic.topic for topic in subscription.owned_partitions)
 
 
 def _assigned(assignments: Iterable[bytes]) -> Iterator[str]:
@@ -69,4 +69,4 @@ def _assigned(assignments: Iterable[bytes]) -> Iterator[str]:
             _version, decoded = decode_assignment(assignment)
         except WireError:
             continue
-        yield from (each.topic for each in decoded.assigned_partitions)
+        yield from (topic.topic for topic in decoded.assigned_partitions)

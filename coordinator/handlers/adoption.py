@@ -121,7 +121,7 @@ def _obstacles_of(
     if protocol not in offered:
         yield f"it does not offer the group's protocol {protocol!r}"
         return
-    if sum(len(part) for each in member.protocols for part in each) > MEMBER_BYTES_MAX:
+    if sum(len(part) for protocol in member.protocols for part in protocol) > MEMBER_BYTES_MAX:
         yield f"its description exceeds {MEMBER_BYTES_MAX} bytes"
     try:
         decode_subscription(offered[protocol or ""])
@@ -157,6 +157,6 @@ def _assigned(member: ClassicGroupMember) -> Iterator[tuple[str, int]]:
         _version, decoded = decode_assignment(member.assignment)
     except WireError:
         return  # an obstacle of its own
-    for each in decoded.assigned_partitions:
-        for number in each.partitions:
-            yield each.topic, number
+    for topic in decoded.assigned_partitions:
+        for number in topic.partitions:
+            yield topic.topic, number

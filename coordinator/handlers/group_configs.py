@@ -34,10 +34,10 @@ _KAFKAS_DEFAULTS = GroupConfig()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigKey:
-    """One config of a group, in milliseconds. `least` is the minimum under any broker bounds."""
+    """One config of a group, in milliseconds. Brokers permit no bound below `value_min`."""
 
     name: str
-    least: int
+    value_min: int
     documentation: str
 
     @property
@@ -55,17 +55,17 @@ class ConfigKey:
 
 SESSION_TIMEOUT = ConfigKey(
     name="consumer.session.timeout.ms",
-    least=1,
+    value_min=1,
     documentation="The timeout to detect client failures when using the consumer group protocol.",
 )
 ASSIGNMENT_INTERVAL = ConfigKey(
     name="consumer.assignment.interval.ms",
-    least=0,
+    value_min=0,
     documentation="The interval between assignment updates for a consumer group.",
 )
 HEARTBEAT_INTERVAL = ConfigKey(
     name="consumer.heartbeat.interval.ms",
-    least=1,
+    value_min=1,
     documentation="The heartbeat interval given to the members of a consumer group.",
 )
 KEYS = {key.name: key for key in (SESSION_TIMEOUT, ASSIGNMENT_INTERVAL, HEARTBEAT_INTERVAL)}
@@ -156,8 +156,8 @@ def _altered(before: Overrides, changes: Sequence[ConfigChange]) -> Iterator[tup
     unknown = sorted(name for name, text in texts.items() if text is not None and name not in KEYS)
     if unknown:
         raise _invalid(f"Unknown group config name: {_quoted(unknown[0])}")
-    kept = before.keys() - (texts.keys() - set(roll_policy.HIDDEN_NAMES))
-    yield from ((name, before[name]) for name in before if name in kept)
+    remaining = before.keys() - (texts.keys() - set(roll_policy.HIDDEN_NAMES))
+    yield from ((name, before[name]) for name in before if name in remaining)
     for name, key in KEYS.items():
         text = texts.get(name)
         if text is not None:
@@ -170,8 +170,8 @@ def _parsed(key: ConfigKey, text: str) -> int:
     refused = f"Invalid value {_quoted(text)} for configuration {key.name}: "
     if not -INT32_MAX - 1 <= value <= INT32_MAX:
         raise _invalid(f"{refused}Not a number of type INT")
-    if value < key.least:
-        raise _invalid(f"{refused}Value must be at least {key.least}")
+    if value < key.value_min:
+        raise _invalid(f"{refused}Value must be at least {key.value_min}")
     return value
 
 

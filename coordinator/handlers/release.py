@@ -106,7 +106,7 @@ def _recalled_group(step: StepBuilder, group: ConsumerGroup) -> ClassicGroupValu
         generation=group.epoch,
         protocol=None,
         leader=None,
-        members=tuple(_recalled(step, each) for _id, each in sorted(group.members.items())),
+        members=tuple(_recalled(step, member) for _id, member in sorted(group.members.items())),
         laggards={id_: epoch for id_, epoch in epochs.items() if epoch != group.epoch},
     )
 

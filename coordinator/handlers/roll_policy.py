@@ -23,12 +23,12 @@ def in_force(config: GroupConfig, overrides: Mapping[str, int]) -> GroupConfig:
     since = overrides.get(ROLLED_SINCE)
     if since is not None:
         config = replace(config, rolled_since_ms=since * MINUTE_MS)
-    most = overrides.get(NATIVE_MEMBERS_MAX)
-    if most is None:
+    limit = overrides.get(NATIVE_MEMBERS_MAX)
+    if limit is None:
         return config
     return replace(
         config,
-        native_members_max=None if most == NO_LIMIT else most,
+        native_members_max=None if limit == NO_LIMIT else limit,
         is_paused=PAUSED in overrides,
     )
 

@@ -47,12 +47,14 @@ def check_size(event: Event, topics: Topics) -> None:
             _check_topics(event, topics, sum(len(assignment) for _, assignment in assignments))
         case ConsumerHeartbeatReceived(topic_names=names, client_assignors=assignors):
             _check_name(event.client_id)
-            _check_bytes(sum(len(each.name) + len(each.metadata) for each in assignors or ()))
+            _check_bytes(
+                sum(len(assignor.name) + len(assignor.metadata) for assignor in assignors or ())
+            )
             if names:
                 _check(event, topics, sum(map(len, names)))
         case InstallAssignmentReceived(metadata=metadata):
-            for said in metadata.values():
-                _check_bytes(len(said.metadata))
+            for assigned in metadata.values():
+                _check_bytes(len(assigned.metadata))
         case _:
             pass
 

@@ -192,8 +192,8 @@ def _has_new_metadata(step: StepBuilder, before: Member, after: Member) -> bool:
     if assignor is None:
         return False
     was, now = (
-        user_data_in(dict(each.protocols).get(assignor, b""))
-        for each in (before.classic, after.classic)
+        user_data_in(dict(classic.protocols).get(assignor, b""))
+        for classic in (before.classic, after.classic)
     )
     return was != now
 

@@ -50,9 +50,9 @@ def sync(step: StepBuilder, event: SyncGroupReceived) -> None:
 def _user_data(group: ConsumerGroup, member_id: str, classic: ClassicMetadata) -> bytes | None:
     """What a client-side assignor says to the member, if the member takes it for that assignor's
     (rule 9.7). Without an assignor, the target is that of the classic group."""
-    said = group.target_metadata.get(member_id)
+    metadata = group.target_metadata.get(member_id)
     name, _metadata = classic.protocols[0]
-    return said.metadata if said is not None and group.assignor in (None, name) else None
+    return metadata.metadata if metadata is not None and group.assignor in (None, name) else None
 
 
 def embedded_version(member: Member) -> int:

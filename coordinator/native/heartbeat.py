@@ -85,10 +85,10 @@ def heartbeat(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
     # What the assignor says belongs to the epoch of its target. A member that still gives up
     # partitions has another one, and was told what belongs to that.
     is_current = current.member_epoch == group.assignment_epoch
-    said = group.target_metadata.get(member_id) if is_current else None
+    metadata = group.target_metadata.get(member_id) if is_current else None
     must_list = event.is_full or is_behind or is_changed or is_awaited
     # An assignor may have something new to say about the same partitions.
-    must_list |= said is not None and current.member_epoch != event.member_epoch
+    must_list |= metadata is not None and current.member_epoch != event.member_epoch
     if must_list:
         note_answer(step, event, current_before, current, member_id=member_id)
     step.answer(
@@ -99,7 +99,7 @@ def heartbeat(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
             heartbeat_interval_ms=next_interval_ms(step, event),
             should_compute=is_told_to_compute(step, after),
             assignment=frozenset(_assigned(current)) if must_list else None,
-            assignment_metadata=said if must_list else None,
+            assignment_metadata=metadata if must_list else None,
             assignment_error=group.assignment_error if must_list else 0,
         ),
     )
