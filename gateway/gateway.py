@@ -116,7 +116,14 @@ async def backstage(
     """
     # The same kind of clock as the groups': a step of the wall clock must not reorder events.
     clock = Clock()
-    journal = Journal(state_log.id, sinks, now_ms=clock.now_ms, recall=state_log.last_events)
+    journal = Journal(
+        state_log.id,
+        sinks,
+        run=state_log.run_id,
+        cluster_id=config.cluster_id,
+        now_ms=clock.now_ms,
+        recall=state_log.last_events,
+    )
     offsets = OffsetReporter(journal.tell, clock.now_ms)
     names = config.data_path.names
     cluster = Cluster(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gateway.events.event import Envelope
-from gateway.events.group_events import GroupDeleted, TopicsGone
+from gateway.events.group_events import GroupDeleted, TopicsDeleted
 from gateway.events.offset_events import OffsetsCommitted, OffsetsDeleted, OffsetsFetched
 
 PARTITIONS_MAX = 100_000
@@ -134,7 +134,7 @@ class Lags:
             case OffsetsDeleted(partitions=partitions):
                 gone = [(topic, each) for topic, some in partitions.items() for each in some]
                 self._drop(group_id, gone)
-            case TopicsGone(topics=topics):
+            case TopicsDeleted(topics=topics):
                 group = self._groups.get(group_id)
                 known = () if group is None else tuple(group.committed)
                 self._drop(group_id, [each for each in known if each[0] in topics])

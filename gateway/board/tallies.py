@@ -18,16 +18,16 @@ from gateway.events.group_events import (
     GroupDeleted,
     GroupEpochBumped,
     GroupForwarded,
-    GroupStateMoved,
-    TopicsGone,
+    GroupStateChanged,
+    TopicsDeleted,
 )
 from gateway.events.member_events import (
     ClientSeen,
+    GrantEnded,
     MemberFenced,
     MemberLeft,
     MemberReplaced,
     PartitionsAssigned,
-    PartitionsReleased,
     PartitionsRevoked,
     PartitionsStated,
 )
@@ -122,12 +122,12 @@ class Tally:
         """Count an event."""
         self._changed_ms = at_ms
         match event:
-            case GroupEpochBumped() | GroupStateMoved(to_state=ClassicPhase.PREPARING_REBALANCE):
+            case GroupEpochBumped() | GroupStateChanged(to_state=ClassicPhase.PREPARING_REBALANCE):
                 if self._rebalances_since_ms is None:
                     self._rebalances_since_ms = at_ms
             case PartitionsAssigned(member_id=member_id, partitions=partitions):
                 self._assign(member_id, partitions)
-            case PartitionsReleased(member_id=member_id, partitions=partitions):
+            case GrantEnded(member_id=member_id, partitions=partitions):
                 self._release(member_id, partitions)
             case PartitionsRevoked():
                 self.disturbed += 1
@@ -136,7 +136,7 @@ class Tally:
             case MemberLeft() | MemberFenced() | MemberReplaced():
                 self._release(event.member_id, self._rest_of(event.member_id))
                 self.clients.pop(event.member_id, None)
-            case TopicsGone(topics=topics):
+            case TopicsDeleted(topics=topics):
                 self._forget(topics)
             case GroupConverted():
                 self.conversions += 1

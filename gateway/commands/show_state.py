@@ -26,8 +26,8 @@ from gateway.events.group_events import (
     AdoptionUndone,
     GroupDeleted,
     GroupForwarded,
-    GroupHosted,
     GroupReleased,
+    HostingStarted,
     ReleaseStarted,
 )
 from gateway.hosting.states import Mode
@@ -45,7 +45,7 @@ from kafka_codecs.consumer_protocol import decode_assignment, decode_subscriptio
 from kafka_codecs.declaration import Struct
 
 _MODES = {
-    GroupHosted.name: Mode.HOSTED,
+    HostingStarted.name: Mode.HOSTED,
     GroupForwarded.name: Mode.FORWARDED,
     AdoptionStarted.name: "Adopting",
     AdoptionUndone.name: Mode.FORWARDED,

@@ -32,6 +32,10 @@ EVENTS: Mapping[str, type[GatewayEvent]] = MappingProxyType(
 )
 
 
+VERSION = 2
+"""The version of the lines that are written."""
+
+
 class BadLine(ValueError):
     """The line is not an event that this groupferry knows. The message is one line."""
 
@@ -42,6 +46,10 @@ def read_line(line: str | bytes) -> Envelope:
         found = json.loads(line)
         if not isinstance(found, dict) or not isinstance(found.get("fields"), dict):
             raise BadLine("it is not an event")
+        if found.get("version") != VERSION:
+            raise BadLine(
+                f"this groupferry does not know lines of version {found.get('version', 1)!r}"
+            )
         model = EVENTS.get(str(found.get("event")))
         if model is None or found.get("schema_version") != model.schema_version:
             raise BadLine(

@@ -4,6 +4,9 @@ line.
 
 The log line, the JSON line and the documentation are all made from the model.
 
+The line says which of a group's hostings it belongs to: `gateway_id`, `run` and `hosting` order all
+hostings of one state log.
+
 There are two sequences, both without gaps. Events of a batch in the state log carry the sequence of
 their group (`process_id` is null), which continues across restarts until the group is forgotten;
 (gateway, group, beginning, sequence) identifies a repeat. All other events carry the sequence of
@@ -89,17 +92,29 @@ class Envelope(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
+    version: Literal[2] = 2
+    """The version of the envelope. Lines without one have version 1."""
     event: str
     """The name of the event."""
     schema_version: int
     """The schema version of `fields`."""
     gateway_id: str
     """The id of the state log. Gateways that replace each other share it."""
+    cluster_id: str | None = None
+    """The cluster's own id; null if it has none, or if it is not known yet."""
+    run: int | None = Field(default=None, ge=0)
+    """The number of the process among those that have opened the state log; a later process has a
+    greater one. Null in a line of version 1."""
+    hosting: int | None = Field(default=None, ge=1)
+    """For a group's event: the number of the group's hosting, which counts the hostings of all
+    groups in this run; null while the gateway does not host the group."""
     group_id: str | None
     """The group of the event; null if it is about the gateway."""
     process_id: str | None
     """The process that `sequence` belongs to; null if it belongs to the group."""
     sequence: int = Field(ge=1)
+    """The number of the event in its sequence, from 1 without gaps: in that of the process if
+    `process_id` is set, otherwise in that of the group."""
     began_ms: int | None = Field(default=None, ge=0)
     """For a group's event: when the group's sequence began, in milliseconds since 1970 (UTC). A
     forgotten group that returns begins another sequence, from 1. While the group has no sequence,

@@ -41,7 +41,9 @@ class UpstreamLost(GatewayEvent):
 
     level: ClassVar[Level] = "warning"
     reason: str
+    """Why the latest attempt failed."""
     next_retry_s: float
+    """Seconds until the gateway tries again."""
 
 
 class UpstreamBack(GatewayEvent):

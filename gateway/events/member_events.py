@@ -1,7 +1,11 @@
 """Events about one member and its partitions."""
 
 from collections.abc import Mapping
+from dataclasses import field
 from typing import ClassVar, Literal, TypeAlias
+
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
 
 from coordinator.interface.records import RemovalCause
 from coordinator.interface.volatile_records import MemberPhase
@@ -12,6 +16,44 @@ Protocol: TypeAlias = Literal["classic", "consumer"]
 Partitions: TypeAlias = Mapping[str, tuple[int, ...]]
 """Partition numbers by topic."""
 
+TopicIds: TypeAlias = Mapping[str, str]
+"""Topic ids by topic."""
+
+GrantEndCause: TypeAlias = Literal[
+    "revoked",
+    "left",
+    "fenced",
+    "replaced",
+    "topic_deleted",
+    "group_moved",
+    "group_deleted",
+    "reassigned",
+]
+
+_CONFIG = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_CONFIG)
+class MemberSnapshot:
+    """A member with its partitions."""
+
+    member_id: str
+    """The member."""
+    instance_id: str | None
+    """The group.instance.id of a static member."""
+    client_id: str
+    """Its client id."""
+    client_host: str
+    """Its address."""
+    protocol: Protocol
+    """The protocol that it speaks."""
+    member_epoch: int | None
+    """For a member of a classic group, the generation; null if unknown."""
+    partitions: Partitions | None
+    """The partitions that it holds; null if unknown."""
+    pending_revocation: Partitions = field(default_factory=dict)
+    """Those of them that it has to give up."""
+
 
 class ClientSeen(GatewayEvent):
     """A client asked to join, or changed how it introduces itself. Also for forwarded groups."""
@@ -19,13 +61,17 @@ class ClientSeen(GatewayEvent):
     member_id: str
     """The client's member id; empty if it has none yet."""
     client_id: str
+    """The client's client id."""
     client_host: str
+    """The client's address."""
     instance_id: str | None
     """The group.instance.id; null for a dynamic member."""
     software_name: str | None
     """The client library, from ApiVersions; null for clients older than Kafka 2.4."""
     software_version: str | None
+    """The version of the client library, from ApiVersions."""
     protocol: Protocol
+    """The protocol that the client joins with."""
     protocol_type: str
     """`consumer`, or another protocol type such as `connect`."""
     embedded_version: int | None
@@ -42,25 +88,33 @@ class MemberJoined(GatewayEvent):
     new member id counts too."""
 
     member_id: str
+    """The new member."""
     client_id: str
+    """Its client id."""
     client_host: str
+    """Its address."""
     instance_id: str | None
     """The group.instance.id of a static member."""
     protocol: Protocol
+    """The protocol that it speaks."""
 
 
 class MemberLeft(GatewayEvent):
     """A member left the group, or an admin removed it. Also for forwarded groups."""
 
     member_id: str
+    """The former member."""
     cause: RemovalCause
+    """Why it is no longer a member."""
 
 
 class MemberFenced(GatewayEvent):
     """The group removed a member. The member may not know yet."""
 
     member_id: str
+    """The former member."""
     cause: RemovalCause
+    """Why the group removed it."""
 
 
 class MemberReplaced(GatewayEvent):
@@ -76,32 +130,41 @@ class MemberSwitched(GatewayEvent):
     """A member changed its protocol and kept its member id."""
 
     member_id: str
+    """The member."""
     protocol: Protocol
     """The new protocol."""
 
 
-class MemberStateMoved(GatewayEvent):
+class MemberStateChanged(GatewayEvent):
     """A classic member of a consumer group entered another phase of its rebalance."""
 
     member_id: str
+    """The member."""
     from_state: MemberPhase
+    """The phase before."""
     to_state: MemberPhase
+    """The phase from now on."""
 
 
 class MemberChosenToCompute(GatewayEvent):
     """A member is told to compute the target assignment (`client_side_assignors`)."""
 
     member_id: str
+    """The member."""
 
 
-class _PartitionsMoved(GatewayEvent):
+class _MembersPartitions(GatewayEvent):
     member_id: str
+    """The member."""
     member_epoch: int
     """For a member of a classic group, the generation."""
     partitions: Partitions
+    """Partition numbers by topic."""
+    topic_ids: TopicIds = field(default_factory=dict)
+    """The ids of these topics, as far as known."""
 
 
-class PartitionsStated(_PartitionsMoved):
+class PartitionsStated(_MembersPartitions):
     """A member stated its partitions, in a join or because they changed.
 
     The epoch is the one in the request, or -1.
@@ -110,13 +173,22 @@ class PartitionsStated(_PartitionsMoved):
     level: ClassVar[Level] = "debug"
 
 
-class PartitionsRevoked(_PartitionsMoved):
+class PartitionsRevoked(_MembersPartitions):
     """A member has to give up partitions. It holds them until it confirms."""
 
 
-class PartitionsReleased(_PartitionsMoved):
-    """A member no longer holds these partitions."""
+class PartitionsAssigned(_MembersPartitions):
+    """A grant: a member holds these partitions from now on, until `grant_ended`."""
 
 
-class PartitionsAssigned(_PartitionsMoved):
-    """A member holds these partitions from now on."""
+class GrantEnded(_MembersPartitions):
+    """A member no longer holds these partitions. Every grant ends with this event, or with the
+    log."""
+
+    cause: GrantEndCause
+    """Why it ended: the member confirmed a revocation (`revoked`), left, was removed by the group
+    (`fenced`), was replaced by another member id, the leader of a classic group assigned the
+    partitions anew (`reassigned`), the topic or the group was deleted, or the group is no longer
+    hosted here (`group_moved`)."""
+    successor: str | None = None
+    """The member id that has the partitions next, if that is decided with the end."""

@@ -3,7 +3,9 @@
 All events of groups that follow from records are made here, so events and state cannot disagree.
 """
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
 
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.classic_phases import stored_phase
@@ -62,23 +64,25 @@ from gateway.events.group_events import (
     GroupCreated,
     GroupDeleted,
     GroupEpochBumped,
-    GroupStateMoved,
+    GroupStateChanged,
     RegexResolved,
     TargetComputed,
 )
 from gateway.events.member_events import (
+    GrantEndCause,
+    GrantEnded,
     MemberChosenToCompute,
     MemberFenced,
     MemberJoined,
     MemberLeft,
     MemberReplaced,
-    MemberStateMoved,
+    MemberStateChanged,
     MemberSwitched,
     PartitionsAssigned,
-    PartitionsReleased,
     PartitionsRevoked,
     Protocol,
 )
+from gateway.events.topic_ids import topic_ids
 
 AnyMember = ClassicGroupMember | Member
 
@@ -95,6 +99,18 @@ _WITHOUT_EVENT = frozenset(
 """Frequent records that cause no event, and that no event depends on."""
 
 _VOLUNTARY = frozenset({RemovalCause.LEFT, RemovalCause.REMOVED_BY_ADMIN, RemovalCause.RELEASED})
+_END_CAUSES: Mapping[RemovalCause, GrantEndCause] = MappingProxyType(
+    {
+        RemovalCause.REPLACED: "replaced",
+        RemovalCause.GROUP_CONVERTED: "reassigned",
+        RemovalCause.GROUP_TAKEN: "group_moved",
+        RemovalCause.GENERATION_WENT_BACK: "group_moved",
+        RemovalCause.RELEASED: "group_moved",
+        RemovalCause.LEFT: "left",
+        RemovalCause.REMOVED_BY_ADMIN: "left",
+    }
+)
+"""How the grants of a removed member end. With any other cause the group has fenced it."""
 _NOTHING = Assignment(member_epoch=0, previous_epoch=0)
 _STILL_THERE = frozenset({RemovalCause.REPLACED, RemovalCause.GROUP_CONVERTED})
 
@@ -216,7 +232,7 @@ class _Teller:
         ]
         if not came:
             return
-        yield GroupStateMoved(
+        yield GroupStateChanged(
             from_state=ClassicPhase.EMPTY,
             to_state=stored_phase(value),
             generation=value.generation,
@@ -229,7 +245,7 @@ class _Teller:
         """The leader distributed an assignment, or the last member left."""
         reached = stored_phase(value)
         if group.phase is not reached:
-            yield GroupStateMoved(
+            yield GroupStateChanged(
                 from_state=group.phase,
                 to_state=reached,
                 generation=value.generation,
@@ -239,8 +255,17 @@ class _Teller:
             member.member_id: self._released_and_assigned(group, member, value.protocol)
             for member in value.members
         }
+        successors = {
+            partition: member_id
+            for member_id, (_released, assigned) in moved.items()
+            for partition in assigned
+        }
         for member_id, (released, _assigned) in moved.items():
-            yield from self._released(member_id, epoch, released)
+            by_successor: dict[str | None, list[Partition]] = {}
+            for partition in released:
+                by_successor.setdefault(successors.get(partition), []).append(partition)
+            for successor, partitions in sorted(by_successor.items(), key=str):
+                yield from self._ended(member_id, epoch, partitions, "reassigned", successor)
         for member_id, (_released, assigned) in moved.items():
             yield from self._assigned(member_id, epoch, assigned)
 
@@ -248,7 +273,7 @@ class _Teller:
         group = self._state.group
         before = group.core if isinstance(group, ClassicGroup) else ClassicCore()
         if core.phase != before.phase:
-            yield GroupStateMoved(
+            yield GroupStateChanged(
                 from_state=before.phase,
                 to_state=core.phase,
                 generation=core.generation,
@@ -263,7 +288,7 @@ class _Teller:
         if isinstance(group, ClassicGroup):
             epoch, protocol = group.core.generation, group.core.protocol
             released, assigned = self._released_and_assigned(group, member, protocol)
-            yield from self._released(member.member_id, epoch, released)
+            yield from self._ended(member.member_id, epoch, released, "reassigned")
             yield from self._assigned(member.member_id, epoch, assigned)
 
     def _classic_member_dropped(
@@ -272,7 +297,7 @@ class _Teller:
         group = self._state.group
         if isinstance(group, ClassicGroup) and cause is not RemovalCause.GROUP_CONVERTED:
             partitions = _has(group, member_id, self._topics)
-            yield from self._released(member_id, group.core.generation, partitions)
+            yield from self._ended_by_removal(member_id, group.core.generation, partitions, cause)
         yield from self._removed(member_id, cause)
 
     def _member(self, member: Member) -> Iterator[GatewayEvent]:
@@ -324,15 +349,33 @@ class _Teller:
         held_after = has.assigned.keys() | has.pending_revocation.keys()
         revoked = held_before & (has.pending_revocation.keys() - had.pending_revocation.keys())
         yield from self._of_partitions(PartitionsRevoked, member_id, epoch, revoked)
-        yield from self._released(member_id, epoch, held_before - held_after)
+        ended, cause = held_before - held_after, self._removals.get(member_id)
+        if after is None and cause is not None:
+            yield from self._ended_by_removal(member_id, epoch, ended, cause)
+        else:
+            yield from self._ended(member_id, epoch, ended, "revoked")
         yield from self._assigned(
             member_id, epoch, (held_after - held_before) | (has.assigned.keys() - assigned_before)
         )
 
-    def _released(
-        self, member_id: str, epoch: int, partitions: Iterable[Partition]
+    def _ended_by_removal(
+        self, member_id: str, epoch: int, partitions: Iterable[Partition], removal: RemovalCause
     ) -> Iterator[GatewayEvent]:
-        return self._of_partitions(PartitionsReleased, member_id, epoch, partitions)
+        is_replaced = removal is RemovalCause.REPLACED
+        successor = self._successor(member_id) if is_replaced else None
+        cause = _END_CAUSES.get(removal, "fenced")
+        return self._ended(member_id, epoch, partitions, cause, successor)
+
+    def _ended(
+        self,
+        member_id: str,
+        epoch: int,
+        partitions: Iterable[Partition],
+        cause: GrantEndCause,
+        successor: str | None = None,
+    ) -> Iterator[GatewayEvent]:
+        make = partial(GrantEnded, cause=cause, successor=successor)
+        return self._of_partitions(make, member_id, epoch, partitions)
 
     def _assigned(
         self, member_id: str, epoch: int, partitions: Iterable[Partition]
@@ -341,15 +384,20 @@ class _Teller:
 
     def _of_partitions(
         self,
-        event: type[PartitionsRevoked | PartitionsReleased | PartitionsAssigned],
+        make: Callable[..., GatewayEvent],
         member_id: str,
         epoch: int,
         partitions: Iterable[Partition],
     ) -> Iterator[GatewayEvent]:
-        """An event without the partitions of deleted topics, which `topics_gone` reported."""
+        """An event without the partitions of deleted topics, which `topics_deleted` reported."""
         named = self._topics.names(partitions)
         if named:
-            yield event(member_id=member_id, member_epoch=epoch, partitions=named)
+            yield make(
+                member_id=member_id,
+                member_epoch=epoch,
+                partitions=named,
+                topic_ids=topic_ids(self._topics, named),
+            )
 
     def _regex(self, regex: str, topics: frozenset[str]) -> Iterator[GatewayEvent]:
         """A refresh with the same result causes no event."""
@@ -368,7 +416,7 @@ class _Teller:
         group = self._state.group
         if isinstance(group, ConsumerGroup):
             before = group.phases.get(member_id, MemberPhase.STABLE)
-            yield MemberStateMoved(
+            yield MemberStateChanged(
                 member_id=member_id,
                 from_state=before,
                 to_state=phase,

@@ -26,7 +26,7 @@ from coordinator.interface.volatile_records import Computation
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
 from gateway.events.event import Told
-from gateway.events.group_events import GroupForwarded, GroupHosted, TopicsGone
+from gateway.events.group_events import GroupForwarded, HostingStarted, TopicsDeleted
 from gateway.groups.aside import Aside
 from gateway.groups.clock import Clock
 from gateway.groups.cluster_look import ClusterLook
@@ -496,7 +496,7 @@ class GroupDriver:
                 self.topics.keep_only(topics_of_group(self.group.engine.core.state))
             topics = await self.topics.get(names, owner)
         if gone := self.topics.take_gone():
-            event, group_id = TopicsGone(topics=gone), self.group.group_id
+            event, group_id = TopicsDeleted(topics=gone), self.group.group_id
             for each in (*self._services.offsets.make_way(group_id, (event,)), event):
                 self._services.journal.tell(each, group_id)
         return topics
@@ -689,7 +689,7 @@ def carry_out_now(
     match effect:
         case Log(level, event, fields, error):
             getattr(log, level)(event, **fields, **({"exc_info": error} if error else {}))
-        case TellNow(GroupForwarded() | GroupHosted() as event):
+        case TellNow(GroupForwarded() | HostingStarted() as event):
             journal.tell(event, group_id, owner)  # clients can name groups without end
         case TellNow(event):
             journal.tell(event, group_id)

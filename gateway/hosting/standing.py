@@ -13,7 +13,7 @@ from typing import Self
 
 from coordinator.interface.events import JoinGroupReceived
 from gateway.events.event import Level
-from gateway.events.group_events import GroupForwarded, GroupHosted
+from gateway.events.group_events import GroupForwarded, HostingStarted
 from gateway.hosting.answers import JOINS, Situation
 from gateway.hosting.calls import Call
 from gateway.hosting.effects import Log, TellNow
@@ -327,7 +327,7 @@ class Standing:
     def host(self, why: str) -> None:
         """The gateway's engine has the group from now on."""
         if self._told is not Mode.HOSTED:
-            self.outbox.append(TellNow(GroupHosted(reason=why)))
+            self.outbox.append(TellNow(HostingStarted(reason=why)))
         self._told = Mode.HOSTED
 
     def is_ours(self, group: DescribedGroup) -> bool:

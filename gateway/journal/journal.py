@@ -18,6 +18,7 @@ import structlog
 
 from gateway.events.catalog import read_line
 from gateway.events.event import Envelope, GatewayEvent, Listener, Told
+from gateway.events.group_events import HostingEnded, HostingStarted
 from gateway.hosting.owner import Owner
 from gateway.journal.events_topic import EventsTopic
 from gateway.journal.history_shares import OTHER_BYTES_MAX, RECORD_BYTES_MAX, HistoryShares
@@ -61,11 +62,17 @@ class Journal:
         gateway_id: str,
         sinks: Sinks = Sinks(),
         *,
+        run: int = 0,
+        cluster_id: str | None = None,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         recall: Callable[[str], LastEvents | None] = lambda _group_id: None,
     ) -> None:
-        """`recall` reads a group's last events from the state log. It may raise StateLogError."""
+        """`run`: the number of this process among those that have opened the state log.
+        `cluster_id`: the cluster's own id. `recall` reads a group's last events from the state log.
+        It may raise StateLogError."""
         self.gateway_id = gateway_id
+        self._run = run
+        self._cluster_id = cluster_id
         self._recall = recall
         self._process_id = uuid4().hex
         self._files = sinks.files
@@ -76,6 +83,9 @@ class Journal:
         self._groups: dict[str, _Place] = {}
         """The last written event of each group."""
         self._last_began_ms = 0
+        self._hostings: dict[str, int] = {}
+        """The numbers of the hostings under way, by group."""
+        self._last_hosting = 0
         self._shares_of_records = HistoryShares(RECORD_BYTES_MAX, now_ms)
         self._shares = HistoryShares(OTHER_BYTES_MAX, now_ms)
         self._latest_owners: dict[str, Owner] = {}
@@ -115,20 +125,25 @@ class Journal:
         after = began_ms = None
         if group_id is not None:
             began_ms, after, _at_ms = self._place(group_id) or _Place(told.at_ms, 0, 0)
-        first = self._sequence + 1
-        self._sequence += len(told.events)
-        return [
-            self._envelope(
+        envelopes: list[Envelope] = []
+        for event in told.events:
+            self._sequence += 1
+            if isinstance(event, HostingStarted) and group_id is not None:
+                self._last_hosting += 1
+                self._hostings[group_id] = self._last_hosting
+            envelope = self._envelope(
                 event,
                 told.at_ms,
                 group_id,
-                sequence,
+                self._sequence,
                 process_id=self._process_id,
                 began_ms=began_ms,
                 after=after,
             )
-            for sequence, event in enumerate(told.events, first)
-        ]
+            envelopes.append(envelope)
+            if isinstance(event, HostingEnded) and group_id is not None:
+                self._hostings.pop(group_id, None)
+        return envelopes
 
     def stamp_batch(self, batch: Sequence[Told], group_id: str) -> Sequence[Sequence[Envelope]]:
         """Number events in the sequence of a group. Pass them on once the state log has them."""
@@ -165,6 +180,9 @@ class Journal:
             event=event.name,
             schema_version=event.schema_version,
             gateway_id=self.gateway_id,
+            cluster_id=self._cluster_id,
+            run=self._run,
+            hosting=None if group_id is None else self._hostings.get(group_id),
             group_id=group_id,
             process_id=process_id,
             sequence=sequence,

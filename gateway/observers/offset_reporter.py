@@ -21,15 +21,15 @@ from gateway.events.event import GatewayEvent, Tell
 from gateway.events.group_events import (
     GroupConverted,
     GroupDeleted,
-    GroupStateMoved,
-    TopicsGone,
+    GroupStateChanged,
+    TopicsDeleted,
 )
 from gateway.events.member_events import (
+    GrantEnded,
     MemberFenced,
     MemberLeft,
     MemberReplaced,
     PartitionsAssigned,
-    PartitionsReleased,
 )
 from gateway.events.offset_events import (
     NO_MEMBER,
@@ -214,7 +214,7 @@ class OffsetReporter:
             match event:
                 case (
                     PartitionsAssigned(member_id=member_id)
-                    | PartitionsReleased(member_id=member_id)
+                    | GrantEnded(member_id=member_id)
                     | MemberLeft(member_id=member_id)
                     | MemberFenced(member_id=member_id)
                     | MemberReplaced(member_id=member_id)
@@ -222,7 +222,7 @@ class OffsetReporter:
                     for each in (member_id, NO_MEMBER):
                         ended += (commits for commits, _owner in self._end(group_id, each))
                         self._forget_starts(group_id, each)
-                case GroupConverted() | GroupDeleted() | GroupStateMoved() | TopicsGone():
+                case GroupConverted() | GroupDeleted() | GroupStateChanged() | TopicsDeleted():
                     ended += (commits for commits, _owner in self._end(group_id))
                     for each in list(self._starts.get(group_id, ())):
                         self._forget_starts(group_id, each)

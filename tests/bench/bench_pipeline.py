@@ -45,10 +45,10 @@ from gateway.events.group_events import (
 )
 from gateway.events.member_events import (
     ClientSeen,
+    GrantEnded,
     MemberJoined,
     MemberLeft,
     PartitionsAssigned,
-    PartitionsReleased,
     PartitionsStated,
     Protocol,
 )
@@ -173,7 +173,9 @@ def _assigned(member_id: str, numbers: tuple[int, ...]) -> GatewayEvent:
 
 
 def _released(member_id: str, numbers: tuple[int, ...]) -> GatewayEvent:
-    return PartitionsReleased(member_id=member_id, member_epoch=1, partitions={"t": numbers})
+    return GrantEnded(
+        cause="revoked", member_id=member_id, member_epoch=1, partitions={"t": numbers}
+    )
 
 
 def _commit(member_id: str, numbers: tuple[int, ...], position: int, at_s: float) -> GatewayEvent:

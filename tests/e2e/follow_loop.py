@@ -23,7 +23,7 @@ from pathlib import Path
 
 from gateway.events.event import GatewayEvent
 from gateway.events.gateway_events import GatewayStarted
-from gateway.events.group_events import GroupForwarded, GroupHosted, GroupStateMoved
+from gateway.events.group_events import GroupForwarded, GroupStateChanged, HostingStarted
 from gateway.events.offset_events import OffsetsCommitted
 from gateway.pipeline.report.wording import DAY_MS
 from gateway.pipeline.spark.analysis import Analysis
@@ -35,7 +35,7 @@ from tests.support.group_events import EMPTY, STABLE
 from tests.support.simulated_events import SimulatedStep, simulated
 from tests.support.spark import SETTINGS
 
-LEFT = GroupStateMoved(from_state=STABLE, to_state=EMPTY, generation=0)
+LEFT = GroupStateChanged(from_state=STABLE, to_state=EMPTY, generation=0)
 STARTED = GatewayStarted(version="1", bootstrap="h:1", cluster_id="c", brokers=(1,))
 GATEWAYS = 0, 1
 AHEAD_S_MAX = 20.0
@@ -73,7 +73,7 @@ def history(dice: random.Random, *, is_week: bool) -> list[str]:
             for number_there, step in enumerate(steps):
                 later_s = after_s + (place // STEPS_A_DAY * DAY_MS / 1000 if is_week else 0)
                 if number_there == 0:
-                    writer.beside(later_s + step.at_ms / 1000, GroupHosted(reason="moves"))
+                    writer.beside(later_s + step.at_ms / 1000, HostingStarted(reason="moves"))
                 for at_ms, event in step.offsets:
                     writer.beside(later_s + at_ms / 1000, later(event, later_s))
                 tell = writer.tell if step.is_durable else writer.beside

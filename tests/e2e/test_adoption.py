@@ -73,7 +73,7 @@ async def test_a_live_group_is_adopted_while_it_consumes(
         await move_behind(group, "c", third)
         possible = await command(*arguments, "--dry-run")
         assert (possible.returncode, possible.stderr) == (0, b"")
-        assert group.gateway.events("group_hosted") == []
+        assert group.gateway.events("hosting_started") == []
         await adopt_unnoticed(group, arguments)
         async with group_client(kafka.addresses[0], group.group) as outsider:
             refusal = await outsider.join(protocol="cooperative-sticky")
@@ -97,7 +97,7 @@ async def adopt_unnoticed(group: GroupStage, arguments: tuple[str, ...]) -> None
     found = group.ledger.disturbance(None, since_s, time.monotonic())
     promise((found.partitions_moved, found.members_disturbed) == (0, 0), group.troubles)
     assert group.troubles == troubles
-    assert len(group.gateway.events("group_hosted")) == 1
+    assert len(group.gateway.events("hosting_started")) == 1
     await group.settled("classic")
 
 

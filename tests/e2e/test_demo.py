@@ -14,9 +14,9 @@ from tests.support.serve_process import PROGRAM
 
 OF_A_ROLL = {
     *("gateway_started", "gateway_ended", "client_seen"),
-    *("group_created", "group_converted", "group_state_moved"),
-    *("member_joined", "member_left", "member_state_moved"),
-    *("partitions_assigned", "partitions_released", "partitions_stated"),
+    *("group_created", "group_converted", "group_state_changed"),
+    *("member_joined", "member_left", "member_state_changed"),
+    *("partitions_assigned", "grant_ended", "partitions_stated"),
     *("offsets_fetched", "offsets_committed"),
 }
 """Nobody needs a new target where each consumer comes back at once."""

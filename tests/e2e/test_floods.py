@@ -144,4 +144,4 @@ async def test_a_restart_repeats_no_events(tmp_path: Path) -> None:
     after = events(tmp_path)
     assert before["member_joined"] == 50
     grown = {name for name in after if after[name] != before[name]}
-    assert grown - {"group_hosted"} == {"gateway_started"}
+    assert grown - {"hosting_started"} == {"gateway_started"}

@@ -54,7 +54,7 @@ async def come_and_go(group: GroupStage, one: Client, other: Client, *flags: str
         await settle(group, one.protocol)
         await group.join(name, one, *flags)
         await settle(group, one.protocol)
-    assert group.gateway.events("group_hosted") == []
+    assert group.gateway.events("hosting_started") == []
     reasons = [each["reason"] for each in group.gateway.events("group_forwarded")]
     assert "beside-1" in reasons[0]
 

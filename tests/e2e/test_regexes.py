@@ -161,7 +161,7 @@ async def test_a_deleted_topic_is_revoked(kafka: KafkaCluster, tmp_path: Path) -
                 await reader.until(1)
                 await reader.until(2)
                 await trio.to_thread.run_sync(delete, "orders-1")
-                await gateway.until_event("topics_gone")
+                await gateway.until_event("topics_deleted")
                 await send(gateway, "orders-2", 3)
                 await reader.until(3)
                 await trio.to_thread.run_sync(create, "orders-1")

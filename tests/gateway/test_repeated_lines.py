@@ -191,17 +191,17 @@ def test_no_warning_or_error_can_flood_the_log(log: Log, event: str) -> None:
 def test_lines_about_the_life_of_groups_are_written_up_to_a_number(log: Log) -> None:
     """Equal ones, too. Clients can cause them, so those beyond are counted."""
     for _ in range(INFO_LINES_MAX + 5):
-        log.write.info("group_hosted", group_id="g", reason="it is free")
+        log.write.info("hosting_started", group_id="g", reason="it is free")
     assert len(log.take()) == INFO_LINES_MAX
     (line,) = log.pass_time()
     assert (line["more"], line["level"]) == (5, "info")
     for _ in range(INFO_LINES_MAX + 5):
-        log.write.info("group_hosted", group_id="g", reason="it is free")
+        log.write.info("hosting_started", group_id="g", reason="it is free")
     assert len(log.take()) == INFO_LINES_MAX - 1  # one was the count
     assert [line["more"] for line in log.pass_time()] == [6]
     log.pass_time()
     for _ in range(3):
-        log.write.info("group_hosted", group_id="g", reason="it is free")
+        log.write.info("hosting_started", group_id="g", reason="it is free")
     assert len(log.take()) == 3
     assert log.pass_time() == []
 

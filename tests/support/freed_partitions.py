@@ -26,7 +26,7 @@ def freed_before_taken(log: Iterable[Mapping[str, Any]]) -> frozenset[tuple[str,
         elif line["event"] == "partitions_stated":
             unstated[member_id] -= numbers
             disowned[member_id] = set(unstated[member_id])
-        elif line["event"] == "partitions_released":
+        elif line["event"] == "grant_ended":
             client_id = client_ids.get(member_id, "")
             freed |= {(client_id, number) for number in numbers & disowned[member_id]}
             unstated[member_id] -= numbers

@@ -7,18 +7,18 @@ from gateway.events.group_events import (
     Direction,
     GroupConverted,
     GroupEpochBumped,
-    GroupStateMoved,
+    GroupStateChanged,
     TargetComputed,
 )
 from gateway.events.member_events import (
+    GrantEnded,
     MemberFenced,
     MemberJoined,
     MemberLeft,
     MemberReplaced,
-    MemberStateMoved,
+    MemberStateChanged,
     MemberSwitched,
     PartitionsAssigned,
-    PartitionsReleased,
     PartitionsRevoked,
     PartitionsStated,
     Protocol,
@@ -79,16 +79,18 @@ def switches(member_id: str, protocol: Protocol) -> MemberSwitched:
     return MemberSwitched(member_id=member_id, protocol=protocol)
 
 
-def goes(member_id: str, was: MemberPhase, to: MemberPhase) -> MemberStateMoved:
-    return MemberStateMoved(member_id=member_id, from_state=was, to_state=to)
+def goes(member_id: str, was: MemberPhase, to: MemberPhase) -> MemberStateChanged:
+    return MemberStateChanged(member_id=member_id, from_state=was, to_state=to)
 
 
 def gets(member_id: str, *numbers: int) -> PartitionsAssigned:
     return PartitionsAssigned(member_id=member_id, member_epoch=1, partitions={TOPIC: numbers})
 
 
-def gives(member_id: str, *numbers: int) -> PartitionsReleased:
-    return PartitionsReleased(member_id=member_id, member_epoch=1, partitions={TOPIC: numbers})
+def gives(member_id: str, *numbers: int) -> GrantEnded:
+    return GrantEnded(
+        cause="revoked", member_id=member_id, member_epoch=1, partitions={TOPIC: numbers}
+    )
 
 
 def says(member_id: str, *numbers: int) -> PartitionsStated:
@@ -112,8 +114,8 @@ def speaks(member_id: str, at_s: float) -> OffsetsCommitted:
     )
 
 
-def group_goes(was: ClassicPhase, to: ClassicPhase, generation: int = 1) -> GroupStateMoved:
-    return GroupStateMoved(from_state=was, to_state=to, generation=generation)
+def group_goes(was: ClassicPhase, to: ClassicPhase, generation: int = 1) -> GroupStateChanged:
+    return GroupStateChanged(from_state=was, to_state=to, generation=generation)
 
 
 def bump(epoch: int, cause: EpochCause = EpochCause.MEMBER_JOINED) -> GroupEpochBumped:

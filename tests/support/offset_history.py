@@ -1,7 +1,7 @@
 """Short histories of one partition's owners and offsets, one call per event."""
 
 from gateway.events.event import GatewayEvent
-from gateway.events.member_events import PartitionsAssigned, PartitionsReleased
+from gateway.events.member_events import GrantEnded, PartitionsAssigned
 from gateway.events.offset_events import (
     CommittedOffsets,
     FetchedOffset,
@@ -26,7 +26,9 @@ class OffsetHistory:
 
     def gives(self, at_s: float, member_id: str) -> None:
         """The member releases the partition."""
-        event = PartitionsReleased(member_id=member_id, member_epoch=1, partitions={TOPIC: (0,)})
+        event = GrantEnded(
+            cause="revoked", member_id=member_id, member_epoch=1, partitions={TOPIC: (0,)}
+        )
         self.writer.tell(at_s, event)
 
     def fetches(self, at_s: float, member_id: str, offset: int) -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from gateway.events.group_events import GroupCreated
-from gateway.events.member_events import PartitionsAssigned, PartitionsReleased
+from gateway.events.member_events import GrantEnded, PartitionsAssigned
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
 from tests.support.event_writer import START_MS, EventWriter
 from tests.support.offset_history import OffsetHistory
@@ -55,11 +55,13 @@ def faulty() -> EventWriter:
     writer = EventWriter(group_id="faulty", process_id="faulty")
     writer.tell(1, GroupCreated(kind="consumer"), assigned("a", 0, 1))
     writer.beside(2, commit("a", 100, 2))
-    released = PartitionsReleased(member_id="a", member_epoch=1, partitions={"t": (1,)})
+    released = GrantEnded(cause="revoked", member_id="a", member_epoch=1, partitions={"t": (1,)})
     writer.tell(3, assigned("b", 0), released, assigned("b", 1))
     writer.beside(5, commit("b", 40, 4))
     writer.lose(3)
-    writer.tell(6, PartitionsReleased(member_id="b", member_epoch=1, partitions={"t": (0, 1)}))
+    writer.tell(
+        6, GrantEnded(cause="revoked", member_id="b", member_epoch=1, partitions={"t": (0, 1)})
+    )
     writer.lines.append(writer.lines[-1].replace('"b"', '"c"'))
     return writer
 

@@ -17,7 +17,7 @@ from coordinator.interface.records import Member
 from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import MemberPhase
 from gateway.events.event import GatewayEvent
-from gateway.events.group_events import TopicsGone
+from gateway.events.group_events import TopicsDeleted
 from gateway.hosting.batch import Decision
 from tests.simulation.process import Process
 from tests.simulation.watch import Watch
@@ -73,7 +73,7 @@ class Recorder(Watch):
         gone = [name for name, t in self._topics.by_name.items() if t.topic_id not in topics.by_id]
         self._topics = topics
         if gone:
-            events.append(TopicsGone(topics=tuple(sorted(gone))))
+            events.append(TopicsDeleted(topics=tuple(sorted(gone))))
         events += decision.told.events
         super().applied(process, decision, topics)
         if self._loaded is not None and not events:

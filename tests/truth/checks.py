@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from gateway.events.event import GatewayEvent
-from gateway.events.group_events import GroupEpochBumped, GroupStateMoved, TopicsGone
+from gateway.events.group_events import GroupEpochBumped, GroupStateChanged, TopicsDeleted
 from gateway.events.member_events import PartitionsAssigned
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
 from gateway.pipeline.fold.sightings import CHANGES
@@ -72,7 +72,7 @@ def untold_holdings(steps: Sequence[SimulatedStep]) -> Sequence[Set[tuple[str, i
     for step in steps:
         for event in step.events:
             match event:
-                case TopicsGone(topics=topics):
+                case TopicsDeleted(topics=topics):
                     ended.update(topics)
                     named = {each for each in named if each[0] not in topics}
                 case PartitionsAssigned(partitions=partitions):
@@ -199,7 +199,7 @@ def _owners(step: SimulatedStep) -> dict[tuple[str, int], str]:
 
 def _topics_gone(step: SimulatedStep) -> Iterator[str]:
     for event in step.events:
-        if isinstance(event, TopicsGone):
+        if isinstance(event, TopicsDeleted):
             yield from event.topics
 
 
@@ -228,7 +228,7 @@ def begins_one(event: GatewayEvent) -> bool:
     match event:
         case GroupEpochBumped():
             return True
-        case GroupStateMoved(from_state=before, to_state=after):
+        case GroupStateChanged(from_state=before, to_state=after):
             return after == PREPARING and before in (EMPTY, STABLE)
         case _:
             return False
@@ -267,7 +267,7 @@ def _committed(steps: Sequence[SimulatedStep]) -> Mapping[tuple[str, int], int]:
                 for topic, entries in event.offsets.items():
                     if event.to_ms > gone_ms.get(topic, -1):
                         committed |= {(topic, entry.partition): entry.last for entry in entries}
-            elif isinstance(event, TopicsGone):
+            elif isinstance(event, TopicsDeleted):
                 gone_ms |= dict.fromkeys(event.topics, step.at_ms)
                 committed = {p: n for p, n in committed.items() if p[0] not in event.topics}
     return committed

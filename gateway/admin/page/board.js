@@ -6,7 +6,7 @@ const STALE_AFTER_MS = 3000, LOOK_MAX_MS = 5000, ASSESS_MAX_MS = 70000;
 const STORY_MAX = 500, LOOKS_MAX = 600, CELLS_MAX = 2000, ROWS_MAX = 1000;
 const BUSY = { ToldToRejoin: "told", Joining: "joining", Syncing: "joining", GivingUp: "moving", Waiting: "moving" };
 const POLICIES = { hold: "ON HOLD", pause: "PAUSED" };
-const MARKS = new Set(["group_converted", "group_adopted", "group_hosted", "group_forwarded", "group_epoch_bumped", "command_given"]);
+const MARKS = new Set(["group_converted", "group_adopted", "hosting_started", "group_forwarded", "group_epoch_bumped", "command_given"]);
 const TROUBLE = new Set(["step_made_worse", "client_flapped", "group_taken", "generation_went_back", "conversion_refused", "member_fenced", "adoption_undone", "upstream_lost"]);
 // Clients choose their names: no character of theirs may hide, or turn the direction of a line.
 const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\uffff]/g;

@@ -10,17 +10,17 @@ from gateway.events.group_events import (
     GroupConverted,
     GroupCreated,
     GroupEpochBumped,
-    GroupStateMoved,
+    GroupStateChanged,
     TargetComputed,
 )
 from gateway.events.member_events import (
     ClientSeen,
+    GrantEnded,
     MemberJoined,
     MemberReplaced,
-    MemberStateMoved,
+    MemberStateChanged,
     MemberSwitched,
     PartitionsAssigned,
-    PartitionsReleased,
     PartitionsRevoked,
 )
 from gateway.pipeline.fold.history import History
@@ -52,7 +52,7 @@ class ChangeRow(Row):
     An event, or a fact that no event tells: `gateway_restarted` after the last event of a process,
     and for each change that it forgot; `member_seen` for members that were there from the start, or
     that came while the cluster served the group. Then `client_seen` also tells that a member has
-    gone, in whose place the client came; and so does `group_hosted` or `group_adopted`.
+    gone, in whose place the client came; and so does `hosting_started` or `group_adopted`.
     """
 
     place: int
@@ -184,9 +184,9 @@ def _tell_kinds(rows: Iterable[Sighting]) -> None:
                 kind = row.event.kind
             case MemberJoined(protocol="consumer") | GroupEpochBumped() | TargetComputed():
                 implied = CONSUMER
-            case MemberStateMoved() | PartitionsRevoked():
+            case MemberStateChanged() | PartitionsRevoked():
                 implied = CONSUMER
-            case GroupStateMoved():
+            case GroupStateChanged():
                 implied = CLASSIC
             case _:
                 pass
@@ -249,7 +249,9 @@ def _implied_protocol(rows: Sequence[Sighting]) -> Protocol | None:
     seen = [row.event.protocol for row in rows if isinstance(row.event, ClientSeen)]
     if seen:
         return NATIVE if NATIVE in seen else CLASSIC
-    is_classic = any(row.kind == CLASSIC or isinstance(row.event, MemberStateMoved) for row in rows)
+    is_classic = any(
+        row.kind == CLASSIC or isinstance(row.event, MemberStateChanged) for row in rows
+    )
     return CLASSIC if is_classic else None
 
 
@@ -317,12 +319,12 @@ def _tell_consumer_states(epoch: Sequence[Sighting], *, is_known: bool) -> None:
 def _tell_classic_states(rows: Sequence[Sighting]) -> None:
     """A conversion, or a new process, never continues a rebalance, but may begin one. Only an
     adopted group goes from Empty to Stable at once; its state in the cluster is unknown."""
-    moved = (row.event for row in rows if isinstance(row.event, GroupStateMoved))
+    moved = (row.event for row in rows if isinstance(row.event, GroupStateChanged))
     first = next(((event.from_state, event.to_state) for event in moved), None)
     state: str | None = None if first in (None, ("Empty", "Stable")) else first[0]
     for row in rows:
         is_end = row.name == RESTARTED and row.member_id is None
-        if isinstance(row.event, GroupStateMoved):
+        if isinstance(row.event, GroupStateChanged):
             state = row.event.to_state
         elif isinstance(row.event, GroupConverted) or is_end:
             state = "Stable" if row.members > 0 else "Empty"
@@ -332,5 +334,5 @@ def _tell_classic_states(rows: Sequence[Sighting]) -> None:
             row.state = state
 
 
-_STEPS = (MemberStateMoved, PartitionsRevoked, PartitionsReleased, PartitionsAssigned)
+_STEPS = (MemberStateChanged, PartitionsRevoked, GrantEnded, PartitionsAssigned)
 """The steps of a consumer group's members towards the target."""

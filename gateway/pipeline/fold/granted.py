@@ -1,10 +1,9 @@
 """Granted intervals: from the assignment of a partition to its release by the same member.
 
-These two events suffice for groups of either kind, with `topics_gone`, which ends all intervals of
-a topic. If one of them is missing, a hole in the history contains it. A member that went without a
-release owns nothing any more either: its release may have been told beside the group's sequence,
-where no hole shows, or a restart forgot the member. Nor does any member of an empty group.
-"""
+These two events suffice for groups of either kind, with `topics_deleted`, which ends all intervals
+of a topic. If one of them is missing, a hole in the history contains it. A member that went without
+a release owns nothing any more either: its release may have been told beside the group's sequence,
+where no hole shows, or a restart forgot the member. Nor does any member of an empty group."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -13,13 +12,13 @@ from itertools import chain
 from typing import TypeAlias
 
 from coordinator.interface.volatile_records import ClassicPhase
-from gateway.events.group_events import GroupDeleted, GroupStateMoved, TopicsGone
+from gateway.events.group_events import GroupDeleted, GroupStateChanged, TopicsDeleted
 from gateway.events.member_events import (
+    GrantEnded,
     MemberFenced,
     MemberLeft,
     MemberReplaced,
     PartitionsAssigned,
-    PartitionsReleased,
 )
 from gateway.pipeline.fold.changes import ChangeRow
 from gateway.pipeline.fold.history import History, Moment
@@ -31,8 +30,8 @@ ENDLESS = (1 << 63) - 1
 """The `to_position` of an interval without an end."""
 
 _KINDS = (
-    *(GroupDeleted, GroupStateMoved, TopicsGone, MemberLeft, MemberFenced, MemberReplaced),
-    *(PartitionsAssigned, PartitionsReleased),
+    *(GroupDeleted, GroupStateChanged, TopicsDeleted, MemberLeft, MemberFenced, MemberReplaced),
+    *(PartitionsAssigned, GrantEnded),
 )
 
 
@@ -136,17 +135,17 @@ def _turns(history: History, changes: Sequence[ChangeRow]) -> Mapping[TopicParti
             place, at_ms, member_id = forgotten.pop()
             left[member_id] = Moment(place // PLACES, at_ms)
         match told.event:
-            case GroupStateMoved(to_state=ClassicPhase.EMPTY) | GroupDeleted():
+            case GroupStateChanged(to_state=ClassicPhase.EMPTY) | GroupDeleted():
                 emptied = told.moment
                 _begin_at(emptied, chain.from_iterable(later.values()))
                 later.clear()
-            case TopicsGone(topics=topics):
+            case TopicsDeleted(topics=topics):
                 gone.update(dict.fromkeys(topics, told.moment))
                 for topic in topics:
                     _begin_at(told.moment, later.pop(topic, ()))
             case MemberLeft() | MemberFenced() | MemberReplaced():
                 left[told.event.member_id] = told.moment
-            case PartitionsAssigned(member_id=owner_id) | PartitionsReleased(member_id=owner_id):
+            case PartitionsAssigned(member_id=owner_id) | GrantEnded(member_id=owner_id):
                 is_grant = isinstance(told.event, PartitionsAssigned)
                 for topic, numbers in told.event.partitions.items():
                     ends = gone.get(topic), left.get(owner_id), emptied

@@ -23,8 +23,8 @@ from gateway.events.group_events import (
     GenerationWentBack,
     GroupAdopted,
     GroupForwarded,
-    GroupHosted,
     GroupTaken,
+    HostingStarted,
 )
 from gateway.events.member_events import PartitionsStated
 from gateway.events.offset_events import OffsetsCommitted
@@ -121,7 +121,7 @@ class Told:
         return self.not_before(commits.from_ms), self.not_before(commits.to_ms)
 
 
-TURNS = (GroupForwarded, GroupHosted, GroupAdopted)
+TURNS = (GroupForwarded, HostingStarted, GroupAdopted)
 """The events after which the cluster or the gateway serves the group."""
 
 
@@ -305,7 +305,7 @@ class _Log:
 
 _LOSSES = frozenset((GenerationWentBack, GroupTaken))
 """The events after which another coordinator may have had the group."""
-_BEGINNINGS = _LOSSES | {AdoptionStarted, GroupAdopted, GroupHosted}
+_BEGINNINGS = _LOSSES | {AdoptionStarted, GroupAdopted, HostingStarted}
 """The events with which a hosting begins. An adoption tells of the group before it is complete."""
 _FIRST_EPOCH_MAX = 2
 """A new group begins with this epoch at the latest."""

@@ -18,11 +18,11 @@ from gateway.events.group_events import (
     GroupAdopted,
     GroupDeleted,
     GroupForwarded,
-    GroupHosted,
-    GroupStateMoved,
-    TopicsGone,
+    GroupStateChanged,
+    HostingStarted,
+    TopicsDeleted,
 )
-from gateway.events.member_events import PartitionsAssigned, PartitionsReleased
+from gateway.events.member_events import GrantEnded, PartitionsAssigned
 from gateway.events.offset_events import (
     NO_MEMBER,
     CommittedOffsets,
@@ -218,8 +218,8 @@ class _End(NamedTuple):
 KINDS: frozenset[type[GatewayEvent]] = frozenset(
     (
         *(OffsetsCommitted, OffsetsFetched, OffsetsDeleted),
-        *(PartitionsAssigned, PartitionsReleased, TopicsGone),
-        *(GroupStateMoved, GroupDeleted, GroupForwarded, GroupHosted, GroupAdopted),
+        *(PartitionsAssigned, GrantEnded, TopicsDeleted),
+        *(GroupStateChanged, GroupDeleted, GroupForwarded, HostingStarted, GroupAdopted),
     )
 )
 """The events that decide about owners and offsets."""
@@ -253,11 +253,11 @@ class OffsetFold:
                 span_ms = told.span_ms(event)
                 placed_ms = max(span_ms[1], told.at_ms - TOLD_MS_MAX)
                 at = min(told.at_ms, placed_ms), told.position
-            case PartitionsReleased() if self.is_forwarded:
+            case GrantEnded() if self.is_forwarded:
                 return
-            case PartitionsAssigned() | GroupHosted() | GroupAdopted():
+            case PartitionsAssigned() | HostingStarted() | GroupAdopted():
                 self.is_forwarded = False
-            case TopicsGone() | GroupDeleted() | GroupForwarded() as event:
+            case TopicsDeleted() | GroupDeleted() | GroupForwarded() as event:
                 self.is_forwarded = self.is_forwarded or isinstance(event, GroupForwarded)
                 self.ends.append(_End(at, getattr(event, "topics", None)))
                 return
@@ -304,11 +304,11 @@ class OffsetFold:
                         for each, followed in self._live(step, topic, some, ends):
                             behind = islice(self.waiting, number + 1, None)
                             starts += self._fetched(followed, step, each, behind, ends[topic])
-                case PartitionsAssigned() | PartitionsReleased() | OffsetsDeleted():
+                case PartitionsAssigned() | GrantEnded() | OffsetsDeleted():
                     for topic, numbers in event.partitions.items():
                         for _number, followed in self._live(step, topic, numbers, ends):
                             followed.moved(step)
-                case GroupStateMoved(to_state=ClassicPhase.EMPTY):
+                case GroupStateChanged(to_state=ClassicPhase.EMPTY):
                     self.emptied_at = step.at
                 case _:
                     pass
@@ -549,7 +549,7 @@ class Partition:
                     self.start = self.own = None
                 self.is_owner_known, self.owner_id = True, member_id
                 self.granted_to, self.granted_by = member_id, step.source
-            case PartitionsReleased(member_id=member_id):
+            case GrantEnded(member_id=member_id):
                 if self.granted_to in (None, member_id):
                     self.is_owner_known, self.owner_id = True, None
             case OffsetsDeleted():

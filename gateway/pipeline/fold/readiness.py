@@ -12,7 +12,7 @@ from gateway.events.group_events import (
     GroupConverted,
     GroupCreated,
     GroupForwarded,
-    GroupHosted,
+    HostingStarted,
 )
 from gateway.events.member_events import (
     ClientSeen,
@@ -60,7 +60,7 @@ def speaks_consumer(name: str | None, version: str | None) -> bool | None:
 CONSUMER_TYPE = "consumer"
 _ABOUT_CONVERSIONS = (
     *(GroupCreated, GroupConverted, ConversionRefused),
-    *(GroupForwarded, GroupHosted),
+    *(GroupForwarded, HostingStarted),
 )
 
 
@@ -135,7 +135,7 @@ class _Member:
         return self.client.protocol_type if self.client and self.protocol == CLASSIC else None
 
 
-_DISPLACING = frozenset({ClientSeen.name, GroupHosted.name, GroupAdopted.name})
+_DISPLACING = frozenset({ClientSeen.name, HostingStarted.name, GroupAdopted.name})
 """With these, a member goes without an event of its own: see `sightings`."""
 _OF_MEMBERS = (
     *(ClientSeen, ConversionRefused, MemberJoined, MemberSwitched),
@@ -192,7 +192,7 @@ def _blocked_by(history: History, members: Iterable[_Member]) -> str | None:
     last: GroupCreated | GroupConverted | ConversionRefused | GroupForwarded | None = None
     for told in history.of(*_ABOUT_CONVERSIONS):
         match told.event:
-            case GroupHosted():
+            case HostingStarted():
                 last = None if isinstance(last, GroupForwarded) else last
             # A refusal to convert back does not concern classic members.
             case ConversionRefused(direction="consumer->classic"):

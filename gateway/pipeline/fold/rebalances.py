@@ -13,18 +13,18 @@ from typing import Literal, TypeAlias
 from gateway.events.group_events import (
     GroupConverted,
     GroupEpochBumped,
-    GroupStateMoved,
+    GroupStateChanged,
     TargetComputed,
-    TopicsGone,
+    TopicsDeleted,
 )
 from gateway.events.member_events import (
+    GrantEnded,
     MemberFenced,
     MemberJoined,
     MemberLeft,
     MemberReplaced,
-    MemberStateMoved,
+    MemberStateChanged,
     PartitionsAssigned,
-    PartitionsReleased,
     PartitionsRevoked,
 )
 from gateway.pipeline.fold.changes import ChangeRow
@@ -32,7 +32,7 @@ from gateway.pipeline.fold.history import History
 from gateway.pipeline.fold.row import Row
 from gateway.pipeline.fold.sightings import CLASSIC, CONSUMER, Kind
 
-MOVES = frozenset({PartitionsRevoked.name, PartitionsReleased.name, PartitionsAssigned.name})
+MOVES = frozenset({PartitionsRevoked.name, GrantEnded.name, PartitionsAssigned.name})
 """The events that move partitions."""
 
 
@@ -61,7 +61,7 @@ def revocations(changes: Iterable[ChangeRow]) -> list[PendingRevocations]:
                     if change.event == PartitionsRevoked.name:
                         pending[key] = None
                         more[change.member_id] += 1
-        elif change.event == TopicsGone.name:
+        elif change.event == TopicsDeleted.name:
             for key in [key for key in pending if key[1] in (change.topics or ())]:
                 del pending[key]
                 more[key[0]] -= 1
@@ -115,7 +115,7 @@ class RebalanceRow(Row):
 _Release: TypeAlias = Literal["replaced", "went"]
 
 _MAY_CAUSE = frozenset(
-    event.name for event in (TopicsGone, MemberJoined, MemberLeft, MemberFenced, MemberReplaced)
+    event.name for event in (TopicsDeleted, MemberJoined, MemberLeft, MemberFenced, MemberReplaced)
 )
 
 
@@ -165,7 +165,7 @@ def _steps_of(changes: Sequence[ChangeRow]) -> list[_Step]:
 
 
 def _begins(change: ChangeRow) -> bool:
-    if change.event == GroupStateMoved.name:
+    if change.event == GroupStateChanged.name:
         return change.to_state == "PreparingRebalance" and change.from_state in ("Empty", "Stable")
     return change.event == GroupEpochBumped.name
 
@@ -198,7 +198,7 @@ def _releases(changes: Sequence[ChangeRow]) -> list[_Release | None]:
             granted_ms |= dict.fromkeys(names, change.at_ms)
         after = following.get(change.member_id)
         following[change.member_id] = change
-        if change.event != PartitionsReleased.name or after is None or after.at_ms != change.at_ms:
+        if change.event != GrantEnded.name or after is None or after.at_ms != change.at_ms:
             continue
         if after.event in (MemberLeft.name, MemberFenced.name):
             found[-1] = "went"
@@ -259,12 +259,12 @@ def _moved_by_round(steps: Iterable[_Step]) -> Mapping[int, _Moved]:
     gone_in: dict[tuple[str, int], int] = {}
     for step in steps:
         change = step.change
-        if change.event == TopicsGone.name:
+        if change.event == TopicsDeleted.name:
             for topic in dict.fromkeys(change.topics or ()):
                 gone_in[topic, lives[topic]] = step.round
                 lives[topic] += 1
         elif change.event in MOVES:
-            is_released = change.event == PartitionsReleased.name
+            is_released = change.event == GrantEnded.name
             has = None if is_released else step.actor
             for topic, numbers in (change.partitions or {}).items():
                 for number in numbers:
@@ -361,7 +361,7 @@ def _handovers(steps: Sequence[_Step]) -> set[tuple[str | None, int]]:
     }
 
 
-_STEPS = MOVES | {GroupEpochBumped.name, TargetComputed.name, MemberStateMoved.name}
+_STEPS = MOVES | {GroupEpochBumped.name, TargetComputed.name, MemberStateChanged.name}
 """The changes that a consumer group's rebalance consists of."""
 
 
@@ -372,7 +372,7 @@ def _last_change(its_steps: Iterable[_Step]) -> ChangeRow:
 
 def _completed_ms(its_steps: Iterable[_Step]) -> int | None:
     """When a classic group was Stable or Empty again."""
-    moves = (step.change for step in its_steps if step.change.event == GroupStateMoved.name)
+    moves = (step.change for step in its_steps if step.change.event == GroupStateChanged.name)
     return next((move.at_ms for move in moves if move.to_state in ("Stable", "Empty")), None)
 
 
@@ -389,7 +389,7 @@ def _changed_ms(its_steps: Sequence[_Step], last: ChangeRow, *, is_settled: bool
 
 
 def _epoch(its_steps: Iterable[_Step]) -> int | None:
-    of_group = (GroupEpochBumped.name, GroupStateMoved.name)
+    of_group = (GroupEpochBumped.name, GroupStateChanged.name)
     epochs = (step.change.epoch for step in its_steps if step.change.event in of_group)
     return max((epoch for epoch in epochs if epoch is not None), default=None)
 
@@ -441,7 +441,7 @@ def _disturbances(
         # A replaced member's partitions are released and assigned to its successor in the same
         # moment.
         is_own = step.release is None and (step.actor, change.at_ms) not in handovers
-        rejoins = change.event == MemberStateMoved.name and change.to_state == "PrepareRebalance"
+        rejoins = change.event == MemberStateChanged.name and change.to_state == "PrepareRebalance"
         actor.is_touched |= (change.event in MOVES and is_own) or rejoins
     there = [actor for actor in actors.values() if actor.is_there]
     disturbed = [actor for actor in there if actor.more <= 0 and actor.is_touched]

@@ -23,20 +23,20 @@ from gateway.events.group_events import (
     GroupCreated,
     GroupEpochBumped,
     GroupForwarded,
-    GroupStateMoved,
+    GroupStateChanged,
     TargetComputed,
-    TopicsGone,
+    TopicsDeleted,
 )
 from gateway.events.member_events import (
     ClientSeen,
+    GrantEnded,
     MemberFenced,
     MemberJoined,
     MemberLeft,
     MemberReplaced,
-    MemberStateMoved,
+    MemberStateChanged,
     MemberSwitched,
     PartitionsAssigned,
-    PartitionsReleased,
     PartitionsRevoked,
 )
 from gateway.pipeline.fold.history import TURNS, History, Told, Words
@@ -52,17 +52,17 @@ CHANGES = (
     GroupConverted,
     GroupEpochBumped,
     TargetComputed,
-    GroupStateMoved,
-    TopicsGone,
+    GroupStateChanged,
+    TopicsDeleted,
     ClientSeen,
     MemberJoined,
     MemberLeft,
     MemberFenced,
     MemberReplaced,
     MemberSwitched,
-    MemberStateMoved,
+    MemberStateChanged,
     PartitionsRevoked,
-    PartitionsReleased,
+    GrantEnded,
     PartitionsAssigned,
 )
 DEPARTURES = (MemberLeft, MemberFenced, MemberReplaced)
@@ -357,7 +357,7 @@ def _between_processes(
     """Whether the process that began the generation is."""
     for each, is_kept in zip(told, are_kept, strict=True):
         match each.event:
-            case GroupStateMoved(to_state=ClassicPhase.COMPLETING_REBALANCE):
+            case GroupStateChanged(to_state=ClassicPhase.COMPLETING_REBALANCE):
                 is_known = each.process_id is not None
             case GroupConverted():
                 is_known = False
@@ -408,7 +408,7 @@ def _perhaps_without_a_record(told: Sequence[Told], are_kept: Iterable[bool]) ->
             case MemberJoined(member_id=member_id) if is_kept and is_stable:
                 if each.at_ms != written_ms:
                     latest.append(member_id)
-            case GroupStateMoved(from_state=begun, to_state=state):
+            case GroupStateChanged(from_state=begun, to_state=state):
                 if is_stable and begun is ClassicPhase.PREPARING_REBALANCE:
                     yield from (*joined, *latest)
                 is_stable = state is ClassicPhase.STABLE
@@ -435,7 +435,7 @@ def _are_kept(told: Sequence[Told]) -> Iterator[bool]:
     begins = {
         each.at_ms: each.position
         for each in told
-        if isinstance(each.event, GroupStateMoved)
+        if isinstance(each.event, GroupStateChanged)
         and each.event.to_state is ClassicPhase.PREPARING_REBALANCE
     }
     turned_ms: int | None = None
@@ -448,13 +448,13 @@ def _are_kept(told: Sequence[Told]) -> Iterator[bool]:
                 turned_ms, is_rebalancing = None, False
             case GroupCreated(kind=kind):
                 is_rebalancing = kind == CLASSIC
-            case GroupStateMoved(to_state=ClassicPhase.STABLE):
+            case GroupStateChanged(to_state=ClassicPhase.STABLE):
                 turned_ms, is_rebalancing = None, False
-            case GroupStateMoved():
+            case GroupStateChanged():
                 is_rebalancing = True
             case _:
                 pass
-        is_unwritten = isinstance(each.event, MemberJoined | GroupStateMoved)
+        is_unwritten = isinstance(each.event, MemberJoined | GroupStateChanged)
         is_unwritten &= each.at_ms == turned_ms
         is_in_rebalance = is_rebalancing or each.position < begins.get(each.at_ms, 0)
         is_unwritten |= is_in_rebalance and isinstance(each.event, MemberJoined)
@@ -483,7 +483,7 @@ def _ahead(told: Sequence[Told], are_kept: Sequence[bool]) -> list[Ahead]:
 def _has_all_members(event: GatewayEvent) -> bool:
     """Whether it was written with a record of each member."""
     match event:
-        case GroupStateMoved(to_state=state):
+        case GroupStateChanged(to_state=state):
             return state in (ClassicPhase.STABLE, ClassicPhase.EMPTY)
         case _:
             return isinstance(event, GroupConverted)

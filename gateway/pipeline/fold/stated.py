@@ -17,11 +17,11 @@ from gateway.events.event import GatewayEvent
 from gateway.events.group_events import (
     GroupAdopted,
     GroupForwarded,
-    GroupHosted,
-    GroupStateMoved,
+    GroupStateChanged,
+    HostingStarted,
     ReleaseStarted,
 )
-from gateway.events.member_events import MemberStateMoved, PartitionsStated
+from gateway.events.member_events import MemberStateChanged, PartitionsStated
 from gateway.events.offset_events import NO_MEMBER, OffsetsCommitted
 from gateway.pipeline.fold.granted import Interval, TopicPartition
 from gateway.pipeline.fold.history import Hosting, Moment, Pairs, Told
@@ -65,8 +65,8 @@ class _Word(NamedTuple):
 
 KINDS: frozenset[type[GatewayEvent]] = frozenset(
     (
-        *(OffsetsCommitted, PartitionsStated, MemberStateMoved, GroupStateMoved),
-        *(GroupForwarded, ReleaseStarted, GroupHosted, GroupAdopted),
+        *(OffsetsCommitted, PartitionsStated, MemberStateChanged, GroupStateChanged),
+        *(GroupForwarded, ReleaseStarted, HostingStarted, GroupAdopted),
     )
 )
 """The events with claims, or with rounds of them."""
@@ -112,11 +112,11 @@ class ClaimFold:
                 self._hear(_Word(member_id, False, partitions, at_ms, at_ms, hosting), told)
             case GroupForwarded() | ReleaseStarted() if self.forwarded_ms is None:
                 self.forwarded_ms = told.at_ms
-            case GroupHosted() | GroupAdopted() if self.forwarded_ms is not None:
+            case HostingStarted() | GroupAdopted() if self.forwarded_ms is not None:
                 self.forwarded_ms, self.hosted_ms = None, told.at_ms
-            case GroupStateMoved(to_state=ClassicPhase.PREPARING_REBALANCE):
+            case GroupStateChanged(to_state=ClassicPhase.PREPARING_REBALANCE):
                 self.rejoined_ms.append(told.at_ms)
-            case MemberStateMoved(to_state=MemberPhase.PREPARE_REBALANCE, member_id=member_id):
+            case MemberStateChanged(to_state=MemberPhase.PREPARE_REBALANCE, member_id=member_id):
                 self.begun_ms.setdefault(member_id, []).append(told.at_ms)
             case _:
                 pass

@@ -16,7 +16,7 @@ from gateway.events.member_events import (
     MemberFenced,
     MemberJoined,
     MemberLeft,
-    MemberStateMoved,
+    MemberStateChanged,
     MemberSwitched,
 )
 from gateway.pipeline.fold.changes import ChangeRow, ends_of_moments
@@ -156,7 +156,7 @@ def _next_states(places: Sequence[int], own_at: Mapping[int, ChangeRow]) -> Mapp
     state: str | None = None
     for place in reversed(places):
         own = own_at.get(place)
-        if own is not None and own.event == MemberStateMoved.name:
+        if own is not None and own.event == MemberStateChanged.name:
             state = own.from_state
         if state is not None:
             found[place] = state
@@ -186,7 +186,7 @@ def _status(
 def _own_state(own: ChangeRow) -> str | None:
     if own.event in (MemberJoined.name, MemberSwitched.name):
         return _STABLE
-    return own.to_state if own.event == MemberStateMoved.name else None
+    return own.to_state if own.event == MemberStateChanged.name else None
 
 
 @dataclass(slots=True, kw_only=True)

@@ -5,7 +5,7 @@ import pytest
 from gateway.board import lags as module
 from gateway.board.lags import FRESH_MS, GroupLag, Lags
 from gateway.events.event import GatewayEvent
-from gateway.events.group_events import GroupDeleted, TopicsGone
+from gateway.events.group_events import GroupDeleted, TopicsDeleted
 from gateway.events.offset_events import (
     CommittedOffsets,
     FetchedOffset,
@@ -78,7 +78,7 @@ def test_a_start_counts_as_a_commit() -> None:
 
 
 @pytest.mark.parametrize(
-    "event", [TopicsGone(topics=("t",)), OffsetsDeleted(partitions={"t": (0,)}), GroupDeleted()]
+    "event", [TopicsDeleted(topics=("t",)), OffsetsDeleted(partitions={"t": (0,)}), GroupDeleted()]
 )
 def test_what_is_gone_has_no_lag(event: GatewayEvent) -> None:
     """Nor is it asked for, nor remembered."""

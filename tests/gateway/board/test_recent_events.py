@@ -7,14 +7,14 @@ from trio.testing import MockClock
 from gateway.board import recent_events
 from gateway.board.recent_events import RecentEvents
 from gateway.events.event import Envelope
-from gateway.events.group_events import GroupHosted
+from gateway.events.group_events import HostingStarted
 from tests.gateway.board.test_lags import committed
 from tests.support.group_events import enveloped
 
 
 def told(sequence: int, group_id: str = "g", reason: str = "") -> Envelope:
     """An event of a group."""
-    event = GroupHosted(reason=reason)
+    event = HostingStarted(reason=reason)
     return Envelope(
         event=event.name,
         schema_version=event.schema_version,

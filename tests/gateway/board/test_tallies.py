@@ -15,14 +15,14 @@ from gateway.events.group_events import (
     GroupDeleted,
     GroupEpochBumped,
     GroupForwarded,
-    GroupStateMoved,
-    TopicsGone,
+    GroupStateChanged,
+    TopicsDeleted,
 )
 from gateway.events.member_events import (
     ClientSeen,
+    GrantEnded,
     MemberLeft,
     PartitionsAssigned,
-    PartitionsReleased,
     PartitionsStated,
 )
 
@@ -60,7 +60,7 @@ class History:
 
     def release(self, member_id: str, *numbers: int, after_ms: int = 0) -> None:
         """A member gives up partitions of foo."""
-        self.tell(PartitionsReleased(**of(member_id, numbers)), after_ms)
+        self.tell(GrantEnded(cause="revoked", **of(member_id, numbers)), after_ms)
 
     def tally(self, after_ms: int = 0) -> Tally:
         """The sums, so much later."""
@@ -153,7 +153,7 @@ def test_a_deleted_topic_leaves_nothing_unowned() -> None:
     history = History()
     history.assign("a", 0)
     history.release("a", 0)
-    history.tell(TopicsGone(topics=("foo",)))
+    history.tell(TopicsDeleted(topics=("foo",)))
     assert history.tally(after_ms=9).unowned_partition_ms == 0
     history.release("b", 1)
     history.tell(GroupForwarded(reason=""))
@@ -223,7 +223,7 @@ def test_the_partitions_of_all_groups_are_bounded(monkeypatch: pytest.MonkeyPatc
     assert history.tallies.of("g", 0) is not None
     history.tell(PartitionsAssigned(**of("b", (2,))), group_id="h")
     assert history.tallies.of("g", 0) is None
-    history.tell(PartitionsReleased(**of("b", (0, 1, 2))), group_id="h")
+    history.tell(GrantEnded(cause="revoked", **of("b", (0, 1, 2))), group_id="h")
     history.state = "Stable"
     other = history.tallies.of("h", 0)
     assert other is not None
@@ -273,7 +273,7 @@ def test_a_rebalance_lasts_until_the_last_event_before_the_group_is_at_rest() ->
 def test_a_classic_rebalance_begins_when_the_group_prepares_it() -> None:
     """One that is still going on does not count, nor one of a group that goes to the cluster."""
     history = History()
-    move = GroupStateMoved(
+    move = GroupStateChanged(
         from_state=ClassicPhase.STABLE, to_state=ClassicPhase.PREPARING_REBALANCE, generation=1
     )
     history.state = "PreparingRebalance"

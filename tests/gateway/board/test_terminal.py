@@ -101,7 +101,7 @@ def test_a_roll_of_eight_fits_into_24_lines(width: int) -> None:
     assert "waits for c-2 to rejoin" in text
     assert "1/8 with the new protocol" in text
     assert "lag 1,200 records, 900 before the roll  ▁▁▂▂▃▃▄▅▅▆▆▇█" in text
-    assert "group_hosted" in lines[-1]
+    assert "hosting_started" in lines[-1]
     (of_c2,) = [line for line in lines if line.startswith("c-2")]
     assert "ToldToRejoin" in of_c2
     assert of_c2.endswith("!!!")

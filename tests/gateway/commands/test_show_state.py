@@ -14,7 +14,7 @@ from gateway.events.group_events import (
     GroupAdopted,
     GroupDeleted,
     GroupForwarded,
-    GroupHosted,
+    HostingStarted,
 )
 from gateway.journal.journal import Journal, Sinks
 from gateway.journal.line_files import FOLDER_NAME, LineFiles
@@ -121,11 +121,11 @@ async def test_who_answers_for_each_group_follows_the_records(
     journal = Journal(log_id, Sinks(files=files), now_ms=lambda: 7)
     with capture_logs():
         journal.tell(GroupForwarded(reason="1 member (payments)"), GROUP)
-        journal.tell(GroupHosted(reason="it has no members in the cluster"), GROUP)
-        journal.tell(GroupHosted(reason="it has no members in the cluster"), "deleted")
+        journal.tell(HostingStarted(reason="it has no members in the cluster"), GROUP)
+        journal.tell(HostingStarted(reason="it has no members in the cluster"), "deleted")
         journal.tell(GroupDeleted(), "deleted")
         journal.tell(GroupForwarded(reason="its protocol type is connect"), "workers")
-    files.write(b'{"event":"group_hosted","fields":{}}\n')
+    files.write(b'{"event":"hosting_started","fields":{}}\n')
     files.close()
     async with open_sqlite_log(tmp_path):
         *_, ours, workers = shown(capsys, tmp_path)
@@ -148,11 +148,13 @@ async def test_a_group_that_is_being_adopted_says_so(
     files = LineFiles(tmp_path / FOLDER_NAME)
     journal = Journal(log_id, Sinks(files=files), now_ms=lambda: 7)
     with capture_logs():
-        Journal("moved-away", Sinks(files=files)).tell(GroupHosted(reason="free"), "of-another-log")
+        Journal("moved-away", Sinks(files=files)).tell(
+            HostingStarted(reason="free"), "of-another-log"
+        )
         for group in ("under-way", "undone", "adopted"):
             journal.tell(AdoptionStarted(members=2), group)
         journal.tell(AdoptionUndone(reason="a member left", held_ms=20), "undone")
-        journal.tell(GroupHosted(reason="it was adopted"), "adopted")
+        journal.tell(HostingStarted(reason="it was adopted"), "adopted")
         journal.tell(GroupAdopted(held_ms=60), "adopted")
     files.close()
     async with open_sqlite_log(tmp_path):

@@ -68,9 +68,13 @@ def test_an_envelope_is_one_line() -> None:
     line = envelope().line
     assert "\n" not in line
     assert json.loads(line) == {
+        "version": 2,
         "event": "member_left",
         "schema_version": MemberLeft.schema_version,
         "gateway_id": "g",
+        "cluster_id": None,
+        "run": None,
+        "hosting": None,
         "group_id": "orders",
         "process_id": None,
         "sequence": 1,

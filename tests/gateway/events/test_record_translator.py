@@ -21,8 +21,8 @@ from coordinator.interface.replies import JoinGroupReply
 from coordinator.interface.topics import Partition, Topics
 from gateway.events import record_translator
 from gateway.events.event import GatewayEvent
-from gateway.events.group_events import TopicsGone
-from gateway.events.member_events import Partitions, PartitionsAssigned, PartitionsReleased
+from gateway.events.group_events import TopicsDeleted
+from gateway.events.member_events import GrantEnded, Partitions, PartitionsAssigned
 from gateway.events.record_translator import tell
 from tests.support.group_records import given_classic_group_member
 from tests.support.group_script import GroupScript, make_topics
@@ -58,16 +58,16 @@ class Told(GroupScript):
         return [event.name for event in self.last]
 
     def of(self, name: str) -> Fields:
-        """The only event of this name in the last step."""
+        """The only event of this name in the last step, without topic ids."""
         (event,) = [event for event in self.last if event.name == name]
-        return event.fields
+        return {name: value for name, value in event.fields.items() if name != "topic_ids"}
 
     def moves(self) -> list[tuple[str, str]]:
         """The states of the group during the last step."""
         return [
             (event.fields["from_state"], event.fields["to_state"])
             for event in self.last
-            if event.name == "group_state_moved"
+            if event.name == "group_state_changed"
         ]
 
     def first_join(self, member_id: str = "", *, instance_id: str | None = None) -> JoinGroupReply:
@@ -227,7 +227,7 @@ def test_an_adopted_group_is_told_with_its_members(is_left: bool) -> None:
     group.feed(AdoptionMoved(adoption=Adoption(group=ADOPTED, lock_generation=43)))
     group.feed(GroupAdopted())
     begun = "group_converted" if is_left else "group_created"
-    assert group.names == [begun, "group_state_moved", "member_joined", "member_joined"]
+    assert group.names == [begun, "group_state_changed", "member_joined", "member_joined"]
     assert group.moves() == [("Empty", "Stable")]
     joined = [each.fields for each in group.last if each.name == "member_joined"]
     assert [(each["member_id"], each["instance_id"]) for each in joined] == [
@@ -326,7 +326,7 @@ def test_a_static_member_returns_with_the_other_protocol() -> None:
     assert group.of("group_converted")["direction"] == "classic->consumer"
     assert group.of("member_replaced") == {"member_id": old, "replaced_by": "n"}
     assert group.of("member_joined")["protocol"] == "consumer"
-    assert group.of("partitions_released")["member_id"] == old
+    assert group.of("grant_ended")["member_id"] == old
     assert group.of("partitions_assigned")["member_id"] == "n"
     new = group.join(instance_id="i").member_id
     assert group.of("member_replaced") == {"member_id": "n", "replaced_by": new}
@@ -371,10 +371,11 @@ def test_a_partition_moves_from_one_member_to_another() -> None:
         "partitions": {"foo": [2]},
     }
     group.native("a", first, owned={"foo": [0, 1]})
-    assert group.of("partitions_released") == {
+    assert group.of("grant_ended") == {
         "member_id": "a",
         "member_epoch": second,
         "partitions": {"foo": [2]},
+        "cause": "revoked",
     }
     group.native("b", second)
     assert group.of("partitions_assigned") == {
@@ -392,13 +393,13 @@ def test_a_classic_member_of_a_consumer_group_rejoins() -> None:
     member_id = ids["a"]
     moves = []
     group.beat(member_id, 1)
-    moves.append(group.of("member_state_moved"))
+    moves.append(group.of("member_state_changed"))
     group.beat(member_id, 1)
     assert group.last == []
     joined = group.join(member_id, owned={})
-    moves.append(group.of("member_state_moved"))
+    moves.append(group.of("member_state_changed"))
     group.sync(member_id, joined.generation)
-    moves.append(group.of("member_state_moved"))
+    moves.append(group.of("member_state_changed"))
     assert {move["member_id"] for move in moves} == {member_id}
     assert [(move["from_state"], move["to_state"]) for move in moves] == [
         ("Stable", "PrepareRebalance"),
@@ -443,7 +444,7 @@ def test_a_consumer_group_is_deleted() -> None:
     group = Told()
     group.native("n")
     group.native("n", -1)
-    assert group.names == ["partitions_released", "member_left", "group_epoch_bumped"]
+    assert group.names == ["grant_ended", "member_left", "group_epoch_bumped"]
     group.feed(DeleteGroupReceived(token=0))
     assert group.names == ["group_deleted"]
 
@@ -565,11 +566,11 @@ async def test_a_members_life_can_be_followed_by_its_id(autojump_clock: MockCloc
             "member_joined",
             "partitions_assigned",
             "PrepareRebalance",
-            "partitions_released",
+            "grant_ended",
             "CompletingRebalance",
             "Stable",
             "partitions_assigned",
-            "partitions_released",
+            "grant_ended",
             "member_left",
         ]
         assert [line for line in lines if line["log_level"] not in {"info", "debug"}] == []
@@ -594,14 +595,14 @@ def test_assigned_and_released_events_determine_all_owners(seed: int) -> None:
             holdings = dict(step.loaded)
         for event in step.events:
             match event:
-                case PartitionsReleased(member_id=member_id):
+                case GrantEnded(member_id=member_id):
                     for partition in each_of(event.partitions):
                         if holdings.get(partition) == member_id:
                             del holdings[partition]
                 case PartitionsAssigned(member_id=member_id):
                     for partition in each_of(event.partitions):
                         assert holdings.setdefault(partition, member_id) == member_id
-                case TopicsGone(topics=topics):
+                case TopicsDeleted(topics=topics):
                     holdings = {p: m for p, m in holdings.items() if p[0] not in topics}
                 case _:
                     pass

@@ -116,7 +116,7 @@ async def test_a_deleted_topic_is_named_in_an_event(autojump_clock: MockClock) -
         groups.cluster.change()
         await trio.sleep(2)
         await groups.native("n", joined.member_epoch)
-        assert [each["topics"] for each in groups.told("topics_gone")] == [["foo"]]
+        assert [each["topics"] for each in groups.told("topics_deleted")] == [["foo"]]
 
 
 async def test_the_partitions_that_a_member_states_are_an_event(autojump_clock: MockClock) -> None:

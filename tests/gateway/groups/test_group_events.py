@@ -63,7 +63,7 @@ async def test_a_groups_lines_have_no_gap(tmp_path: Path, autojump_clock: MockCl
         await roll(groups, "other")
     events = read_events(tmp_path)
     check_gaps(events)
-    assert {each.event for each in events if each.process_id} >= {"member_state_moved"}
+    assert {each.event for each in events if each.process_id} >= {"member_state_changed"}
     recorded = [each.event for each in events if not each.process_id and each.group_id == GROUP]
     assert recorded.count("group_converted") == 2
     assert {each.group_id for each in events} == {GROUP, "other"}
@@ -242,7 +242,7 @@ async def test_a_members_commits_are_reported_before_its_departure(
     assert {"partitions_assigned"} <= set(names[:last])
     assert set(names[last:]) == {
         "offsets_committed",
-        "partitions_released",
+        "grant_ended",
         "member_left",
         "group_epoch_bumped",
     }
@@ -261,7 +261,7 @@ async def test_commits_are_reported_before_the_end_of_their_topic(
         await trio.sleep(2)
         await groups.native("n", joined.member_epoch)
     names = [each.event for each in read_events(tmp_path)]
-    assert names[names.index("topics_gone") - 1] == "offsets_committed"
+    assert names[names.index("topics_deleted") - 1] == "offsets_committed"
 
 
 def note_commit(groups: HostedGroups) -> None:

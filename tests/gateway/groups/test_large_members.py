@@ -46,7 +46,7 @@ async def test_a_member_may_own_thousands_of_partitions_or_topics(tmp_path: Path
                 assert await gateway.terminate() == 0
     lines = read_events(tmp_path / "events")
     check_gaps(lines)
-    for name in ("partitions_assigned", "partitions_released"):
+    for name in ("partitions_assigned", "grant_ended"):
         sizes = [len(each.line) for each in lines if each.event == name]
         assert len(sizes) == len(cases)
         assert min(sizes) > 1 << 15

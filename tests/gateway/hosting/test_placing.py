@@ -34,8 +34,8 @@ def test_a_forwarded_group_is_hosted_once_its_last_member_has_left(on: HostedSce
     on.found = None
     on.native_member()
     told = [event.name for event in on.events]
-    assert told[:2] == ["group_forwarded", "group_hosted"]
-    assert on.told("group_hosted")[0]["reason"] == "it has no members in the cluster"
+    assert told[:2] == ["group_forwarded", "hosting_started"]
+    assert on.told("hosting_started")[0]["reason"] == "it has no members in the cluster"
 
 
 def test_a_rejoin_to_a_forwarded_group_needs_no_look(on: HostedScene) -> None:
@@ -88,7 +88,7 @@ def test_the_log_is_asked_before_the_cluster(live: HostedScene) -> None:
     assert committing.answer is None
     again.release(Load)
     assert again.group.is_live
-    assert again.told("group_hosted")[0]["reason"] == "its members are in the state log"
+    assert again.told("hosting_started")[0]["reason"] == "its members are in the state log"
 
 
 def test_where_nothing_is_adopted_the_cluster_keeps_empty_groups() -> None:
@@ -254,7 +254,7 @@ def test_a_native_consumer_begins_a_group_that_the_cluster_could_not_serve() -> 
     assert error_of(on.native("")) is not ErrorCode.NONE
     assert on.join().answer == Forwarded(NOT_ADOPTED)
     on.native_member()
-    (told,) = on.told("group_hosted")
+    (told,) = on.told("hosting_started")
     assert "new protocol" in told["reason"]
     on.native("n", -1)
     on.in_cluster.remove_member()

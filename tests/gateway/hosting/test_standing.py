@@ -117,7 +117,7 @@ def test_direct_members_are_reported_once_per_reason() -> None:
     group.take(Nobody(), 0)
     group.host("it has no members in the cluster")
     group.take(DIRECT, 0)
-    assert lines(group) == ["group_forwarded", "group_hosted", "group_forwarded"]
+    assert lines(group) == ["group_forwarded", "hosting_started", "group_forwarded"]
 
 
 def test_few_of_many_members_are_named() -> None:
@@ -156,7 +156,7 @@ def test_a_forwarded_group_counts_as_forwarded_for_a_while() -> None:
     assert not group.is_forwarded
     group.host("it has no members in the cluster")
     group.forward("it uses the protocol connect/v1", 0)
-    assert lines(group) == ["group_forwarded", "group_hosted", "group_forwarded"]
+    assert lines(group) == ["group_forwarded", "hosting_started", "group_forwarded"]
 
 
 def test_a_forwarded_group_stays_so_while_the_cluster_is_silent() -> None:

@@ -121,7 +121,7 @@ async def test_a_held_group_of_the_cluster_gets_no_further_native_member(
         assert types == [MemberType.CLASSIC, MemberType.CONSUMER]
         assert (await give(tmp_path, Allow(group_id=group))).reasons == ()
         assert (await client.native("m")).error_code == 0
-        assert not any(event.name == "group_hosted" for event in gateway.events)
+        assert not any(event.name == "hosting_started" for event in gateway.events)
 
 
 async def test_a_group_is_hosted_once_the_direct_member_has_left(kafka: KafkaCluster) -> None:

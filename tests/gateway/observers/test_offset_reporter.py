@@ -1,7 +1,8 @@
 """Fetches and commits of members are reported together and in time, and no offset that went back is
 lost."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,14 +12,14 @@ from trio.testing import MockClock
 from coordinator.interface.records import RemovalCause
 from coordinator.interface.volatile_records import ClassicPhase
 from gateway.events.event import GatewayEvent
-from gateway.events.group_events import GroupConverted, GroupStateMoved, TopicsGone
+from gateway.events.group_events import GroupConverted, GroupStateChanged, TopicsDeleted
 from gateway.events.member_events import (
+    GrantEnded,
     MemberFenced,
     MemberJoined,
     MemberLeft,
     MemberReplaced,
     PartitionsAssigned,
-    PartitionsReleased,
     PartitionsRevoked,
 )
 from gateway.events.offset_events import OffsetsCommitted
@@ -48,6 +49,8 @@ from kafka_codecs.txn_offset_commit import (
 )
 from tests.support.commits import commit_of, transactional_commit_of
 from tests.support.hosted_groups import lone_request
+
+ENDED = partial(GrantEnded, cause="revoked")
 
 
 class Tally(OffsetReporter):
@@ -305,7 +308,7 @@ def left(member_id: str) -> MemberLeft:
 
 
 def moved(
-    event: type[PartitionsAssigned | PartitionsReleased | PartitionsRevoked],
+    event: Callable[..., PartitionsAssigned | GrantEnded | PartitionsRevoked],
 ) -> GatewayEvent:
     """Events about partitions of m."""
     return event(member_id="m", member_epoch=2, partitions={"foo": (0,)})
@@ -315,7 +318,7 @@ MOVES = [
     left("m"),
     MemberFenced(member_id="m", cause=RemovalCause.SESSION_EXPIRED),
     MemberReplaced(member_id="m", replaced_by="n"),
-    moved(PartitionsReleased),
+    moved(ENDED),
     moved(PartitionsAssigned),
 ]
 
@@ -354,12 +357,12 @@ def test_a_fetch_after_partitions_moved_is_a_new_start(event: GatewayEvent) -> N
         GroupConverted(
             direction="classic->consumer", is_live=True, group_epoch=1, members=1, cause=""
         ),
-        GroupStateMoved(
+        GroupStateChanged(
             from_state=ClassicPhase.STABLE,
             to_state=ClassicPhase.PREPARING_REBALANCE,
             generation=1,
         ),
-        TopicsGone(topics=("foo",)),
+        TopicsDeleted(topics=("foo",)),
     ],
     ids=lambda event: event.name,
 )
@@ -409,7 +412,7 @@ def test_other_events_do_not_end_an_interval() -> None:
         member_id="m", client_id="", client_host="", instance_id=None, protocol="classic"
     )
     reporter.make_way("orders", [moved(PartitionsRevoked), joined])
-    reporter.make_way("unknown", [moved(PartitionsReleased)])
+    reporter.make_way("unknown", [moved(ENDED)])
     reporter.fetch({0: 5})
     assert reporter.told == []
 

@@ -10,12 +10,12 @@ from gateway.events.group_events import (
     GroupCreated,
     GroupDeleted,
     GroupForwarded,
-    GroupHosted,
+    HostingStarted,
     ReleaseStarted,
 )
 from gateway.events.member_events import (
+    GrantEnded,
     PartitionsAssigned,
-    PartitionsReleased,
     PartitionsStated,
 )
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
@@ -35,7 +35,9 @@ def gets(member_id: str, *numbers: int) -> GatewayEvent:
 
 
 def gives(member_id: str, *numbers: int) -> GatewayEvent:
-    return PartitionsReleased(member_id=member_id, member_epoch=1, partitions={"t": numbers})
+    return GrantEnded(
+        cause="revoked", member_id=member_id, member_epoch=1, partitions={"t": numbers}
+    )
 
 
 def as_it_should_be(writer: EventWriter) -> None:
@@ -121,7 +123,7 @@ def adopted_again(writer: EventWriter) -> None:
     writer.beside(2, GroupForwarded(reason="released"))
     writer.forget(4)
     writer.tell(4, CREATED)
-    writer.beside(4, GroupHosted(reason="it was adopted"), GroupAdopted(held_ms=5))
+    writer.beside(4, HostingStarted(reason="it was adopted"), GroupAdopted(held_ms=5))
     writer.beside(5, commits(5, "b"))
     writer.tell(6, gets("c", 1))
     writer.beside(7, says("b", 0, 1))

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from gateway.events.group_events import GroupCreated, GroupDeleted, TopicsGone
+from gateway.events.group_events import GroupCreated, GroupDeleted, TopicsDeleted
 from tests.support.event_writer import EventWriter, WriteHistory, lines_of
 from tests.support.folded_lines import folded
 from tests.support.group_events import (
@@ -174,7 +174,7 @@ def a_deleted_topic(writer: EventWriter) -> None:
     """Nothing is missing then. A recreated topic is another topic, and the old one's owners have no
     further events."""
     writer.tell(1, gets("a", 0))
-    writer.beside(2, TopicsGone(topics=("t",)))
+    writer.beside(2, TopicsDeleted(topics=("t",)))
     writer.tell(3, gets("b", 0))
 
 
@@ -182,7 +182,7 @@ def a_deleted_topic(writer: EventWriter) -> None:
 def a_recreated_topic_of_a_classic_member(writer: EventWriter) -> None:
     """Its assignment names topics, so it gets the new one's partitions without an event."""
     writer.tell(1, gets("a", 0))
-    writer.beside(2, TopicsGone(topics=("t",)))
+    writer.beside(2, TopicsDeleted(topics=("t",)))
     writer.beside(4, gives("b", 0))
 
 

@@ -14,8 +14,8 @@ from gateway.events.event import GatewayEvent
 from gateway.events.group_events import (
     GroupConverted,
     GroupCreated,
-    GroupStateMoved,
-    TopicsGone,
+    GroupStateChanged,
+    TopicsDeleted,
 )
 from gateway.events.member_events import ClientSeen, MemberLeft, PartitionsAssigned
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
@@ -59,7 +59,7 @@ def of(event: GatewayEvent, **changes: Any) -> str:
 
 
 CONVERTED = GroupConverted(direction="classic->consumer", is_live=True, members=1, cause="")
-MOVED = GroupStateMoved(
+MOVED = GroupStateChanged(
     from_state=ClassicPhase.EMPTY, to_state=ClassicPhase.PREPARING_REBALANCE, generation=1
 )
 COMMITTED = OffsetsCommitted(
@@ -94,7 +94,7 @@ BAD: Mapping[str, str] = {
     told(
         fields={"member_id": "m", "member_epoch": 3, "partitions": [1]}
     ): "partitions_assigned has an invalid value",
-    of(TopicsGone(topics=("t",)), topics=["x" * 40_000]): "topics_gone has an invalid value",
+    of(TopicsDeleted(topics=("t",)), topics=["x" * 40_000]): "topics_deleted has an invalid value",
     told(
         fields={"member_id": "m", "member_epoch": 1 << 63, "partitions": {}}
     ): "partitions_assigned has an invalid value",
@@ -111,9 +111,9 @@ BAD: Mapping[str, str] = {
     told(at_ms=(1 << 63) - 1): "its envelope is incomplete",
     told().replace("[0, 2]", "null"): "partitions_assigned has an invalid value",
     told().replace("[0, 2]", "[0, null]"): "partitions_assigned has an invalid value",
-    of(TopicsGone(topics=("t",)), topics=[None]): "topics_gone has an invalid value",
+    of(TopicsDeleted(topics=("t",)), topics=[None]): "topics_deleted has an invalid value",
     of(CONVERTED, direction="sideways"): "group_converted has an invalid value",
-    of(MOVED, to_state="Dreaming"): "group_state_moved has an invalid value",
+    of(MOVED, to_state="Dreaming"): "group_state_changed has an invalid value",
     of(COMMITTED, offsets={"t": [None]}): "offsets_committed has an invalid value",
     of(COMMITTED, offsets={"t": [{"partition": 1}]}): "offsets_committed has an invalid value",
     of(COMMITTED, from_ms=1 << 60): "offsets_committed has an invalid value",

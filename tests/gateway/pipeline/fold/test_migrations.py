@@ -10,10 +10,10 @@ from coordinator.interface.records import RemovalCause
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import Direction, GroupConverted, GroupCreated, StepMadeWorse
 from gateway.events.member_events import (
+    GrantEnded,
     MemberJoined,
     MemberLeft,
     PartitionsAssigned,
-    PartitionsReleased,
     Protocol,
 )
 from gateway.pipeline.fold.migrations import MigrationRow
@@ -54,11 +54,15 @@ def part(member_id: str, number: int) -> GatewayEvent:
 
 
 def part_back(member_id: str, number: int) -> GatewayEvent:
-    return PartitionsReleased(member_id=member_id, member_epoch=1, partitions={"t": (number,)})
+    return GrantEnded(
+        cause="revoked", member_id=member_id, member_epoch=1, partitions={"t": (number,)}
+    )
 
 
 def gives(member_id: str) -> GatewayEvent:
-    return PartitionsReleased(member_id=member_id, member_epoch=1, partitions={"t": (0, 1)})
+    return GrantEnded(
+        cause="revoked", member_id=member_id, member_epoch=1, partitions={"t": (0, 1)}
+    )
 
 
 def there(writer: EventWriter) -> None:

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 import pytest
 
-from gateway.events.group_events import GroupDeleted, GroupForwarded, TopicsGone
+from gateway.events.group_events import GroupDeleted, GroupForwarded, TopicsDeleted
 from gateway.pipeline.fold.offsets import GONE_TOLD_MS_MAX, OffsetRow
 from tests.support.folded_lines import folded
 from tests.support.group_events import EMPTY, PREPARING, group_goes
@@ -374,7 +374,7 @@ def a_topic_made_anew(it: OffsetHistory) -> None:
     it.gets(1, "a")
     it.fetches(2, "a", 50)
     it.commits(3, "a", 100)
-    it.happens(4, TopicsGone(topics=("other", TOPIC)))
+    it.happens(4, TopicsDeleted(topics=("other", TOPIC)))
     it.commits(5, "a", 3)
     it.gets(6, "b")
     it.fetches(7, "b", 0)
@@ -393,7 +393,7 @@ def a_topic_made_anew_that_is_told_late(it: OffsetHistory) -> None:
     it.commits(2.5, "a", 100)
     it.commits(3, "a", 40)
     it.commits(4, "a", 110, 3, 5)
-    it.happens(4 + GONE_TOLD_MS_MAX / 1000, TopicsGone(topics=(TOPIC,)))
+    it.happens(4 + GONE_TOLD_MS_MAX / 1000, TopicsDeleted(topics=(TOPIC,)))
 
 
 @expects(

@@ -13,7 +13,7 @@ from gateway.events.group_events import (
     GroupConverted,
     GroupCreated,
     GroupForwarded,
-    GroupHosted,
+    HostingStarted,
 )
 from gateway.events.member_events import ClientSeen, MemberJoined, MemberLeft, Protocol
 from gateway.pipeline.fold.readiness import ReadinessRow
@@ -180,7 +180,7 @@ def forwarded(writer: EventWriter) -> None:
 def hosted_again(writer: EventWriter) -> None:
     """The cluster held the group until it was empty."""
     forwarded(writer)
-    writer.beside(3, GroupHosted(reason="it has no members in the cluster"))
+    writer.beside(3, HostingStarted(reason="it has no members in the cluster"))
 
 
 Found = tuple[str | None, str, int, int, bool | None, str | None]

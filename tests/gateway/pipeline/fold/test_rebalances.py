@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from coordinator.interface.records import EpochCause
-from gateway.events.group_events import TopicsGone
+from gateway.events.group_events import TopicsDeleted
 from gateway.events.member_events import MemberReplaced
 from gateway.pipeline.fold.rebalances import RebalanceRow
 from tests.support.event_writer import EventWriter, WriteHistory, lines_of, seconds
@@ -122,7 +122,7 @@ def a_topic_goes(writer: EventWriter) -> None:
     """The partitions of a deleted topic move to no member, and a recreated topic is new. After the
     last member has left, nothing remains to do."""
     writer.tell(0, joins("a", "consumer"), bump(2), target(2), gets("a", 0))
-    writer.tell(3, TopicsGone(topics=(TOPIC,)), bump(3, EpochCause.TOPICS_CHANGED), target(3))
+    writer.tell(3, TopicsDeleted(topics=(TOPIC,)), bump(3, EpochCause.TOPICS_CHANGED), target(3))
     writer.tell(6, bump(4, EpochCause.TOPICS_CHANGED), target(4), gets("a", 0))
     writer.tell(9, gives("a", 0), expires("a"), bump(5, EpochCause.MEMBER_REMOVED))
 

@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from gateway.events.group_events import GroupHosted
+from gateway.events.group_events import HostingStarted
 from gateway.events.member_events import PartitionsAssigned
 from gateway.pipeline.fold.history import Hosting, LateLineError, Order
 from gateway.pipeline.fold.lines import Line
@@ -193,7 +193,7 @@ def test_hostings_keep_their_order_when_the_group_returns() -> None:
     (later,) = order.take(placed(*second.lines[taken:]))
     assert later.at_ms == START_MS + 10_000
     taken = len(first.lines)
-    first.tell(20, GroupHosted(reason="returns"), assigned(7))
+    first.tell(20, HostingStarted(reason="returns"), assigned(7))
     assert len(list(order.take(placed(*first.lines[taken:])))) == 2
     numbers = [("g0", 0), ("g1", 0), ("g1", 1)]
     one, other, returned = (Hosting(*each) for each in numbers)

@@ -9,8 +9,8 @@ from gateway.events.group_events import (
     GroupAdopted,
     GroupCreated,
     GroupForwarded,
-    GroupHosted,
-    TopicsGone,
+    HostingStarted,
+    TopicsDeleted,
 )
 from gateway.events.member_events import ClientSeen
 from gateway.pipeline.fold.timeline import TimelineRow
@@ -89,7 +89,7 @@ def several_to_give_up(writer: EventWriter) -> None:
     writer.tell(1, is_to_give("n", 0, 1))
     writer.tell(2, is_to_give("n", 2), gives("n", 0))
     writer.tell(3, gets("n", 1))
-    writer.tell(5, TopicsGone(topics=(TOPIC,)))
+    writer.tell(5, TopicsDeleted(topics=(TOPIC,)))
 
 
 def late_and_quiet(writer: EventWriter) -> None:
@@ -137,7 +137,7 @@ def a_restart_of_an_emptied_group(writer: EventWriter) -> None:
     writer.beside(2, joins("b"))
     writer.beside(3, leaves("a"))
     writer.tell(4, leaves("b"), group_goes(PREPARING, EMPTY))
-    writer.beside(5, TopicsGone(topics=("u",)))
+    writer.beside(5, TopicsDeleted(topics=("u",)))
     writer.process_id = "the next one"
     writer.beside(8, joins("c"), group_goes(EMPTY, PREPARING))
 
@@ -193,7 +193,7 @@ def an_adoption_and_a_release(writer: EventWriter) -> None:
     writer.beside(1, speaks("gone", 1))
     writer.tell(4, GroupCreated(kind="classic"), group_goes(EMPTY, STABLE))
     writer.tell(4, joins("a"))
-    writer.beside(4, GroupHosted(reason="it was adopted"), GroupAdopted(held_ms=1))
+    writer.beside(4, HostingStarted(reason="it was adopted"), GroupAdopted(held_ms=1))
     writer.beside(5, speaks("a", 5))
     writer.beside(7, leaves("a"), GroupForwarded(reason="it was released"))
     writer.beside(8, speaks("a", 6))
@@ -207,7 +207,7 @@ def an_adoption_before_a_restart(writer: EventWriter) -> None:
     writer.beside(1, speaks("a", 1))
     writer.tell(4, converts(DOWN, 2, is_live=False), group_goes(EMPTY, STABLE))
     writer.tell(4, joins("a"), joins("b"))
-    writer.beside(4, GroupHosted(reason="it was adopted"), GroupAdopted(held_ms=1))
+    writer.beside(4, HostingStarted(reason="it was adopted"), GroupAdopted(held_ms=1))
     writer.beside(5, seen("away", "away"))
     writer.process_id = "the next one"
     writer.beside(8, joins("c"), group_goes(STABLE, PREPARING))
@@ -215,29 +215,29 @@ def an_adoption_before_a_restart(writer: EventWriter) -> None:
 
 CASES: Mapping[WriteHistory, Sequence[Interval]] = {
     a_classic_group: [
-        (None, "classic", None, "Empty", 0, 1, "group_state_moved"),
-        (None, "classic", None, "PreparingRebalance", 1, 2, "group_state_moved"),
-        (None, "classic", None, "CompletingRebalance", 2, 3, "group_state_moved"),
-        (None, "classic", None, "Stable", 3, 7, "group_state_moved"),
+        (None, "classic", None, "Empty", 0, 1, "group_state_changed"),
+        (None, "classic", None, "PreparingRebalance", 1, 2, "group_state_changed"),
+        (None, "classic", None, "CompletingRebalance", 2, 3, "group_state_changed"),
+        (None, "classic", None, "Stable", 3, 7, "group_state_changed"),
         (None, "classic", None, "Empty", 7, None, None),
-        ("a", "classic", "classic", "PreparingRebalance", 1, 2, "group_state_moved"),
-        ("a", "classic", "classic", "CompletingRebalance", 2, 3, "group_state_moved"),
+        ("a", "classic", "classic", "PreparingRebalance", 1, 2, "group_state_changed"),
+        ("a", "classic", "classic", "CompletingRebalance", 2, 3, "group_state_changed"),
         ("a", "classic", "classic", "Stable", 3, 7, "member_left"),
     ],
     a_roll_of_one: [
         (None, "consumer", None, "Stable", 0, 2, "group_epoch_bumped"),
         (None, "consumer", None, "Assigning", 2, 4, "target_computed"),
-        (None, "consumer", None, "Reconciling", 4, 9, "group_state_moved"),
-        (None, "classic", None, "PreparingRebalance", 9, 10, "group_state_moved"),
+        (None, "consumer", None, "Reconciling", 4, 9, "group_state_changed"),
+        (None, "classic", None, "PreparingRebalance", 9, 10, "group_state_changed"),
         (None, "classic", None, "Stable", 10, None, None),
         ("n", "consumer", "consumer", "Stable", 0, 4, "partitions_revoked"),
-        ("n", "consumer", "consumer", "UnrevokedPartitions", 4, 5, "partitions_released"),
+        ("n", "consumer", "consumer", "UnrevokedPartitions", 4, 5, "grant_ended"),
         ("n", "consumer", "consumer", "Stable", 5, 9, "member_left"),
-        ("a", "consumer", "classic", "CompletingRebalance", 2, 3, "member_state_moved"),
-        ("a", "consumer", "classic", "Stable", 3, 6, "member_state_moved"),
-        ("a", "consumer", "classic", "PrepareRebalance", 6, 7, "member_state_moved"),
-        ("a", "consumer", "classic", "Stable", 7, 9, "group_state_moved"),
-        ("a", "classic", "classic", "PreparingRebalance", 9, 10, "group_state_moved"),
+        ("a", "consumer", "classic", "CompletingRebalance", 2, 3, "member_state_changed"),
+        ("a", "consumer", "classic", "Stable", 3, 6, "member_state_changed"),
+        ("a", "consumer", "classic", "PrepareRebalance", 6, 7, "member_state_changed"),
+        ("a", "consumer", "classic", "Stable", 7, 9, "group_state_changed"),
+        ("a", "classic", "classic", "PreparingRebalance", 9, 10, "group_state_changed"),
         ("a", "classic", "classic", "Stable", 10, None, None),
     ],
     a_conversion_in_place: [
@@ -253,33 +253,33 @@ CASES: Mapping[WriteHistory, Sequence[Interval]] = {
         (None, "consumer", None, "Reconciling", 0, 3, "partitions_assigned"),
         (None, "consumer", None, "Stable", 3, None, None),
         ("n", "consumer", "consumer", "Stable", 0, 1, "partitions_revoked"),
-        ("n", "consumer", "consumer", "UnrevokedPartitions", 1, 5, "topics_gone"),
+        ("n", "consumer", "consumer", "UnrevokedPartitions", 1, 5, "topics_deleted"),
         ("n", "consumer", "consumer", "Stable", 5, None, None),
     ],
     late_and_quiet: [
-        (None, "classic", None, "Stable", 1, 3, "group_state_moved"),
+        (None, "classic", None, "Stable", 1, 3, "group_state_changed"),
         (None, "classic", None, "PreparingRebalance", 3, None, None),
-        ("quiet", "classic", "classic", "Stable", None, 3, "group_state_moved"),
+        ("quiet", "classic", "classic", "Stable", None, 3, "group_state_changed"),
         ("quiet", "classic", "classic", "PreparingRebalance", 3, None, None),
         ("late", "classic", "classic", "Stable", None, 3, "member_left"),
     ],
     a_restart: [
-        (None, "classic", None, "Stable", 0, 2, "group_state_moved"),
+        (None, "classic", None, "Stable", 0, 2, "group_state_changed"),
         (None, "classic", None, "PreparingRebalance", 2, 3, "gateway_restarted"),
-        (None, "classic", None, "Stable", 3, 8, "group_state_moved"),
+        (None, "classic", None, "Stable", 3, 8, "group_state_changed"),
         (None, "classic", None, "PreparingRebalance", 8, None, None),
-        ("a", "classic", "classic", "Stable", 0, 2, "group_state_moved"),
+        ("a", "classic", "classic", "Stable", 0, 2, "group_state_changed"),
         ("a", "classic", "classic", "PreparingRebalance", 2, 3, "gateway_restarted"),
-        ("a", "classic", "classic", "Stable", 3, 8, "group_state_moved"),
+        ("a", "classic", "classic", "Stable", 3, 8, "group_state_changed"),
         ("a", "classic", "classic", "PreparingRebalance", 8, None, None),
         ("b", "classic", "classic", "PreparingRebalance", 2, 3, "gateway_restarted"),
         ("c", "classic", "classic", "PreparingRebalance", 8, None, None),
     ],
     a_restart_after_an_empty_group_turned_classic: [
         (None, "consumer", None, "Stable", 0, 1, "member_left"),
-        (None, "consumer", None, "Empty", 1, 2, "group_state_moved"),
+        (None, "consumer", None, "Empty", 1, 2, "group_state_changed"),
         (None, "classic", None, "PreparingRebalance", 2, 5, "gateway_restarted"),
-        (None, "classic", None, "Empty", 5, 8, "group_state_moved"),
+        (None, "classic", None, "Empty", 5, 8, "group_state_changed"),
         (None, "classic", None, "PreparingRebalance", 8, None, None),
         ("n", "consumer", "consumer", "Stable", 0, 1, "member_left"),
         ("a", "classic", "classic", "PreparingRebalance", 2, 5, "gateway_restarted"),
@@ -308,27 +308,27 @@ CASES: Mapping[WriteHistory, Sequence[Interval]] = {
         ("a2", None, "classic", None, 4, None, None),
     ],
     an_adoption_and_a_release: [
-        (None, "classic", None, None, 1, 4, "group_state_moved"),
+        (None, "classic", None, None, 1, 4, "group_state_changed"),
         (None, "classic", None, "Stable", 4, None, None),
-        ("a", "classic", "classic", None, None, 4, "group_state_moved"),
+        ("a", "classic", "classic", None, None, 4, "group_state_changed"),
         ("a", "classic", "classic", "Stable", 4, 7, "member_left"),
-        ("gone", "classic", "classic", None, None, 4, "group_hosted"),
+        ("gone", "classic", "classic", None, None, 4, "hosting_started"),
         ("a2", "classic", "classic", "Stable", 9, None, None),
     ],
     an_adoption_before_a_restart: [
         (None, "consumer", None, None, 1, 4, "group_converted"),
-        (None, "classic", None, "Stable", 4, 8, "group_state_moved"),
+        (None, "classic", None, "Stable", 4, 8, "group_state_changed"),
         (None, "classic", None, "PreparingRebalance", 8, None, None),
         ("a", "consumer", "classic", None, None, 4, "group_converted"),
-        ("a", "classic", "classic", "Stable", 4, 8, "group_state_moved"),
+        ("a", "classic", "classic", "Stable", 4, 8, "group_state_changed"),
         ("a", "classic", "classic", "PreparingRebalance", 8, None, None),
-        ("b", "classic", "classic", "Stable", 4, 8, "group_state_moved"),
+        ("b", "classic", "classic", "Stable", 4, 8, "group_state_changed"),
         ("b", "classic", "classic", "PreparingRebalance", 8, None, None),
         ("c", "classic", "classic", "PreparingRebalance", 8, None, None),
     ],
     a_restart_of_an_emptied_group: [
-        (None, "classic", None, "PreparingRebalance", 0, 4, "group_state_moved"),
-        (None, "classic", None, "Empty", 4, 8, "group_state_moved"),
+        (None, "classic", None, "PreparingRebalance", 0, 4, "group_state_changed"),
+        (None, "classic", None, "Empty", 4, 8, "group_state_changed"),
         (None, "classic", None, "PreparingRebalance", 8, None, None),
         ("a", "classic", "classic", "PreparingRebalance", 0, 3, "member_left"),
         ("b", "classic", "classic", "PreparingRebalance", 2, 4, "member_left"),

@@ -12,10 +12,10 @@ from gateway.events.group_events import (
     GenerationWentBack,
     GroupAdopted,
     GroupCreated,
-    GroupHosted,
     GroupTaken,
+    HostingStarted,
 )
-from gateway.events.member_events import PartitionsAssigned, PartitionsReleased, PartitionsStated
+from gateway.events.member_events import GrantEnded, PartitionsAssigned, PartitionsStated
 from gateway.events.offset_events import (
     CommittedOffsets,
     FetchedOffset,
@@ -39,7 +39,9 @@ def gets(member_id: str, epoch: int) -> GatewayEvent:
 
 
 def gives(member_id: str, epoch: int) -> GatewayEvent:
-    return PartitionsReleased(member_id=member_id, member_epoch=epoch, partitions=PARTITION)
+    return GrantEnded(
+        cause="revoked", member_id=member_id, member_epoch=epoch, partitions=PARTITION
+    )
 
 
 def handover(*, behind_s: float, epoch: int, apart_s: float = 1) -> list[tuple[object, ...]]:
@@ -86,11 +88,11 @@ def test_each_hosting_of_a_group_that_returns_has_its_place(behind_s: float) -> 
     first, second = EventWriter("g1", "p1"), EventWriter("g0", "p0")
     first.tell(1, gets("a", 4))
     first.tell(10, gives("a", 5))
-    second.tell(11 - behind_s, GroupHosted(reason="moves"), gets("b", 6))
+    second.tell(11 - behind_s, HostingStarted(reason="moves"), gets("b", 6))
     second.tell(DAY_S - behind_s, gives("b", 7))
     hosted = [[*first.lines, *second.lines]]
     taken = len(first.lines)
-    first.tell(DAY_S + 1, GroupHosted(reason="returns"), gets("a", 8))
+    first.tell(DAY_S + 1, HostingStarted(reason="returns"), gets("a", 8))
     hosted.append(first.lines[taken:])
     rows = folded(*hosted[0], *hosted[1]).ownership
     assert {row.kind for row in rows if row.from_ms is not None} <= {"owner", "gap"}
@@ -112,9 +114,11 @@ def test_epochs_that_begin_again_tell_no_order() -> None:
     last time for some seconds. Low epochs do not make that time the later one."""
     first, second = EventWriter("g1", "p1"), EventWriter("g0", "p0")
     first.tell(1, gets("a", 1), gives("a", 50))
-    first.tell(DAY_S, GroupHosted(reason="returns"), gets("a", 51))
+    first.tell(DAY_S, HostingStarted(reason="returns"), gets("a", 51))
     first.tell(DAY_S + 10, gives("a", 52))
-    second.tell(DAY_S + 11, GroupHosted(reason="moves"), GroupCreated(kind="classic"), gets("b", 1))
+    second.tell(
+        DAY_S + 11, HostingStarted(reason="moves"), GroupCreated(kind="classic"), gets("b", 1)
+    )
     second.tell(DAY_S + 20, bump(2))
     assert "overlap" not in kinds(first, second)
 
@@ -145,11 +149,11 @@ def test_an_adoption_begins_before_its_end_is_told() -> None:
     first, second = EventWriter("g1", "p1"), EventWriter("g0", "p0")
     first.tell(1, gets("a", 4))
     first.tell(10, gives("a", 5))
-    second.tell(11 - 5, GroupHosted(reason="moves"), gets("b", 6))
+    second.tell(11 - 5, HostingStarted(reason="moves"), gets("b", 6))
     second.tell(15 - 5, gives("b", 7))
     first.beside(16, AdoptionStarted(members=1))
     first.tell(17, group_goes(EMPTY, STABLE, 8))
-    first.beside(18, GroupHosted(reason="it was adopted"), GroupAdopted(held_ms=2_000))
+    first.beside(18, HostingStarted(reason="it was adopted"), GroupAdopted(held_ms=2_000))
     first.tell(19, gets("a", 9))
     assert kinds(first, second) <= {"gap"}
 
@@ -162,7 +166,7 @@ def test_a_gateway_that_learns_late_of_a_loss_is_not_called_safe(loss: GatewayEv
     """Its last member may have consumed beside those of the second gateway, whatever the epochs."""
     first, second = EventWriter("g1", "p1"), EventWriter("g0", "p0")
     first.tell(1, gets("a", 4))
-    second.tell(11, GroupHosted(reason="free"), gets("b", 6))
+    second.tell(11, HostingStarted(reason="free"), gets("b", 6))
     first.beside(30, loss)
     first.tell(30, gives("a", 5))
     second.tell(31, gives("b", 6))
@@ -243,7 +247,7 @@ def test_a_hosting_without_epochs_follows_what_its_log_follows() -> None:
     commits(first, 9, "a", 100)
     first.tell(10, gives("a", 5))
     second.tell(11, gets("b", 6))
-    second.beside(12, GroupHosted(reason="restarted"))
+    second.beside(12, HostingStarted(reason="restarted"))
     fetches(second, 13, "b", 40)
     assert findings(first, second) == ["lost"]
 
@@ -270,7 +274,7 @@ def test_a_commit_that_perhaps_came_later_skips_nothing() -> None:
     second.tell(11 - 5, gets("b", 5))
     commits(second, 12 - 5, "b", 110)
     second.tell(13 - 5, gives("b", 5))
-    first.tell(14, GroupHosted(reason="returns"), gets("c", 6))
+    first.tell(14, HostingStarted(reason="returns"), gets("c", 6))
     fetches(first, 15, "c", 110)
     assert findings(first, second) == ["unsure"]
 
@@ -346,7 +350,7 @@ def moves_about(dice: random.Random) -> list[str]:
             at_s, written = now_s + ahead_s[number], len(writer.lines)
             match does:
                 case "hosts":
-                    writer.beside(at_s, GroupHosted(reason="free"))
+                    writer.beside(at_s, HostingStarted(reason="free"))
                 case "gets":
                     writer.tell(at_s, gets(owner, epoch))
                     fetches(writer, at_s, owner, offset)

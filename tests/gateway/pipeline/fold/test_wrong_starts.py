@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import pytest
 
-from gateway.events.group_events import GroupDeleted, GroupForwarded, TopicsGone
+from gateway.events.group_events import GroupDeleted, GroupForwarded, TopicsDeleted
 from gateway.events.offset_events import OffsetsDeleted
 from gateway.pipeline.fold.offsets import WrongStartRow
 from tests.support.event_writer import seconds
@@ -186,7 +186,7 @@ def another_partition_was_deleted(it: OffsetHistory) -> None:
 def everything_begins_anew(it: OffsetHistory) -> None:
     """The topic, the group or the coordinator changed."""
     for number, end in enumerate(
-        (TopicsGone(topics=(TOPIC,)), GroupDeleted(), GroupForwarded(reason="connect"))
+        (TopicsDeleted(topics=(TOPIC,)), GroupDeleted(), GroupForwarded(reason="connect"))
     ):
         at_s = 10 * number
         it.gets(at_s + 1, "a")

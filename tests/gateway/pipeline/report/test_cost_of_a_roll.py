@@ -9,13 +9,13 @@ from gateway.events.group_events import (
     GroupConverted,
     GroupCreated,
     GroupEpochBumped,
-    GroupStateMoved,
+    GroupStateChanged,
 )
 from gateway.events.member_events import (
+    GrantEnded,
     MemberJoined,
     MemberLeft,
     PartitionsAssigned,
-    PartitionsReleased,
     Protocol,
 )
 from gateway.pipeline.report.digest import Digest, report
@@ -28,8 +28,8 @@ STEPS = ((10, 12, 13.5), (30, 30.5, 33), (50, 53, 53.25))
 """When a member leaves, when its replacement arrives, and when that owns the partitions."""
 
 
-def moves(was: ClassicPhase, to: ClassicPhase) -> GroupStateMoved:
-    return GroupStateMoved(from_state=was, to_state=to, generation=1)
+def moves(was: ClassicPhase, to: ClassicPhase) -> GroupStateChanged:
+    return GroupStateChanged(from_state=was, to_state=to, generation=1)
 
 
 def process(member_id: str) -> Process:
@@ -72,8 +72,11 @@ class Roll:
     def leaves(self, at_s: float, member_id: str, numbers: tuple[int, ...]) -> None:
         self.writer.tell(
             at_s,
-            PartitionsReleased(
-                member_id=member_id, member_epoch=self.epoch, partitions={"t": numbers}
+            GrantEnded(
+                cause="revoked",
+                member_id=member_id,
+                member_epoch=self.epoch,
+                partitions={"t": numbers},
             ),
             MemberLeft(member_id=member_id, cause=RemovalCause.LEFT),
         )

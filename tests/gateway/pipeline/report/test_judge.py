@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.events.member_events import PartitionsReleased
+from gateway.events.member_events import GrantEnded
 from gateway.pipeline.fold.tables import Tables
 from gateway.pipeline.report.digest import Digest
 from gateway.pipeline.report.verdict import EVIDENCE_MAX, Verdict, judge
@@ -75,8 +75,8 @@ def test_every_planted_fault_is_reported() -> None:
         f"  {where} at gateway g lacks events 4 to 6,"
         " between 2023-11-15 08:00:04.000Z and 2023-11-15 08:00:07.000Z",
         "1 event with two versions:",
-        f"  {where} at gateway g has event 7 as partitions_released and, differently,"
-        " partitions_released, 2023-11-15 08:00:07.000Z",
+        f"  {where} at gateway g has event 7 as grant_ended and, differently,"
+        " grant_ended, 2023-11-15 08:00:07.000Z",
         "no events that could not be read",
     )
 
@@ -87,7 +87,9 @@ def test_owners_from_before_the_first_event_are_reported() -> None:
     writer = EventWriter()
     writer.lose(4)
     for at_s, member_id in ((1, "a"), (3, "b")):
-        given = PartitionsReleased(member_id=member_id, member_epoch=1, partitions={"t": (0,)})
+        given = GrantEnded(
+            cause="revoked", member_id=member_id, member_epoch=1, partitions={"t": (0,)}
+        )
         writer.tell(at_s, given)
     verdict = verdict_on(*writer.lines)
     assert verdict.lines[:2] == (

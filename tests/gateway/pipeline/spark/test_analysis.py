@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gateway.events.event import GatewayEvent
-from gateway.events.group_events import GroupConverted, GroupCreated, TopicsGone
-from gateway.events.member_events import PartitionsAssigned, PartitionsReleased
+from gateway.events.group_events import GroupConverted, GroupCreated, TopicsDeleted
+from gateway.events.member_events import GrantEnded, PartitionsAssigned
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
 from gateway.pipeline.fold.lines import TEXT_MAX
 from gateway.pipeline.report.digest import Digest, report
@@ -56,14 +56,14 @@ def changed(event: GatewayEvent, at_ms: int = START_MS, **changes: Any) -> str:
 BAD = (
     changed(assigned(0), partitions={"t": None}),
     changed(assigned(0), partitions={"t": [None]}),
-    changed(TopicsGone(topics=("t",)), topics=[None]),
+    changed(TopicsDeleted(topics=("t",)), topics=[None]),
     changed(GroupConverted(direction=UP, is_live=True, members=1, cause=""), direction="sideways"),
     changed(committed(1), offsets={"t": [{"partition": 1}]}),
     changed(committed(1), from_ms=LAST),
     changed(GroupCreated(kind="classic"), at_ms=LAST),
     changed(assigned(0), member_id=NAME * 3),
     changed(assigned(0), partitions={NAME * 3: [0]}),
-    changed(TopicsGone(topics=("t",)), topics=[NAME * 3]),
+    changed(TopicsDeleted(topics=("t",)), topics=[NAME * 3]),
     changed(GroupCreated(kind="classic")).replace("group_created", NAME),
     '{"event": ' * 2_000,
     '{"event": "' + "x" * LONG,
@@ -78,11 +78,13 @@ def hostile(writer: EventWriter) -> None:
     )
     writer.tell(1, assigned(-LAST - 1, LAST), assigned(0, 0), assigned(1, topic=""))
     writer.beside(2, committed(-LAST - 1), committed(LAST), committed(0))
-    released = PartitionsReleased(member_id=HOSTILE, member_epoch=-1, partitions={HOSTILE: (1,)})
+    released = GrantEnded(
+        cause="revoked", member_id=HOSTILE, member_epoch=-1, partitions={HOSTILE: (1,)}
+    )
     writer.tell(3, released)
     writer.tell(3, joins(NAME), assigned(7, member_id=NAME, topic=NAME))
     writer.lose(LAST - 20)
-    writer.tell(4, TopicsGone(topics=("", "t", "t")))
+    writer.tell(4, TopicsDeleted(topics=("", "t", "t")))
 
 
 def test_no_line_stops_a_fold() -> None:
