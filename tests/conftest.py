@@ -15,7 +15,7 @@ from tests.simulation.sweep import OBJECTS_PER_COLLECTION
 from tests.support.hypothesis_profile import examples
 from tests.support.kafka_broker import KafkaCluster, running_kafka
 from tests.support.promises import PromiseBroken, raise_broken
-from tests.support.releases import RELEASES, TEST_IDS
+from tests.support.releases import CHOSEN, NEWEST, TEST_IDS
 from tests.support.requirements import restore_reason
 from tests.support.side_by_side import ByShareOrFile, scope, slow_ones_first
 from tests.support.spark import SPARK_FOLDERS, need_spark, running_spark
@@ -141,14 +141,14 @@ def spark() -> Iterator[SparkSession]:
         yield session
 
 
-@pytest.fixture(scope="session", params=RELEASES, ids=TEST_IDS["kafka"].format)
+@pytest.fixture(scope="session", params=CHOSEN, ids=TEST_IDS["kafka"].format)
 def kafka(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """Two brokers, for tests that do not stop them."""
     with running_kafka(request.param) as cluster:
         yield cluster
 
 
-@pytest.fixture(scope="session", params=["4.3"], ids=TEST_IDS["secure_kafka"].format)
+@pytest.fixture(scope="session", params=[NEWEST], ids=TEST_IDS["secure_kafka"].format)
 def secure_kafka() -> Iterator[SecureKafka]:
     """One broker with TLS, SASL and ACLs, for tests that do not stop it."""
     from tests.support.secure_kafka import running_secure_kafka
@@ -157,7 +157,7 @@ def secure_kafka() -> Iterator[SecureKafka]:
         yield cluster
 
 
-@pytest.fixture(scope="session", params=RELEASES, ids=TEST_IDS["_three_brokers"].format)
+@pytest.fixture(scope="session", params=CHOSEN, ids=TEST_IDS["_three_brokers"].format)
 def _three_brokers(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     with running_kafka(request.param, brokers=3) as cluster:
         yield cluster
@@ -170,7 +170,7 @@ async def three_brokers(_three_brokers: KafkaCluster) -> KafkaCluster:
     return _three_brokers
 
 
-@pytest.fixture(params=RELEASES)
+@pytest.fixture(params=CHOSEN)
 def one_broker(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """A cluster of one broker for a single test, which may change it."""
     with running_kafka(request.param, brokers=1) as cluster:

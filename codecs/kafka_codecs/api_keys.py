@@ -1,4 +1,4 @@
-"""Every api key of Kafka 4.3, with its first flexible version, and two that no Kafka has.
+"""Every api key of Kafka 4.4, with its first flexible version, and two that no Kafka has.
 
 Source: the message schemas in Kafka's own client library. Keys 4 to 7 are retired.
 """
@@ -107,6 +107,8 @@ class ApiKey(IntEnum):
     DESCRIBE_SHARE_GROUP_OFFSETS = 90, 0
     ALTER_SHARE_GROUP_OFFSETS = 91, 0
     DELETE_SHARE_GROUP_OFFSETS = 92, 0
+    STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE = 93, 0
+    UNREGISTER_CONTROLLER = 94, 0
     # KIP-848 leaves the keys of these open; on the wire they are what the operator chooses.
     CONSUMER_GROUP_PREPARE_ASSIGNMENT = 32_000, 0
     CONSUMER_GROUP_INSTALL_ASSIGNMENT = 32_001, 0

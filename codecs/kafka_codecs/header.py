@@ -1,4 +1,4 @@
-"""Request and response headers, for every api key of Kafka 4.3.
+"""Request and response headers, for every api key of Kafka 4.4.
 
 The headers of flexible versions end with tagged fields. The response header of ApiVersions never
 does, because every client must be able to read it (KIP-511). A frame here excludes its four-byte

@@ -42,7 +42,8 @@ def is_target_due(step: StepBuilder) -> bool:
 
 def is_target_awaited(step: StepBuilder) -> bool:
     """Whether the group needs a new target, may have it, and none is being computed. DEV D75: an
-    operator may pause the group, which then keeps the target that it has."""
+    operator may pause the group, which then keeps the target that it has. DEV D92: a group without
+    members needs none."""
     group = step.consumer
     return (
         group.assignment_epoch < group.epoch

@@ -180,10 +180,8 @@ def _check_bounds(overrides: Overrides, config: GroupConfig) -> None:
     for key in _BOUNDS_CHECKED:
         if key.name in overrides:
             low, high = _bounds(key, config)
-            if overrides[key.name] < low:
-                raise _invalid(f"{key.name} must be greater than or equal to {key.low_name}")
-            if overrides[key.name] > high:
-                raise _invalid(f"{key.name} must be less than or equal to {key.high_name}")
+            if not low <= overrides[key.name] <= high:
+                raise _invalid(f"{key.name} must be in the range {low} to {high} inclusive.")
     after = in_force(config, overrides)
     if after.consumer_session_timeout_ms <= after.consumer_heartbeat_interval_ms:
         raise _invalid(f"{SESSION_TIMEOUT.name} must be greater than {HEARTBEAT_INTERVAL.name}")

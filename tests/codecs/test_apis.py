@@ -81,8 +81,8 @@ def test_an_api_and_its_messages_belong_together(api: Api) -> None:
 
 
 def test_an_unknown_api_key_is_a_wire_error() -> None:
-    """Kafka 4.3 never had the key, or retired it."""
+    """Kafka 4.4 never had the key, or retired it."""
     assert first_flexible_version(12) == 4
-    for key in (-1, 4, 7, 93):
+    for key in (-1, 4, 7, 95):
         with pytest.raises(WireError, match=f"unknown api key {key}"):
             first_flexible_version(key)

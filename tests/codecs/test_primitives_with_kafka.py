@@ -9,6 +9,7 @@ import pytest
 from kafka_codecs.primitives import INT16, String, build_all, parse_all
 from tests.support.client_programs import SCRIPTS
 from tests.support.kafka_jars import FETCH_TIMEOUT_S, kafka_jars
+from tests.support.releases import NEWEST
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
@@ -31,7 +32,7 @@ def test_kafka_decodes_malformed_strings_to_the_same_characters() -> None:
         for _ in range(LONGER)
     ]
     done = subprocess.run(
-        ["java", "-cp", f"{kafka_jars('4.3')}/*", str(DECODER)],
+        ["java", "-cp", f"{kafka_jars(NEWEST)}/*", str(DECODER)],
         input=b"".join(bytes([len(text)]) + text for text in texts),
         capture_output=True,
         check=False,

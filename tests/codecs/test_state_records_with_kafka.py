@@ -13,6 +13,7 @@ from kafka_codecs import state_records as records
 from kafka_codecs.state_records import RecordType, encode_key, encode_value
 from tests.support.client_programs import SCRIPTS
 from tests.support.kafka_jars import FETCH_TIMEOUT_S, kafka_jars
+from tests.support.releases import NEWEST
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
@@ -183,7 +184,7 @@ def test_kafkas_classes_read_and_write_the_same_bytes() -> None:
     them."""
     ours = [(encode_key(kind, key), encode_value(value)) for kind, key, value, _ in CASES]
     done = subprocess.run(
-        ["java", "-cp", f"{kafka_jars('4.3')}/*", str(READER)],
+        ["java", "-cp", f"{kafka_jars(NEWEST)}/*", str(READER)],
         input="".join(f"{key.hex()} {value.hex()}\n" for key, value in ours),
         capture_output=True,
         text=True,

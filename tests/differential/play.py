@@ -11,12 +11,14 @@ import trio
 from tests.support.differential.random_script import random_scripts
 from tests.support.differential.script import SCRIPTS, load_scripts
 from tests.support.differential.stage import running_stage
+from tests.support.releases import NEWEST, RELEASES
 
 
 def main() -> int:
     """Play the scripts that the arguments name. The exit status is 1 if an answer differed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", default=["*"], help="patterns of script names")
+    parser.add_argument("--release", choices=RELEASES[1:], default=NEWEST)
     parser.add_argument("--transcript", action="store_true", help="show all requests and answers")
     parser.add_argument("--seeds", type=int, default=0, help="how many random scripts instead")
     parser.add_argument("--first-seed", type=int, default=0)
@@ -27,7 +29,7 @@ def main() -> int:
         for each in SCRIPTS.values()
         if any(fnmatchcase(each.name, pattern) for pattern in given.names)
     ]
-    with running_stage(each.profile for each in chosen) as stage:
+    with running_stage(given.release, (each.profile for each in chosen)) as stage:
         began_s = time.monotonic()
         outcomes = trio.run(stage.play, chosen)
         took_s = time.monotonic() - began_s

@@ -33,6 +33,7 @@ from tests.fuzz import memory_in_use
 from tests.support.clients import Client, run_client
 from tests.support.kafka_broker import PARTITIONS, TOPIC, KafkaCluster, running_kafka
 from tests.support.ports import HOST, free_port
+from tests.support.releases import NEWEST
 from tests.support.serve_process import PROGRAM, ServeProcess, command
 from tests.support.short_sessions import ShortSessions
 
@@ -200,7 +201,7 @@ async def play(kafka: KafkaCluster, state: Path, options: argparse.Namespace) ->
 def main() -> None:
     """Play with the options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
-    parser.add_argument("--release", default="4.3")
+    parser.add_argument("--release", default=NEWEST)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--sessions-per-second", type=float, default=8.0)
     parser.add_argument("--seed", type=int, default=1)

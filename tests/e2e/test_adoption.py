@@ -21,7 +21,7 @@ from tests.support.group_client import fresh_group, group_client
 from tests.support.group_stage import GroupStage, on_kafka, open_group, open_groups
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 from tests.support.promises import promise
-from tests.support.releases import on_release
+from tests.support.releases import with_new_protocol
 from tests.support.serve_process import PROGRAM, serving
 
 LIMIT_S = 200
@@ -101,7 +101,7 @@ async def adopt_unnoticed(group: GroupStage, arguments: tuple[str, ...]) -> None
     await group.settled("classic")
 
 
-@on_release("4.3")
+@with_new_protocol()
 async def test_a_group_adopts_itself_when_its_last_consumer_has_come(
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:

@@ -17,6 +17,7 @@ from confluent_kafka.admin._resource import ResourceType
 from tests.support.group_client import fresh_group
 from tests.support.kafka_jars import kafka_jars
 from tests.support.ports import HOST, free_port
+from tests.support.releases import NEWEST
 from tests.support.secure_kafka import USERS, Rule, SecureKafka
 from tests.support.serve_process import serving
 
@@ -42,7 +43,7 @@ def prepare(secure: SecureKafka, folder: Path) -> None:
     """Put what an operator has into the folder: Kafka's tools and certificates."""
     for name, tool in TOOLS.items():
         path = folder / name
-        path.write_text(f'#!/bin/sh\nexec java -cp "{kafka_jars("4.3")}/*" {tool} "$@"\n')
+        path.write_text(f'#!/bin/sh\nexec java -cp "{kafka_jars(NEWEST)}/*" {tool} "$@"\n')
         path.chmod(0o700)
     (folder / "admin.properties").touch()
     listener = secure.authority.issue("documented", HOST)

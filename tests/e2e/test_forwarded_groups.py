@@ -14,7 +14,7 @@ from tests.support.clients import Client
 from tests.support.group_client import group_client
 from tests.support.group_stage import GroupStage, on_kafka, open_group
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
-from tests.support.releases import on_release
+from tests.support.releases import with_new_protocol
 
 LIMIT_S = 300
 LONG_SESSIONS = "--session-timeout-ms=45000"
@@ -75,7 +75,7 @@ async def test_classic_consumers_behind_and_beside_the_gateway_share_a_group(
         await group.end()
 
 
-@on_release("4.3")
+@with_new_protocol()
 async def test_native_consumers_behind_and_beside_the_gateway_share_a_group(
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:

@@ -6,7 +6,7 @@ from gateway.cluster.broker_connection import BrokerConnection
 from kafka_codecs.metadata import MetadataRequest, MetadataResponse
 from tests.support.group_client import fresh_group, group_client
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
-from tests.support.releases import on_release
+from tests.support.releases import on_release, with_new_protocol
 from tests.support.until import until_answered
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
@@ -27,7 +27,7 @@ async def until_brokers(address: tuple[str, int], expected: set[int]) -> None:
     )
 
 
-@on_release("4.3", "_three_brokers")
+@with_new_protocol("_three_brokers")
 async def test_brokers_return_with_their_ports_and_data(three_brokers: KafkaCluster) -> None:
     """One or all of them were stopped or killed."""
     before, group = three_brokers.addresses, fresh_group("kept")

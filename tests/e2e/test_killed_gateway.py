@@ -19,6 +19,7 @@ from tests.support.clients import Client
 from tests.support.group_stage import GroupStage, on_kafka, open_group
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 from tests.support.promises import promise
+from tests.support.releases import CHOSEN, LAST_CLASSIC
 
 KILLS = int(os.environ.get("GROUPFERRY_TEST_KILLS", "12"))
 SEED = int(os.environ.get("GROUPFERRY_TEST_SEED", "1"))
@@ -76,7 +77,7 @@ async def settle(group: GroupStage, protocol: Protocol) -> None:
     await trio.sleep(CALM_S)
 
 
-@pytest.mark.parametrize("kafka", ["3.9", "4.3"] if KILLS > 12 else ["3.9"], indirect=True)
+@pytest.mark.parametrize("kafka", CHOSEN if KILLS > 12 else [LAST_CLASSIC], indirect=True)
 @pytest.mark.parametrize("state", ["sqlite", "kafka"] if KILLS > 12 else ["sqlite"])
 @pytest.mark.parametrize("seed", [SEED])
 async def test_a_roll_survives_repeated_kills_of_the_gateway(

@@ -18,7 +18,7 @@ from kafka_codecs.apis import ApiKey
 from tests.support.gateway import QUICK, Gateway, whole_gateway
 from tests.support.group_client import fresh_group, group_client
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, PARTITIONS, KafkaCluster
-from tests.support.releases import on_release
+from tests.support.releases import on_release, with_new_protocol
 from tests.support.until import until, until_answered
 from tests.support.wire_recorder import WireRecorder, addresses_in, recorded
 
@@ -150,7 +150,7 @@ async def test_clients_follow_leaders_and_coordinators(three_brokers: KafkaClust
                     await each.progress()
 
 
-@on_release("4.3", "one_broker")
+@with_new_protocol("one_broker")
 async def test_clients_reach_a_new_broker(one_broker: KafkaCluster) -> None:
     """It gets its own port, and clients use it for the partitions that it leads."""
     topic, later = fresh_group("before"), fresh_group("later")

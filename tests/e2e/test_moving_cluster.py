@@ -13,7 +13,7 @@ from tests.support.clients import Client
 from tests.support.group_client import find_coordinator
 from tests.support.group_stage import GroupStage, on_kafka, open_group
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
-from tests.support.releases import on_release
+from tests.support.releases import on_release, with_new_protocol
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
@@ -42,7 +42,7 @@ async def mixed(group: GroupStage, *options: str) -> None:
     await group.progress()
 
 
-@on_release("4.3", "_three_brokers")
+@with_new_protocol("_three_brokers")
 async def test_brokers_restart_one_after_another(
     three_brokers: KafkaCluster, tmp_path: Path
 ) -> None:
@@ -130,7 +130,7 @@ async def test_the_coordinator_hangs(three_brokers: KafkaCluster, tmp_path: Path
         await group.end()
 
 
-@on_release("4.3", "_three_brokers")
+@with_new_protocol("_three_brokers")
 async def test_a_gateway_ends_in_time_while_the_cluster_hangs(
     three_brokers: KafkaCluster, tmp_path: Path
 ) -> None:

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, Producer
 
 from tests.support.group_client import fresh_group
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, PARTITIONS, KafkaCluster
-from tests.support.releases import on_release
+from tests.support.releases import with_new_protocol
 from tests.support.serve_process import serving
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S + 120)]
@@ -89,7 +89,7 @@ def handed_over_by_aiokafka(bootstrap: str, topic: str) -> float:
     return asyncio.run(asyncio.wait_for(measure(), LIMIT_S))
 
 
-@on_release("4.3")
+@with_new_protocol()
 @pytest.mark.parametrize("flags", [(), ("--groups-host=",)], ids=["hosted", "forwarded"])
 @pytest.mark.parametrize(
     ("measure", "filled"), [(handed_over_by_librdkafka, 1), (handed_over_by_aiokafka, PARTITIONS)]

@@ -13,6 +13,7 @@ from tests.support.clients import Client
 from tests.support.group_stage import PARTITIONS, GroupStage, on_kafka, open_group
 from tests.support.kafka_broker import KafkaCluster
 from tests.support.matrix import NATIVE
+from tests.support.releases import NEWEST
 
 RACKS = {1: "east", 2: "west"}
 """By node id. Each partition has one replica."""
@@ -23,7 +24,7 @@ JAVA = Client(library="java", protocol="consumer")
 def kafka_with_racks() -> Iterator[KafkaCluster]:
     with tempfile.TemporaryDirectory(prefix="groupferry-kafka-") as folder:
         own = [{"broker.rack": rack} for rack in RACKS.values()]
-        cluster = KafkaCluster("4.3", Path(folder), len(own), {}, of_brokers=own)
+        cluster = KafkaCluster(NEWEST, Path(folder), len(own), {}, of_brokers=own)
         try:
             trio.run(cluster.start)
             yield cluster

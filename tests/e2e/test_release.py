@@ -18,7 +18,7 @@ from tests.support.clients import Client
 from tests.support.group_stage import PARTITIONS, GroupStage, on_kafka, open_group
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 from tests.support.promises import promise
-from tests.support.releases import on_release
+from tests.support.releases import on_release, with_new_protocol
 from tests.support.serve_process import PROGRAM
 
 LIMIT_S = 200
@@ -113,7 +113,7 @@ MIXED = {
 }
 
 
-@on_release("4.3")
+@with_new_protocol()
 @pytest.mark.parametrize("clients", [NATIVE, MIXED], ids=["native", "mixed"])
 async def test_native_members_go_to_a_cluster_with_the_new_protocol(
     kafka: KafkaCluster, clients: Mapping[str, Client], tmp_path: Path

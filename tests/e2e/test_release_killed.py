@@ -19,7 +19,7 @@ from tests.support.clients import Client
 from tests.support.group_client import fresh_group
 from tests.support.group_stage import GroupStage, open_groups
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
-from tests.support.releases import on_release
+from tests.support.releases import on_release, with_new_protocol
 from tests.support.stopping_releases import STOPPED, Stop, program
 
 LIMIT_S = 240
@@ -56,7 +56,7 @@ async def test_a_gateway_that_is_killed_in_a_release_goes_on_with_it(
     await kill(kafka, STOPS, (CLIENT, CLIENT), tmp_path)
 
 
-@on_release("4.3")
+@with_new_protocol()
 async def test_a_gateway_that_is_killed_in_the_release_of_a_mixed_group_goes_on_with_it(
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:

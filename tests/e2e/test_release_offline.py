@@ -21,7 +21,7 @@ from tests.support.clients import Client, read_lines
 from tests.support.group_client import fresh_group
 from tests.support.group_stage import on_kafka, open_group, open_groups
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
-from tests.support.releases import on_release
+from tests.support.releases import LAST_CLASSIC, NATIVE_RELEASES, with_new_protocol
 from tests.support.stopping_releases import STOPPED, program
 
 LIMIT_S = 240
@@ -78,7 +78,7 @@ async def test_a_classic_group_is_freed(kafka: KafkaCluster, tmp_path: Path) -> 
     await released(kafka, tmp_path, (CLASSIC, CLASSIC), "classic")
 
 
-@on_release("4.3")
+@with_new_protocol()
 async def test_a_mixed_group_is_freed(kafka: KafkaCluster, tmp_path: Path) -> None:
     await released(kafka, tmp_path, (NATIVE["a"], MIXED["c"]), "consumer")
 
@@ -92,8 +92,13 @@ group_consumer_min_session_timeout_ms = 6000
 
 @pytest.mark.parametrize(
     ("kafka", "clients"),
-    [("3.9", (CLASSIC, CLASSIC)), ("4.3", (NATIVE["a"], MIXED["c"]))],
-    ids=["kafka-3.9-classic", "kafka-4.3-mixed"],
+    [
+        pytest.param(LAST_CLASSIC, (CLASSIC, CLASSIC), id=f"kafka-{LAST_CLASSIC}-classic"),
+        *(
+            pytest.param(release, (NATIVE["a"], MIXED["c"]), id=f"kafka-{release}-mixed")
+            for release in NATIVE_RELEASES
+        ),
+    ],
     indirect=["kafka"],
 )
 async def test_a_command_that_is_killed_goes_on_when_it_is_repeated(

@@ -17,6 +17,7 @@ from tests.support.clients import Client
 from tests.support.group_stage import GroupStage, on_kafka, open_group
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 from tests.support.kafka_jars import kafka_jars
+from tests.support.releases import CHOSEN
 from tests.support.serve_process import PROGRAM
 
 LIMIT_S = 400
@@ -26,7 +27,7 @@ UNDISTURBED = ("the group is adopted", "consumer-3 bootstraps again")
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S + LIMIT_S)]
 
 
-@pytest.mark.parametrize("release", ["3.9", "4.3"])
+@pytest.mark.parametrize("release", CHOSEN)
 def test_the_whole_story(release: str, tmp_path: Path) -> None:
     """Nothing is lost, no partition has two owners, and the step tells the cause of each rebalance
     that a consumer saw."""

@@ -56,7 +56,7 @@ class KafkaCluster:
         of_brokers: Sequence[Mapping[str, object]] = (),
         java_options: tuple[str, ...] = QUICK_START,
     ) -> None:
-        """`release` is one of `kafka/pom.xml`, for example "4.3". Every node has `settings`; the
+        """`release` is one of `kafka/pom.xml`, for example "4.4". Every node has `settings`; the
         first brokers have those of `of_brokers` as well, in order; `listeners` among them come
         besides the plain one."""
         self.release = release

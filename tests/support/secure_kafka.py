@@ -32,6 +32,7 @@ from tests.support.certificate_authority import CertificateAuthority
 from tests.support.installs import HEAVY, one_at_a_time
 from tests.support.kafka_broker import TOPIC, KafkaCluster
 from tests.support.ports import HOST, free_port
+from tests.support.releases import NEWEST
 
 Address = tuple[str, int]
 
@@ -72,7 +73,7 @@ class SecureKafka:
             **_jaas(),
         }
         self.cluster = KafkaCluster(
-            "4.3", folder / "nodes", 1, _settings(broker), of_brokers=[of_broker]
+            NEWEST, folder / "nodes", 1, _settings(broker), of_brokers=[of_broker]
         )
 
     @property

@@ -1,4 +1,4 @@
-"""The configs of a group. Every refusal has the exact words of Apache Kafka 4.3, which
+"""The configs of a group. Every refusal has the exact words of Apache Kafka 4.4, which
 `tests/gateway/requests/test_config_apis_with_kafka.py` verifies."""
 
 import pytest
@@ -83,18 +83,15 @@ def refused(group: GroupScript, *changes: tuple[str, ConfigOperation, str | None
         ),
         (
             [(SESSION, SET, "1"), (HEARTBEAT, SET, "4999")],
-            f"INVALID_CONFIG: {HEARTBEAT} must be greater than or equal to"
-            " group.consumer.min.heartbeat.interval.ms",
+            f"INVALID_CONFIG: {HEARTBEAT} must be in the range 5000 to 15000 inclusive.",
         ),
         (
             [(SESSION, SET, "60001"), (INTERVAL, SET, "15001")],
-            f"INVALID_CONFIG: {SESSION} must be less than or equal to"
-            " group.consumer.max.session.timeout.ms",
+            f"INVALID_CONFIG: {SESSION} must be in the range 45000 to 60000 inclusive.",
         ),
         (
             [(INTERVAL, SET, "15001")],
-            f"INVALID_CONFIG: {INTERVAL} must be less than or equal to"
-            " group.consumer.max.assignment.interval.ms",
+            f"INVALID_CONFIG: {INTERVAL} must be in the range 0 to 15000 inclusive.",
         ),
     ],
 )

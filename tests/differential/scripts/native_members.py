@@ -209,7 +209,7 @@ async def the_assignor_that_most_prefer(both: BothSides) -> None:
     await both.native("M", assignor="range")
     await both.native("N", assignor="uniform")
     bumps = Unlike(
-        deviation=Deviation.ASSIGNOR_OR_RACK,
+        deviation=Deviation.ANOTHER_ASSIGNOR,
         kafka={"member_epoch": 4},
         gateway={"member_epoch": 5},
     )
@@ -230,7 +230,7 @@ async def timeouts_and_clients_bump_nothing(both: BothSides) -> None:
 async def another_rack_bumps_the_epoch(both: BothSides) -> None:
     await both.native("M", 0, rack="r1")
     bumps = Unlike(
-        deviation=Deviation.ASSIGNOR_OR_RACK,
+        deviation=Deviation.ANOTHER_RACK,
         kafka={"member_epoch": 2},
         gateway={"member_epoch": 3},
     )
@@ -239,14 +239,15 @@ async def another_rack_bumps_the_epoch(both: BothSides) -> None:
 
 @script()
 async def all_members_leave_and_return(both: BothSides) -> None:
-    for _ in range(3):
+    for group_epoch in (5, 9, 13):
         await both.native("M", 0)
         await both.native("N", 0)
         await both.native("M", -1)
         await both.native("M", -1)
         await both.native("N")
         await both.native("N", -1)
-        await both.describe()
+        emptied = Unlike.emptied(group_epoch=group_epoch, assignment_epoch=group_epoch - 1)
+        await both.describe(unlike=emptied)
         await both.list()
     await both.delete_group()
     await both.native("M", 0)

@@ -13,15 +13,15 @@ from gateway.settings_sources import load
 from kafka_codecs.metadata import MetadataRequest
 from tests.gateway.cluster.test_connection_limits import CLUSTER_AUTHORIZATION_FAILED, broker_with
 from tests.support.kafka_broker import KafkaCluster
+from tests.support.releases import LAST_CLASSIC
 
 MIN_SESSION, MAX_SIZE = "group.min.session.timeout.ms", "group.max.size"
 LACKING = {
-    "3.9": {
+    LAST_CLASSIC: {
         "group.consumer.assignment.interval.ms",
         "group.consumer.min.assignment.interval.ms",
         "group.consumer.max.assignment.interval.ms",
     },
-    "4.3": set[str](),
 }
 """What a release does not have."""
 
@@ -81,4 +81,6 @@ async def test_a_real_broker_tells_all_that_it_has(kafka: KafkaCluster) -> None:
         told = await cluster_numbers(connection, PLAIN_ACCESS, tuple(names))
     defaults = {name: Settings.model_fields[field].default for name, field in names.items()}
     wanted = defaults | {"group.initial.rebalance.delay.ms": 0}
-    assert told == {name: wanted[name] for name in wanted.keys() - LACKING[kafka.release]}
+    assert told == {
+        name: wanted[name] for name in wanted.keys() - LACKING.get(kafka.release, set())
+    }

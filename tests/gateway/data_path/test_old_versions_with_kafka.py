@@ -11,7 +11,7 @@ from tests.support.client_programs import SCRIPTS, program
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import fresh_group
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
-from tests.support.releases import on_release, with_anchors
+from tests.support.releases import on_release, with_anchors, with_new_protocol
 from tests.support.wire import connected, produce_frame
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
@@ -69,7 +69,7 @@ async def test_every_lowest_version_is_the_brokers(kafka: KafkaCluster) -> None:
         await gateway.ended.wait()
 
 
-@on_release("4.3")
+@with_new_protocol()
 @pytest.mark.parametrize("version", range(FIRST_OF_KAFKA_4))
 async def test_kafka_4_refuses_what_it_only_states(kafka: KafkaCluster, version: int) -> None:
     """It closes the connection, and so does the gateway. Other clients notice nothing."""

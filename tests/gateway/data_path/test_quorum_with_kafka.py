@@ -9,11 +9,12 @@ from kafka import KafkaAdminClient
 from tests.support.gateway import whole_gateway
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 from tests.support.kafka_release import QUICK_START, kafka_release
+from tests.support.releases import NEWEST
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
 TOOL = "org.apache.kafka.tools.MetadataQuorumCommand"
-TOOLS_RELEASE = "4.3"
+TOOLS_RELEASE = NEWEST
 JAVA_OPTIONS = (*QUICK_START, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
 _ENDPOINTS = re.compile(r', "endpoints": \[[^]]*\]|"endpoints": \[[^]]*\], ')
 _GROWS = ("HighWatermark", "MaxFollowerLag")

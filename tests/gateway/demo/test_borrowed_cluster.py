@@ -33,6 +33,7 @@ from tests.support.fake_broker import KAFKA_3, FakeBroker, running_fake_broker
 from tests.support.group_client import fresh_group, group_client
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, PARTITIONS, KafkaCluster, running_kafka
 from tests.support.ports import free_port
+from tests.support.releases import NEWEST
 from tests.support.until import until_answered
 from tests.support.wire import Wire
 
@@ -177,7 +178,7 @@ def strict_kafka() -> Iterator[KafkaCluster]:
         for operation, permission in ((AclOperation.ALL, allow), (denied, deny)):
             rule = AclBinding(kind, name, pattern, EVERYBODY, any_host, operation, permission)
             rules.append(rule)
-    with running_kafka("4.3", brokers=1, settings=settings) as cluster:
+    with running_kafka(NEWEST, brokers=1, settings=settings) as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
         for done in admin.create_acls(rules).values():
             done.result(LIMIT_S)

@@ -21,7 +21,7 @@ from kafka_codecs.join_group import JoinGroupResponse
 from tests.support.gateway import Gateway, whole_gateway
 from tests.support.group_client import GroupClient, fresh_group, group_client
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
-from tests.support.releases import on_release
+from tests.support.releases import with_new_protocol
 from tests.support.until import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
@@ -147,7 +147,7 @@ async def test_a_live_group_is_adopted_without_an_error_or_a_rebalance(kafka: Ka
         assert group.told(AdoptionUndone) == []
 
 
-@on_release("4.3")
+@with_new_protocol()
 async def test_a_group_of_hundreds_of_members_is_adopted(kafka: KafkaCluster) -> None:
     """None of them notices."""
     async with (

@@ -15,7 +15,7 @@ from kafka_codecs.join_group import JoinGroupResponse
 from tests.support.adoption_driver import Coordinator, coordinator, now_ms
 from tests.support.group_client import GroupClient, fresh_group, group_client, joined_by_two
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
-from tests.support.releases import on_release, with_anchors
+from tests.support.releases import with_anchors, with_new_protocol
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
@@ -149,7 +149,7 @@ async def partitions_of(client: GroupClient) -> list[int]:
                 await trio.sleep(0.1)
 
 
-@on_release("4.3")
+@with_new_protocol()
 @pytest.mark.parametrize("stage", CHANGING)
 async def test_a_native_outsider_gets_nothing(kafka: KafkaCluster, stage: Stage) -> None:
     async with stable_group(kafka) as group:

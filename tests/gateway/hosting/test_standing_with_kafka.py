@@ -27,7 +27,7 @@ from tests.support.gateway import whole_gateway
 from tests.support.group_client import GroupClient, find_coordinator, fresh_group, group_client
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, TOPIC, KafkaCluster
 from tests.support.kafka_jars import kafka_jars
-from tests.support.releases import on_release
+from tests.support.releases import with_new_protocol
 from tests.support.until import until_answered
 
 SHARE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
@@ -72,7 +72,7 @@ async def test_a_group_with_a_live_classic_member_is_forwarded(kafka: KafkaClust
             assert "beside" in (native.error_message or "")
 
 
-@on_release("4.3")
+@with_new_protocol()
 async def test_a_group_with_a_live_native_member_is_forwarded(kafka: KafkaCluster) -> None:
     """DescribeGroups shows it as dead, so the gateway also uses ConsumerGroupDescribe. The group is
     hosted once it is empty."""
@@ -93,7 +93,7 @@ async def test_a_group_with_a_live_native_member_is_forwarded(kafka: KafkaCluste
         assert "group_created" in [event.name for event in gateway.events]
 
 
-@on_release("4.3")
+@with_new_protocol()
 async def test_a_held_group_of_the_cluster_gets_no_further_native_member(
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:
@@ -182,7 +182,7 @@ async def test_commits_to_a_forwarded_group_are_the_clusters(kafka: KafkaCluster
         assert not gateway.events
 
 
-@on_release("4.3")
+@with_new_protocol()
 async def test_a_share_group_of_the_same_name_is_the_clusters(kafka: KafkaCluster) -> None:
     """Consumers get the cluster's own refusals, and the list shows the share group."""
     group = fresh_group("share")

@@ -24,13 +24,14 @@ from tests.support.gateway import QUICK, whole_gateway
 from tests.support.group_client import GroupClient, fresh_group, group_client
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 from tests.support.kafka_release import QUICK_START, kafka_release
+from tests.support.releases import NEWEST
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
-TOOLS_RELEASE = "4.3"
+TOOLS_RELEASE = NEWEST
 GROUP_TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 ALL_KINDS_TOOL = "org.apache.kafka.tools.GroupsCommand"
-CONFIG_TOOL = "kafka.admin.ConfigCommand"
+CONFIG_TOOL = "org.apache.kafka.tools.ConfigCommand"
 JAVA_OPTIONS = (*QUICK_START, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
 SESSION_TIMEOUT_MS = 600_000  # longer than the tools of one test take on a busy machine
 GROUPS = replace(

@@ -34,7 +34,13 @@ from kafka_codecs.offset_fetch import (
 )
 from kafka_codecs.sync_group import SyncGroupAssignment, SyncGroupRequest
 from tests.support.commits import commit_of
-from tests.support.differential.deviations import Deviation, Unlike, explained, first_error
+from tests.support.differential.deviations import (
+    Deviation,
+    Unlike,
+    explained,
+    first_error,
+    is_shown_on,
+)
 from tests.support.differential.plain import Plain, differences
 from tests.support.differential.profiles import Profile
 from tests.support.differential.side import Held, Side
@@ -104,11 +110,14 @@ class BothSides:
         profile: Profile,
         nursery: trio.Nursery,
         topic_admin: TopicAdmin,
+        release: str,
         may_deviate: bool = False,
     ) -> None:
-        """`may_deviate`: an unannounced deviation raises Deviated instead of Difference."""
+        """`release` is the broker's. `may_deviate`: an unannounced deviation raises Deviated
+        instead of Difference."""
         self.sides = (kafka, gateway)
         self.profile = profile
+        self._release = release
         self.may_deviate = may_deviate
         self.excuse: Deviation | None = None
         """The deviation that explains a difference now."""
@@ -220,7 +229,7 @@ class BothSides:
             self.deviations.add(Deviation.REPEATED)
             gateway = {**gateway, "assignment": None}
         lines = differences(kafka, gateway)
-        if asked.unlike is not None:
+        if asked.unlike is not None and is_shown_on(self._release, asked.unlike.deviation):
             self._check_deviation(asked.unlike, kafka, gateway)
         elif lines and (deviation := self._explained(asked, kafka, gateway)):
             self._tell(f"    gateway, {deviation}: {_short(gateway)}")
@@ -249,7 +258,9 @@ class BothSides:
     def _explained(self, asked: Asked, kafka: Plain, gateway: Plain) -> Deviation | None:
         if not self.may_deviate:
             return None
-        return self.excuse or explained(asked.what, asked.api, kafka, gateway)
+        deviation = self.excuse or explained(asked.what, asked.api, kafka, gateway)
+        is_shown = deviation is not None and is_shown_on(self._release, deviation)
+        return deviation if is_shown else None
 
     def _check_deviation(self, unlike: Unlike, kafka: Plain, gateway: Plain) -> None:
         self._tell(f"    gateway, {unlike.deviation}: {_short(gateway)}")

@@ -10,6 +10,8 @@ from enum import StrEnum
 from typing import Any
 
 from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.metadata import AUTHORIZED_OPERATIONS_OMITTED
+from tests.support.releases import release_number
 
 
 class Deviation(StrEnum):
@@ -37,7 +39,8 @@ class Deviation(StrEnum):
     UNHEARD = "deviation D54"
     NOTHING_CREATED = "deviation D55"
     RESUBSCRIBED = "deviation D59"
-    ASSIGNOR_OR_RACK = "deviation D66"
+    ANOTHER_ASSIGNOR = "deviation D66: another assignor"
+    ANOTHER_RACK = "deviation D66: another rack"
     EPOCHS_GO_ON = "deviation D88"
     OLD_FETCH = "deviation D80"
     HELD = "deviation D37"
@@ -45,6 +48,22 @@ class Deviation(StrEnum):
     MALFORMED_BYTES = "deviation D38: malformed bytes"
     """Kafka's parser fails in several ways, and 4.3.1 handles only some: a collection longer than
     the bytes causes UNKNOWN_SERVER_ERROR."""
+    EMPTIED = "deviation D92"
+
+
+UNTIL: Mapping[Deviation, str] = {
+    Deviation.ANOTHER_ASSIGNOR: "4.3",
+    Deviation.MALFORMED_BYTES: "4.3",
+}
+"""The last release with a deviation that newer ones do not show."""
+SINCE: Mapping[Deviation, str] = {Deviation.EMPTIED: "4.4"}
+"""The first release with a deviation that older ones do not show."""
+
+
+def is_shown_on(release: str, deviation: Deviation) -> bool:
+    """Whether a broker of this release differs from the gateway."""
+    first, last = SINCE.get(deviation, release), UNTIL.get(deviation, release)
+    return release_number(first) <= release_number(release) <= release_number(last)
 
 
 SHOWN_BY: Mapping[Deviation, frozenset[str]] = {
@@ -103,12 +122,8 @@ SHOWN_BY: Mapping[Deviation, frozenset[str]] = {
     Deviation.UNHEARD: frozenset({"the_previous_epoch_again"}),
     Deviation.NOTHING_CREATED: frozenset({"a_join_needs_a_protocol_and_a_type"}),
     Deviation.RESUBSCRIBED: frozenset({"restarts_with_other_topics"}),
-    Deviation.ASSIGNOR_OR_RACK: frozenset(
-        {
-            "the_assignor_that_most_prefer",
-            "another_rack_bumps_the_epoch",
-        }
-    ),
+    Deviation.ANOTHER_ASSIGNOR: frozenset({"the_assignor_that_most_prefer"}),
+    Deviation.ANOTHER_RACK: frozenset({"another_rack_bumps_the_epoch"}),
     Deviation.CHANGED_INSTANCE: frozenset({"a_member_takes_over_another_instance"}),
     Deviation.OLD_FETCH: frozenset({"commits_of_an_older_epoch"}),
     Deviation.HELD: frozenset(
@@ -133,6 +148,15 @@ SHOWN_BY: Mapping[Deviation, frozenset[str]] = {
     Deviation.SHORT_SUBSCRIPTION: frozenset({"a_subscription_without_its_last_field"}),
     Deviation.MALFORMED_BYTES: frozenset(
         {"malformed_assignment_refuses_the_upgrade", "joins_that_do_not_fit"}
+    ),
+    Deviation.EMPTIED: frozenset(
+        {
+            "a_native_member_comes_back",
+            "all_members_are_removed_at_once",
+            "all_members_leave_and_return",
+            "an_absent_static_member_expires",
+            "leaving_temporarily_and_permanently",
+        }
     ),
 }
 
@@ -163,6 +187,21 @@ class Unlike:
         return cls(deviation=Deviation.EPOCHS_GO_ON, kafka={field: kafka}, gateway={field: gateway})
 
     @classmethod
+    def emptied(cls, *, group_epoch: int, assignment_epoch: int) -> "Unlike":
+        """The description of a consumer group whose members have left. Kafka's assignment epoch
+        follows the group epoch."""
+
+        def described(epoch: int) -> Mapping[str, Any]:
+            epochs = {"group_epoch": group_epoch, "assignment_epoch": epoch}
+            return {"groups": ({**_EMPTY_GROUP, **epochs},)}
+
+        return cls(
+            deviation=Deviation.EMPTIED,
+            kafka=described(group_epoch),
+            gateway=described(assignment_epoch),
+        )
+
+    @classmethod
     def deletions(cls, codes: Mapping[str, Mapping[int, int]]) -> "Unlike":
         """An OffsetDelete that Kafka answers with these codes. The gateway keeps the offsets."""
         return cls(
@@ -180,6 +219,14 @@ class Unlike:
         )
 
 
+_EMPTY_GROUP = {
+    "error_code": 0,
+    "group_id": "<group>",
+    "group_state": "Empty",
+    "assignor_name": "range",
+    "members": (),
+    "authorized_operations": AUTHORIZED_OPERATIONS_OMITTED,
+}
 UNKNOWN_NATIVE = Unlike.error(Deviation.OUTLIVED, kafka=69, gateway=25)
 """A heartbeat of a native member without a consumer group."""
 
@@ -213,6 +260,8 @@ def explained(what: str, api: str, kafka: Any, gateway: Any) -> Deviation | None
             return Deviation.TARGET_BY_ITSELF
         case (("ConsumerGroupDescribe" | "ListGroups"), (0, 0)) if "'Assigning'" in str(kafka):
             return Deviation.TARGET_BY_ITSELF
+        case "ConsumerGroupDescribe", (0, 0) if "'Empty'" in str(kafka):
+            return Deviation.EMPTIED
         case "JoinGroup", (0, 0 | "waits") if kafka["leader"] == "":
             return Deviation.NOT_QUIET
         case "JoinGroup", (0, 25):

@@ -32,7 +32,6 @@ from tests.support.until import until_answered
 
 Address = tuple[str, int]
 
-RELEASE = "4.3"
 AT_A_TIME = 12
 SCRIPT_TIMEOUT_S = 60
 TRIES = 3
@@ -111,7 +110,9 @@ class Hall:
 
             async def play(script: Script) -> None:
                 kafka, gateway = await self._sides(script, broker, ours)
-                outcomes[script.name] = await _play(script, kafka, gateway, topic_admin)
+                outcomes[script.name] = await _play(
+                    script, kafka, gateway, topic_admin, self.cluster.release
+                )
 
             async def play_among_others(script: Script) -> None:
                 try:
@@ -157,7 +158,9 @@ class Hall:
                 await until_answered(ask, lambda listed: not listed.error_code)
 
 
-async def _play(script: Script, kafka: Side, gateway: Side, topic_admin: TopicAdmin) -> Outcome:
+async def _play(
+    script: Script, kafka: Side, gateway: Side, topic_admin: TopicAdmin, release: str
+) -> Outcome:
     failure = None
     async with trio.open_nursery() as nursery:
         both = BothSides(
@@ -166,6 +169,7 @@ async def _play(script: Script, kafka: Side, gateway: Side, topic_admin: TopicAd
             profile=script.profile,
             nursery=nursery,
             topic_admin=topic_admin,
+            release=release,
             may_deviate=script.may_deviate,
         )
         try:
@@ -190,12 +194,12 @@ async def _play(script: Script, kafka: Side, gateway: Side, topic_admin: TopicAd
 
 
 @contextmanager
-def running_stage(profiles: Iterable[Profile]) -> Iterator[Stage]:
-    """Brokers for these profiles, for the length of the block."""
+def running_stage(release: str, profiles: Iterable[Profile]) -> Iterator[Stage]:
+    """Brokers of this release for these profiles, for the length of the block."""
     chosen = tuple(dict.fromkeys(profiles))
     with tempfile.TemporaryDirectory(prefix="groupferry-stage-") as folder:
         cluster = KafkaCluster(
-            RELEASE,
+            release,
             Path(folder),
             len(chosen),
             ONE_COPY,

@@ -199,7 +199,12 @@ class TrialStage:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(simulated.pass_time)
             both = BothBrokers(
-                real, simulated, profile=case.settings, nursery=nursery, topic_admin=admin
+                real,
+                simulated,
+                profile=case.settings,
+                nursery=nursery,
+                topic_admin=admin,
+                release=self.profile.release,
             )
             both.mover = mover
             try:

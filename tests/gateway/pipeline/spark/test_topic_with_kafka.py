@@ -22,6 +22,7 @@ from gateway.settings import addresses
 from tests.support.group_client import fresh_group, group_client
 from tests.support.kafka_broker import KafkaCluster, running_kafka
 from tests.support.ports import HOST, free_port
+from tests.support.releases import NEWEST
 from tests.support.serve_process import serving
 from tests.support.spark import SETTINGS, kafka_source
 
@@ -76,7 +77,7 @@ def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
     for jar in kafka_source():
         spark.sql(f"ADD JAR '{jar}'")
     folder = tmp_path_factory.mktemp("state")
-    with running_kafka("4.3", brokers=1) as cluster:
+    with running_kafka(NEWEST, brokers=1) as cluster:
         trio.run(partial(play, cluster, folder, "events"))
         yield Told(cluster=cluster, topic="events", files=folder / "events")
 
