@@ -36,17 +36,17 @@ from gateway.groups.regex_permissions import RegexPermissions
 from gateway.groups.regex_resolver import RegexResolver
 from gateway.hosting.forwarded import WatchedGroups
 from gateway.hosting.identity import Gateway
-from gateway.hosting.owner import Owner
 from gateway.hosting.pauses import Pauses
 from gateway.hosting.room import Room
 from gateway.hosting.rules import ANCHORS_PER_GROUP, HostingRules, share_of_anchors
-from gateway.hosting.shares import ShareRule
 from gateway.hosting.standing import StandingRules
 from gateway.hosting.states import Adoption
 from gateway.journal.journal import Journal, Sinks
 from gateway.observers.offset_reporter import OffsetReporter
 from gateway.operators import NO_OPERATORS, Operators, OperatorsConfig
 from gateway.plug_ins.runner import PlugIns
+from gateway.quotas.owner import Owner
+from gateway.quotas.shares import ShareRule
 from gateway.requests.coordinators import Coordinators
 from gateway.requests.group_service import GroupService
 from gateway.requests.regex_questions import RegexQuestions

@@ -13,9 +13,9 @@ class Share(Enum):
     """How much of a total one owner may have."""
 
     REST = "half of what others leave"
-    """By `gateway.hosting.shares`. Beyond it, the owner alone is refused."""
+    """By `gateway.quotas.shares`. Beyond it, the owner alone is refused."""
     TABLE = "half; beyond it, its own oldest goes"
-    """By `gateway.hosting.remembered`. Only a full table forgets the oldest entry of all."""
+    """By `gateway.quotas.remembered`. Only a full table forgets the oldest entry of all."""
     ADDRESS = "counted for each address"
     """No total in itself."""
     GROUPS = "that of its groups"

@@ -9,8 +9,8 @@ import structlog
 from gateway import logs
 from gateway.data_path.config import Limits
 from gateway.hosting.rules import HostingRules
-from gateway.hosting.shares import ShareRule
 from gateway.open_files import connections_within
+from gateway.quotas.shares import ShareRule
 from gateway.security import Security, password_of
 from gateway.settings import Settings, SettingsError
 from gateway.transport.reloading import reload_certificates

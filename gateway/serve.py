@@ -29,12 +29,12 @@ from gateway.data_path.errors import ListenError
 from gateway.data_path.listeners import check_ports
 from gateway.error_groups import first_of
 from gateway.gateway import GatewayConfig, run_gateway
-from gateway.hosting.shares import ShareRule
 from gateway.journal.events_topic import EventsTopic, EventsTopicError, open_events_topic
 from gateway.journal.journal import Sinks
 from gateway.journal.line_files import FOLDER_NAME, LineFiles
 from gateway.logs import sum_up_repeats
 from gateway.operators import OperatorsConfig
+from gateway.quotas.shares import ShareRule
 from gateway.readable import escaped
 from gateway.reloading import Reloading, limits_of, share_of_groups
 from gateway.security import Security, security_of

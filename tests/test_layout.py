@@ -54,8 +54,9 @@ WITHOUT_A_TEST_OF_THEIR_OWN = {
 }
 """Modules and folders of the gateway with logic but no test file of their own, and the tests that
 cover them."""
-BENEATH_HOSTING = ("gateway.hosting", "gateway.events", "gateway.moves")
-"""What the hosting machine imports of the gateway: itself, the types of events, and legal moves."""
+BENEATH_HOSTING = ("gateway.hosting", "gateway.events", "gateway.moves", "gateway.quotas")
+"""What the hosting machine imports of the gateway: itself, the types of events, legal moves, and
+whose share a call counts towards."""
 BENEATH = {
     "interface": (),
     "copy_on_write": (),

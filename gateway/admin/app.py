@@ -38,9 +38,9 @@ from gateway.control.messages import (
     Question,
     Refusal,
 )
-from gateway.hosting.owner import Owner
-from gateway.hosting.shares import SharedTotal
 from gateway.metrics import CONTENT_TYPE
+from gateway.quotas.owner import Owner
+from gateway.quotas.shares import SharedTotal
 from gateway.readable import escaped
 
 BODY_S = 5.0

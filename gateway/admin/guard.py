@@ -10,8 +10,8 @@ from starlette.responses import JSONResponse, Response
 
 from gateway.cluster.errors import UpstreamRefused
 from gateway.cluster.secret import Secret
-from gateway.hosting.owner import Owner
-from gateway.hosting.shares import SharedTotal
+from gateway.quotas.owner import Owner
+from gateway.quotas.shares import SharedTotal
 
 REQUESTS_MAX = 128
 """Requests that are answered at a time, streams of events included. An address has its share: a

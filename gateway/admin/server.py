@@ -27,8 +27,8 @@ from gateway.admin.guard import PROBES_MAX, REQUESTS_MAX, Receive, Scope, Send
 from gateway.cluster.broker_connection import Address
 from gateway.data_path.errors import ListenError
 from gateway.data_path.listeners import quiet_accept_failures
-from gateway.hosting.owner import Owner
-from gateway.hosting.shares import SharedTotal
+from gateway.quotas.owner import Owner
+from gateway.quotas.shares import SharedTotal
 from gateway.transport.certificates import TlsContext
 
 CONNECTIONS_MAX = REQUESTS_MAX + PROBES_MAX

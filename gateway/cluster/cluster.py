@@ -24,10 +24,10 @@ from gateway.cluster.topic_names import TopicNames
 from gateway.cluster.topics import ClusterTopic, can_be_topic, names_in, topics_in, with_topic_ids
 from gateway.events.event import Tell
 from gateway.events.gateway_events import UpstreamBack, UpstreamLost
-from gateway.hosting.owner import Owner
-from gateway.hosting.remembered import Remembered
-from gateway.hosting.shares import SharedTotal, ShareRule
 from gateway.logs import write_to_log
+from gateway.quotas.owner import Owner
+from gateway.quotas.remembered import Remembered
+from gateway.quotas.shares import SharedTotal, ShareRule
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import name_of

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from gateway.cluster.access import PLAIN_ACCESS, Access
 from gateway.data_path.broker_names import BrokerNames
-from gateway.hosting.shares import ShareRule
+from gateway.quotas.shares import ShareRule
 from gateway.transport.certificates import TlsContext
 
 BROKER_TIMEOUT_S = 3.0

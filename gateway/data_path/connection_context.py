@@ -14,7 +14,7 @@ from gateway.data_path.held_requests import HeldRequests
 from gateway.data_path.private_names import NOTHING_PRIVATE, PrivateNames
 from gateway.data_path.removal import Removal
 from gateway.data_path.stream import Facilities
-from gateway.hosting.shares import SharedTotal
+from gateway.quotas.shares import SharedTotal
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
 from kafka_codecs.metadata import MetadataRequest, MetadataResponse

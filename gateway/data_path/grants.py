@@ -5,9 +5,9 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from gateway.data_path.config import Limits
-from gateway.hosting.owner import Owner
-from gateway.hosting.remembered import Remembered, weight
-from gateway.hosting.shares import SharedTotal, ShareRule
+from gateway.quotas.owner import Owner
+from gateway.quotas.remembered import Remembered, weight
+from gateway.quotas.shares import SharedTotal, ShareRule
 
 OF_ONE_CLIENT_MAX = 1_000
 """Grants remembered for one authenticated connection. Beyond that the oldest is asked for again."""

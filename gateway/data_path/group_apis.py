@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from gateway.data_path.grants import Grants
 from gateway.data_path.private_names import NOTHING_PRIVATE, PrivateNames
 from gateway.data_path.upstream import Upstream
-from gateway.hosting.owner import Owner
+from gateway.quotas.owner import Owner
 from kafka_codecs.declaration import Struct
 from kafka_codecs.header import RequestHeader
 

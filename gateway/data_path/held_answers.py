@@ -10,8 +10,8 @@ from collections import deque
 import trio
 
 from gateway.data_path.errors import TooMuchHeld
-from gateway.hosting.owner import Owner
-from gateway.hosting.shares import SharedTotal
+from gateway.quotas.owner import Owner
+from gateway.quotas.shares import SharedTotal
 
 TOTAL_BYTES_MAX = 512 * 1024 * 1024
 """What long answers take together until they are decoded, or sent to the client."""

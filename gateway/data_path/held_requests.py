@@ -3,8 +3,8 @@ owner."""
 
 from gateway.data_path.config import Limits
 from gateway.data_path.errors import TooMuchHeld
-from gateway.hosting.owner import Owner
-from gateway.hosting.shares import SharedTotal
+from gateway.quotas.owner import Owner
+from gateway.quotas.shares import SharedTotal
 
 COUNTED_FROM_BYTES = 64 * 1024
 """Shorter requests always find room: a connection holds one at a time."""

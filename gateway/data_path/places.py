@@ -9,8 +9,8 @@ from gateway.data_path.errors import TooManyConnections
 from gateway.data_path.presence import Presence
 from gateway.data_path.removal import Client
 from gateway.data_path.traffic import Traffic
-from gateway.hosting.owner import Owner
-from gateway.hosting.shares import ShareRule
+from gateway.quotas.owner import Owner
+from gateway.quotas.shares import ShareRule
 
 _T = TypeVar("_T")
 

@@ -8,9 +8,9 @@ all others that it had. A connection that ended in any other way proves nothing.
 from dataclasses import dataclass, field
 
 from gateway.data_path.removal import Client
-from gateway.hosting.owner import Owner
-from gateway.hosting.remembered import Remembered
-from gateway.hosting.shares import ShareRule
+from gateway.quotas.owner import Owner
+from gateway.quotas.remembered import Remembered
+from gateway.quotas.shares import ShareRule
 
 GONE_MAX = 2_000
 CLOSED_MAX = 100

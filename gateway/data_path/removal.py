@@ -15,9 +15,9 @@ import trio
 
 from gateway.cluster.broker_connection import SOFTWARE_NAME
 from gateway.data_path.brokers import ClientSoftware
-from gateway.hosting.owner import Owner
-from gateway.hosting.remembered import Remembered
-from gateway.hosting.shares import ShareRule
+from gateway.quotas.owner import Owner
+from gateway.quotas.remembered import Remembered
+from gateway.quotas.shares import ShareRule
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.metadata import MetadataResponse
 

@@ -9,9 +9,9 @@ import trio
 
 from gateway.data_path.pressure import Pressure
 from gateway.data_path.removal import Client
-from gateway.hosting.owner import Owner
-from gateway.hosting.remembered import Remembered
-from gateway.hosting.shares import ShareRule
+from gateway.quotas.owner import Owner
+from gateway.quotas.remembered import Remembered
+from gateway.quotas.shares import ShareRule
 
 CLIENTS_MAX = 20_000
 """Clients whose ended connections are remembered."""

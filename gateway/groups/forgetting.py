@@ -21,7 +21,7 @@ from coordinator.interface.topics import Topics
 from gateway.batches import batches
 from gateway.groups.cluster_look import LOOKED_AT_ONCE_MAX, ClusterLook
 from gateway.groups.groups import GroupFailed, GroupRefused, Groups
-from gateway.hosting.remembered import weight
+from gateway.quotas.remembered import weight
 from gateway.state_log.log import StateLogError
 from kafka_codecs.error_codes import ErrorCode
 

@@ -76,11 +76,11 @@ from gateway.hosting.inputs import (
     TimePassed,
     TopicsMoved,
 )
-from gateway.hosting.owner import Owner
 from gateway.hosting.release_steps import ReleaseOutcome, ReleaseWish
 from gateway.journal.journal import Journal, last_events
 from gateway.observers.counts import GroupCounts
 from gateway.observers.offset_reporter import OffsetReporter
+from gateway.quotas.owner import Owner
 from gateway.state_log.last_events import FORGOTTEN, LogRecord
 from gateway.state_log.log import StateLog, StateLogError, StateLogRefused, StateLogUnsure
 from kafka_codecs.declaration import Struct

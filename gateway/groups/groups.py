@@ -62,14 +62,14 @@ from gateway.hosting.forwarded import Client
 from gateway.hosting.group import HostedGroup, watch_occupants
 from gateway.hosting.group_release import why_not_released
 from gateway.hosting.inputs import Ending, Relayed, Release, Resumed
-from gateway.hosting.owner import Owner
 from gateway.hosting.placing import answer_elsewhere
 from gateway.hosting.release_steps import ReleaseOutcome, ReleaseWish
-from gateway.hosting.remembered import Remembered
 from gateway.hosting.room import TooManyGroups
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import HERE, MOVING, Found, Nobody, Occupants, Standing, Verdict
 from gateway.hosting.states import AnchorPhase, LogPhase, Mode
+from gateway.quotas.owner import Owner
+from gateway.quotas.remembered import Remembered
 from gateway.state_log.log import StateLogError, StateLogUnreadable
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import DescribedGroup

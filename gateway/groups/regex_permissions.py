@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import trio
 
 from gateway.data_path.config import Limits
-from gateway.hosting.remembered import weight
+from gateway.quotas.remembered import weight
 
 ASK_AGAIN_S = 10.0
 """The shortest time between two questions for one group while the cluster does not answer."""

@@ -14,9 +14,9 @@ from coordinator.consumer.topic_regex import match_topics
 from coordinator.interface.events import RegexesResolved
 from gateway.cluster.cluster import TOPICS_MAX, Cluster
 from gateway.cluster.errors import UpstreamError
-from gateway.hosting.owner import Owner
-from gateway.hosting.remembered import Remembered
-from gateway.hosting.shares import ShareRule
+from gateway.quotas.owner import Owner
+from gateway.quotas.remembered import Remembered
+from gateway.quotas.shares import ShareRule
 
 log = structlog.get_logger()
 

@@ -7,7 +7,7 @@ from coordinator.interface.topics import Topic, Topics
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
 from gateway.cluster.topics import ClusterTopic as ToldTopic
-from gateway.hosting.owner import Owner
+from gateway.quotas.owner import Owner
 
 NAMES_MAX = 1_000
 """Names that are followed before unneeded ones are dropped: a client may name any number of topics

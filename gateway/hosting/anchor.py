@@ -14,12 +14,12 @@ from gateway.events.group_events import GenerationWentBack, GroupTaken
 from gateway.hosting.adoption_requests import codes_of
 from gateway.hosting.effects import AskCoordinator, Effect, Log
 from gateway.hosting.identity import AnchorIds, Gateway, Guise
-from gateway.hosting.owner import Owner
 from gateway.hosting.room import Room
 from gateway.hosting.shown_partitions import Shown
 from gateway.hosting.standing import Verdict
 from gateway.hosting.states import ANCHOR, AnchorPhase, Mode
 from gateway.moves import moved
+from gateway.quotas.owner import Owner
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode, name_of
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse

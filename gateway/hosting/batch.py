@@ -18,7 +18,7 @@ from coordinator.interface.value import value
 from gateway.events.event import Told
 from gateway.events.record_translator import tell
 from gateway.events.request_translator import refused_conversion, statement
-from gateway.hosting.owner import Owner
+from gateway.quotas.owner import Owner
 
 BATCH_MAX = 64
 """Requests in one batch. The rest wait for the next write."""

@@ -21,9 +21,9 @@ from coordinator.interface.value import value
 from coordinator.interface.volatile_records import Token
 from gateway.hosting.answers import GroupApi, Situation
 from gateway.hosting.identity import AnchorIds
-from gateway.hosting.owner import Owner
 from gateway.hosting.states import COMMIT, STAGES, CommitPhase, Stage
 from gateway.moves import moved
+from gateway.quotas.owner import Owner
 from kafka_codecs.error_codes import ErrorCode
 
 MakeRequest = Callable[[Token, Topics], Request]

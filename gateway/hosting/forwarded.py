@@ -8,9 +8,9 @@ None, and is learned at the member's next join.
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from gateway.hosting.owner import Owner
-from gateway.hosting.remembered import Remembered
-from gateway.hosting.shares import ShareRule
+from gateway.quotas.owner import Owner
+from gateway.quotas.remembered import Remembered
+from gateway.quotas.shares import ShareRule
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import DescribedGroup, DescribedGroupMember

@@ -3,9 +3,9 @@ address."""
 
 from collections.abc import Callable
 
-from gateway.hosting.owner import Owner
-from gateway.hosting.remembered import weight
-from gateway.hosting.shares import SharedTotal, ShareRule
+from gateway.quotas.owner import Owner
+from gateway.quotas.remembered import weight
+from gateway.quotas.shares import SharedTotal, ShareRule
 
 
 class TooManyGroups(Exception):

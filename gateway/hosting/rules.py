@@ -7,8 +7,8 @@ from gateway.hosting.forwarded import WatchedGroups
 from gateway.hosting.log_health import LogHealth
 from gateway.hosting.pauses import Pauses
 from gateway.hosting.room import Room
-from gateway.hosting.shares import ShareRule
 from gateway.hosting.standing import StandingRules, matches
+from gateway.quotas.shares import ShareRule
 
 ANCHORS_PER_GROUP = 2
 """Multiplies both limits on groups, because an anchor outlives the last member for a while."""

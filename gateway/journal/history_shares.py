@@ -4,9 +4,9 @@ was written comes back when its files may be gone."""
 from collections import Counter, deque
 from collections.abc import Callable
 
-from gateway.hosting.owner import Owner
-from gateway.hosting.shares import SharedTotal
 from gateway.journal.line_files import FOLDER_AGE_MAX_S, FOLDER_BYTES_MAX, OVERFLOW_BYTES_MIN
+from gateway.quotas.owner import Owner
+from gateway.quotas.shares import SharedTotal
 
 RECORD_BYTES_MAX = FOLDER_BYTES_MAX // 4
 """What clients may fill of the files with events that have a record. Those beyond go elsewhere."""

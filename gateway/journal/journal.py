@@ -19,12 +19,12 @@ import structlog
 from gateway.events.catalog import read_line
 from gateway.events.event import Envelope, GatewayEvent, Listener, Told
 from gateway.events.group_events import HostingEnded, HostingStarted
-from gateway.hosting.owner import Owner
 from gateway.journal.events_topic import EventsTopic
 from gateway.journal.history_shares import OTHER_BYTES_MAX, RECORD_BYTES_MAX, HistoryShares
 from gateway.journal.line_files import LineFiles
 from gateway.journal.written_events import WrittenEvents
 from gateway.logs import write_to_log
+from gateway.quotas.owner import Owner
 from gateway.state_log.last_events import LastEvents
 from gateway.state_log.log import StateLogError
 

@@ -12,9 +12,9 @@ from gateway.data_path.group_apis import GroupRequest
 from gateway.events.event import Tell
 from gateway.events.group_events import ConversionRefused
 from gateway.events.member_events import ClientSeen, MemberLeft
-from gateway.hosting.owner import Owner
-from gateway.hosting.remembered import Remembered
-from gateway.hosting.shares import ShareRule
+from gateway.quotas.owner import Owner
+from gateway.quotas.remembered import Remembered
+from gateway.quotas.shares import ShareRule
 from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,

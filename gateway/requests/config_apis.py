@@ -29,9 +29,9 @@ from gateway.data_path.grants import Resource
 from gateway.data_path.group_apis import GroupRequest
 from gateway.groups.groups import GroupRefused, Groups
 from gateway.hosting.answers import GroupApi, Situation, code_for
-from gateway.hosting.owner import Owner
-from gateway.hosting.shares import SharedTotal, ShareRule
 from gateway.hosting.states import Mode
+from gateway.quotas.owner import Owner
+from gateway.quotas.shares import SharedTotal, ShareRule
 from gateway.requests.admin_apis import UNREAD
 from gateway.requests.answer_room import AnswerRoom
 from gateway.requests.authorization import refused_names

@@ -16,9 +16,9 @@ from gateway.cluster.errors import UpstreamError
 from gateway.data_path.conversions import ask_for_coordinators, without_coordinator
 from gateway.data_path.errors import UpstreamLost
 from gateway.data_path.group_apis import GroupRequest
-from gateway.hosting.owner import Owner
-from gateway.hosting.remembered import Remembered
-from gateway.hosting.shares import ShareRule
+from gateway.quotas.owner import Owner
+from gateway.quotas.remembered import Remembered
+from gateway.quotas.shares import ShareRule
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.find_coordinator import (
     Coordinator,

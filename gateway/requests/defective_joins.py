@@ -7,8 +7,8 @@ after its session has expired.
 from gateway.data_path.group_apis import GroupRequest
 from gateway.defective_clients import Defect, defects_of
 from gateway.groups.groups import Groups
-from gateway.hosting.remembered import Remembered
-from gateway.hosting.shares import ShareRule
+from gateway.quotas.remembered import Remembered
+from gateway.quotas.shares import ShareRule
 from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,

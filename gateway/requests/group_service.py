@@ -22,11 +22,11 @@ from gateway.events.event import Tell
 from gateway.groups.aside import Aside
 from gateway.groups.groups import Groups
 from gateway.hosting.answers import GroupApi, Situation, code_for, needs_lease
-from gateway.hosting.shares import ShareRule
 from gateway.logs import write_to_log
 from gateway.observers.clients_seen import ClientsSeen
 from gateway.observers.counts import AnswerCounts
 from gateway.observers.offset_reporter import OffsetReporter
+from gateway.quotas.shares import ShareRule
 from gateway.requests.admin_apis import AdminApis
 from gateway.requests.authorization import is_known_to_be_allowed, why_refused
 from gateway.requests.commit_parts import joined

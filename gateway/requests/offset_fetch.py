@@ -19,10 +19,10 @@ from gateway.data_path.upstream import Upstream
 from gateway.events.offset_events import NO_MEMBER
 from gateway.groups.groups import GroupRefused, Groups
 from gateway.hosting.answers import ANSWERS, GroupApi, Situation, code_for, needs_lease
-from gateway.hosting.owner import Owner
 from gateway.hosting.standing import Verdict
 from gateway.hosting.states import Mode
 from gateway.observers.offset_reporter import OffsetReporter
+from gateway.quotas.owner import Owner
 from gateway.requests.authorization import refused_names
 from gateway.requests.forwarding import forward, highest_version
 from gateway.requests.member_apis import member_of

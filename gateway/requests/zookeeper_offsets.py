@@ -6,8 +6,8 @@ without ZooKeeper does.
 
 from gateway.groups.groups import Groups
 from gateway.hosting.answers import GroupApi, Situation, code_for
-from gateway.hosting.owner import Owner
 from gateway.hosting.states import Mode
+from gateway.quotas.owner import Owner
 from gateway.state_log.log import StateLogError
 from kafka_codecs.error_codes import ErrorCode
 

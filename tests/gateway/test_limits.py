@@ -18,11 +18,11 @@ from gateway.data_path.grants import OF_ALL_CLIENTS_MAX
 from gateway.data_path.held_answers import HeldAnswers
 from gateway.data_path.held_requests import HeldRequests
 from gateway.data_path.places import Places
-from gateway.hosting.owner import Owner
 from gateway.hosting.room import Room, TooManyGroups
-from gateway.hosting.shares import SharedTotal
 from gateway.journal.history_shares import HistoryShares
 from gateway.limits import TOTALS, Share, Total
+from gateway.quotas.owner import Owner
+from gateway.quotas.shares import SharedTotal
 from gateway.requests.config_apis import CONFIGS_ALONE_MAX
 from gateway.settings import Settings
 

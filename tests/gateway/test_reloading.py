@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from gateway import settings_sources
 from gateway.data_path.config import Limits
 from gateway.hosting.room import TooManyGroups
-from gateway.hosting.shares import ShareRule
+from gateway.quotas.shares import ShareRule
 from gateway.reloading import Reloading, limits_of
 from gateway.security import security_of
 from gateway.settings import Settings

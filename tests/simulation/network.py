@@ -59,7 +59,7 @@ from gateway.hosting.calls import (
 )
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.inputs import Done, Failed, Gone, Happened, Input
-from gateway.hosting.owner import Owner
+from gateway.quotas.owner import Owner
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.error_codes import ErrorCode
 from tests.simulation.cluster import TIMEOUT_MS, TRIP_MS_MAX, Cluster

@@ -16,10 +16,10 @@ from gateway.events.group_events import ConversionRefused, GroupForwarded, Hosti
 from gateway.events.member_events import ClientSeen
 from gateway.events.offset_events import OffsetsCommitted, OffsetsFetched
 from gateway.gateway import ANCHOR_LINGER_S, GatewayConfig, run_gateway
-from gateway.hosting.shares import ShareRule
 from gateway.hosting.states import Adoption
 from gateway.journal.journal import Sinks
 from gateway.operators import NO_OPERATORS, OperatorsConfig
+from gateway.quotas.shares import ShareRule
 from gateway.security import UNPROTECTED, Security
 from gateway.state_log.log import StateLog
 from gateway.state_log.memory import MemoryLog

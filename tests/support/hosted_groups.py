@@ -58,15 +58,15 @@ from gateway.hosting.answers import GroupApi, Situation, code_for
 from gateway.hosting.calls import LOST, Commit, Commits, Errand, Refused
 from gateway.hosting.identity import Gateway
 from gateway.hosting.inputs import Done, Input
-from gateway.hosting.owner import Owner
 from gateway.hosting.pauses import Pauses
 from gateway.hosting.room import Room
 from gateway.hosting.rules import HostingRules
-from gateway.hosting.shares import ShareRule
 from gateway.hosting.standing import StandingRules
 from gateway.journal.journal import Journal, Sinks
 from gateway.observers.offset_reporter import OffsetReporter
 from gateway.plug_ins.runner import PlugIns
+from gateway.quotas.owner import Owner
+from gateway.quotas.shares import ShareRule
 from gateway.settings_sources import ENVIRONMENT_PREFIX
 from gateway.state_log.last_events import LastEvents, LogRecord
 from gateway.state_log.log import StateLog, StateLogError, StateLogRefused

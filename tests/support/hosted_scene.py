@@ -86,9 +86,9 @@ from gateway.hosting.pauses import Pauses
 from gateway.hosting.release_steps import ReleaseWish
 from gateway.hosting.room import Room
 from gateway.hosting.rules import HostingRules
-from gateway.hosting.shares import ShareRule
 from gateway.hosting.standing import Found, Occupants, Standing, StandingRules
 from gateway.hosting.states import Adoption
+from gateway.quotas.shares import ShareRule
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
 from tests.simulation import coordinator

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from gateway.cluster import cluster as cluster_module
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError, UpstreamRefused
-from gateway.hosting.owner import Owner
+from gateway.quotas.owner import Owner
 from kafka_codecs import decode
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct

@@ -24,7 +24,7 @@ from gateway.data_path.group_apis import GroupApis, GroupRequest
 from gateway.data_path.held_requests import HeldRequests
 from gateway.data_path.places import Places
 from gateway.data_path.presence import Presence
-from gateway.hosting.owner import Owner
+from gateway.quotas.owner import Owner
 from kafka_codecs import encode
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct

@@ -2,9 +2,9 @@
 
 from gateway.data_path.config import Limits
 from gateway.data_path.grants import ASK_AGAIN_S, Grant, Grants, Operation, Resource
-from gateway.hosting.owner import Owner
-from gateway.hosting.remembered import LONG_NAME_CHARS
-from gateway.hosting.shares import SharedTotal, ShareRule
+from gateway.quotas.owner import Owner
+from gateway.quotas.remembered import LONG_NAME_CHARS
+from gateway.quotas.shares import SharedTotal, ShareRule
 
 LIFETIME_S = 60.0
 OWNER, OTHER_OWNER = Owner("10.0.0.1"), Owner("10.0.0.2")

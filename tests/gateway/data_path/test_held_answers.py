@@ -6,7 +6,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.data_path.errors import TooMuchHeld
 from gateway.data_path.held_answers import WAIT_S, HeldAnswer, HeldAnswers
-from gateway.hosting.owner import Owner
+from gateway.quotas.owner import Owner
 
 ANNA, BERT, CARL = (Owner(f"10.0.0.{number}") for number in range(3))
 

@@ -5,7 +5,7 @@ import pytest
 from gateway.data_path.config import Limits
 from gateway.data_path.errors import TooMuchHeld
 from gateway.data_path.held_requests import HeldRequests
-from gateway.hosting.owner import Owner
+from gateway.quotas.owner import Owner
 
 ALICE, MALLORY = Owner("alice", is_principal=True), Owner("mallory", is_principal=True)
 SOMEWHERE = Owner("10.0.0.1")

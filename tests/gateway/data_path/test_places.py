@@ -6,7 +6,7 @@ from gateway.data_path.config import Limits
 from gateway.data_path.errors import TooManyConnections
 from gateway.data_path.places import Places
 from gateway.data_path.presence import Presence
-from gateway.hosting.owner import Owner
+from gateway.quotas.owner import Owner
 
 HERE, THERE = "10.0.0.1", "10.0.0.2"
 

@@ -4,7 +4,7 @@ import pytest
 
 from gateway.data_path.presence import CLOSED_MAX, GONE_MAX, Presence
 from gateway.data_path.removal import Client
-from gateway.hosting.owner import Owner
+from gateway.quotas.owner import Owner
 
 CLIENT = Client("10.0.0.1", "consumer-1")
 USER = Owner("alice", is_principal=True)

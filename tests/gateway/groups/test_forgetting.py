@@ -17,9 +17,9 @@ from coordinator.interface.events import (
 from gateway.cluster.errors import UpstreamError
 from gateway.groups import forgetting as module
 from gateway.groups.forgetting import UNUSED_MS_MAX, Forgetting
-from gateway.hosting.owner import Owner
-from gateway.hosting.remembered import LONG_NAME_CHARS
-from gateway.hosting.shares import ShareRule
+from gateway.quotas.owner import Owner
+from gateway.quotas.remembered import LONG_NAME_CHARS
+from gateway.quotas.shares import ShareRule
 from gateway.requests import config_apis
 from gateway.requests.config_apis import ConfigApis
 from kafka_codecs.apis import ApiKey

@@ -18,7 +18,7 @@ from gateway.cluster.errors import UpstreamError
 from gateway.cluster.topic_names import TopicNames
 from gateway.cluster.topics import ClusterTopic
 from gateway.groups.regex_resolver import RegexResolver
-from gateway.hosting.owner import Owner
+from gateway.quotas.owner import Owner
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.broken_engine import break_engine
 from tests.support.hosted_groups import hosted_groups

@@ -32,8 +32,8 @@ from gateway.hosting.calls import Call, Commit
 from gateway.hosting.group import HostedGroup
 from gateway.hosting.inputs import SeenForeign
 from gateway.hosting.logged_engine import STALLED_AFTER_MS, LoggedEngine
-from gateway.hosting.owner import Owner
 from gateway.hosting.states import Mode
+from gateway.quotas.owner import Owner
 from gateway.state_log.log import StateLogError, StateLogUnreadable
 from kafka_codecs import describe_groups
 from kafka_codecs.apis import ApiKey

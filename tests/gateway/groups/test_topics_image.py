@@ -8,7 +8,7 @@ from coordinator.interface.topics import Topics
 from gateway.cluster.errors import UpstreamError
 from gateway.cluster.topics import ClusterTopic
 from gateway.groups.topics_image import NAMES_MAX, TopicsImage
-from gateway.hosting.owner import Owner
+from gateway.quotas.owner import Owner
 from tests.support.group_script import topic_id
 from tests.support.hosted_groups import ScriptedCluster
 

@@ -51,8 +51,8 @@ from gateway.hosting.inputs import (
     SeenForeign,
     TopicsMoved,
 )
-from gateway.hosting.owner import Owner
 from gateway.hosting.states import CommitPhase, Stage
+from gateway.quotas.owner import Owner
 from tests.simulation.coordinator import FakeGroup
 from tests.support.hosted_scene import GROUP, HostedScene, hosting_rules
 from tests.support.hypothesis_profile import examples

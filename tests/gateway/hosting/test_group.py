@@ -10,9 +10,9 @@ from gateway.hosting.calls import LearnTopics, Refused, Released, Unanswerable
 from gateway.hosting.effects import AskCoordinator, Load, Look, Write
 from gateway.hosting.inputs import Damage, Ending, Leave, Resumed
 from gateway.hosting.log_health import TRY_AGAIN_MS
-from gateway.hosting.owner import Owner
 from gateway.hosting.states import AnchorPhase, LogPhase
 from gateway.hosting.waiting import MEMBER_PATIENCE_MS
+from gateway.quotas.owner import Owner
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupRequest
 from tests.support.broken_engine import break_engine

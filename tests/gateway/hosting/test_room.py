@@ -2,10 +2,10 @@
 
 import pytest
 
-from gateway.hosting.owner import Owner
-from gateway.hosting.remembered import LONG_NAME_CHARS
 from gateway.hosting.room import Room, TooManyGroups
-from gateway.hosting.shares import ShareRule
+from gateway.quotas.owner import Owner
+from gateway.quotas.remembered import LONG_NAME_CHARS
+from gateway.quotas.shares import ShareRule
 
 GREEDY, MODEST = Owner("10.0.0.1"), Owner("10.0.0.2")
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from coordinator.interface.config import RollPolicy
-from gateway.hosting.owner import Owner
 from gateway.hosting.room import TooManyGroups
 from gateway.hosting.rules import ANCHORS_PER_GROUP
-from gateway.hosting.shares import ShareRule
 from gateway.hosting.standing import matches
+from gateway.quotas.owner import Owner
+from gateway.quotas.shares import ShareRule
 from tests.support.hosted_scene import hosting_rules
 
 

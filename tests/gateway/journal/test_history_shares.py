@@ -10,7 +10,6 @@ from coordinator.interface.records import RemovalCause
 from gateway.events.catalog import read_line
 from gateway.events.event import Envelope, Told
 from gateway.events.member_events import MemberLeft
-from gateway.hosting.owner import Owner
 from gateway.journal import history_shares, journal, line_files
 from gateway.journal.history_shares import (
     OTHER_BYTES_MAX,
@@ -28,6 +27,7 @@ from gateway.journal.line_files import (
     paths_of,
 )
 from gateway.journal.reading import read_lines
+from gateway.quotas.owner import Owner
 from tests.support.folded_lines import folded
 
 GREEDY, OTHER, THIRD = (Owner(f"10.0.0.{number}") for number in range(3))

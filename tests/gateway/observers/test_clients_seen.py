@@ -11,9 +11,9 @@ from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
 from gateway.events.event import GatewayEvent
 from gateway.events.member_events import MemberLeft
-from gateway.hosting.shares import ShareRule
 from gateway.observers import clients_seen
 from gateway.observers.clients_seen import ClientsSeen
+from gateway.quotas.shares import ShareRule
 from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,

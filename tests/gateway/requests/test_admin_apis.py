@@ -15,7 +15,7 @@ from coordinator.interface.records import ClassicGroupMetadata, ClassicGroupValu
 from gateway.cluster.errors import UpstreamError
 from gateway.groups.groups import GroupRefused
 from gateway.hosting.answers import Situation
-from gateway.hosting.shares import ShareRule
+from gateway.quotas.shares import ShareRule
 from gateway.requests import answer_room
 from gateway.requests.admin_apis import AdminApis
 from gateway.requests.coordinators import Coordinators

@@ -7,7 +7,7 @@ import pytest
 from gateway.data_path.config import Limits
 from gateway.data_path.entries import bytes_of
 from gateway.data_path.held_requests import HeldRequests
-from gateway.hosting.owner import Owner
+from gateway.quotas.owner import Owner
 from gateway.requests import answer_room
 from gateway.requests.answer_room import TOO_LONG, AnswerRoom
 from kafka_codecs.describe_groups import DescribedGroup, DescribedGroupMember

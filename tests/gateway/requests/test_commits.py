@@ -18,8 +18,8 @@ import trio.testing
 from gateway.data_path.upstream import Upstream
 from gateway.hosting import call_stages
 from gateway.hosting.identity import INSTANCE_ID
-from gateway.hosting.shares import ShareRule
 from gateway.observers.counts import AnswerCounts
+from gateway.quotas.shares import ShareRule
 from gateway.requests.commits import CommitApis
 from gateway.requests.coordinators import Coordinators
 from gateway.state_log.memory import MemoryLog

@@ -12,7 +12,7 @@ from trio.testing import MockClock
 
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.cluster.errors import UpstreamError
-from gateway.hosting.shares import ShareRule
+from gateway.quotas.shares import ShareRule
 from gateway.requests import answer_room
 from gateway.requests.config_apis import ConfigApis, ConfigMessage
 from kafka_codecs import decode

@@ -12,8 +12,8 @@ from gateway.cluster.errors import UpstreamError
 from gateway.data_path.errors import UpstreamAway
 from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
-from gateway.hosting.owner import Owner
-from gateway.hosting.shares import ShareRule
+from gateway.quotas.owner import Owner
+from gateway.quotas.shares import ShareRule
 from gateway.requests import coordinators as module
 from gateway.requests.coordinators import (
     ASK_AGAIN_S,

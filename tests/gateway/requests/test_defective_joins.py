@@ -9,7 +9,7 @@ import trio
 
 from gateway.cluster.broker_connection import Address, BrokerConnection
 from gateway.groups.groups import Groups
-from gateway.hosting.shares import ShareRule
+from gateway.quotas.shares import ShareRule
 from gateway.requests import defective_joins
 from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

@@ -10,7 +10,7 @@ from gateway.data_path.grants import Grants
 from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.offer import NOTHING_OFFERED
 from gateway.data_path.upstream import Upstream
-from gateway.hosting.owner import Owner
+from gateway.quotas.owner import Owner
 from gateway.requests.forwarding import ask_cluster, forward, highest_version
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

@@ -20,7 +20,7 @@ from gateway.data_path.rewrite import with_addresses
 from gateway.groups import groups as groups_module
 from gateway.groups.group_driver import GroupDriver
 from gateway.hosting.group import HostedGroup
-from gateway.hosting.shares import ShareRule
+from gateway.quotas.shares import ShareRule
 from gateway.requests import config_apis
 from gateway.requests.config_apis import ConfigApis
 from gateway.state_log.log import StateLog

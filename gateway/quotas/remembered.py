@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, TypeVar
 
-from gateway.hosting.owner import Owner
-from gateway.hosting.shares import ShareRule
+from gateway.quotas.owner import Owner
+from gateway.quotas.shares import ShareRule
 
 LONG_NAME_CHARS = 1_000
 """A name counts once more for each so many characters, because Kafka's may have 32 KiB. So limits

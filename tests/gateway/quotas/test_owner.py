@@ -1,6 +1,6 @@
 """Who a connection or a group counts towards."""
 
-from gateway.hosting.owner import Owner
+from gateway.quotas.owner import Owner
 
 
 def test_a_user_with_the_name_of_an_address_is_another_owner() -> None:

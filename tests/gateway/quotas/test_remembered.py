@@ -1,8 +1,8 @@
 """Tables of names with a quota for each owner."""
 
-from gateway.hosting.owner import Owner
-from gateway.hosting.remembered import LONG_NAME_CHARS, Remembered
-from gateway.hosting.shares import ShareRule
+from gateway.quotas.owner import Owner
+from gateway.quotas.remembered import LONG_NAME_CHARS, Remembered
+from gateway.quotas.shares import ShareRule
 
 ALICE, MALLORY = Owner("alice", is_principal=True), Owner("mallory", is_principal=True)
 SOMEWHERE = Owner("10.0.0.1")

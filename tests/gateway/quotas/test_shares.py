@@ -4,8 +4,8 @@ from itertools import count
 
 import pytest
 
-from gateway.hosting.owner import Owner
-from gateway.hosting.shares import SharedTotal, ShareRule
+from gateway.quotas.owner import Owner
+from gateway.quotas.shares import SharedTotal, ShareRule
 
 ALICE, MALLORY = Owner("alice", is_principal=True), Owner("mallory", is_principal=True)
 SOMEWHERE = Owner("10.0.0.1")

@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from gateway.hosting.owner import Owner
+from gateway.quotas.owner import Owner
 
 
 @dataclass(slots=True, kw_only=True)
