@@ -32,11 +32,11 @@ from gateway.groups.cluster_look import ClusterLook
 from gateway.groups.forgetting import Forgetting
 from gateway.groups.group_driver import Services
 from gateway.groups.groups import Groups
+from gateway.groups.pauses import Pauses
 from gateway.groups.regex_permissions import RegexPermissions
 from gateway.groups.regex_resolver import RegexResolver
 from gateway.hosting.forwarded import WatchedGroups
 from gateway.hosting.identity import Gateway
-from gateway.hosting.pauses import Pauses
 from gateway.hosting.room import Room
 from gateway.hosting.rules import ANCHORS_PER_GROUP, HostingRules, share_of_anchors
 from gateway.hosting.standing import StandingRules
@@ -145,7 +145,7 @@ async def backstage(
         coordinators = Coordinators(cluster, names)
         connections = CoordinatorConnections(cluster)
         complaints = Complaints()
-        rules = _hosting_rules(config, groups, state_log, clock, complaints, can_hold=can_hold)
+        rules = _hosting_rules(config, groups, state_log, complaints, can_hold=can_hold)
         regexes = RegexPermissions(config.data_path.limits)
         resolver = RegexResolver(cluster, regexes.described)
         aside = Aside()
@@ -162,6 +162,9 @@ async def backstage(
             coordinator_of=coordinators.node_of,
             ask_coordinator=connections.ask,
             nursery=nursery,
+            pauses=Pauses(
+                clock.now_ms(), grace_ms_max=groups.reconnect_timeout_ms, on_pause=_tell_pause
+            ),
         )
         with closing(connections):
             yield Backstage(
@@ -295,7 +298,6 @@ def _hosting_rules(
     config: GatewayConfig,
     groups: GroupConfig,
     state_log: StateLog,
-    clock: Clock,
     complaints: Complaints,
     *,
     can_hold: bool,
@@ -332,9 +334,6 @@ def _hosting_rules(
         ),
         names=config.data_path.names,
         watched=WatchedGroups(config.data_path.names),
-        pauses=Pauses(
-            clock.now_ms(), grace_ms_max=groups.reconnect_timeout_ms, on_pause=_tell_pause
-        ),
     )
     config.take_rules(rules)
     return rules

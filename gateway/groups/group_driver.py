@@ -30,6 +30,7 @@ from gateway.events.group_events import GroupForwarded, HostingStarted, TopicsDe
 from gateway.groups.aside import Aside
 from gateway.groups.clock import Clock
 from gateway.groups.cluster_look import ClusterLook
+from gateway.groups.pauses import Pauses
 from gateway.groups.regex_resolver import RegexResolver
 from gateway.groups.relayed_calls import RelayedCalls
 from gateway.groups.topics_image import TopicsImage
@@ -72,6 +73,7 @@ from gateway.hosting.inputs import (
     Happened,
     Input,
     Leave,
+    Paused,
     Release,
     TimePassed,
     TopicsMoved,
@@ -134,6 +136,7 @@ class Services:
     ask_coordinator: Callable[[int, Struct], Awaitable[Struct]]
     """A coordinator's answer to an anchor's request. Raises UpstreamError."""
     nursery: trio.Nursery
+    pauses: Pauses
     counts: GroupCounts = field(default_factory=GroupCounts)
 
 
@@ -164,6 +167,8 @@ class GroupDriver:
         self._changed: deque[Callable[[], object]] = deque()
         """Who is to learn that a call has changed, once the effects are carried out."""
         self._is_feeding = False
+        self._grace_over_ms = 0
+        """What the group was last told of pauses."""
         self._is_refreshing = False
         self._left: trio.Event | None = None
         """Set when the anchor has left, if somebody waits for it."""
@@ -308,6 +313,7 @@ class GroupDriver:
             while self._inputs:
                 now_ms = self._services.clock.now_ms()
                 try:
+                    self._tell_of_pauses(now_ms)
                     self._carry_out(self.group.handle(self._inputs.popleft(), now_ms))
                 except Exception:  # the boundary: a bug in one group must not end the others
                     self._carry_out(self._start_again(now_ms))
@@ -319,6 +325,13 @@ class GroupDriver:
             self._left.set()
         self._plan()
         self._tell_changes()
+
+    def _tell_of_pauses(self, now_ms: int) -> None:
+        """Give the members of the group their grace, before it acts on this time."""
+        grace_over_ms = self._services.pauses.observe(now_ms)
+        if grace_over_ms > max(now_ms, self._grace_over_ms):
+            self._grace_over_ms = grace_over_ms
+            self._carry_out(self.group.handle(Paused(grace_over_ms), now_ms))
 
     def _start_again(self, now_ms: int) -> Sequence[Effect]:
         log.exception("group_failed", group_id=self.group.group_id)

@@ -162,7 +162,7 @@ class Groups:
         """Notice pauses of the process until cancelled."""
         while True:
             await trio.sleep(PAUSES_LOOK_S)
-            self._rules.pauses.not_before_ms(self._clock.now_ms())
+            self._services.pauses.observe(self._clock.now_ms())
 
     async def resume(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Load all groups of the log that have members, so that members that died while no gateway

@@ -38,10 +38,10 @@ from gateway.hosting.adoption_steps import (
 )
 from gateway.hosting.forwarded import WatchedGroup
 from gateway.hosting.giving_back import HEARTBEAT_INTERVAL_MS, GivingBack
+from gateway.hosting.grace import Grace
 from gateway.hosting.holders import Holders
 from gateway.hosting.identity import AnchorIds, Guise
 from gateway.hosting.lanes import Lanes
-from gateway.hosting.pauses import Pauses
 from gateway.hosting.states import ADOPTION, AdoptionStage
 from gateway.moves import moved
 from kafka_codecs.declaration import Struct
@@ -85,12 +85,11 @@ class Adopting:
         guise: Guise,
         config: GroupConfig,
         *,
-        pauses: Pauses,
+        grace: Grace,
         found: Adoption | None = None,
-        reconnect_by_ms: int = 0,
     ) -> None:
         """`guise`: what the anchor joins as. `found`: the log's record of an adoption that a killed
-        process began. For the rest see `Holders`."""
+        process began. `grace`: what the members get if the adoption is undone."""
         self.stage = Stage.PROPOSED if found is None else Stage.RESUMING
         self.why = ""
         """Why the adoption was undone, for operators."""
@@ -99,7 +98,7 @@ class Adopting:
         self.held_ms = 0
         """For how long calls were held. Final once the adoption has ended."""
         self._group_id, self._guise, self._config = group_id, guise, config
-        self._pauses, self._reconnect_by_ms = pauses, reconnect_by_ms
+        self._grace = grace
         self._announce(found)
         self._effects: list[Effect] = []
         self._lanes = Lanes()
@@ -484,12 +483,7 @@ class Adopting:
             led_round=self._round,
             has_synced=self._has_synced,
             is_locked=self._adoption.lock_generation is not None,
-            holders=Holders(
-                self._requests.group.members,
-                now_ms,
-                pauses=self._pauses,
-                reconnect_by_ms=self._reconnect_by_ms,
-            ),
+            holders=Holders(self._requests.group.members, now_ms, self._grace),
             now_ms=now_ms,
         )
         self._round, self._has_synced = None, False

@@ -86,9 +86,7 @@ class HostedGroup:
         self.rules = rules
         self._effects: list[Effect] = []
         self.standing = standing
-        self.engine = LoggedEngine(
-            group_id, rules.config_of(group_id), pauses=rules.pauses, effects=self._effects
-        )
+        self.engine = LoggedEngine(group_id, rules.config_of(group_id), effects=self._effects)
         self.anchor = Anchor(
             group_id,
             rules.standing.gateway,
@@ -200,6 +198,8 @@ class HostedGroup:
                 self.calls.gone(call, now_ms)
             case inputs.TimePassed():
                 self.calls.lose_patience(now_ms)
+            case inputs.Paused(grace_over_ms):
+                self.engine.grace.over_ms = grace_over_ms
             case inputs.TopicsMoved(topics):
                 self.engine.topics = topics
             case inputs.Happened(happening):

@@ -169,9 +169,8 @@ class GroupAdoption:
             self._group_id,
             guise,
             self._rules.config,
-            pauses=self._rules.pauses,
+            grace=engine.grace,
             found=found,
-            reconnect_by_ms=engine.reconnect_by_ms,
         )
         self._has_held = found is not None
         self._rules.adopting.add(self._group_id)

@@ -25,8 +25,8 @@ from gateway.hosting.anchor import Anchor
 from gateway.hosting.answers import GroupApi
 from gateway.hosting.calls import Answer, Call, Commits, StoreCommits
 from gateway.hosting.effects import Conclude, Effect, Log, TellNow
+from gateway.hosting.grace import Grace
 from gateway.hosting.logged_engine import LoggedEngine
-from gateway.hosting.pauses import Pauses
 from gateway.hosting.pending_ids import REMEMBERED_MS, PendingIds
 from gateway.hosting.recall import Recall
 from gateway.hosting.recalled_group import RecalledGroup
@@ -261,17 +261,9 @@ class GroupRelease:
             fields = {"group_id": self._group_id, "members": len(members)}
             self._effects.append(Log("warning", "release_resumed", fields))
         guise = self._rules.standing.gateway.guise
-        pauses, reconnect_by_ms = self._rules.pauses, self._engine.reconnect_by_ms
-        if self._is_unattended:  # no client can reach this process, so a pause keeps none away
-            pauses, reconnect_by_ms = Pauses(now_ms, grace_ms_max=0), 0
-        self._machine = Releasing(
-            self._group_id,
-            guise,
-            release,
-            now_ms,
-            pauses=pauses,
-            reconnect_by_ms=reconnect_by_ms,
-        )
+        # No client can reach an unattended process, so that a pause keeps none away.
+        grace = Grace() if self._is_unattended else self._engine.grace
+        self._machine = Releasing(self._group_id, guise, release, now_ms, grace)
         self.recall.leads_rounds = self._machine.has_natives
         self._standing.pending_ids = PendingIds()
         if release.group is not None:

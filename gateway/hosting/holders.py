@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from coordinator.interface.records import ClassicGroupMember
-from gateway.hosting.pauses import Pauses
+from gateway.hosting.grace import Grace
 
 
 @dataclass(slots=True)
@@ -41,13 +41,10 @@ class Holders:
         self,
         members: Iterable[ClassicGroupMember],
         now_ms: int,
-        *,
-        pauses: Pauses,
-        reconnect_by_ms: int = 0,
+        grace: Grace,
     ) -> None:
-        """From now on these members are told to rejoin. `reconnect_by_ms`: until when clients may
-        still be on their way to a gateway that was started."""
-        self._pauses = pauses
+        """From now on these members are told to rejoin."""
+        self._grace, reconnect_by_ms = grace, grace.reconnect_by_ms
         self._by_id = {
             member.member_id: _Holder(
                 member.session_timeout_ms,
@@ -83,7 +80,7 @@ class Holders:
     def give_up(self, now_ms: int) -> Iterator[GivenUp]:
         """Let the members go whose time is over."""
         while (due_ms := self._due_ms()) is not None and due_ms <= now_ms:
-            if self._pauses.not_before_ms(now_ms) > now_ms:
+            if self._grace.over_ms > now_ms:
                 return
             _until_ms, member_id = heapq.heappop(self._due)
             holder = self._by_id.pop(member_id)
@@ -92,7 +89,7 @@ class Holders:
     def next_ms(self) -> int | None:
         """When the time of the next one is over; None if there is none."""
         due_ms = self._due_ms()
-        return None if due_ms is None else max(due_ms, self._pauses.grace_over_ms)
+        return None if due_ms is None else max(due_ms, self._grace.over_ms)
 
     def _due_ms(self) -> int | None:
         """When the time of the next one is over, whether the gateway was paused or not."""

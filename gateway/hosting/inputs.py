@@ -35,6 +35,14 @@ class TimePassed:
 
 
 @value(kw_only=False)
+class Paused:
+    """The process was paused: stopped, or starved by a busy machine. No member is given up before
+    `grace_over_ms`, in wall-clock milliseconds."""
+
+    grace_over_ms: int
+
+
+@value(kw_only=False)
 class TopicsMoved:
     """The cluster's topics have changed, or more of them are known."""
 
@@ -127,6 +135,7 @@ Input = (
     Asked
     | Gone
     | TimePassed
+    | Paused
     | TopicsMoved
     | Happened
     | SeenForeign

@@ -51,8 +51,8 @@ from gateway.hosting.effects import (
     Tell,
     Write,
 )
+from gateway.hosting.grace import Grace
 from gateway.hosting.inputs import Damage
-from gateway.hosting.pauses import Pauses
 from gateway.hosting.states import LOG, LogPhase
 from gateway.moves import moved
 
@@ -92,9 +92,7 @@ class Observer(Protocol):
 class LoggedEngine:
     """The group puts requests and happenings in, and takes the outcomes out."""
 
-    def __init__(
-        self, group_id: str, config: GroupConfig, *, pauses: Pauses, effects: list[Effect]
-    ) -> None:
+    def __init__(self, group_id: str, config: GroupConfig, *, effects: list[Effect]) -> None:
         self.phase = LogPhase.UNLOADED
         self.core = GroupEngine(group_id, config)
         self.topics = Topics()
@@ -104,12 +102,9 @@ class LoggedEngine:
         """The steps of an adoption or a release that were decided, and whether the log has them.
         The group takes them out."""
         self.observer: Observer | None = None
-        self.reconnect_by_ms = 0
-        """Until when clients may still be on their way to a process that has loaded the group, in
-        wall-clock milliseconds. No member is given up before."""
+        self.grace = Grace()
         self._group_id = group_id
         self._config = config
-        self._pauses = pauses
         self._effects = effects
         # Both are bounded by the clients' connections: each has one request, or some commits.
         self._queue: deque[Item] = deque()
@@ -189,8 +184,9 @@ class LoggedEngine:
                 return self._not_before_ms
             case LogPhase.READY:
                 at_ms = self.core.next_deadline_ms()
-                grace_over_ms = self._pauses.grace_over_ms
-                return None if at_ms is None else max(at_ms, grace_over_ms, self._not_before_ms)
+                if at_ms is None:
+                    return None
+                return max(at_ms, self.grace.over_ms, self._not_before_ms)
             case _:
                 return None
 
@@ -250,7 +246,7 @@ class LoggedEngine:
         self.core, self.topics = loaded.engine, loaded.topics
         self._has_served |= self.is_live
         self._answered_ms = now_ms
-        self.reconnect_by_ms = now_ms + self._config.reconnect_timeout_ms
+        self.grace.reconnect_by_ms = now_ms + self._config.reconnect_timeout_ms
         self._retry_ms, self._told = LOAD_RETRY_MS, ""
         self._move(LogPhase.READY)
         if self.observer is not None:
@@ -363,7 +359,7 @@ class LoggedEngine:
 
         Waiting requests come before a due deadline: if the driver itself is late, a member that
         spoke in time must not be fenced. At most BEFORE_A_DEADLINE_MAX requests do so, since time
-        must pass. For members that could not even send during a pause of the process see `Pauses`.
+        must pass. Members that could not even send during a pause of the process have a grace.
         """
         if self._one_by_one and self._queue and not self._happened:
             return self._queue.popleft()
@@ -372,7 +368,7 @@ class LoggedEngine:
                 return self._happened.popleft()
             due_ms = self.core.next_deadline_ms()
             is_due = due_ms is not None and due_ms <= now_ms
-            if is_due and self._pauses.not_before_ms(now_ms) <= now_ms:
+            if is_due and self.grace.over_ms <= now_ms:
                 if self._queue and self._asked_since_due < BEFORE_A_DEADLINE_MAX:
                     self._asked_since_due += 1
                     return self._queue.popleft()

@@ -25,9 +25,9 @@ from gateway.hosting.adoption_steps import (
     Treatment,
     Unanswered,
 )
+from gateway.hosting.grace import Grace
 from gateway.hosting.holders import Holders
 from gateway.hosting.identity import AnchorIds, Guise
-from gateway.hosting.pauses import Pauses
 from gateway.hosting.release_requests import ReleaseRequests
 from gateway.hosting.release_steps import Effect, HandedOver, Input, NativeJoined, StoreRelease
 from gateway.hosting.states import RELEASE, ReleaseStage
@@ -63,19 +63,15 @@ class Releasing:
         guise: Guise,
         release: Release,
         now_ms: int,
-        *,
-        pauses: Pauses,
-        reconnect_by_ms: int = 0,
+        grace: Grace,
     ) -> None:
-        """`guise`: what the anchor has joined as. `release`: what the log has. For the rest see
-        `Holders`."""
+        """`guise`: what the anchor has joined as. `release`: what the log has. `grace`: what the
+        members get."""
         self.stage = Stage.LEAVING if release.group is None else Stage.RECALLING
         self._group_id, self._guise = group_id, guise
         self._members = () if release.group is None else release.group.members
         self._by_id = {member.member_id: member for member in self._members}
-        self.holders = Holders(
-            self._members, now_ms, pauses=pauses, reconnect_by_ms=reconnect_by_ms
-        )
+        self.holders = Holders(self._members, now_ms, grace)
         """The members that may still hold something."""
         self._natives = frozenset(each.member_id for each in self._members if each.is_native)
         self.is_native_due = release.is_native_due

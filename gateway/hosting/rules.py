@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from coordinator.interface.config import GroupConfig
 from gateway.hosting.forwarded import WatchedGroups
 from gateway.hosting.log_health import LogHealth
-from gateway.hosting.pauses import Pauses
 from gateway.hosting.room import Room
 from gateway.hosting.standing import StandingRules, matches
 from gateway.quotas.shares import ShareRule
@@ -34,7 +33,6 @@ class HostingRules:
     """How many names of one client are remembered."""
     adopting: set[str] = field(default_factory=set)
     """The groups whose adoption is under way."""
-    pauses: Pauses
     hold_patterns: tuple[str, ...] = ()
     """Patterns (* and ?) of group ids whose migration is on hold until it is allowed."""
 

@@ -22,7 +22,7 @@ SESSION_TIMEOUT_MS = 45_000
 STARVED_S, STARVED_ROUNDS_MAX = 3.0, 10
 """A round in which the gateway, or the broker in this process, has waited so long for a processor
 shows nothing: the anchor cannot be sure of the group then, and commits are tried again
-(`gateway.hosting.pauses`). So many in a row are too many."""
+(`gateway.groups.pauses`). So many in a row are too many."""
 PARTITIONS = {0, 1, 2}
 _SETTLE_LIMIT_S = 30
 

@@ -4,7 +4,7 @@ It is the twin of `gateway/groups/group_driver.py`. Nothing of a killed process 
 has sent to the cluster or the log may still arrive.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -19,6 +19,7 @@ from coordinator.interface.topics import Topics
 from coordinator.interface.value import value
 from coordinator.interface.volatile_records import Token
 from gateway.events.group_events import GenerationWentBack, GroupTaken
+from gateway.groups.pauses import Pauses
 from gateway.hosting import inputs
 from gateway.hosting.adoption_steps import Ask, Describe, Hold, Wish
 from gateway.hosting.batch import Decision
@@ -27,6 +28,7 @@ from gateway.hosting.effects import (
     AskCoordinator,
     Assign,
     Compute,
+    Effect,
     Forget,
     Load,
     LoadedGroup,
@@ -42,7 +44,6 @@ from gateway.hosting.group import HostedGroup
 from gateway.hosting.identity import Gateway
 from gateway.hosting.inputs import Input
 from gateway.hosting.log_health import LogHealth
-from gateway.hosting.pauses import Pauses
 from gateway.hosting.release_steps import ReleaseWish
 from gateway.hosting.room import Room
 from gateway.hosting.rules import HostingRules
@@ -201,8 +202,8 @@ class Process:
             hosted=Room("hosted", groups_max=1),
             anchored=Room("anchored", groups_max=1),
             log_health=LogHealth(),
-            pauses=Pauses(self.now_ms, grace_ms_max=GRACE_MS_MAX),
         )
+        self.pauses = Pauses(self.now_ms, grace_ms_max=GRACE_MS_MAX)
         self.group = HostedGroup(Standing(GROUP, self.rules.standing), self.rules)
         self.group.engine.observer = self
         self._to_clients: list[Call | Errand] = []
@@ -261,7 +262,7 @@ class Process:
             self._held_back.append(event)
             return
         only = self.group.take_at_rest(event, self.now_ms)
-        for effect in self.group.handle(event, self.now_ms) if only is None else (only,):
+        for effect in self._handle(event) if only is None else (only,):
             carry_out(effect, self)
         while self._to_clients:
             to_clients, self._to_clients[:] = [*self._to_clients], []
@@ -269,6 +270,12 @@ class Process:
                 self._pass_on(news)
         if only is None:
             self._watch_the_clock()
+
+    def _handle(self, event: Input) -> Iterable[Effect]:
+        grace_over_ms = self.pauses.observe(self.now_ms)
+        if grace_over_ms > max(self.now_ms, self.group.engine.grace.over_ms):
+            yield from self.group.handle(inputs.Paused(grace_over_ms), self.now_ms)
+        yield from self.group.handle(event, self.now_ms)
 
     def _pass_on(self, news: Call | Errand) -> None:
         served: Served = (news if isinstance(news, Call) else news.call).client
@@ -467,5 +474,5 @@ class Process:
 
     def _tick(self) -> None:
         if not self.is_paused:
-            self.rules.pauses.not_before_ms(self.now_ms)
+            self.pauses.observe(self.now_ms)
         self._after(TICK_MS, self._tick)

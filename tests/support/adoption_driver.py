@@ -32,8 +32,8 @@ from gateway.hosting.adoption_steps import (
     Unanswered,
 )
 from gateway.hosting.forwarded import WatchedGroup
+from gateway.hosting.grace import Grace
 from gateway.hosting.identity import AnchorIds, Gateway
-from gateway.hosting.pauses import Pauses
 from gateway.hosting.states import AdoptionStage as Stage
 from tests.support.group_client import Address, GroupClient, find_coordinator
 
@@ -60,8 +60,7 @@ class Coordinator:
         """Adopt the group, or go on with an adoption that the log knows. `hooks` run when a stage
         is reached, before its first request."""
         guise, config = self.gateway.guise, GroupConfig()
-        pauses = Pauses(now_ms(), grace_ms_max=0)
-        machine = Adopting(self.group, guise, config, pauses=pauses, found=self.stored)
+        machine = Adopting(self.group, guise, config, grace=Grace(), found=self.stored)
         await _Run(self, machine, dict(hooks or {})).run()
         return machine
 

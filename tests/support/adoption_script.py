@@ -24,7 +24,6 @@ from gateway.hosting.adoption_steps import (
     Treatment,
     Unanswered,
 )
-from gateway.hosting.pauses import Pauses
 from gateway.hosting.states import AdoptionStage as Stage
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -37,11 +36,6 @@ ANCHOR = f"{GUISE.instance_id}-1"
 ANNOUNCED = Adoption(group=snapshot(described(), watched()))
 OK = HeartbeatResponse()
 ROUND = HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
-
-
-def no_pauses() -> Pauses:
-    """The pauses of a process that has none."""
-    return Pauses(NOW_MS, grace_ms_max=0)
 
 
 def joined(

@@ -53,12 +53,12 @@ from gateway.groups.clock import Clock
 from gateway.groups.cluster_look import ClusterLook
 from gateway.groups.group_driver import GroupDriver, Services
 from gateway.groups.groups import GroupRefused, Groups
+from gateway.groups.pauses import Pauses
 from gateway.groups.regex_resolver import RegexResolver
 from gateway.hosting.answers import GroupApi, Situation, code_for
 from gateway.hosting.calls import LOST, Commit, Commits, Errand, Refused
 from gateway.hosting.identity import Gateway
 from gateway.hosting.inputs import Done, Input
-from gateway.hosting.pauses import Pauses
 from gateway.hosting.room import Room
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import StandingRules
@@ -258,7 +258,6 @@ def make_groups(
         linger_ms=60_000,
         hosted=hosted,
         anchored=Room("anchored", groups_max=0),
-        pauses=Pauses(clock.now_ms(), grace_ms_max=config.reconnect_timeout_ms),
     )
     aside = Aside()
     services = Services(
@@ -274,6 +273,7 @@ def make_groups(
         coordinator_of=lambda group_id, _owner: cluster.coordinator_of(group_id),
         ask_coordinator=cluster.ask,
         nursery=nursery,
+        pauses=Pauses(clock.now_ms(), grace_ms_max=config.reconnect_timeout_ms),
     )
     return Groups(rules, services)
 

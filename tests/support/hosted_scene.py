@@ -82,7 +82,6 @@ from gateway.hosting.inputs import (
     TimePassed,
 )
 from gateway.hosting.log_health import LogHealth
-from gateway.hosting.pauses import Pauses
 from gateway.hosting.release_steps import ReleaseWish
 from gateway.hosting.room import Room
 from gateway.hosting.rules import HostingRules
@@ -126,7 +125,6 @@ def hosting_rules(
     forward: tuple[str, ...] = (),
     adoption: Adoption = "manual",
     hold: tuple[str, ...] = (),
-    now_ms: int = 1_000_000,
 ) -> HostingRules:
     """The rules of a gateway, for one scene or for several that share them."""
     config = config or GroupConfig(lost_commit_hold_ms=None)
@@ -146,7 +144,6 @@ def hosting_rules(
             "anchored", groups_max=anchors_max, share=ShareRule(per_address=per_address_max)
         ),
         log_health=LogHealth(),
-        pauses=Pauses(now_ms, grace_ms_max=0),
         hold_patterns=hold,
     )
 

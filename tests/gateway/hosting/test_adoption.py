@@ -26,6 +26,7 @@ from gateway.hosting.adoption_steps import (
     Treatment,
 )
 from gateway.hosting.giving_back import HEARTBEAT_INTERVAL_MS
+from gateway.hosting.grace import Grace
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.states import AdoptionStage as Stage
 from kafka_codecs.error_codes import ErrorCode
@@ -42,19 +43,18 @@ from tests.support.adoption_script import (
     Script,
     joined,
     left,
-    no_pauses,
     refused,
 )
 
 
 @pytest.fixture
 def script() -> Script:
-    return Script(Adopting(GROUP, GUISE, GroupConfig(), pauses=no_pauses()))
+    return Script(Adopting(GROUP, GUISE, GroupConfig(), grace=Grace()))
 
 
 def resuming(locked: int | None = None) -> Script:
     found = replace(ANNOUNCED, lock_generation=locked)
-    script = Script(Adopting(GROUP, GUISE, GroupConfig(), pauses=no_pauses(), found=found))
+    script = Script(Adopting(GROUP, GUISE, GroupConfig(), grace=Grace(), found=found))
     script.start()
     script.took(Describe)
     return script
@@ -95,7 +95,7 @@ def test_requests_are_relayed_until_the_adoption_is_in_the_log(script: Script) -
 
 
 def test_a_single_member_needs_nobody_to_leave() -> None:
-    script = Script(Adopting(GROUP, GUISE, GroupConfig(), pauses=no_pauses()))
+    script = Script(Adopting(GROUP, GUISE, GroupConfig(), grace=Grace()))
     alone = described(members=described().members[:1])
     script.start()
     for _ in range(2):
@@ -358,7 +358,7 @@ def test_few_heartbeats_of_members_are_on_their_way_at_a_time() -> None:
     group = described(
         members=tuple(replace(each, member_assignment=b"") for each in members),
     )
-    script = Script(Adopting(GROUP, GUISE, GroupConfig(), pauses=no_pauses()))
+    script = Script(Adopting(GROUP, GUISE, GroupConfig(), grace=Grace()))
     script.start()
     script.feed(Described(group, many))
     script.feed(Described(group, many))

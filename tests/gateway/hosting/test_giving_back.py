@@ -15,6 +15,7 @@ from gateway.hosting.adoption_steps import (
     Treatment,
 )
 from gateway.hosting.giving_back import HEARTBEAT_INTERVAL_MS
+from gateway.hosting.grace import Grace
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.states import AdoptionStage as Stage
 from kafka_codecs.error_codes import ErrorCode
@@ -29,14 +30,13 @@ from tests.support.adoption_script import (
     Script,
     joined,
     left,
-    no_pauses,
     refused,
 )
 
 
 @pytest.fixture
 def script() -> Script:
-    return Script(Adopting(GROUP, GUISE, GroupConfig(), pauses=no_pauses()))
+    return Script(Adopting(GROUP, GUISE, GroupConfig(), grace=Grace()))
 
 
 def given_back(script: Script) -> None:

@@ -90,7 +90,7 @@ class Scene(HostedScene):
     says."""
 
     def __init__(self, **how: Any) -> None:
-        super().__init__(hosting_rules(now_ms=NOW_MS, **how), group_id=GROUP)
+        super().__init__(hosting_rules(**how), group_id=GROUP)
         self.now_ms = NOW_MS
         self.found = DIRECT
         self.outside = False

@@ -24,12 +24,12 @@ from gateway.hosting.inputs import (
     Ending,
     Failed,
     Leave,
+    Paused,
     Relayed,
     Resumed,
 )
 from gateway.hosting.inputs import Release as ReleaseGroup
 from gateway.hosting.logged_engine import LOAD_RETRY_MS
-from gateway.hosting.pauses import Pauses
 from gateway.hosting.release import NATIVE_FIRST_MAX_MS
 from gateway.hosting.release_steps import NewProtocol, ReleaseOutcome, ReleaseWish
 from gateway.hosting.standing import NoAnswer
@@ -476,9 +476,9 @@ def test_silent_members_of_an_unattended_group_are_waited_for(on: Scene) -> None
 def test_an_unattended_release_does_not_take_its_own_waiting_for_a_pause(on: Scene) -> None:
     """Nothing else looks at the clock of that process, and no client waits for it."""
     again = on.killed()
-    object.__setattr__(again.rules, "pauses", Pauses(again.now_ms, grace_ms_max=15_000))
     wish = ReleaseWish(is_unattended=True)
     again.feed(ReleaseGroup(wish))
+    again.feed(Paused(again.now_ms + 15_000))
     again.wait(SESSION_MS)
     assert again.waits(Ask) == 1
 

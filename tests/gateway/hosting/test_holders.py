@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from gateway.hosting.adoptable import snapshot
+from gateway.hosting.grace import Grace
 from gateway.hosting.holders import GivenUp, Holders
-from gateway.hosting.pauses import Pauses
 from tests.support.adoption import NOW_MS, A, B, described, watched
 
 MEMBERS = tuple(
@@ -13,13 +13,8 @@ MEMBERS = tuple(
 )
 
 
-def told_to_rejoin(pauses: Pauses | None = None, *, reconnect_by_ms: int = 0) -> Holders:
-    return Holders(
-        MEMBERS,
-        NOW_MS,
-        pauses=pauses or Pauses(NOW_MS, grace_ms_max=0),
-        reconnect_by_ms=reconnect_by_ms,
-    )
+def told_to_rejoin(grace: Grace | None = None) -> Holders:
+    return Holders(MEMBERS, NOW_MS, grace or Grace())
 
 
 def test_the_last_one_that_gives_up_its_partitions_is_noticed() -> None:
@@ -51,18 +46,18 @@ def test_a_member_that_is_heard_and_does_not_rejoin_is_given_up() -> None:
 
 def test_a_paused_gateway_gives_members_as_long_as_its_pause() -> None:
     """Their requests may wait in its sockets."""
-    pauses = Pauses(NOW_MS, grace_ms_max=15_000)
-    holders = told_to_rejoin(pauses)
-    assert [*holders.give_up(NOW_MS + 12_000)] == []
+    grace = Grace()
+    holders = told_to_rejoin(grace)
+    grace.over_ms = NOW_MS + 24_000
     assert holders.next_ms() == NOW_MS + 24_000
-    for since_ms in range(13_000, 24_000, 1_000):
+    for since_ms in range(12_000, 24_000, 1_000):
         assert [*holders.give_up(NOW_MS + since_ms)] == []
     assert len([*holders.give_up(NOW_MS + 24_000)]) == 2
 
 
 def test_clients_have_time_to_find_a_gateway_that_was_started() -> None:
     """As long as members of a group that is loaded."""
-    holders = told_to_rejoin(reconnect_by_ms=NOW_MS + 15_000)
+    holders = told_to_rejoin(Grace(reconnect_by_ms=NOW_MS + 15_000))
     assert holders.next_ms() == NOW_MS + 15_000
     holders.heard(A, NOW_MS + 1_000)
     assert [*holders.give_up(NOW_MS + 14_999)] == []

@@ -21,7 +21,7 @@ from coordinator.interface.replies import ConsumerHeartbeatReply, JoinGroupReply
 from gateway.hosting.answers import Situation
 from gateway.hosting.calls import Call, Refused, Unanswerable
 from gateway.hosting.effects import Assign, Compute, Forget, Load, Resolve, Write
-from gateway.hosting.inputs import Damage, Failed, Happened
+from gateway.hosting.inputs import Damage, Failed, Happened, Paused
 from gateway.hosting.logged_engine import (
     BEFORE_A_DEADLINE_MAX,
     LOAD_RETRY_MS,
@@ -595,10 +595,9 @@ def test_a_loaded_group_with_members_does_not_stall() -> None:
 
 def test_members_are_not_fenced_during_the_grace_after_a_pause() -> None:
     """They could not speak."""
-    rules = hosting_rules()
-    rules.pauses.grace_over_ms = 1_000_000 + 100_000
-    scene = HostedScene(rules)
+    scene = HostedScene()
     scene.native_member()
+    scene.feed(Paused(1_000_000 + 100_000))
     scene.wait(99_000)
     assert scene.told("member_fenced") == []
     scene.wait(2_000)

@@ -19,6 +19,7 @@ from gateway.hosting.adoption_steps import (
     Treatment,
     Unanswered,
 )
+from gateway.hosting.grace import Grace
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.release import (
     GATHER_MAX_MS,
@@ -39,7 +40,6 @@ from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
 from tests.support.adoption import GROUP, GUISE, NOW_MS
-from tests.support.adoption_script import no_pauses
 from tests.support.group_records import given_classic_group_member
 
 A, B = "a", "b"
@@ -69,7 +69,7 @@ class Script:
 
     def __init__(self, release: Release) -> None:
         self.now_ms = NOW_MS
-        self.machine = Releasing(GROUP, GUISE, release, NOW_MS, pauses=no_pauses())
+        self.machine = Releasing(GROUP, GUISE, release, NOW_MS, Grace())
         self.todo: list[Any] = []
         self.feed(TimePassed())
 

@@ -78,7 +78,6 @@ _DEAD = {
     *("_times", "answers_within_ms"),  # read only with a shorter interval, as in no world
     # Read only where no roll is announced: each world with places has one.
     *("protocol_changed_ms", "left_last"),
-    "_looked_ms",  # of `Pauses`: a world has no grace for pauses
     "next_token",
     "runs",
     *("_seen", "_has_looked"),  # `handle` ends when they are the present

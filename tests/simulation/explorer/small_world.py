@@ -62,7 +62,6 @@ from gateway.hosting.inputs import (
     TimePassed,
 )
 from gateway.hosting.log_health import LogHealth
-from gateway.hosting.pauses import Pauses
 from gateway.hosting.room import Room
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import Standing, StandingRules
@@ -652,6 +651,5 @@ def new_machine(shape: Shape, run: int, now_ms: int, *, forwards: bool = False) 
         hosted=Room("hosted", groups_max=1),
         anchored=Room("anchored", groups_max=1),
         log_health=LogHealth(),
-        pauses=Pauses(now_ms, grace_ms_max=0),
     )
     return HostedGroup(Standing(GROUP, rules.standing), rules)

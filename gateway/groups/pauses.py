@@ -12,8 +12,8 @@ PAUSE_MS = 3_000
 
 
 class Pauses:
-    """Learns the time again and again, also from every group that is about to act on a deadline,
-    since it may be the first to run after a pause."""
+    """Learns the time again and again, also from each group that is about to act on it, since that
+    group may be the first to run after a pause."""
 
     def __init__(
         self,
@@ -23,23 +23,22 @@ class Pauses:
         on_pause: Callable[[int, int], None] = lambda _length_ms, _grace_ms: None,
     ) -> None:
         """`on_pause` learns the length of a pause and of its grace."""
-        self.grace_over_ms = now_ms
-        """The earliest time at which members may be fenced, in wall-clock milliseconds."""
+        self._grace_over_ms = now_ms
         self._grace_ms_max = grace_ms_max
         self._on_pause = on_pause
-        self._looked_ms = now_ms
+        self._observed_ms = now_ms
 
-    def not_before_ms(self, now_ms: int) -> int:
-        """The earliest time at which members may be fenced, in wall-clock milliseconds.
+    def observe(self, now_ms: int) -> int:
+        """Learn the time. Returns the earliest one at which members may be fenced.
 
         The grace is as long as the pause, because clients retry less often the longer they get no
         answer, up to a limit. A gateway that runs most of the time therefore fences members,
         however often it is paused.
         """
-        pause_ms = now_ms - self._looked_ms
-        self._looked_ms = now_ms
+        pause_ms = now_ms - self._observed_ms
+        self._observed_ms = now_ms
         if pause_ms >= PAUSE_MS:
             grace_ms = min(pause_ms, self._grace_ms_max)
-            self.grace_over_ms = max(self.grace_over_ms, now_ms + grace_ms)
+            self._grace_over_ms = max(self._grace_over_ms, now_ms + grace_ms)
             self._on_pause(pause_ms, grace_ms)
-        return self.grace_over_ms
+        return self._grace_over_ms
