@@ -31,14 +31,14 @@ from gateway.groups.clock import Clock
 from gateway.groups.cluster_look import ClusterLook
 from gateway.groups.forgetting import Forgetting
 from gateway.groups.group_driver import Services
+from gateway.groups.group_limits import GroupLimits
 from gateway.groups.groups import Groups
 from gateway.groups.pauses import Pauses
 from gateway.groups.regex_permissions import RegexPermissions
 from gateway.groups.regex_resolver import RegexResolver
 from gateway.hosting.forwarded import WatchedGroups
 from gateway.hosting.identity import Gateway
-from gateway.hosting.room import Room
-from gateway.hosting.rules import ANCHORS_PER_GROUP, HostingRules, share_of_anchors
+from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import StandingRules
 from gateway.hosting.states import Adoption
 from gateway.journal.journal import Journal, Sinks
@@ -88,8 +88,8 @@ class GatewayConfig:
     """The gateway's own topics, which no client may use."""
     private_transactional_ids: tuple[str, ...] = ()
     """The gateway's own transactional ids, which no client may use."""
-    take_rules: Callable[[HostingRules], None] = lambda _: None
-    """Learns the rules in force, whose limits and adoption may change from then on."""
+    take_rules: Callable[[HostingRules, GroupLimits], None] = lambda _rules, _limits: None
+    """Learns what is in force: the limits and the rules of adoption may change from then on."""
     operators: OperatorsConfig = NO_OPERATORS
 
 
@@ -145,7 +145,13 @@ async def backstage(
         coordinators = Coordinators(cluster, names)
         connections = CoordinatorConnections(cluster)
         complaints = Complaints()
-        rules = _hosting_rules(config, groups, state_log, complaints, can_hold=can_hold)
+        rules = _hosting_rules(config, groups, state_log, can_hold=can_hold)
+
+        def complain(owner: Owner, why: str, limit: int) -> None:
+            complaints.tell("groups_refused", owner.name, reason=why, limit=limit)
+
+        limits = GroupLimits(config.max_groups, config.share_of_groups, complain)
+        config.take_rules(rules, limits)
         regexes = RegexPermissions(config.data_path.limits)
         resolver = RegexResolver(cluster, regexes.described)
         aside = Aside()
@@ -165,6 +171,7 @@ async def backstage(
             pauses=Pauses(
                 clock.now_ms(), grace_ms_max=groups.reconnect_timeout_ms, on_pause=_tell_pause
             ),
+            limits=limits,
         )
         with closing(connections):
             yield Backstage(
@@ -209,6 +216,7 @@ async def run_gateway(
                 counts=services.counts,
                 complaints=behind.complaints,
                 limits=config.data_path.limits,
+                group_limits=services.limits,
                 places=places,
                 removal=removal,
                 stop=stop,
@@ -298,16 +306,11 @@ def _hosting_rules(
     config: GatewayConfig,
     groups: GroupConfig,
     state_log: StateLog,
-    complaints: Complaints,
     *,
     can_hold: bool,
 ) -> HostingRules:
     """What all groups share. `can_hold`: whether the cluster can hold anchors."""
-
-    def complain(owner: Owner, why: str, limit: int) -> None:
-        complaints.tell("groups_refused", owner.name, reason=why, limit=limit)
-
-    rules = HostingRules(
+    return HostingRules(
         config=groups,
         standing=StandingRules(
             gateway=Gateway(log_id=state_log.id, run_id=state_log.run_id),
@@ -320,23 +323,9 @@ def _hosting_rules(
         hold_patterns=config.hold_patterns,
         can_anchor=can_hold,
         linger_ms=round(config.anchor_linger_s * 1000),
-        hosted=Room(
-            "hosted",
-            groups_max=config.max_groups,
-            share=config.share_of_groups,
-            complain=complain,
-        ),
-        anchored=Room(
-            "anchored",
-            groups_max=ANCHORS_PER_GROUP * config.max_groups,
-            share=share_of_anchors(config.share_of_groups),
-            complain=complain,
-        ),
         names=config.data_path.names,
         watched=WatchedGroups(config.data_path.names),
     )
-    config.take_rules(rules)
-    return rules
 
 
 async def _check_client_access(cluster: Cluster, access: Access) -> None:

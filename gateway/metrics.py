@@ -27,7 +27,7 @@ from gateway.board.views import GatewayLine, GroupLine
 from gateway.data_path.complaints import Complaints
 from gateway.data_path.traffic import Traffic
 from gateway.events.catalog import EVENTS
-from gateway.hosting.rules import HostingRules
+from gateway.groups.group_limits import GroupLimits
 from gateway.hosting.states import AnchorPhase
 from gateway.observers.counts import AnswerCounts, Durations, GroupCounts
 from gateway.readable import escaped
@@ -46,7 +46,7 @@ class Sources:
     """Where the numbers come from."""
 
     board: Board
-    rules: HostingRules
+    limits: GroupLimits
     answers: AnswerCounts
     traffic: Traffic
     counts: GroupCounts
@@ -119,7 +119,7 @@ class Metrics:
             yield from self._of_requests()
 
     def _of_gateway(self, reading: _Reading) -> Iterator[Metric]:
-        gateway, rules = reading.gateway, self._sources.rules
+        gateway, hosted = reading.gateway, self._sources.limits.hosted
         yield _gauge(
             "build_info", "The version, as a label.", [((version("groupferry"),), 1)], "version"
         )
@@ -127,8 +127,8 @@ class Metrics:
         yield _one("brokers", "Live brokers of the cluster.", len(gateway.brokers))
         yield _one("connections", "Open client connections.", gateway.connections)
         yield _one("connections_max", "Most client connections.", gateway.max_connections)
-        yield _one("groups_in_memory", "Hosted groups in memory.", rules.hosted.count)
-        yield _one("groups_in_memory_max", "Most of them.", rules.hosted.groups_max)
+        yield _one("groups_in_memory", "Hosted groups in memory.", hosted.count)
+        yield _one("groups_in_memory_max", "Most of them.", hosted.groups_max)
         yield _gauge(
             "anchors", "Anchors; Stable ones hold their group.", reading.anchors.items(), "phase"
         )

@@ -23,6 +23,7 @@ from gateway.data_path.config import Limits
 from gateway.data_path.places import Places
 from gateway.data_path.removal import Removal
 from gateway.groups.clock import Clock
+from gateway.groups.group_limits import GroupLimits
 from gateway.groups.groups import Groups
 from gateway.hosting.rules import HostingRules
 from gateway.journal.journal import Journal
@@ -67,6 +68,7 @@ class Operators:
         counts: GroupCounts,
         complaints: Complaints,
         limits: Limits,
+        group_limits: GroupLimits,
         places: Places,
         removal: Removal,
         stop: trio.Event,
@@ -86,7 +88,7 @@ class Operators:
         )
         self._cluster, self._tell = cluster, journal.tell
         self._traffic = places.traffic
-        self._rules = rules
+        self._group_limits = group_limits
         self._clock = clock
         self._counts, self._complaints = counts, complaints
         self._handlers = Handlers(groups, self._board, journal.tell, removal, stop)
@@ -123,7 +125,7 @@ class Operators:
         metrics = Metrics(
             Sources(
                 board=self._board,
-                rules=self._rules,
+                limits=self._group_limits,
                 answers=answers,
                 traffic=self._traffic,
                 counts=self._counts,

@@ -8,6 +8,7 @@ import structlog
 
 from gateway import logs
 from gateway.data_path.config import Limits
+from gateway.groups.group_limits import GroupLimits
 from gateway.hosting.rules import HostingRules
 from gateway.open_files import connections_within
 from gateway.quotas.shares import ShareRule
@@ -56,11 +57,11 @@ class Reloading:
         self._read_again = read_again
         self._security = security
         self.limits = limits
-        self._rules: HostingRules | None = None
+        self._in_force: tuple[HostingRules, GroupLimits] | None = None
 
-    def take_rules(self, rules: HostingRules) -> None:
-        """These rules are in force."""
-        self._rules = rules
+    def take_rules(self, rules: HostingRules, limits: GroupLimits) -> None:
+        """These rules and limits on groups are in force."""
+        self._in_force = rules, limits
 
     def reload(self) -> None:
         """Load changed certificates and settings. Logs which settings count from now on, and which
@@ -93,9 +94,10 @@ class Reloading:
         limits = limits_of(settings)
         for each in fields(limits):
             setattr(self.limits, each.name, getattr(limits, each.name))
-        if (rules := self._rules) is not None:
+        if self._in_force is not None:
+            rules, group_limits = self._in_force
             rules.standing.adoption = settings.groups_adopt
-            rules.limit_groups(settings.max_groups, share_of_groups(settings))
+            group_limits.limit(settings.max_groups, share_of_groups(settings))
             rules.names.per_address = settings.max_names_per_address
             rules.names.per_principal = settings.max_names_per_principal
         if (credentials := self._security.own.credentials) is not None:

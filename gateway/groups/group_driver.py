@@ -30,6 +30,7 @@ from gateway.events.group_events import GroupForwarded, HostingStarted, TopicsDe
 from gateway.groups.aside import Aside
 from gateway.groups.clock import Clock
 from gateway.groups.cluster_look import ClusterLook
+from gateway.groups.group_limits import GroupLimits
 from gateway.groups.pauses import Pauses
 from gateway.groups.regex_resolver import RegexResolver
 from gateway.groups.relayed_calls import RelayedCalls
@@ -44,6 +45,7 @@ from gateway.hosting.calls import (
     Forwarded,
     LearnTopics,
     LocateCoordinator,
+    Reserve,
     StoreCommits,
 )
 from gateway.hosting.effects import (
@@ -137,6 +139,7 @@ class Services:
     """A coordinator's answer to an anchor's request. Raises UpstreamError."""
     nursery: trio.Nursery
     pauses: Pauses
+    limits: GroupLimits
     counts: GroupCounts = field(default_factory=GroupCounts)
 
 
@@ -392,6 +395,12 @@ class GroupDriver:
         if concluded is not None:
             concluded.set()
 
+    def reserve(self, effect: Reserve) -> None:
+        """Count the group towards the limits, if there is room for it."""
+        now_ms = self._services.clock.now_ms()
+        refused = self._services.limits.reserve(self.group, effect, now_ms)
+        self._inputs.append(Done(effect) if refused is None else Failed(effect, refused))
+
     def look(self, effect: Look | Describe) -> None:
         """Ask the cluster who is in the group."""
         self._todo.append(partial(self._look, effect))
@@ -438,6 +447,7 @@ class GroupDriver:
     def _plan(self) -> None:
         """Begin or wake the task if it has something to do earlier than it thinks."""
         self.revision = next(_revisions)
+        self._services.limits.follow(self.group)
         next_ms = self.group.next_ms()
         if next_ms is None and self.group.is_idle:
             self._idle(self.group.group_id)
@@ -590,15 +600,18 @@ class GroupDriver:
             records: Sequence[LogRecord] = (*batch.durable, *([] if last is None else [last]))
             await services.state_log.append(group_id, records)
             has_failed = False
+            services.limits.log_health.on_write(None, services.clock.now_ms())
         except StateLogError as error:
             log.error("state_log_failed", group_id=group_id, reason=str(error))  # noqa: TRY400
             match error:
                 case StateLogUnsure():
-                    return Failed(effect, Damage.UNSURE)
+                    damage = Damage.UNSURE
                 case StateLogRefused():
-                    return Failed(effect, Damage.REFUSED)
+                    damage = Damage.REFUSED
                 case _:
-                    return Failed(effect, Damage.NONE)
+                    damage = Damage.NONE
+            services.limits.log_health.on_write(damage, services.clock.now_ms())
+            return Failed(effect, damage)
         finally:
             services.counts.log_writes.note(trio.current_time() - began_s, failed=has_failed)
         try:

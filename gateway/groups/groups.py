@@ -41,6 +41,7 @@ from gateway.groups.group_driver import (
     forget_events,
     locate,
 )
+from gateway.groups.group_limits import TooManyGroups
 from gateway.groups.new_protocol import new_protocol_of
 from gateway.groups.relayed_calls import RelayedCalls
 from gateway.hosting import hold
@@ -64,7 +65,6 @@ from gateway.hosting.group_release import why_not_released
 from gateway.hosting.inputs import Ending, Relayed, Release, Resumed
 from gateway.hosting.placing import answer_elsewhere
 from gateway.hosting.release_steps import ReleaseOutcome, ReleaseWish
-from gateway.hosting.room import TooManyGroups
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import HERE, MOVING, Found, Nobody, Occupants, Standing, Verdict
 from gateway.hosting.states import AnchorPhase, LogPhase, Mode
@@ -154,7 +154,7 @@ class Groups:
         self._has_begun = False
         self._is_ending = False
         self._look_for_room_ms = 0
-        rules.hosted.on_refusal = self._make_room
+        services.limits.hosted.on_refusal = self._make_room
 
     # -- beginning and ending --------------------------------------------------------------------
 
@@ -246,7 +246,7 @@ class Groups:
         if self._state_log.may_be_moving(group_id):
             return True
         try:
-            self._rules.hosted.check(None)
+            self._services.limits.hosted.check(None)
         except TooManyGroups:
             self._left_out += 1
             return False

@@ -14,12 +14,10 @@ from gateway.events.group_events import GenerationWentBack, GroupTaken
 from gateway.hosting.adoption_requests import codes_of
 from gateway.hosting.effects import AskCoordinator, Effect, Log
 from gateway.hosting.identity import AnchorIds, Gateway, Guise
-from gateway.hosting.room import Room
 from gateway.hosting.shown_partitions import Shown
 from gateway.hosting.standing import Verdict
 from gateway.hosting.states import ANCHOR, AnchorPhase, Mode
 from gateway.moves import moved
-from gateway.quotas.owner import Owner
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode, name_of
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -96,14 +94,13 @@ class Anchor:
         gateway: Gateway,
         *,
         shown: Shown,
-        room: Room,
         linger_ms: int,
         spread: float,
         effects: list[Effect],
     ) -> None:
-        """`shown` are the partitions that the cluster shows as the anchor's. `room` counts the
-        anchors of all groups. `spread`: this anchor's factor on the heartbeat interval, so that the
-        heartbeats of many anchors drift apart. `effects` takes what the driver has to do."""
+        """`shown` are the partitions that the cluster shows as the anchor's. `spread`: this
+        anchor's factor on the heartbeat interval, so that the heartbeats of many anchors drift
+        apart. `effects` takes what the driver has to do."""
         self.phase = AnchorPhase.ABSENT
         self.is_here = False
         """Whether this gateway wants the anchor, or must still see it leave."""
@@ -127,7 +124,6 @@ class Anchor:
         """Stray commits that the cluster refuses by now. The group takes them out."""
         self._group_id = group_id
         self._shown = shown
-        self._room = room
         self._linger_ms = linger_ms
         self._spread = spread
         self._effects = effects
@@ -165,13 +161,12 @@ class Anchor:
         is_stable = self.phase is AnchorPhase.STABLE
         return max(0, now_ms - (self._held_until_ms if is_stable else self._lost_ms))
 
-    def need(self, now_ms: int, *, is_live: bool = False, owner: Owner | None = None) -> None:
-        """Keep the anchor for at least the linger time from now on; begin to join if there is none,
-        on account of this client. `is_live`: whether the group has members already, so that the
-        cluster may just have admitted another client."""
+    def need(self, now_ms: int, *, is_live: bool = False) -> None:
+        """Keep the anchor for at least the linger time from now on; begin to join if there is none.
+        `is_live`: whether the group has members already, so that the cluster may just have admitted
+        another client."""
         self._only_replaces = False
         if not self.is_here:
-            self._room.take(self._group_id, owner)
             self.is_here = True
             self.has_given_way = False
             self.why = NOT_JOINED
@@ -555,7 +550,6 @@ class Anchor:
         """The anchor is not in the group, or its absence does not need to be certain."""
         if self.phase is not AnchorPhase.ABSENT:
             self.phase = moved(ANCHOR, self.phase, AnchorPhase.ABSENT)
-        self._room.give_back(self._group_id)
         self.is_here = self._is_dropped = self._must_look = self._only_replaces = False
         self._held_generation, self._joins = None, 0
         self._reported = None

@@ -35,6 +35,7 @@ from gateway.hosting.calls import (
     ProbeBroker,
     Refused,
     Released,
+    Reserve,
     StoreCommits,
     Unanswerable,
     grants_partitions,
@@ -50,7 +51,6 @@ from gateway.hosting.logged_engine import Item, LoggedEngine
 from gateway.hosting.looking import Looking
 from gateway.hosting.placing import Place, Placing
 from gateway.hosting.recall import Recall
-from gateway.hosting.room import TooManyGroups
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import Found, Standing
 from gateway.hosting.states import AnchorPhase, CommitPhase, LogPhase, Stage
@@ -297,7 +297,7 @@ class CallStages:
 
     def _check(self, call: Call, now_ms: int) -> None:
         """Refuse what the engine refuses, before anything is taken for it."""
-        if not (self._rules.hosted.has(self._group_id) or self._take_place(call)):
+        if not self._has_place(call):
             return
         if self._engine.phase is LogPhase.UNLOADED:
             self._engine.load()
@@ -322,10 +322,6 @@ class CallStages:
 
     def _admit(self, call: Call, now_ms: int) -> None:
         """Hold the group before a member may join."""
-        is_first = call.give_up_ms is None
-        if is_first and not (self._engine.is_live or self._rules.log_health.may_begin(now_ms)):
-            self._refuse(call, Situation.LOG_FAILED)
-            return
         patience_ms = MEMBER_PATIENCE_MS if self._engine.is_live else JOIN_PATIENCE_MS
         event = call.event
         if isinstance(event, JoinGroupReceived) and event.asks_for_id and not self._is_ending:
@@ -343,8 +339,7 @@ class CallStages:
 
     def _begin(self, call: Call, now_ms: int) -> None:
         """Hand the call to the engine, once the topics that it names are known."""
-        is_counted = self._engine.is_live or self._rules.hosted.has(self._group_id)
-        if not (is_counted or self._take_place(call)):
+        if not self._has_place(call):
             return
         call.move(Stage.DECIDING)
         call.give_up_ms = None
@@ -394,6 +389,16 @@ class CallStages:
                 self._on_commits_stored(commits, result, now_ms)
             case _:
                 raise TypeError(f"{result} is no result of {errand}")
+
+    def on_reserved(self, call: Call, refused: Refused | None, now_ms: int) -> None:
+        """The group counts towards the limits, or they leave no room for it."""
+        if call.answer is not None:
+            return
+        if refused is None:
+            call.has_place = True
+            self._advance(call, now_ms)
+        else:
+            self._finish(call, refused)
 
     def fail_errand(self, errand: LearnTopics | LocateCoordinator, why: str) -> None:
         """An errand has failed, and so does its call."""
@@ -567,18 +572,12 @@ class CallStages:
         return ids
 
     def _need_anchor(self, call: Call, now_ms: int) -> bool:
-        """Start the anchor if there is none, and keep it. Refuses the call if there is no room."""
+        """Start the anchor if there is none, and keep it. Refuses the call during a move."""
         release = self._release_of_group
         if self._adoption.is_under_way or (release.is_under_way and not release.keeps_anchor):
             self._refuse(call, Situation.MOVING)
             return False
-        if not self._anchor.is_here:
-            try:
-                self._rules.anchored.check(call.owner)
-            except TooManyGroups as error:
-                self._refuse(call, Situation.NOT_ANCHORED, str(error))
-                return False
-        self._anchor.need(now_ms, is_live=self._engine.is_live, owner=call.owner)
+        self._anchor.need(now_ms, is_live=self._engine.is_live)
         return True
 
     def _wait_at_most(self, call: Call, give_up_ms: int, now_ms: int) -> None:
@@ -633,15 +632,12 @@ class CallStages:
         self.waiting.add(call)
         self._looking.begin()
 
-    def _take_place(self, call: Call) -> bool:
-        """Count the group towards the limits. Refuses the call if there is no room."""
-        try:
-            self._rules.hosted.check(call.owner)
-        except TooManyGroups as error:
-            self._refuse(call, Situation.TOO_MANY_GROUPS, str(error))
-            return False
-        self._rules.hosted.take(self._group_id, call.owner)
-        return True
+    def _has_place(self, call: Call) -> bool:
+        """Whether the group counts towards the limits. If it does not yet, the call waits."""
+        if self._engine.is_live or call.has_place:
+            return True
+        self._effects.append(Reserve(call))
+        return False
 
     def gone(self, call: Call, now_ms: int) -> None:
         """The client has gone. Its request is still decided, and an accepted commit ends."""

@@ -19,6 +19,7 @@ from coordinator.interface.replies import (
 from coordinator.interface.topics import Topics
 from coordinator.interface.value import value
 from coordinator.interface.volatile_records import Token
+from gateway.hosting.adoption_steps import Wish
 from gateway.hosting.answers import GroupApi, Situation
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.states import COMMIT, STAGES, CommitPhase, Stage
@@ -122,6 +123,8 @@ class Call:
     """What the carrier of effects knows of the client; the group never looks at it."""
     errand: "Errand | None" = field(default=None, init=False)
     """The errand that is under way."""
+    has_place: bool = field(default=False, init=False)
+    """Whether the group counts towards the limits because of the call."""
     answer: Answer | None = field(default=None, init=False)
     reply: Reply | None = field(default=None, init=False)
     """The engine's reply, while the anchor is being confirmed."""
@@ -224,6 +227,15 @@ class Commits(Call):
     def in_phase(self, phase: CommitPhase) -> list[Commit]:
         """The commits in this phase, in the client's order."""
         return [commit for commit in self.commits.values() if commit.phase is phase]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reserve:
+    """Count the group towards the limits on groups, and on anchors if it is about to have one, on
+    account of a client or of none. Done immediately. If there is no room, it fails with the
+    refusal."""
+
+    claim: Call | Wish
 
 
 @dataclass(frozen=True, slots=True, eq=False)

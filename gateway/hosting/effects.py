@@ -24,6 +24,7 @@ from gateway.hosting.calls import (
     LocateCoordinator,
     ProbeBroker,
     Refused,
+    Reserve,
     StoreCommits,
 )
 from gateway.hosting.release_steps import ReleaseWish
@@ -150,7 +151,17 @@ class Log:
 MoveStep = Describe | Hold | Ask
 """Steps of an adoption or a release."""
 Awaited = (
-    Look | Load | Write | Forget | Compute | Resolve | Assign | AskCoordinator | MoveStep | Errand
+    Reserve
+    | Look
+    | Load
+    | Write
+    | Forget
+    | Compute
+    | Resolve
+    | Assign
+    | AskCoordinator
+    | MoveStep
+    | Errand
 )
 Effect = Awaited | AnswerClient | Conclude | Tell | TellNow | Log
 
@@ -164,6 +175,7 @@ class Surroundings(Protocol):
     def answer(self, call: Call) -> None: ...
     def conclude(self, wish: Wish | ReleaseWish) -> None: ...
     def run_errand(self, errand: Errand) -> None: ...
+    def reserve(self, effect: Reserve) -> None: ...
     def look(self, effect: Look | Describe) -> None: ...
     def load(self, effect: Load) -> None: ...
     def write(self, effect: Write) -> None: ...
@@ -180,6 +192,8 @@ def carry_out(effect: Effect, surroundings: Surroundings) -> None:  # noqa: PLR0
             surroundings.answer(call)
         case LearnTopics() | LocateCoordinator() | ProbeBroker() | StoreCommits():
             surroundings.run_errand(effect)
+        case Reserve():
+            surroundings.reserve(effect)
         case Write():
             surroundings.write(effect)
         case Tell() | TellNow():

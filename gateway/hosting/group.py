@@ -30,10 +30,13 @@ from gateway.hosting.adoption_steps import (
 from gateway.hosting.anchor import Anchor
 from gateway.hosting.call_stages import CallStages
 from gateway.hosting.calls import (
+    Call,
     Commits,
     LearnTopics,
     LocateCoordinator,
     ProbeBroker,
+    Refused,
+    Reserve,
     StoreCommits,
 )
 from gateway.hosting.effects import (
@@ -61,7 +64,6 @@ from gateway.hosting.inputs import Input
 from gateway.hosting.logged_engine import LoggedEngine
 from gateway.hosting.looking import Looking
 from gateway.hosting.release_steps import ReleaseOutcome, ReleaseWish
-from gateway.hosting.room import TooManyGroups
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.shown_partitions import ShownPartitions
 from gateway.hosting.standing import (
@@ -91,7 +93,6 @@ class HostedGroup:
             group_id,
             rules.standing.gateway,
             shown=ShownPartitions(self.engine),
-            room=rules.anchored,
             linger_ms=rules.linger_ms,
             spread=spread,
             effects=self._effects,
@@ -212,7 +213,7 @@ class HostedGroup:
                 self.adoption.is_expected |= is_adopting
                 self._resume()
             case inputs.Adopt(wish):
-                self._adopt(wish)
+                self._effects.append(Reserve(wish))
             case inputs.Release(wish):
                 self._release(wish, now_ms)
             case inputs.Leave():
@@ -232,9 +233,9 @@ class HostedGroup:
         match effect:
             case StoreCommits() | LearnTopics() | LocateCoordinator() | ProbeBroker():
                 self.calls.finish_errand(effect, result, now_ms)
+            case Reserve(claim):
+                self._on_reserved(claim, None, now_ms)
             case Write():
-                if not self.rules.log_health.is_healthy:
-                    self.rules.log_health.note(is_healthy=True, now_ms=now_ms)
                 self.engine.on_written(now_ms)
                 self._note_log()
             case AskCoordinator():
@@ -267,9 +268,9 @@ class HostedGroup:
         match effect:
             case LearnTopics() | LocateCoordinator():
                 self.calls.fail_errand(effect, why)
+            case Reserve(claim):
+                self._on_reserved(claim, why, now_ms)
             case Write():
-                if why is not inputs.Damage.REFUSED:
-                    self.rules.log_health.note(is_healthy=False, now_ms=now_ms)
                 self.engine.write_failed(why, now_ms)
             case AskCoordinator():
                 self.anchor.failed(why, now_ms)
@@ -329,7 +330,7 @@ class HostedGroup:
             if not (self.calls.advance(now_ms) or self.engine.has_work(now_ms)):
                 break
         if not (self.calls or self.engine.is_live or self.is_moving):
-            self._rest()
+            self.engine.unload_if_quiet()
         if self.standing.outbox:
             self._effects += self.standing.take_outbox()
         effects = tuple(self._effects)
@@ -356,12 +357,6 @@ class HostedGroup:
     def _is_anchored(self) -> bool:
         """Whether members may hold partitions, so that the anchor must keep the group."""
         return self.engine.is_live or self.release.keeps_anchor
-
-    def _rest(self) -> None:
-        """Free what only members and calls need."""
-        self.engine.unload_if_quiet()
-        if self.engine.phase is LogPhase.UNLOADED and self.rules.hosted.has(self.group_id):
-            self.rules.hosted.give_back(self.group_id)
 
     def _note_log(self) -> None:
         state = self.engine.core.state
@@ -398,7 +393,7 @@ class HostedGroup:
             else:
                 self.standing.pending_ids.note_relayed(client.connection, request, answer)
         if self.standing.invites_adoption(answer) and self.adoption.consider(now_ms):
-            self._adopt(Wish())
+            self._effects.append(Reserve(Wish()))
 
     def _lose(self, loss: GroupTaken | GenerationWentBack) -> None:
         """Another member has the group in the cluster, or may have had it."""
@@ -409,17 +404,19 @@ class HostedGroup:
 
     # -- beginning and ending --------------------------------------------------------------------
 
+    def _on_reserved(self, claim: Call | Wish, refused: Refused | None, now_ms: int) -> None:
+        """The group counts towards the limits, or they leave no room for it."""
+        if isinstance(claim, Call):
+            self.calls.on_reserved(claim, refused, now_ms)
+        elif refused is None:
+            self._adopt(claim)
+        else:
+            self._refuse_adoption(claim, refused.why)
+
     def _adopt(self, wish: Wish) -> None:
-        """Have the group adopted, if there is room for it."""
+        """Have the group adopted, for which there is room."""
         if self.release.is_under_way or self.release.is_wanted:
             self._refuse_adoption(wish, "it is being released: try again")
-            return
-        try:
-            self.rules.anchored.check(None)
-            if not self.rules.hosted.has(self.group_id):
-                self.rules.hosted.check(None)
-        except TooManyGroups as error:
-            self._refuse_adoption(wish, str(error))
             return
         self.adoption.wish(wish)
         self._resume()
@@ -441,8 +438,6 @@ class HostedGroup:
     def _resume(self) -> None:
         """Load the group though no client has asked for it."""
         if self.engine.phase is LogPhase.UNLOADED:
-            if not self.rules.hosted.has(self.group_id):  # a call may wait for topics
-                self.rules.hosted.take(self.group_id, None)
             self.engine.load()
 
     def _end(self) -> None:

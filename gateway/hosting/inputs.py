@@ -8,7 +8,7 @@ from coordinator.interface.events import Happening
 from coordinator.interface.topics import Topics
 from coordinator.interface.value import value
 from gateway.hosting.adoption_steps import Wish
-from gateway.hosting.calls import Call
+from gateway.hosting.calls import Call, Refused
 from gateway.hosting.effects import Awaited
 from gateway.hosting.forwarded import Client
 from gateway.hosting.release_steps import ReleaseWish
@@ -125,10 +125,10 @@ class Done:
 @value(kw_only=False)
 class Failed:
     """An effect failed, or its outcome is unknown. `why` is a text for operators; of a `Write` what
-    it leaves behind, and of a `Compute` the bug."""
+    it leaves behind, of a `Compute` the bug, and of a `Reserve` the refusal."""
 
     effect: Awaited
-    why: str | Damage | Exception
+    why: str | Damage | Exception | Refused
 
 
 Input = (

@@ -37,7 +37,7 @@ from coordinator.interface.records import (
     TargetAssignmentMetadata,
 )
 from coordinator.interface.topics import Partition, Topics
-from gateway.hosting.room import Room
+from gateway.groups.group_limits import GroupLimits
 from gateway.journal.journal import Journal
 from gateway.state_log.kafka.kafka_log import open_kafka_log
 from gateway.state_log.log import StateLog
@@ -205,9 +205,13 @@ async def measure_joining(log: StateLog) -> str:
     """Many native members join one group at once, through the group's driver."""
     cluster = ScriptedCluster(foo=JOINING)
     async with trio.open_nursery() as nursery:
-        hosted = Room("hosted", groups_max=1)
         groups = make_groups(
-            nursery, GroupConfig(), hosted, cluster=cluster, log=log, journal=Journal(log.id)
+            nursery,
+            GroupConfig(),
+            GroupLimits(1),
+            cluster=cluster,
+            log=log,
+            journal=Journal(log.id),
         )
 
         async def join(number: int) -> None:

@@ -18,7 +18,7 @@ from gateway.data_path.grants import OF_ALL_CLIENTS_MAX
 from gateway.data_path.held_answers import HeldAnswers
 from gateway.data_path.held_requests import HeldRequests
 from gateway.data_path.places import Places
-from gateway.hosting.room import Room, TooManyGroups
+from gateway.groups.group_limits import GroupQuota, TooManyGroups
 from gateway.journal.history_shares import HistoryShares
 from gateway.limits import TOTALS, Share, Total
 from gateway.quotas.owner import Owner
@@ -166,13 +166,8 @@ def _held() -> Callable[[Owner], object]:
 
 
 def _groups() -> Callable[[Owner], object]:
-    room, names = Room("hosted", groups_max=100), count()
-
-    def take(owner: Owner) -> None:
-        room.check(owner)
-        room.take(f"g-{next(names)}", owner)
-
-    return take
+    quota, names = GroupQuota("hosted", groups_max=100), count()
+    return lambda owner: quota.reserve(f"g-{next(names)}", owner)
 
 
 class _Full(Exception):

@@ -91,7 +91,7 @@ async def test_answers_are_counted_by_api_and_code(autojump_clock: MockClock) ->
         answers.note(HeartbeatResponse(error_code=0))
         answers.note(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
         answers.note_wait(HeartbeatResponse, 0.2)
-        metrics = measured(stage.groups.table._rules, stage.board, answers)
+        metrics = measured(stage.groups.table._services.limits, stage.board, answers)
         series = parsed(await metrics.measure())
     assert series["groupferry_requests_total"] == {
         ("Heartbeat", "NONE"): 2,
@@ -103,12 +103,12 @@ async def test_answers_are_counted_by_api_and_code(autojump_clock: MockClock) ->
     assert series["groupferry_request_seconds_sum"] == {("Heartbeat",): 0.2}
 
 
-def measured(rules: object, board: object, answers: AnswerCounts) -> Metrics:
+def measured(limits: object, board: object, answers: AnswerCounts) -> Metrics:
     """Metrics of these sources."""
     return Metrics(
         Sources(
             board=board,  # type: ignore[arg-type]
-            rules=rules,  # type: ignore[arg-type]
+            limits=limits,  # type: ignore[arg-type]
             answers=answers,
             traffic=Traffic(),
             counts=GroupCounts(),

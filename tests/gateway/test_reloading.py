@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from gateway import settings_sources
 from gateway.data_path.config import Limits
-from gateway.hosting.room import TooManyGroups
+from gateway.groups.group_limits import GroupLimits, TooManyGroups
 from gateway.quotas.shares import ShareRule
 from gateway.reloading import Reloading, limits_of
 from gateway.security import security_of
@@ -74,18 +74,18 @@ def test_settings_that_cannot_be_read_change_nothing(on: Reloaded) -> None:
 
 def test_hosting_takes_new_limits_and_another_way_to_adopt(on: Reloaded) -> None:
     """Groups that are hosted already stay."""
-    rules = hosting_rules()
-    on.reloading.take_rules(rules)
-    rules.hosted.take("a", None)
+    rules, limits = hosting_rules(), GroupLimits(9)
+    on.reloading.take_rules(rules, limits)
+    limits.hosted.reserve("a", None)
     line = on.again(groups_adopt="never", max_groups="1", permission_lifetime_ms="7000")
     assert line["changed"] == "groups_adopt, max_groups, permission_lifetime_ms"
     assert rules.standing.adoption == "never"
     assert on.limits.permission_lifetime_s == 7
     with pytest.raises(TooManyGroups, match="limit of 1 hosted"):
-        rules.hosted.check(None)
-    rules.anchored.check(None)
+        limits.hosted.check(None)
+    limits.anchored.check(None)
     on.again(max_groups="2", max_names_per_principal="7")
-    rules.hosted.check(None)
+    limits.hosted.check(None)
     assert rules.names == ShareRule(per_principal=7)
 
 

@@ -4,7 +4,8 @@ It is the twin of `gateway/groups/group_driver.py`. Nothing of a killed process 
 has sent to the cluster or the log may still arrive.
 """
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -23,12 +24,11 @@ from gateway.groups.pauses import Pauses
 from gateway.hosting import inputs
 from gateway.hosting.adoption_steps import Ask, Describe, Hold, Wish
 from gateway.hosting.batch import Decision
-from gateway.hosting.calls import Call, Errand
+from gateway.hosting.calls import Call, Errand, Reserve
 from gateway.hosting.effects import (
     AskCoordinator,
     Assign,
     Compute,
-    Effect,
     Forget,
     Load,
     LoadedGroup,
@@ -43,9 +43,7 @@ from gateway.hosting.effects import (
 from gateway.hosting.group import HostedGroup
 from gateway.hosting.identity import Gateway
 from gateway.hosting.inputs import Input
-from gateway.hosting.log_health import LogHealth
 from gateway.hosting.release_steps import ReleaseWish
-from gateway.hosting.room import Room
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import Found, NoAnswer, Standing, StandingRules
 from kafka_codecs.declaration import Struct
@@ -199,15 +197,14 @@ class Process:
             ),
             can_anchor=around.cluster.holds_anchors,
             linger_ms=around.linger_ms,
-            hosted=Room("hosted", groups_max=1),
-            anchored=Room("anchored", groups_max=1),
-            log_health=LogHealth(),
         )
         self.pauses = Pauses(self.now_ms, grace_ms_max=GRACE_MS_MAX)
         self.group = HostedGroup(Standing(GROUP, self.rules.standing), self.rules)
         self.group.engine.observer = self
         self._to_clients: list[Call | Errand] = []
         """Calls that have their answers, and errands: clients learn of them after all effects."""
+        self._inputs: deque[Input] = deque()
+        """Those that are to be handled next."""
         self._held_back: list[Input] = []
         self._loads = 0
         self._timer_at_ms: int | None = None
@@ -262,8 +259,10 @@ class Process:
             self._held_back.append(event)
             return
         only = self.group.take_at_rest(event, self.now_ms)
-        for effect in self._handle(event) if only is None else (only,):
-            carry_out(effect, self)
+        if only is None:
+            self._handle(event)
+        else:
+            carry_out(only, self)
         while self._to_clients:
             to_clients, self._to_clients[:] = [*self._to_clients], []
             for news in to_clients:
@@ -271,11 +270,14 @@ class Process:
         if only is None:
             self._watch_the_clock()
 
-    def _handle(self, event: Input) -> Iterable[Effect]:
+    def _handle(self, event: Input) -> None:
         grace_over_ms = self.pauses.observe(self.now_ms)
         if grace_over_ms > max(self.now_ms, self.group.engine.grace.over_ms):
-            yield from self.group.handle(inputs.Paused(grace_over_ms), self.now_ms)
-        yield from self.group.handle(event, self.now_ms)
+            self._inputs.append(inputs.Paused(grace_over_ms))
+        self._inputs.append(event)
+        while self._inputs:
+            for effect in self.group.handle(self._inputs.popleft(), self.now_ms):
+                carry_out(effect, self)
 
     def _pass_on(self, news: Call | Errand) -> None:
         served: Served = (news if isinstance(news, Call) else news.call).client
@@ -331,6 +333,10 @@ class Process:
 
     def conclude(self, wish: Wish | ReleaseWish) -> None:
         """No operator waits."""
+
+    def reserve(self, effect: Reserve) -> None:
+        """There is always room."""
+        self._inputs.append(inputs.Done(effect))
 
     def look(self, effect: Look | Describe) -> None:
         """Ask the cluster who is in the group."""

@@ -132,7 +132,7 @@ async def admin_stage(
             metrics = Metrics(
                 Sources(
                     board=board,
-                    rules=groups.table._rules,
+                    limits=groups.table._services.limits,
                     answers=AnswerCounts(),
                     traffic=places.traffic,
                     counts=groups.table._services.counts,

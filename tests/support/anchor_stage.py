@@ -5,7 +5,6 @@ from gateway.hosting.anchor import (
 )
 from gateway.hosting.effects import AskCoordinator, Effect, Log
 from gateway.hosting.identity import AnchorIds
-from gateway.hosting.room import Room
 from gateway.hosting.standing import Verdict
 from gateway.hosting.states import Mode
 from kafka_codecs.declaration import Struct
@@ -47,7 +46,6 @@ class AnchorStage:
             GROUP,
             OURS,
             shown=self.shown,
-            room=Room("anchored", groups_max=1),
             linger_ms=linger_ms,
             spread=spread,
             effects=self.effects,

@@ -52,6 +52,7 @@ from gateway.groups.aside import Aside
 from gateway.groups.clock import Clock
 from gateway.groups.cluster_look import ClusterLook
 from gateway.groups.group_driver import GroupDriver, Services
+from gateway.groups.group_limits import GroupLimits
 from gateway.groups.groups import GroupRefused, Groups
 from gateway.groups.pauses import Pauses
 from gateway.groups.regex_resolver import RegexResolver
@@ -59,7 +60,6 @@ from gateway.hosting.answers import GroupApi, Situation, code_for
 from gateway.hosting.calls import LOST, Commit, Commits, Errand, Refused
 from gateway.hosting.identity import Gateway
 from gateway.hosting.inputs import Done, Input
-from gateway.hosting.room import Room
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import StandingRules
 from gateway.journal.journal import Journal, Sinks
@@ -239,7 +239,7 @@ async def every_topic(_group_id: str, names: Collection[str]) -> frozenset[str]:
 def make_groups(
     nursery: trio.Nursery,
     config: GroupConfig,
-    hosted: Room,
+    limits: GroupLimits,
     *,
     cluster: Cluster,
     log: StateLog,
@@ -256,8 +256,6 @@ def make_groups(
         ),
         can_anchor=False,
         linger_ms=60_000,
-        hosted=hosted,
-        anchored=Room("anchored", groups_max=0),
     )
     aside = Aside()
     services = Services(
@@ -274,6 +272,7 @@ def make_groups(
         ask_coordinator=cluster.ask,
         nursery=nursery,
         pauses=Pauses(clock.now_ms(), grace_ms_max=config.reconnect_timeout_ms),
+        limits=limits,
     )
     return Groups(rules, services)
 
@@ -305,16 +304,15 @@ class HostedGroups:
             now_ms=Clock().now_ms,
             recall=log.last_events,
         )
-        hosted = Room(
-            "hosted",
-            groups_max=max_groups,
-            share=ShareRule(per_address=max_groups_per_address or max_groups),
-            complain=lambda owner, why, limit: Complaints().tell(
+        limits = GroupLimits(
+            max_groups,
+            ShareRule(per_address=max_groups_per_address or max_groups),
+            lambda owner, why, limit: Complaints().tell(
                 "groups_refused", owner.name, reason=why, limit=limit
             ),
         )
         self.table = make_groups(
-            nursery, config, hosted, cluster=self.cluster, log=log, journal=journal
+            nursery, config, limits, cluster=self.cluster, log=log, journal=journal
         )
         self.look, self.offsets = self.table._services.look, self.table._services.offsets
         nursery.start_soon(self.table.watch_pauses)

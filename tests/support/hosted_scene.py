@@ -36,6 +36,7 @@ from coordinator.interface.replies import ConsumerHeartbeatReply, JoinGroupReply
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
 from gateway.events.event import GatewayEvent
+from gateway.groups.group_limits import GroupLimits
 from gateway.hosting.adoption_steps import Ask, Describe, Hold, Wish
 from gateway.hosting.answers import OF_MEMBERSHIP, GroupApi, Situation
 from gateway.hosting.calls import (
@@ -51,6 +52,7 @@ from gateway.hosting.calls import (
     MakeRequest,
     ProbeBroker,
     Refused,
+    Reserve,
     StoreCommits,
 )
 from gateway.hosting.effects import (
@@ -81,13 +83,10 @@ from gateway.hosting.inputs import (
     Input,
     TimePassed,
 )
-from gateway.hosting.log_health import LogHealth
 from gateway.hosting.release_steps import ReleaseWish
-from gateway.hosting.room import Room
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import Found, Occupants, Standing, StandingRules
 from gateway.hosting.states import Adoption
-from gateway.quotas.shares import ShareRule
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
 from tests.simulation import coordinator
@@ -118,9 +117,6 @@ def hosting_rules(
     config: GroupConfig | None = None,
     can_anchor: bool = True,
     linger_ms: int = 60_000,
-    groups_max: int = 8,
-    anchors_max: int = 8,
-    per_address_max: int = 8,
     host: tuple[str, ...] = ("*",),
     forward: tuple[str, ...] = (),
     adoption: Adoption = "manual",
@@ -139,11 +135,6 @@ def hosting_rules(
         ),
         can_anchor=can_anchor,
         linger_ms=linger_ms,
-        hosted=Room("hosted", groups_max=groups_max, share=ShareRule(per_address=per_address_max)),
-        anchored=Room(
-            "anchored", groups_max=anchors_max, share=ShareRule(per_address=per_address_max)
-        ),
-        log_health=LogHealth(),
         hold_patterns=hold,
     )
 
@@ -152,9 +143,15 @@ class HostedScene:
     """A group, its clients, the cluster and the log."""
 
     def __init__(
-        self, rules: HostingRules | None = None, *, group_id: str = GROUP, **how: Any
+        self,
+        rules: HostingRules | None = None,
+        *,
+        group_id: str = GROUP,
+        limits: GroupLimits | None = None,
+        **how: Any,
     ) -> None:
         """`how`: the rules, if they are not shared."""
+        self.limits = limits or GroupLimits(8)
         self.rules = rules or hosting_rules(**how)
         self.now_ms = 1_000_000
         self.group = HostedGroup(Standing(group_id, self.rules.standing), self.rules)
@@ -201,6 +198,7 @@ class HostedScene:
         effect = self.group.take_at_rest(event, self.now_ms)
         if effect is None:
             self.note(self.group.handle(event, self.now_ms))
+            self.limits.follow(self.group)
         else:
             self.at_rest.append(effect.call)
             carry_out(effect, self)
@@ -233,6 +231,9 @@ class HostedScene:
 
     def run_errand(self, errand: Errand) -> None:
         self._begin(errand)
+
+    def reserve(self, effect: Reserve) -> None:
+        self._begin(effect)
 
     def look(self, effect: Look | Describe) -> None:
         self._begin(effect)
@@ -327,6 +328,9 @@ class HostedScene:
         """What the cluster, the log or the client's task would answer now."""
         self.done.append(effect)
         match effect:
+            case Reserve():
+                refused = self.limits.reserve(self.group, effect, self.now_ms)
+                return Done(effect) if refused is None else Failed(effect, refused)
             case LocateCoordinator():
                 if self.is_at_coordinator is None:
                     return Failed(effect, "nobody answers")
@@ -389,10 +393,11 @@ class HostedScene:
 
     def _write(self, write: Write) -> Input:
         durable = write.batch.durable
-        if any(map(self.is_too_large, durable)):
-            return Failed(write, Damage.REFUSED)
-        if self.damage is not None:
-            return Failed(write, self.damage)
+        is_too_large = any(map(self.is_too_large, durable))
+        damage = Damage.REFUSED if is_too_large else self.damage
+        self.limits.log_health.on_write(damage, self.now_ms)
+        if damage is not None:
+            return Failed(write, damage)
         self.records += durable
         self.events += (event for each in write.batch.decisions for event in each.told.events)
         return Done(write)

@@ -15,7 +15,6 @@ from gateway.hosting.answers import GroupApi
 from gateway.hosting.calls import Call, Forwarded
 from gateway.hosting.forwarded import WatchedGroups
 from gateway.hosting.inputs import Adopt
-from gateway.hosting.room import Room
 from gateway.hosting.states import AdoptionStage
 from gateway.state_log.memory import MemoryLog
 from kafka_codecs.apis import ApiKey
@@ -51,8 +50,7 @@ async def live_group(
         latest = {"heartbeat_ms": groups.table._clock.now_ms()}
         known = watched(latest, latest)
         monkeypatch.setattr(WatchedGroups, "group", lambda _self, _group_id: known)
-        room = Room("anchored", groups_max=1)
-        groups.table._rules = replace(groups.table._rules, can_anchor=True, anchored=room)
+        groups.table._rules = replace(groups.table._rules, can_anchor=True)
         yield groups, groups.table.driver(GROUP)
 
 

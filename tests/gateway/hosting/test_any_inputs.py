@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import OffsetCommitEnded
 from coordinator.interface.replies import ConsumerHeartbeatReply, JoinGroupReply, SyncGroupReply
+from gateway.groups.group_limits import GroupLimits
 from gateway.hosting.calls import (
     AWAY,
     LOST,
@@ -52,7 +53,6 @@ from gateway.hosting.inputs import (
     TopicsMoved,
 )
 from gateway.hosting.states import CommitPhase, Stage
-from gateway.quotas.owner import Owner
 from tests.simulation.coordinator import FakeGroup
 from tests.support.hosted_scene import GROUP, HostedScene, hosting_rules
 from tests.support.hypothesis_profile import examples
@@ -71,8 +71,8 @@ class Storm:
     def __init__(self, *, can_anchor: bool) -> None:
         # Where no anchor can, a timer of the engine ends stray commits.
         config = GroupConfig(lost_commit_hold_ms=None if can_anchor else 5_000)
-        rules = hosting_rules(config=config, can_anchor=can_anchor, anchors_max=1, groups_max=1)
-        self.scene = HostedScene(rules)
+        rules = hosting_rules(config=config, can_anchor=can_anchor)
+        self.scene = HostedScene(rules, limits=GroupLimits(1))
         self.scene.hold(*EVERYTHING)
         self.is_ending = False
         self._under_way: deque[tuple[Awaited, Input]] = deque()
@@ -282,8 +282,8 @@ class Storm:
                 assert {commit.phase for commit in call.commits.values()} <= over
         assert scene.group.is_idle, (scene.group.engine.phase, scene.group.anchor.phase)
         assert not scene.group.engine.core.state.commits
-        for room in (scene.rules.hosted, scene.rules.anchored):
-            room.check(Owner("10.0.0.1"))  # raises if a place was not given back
+        assert not scene.limits.hosted.count
+        assert not scene.limits.anchored.count
 
 
 def _is_of(effect: Awaited, call: Call) -> bool:

@@ -23,7 +23,7 @@ from coordinator.interface.replies import (
 from coordinator.interface.volatile_records import Token
 from gateway.hosting.anchor import HEARTBEAT_INTERVAL_MS, LAST_BACKOFF_MS
 from gateway.hosting.answers import GroupApi, Situation
-from gateway.hosting.calls import Call, LearnTopics, Refused, Released
+from gateway.hosting.calls import Call, LearnTopics, Refused, Released, Reserve
 from gateway.hosting.effects import AskCoordinator, Forget, Load, Look, Write
 from gateway.hosting.inputs import Damage, Ending
 from gateway.hosting.standing import Nobody
@@ -116,7 +116,7 @@ def test_what_the_engine_refuses_takes_nothing(
             assert subscribed == {"foo"}
         case _:
             assert error_of(call) is not ErrorCode.NONE
-    assert {*map(type, on.done)} <= {Look, Load, Forget}
+    assert {*map(type, on.done)} <= {Reserve, Look, Load, Forget}
     assert not on.pending
     assert (on.records, on.group.anchor.is_here) == (stored, had_anchor)
     assert has_members or on.group.is_idle

@@ -5,14 +5,16 @@ import pytest
 from coordinator.interface.errors import InvariantError
 from coordinator.interface.events import JoinGroupReceived
 from coordinator.interface.replies import JoinGroupReply
+from gateway.groups.group_limits import GroupLimits
+from gateway.groups.log_health import TRY_AGAIN_MS
 from gateway.hosting.answers import Situation
 from gateway.hosting.calls import LearnTopics, Refused, Released, Unanswerable
 from gateway.hosting.effects import AskCoordinator, Load, Look, Write
 from gateway.hosting.inputs import Damage, Ending, Leave, Resumed
-from gateway.hosting.log_health import TRY_AGAIN_MS
 from gateway.hosting.states import AnchorPhase, LogPhase
 from gateway.hosting.waiting import MEMBER_PATIENCE_MS
 from gateway.quotas.owner import Owner
+from gateway.quotas.shares import ShareRule
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupRequest
 from tests.support.broken_engine import break_engine
@@ -89,8 +91,9 @@ def test_the_anchor_leaves_a_live_group_at_the_end(live: HostedScene) -> None:
 
 def test_the_number_of_anchors_is_limited() -> None:
     """Clients may name any group. A place is given back when the anchor has left."""
-    rules = hosting_rules(anchors_max=2, linger_ms=1_000)
-    scenes = [HostedScene(rules, group_id=group_id) for group_id in "abc"]
+    rules, limits = hosting_rules(linger_ms=1_000), GroupLimits(9)
+    limits.anchored.limit(2, ShareRule())
+    scenes = [HostedScene(rules, group_id=group_id, limits=limits) for group_id in "abc"]
     for scene in scenes[:2]:
         scene.native_member()
     call = scenes[2].native("n")
@@ -107,8 +110,8 @@ def test_the_number_of_anchors_is_limited() -> None:
 
 def test_the_number_of_groups_is_limited() -> None:
     """A group that has left memory gives its place back, also after a refusal."""
-    rules = hosting_rules(groups_max=1)
-    first, second = (HostedScene(rules, group_id=group_id) for group_id in "ab")
+    limits = GroupLimits(1)
+    first, second = (HostedScene(group_id=group_id, limits=limits) for group_id in "ab")
     first.join("stranger")
     first.native_member()
     assert situation_of(second.native("n")) is Situation.TOO_MANY_GROUPS
@@ -120,8 +123,8 @@ def test_the_number_of_groups_is_limited() -> None:
 
 def test_a_group_that_is_resumed_while_a_call_waits_counts_once() -> None:
     """Otherwise its second place would never be given back."""
-    rules = hosting_rules(groups_max=1, can_anchor=False)
-    first, second = (HostedScene(rules, group_id=group_id) for group_id in "ab")
+    rules, limits = hosting_rules(can_anchor=False), GroupLimits(1)
+    first, second = (HostedScene(rules, group_id=group_id, limits=limits) for group_id in "ab")
     first.hold(LearnTopics)
     first.native("n", 1, owned={}, knows_topics=False)
     first.feed(Resumed())
@@ -131,21 +134,21 @@ def test_a_group_that_is_resumed_while_a_call_waits_counts_once() -> None:
 
 def test_the_groups_of_one_address_are_limited() -> None:
     """Others may still begin groups."""
-    rules = hosting_rules(per_address_max=1)
-    first, second = (HostedScene(rules, group_id=group_id) for group_id in "ab")
+    limits = GroupLimits(8, ShareRule(per_address=1))
+    first, second = (HostedScene(group_id=group_id, limits=limits) for group_id in "ab")
     assert error_of(first.native("n", owner=Owner("10.0.0.1"))) is ErrorCode.NONE
     assert situation_of(second.native("n", owner=Owner("10.0.0.1"))) is Situation.TOO_MANY_GROUPS
     assert error_of(second.native("n", owner=Owner("10.0.0.2"))) is ErrorCode.NONE
     first.native("n", -1)
     first.wait(100_000)
-    third = HostedScene(rules, group_id="c")
+    third = HostedScene(group_id="c", limits=limits)
     assert error_of(third.native("n", owner=Owner("10.0.0.1"))) is ErrorCode.NONE
 
 
 def test_a_member_of_a_hosted_group_needs_no_place(live: HostedScene) -> None:
     """The group has one."""
     for number in range(10):
-        live.rules.hosted.take(f"g{number}", None)
+        live.limits.hosted.count_in(f"g{number}", None)
     assert error_of(live.native("m")) is ErrorCode.NONE
 
 
@@ -154,7 +157,7 @@ def test_a_member_of_a_hosted_group_needs_no_place(live: HostedScene) -> None:
 
 def test_a_failing_log_begins_no_group_until_it_is_tried_again(on: HostedScene) -> None:
     """The anchor would join for nothing. The attempt waits for its anchor like any other."""
-    other = HostedScene(on.rules, group_id="other")
+    other = HostedScene(on.rules, group_id="other", limits=on.limits)
     other.native_member()
     other.damage = Damage.NONE
     assert situation_of(other.native("m")) is Situation.LOG_FAILED
@@ -166,15 +169,15 @@ def test_a_failing_log_begins_no_group_until_it_is_tried_again(on: HostedScene) 
     on.wait(100)
     on.release(AskCoordinator)
     assert error_of(call) is ErrorCode.NONE
-    assert on.rules.log_health.may_begin(on.now_ms)
+    assert on.limits.log_health.may_begin(on.now_ms)
 
 
 def test_a_too_large_record_does_not_make_the_log_ill(live: HostedScene) -> None:
     """Other groups begin."""
     live.damage = Damage.REFUSED
     assert situation_of(live.native("m")) is Situation.LOG_FAILED
-    assert live.rules.log_health.may_begin(live.now_ms)
-    assert live.rules.log_health.may_begin(live.now_ms)
+    assert live.limits.log_health.may_begin(live.now_ms)
+    assert live.limits.log_health.may_begin(live.now_ms)
 
 
 # -- beginning and ending --------------------------------------------------------------------------

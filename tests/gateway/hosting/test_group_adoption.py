@@ -37,6 +37,7 @@ from gateway.hosting.standing import NoAnswer, Occupants
 from gateway.hosting.states import AdoptionStage, AnchorPhase
 from gateway.hosting.states import AdoptionStage as Stage
 from gateway.hosting.waiting import MEMBER_PATIENCE_MS
+from gateway.quotas.shares import ShareRule
 from kafka_codecs.consumer_protocol import decode_assignment
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -269,7 +270,8 @@ def test_a_log_that_cannot_store_it_leaves_the_group_where_it_is(on: Scene) -> N
 
 
 def test_an_adoption_needs_places_for_the_group_and_its_anchor() -> None:
-    on = Scene(anchors_max=0)
+    on = Scene()
+    on.limits.anchored.limit(0, ShareRule())
     on.adopt()
     assert "the limit of 0 anchored groups is reached" in on.outcome().reasons[0]
 

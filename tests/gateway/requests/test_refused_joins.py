@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.hosting.rules import ANCHORS_PER_GROUP
+from gateway.groups.group_limits import ANCHORS_PER_GROUP
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_client import GroupClient

@@ -26,6 +26,7 @@ from gateway.hosting.calls import (
     Errand,
     Forwarded,
     ProbeBroker,
+    Reserve,
     StoreCommits,
 )
 from gateway.hosting.effects import Awaited, Effect, LoadedGroup
@@ -245,8 +246,11 @@ class GroupPort:
             if isinstance(effect, effects.Log):
                 promise(effect.error is None, "the engine fails:", repr(effect.error))
             # Errands are found in the calls.
-            if not isinstance(effect, _INSTANT | Errand):
+            if not isinstance(effect, _INSTANT | Errand | Reserve):
                 self.effects.append(effect)
+        for effect in new:
+            if isinstance(effect, Reserve):
+                self._feed(inputs.Done(effect), now_ms)
 
 
 def name_of_effect(effect: Effect) -> str:

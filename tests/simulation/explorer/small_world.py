@@ -31,6 +31,7 @@ from gateway.hosting.calls import (
     LocateCoordinator,
     Outcome,
     ProbeBroker,
+    Reserve,
     StoreCommits,
     Unanswerable,
 )
@@ -61,8 +62,6 @@ from gateway.hosting.inputs import (
     Resumed,
     TimePassed,
 )
-from gateway.hosting.log_health import LogHealth
-from gateway.hosting.room import Room
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import Standing, StandingRules
 from gateway.hosting.states import Stage
@@ -309,6 +308,7 @@ class World:
         self._note(effects)
 
     def _note(self, effects: Sequence[Effect]) -> None:
+        places = []
         for effect in effects:
             match effect:
                 case Log(error=error):
@@ -318,12 +318,16 @@ class World:
                     self._void_leases()
                 case Tell() | TellNow() | AnswerClient() | ProbeBroker() | StoreCommits():
                     pass  # calls have their answers and errands
+                case Reserve():
+                    places.append(effect)
                 case Conclude() | LearnTopics() | LocateCoordinator():
                     raise TypeError(f"{effect} does not occur in a small world")
                 case _:
                     name = type(effect).__name__
                     promise(name not in self.pending, f"there are two effects {name} at a time")
                     self.pending[name] = effect
+        for place in places:
+            self._feed(Done(place))
 
     def _may_be_taken(self) -> bool:
         """Whether somebody else had the group, or the anchor cannot tell: if it was removed twice,
@@ -648,8 +652,5 @@ def new_machine(shape: Shape, run: int, now_ms: int, *, forwards: bool = False) 
         ),
         can_anchor=True,
         linger_ms=LINGER_MS,
-        hosted=Room("hosted", groups_max=1),
-        anchored=Room("anchored", groups_max=1),
-        log_health=LogHealth(),
     )
     return HostedGroup(Standing(GROUP, rules.standing), rules)

@@ -4,6 +4,8 @@ The anchor joins a group in the cluster before the first member's records are wr
 rejects everything, as on a full disk, that join would be useless.
 """
 
+from gateway.hosting.inputs import Damage
+
 TRY_AGAIN_MS = 1_000
 """How often a group may begin despite the failure; its write shows whether the log has
 recovered."""
@@ -17,10 +19,11 @@ class LogHealth:
         """Whether the latest write succeeded."""
         self._next_try_ms = 0
 
-    def note(self, *, is_healthy: bool, now_ms: int) -> None:
-        """Note the outcome of a write."""
-        self.is_healthy = is_healthy
-        self._next_try_ms = now_ms + TRY_AGAIN_MS
+    def on_write(self, damage: Damage | None, now_ms: int) -> None:
+        """A write has ended; None: well. A record that is too large says nothing about the log."""
+        if damage is not Damage.REFUSED:
+            self.is_healthy = damage is None
+            self._next_try_ms = now_ms + TRY_AGAIN_MS
 
     def may_begin(self, now_ms: int) -> bool:
         """Whether the latest write succeeded or a new attempt is due."""

@@ -1,6 +1,7 @@
 """New groups depend on the health of the state log."""
 
-from gateway.hosting.log_health import TRY_AGAIN_MS, LogHealth
+from gateway.groups.log_health import TRY_AGAIN_MS, LogHealth
+from gateway.hosting.inputs import Damage
 
 
 def test_an_unused_log_is_healthy() -> None:
@@ -11,7 +12,7 @@ def test_an_unused_log_is_healthy() -> None:
 def test_after_a_failed_write_groups_begin_one_at_a_time() -> None:
     """Its write shows whether the log has recovered. The others are refused."""
     health = LogHealth()
-    health.note(is_healthy=False, now_ms=5)
+    health.on_write(Damage.NONE, 5)
     assert not health.may_begin(5)
     assert not health.may_begin(5 + TRY_AGAIN_MS - 1)
     assert health.may_begin(5 + TRY_AGAIN_MS)
@@ -22,7 +23,7 @@ def test_after_a_failed_write_groups_begin_one_at_a_time() -> None:
 def test_a_successful_write_lets_all_groups_begin() -> None:
     """The effect is immediate."""
     health = LogHealth()
-    health.note(is_healthy=False, now_ms=0)
-    health.note(is_healthy=True, now_ms=1)
+    health.on_write(Damage.UNSURE, 0)
+    health.on_write(None, 1)
     assert health.may_begin(1)
     assert health.may_begin(1)

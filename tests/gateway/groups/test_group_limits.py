@@ -1,0 +1,115 @@
+"""The limits of groups in total and per client address."""
+
+import pytest
+
+from gateway.groups.group_limits import (
+    ANCHORS_PER_GROUP,
+    GroupLimits,
+    GroupQuota,
+    TooManyGroups,
+)
+from gateway.quotas.owner import Owner
+from gateway.quotas.remembered import LONG_NAME_CHARS
+from gateway.quotas.shares import ShareRule
+
+GREEDY, MODEST = Owner("10.0.0.1"), Owner("10.0.0.2")
+
+
+def test_one_address_leaves_room_for_others() -> None:
+    """Its own limit is reached first, and reported."""
+    complaints: list[tuple[Owner, str, int]] = []
+    quota = GroupQuota(
+        "hosted",
+        groups_max=3,
+        share=ShareRule(per_address=2),
+        complain=lambda *complaint: complaints.append(complaint),
+    )
+    quota.count_in("a", GREEDY)
+    quota.count_in("b", GREEDY)
+    with pytest.raises(TooManyGroups, match="the limit of 2 hosted groups per client address"):
+        quota.check(GREEDY)
+    assert complaints == [(GREEDY, "too many hosted groups from this client address", 2)]
+    quota.check(MODEST)
+    quota.count_in("c", MODEST)
+    with pytest.raises(TooManyGroups, match="the limit of 3 hosted groups is reached"):
+        quota.check(MODEST)
+
+
+def test_a_group_without_a_client_counts_only_in_total() -> None:
+    """It was loaded from the state log at the start."""
+    quota = GroupQuota("hosted", groups_max=2, share=ShareRule(per_address=1))
+    for group_id in ("a", "b"):
+        quota.check(None)
+        quota.count_in(group_id, None)
+    with pytest.raises(TooManyGroups):
+        quota.check(None)
+
+
+def test_a_group_that_ends_makes_room_for_its_address() -> None:
+    """Its last member does not matter."""
+    quota = GroupQuota("hosted", groups_max=3, share=ShareRule(per_address=1))
+    quota.count_in("a", GREEDY)
+    quota.free("a")
+    quota.check(GREEDY)
+    quota.count_in("b", GREEDY)
+    with pytest.raises(TooManyGroups):
+        quota.check(GREEDY)
+
+
+def test_a_principal_has_a_limit_of_its_own() -> None:
+    """Wherever it connects from, and whatever else comes from there."""
+    quota = GroupQuota("hosted", groups_max=9, share=ShareRule(per_address=1, per_principal=2))
+    alice = Owner("10.0.0.1", is_principal=True)
+    quota.count_in("a", GREEDY)
+    quota.count_in("b", alice)
+    quota.check(alice)
+    quota.count_in("c", alice)
+    with pytest.raises(TooManyGroups, match="the limit of 2 hosted groups per user"):
+        quota.check(alice)
+    quota.check(MODEST)
+
+
+def test_a_group_counts_once_until_it_is_freed() -> None:
+    """Whoever begins it, and however often."""
+    quota = GroupQuota("hosted", groups_max=1, share=ShareRule(per_address=1))
+    quota.reserve("orders", None)
+    quota.reserve("orders", GREEDY)
+    quota.count_in("orders", None)
+    assert quota.count == 1
+    quota.free("orders")
+    quota.free("orders")
+    quota.reserve("payments", MODEST)
+
+
+def test_a_group_with_a_long_name_counts_as_many() -> None:
+    """Towards its owner and in total, until it ends."""
+    quota = GroupQuota("hosted", groups_max=6, share=ShareRule(per_address=4))
+    long = "x" * 3 * LONG_NAME_CHARS
+    quota.count_in(long, GREEDY)
+    with pytest.raises(TooManyGroups, match="the limit of 4 hosted groups per client address"):
+        quota.check(GREEDY)
+    quota.check(MODEST)
+    quota.count_in("b", MODEST)
+    quota.count_in("c", MODEST)
+    with pytest.raises(TooManyGroups, match="the limit of 6 hosted groups is reached"):
+        quota.check(MODEST)
+    quota.free(long)
+    quota.check(GREEDY)
+    assert quota.count == 2
+
+
+def test_new_limits_count_for_groups_and_their_anchors() -> None:
+    """Each owner may begin as many as told, and groups beyond a lower limit stay."""
+    limits, user = GroupLimits(8), Owner("u", is_principal=True)
+    for name in ("a", "b"):
+        limits.hosted.reserve(name, user)
+        limits.anchored.reserve(name, user)
+    limits.limit(9, ShareRule(per_address=3, per_principal=1))
+    assert limits.hosted.count == 2
+    with pytest.raises(TooManyGroups, match="limit of 1 hosted groups per user"):
+        limits.hosted.check(user)
+    with pytest.raises(TooManyGroups, match=f"limit of {ANCHORS_PER_GROUP} anchored groups per"):
+        limits.anchored.check(user)
+    limits.limit(9, ShareRule())
+    limits.hosted.check(user)
+    limits.anchored.check(user)
