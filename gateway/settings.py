@@ -30,6 +30,7 @@ from coordinator.interface.config import (
     MigrationPolicy,
     StaticTakeover,
 )
+from coordinator.interface.roll_policy import RollPolicy
 from gateway.cluster.sasl import Mechanism
 from gateway.cluster.topics import TOPIC_NAME
 from gateway.data_path.broker_names import BrokerNames
@@ -584,7 +585,7 @@ class Settings(BaseModel):
             client_side_assignors=self.client_side_assignors,
             rack_aware=self.group_rack_aware,
             consumer_regex_refresh_interval_ms=self.group_consumer_regex_refresh_interval_ms,
-            conversion_rest_max_ms=self.group_conversion_rest_max_ms,
+            roll_policy=RollPolicy(rest_max_ms=self.group_conversion_rest_max_ms),
         )
 
     @model_validator(mode="after")

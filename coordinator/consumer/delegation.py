@@ -76,7 +76,7 @@ def install(
     """Install a target, unless it is wrong or there is a reason why not: then the group keeps the
     one that it has, and the reason is returned."""
     step.check_time(computation.members, computation.partition_counts)
-    if step.config.is_paused:  # DEV D75
+    if step.config.roll_policy.is_paused:  # DEV D75
         why_not = "the group is paused"
     why_not = why_not or flaw_in(changed, computation, step.topics)
     if why_not:

@@ -112,7 +112,7 @@ def _may_move(step: StepBuilder) -> bool:
     return (
         group.assignment_epoch == group.epoch
         and group.topics_checked == step.topics.version
-        and not step.config.is_paused
+        and not step.config.roll_policy.is_paused
         and step.now_ms >= target_due_at_ms(step)
     )
 

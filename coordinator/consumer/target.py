@@ -49,7 +49,7 @@ def is_target_awaited(step: StepBuilder) -> bool:
         group.assignment_epoch < group.epoch
         and group.computation is None
         and group.chosen is None
-        and not step.config.is_paused
+        and not step.config.roll_policy.is_paused
     )
 
 

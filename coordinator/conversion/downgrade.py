@@ -16,7 +16,6 @@ from coordinator.consumer.places import end_places
 from coordinator.consumer.regexes import forget_unused_regexes
 from coordinator.consumer.removal import stop_timers
 from coordinator.consumer.target import may_be_uneven
-from coordinator.conversion.hold import note_downgrade
 from coordinator.group.consumer_group import ConsumerGroupState
 from coordinator.group.embedded_protocol import version_of, write_assignment
 from coordinator.group.step_builder import StepBuilder
@@ -38,7 +37,12 @@ from coordinator.interface.records import (
 )
 from coordinator.interface.replies import JoinGroupReply
 from coordinator.interface.topics import Topics
-from coordinator.interface.volatile_records import ClassicCoreMoved, DeadlineKind, MemberPhase
+from coordinator.interface.volatile_records import (
+    ClassicCoreMoved,
+    ConversionsMoved,
+    DeadlineKind,
+    MemberPhase,
+)
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 
 
@@ -147,7 +151,8 @@ def _become_classic(
         for member_id, member in sorted(remaining.items())
     )
     delete_consumer_group(step, causes)
-    note_downgrade(step)
+    conversions = step.config.roll_policy.after_downgrade(step.state.conversions, step.now_ms)
+    step.emit(ConversionsMoved(conversions))
     step.emit(
         ClassicGroupMetadata(
             value=ClassicGroupValue(

@@ -5,7 +5,7 @@ disturbs no member.
 """
 
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from coordinator.classic.durability import store_group
 from coordinator.classic.protocols import selected, supported_by_all
@@ -13,7 +13,6 @@ from coordinator.classic.rebalance import release_join, release_sync
 from coordinator.consumer.admission import instance_of
 from coordinator.consumer.phases import PhaseEvent, move_phase
 from coordinator.consumer.places import move_place
-from coordinator.conversion.hold import check_rested, note_upgrade
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.client_assignors import CLASSIC_VERSION
 from coordinator.group.consumer_group import ConsumerGroup
@@ -43,9 +42,11 @@ from coordinator.interface.records import (
     TargetAssignmentMember,
     TargetAssignmentMetadata,
 )
+from coordinator.interface.roll_policy import check_rested
 from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import (
     ClassicPhase,
+    ConversionsMoved,
     DeadlineCleared,
     DeadlineKind,
     TopicsChecked,
@@ -132,7 +133,7 @@ def _upgrade(step: StepBuilder, group: ClassicGroup, event: ConsumerHeartbeatRec
     """Convert the group. True if members still had to join, sync or revoke, or if the leader left
     some partition unassigned, for example because its topic has grown since."""
     _check_allowed(step, group)
-    check_rested(step)
+    check_rested(step.state.conversions, step.now_ms)
     left = {
         id_: place.member
         for id_, place in step.state.places.items()
@@ -149,7 +150,7 @@ def _upgrade(step: StepBuilder, group: ClassicGroup, event: ConsumerHeartbeatRec
         release_sync(step, member_id, ErrorCode.REBALANCE_IN_PROGRESS)
     remove_classic_group(step)
     _write_consumer_group(step, group.core.generation, converted)
-    note_upgrade(step)
+    step.emit(ConversionsMoved(replace(step.state.conversions, upgraded_ms=step.now_ms)))
     note_change(step)
     for member_id in told_to_rejoin:
         move_phase(step, member_id, PhaseEvent.TOLD_TO_REJOIN)

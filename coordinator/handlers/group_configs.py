@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.step_builder import StepBuilder
-from coordinator.handlers import roll_policy
+from coordinator.interface import roll_policy
 from coordinator.interface.config import INT32_MAX, GroupConfig
 from coordinator.interface.errors import GroupError
 from coordinator.interface.events import ConfigChange, ConfigOperation, ConfigsReceived
@@ -79,8 +79,12 @@ def in_force(config: GroupConfig, overrides: Overrides) -> GroupConfig:
     overrides."""
     if not overrides:
         return config
+    since = overrides.get(roll_policy.ROLLED_SINCE)
+    since_ms = config.rolled_since_ms if since is None else since * roll_policy.MINUTE_MS
     return replace(
-        roll_policy.in_force(config, overrides),
+        config,
+        roll_policy=config.roll_policy.overridden(overrides),
+        rolled_since_ms=since_ms,
         consumer_session_timeout_ms=_clamped(SESSION_TIMEOUT, config, overrides),
         consumer_assignment_interval_ms=_clamped(ASSIGNMENT_INTERVAL, config, overrides),
         consumer_heartbeat_interval_ms=_clamped(HEARTBEAT_INTERVAL, config, overrides),
@@ -116,7 +120,7 @@ def alter(step: StepBuilder, event: ConfigsReceived, config: GroupConfig) -> Non
         after = {name: value for name, value in after.items() if name not in roll_policy.NAMES}
         group = step.state.group
         native = group.native_count if isinstance(group, ConsumerGroup) else event.native_members
-        after |= roll_policy.overrides_for(event.policy, native, config)
+        after |= config.roll_policy.overrides_for(event.policy, native)
     if event.announces_roll is not None:
         after.pop(roll_policy.ROLLED_SINCE, None)
     if event.announces_roll:

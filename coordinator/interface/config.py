@@ -1,8 +1,10 @@
 """The settings of the engine, named as Kafka's broker configs and with Kafka's defaults (rule
 1.5)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+
+from coordinator.interface.roll_policy import RollPolicy
 
 INT32_MAX = 2**31 - 1
 RESOLUTIONS_APART_MS = 10_000
@@ -25,19 +27,6 @@ class MigrationPolicy(StrEnum):
     @property
     def allows_downgrade(self) -> bool:
         return self in (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.DOWNGRADE)
-
-
-class RollPolicy(StrEnum):
-    """What an operator lets the migration of one group do."""
-
-    ALLOW = "allow"
-    """Every consumer may switch."""
-    HOLD = "hold"
-    """The group gets no more native members than it has."""
-    PAUSE = "pause"
-    """The same, and the target assignment stays as it is."""
-    AS_CONFIGURED = "as configured"
-    """What the gateway's settings say of the group."""
 
 
 class StaticTakeover(StrEnum):
@@ -141,31 +130,16 @@ class GroupConfig:
     it or given it up (Kafka's offsets.commit.timeout.ms). None: until the driver reports that the
     cluster refuses it."""
 
-    native_members_max: int | None = None
-    """The most native members beside classic ones, beyond which no consumer switches. None: any
-    number."""
+    roll_policy: RollPolicy = field(default_factory=RollPolicy)
 
     is_served_by_setting: bool = False
     """Whether a group that begins here does so only because a setting says so, and not because an
     operator has adopted it."""
 
-    is_paused: bool = False
-    """Whether the target assignment stays as it is."""
-
-    conversion_rest_max_ms: int = 0
-    """The longest time that a group stays classic after conversions to and fro."""
-
     reconnect_timeout_ms: int = 15_000
     """The minimum length of the first session after a load. Clients back off between reconnects, by
     default up to 10 s in librdkafka and Java, and must not lose their membership because the
     coordinator was away."""
-
-    @property
-    def policy(self) -> RollPolicy:
-        """What an operator lets the migration do."""
-        if self.is_paused:
-            return RollPolicy.PAUSE
-        return RollPolicy.ALLOW if self.native_members_max is None else RollPolicy.HOLD
 
     def named_limits(self, *names: str) -> str:
         """The configs that set a limit, and the brokers' values of them if known; for refusals."""

@@ -10,7 +10,6 @@ from dataclasses import field
 from enum import Enum, auto
 from uuid import UUID
 
-from coordinator.interface.config import RollPolicy
 from coordinator.interface.errors import GroupError
 from coordinator.interface.records import (
     Adoption,
@@ -34,6 +33,7 @@ from coordinator.interface.replies import (
     PrepareAssignmentReply,
     SyncGroupReply,
 )
+from coordinator.interface.roll_policy import RollMode
 from coordinator.interface.topics import Partition
 from coordinator.interface.value import value
 from coordinator.interface.volatile_records import Token
@@ -327,7 +327,7 @@ class ConfigsReceived:
 
     token: Token
     changes: tuple[ConfigChange, ...] = ()
-    policy: RollPolicy | None = None
+    policy: RollMode | None = None
     native_members: int = 0
     """With a policy: the native members that the group has in the cluster."""
     announces_roll: bool | None = None

@@ -13,8 +13,9 @@ from coordinator.consumer.selection import check_versions
 from coordinator.consumer.subscription import has_changed, put_member
 from coordinator.consumer.target import may_be_uneven, update_target
 from coordinator.consumer.validation import check_heartbeat
-from coordinator.conversion.hold import check_not_held
 from coordinator.conversion.upgrade import enter_consumer_group
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.rolls import note_join
 from coordinator.group.step_builder import StepBuilder
 from coordinator.group.stray_commits import doubt_commits
@@ -37,7 +38,7 @@ def heartbeat(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
     if event.member_epoch < JOIN_EPOCH:
         leave(step, event)
         return
-    check_not_held(step, event)
+    _check_not_held(step, event)
     needs_target = enter_consumer_group(step, event)
     member_id = event.member_id or member_id_from(event.fresh_id)
     if event.member_epoch == JOIN_EPOCH and step.state.commits:
@@ -156,6 +157,23 @@ def _awaits_acknowledgement(
 
 def _assigned(current: Assignment | None) -> Set[Partition]:
     return current.assigned.keys() if current is not None else frozenset()
+
+
+def _check_not_held(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
+    """DEV D74: raises GroupError if the heartbeat would add a native member too many."""
+    policy = step.config.roll_policy
+    if policy.native_members_max is None or event.member_epoch != JOIN_EPOCH:
+        return
+    native, group = 0, step.state.group
+    has_classic = isinstance(group, ClassicGroup) and bool(group.members)
+    if isinstance(group, ConsumerGroup):
+        native, has_classic = group.native_count, bool(group.phases)
+        holder_id = group.instances.get(event.instance_id or "") or event.member_id
+        holder = group.members.get(holder_id)
+        if holder is not None and not holder.is_classic:
+            return
+    if (refusal := policy.refusal_of_native(native, has_classic=has_classic)) is not None:
+        raise refusal
 
 
 def _described(

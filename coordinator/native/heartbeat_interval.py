@@ -21,7 +21,7 @@ def has_short_interval(
     """Whether the short interval counts: the group is on its way to a target, waits for a
     replacement, or is being rolled. An operator's pause may be long."""
     is_longer = config.unsettled_heartbeat_interval_ms >= config.consumer_heartbeat_interval_ms
-    if is_longer or config.is_paused:
+    if is_longer or config.roll_policy.is_paused:
         return False
     if state.places or group.state is not ConsumerGroupState.STABLE:
         return True

@@ -9,10 +9,10 @@ from typing import Any, Literal, NamedTuple
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.embedded_protocol import read_stored_assignment
-from coordinator.interface.config import RollPolicy
 from coordinator.interface.errors import GroupError
 from coordinator.interface.records import Assignment, ClassicGroupMember, Member, MemberState
 from coordinator.interface.replies import GroupView
+from coordinator.interface.roll_policy import RollMode
 from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import ClassicPhase, MemberPhase
 from gateway.board.lags import GroupLag
@@ -165,9 +165,9 @@ def sums_shown(tally: Tally) -> ShownSums:
 
 
 _POLICIES = {
-    RollPolicy.ALLOW: "",
-    RollPolicy.HOLD: "; on hold",
-    RollPolicy.PAUSE: "; paused",
+    RollMode.ALLOW: "",
+    RollMode.HOLD: "; on hold",
+    RollMode.PAUSE: "; paused",
 }
 _Mode = Literal["hosted", "adopting", "releasing", "forwarded", "elsewhere", "unknown"]
 _MODES: Mapping[Mode, _Mode] = {
@@ -256,7 +256,7 @@ def _classic_blocker(group: ClassicGroup) -> str | None:
             return None
 
 
-def _consumer_blocker(group: ConsumerGroup, policy: RollPolicy) -> str | None:
+def _consumer_blocker(group: ConsumerGroup, policy: RollMode) -> str | None:
     told = _in_phase(group, MemberPhase.PREPARE_REBALANCE)
     if told:
         return f"waits for {_named(told)} to rejoin"
@@ -267,7 +267,7 @@ def _consumer_blocker(group: ConsumerGroup, policy: RollPolicy) -> str | None:
     if giving:
         return f"waits for {_named(giving)} to give up partitions"
     if group.members and group.epoch > group.assignment_epoch:
-        if policy is RollPolicy.PAUSE:
+        if policy is RollMode.PAUSE:
             return "paused: it keeps its target assignment (groupferry allow)"
         return _next_target(group)
     late = _behind(group) if group.state != "Stable" else []

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import structlog
 import trio
 
-from coordinator.interface.config import RollPolicy
+from coordinator.interface.roll_policy import RollMode
 from gateway.board.board import Board, NoSuchGroup
 from gateway.board.views import View
 from gateway.control.messages import (
@@ -155,7 +155,7 @@ class Handlers:
 
     async def _set_policy(self, command: Hold | Pause | Allow) -> PolicySet:
         """Set the policy of a group, or say why not. Raises CommandRefused."""
-        policy = RollPolicy(command.command)
+        policy = RollMode(command.command)
         try:
             why = await self._groups.set_policy(command.group_id, policy, dry_run=command.dry_run)
         except StateLogError as error:

@@ -9,7 +9,6 @@ import structlog
 import trio
 
 from coordinator.handlers.group_configs import KEYS
-from coordinator.interface.config import RollPolicy
 from coordinator.interface.events import (
     ConfigChange,
     ConfigOperation,
@@ -17,6 +16,7 @@ from coordinator.interface.events import (
     DeleteGroupReceived,
     Request,
 )
+from coordinator.interface.roll_policy import RollMode
 from coordinator.interface.topics import Topics
 from gateway.batches import batches
 from gateway.groups.cluster_look import LOOKED_AT_ONCE_MAX, ClusterLook
@@ -117,6 +117,6 @@ def _reset(token: int, _topics: Topics) -> ConfigsReceived:
     return ConfigsReceived(
         token=token,
         changes=tuple(changes),
-        policy=RollPolicy.AS_CONFIGURED,
+        policy=RollMode.AS_CONFIGURED,
         announces_roll=False,
     )

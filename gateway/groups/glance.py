@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from coordinator.group.state import GroupState
-from coordinator.interface.config import RollPolicy
+from coordinator.interface.roll_policy import RollMode
 from coordinator.interface.topics import Topics
 from gateway.hosting.forwarded import WatchedGroup
 from gateway.hosting.standing import Verdict
@@ -19,7 +19,7 @@ class Glance:
     """Who answers for the group, as far as known."""
     state: GroupState | None
     """The engine's state; None if the group is not in memory."""
-    policy: RollPolicy
+    policy: RollMode
     """What an operator lets the group's migration do; ALLOW while the state log does not tell."""
     topics: Topics
     anchor: AnchorPhase

@@ -22,13 +22,12 @@ from coordinator.group.load import (
     release_in,
 )
 from coordinator.group.state import GroupState
-from coordinator.handlers import roll_policy
 from coordinator.handlers.group_configs import KEYS
 from coordinator.handlers.group_configs import describe as describe_configs
-from coordinator.interface.config import RollPolicy
 from coordinator.interface.events import ClaimReceived, ConfigsReceived, LeaveGroupReceived, Leaver
 from coordinator.interface.records import DurableRecord
 from coordinator.interface.replies import ConfigView, GroupView, Reply
+from coordinator.interface.roll_policy import RollMode
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
 from gateway.batches import batches, in_steps
@@ -114,7 +113,7 @@ class _IdleGroup:
     """What lists show of a hosted group that is only in the log."""
 
     view: GroupView
-    policy: RollPolicy
+    policy: RollMode
 
 
 class _Lookup:
@@ -659,7 +658,7 @@ class Groups:
 
     # -- policy ----------------------------------------------------------------------------------
 
-    async def set_policy(self, group_id: str, policy: RollPolicy, *, dry_run: bool) -> str:
+    async def set_policy(self, group_id: str, policy: RollMode, *, dry_run: bool) -> str:
         """Let operators decide how the migration of a group goes on. Returns why not; empty if it
         is so, or would be. Raises StateLogError."""
         if not group_id:
@@ -761,12 +760,12 @@ class Groups:
             return Verdict(Mode.FORWARDED, standing.why_left)
         return standing.verdict
 
-    def _policy(self, group_id: str, state: GroupState | None) -> RollPolicy:
+    def _policy(self, group_id: str, state: GroupState | None) -> RollMode:
         if state is not None:
             overrides = state.config_overrides
         else:
             overrides = self._state_log.config_overrides(group_id) or {}
-        return roll_policy.in_force(self._rules.config_of(group_id), overrides).policy
+        return self._rules.config_of(group_id).roll_policy.overridden(overrides).mode
 
     def state_of(self, group_id: str) -> str:
         """The state of a group in memory, in Kafka's words; "Empty" for any other."""

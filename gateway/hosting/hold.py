@@ -1,11 +1,10 @@
 """The hold of a group that the cluster serves (DEV D74): no more native members than an operator
 allows."""
 
-from coordinator.conversion.hold import held_at
-from coordinator.handlers import roll_policy
-from coordinator.interface.config import GroupConfig, RollPolicy
+from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import ConsumerHeartbeatReceived
 from coordinator.interface.replies import Reply
+from coordinator.interface.roll_policy import RollMode, RollPolicy
 from gateway.hosting.answers import GroupApi, Situation
 from gateway.hosting.calls import Call, Refused
 from gateway.hosting.standing import Found, NoAnswer, Occupants
@@ -17,15 +16,14 @@ def may_be_held(call: Call, config: GroupConfig) -> bool:
     the group."""
     if call.api is not GroupApi.CONSUMER_JOIN:
         return False
-    return call.overrides is None or _native_members_max(call, config) is not None
+    return call.overrides is None or _policy(call, config).native_members_max is not None
 
 
 def refusal(call: Call, config: GroupConfig, found: Found) -> Reply | Refused | None:
     """Why the cluster must not get the call; None if it may."""
     if not may_be_held(call, config):
         return None
-    most = _native_members_max(call, config)
-    if call.overrides is None or most is None:
+    if call.overrides is None:
         why = "the state log does not tell whether an operator holds the group"
         return Refused(Situation.LOG_NOT_OURS, why)
     match found, call.event:
@@ -34,21 +32,21 @@ def refusal(call: Call, config: GroupConfig, found: Found) -> Reply | Refused | 
             return Refused(Situation.HOLDER_UNKNOWN, why)
         case Occupants() as there, ConsumerHeartbeatReceived() as event:
             has_classic = len(there.client_ids) > there.native
-            if has_classic and there.native >= most and not _is_in(there, event):
-                return event.refused(held_at(there.native))
-            return None
+            policy = _policy(call, config)
+            error = policy.refusal_of_native(there.native, has_classic=has_classic)
+            return None if error is None or _is_in(there, event) else event.refused(error)
         case _:
             return None
 
 
-def why_not_set(found: Found, policy: RollPolicy) -> str:
+def why_not_set(found: Found, policy: RollMode) -> str:
     """Why a group that the cluster serves cannot get this policy; empty if it can."""
     match found:
         case Occupants(anchored=DescribedGroup()):
             return "a gateway holds it in the cluster"
-        case Occupants() if policy is RollPolicy.PAUSE:
+        case Occupants() if policy is RollMode.PAUSE:
             return "the cluster assigns its partitions, so it can only be held"
-        case Occupants(tells_natives=False) if policy is RollPolicy.HOLD:
+        case Occupants(tells_natives=False) if policy is RollMode.HOLD:
             return "the cluster does not say which members are native, as Kafka does since 4.0"
         case Occupants():
             return ""
@@ -58,8 +56,8 @@ def why_not_set(found: Found, policy: RollPolicy) -> str:
             return "neither the gateway nor the cluster has consumers in a group of this name"
 
 
-def _native_members_max(call: Call, config: GroupConfig) -> int | None:
-    return roll_policy.in_force(config, call.overrides or {}).native_members_max
+def _policy(call: Call, config: GroupConfig) -> RollPolicy:
+    return config.roll_policy.overridden(call.overrides or {})
 
 
 def _is_in(there: Occupants, event: ConsumerHeartbeatReceived) -> bool:

@@ -30,7 +30,8 @@ class HostingRules:
         """The settings of one group."""
         config = self.config
         if matches(group_id, self.hold_patterns):
-            config = replace(config, native_members_max=0)
+            policy = replace(config.roll_policy, native_members_max=0)
+            config = replace(config, roll_policy=policy)
         if matches(group_id, self.standing.host_patterns):
             config = replace(config, is_served_by_setting=True)
         return config

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.interface.config import GroupConfig
+from coordinator.interface.roll_policy import RollPolicy
 from gateway.settings import BROKER_CONFIGS, Address, Settings, SettingsError
 from gateway.settings_sources import load
 from tests.support.settings import refusal
@@ -20,7 +21,7 @@ def test_only_the_upstream_is_required(tmp_path: Path) -> None:
     assert settings.advertised_host == "127.0.0.1"
     assert settings.state_dir == tmp_path / "state" / "groupferry"
     assert settings.group_config() == GroupConfig(
-        conversion_rest_max_ms=900_000,
+        roll_policy=RollPolicy(rest_max_ms=900_000),
         unsettled_heartbeat_interval_ms=1_000,
         second_target_waits=False,
         unaffected_members_rejoin=False,

@@ -12,6 +12,7 @@ from coordinator.interface.config import (
     MigrationPolicy,
     StaticTakeover,
 )
+from coordinator.interface.roll_policy import RollPolicy
 from tests.simulation.client import Spec
 from tests.simulation.cluster import RACKS
 from tests.simulation.computing import VERSIONS
@@ -166,7 +167,7 @@ def draw_plan(world: World) -> Plan:
         assignors = (PLUG_IN, *assignors)
     config = replace(
         config,
-        conversion_rest_max_ms=rest_max_ms,
+        roll_policy=RollPolicy(rest_max_ms=rest_max_ms),
         consumer_assignors=assignors,
         client_side_assignors=plan.lost_answer_rate == 0.0
         and plan.pause_ms_max == SHORTEST_PAUSE_MS,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from types import MappingProxyType
 
 from coordinator.handlers.group_configs import ASSIGNMENT_INTERVAL, SESSION_TIMEOUT
-from coordinator.interface.config import MigrationPolicy, RollPolicy
+from coordinator.interface.config import MigrationPolicy
 from coordinator.interface.events import (
     ConfigChange,
     ConfigOperation,
@@ -16,6 +16,7 @@ from coordinator.interface.events import (
     OffsetDeleteReceived,
     Request,
 )
+from coordinator.interface.roll_policy import RollMode
 from coordinator.interface.topics import Partition
 from tests.simulation.careless import Careless, CarelessClassic, CarelessNative
 from tests.simulation.classic_client import ClassicClient
@@ -318,14 +319,14 @@ class RandomActions:
 
     def _steer(self) -> None:
         """Let an operator hold, pause or allow the migration of the group."""
-        policy = self._world.dice.choice((RollPolicy.HOLD, RollPolicy.PAUSE, RollPolicy.ALLOW))
+        policy = self._world.dice.choice((RollMode.HOLD, RollMode.PAUSE, RollMode.ALLOW))
         token = self._context.network.next_token()
         self._ask_as_admin(ConfigsReceived(token=token, policy=policy))
 
     def allow(self) -> None:
         """End what an operator has set, in as many tries as it takes."""
         token = self._context.network.next_token()
-        request = ConfigsReceived(token=token, policy=RollPolicy.ALLOW)
+        request = ConfigsReceived(token=token, policy=RollMode.ALLOW)
         self._ask_as_admin(request, again=self.allow)
 
     def _grow(self) -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from coordinator.engine import Step
 from coordinator.group.classic_group import ClassicGroup
-from coordinator.interface.config import RollPolicy
 from coordinator.interface.events import (
     ConfigsReceived,
     ConsumerHeartbeatReceived,
@@ -16,6 +15,7 @@ from coordinator.interface.events import (
 )
 from coordinator.interface.records import TargetAssignmentMetadata
 from coordinator.interface.replies import ConsumerHeartbeatReply
+from coordinator.interface.roll_policy import RollMode, RollPolicy
 from tests.simulation.invariants import BrokenInvariantError, Invariant
 from tests.simulation.network import Connection
 from tests.simulation.random_actions import RandomActions
@@ -23,8 +23,8 @@ from tests.simulation.watch_roll import RollWatch
 from tests.simulation.world import START_MS
 from tests.support.simulation import PEACEFUL, Stage
 
-HELD = replace(PEACEFUL.config, native_members_max=0)
-PAUSED = replace(HELD, is_paused=True)
+HELD = replace(PEACEFUL.config, roll_policy=RollPolicy(native_members_max=0))
+PAUSED = replace(HELD, roll_policy=RollPolicy(native_members_max=0, is_paused=True))
 
 
 def classic_at_rest() -> Stage:
@@ -87,7 +87,7 @@ def test_a_held_group_converts_once_it_is_allowed_to() -> None:
     stage = classic_at_rest()
     actions: RandomActions = stage.random_actions
     token = stage.network.next_token()
-    actions._ask_as_admin(ConfigsReceived(token=token, policy=RollPolicy.HOLD))
+    actions._ask_as_admin(ConfigsReceived(token=token, policy=RollMode.HOLD))
     stage.wait()
     early = stage.native("n1")
     stage.wait()

@@ -55,7 +55,7 @@ class IntervalWatch:
                 or now_ms < max(due_ms, group.retry_at_ms)
                 or group.computation is not None
                 or client_side_assignor(group, config) is not None
-                or config.is_paused,
+                or config.roll_policy.is_paused,
                 Invariant.INTERVALS,
                 "no target was computed for epoch",
                 group.epoch,

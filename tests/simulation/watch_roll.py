@@ -36,7 +36,7 @@ class RollWatch:
     def after_step(self, state: GroupState, step: Step, config: GroupConfig, now_ms: int) -> None:
         """After a step that changed the group."""
         before, had_classic, was_classic = self._native_count, self._has_classic, self._is_classic
-        rests_until_ms, most = self._rests_until_ms, config.native_members_max
+        rests_until_ms, most = self._rests_until_ms, config.roll_policy.native_members_max
         self.look_at(state)
         require(
             most is None or not had_classic or self._native_count <= max(before, most),
@@ -57,7 +57,7 @@ class RollWatch:
             rests_until_ms,
         )
         require(
-            not config.is_paused or not any(map(_is_target, step.records)),
+            not config.roll_policy.is_paused or not any(map(_is_target, step.records)),
             Invariant.PAUSED,
             "a target was computed for epoch",
             getattr(state.group, "epoch", None),

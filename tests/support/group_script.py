@@ -15,7 +15,7 @@ from coordinator.consumer.topic_regex import match_topics
 from coordinator.engine import GroupEngine, Step, step_of
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
-from coordinator.interface.config import GroupConfig, RollPolicy
+from coordinator.interface.config import GroupConfig
 from coordinator.interface.errors import GroupError
 from coordinator.interface.events import (
     AssignmentReceived,
@@ -63,6 +63,7 @@ from coordinator.interface.replies import (
     Reply,
     SyncGroupReply,
 )
+from coordinator.interface.roll_policy import RollMode
 from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import (
     Computation,
@@ -568,7 +569,7 @@ class GroupScript:
         self.feed(ConfigsReceived(token=token, changes=changes, validate_only=validate_only))
         return self.answer(token, ConfigsReply)
 
-    def set_policy(self, policy: RollPolicy) -> ConfigsReply:
+    def set_policy(self, policy: RollMode) -> ConfigsReply:
         """An operator's command."""
         token = next(self._tokens)
         self.feed(ConfigsReceived(token=token, policy=policy))

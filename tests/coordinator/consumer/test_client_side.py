@@ -7,10 +7,10 @@ import pytest
 
 from coordinator.group.step_builder import SHORT_COMPUTATION_MAX
 from coordinator.handlers.size_limits import MEMBER_BYTES_MAX
-from coordinator.interface.config import RollPolicy
 from coordinator.interface.errors import LongComputation
 from coordinator.interface.events import AssignmentReceived, PrepareAssignmentReceived
 from coordinator.interface.records import AssignmentMetadata
+from coordinator.interface.roll_policy import RollMode
 from coordinator.interface.topics import Partition
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
@@ -153,7 +153,7 @@ def test_the_metadata_for_a_member_has_a_limit(group: GroupScript) -> None:
 def test_a_paused_group_installs_nothing(group: GroupScript) -> None:
     """DEV D75."""
     epoch = group.prepare("n1", 1).group_epoch
-    group.set_policy(RollPolicy.PAUSE)
+    group.set_policy(RollMode.PAUSE)
     reply = group.install("n1", 1, epoch, ALL)
     assert (reply.error, reply.why) == (ErrorCode.INVALID_ASSIGNMENT, "the group is paused")
     group.wait(60_000)

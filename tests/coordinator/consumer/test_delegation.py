@@ -6,10 +6,11 @@ import pytest
 
 from coordinator.consumer.delegation import REASON_CHARS_MAX, RETRY_MS
 from coordinator.group.step_builder import SHORT_COMPUTATION_MAX
-from coordinator.interface.config import GroupConfig, MigrationPolicy, RollPolicy
+from coordinator.interface.config import GroupConfig, MigrationPolicy
 from coordinator.interface.errors import LongComputation
 from coordinator.interface.events import AssignmentReceived
 from coordinator.interface.records import TargetAssignmentMember
+from coordinator.interface.roll_policy import RollMode
 from coordinator.interface.volatile_records import ComputationFailed, DeadlineKind
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
@@ -292,7 +293,7 @@ def test_a_conversion_ends_the_computation(settled: GroupScript) -> None:
 def test_a_paused_group_installs_nothing(settled: GroupScript) -> None:
     """DEV D75: it keeps the target that it has."""
     settled.native("n2")
-    settled.set_policy(RollPolicy.PAUSE)
+    settled.set_policy(RollMode.PAUSE)
     settled.computed()
     assert failure(settled).reason == "the group is paused"
     assert settled.consumer.assignment_epoch == 10

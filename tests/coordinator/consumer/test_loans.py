@@ -9,6 +9,7 @@ from coordinator.group.places import GRACES_BEFORE_ALL_REJOIN
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import TimePassed
 from coordinator.interface.records import GroupEpoch
+from coordinator.interface.roll_policy import RollPolicy
 from coordinator.interface.volatile_records import ClassicPhase, ProtocolChanged
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
@@ -139,7 +140,7 @@ def test_nothing_is_lent_once_a_roll_is_over(make_group: MakeGroup) -> None:
     [
         replace(CONFIG, replacement_loan_ms=0),
         replace(CONFIG, unaffected_members_rejoin=True),
-        replace(CONFIG, is_paused=True),
+        replace(CONFIG, roll_policy=RollPolicy(is_paused=True)),
     ],
     ids=["switched off", "all rejoin", "paused"],
 )

@@ -10,9 +10,10 @@ from coordinator.assignors import ASSIGNORS, GroupSpec, Target
 from coordinator.consumer import target as target_module
 from coordinator.consumer.target import group_spec
 from coordinator.group.step_builder import SHORT_COMPUTATION_MAX
-from coordinator.interface.config import GroupConfig, MigrationPolicy, RollPolicy
+from coordinator.interface.config import GroupConfig, MigrationPolicy
 from coordinator.interface.errors import GroupError, LongComputation
 from coordinator.interface.records import TargetAssignmentMember, TargetAssignmentMetadata
+from coordinator.interface.roll_policy import RollMode
 from coordinator.interface.topics import Topic, Topics
 from coordinator.interface.volatile_records import DeadlineKind
 from kafka_codecs.error_codes import ErrorCode
@@ -95,12 +96,12 @@ def test_a_paused_group_upgraded_during_its_first_rebalance_waits_at_an_epoch(
 ) -> None:
     """DEV D75: it gets no target. Its members wait at the epoch where it became classic."""
     group.native("n1")
-    group.set_policy(RollPolicy.PAUSE)
+    group.set_policy(RollMode.PAUSE)
     group.native("n1", -1)
     group.send_join(group.take_id())
     assert group.native("n2").member_epoch == 3
     assert (group.consumer.assignment_epoch, group.consumer.epoch) == (3, 4)
-    group.set_policy(RollPolicy.ALLOW)
+    group.set_policy(RollMode.ALLOW)
     assert group.native("n2", 3).member_epoch == 4
 
 

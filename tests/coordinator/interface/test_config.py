@@ -3,6 +3,7 @@
 import pytest
 
 from coordinator.interface.config import INT32_MAX, GroupConfig, MigrationPolicy, StaticTakeover
+from coordinator.interface.roll_policy import RollPolicy
 
 
 @pytest.mark.parametrize(
@@ -46,13 +47,12 @@ def test_what_kafka_does_not_do_is_off_by_default() -> None:
     config = GroupConfig()
     assert (config.replacement_grace_ms, config.replacement_loan_ms) == (0, 0)
     assert config.unsettled_heartbeat_interval_ms == INT32_MAX
-    assert not any((config.client_side_assignors, config.rack_aware, config.is_paused))
+    assert not any((config.client_side_assignors, config.rack_aware))
     assert config.static_takeover is StaticTakeover.KAFKA
     assert config.second_target_waits
     assert config.unaffected_members_rejoin
     assert config.eager_imbalance_percent == 0
-    assert config.native_members_max is None
-    assert config.conversion_rest_max_ms == 0
+    assert config.roll_policy == RollPolicy()
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from coordinator.engine import GroupEngine
-from coordinator.interface.config import GroupConfig, RollPolicy
+from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import DeleteGroupReceived
+from coordinator.interface.roll_policy import RollMode
 from gateway.board import board as module
 from gateway.board.board import Board, NoSuchGroup
 from gateway.board.views import GroupLine
@@ -281,7 +282,7 @@ async def test_every_change_of_a_line_changes_its_mark(autojump_clock: MockClock
         await look()
         await groups.beat(joined.member_id, joined.generation)
         await look()
-        await groups.table.set_policy(GROUP, RollPolicy.HOLD, dry_run=False)
+        await groups.table.set_policy(GROUP, RollMode.HOLD, dry_run=False)
         await look()
         await groups.leave(joined.member_id)
         await look()
@@ -293,7 +294,7 @@ async def test_every_change_of_a_line_changes_its_mark(autojump_clock: MockClock
         await look()
         await trio.sleep(QUIET_S)
         await look()
-        await groups.table.set_policy(GROUP, RollPolicy.ALLOW, dry_run=False)
+        await groups.table.set_policy(GROUP, RollMode.ALLOW, dry_run=False)
         await trio.sleep(QUIET_S)
         await look()
         await groups.ask(lambda token, _: DeleteGroupReceived(token=token))

@@ -6,7 +6,8 @@ import pytest
 
 from coordinator.engine import GroupEngine
 from coordinator.group.state import GroupState
-from coordinator.interface.config import GroupConfig, MigrationPolicy, RollPolicy
+from coordinator.interface.config import GroupConfig, MigrationPolicy
+from coordinator.interface.roll_policy import RollMode
 from coordinator.interface.topics import Topics
 from gateway.board import group_readiness
 from gateway.board.group_readiness import assess
@@ -49,7 +50,7 @@ def assessed(
         group_id="g",
         verdict=verdict,
         state=GroupState("g") if verdict is HERE and state is None else state,
-        policy=RollPolicy.ALLOW,
+        policy=RollMode.ALLOW,
         topics=Topics(),
         anchor=AnchorPhase.ABSENT,
         anchor_why="",

@@ -3,7 +3,8 @@
 import pytest
 
 from coordinator.group.state import GroupState
-from coordinator.interface.config import GroupConfig, RollPolicy
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.roll_policy import RollMode
 from coordinator.interface.topics import Topics
 from gateway.board.reading import CHARS_MAX, compact, group_line, group_page, short
 from gateway.groups.glance import Glance
@@ -23,7 +24,7 @@ def glance(
     release_obstacle: str = "",
     adoption: AdoptionStage | None = None,
     watched: WatchedGroup | None = None,
-    policy: RollPolicy = RollPolicy.ALLOW,
+    policy: RollMode = RollMode.ALLOW,
     state: GroupState | None = None,
 ) -> Glance:
     """A group, without a state of its own unless stated."""
@@ -77,7 +78,7 @@ def test_whoever_computes_the_target_is_named() -> None:
 
 def test_a_hold_in_the_cluster_is_shown() -> None:
     """As that of a hosted group."""
-    line = group_line(glance(FORWARDED, policy=RollPolicy.HOLD), None, None)
+    line = group_line(glance(FORWARDED, policy=RollMode.HOLD), None, None)
     assert line.policy == "hold"
     assert line.stands.endswith("; on hold")
 

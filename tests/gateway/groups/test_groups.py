@@ -7,8 +7,6 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from coordinator.handlers.roll_policy import NATIVE_MEMBERS_MAX
-from coordinator.interface.config import RollPolicy
 from coordinator.interface.events import OffsetCommitEnded
 from coordinator.interface.records import (
     Adoption,
@@ -22,6 +20,7 @@ from coordinator.interface.records import (
     ServedBySetting,
 )
 from coordinator.interface.replies import OffsetVerdict
+from coordinator.interface.roll_policy import NATIVE_MEMBERS_MAX, RollMode
 from gateway.batches import NAMES_PER_STEP
 from gateway.cluster.errors import UpstreamError
 from gateway.groups import groups as module
@@ -516,12 +515,12 @@ async def test_a_group_of_the_cluster_is_held_at_the_native_members_that_it_has(
             ConsumerGroupDescribeRequest: lambda _: told,
         }
         table = groups.table
-        assert await table.set_policy(GROUP, RollPolicy.HOLD, dry_run=True) == ""
-        assert table.glance(GROUP).policy is RollPolicy.ALLOW
-        assert await table.set_policy(GROUP, RollPolicy.HOLD, dry_run=False) == ""
+        assert await table.set_policy(GROUP, RollMode.HOLD, dry_run=True) == ""
+        assert table.glance(GROUP).policy is RollMode.ALLOW
+        assert await table.set_policy(GROUP, RollMode.HOLD, dry_run=False) == ""
         assert log.config_overrides(GROUP) == {NATIVE_MEMBERS_MAX: 1}
-        assert "only be held" in await table.set_policy(GROUP, RollPolicy.PAUSE, dry_run=False)
+        assert "only be held" in await table.set_policy(GROUP, RollMode.PAUSE, dry_run=False)
         await trio.sleep(QUIET_S)
         assert groups.running == ()
     async with hosted_groups(log=log) as groups:
-        assert groups.table.glance(GROUP).policy is RollPolicy.HOLD
+        assert groups.table.glance(GROUP).policy is RollMode.HOLD

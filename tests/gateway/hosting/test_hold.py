@@ -2,8 +2,7 @@
 
 import pytest
 
-from coordinator.handlers.roll_policy import NATIVE_MEMBERS_MAX, NO_LIMIT
-from coordinator.interface.config import RollPolicy
+from coordinator.interface.roll_policy import NATIVE_MEMBERS_MAX, NO_LIMIT, RollMode
 from gateway.hosting.adoption_steps import Describe, Wish
 from gateway.hosting.answers import Situation
 from gateway.hosting.calls import Call, Forwarded
@@ -118,18 +117,18 @@ def test_a_hosted_group_asks_its_own_engine() -> None:
 @pytest.mark.parametrize(
     ("found", "policy", "why"),
     [
-        (DIRECT, RollPolicy.HOLD, ""),
-        (MIXED, RollPolicy.ALLOW, ""),
-        (UNTOLD, RollPolicy.ALLOW, ""),
-        (UNTOLD, RollPolicy.HOLD, "does not say which members are native"),
-        (MIXED, RollPolicy.PAUSE, "only be held"),
-        (anchored("log-2", 1), RollPolicy.HOLD, "a gateway holds it"),
-        (NoAnswer("nobody listens"), RollPolicy.HOLD, "nobody listens"),
-        (Nobody(), RollPolicy.HOLD, "has consumers in a group of this name"),
-        (OtherKind("share"), RollPolicy.HOLD, "has consumers in a group of this name"),
+        (DIRECT, RollMode.HOLD, ""),
+        (MIXED, RollMode.ALLOW, ""),
+        (UNTOLD, RollMode.ALLOW, ""),
+        (UNTOLD, RollMode.HOLD, "does not say which members are native"),
+        (MIXED, RollMode.PAUSE, "only be held"),
+        (anchored("log-2", 1), RollMode.HOLD, "a gateway holds it"),
+        (NoAnswer("nobody listens"), RollMode.HOLD, "nobody listens"),
+        (Nobody(), RollMode.HOLD, "has consumers in a group of this name"),
+        (OtherKind("share"), RollMode.HOLD, "has consumers in a group of this name"),
     ],
 )
-def test_an_operator_learns_what_cannot_be_held(found: Found, policy: RollPolicy, why: str) -> None:
+def test_an_operator_learns_what_cannot_be_held(found: Found, policy: RollMode, why: str) -> None:
     """The cluster assigns partitions by itself, so nothing there can be paused."""
     told = why_not_set(found, policy)
     assert why in told

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from coordinator.interface.config import RollPolicy
+from coordinator.interface.roll_policy import RollMode
 from gateway.hosting.standing import matches
 from tests.support.hosted_scene import hosting_rules
 
@@ -25,8 +25,8 @@ def test_a_pattern_knows_no_sign_but_star_and_question_mark() -> None:
 def test_a_pattern_holds_the_groups_that_match() -> None:
     """All others may migrate."""
     rules = replace(hosting_rules(), hold_patterns=("ord*",))
-    policies = [rules.config_of(each).policy for each in ("orders", "payments")]
-    assert policies == [RollPolicy.HOLD, RollPolicy.ALLOW]
+    policies = [rules.config_of(each).roll_policy.mode for each in ("orders", "payments")]
+    assert policies == [RollMode.HOLD, RollMode.ALLOW]
 
 
 def test_a_setting_that_has_groups_hosted_is_noted_in_those_that_match() -> None:

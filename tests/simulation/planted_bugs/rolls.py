@@ -6,9 +6,8 @@ from dataclasses import replace
 
 from coordinator.consumer.target import is_target_awaited
 from coordinator.group.step_builder import StepBuilder
-from coordinator.handlers.roll_policy import overrides_for
-from coordinator.interface.config import GroupConfig, RollPolicy
 from coordinator.interface.events import ConsumerHeartbeatReceived
+from coordinator.interface.roll_policy import RollMode, RollPolicy
 from coordinator.native.heartbeat_interval import next_interval_ms
 from tests.simulation.invariants import Invariant
 from tests.simulation.planted_bugs.bug import Patch, noticed_by
@@ -40,12 +39,12 @@ def a_pause_is_ignored(patch: Patch) -> None:
 def a_pause_never_ends(patch: Patch) -> None:
     """A group is paused by whatever an operator says."""
 
-    def overrides(
-        _policy: RollPolicy, native_count: int, configured: GroupConfig
-    ) -> Mapping[str, int]:
-        return overrides_for(RollPolicy.PAUSE, native_count, configured)
+    overrides_for = RollPolicy.overrides_for
 
-    patch.setattr("coordinator.handlers.roll_policy.overrides_for", overrides)
+    def overrides(policy: RollPolicy, _mode: RollMode, native_count: int) -> Mapping[str, int]:
+        return overrides_for(policy, RollMode.PAUSE, native_count)
+
+    patch.setattr(RollPolicy, "overrides_for", overrides)
 
 
 @noticed_by(Invariant.LEFT)
