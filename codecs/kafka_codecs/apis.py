@@ -88,6 +88,16 @@ from kafka_codecs.offset_for_leader_epoch import (
 from kafka_codecs.produce import ProduceResponse
 from kafka_codecs.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kafka_codecs.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from kafka_codecs.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
+from kafka_codecs.share_fetch import ShareFetchRequest, ShareFetchResponse
+from kafka_codecs.share_group_heartbeat import (
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
+from kafka_codecs.streams_group_heartbeat import (
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+)
 from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from kafka_codecs.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
@@ -152,6 +162,10 @@ _MESSAGES: tuple[tuple[type[Struct] | None, type[Struct]], ...] = (
     (ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse),
     (ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse),
     (ListConfigResourcesRequest, ListConfigResourcesResponse),
+    (ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse),
+    (ShareFetchRequest, ShareFetchResponse),
+    (ShareAcknowledgeRequest, ShareAcknowledgeResponse),
+    (StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse),
     (ConsumerGroupPrepareAssignmentRequest, ConsumerGroupPrepareAssignmentResponse),
     (ConsumerGroupInstallAssignmentRequest, ConsumerGroupInstallAssignmentResponse),
 )

@@ -1,6 +1,6 @@
 """kio, an independent codec library, must agree on every message in every version of Kafka 4.
 
-`test_apis_with_kafka.py` has the older versions.
+`test_apis_with_kafka.py` has the older versions, and newer ones.
 """
 
 from dataclasses import MISSING
@@ -10,9 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_codecs import decode, encode
-from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
-from tests.support.codecs import FIRST_IN_KAFKA_4, NOT_IN_KAFKA, every_message, message_id, values
+from tests.support.codecs import (
+    FIRST_IN_KAFKA_4,
+    NEWER_THAN_KIO,
+    NOT_IN_KAFKA,
+    every_message,
+    message_id,
+    values,
+)
 from tests.support.codecs_kio import (
     TAME,
     kio_class,
@@ -22,9 +28,6 @@ from tests.support.codecs_kio import (
     schema,
 )
 from tests.support.hypothesis_profile import examples
-
-NEWER_THAN_KIO = {(ApiKey.DELETE_GROUPS, 3), (ApiKey.TXN_OFFSET_COMMIT, 6)}
-"""The APIs of Kafka 4.4, which kio lacks."""
 
 EVERY_MESSAGE = pytest.mark.parametrize(
     ("message_type", "version"),

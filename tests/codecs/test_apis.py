@@ -53,10 +53,19 @@ VERSIONS = {
     ApiKey.CONSUMER_GROUP_HEARTBEAT: range(2),
     ApiKey.CONSUMER_GROUP_DESCRIBE: range(2),
     ApiKey.LIST_CONFIG_RESOURCES: range(2),
+    ApiKey.SHARE_GROUP_HEARTBEAT: range(1, 2),
+    ApiKey.SHARE_FETCH: range(1, 3),
+    ApiKey.SHARE_ACKNOWLEDGE: range(1, 3),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: range(1),
 }
 """The versions of Kafka 4.3, and the older ones of Kafka 3.9."""
 
-NEWER = {ApiKey.DELETE_GROUPS: range(4), ApiKey.TXN_OFFSET_COMMIT: range(7)}
+NEWER = {
+    ApiKey.API_VERSIONS: range(6),
+    ApiKey.TXN_OFFSET_COMMIT: range(7),
+    ApiKey.DELETE_GROUPS: range(4),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: range(2),
+}
 """The versions of Kafka 4.4 that 4.3 lacks."""
 
 OURS = dict.fromkeys(NOT_IN_KAFKA, range(1))

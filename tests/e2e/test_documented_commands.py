@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 LIMIT_S = 120
 TOOLS = {
     "kafka-acls.sh": "org.apache.kafka.tools.AclCommand",
-    "kafka-configs.sh": "kafka.admin.ConfigCommand",
+    "kafka-configs.sh": "org.apache.kafka.tools.ConfigCommand",
 }
 OWN_TOPICS = ("--state=kafka", "--events-topic=groupferry-events")
 

@@ -45,6 +45,14 @@ FIRST_IN_KAFKA_4 = {
     ApiKey.DESCRIBE_LOG_DIRS: 1,
 }
 """The first version that Kafka 4 has of apis with older ones."""
+NEWER_THAN_KIO = (
+    (ApiKey.API_VERSIONS, 5),
+    (ApiKey.TXN_OFFSET_COMMIT, 6),
+    (ApiKey.DELETE_GROUPS, 3),
+    (ApiKey.STREAMS_GROUP_HEARTBEAT, 0),
+    (ApiKey.STREAMS_GROUP_HEARTBEAT, 1),
+)
+"""The versions of Kafka 4.4 that kio lacks, or knows by a field's former name."""
 NOT_IN_KAFKA = (
     ApiKey.CONSUMER_GROUP_PREPARE_ASSIGNMENT,
     ApiKey.CONSUMER_GROUP_INSTALL_ASSIGNMENT,

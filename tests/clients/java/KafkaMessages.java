@@ -9,9 +9,9 @@ import java.util.HexFormat;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.message.ApiMessageType;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
-import org.apache.kafka.common.protocol.MessageUtil;
+import org.apache.kafka.common.protocol.ObjectSerializationCache;
 
-public class OlderMessages {
+public class KafkaMessages {
     public static void main(String[] arguments) throws Exception {
         HexFormat hex = HexFormat.of();
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
@@ -21,8 +21,10 @@ public class OlderMessages {
             short version = Short.parseShort(words[1]);
             ApiMessage message = words[2].equals("request") ? type.newRequest() : type.newResponse();
             message.read(new ByteBufferAccessor(ByteBuffer.wrap(hex.parseHex(words[3]))), version);
-            ByteBuffer written = MessageUtil.toByteBuffer(message, version);
-            System.out.println(hex.formatHex(written.array(), 0, written.limit()));
+            ObjectSerializationCache cache = new ObjectSerializationCache();
+            ByteBuffer written = ByteBuffer.allocate(message.size(cache, version));
+            message.write(new ByteBufferAccessor(written), cache, version);
+            System.out.println(hex.formatHex(written.array()));
         }
     }
 }
