@@ -32,6 +32,8 @@ class ConnectionContext:
     rewrite: Rewrite
     """Replaces the upstream's addresses with ours, after opening listeners for them."""
     topic_names: TopicNames
+    cluster_id: Callable[[], str | None]
+    """The cluster's id, as clients learn it from Metadata; None until it is known."""
     recall_metadata: Callable[[MetadataRequest, int], Awaitable[MetadataResponse | None]]
     """The remembered answer to a Metadata request while no broker answers."""
     facilities: Facilities = field(default_factory=Facilities)

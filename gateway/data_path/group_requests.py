@@ -39,6 +39,8 @@ from kafka_codecs.consumer_group_heartbeat import (
 from kafka_codecs.declaration import Struct
 from kafka_codecs.find_coordinator import FindCoordinatorResponse
 from kafka_codecs.header import RequestHeader, decode_request_header
+from kafka_codecs.share_group_heartbeat import ShareGroupHeartbeatRequest
+from kafka_codecs.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 
 # Every request asks for these, and Python 3.11 takes long to find an Enum's member.
 _JOIN_GROUP, _OFFSET_COMMIT = ApiKey.JOIN_GROUP, ApiKey.OFFSET_COMMIT
@@ -51,6 +53,11 @@ COMMITS_TOGETHER_MAX = 32
 
 VERSION_IN_REQUEST = 2  # without its size
 _INT16 = struct.Struct(">h")
+_HEARTBEATS_WITH_EPOCHS = (
+    ConsumerGroupHeartbeatRequest,
+    ShareGroupHeartbeatRequest,
+    StreamsGroupHeartbeatRequest,
+)
 
 _ANSWERED_AT_ONCE = frozenset(
     {
@@ -405,7 +412,7 @@ class GroupRequests:
 
 def is_last_word(message: Struct) -> bool:
     """Whether the request counts although its client closes the connection behind it."""
-    if isinstance(message, ConsumerGroupHeartbeatRequest):
+    if isinstance(message, _HEARTBEATS_WITH_EPOCHS):
         return message.member_epoch < JOIN_EPOCH
     return message.SCHEMA.api_key in LAST_WORDS
 

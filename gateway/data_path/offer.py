@@ -31,6 +31,8 @@ from kafka_codecs.apis import ApiKey
 
 _UNSUPPORTED_VERSION = 35
 _INVALID_REQUEST = 42
+_REBOOTSTRAP_REQUIRED = 129
+_ANY_NODE = -1
 _GROUP_VERSION = "group.version"
 _FIRST_WITH_FEATURES_FROM_0 = 4
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
@@ -92,6 +94,7 @@ def _offered(key: ApiKey, treated: Treated, upstream: Versions) -> tuple[int, in
     if key not in upstream:
         return None
     low, high = upstream[key]
+    low = max(low, treated.min_version)
     high = treated.max_version if treated.without_upstream else min(high, treated.max_version)
     if treated.converted_up_to is not None and max(low, treated.converted_from) <= high:
         high = max(high, treated.converted_up_to)
@@ -161,6 +164,18 @@ def too_new_answer() -> ApiVersionsResponse:
 def refused_answer() -> ApiVersionsResponse:
     """The answer to a client whose software name or version is malformed."""
     return ApiVersionsResponse(error_code=_INVALID_REQUEST)
+
+
+def meant_for_another_answer() -> ApiVersionsResponse:
+    """The answer to a client that means another cluster or node: it bootstraps again."""
+    return ApiVersionsResponse(error_code=_REBOOTSTRAP_REQUIRED)
+
+
+def is_meant_for(request: ApiVersionsRequest, cluster_id: str | None, node_id: int | None) -> bool:
+    """Whether the client means the cluster and the node that it has reached (KIP-1242). A client
+    that does not know them means any, and what is None here may be any."""
+    means_cluster = request.cluster_id in (None, cluster_id) or cluster_id is None
+    return means_cluster and (node_id is None or request.node_id in (_ANY_NODE, node_id))
 
 
 def well_formed(request: ApiVersionsRequest, version: int) -> bool:

@@ -135,6 +135,10 @@ class RequestServer:
         if not offer.well_formed(request, header.api_version):
             await self._frames.send(header, offer.refused_answer())
             return
+        cluster_id, node_id = self._shared.cluster_id(), self._upstream.listener_node_id
+        if not offer.is_meant_for(request, cluster_id, node_id):
+            await self._frames.send(header, offer.meant_for_another_answer())
+            return
         software = ClientSoftware(
             client_id=header.client_id,
             name=request.client_software_name or SOFTWARE_NAME,

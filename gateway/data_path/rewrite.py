@@ -11,6 +11,8 @@ from kafka_codecs.describe_quorum import DescribeQuorumResponse
 from kafka_codecs.find_coordinator import Coordinator, FindCoordinatorResponse
 from kafka_codecs.metadata import MetadataResponse, MetadataResponseBroker
 from kafka_codecs.produce import NodeEndpoint, ProduceResponse
+from kafka_codecs.share_acknowledge import ShareAcknowledgeResponse
+from kafka_codecs.share_fetch import ShareFetchResponse
 
 Readdress = Callable[[int, Address], Address]
 """Maps a node id and its upstream address to the address for clients."""
@@ -37,8 +39,8 @@ def addresses_in(message: Struct) -> dict[int, Address]:
             named.append((message.node_id, message.host, message.port))
         case DescribeQuorumResponse():
             named = []
-        case ProduceResponse(node_endpoints=endpoints):
-            named = [(each.node_id, each.host, each.port) for each in endpoints]
+        case ProduceResponse() | ShareFetchResponse() | ShareAcknowledgeResponse():
+            named = [(node.node_id, node.host, node.port) for node in message.node_endpoints]
         case _:
             raise TypeError(f"{type(message).__name__} has no addresses to rewrite")
     return {node_id: (host, port) for node_id, host, port in named if host}
@@ -67,7 +69,8 @@ def with_addresses(message: Struct, readdress: Readdress) -> Struct:
             return replace(replaced(message, message.node_id), coordinators=batch)
         case DescribeQuorumResponse(nodes=nodes):
             return replace(message, nodes=tuple(replace(node, listeners=()) for node in nodes))
-        case ProduceResponse(node_endpoints=endpoints):
-            return replace(message, node_endpoints=tuple(replaced(e, e.node_id) for e in endpoints))
+        case ProduceResponse() | ShareFetchResponse() | ShareAcknowledgeResponse():
+            endpoints = tuple(replaced(node, node.node_id) for node in message.node_endpoints)
+            return replace(message, node_endpoints=endpoints)
         case _:
             raise TypeError(f"{type(message).__name__} has no addresses to rewrite")

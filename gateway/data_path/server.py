@@ -78,6 +78,7 @@ async def serve(
         group_apis=group_apis,
         rewrite=lambda answer: listeners.rewrite(answer),  # noqa: PLW0108  # not made yet
         topic_names=cluster.names_of,
+        cluster_id=lambda: cluster.cluster_id,
         recall_metadata=cluster.recall,
         private_names=private_names,
         client_side_apis=client_side_apis(config.client_side_api_key),

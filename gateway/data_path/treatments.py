@@ -2,15 +2,10 @@
 
 An api is listed if clients need it and its answer either contains no broker address or is decoded
 here. An unknown answer could lead a client around the gateway, so an api that is not listed is
-refused, as by a broker that does not have it.
+refused, as by a broker that does not have it: `LEFT_OUT` says why.
 
-Left out on purpose:
-- Delegation tokens: their owners are principals, which the gateway does not know.
-- Vote, AlterPartition, BrokerHeartbeat and the like (52-54, 56, 58, 59, 62, 63, 67, 70, 73, 80-82):
-  only brokers and controllers use them.
-- Share groups and streams groups (76-79, 83-92): not hosted here, and the answers of ShareFetch and
-  ShareAcknowledge contain broker addresses.
-- Telemetry (71, 72): no client needs it, and a subscription belongs to one broker connection.
+Share groups and streams groups are the cluster's. Their members' heartbeats are looked at only to
+know that there is such a group.
 """
 
 from collections.abc import Mapping
@@ -47,6 +42,8 @@ class Treated:
 
     treatment: Treatment
     max_version: int
+    min_version: int = 0
+    """The first version of an api whose earlier ones were only tried out."""
     without_upstream: bool = False
     """Offered up to `max_version` even if the upstream does not have the api: the gateway answers
     alone."""
@@ -60,10 +57,11 @@ def _relay(high: int) -> Treated:
     return Treated(treatment=Treatment.RELAY, max_version=high)
 
 
-def _rewrite(high: int, converted_up_to: int | None = None) -> Treated:
+def _rewrite(high: int, converted_up_to: int | None = None, *, low: int = 0) -> Treated:
     return Treated(
         treatment=Treatment.REWRITE,
         max_version=high,
+        min_version=low,
         converted_up_to=converted_up_to,
     )
 
@@ -80,10 +78,13 @@ def _sasl(high: int) -> Treated:
     return Treated(treatment=Treatment.SASL, max_version=high)
 
 
-def _vet(high: int, converted_up_to: int | None = None, *, converted_from: int = 0) -> Treated:
+def _vet(
+    high: int, converted_up_to: int | None = None, *, converted_from: int = 0, low: int = 0
+) -> Treated:
     return Treated(
         treatment=Treatment.VET,
         max_version=high,
+        min_version=low,
         converted_up_to=converted_up_to,
         converted_from=converted_from,
     )
@@ -109,7 +110,7 @@ TREATMENTS: Mapping[ApiKey, Treated] = MappingProxyType(
         ApiKey.LIST_GROUPS: _answer(5, without_upstream=True),
         ApiKey.SASL_HANDSHAKE: _sasl(1),
         ApiKey.SASL_AUTHENTICATE: _sasl(2),
-        ApiKey.API_VERSIONS: _answer(4, without_upstream=True),
+        ApiKey.API_VERSIONS: _answer(5, without_upstream=True),
         ApiKey.CREATE_TOPICS: _relay(7),
         ApiKey.DELETE_TOPICS: _relay(6),
         ApiKey.DELETE_RECORDS: _relay(2),
@@ -149,13 +150,63 @@ TREATMENTS: Mapping[ApiKey, Treated] = MappingProxyType(
         ApiKey.LIST_TRANSACTIONS: _relay(2),
         ApiKey.CONSUMER_GROUP_HEARTBEAT: _answer(1, without_upstream=True),
         ApiKey.CONSUMER_GROUP_DESCRIBE: _answer(1, without_upstream=True),
+        # A subscription belongs to a client and a broker, and so does a connection here.
+        ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: _relay(0),
+        ApiKey.PUSH_TELEMETRY: _relay(0),
         ApiKey.LIST_CONFIG_RESOURCES: _answer(1, without_upstream=True),
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: _relay(0),
+        ApiKey.SHARE_GROUP_HEARTBEAT: _vet(1, low=1),
+        ApiKey.SHARE_GROUP_DESCRIBE: _relay(1),
+        ApiKey.SHARE_FETCH: _rewrite(2, low=1),
+        ApiKey.SHARE_ACKNOWLEDGE: _rewrite(2, low=1),
+        ApiKey.STREAMS_GROUP_HEARTBEAT: _vet(1),
+        ApiKey.STREAMS_GROUP_DESCRIBE: _relay(1),
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: _relay(1),
+        ApiKey.ALTER_SHARE_GROUP_OFFSETS: _relay(0),
+        ApiKey.DELETE_SHARE_GROUP_OFFSETS: _relay(0),
+        ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: _relay(0),
         # No broker has these two: they are offered under keys of the operator's choice, if at all.
         ApiKey.CONSUMER_GROUP_PREPARE_ASSIGNMENT: _answer(0),
         ApiKey.CONSUMER_GROUP_INSTALL_ASSIGNMENT: _answer(0),
     }
 )
+
+_OF_TOKENS = (
+    "a token is a credential for the cluster itself, and would be the gateway's own where clients"
+    " do not authenticate"
+)
+_OF_BROKERS = "only brokers and controllers use it"
+_OF_THE_QUORUM = "it names addresses of controllers, which clients cannot reach"
+
+LEFT_OUT: Mapping[ApiKey, str] = MappingProxyType(
+    {
+        **dict.fromkeys(
+            (
+                *(ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.RENEW_DELEGATION_TOKEN),
+                *(ApiKey.EXPIRE_DELEGATION_TOKEN, ApiKey.DESCRIBE_DELEGATION_TOKEN),
+            ),
+            _OF_TOKENS,
+        ),
+        **dict.fromkeys(
+            (
+                *(ApiKey.VOTE, ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.END_QUORUM_EPOCH),
+                *(ApiKey.ALTER_PARTITION, ApiKey.ENVELOPE, ApiKey.FETCH_SNAPSHOT),
+                *(ApiKey.BROKER_REGISTRATION, ApiKey.BROKER_HEARTBEAT),
+                *(ApiKey.ALLOCATE_PRODUCER_IDS, ApiKey.CONTROLLER_REGISTRATION),
+                *(ApiKey.ASSIGN_REPLICAS_TO_DIRS, ApiKey.UPDATE_RAFT_VOTER),
+                *(ApiKey.INITIALIZE_SHARE_GROUP_STATE, ApiKey.READ_SHARE_GROUP_STATE),
+                *(ApiKey.WRITE_SHARE_GROUP_STATE, ApiKey.DELETE_SHARE_GROUP_STATE),
+                ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+            ),
+            _OF_BROKERS,
+        ),
+        **dict.fromkeys(
+            (ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER, ApiKey.UNREGISTER_CONTROLLER),
+            _OF_THE_QUORUM,
+        ),
+    }
+)
+"""Why an api of Kafka is refused."""
 
 LISTS_NAMES = frozenset(
     {
@@ -170,6 +221,7 @@ LAST_WORDS = frozenset(
     {
         *(ApiKey.PRODUCE, ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT),
         *(ApiKey.LEAVE_GROUP, ApiKey.CONSUMER_GROUP_HEARTBEAT),
+        *(ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_HEARTBEAT, ApiKey.SHARE_ACKNOWLEDGE),
     }
 )
 """The apis that count although the client closes its connection behind the request. Of the

@@ -163,6 +163,11 @@ class Upstream:
         now = self.connection
         return self._received_before + (0 if now is None else now.received)
 
+    @property
+    def listener_node_id(self) -> int | None:
+        """The broker that the client's listener stands for; None for the one of bootstrap."""
+        return self._route.node_id
+
     async def negotiate(self, software: ClientSoftware) -> None:
         """Learn the broker's versions, from the broker or, while it is away, from memory.
 

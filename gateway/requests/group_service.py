@@ -40,6 +40,7 @@ from gateway.requests.messages import GroupMessage, MemberMessage, api_of
 from gateway.requests.offset_delete import OffsetDeleteApi
 from gateway.requests.offset_fetch import OffsetFetchApi
 from gateway.requests.offset_fetch_shapes import failed, groups_of, response_of
+from gateway.requests.other_groups import relay_heartbeat
 from gateway.requests.refusals import refusal, refused
 from gateway.requests.regex_questions import RegexQuestions
 from kafka_codecs.alter_configs import AlterConfigsRequest
@@ -61,6 +62,8 @@ from kafka_codecs.list_groups import ListGroupsRequest
 from kafka_codecs.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kafka_codecs.offset_delete import OffsetDeleteRequest
 from kafka_codecs.offset_fetch import OffsetFetchRequest
+from kafka_codecs.share_group_heartbeat import ShareGroupHeartbeatRequest
+from kafka_codecs.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from kafka_codecs.sync_group import SyncGroupRequest
 from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
@@ -288,6 +291,8 @@ class GroupService:
                 return await self._commit(request)
             case TxnOffsetCommitRequest() as message:
                 return await self._commit_in_transaction(request, message)
+            case (ShareGroupHeartbeatRequest() | StreamsGroupHeartbeatRequest()) as message:
+                return await relay_heartbeat(request, message, self._groups)
             case OffsetDeleteRequest() as message:
                 return await self._deletes.answer(request, message)
             case message:

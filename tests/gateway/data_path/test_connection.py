@@ -431,6 +431,7 @@ def connection_at(
             group_apis=Parked(),
             rewrite=echo,
             topic_names=on.gateway.cluster.names_of,
+            cluster_id=lambda: on.gateway.cluster.cluster_id,
             recall_metadata=on.gateway.cluster.recall,
             anonymous_grants=Grants(Limits()),
             held=HeldRequests(Limits()),

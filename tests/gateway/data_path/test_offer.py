@@ -29,7 +29,7 @@ MOCK = {0: (0, 10), 1: (0, 16), 3: (0, 13), 8: (0, 9), 9: (0, 6), 11: (0, 6), 12
         (ApiKey.CONSUMER_GROUP_DESCRIBE, (0, 1)),
         (ApiKey.LIST_GROUPS, (0, 5)),
         (ApiKey.DESCRIBE_GROUPS, (0, 6)),
-        (ApiKey.API_VERSIONS, (0, 4)),
+        (ApiKey.API_VERSIONS, (0, 5)),
         (ApiKey.INIT_PRODUCER_ID, None),
         (ApiKey.DESCRIBE_CONFIGS, (0, 4)),  # for the features of groups
         (ApiKey.INCREMENTAL_ALTER_CONFIGS, (0, 1)),
@@ -43,6 +43,37 @@ def test_the_offer_has_common_apis_and_the_gateways_own(
 ) -> None:
     """It has nothing that the upstream would refuse, and no api with unknown answers."""
     assert offer.offered_versions(MOCK).get(key) == versions
+
+
+def test_a_version_that_was_only_tried_out_is_not_offered() -> None:
+    """Kafka 4.0 has ShareFetch v0, whose layout no release has since."""
+    assert ApiKey.SHARE_FETCH not in offer.offered_versions({ApiKey.SHARE_FETCH: (0, 0)})
+    offered = offer.offered_versions({ApiKey.SHARE_FETCH: (0, 3)})
+    assert offered[ApiKey.SHARE_FETCH] == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("cluster_id", "node_id", "is_meant"),
+    [
+        (None, -1, True),
+        ("ours", 2, True),
+        ("ours", 1, False),
+        ("other", 2, False),
+        ("other", -1, False),
+    ],
+)
+def test_a_client_may_mean_another_cluster_or_node(
+    cluster_id: str | None, node_id: int, is_meant: bool
+) -> None:
+    """One that has just begun means any."""
+    request = ApiVersionsRequest(cluster_id=cluster_id, node_id=node_id)
+    assert offer.is_meant_for(request, "ours", 2) is is_meant
+
+
+def test_a_client_at_the_bootstrap_listener_may_mean_any_node() -> None:
+    """So may one that comes before the cluster's id is known."""
+    request = ApiVersionsRequest(cluster_id="other", node_id=7)
+    assert offer.is_meant_for(request, None, None)
 
 
 def test_a_converted_api_needs_an_upstream_that_has_it() -> None:
@@ -87,6 +118,7 @@ def test_the_lowest_version_is_the_upstreams(key: ApiKey, lowest: int) -> None:
         **{ApiKey.METADATA: (0, 13), ApiKey.DESCRIBE_GROUPS: (0, 6)},
         key: (lowest, highest),
     }
+    lowest = max(lowest, TREATMENTS[key].min_version)
     expected = (lowest, highest) if lowest <= TREATMENTS[key].max_version else None
     assert offer.offered_versions(upstream).get(key) == expected
 
@@ -114,8 +146,8 @@ KAFKA_4 = {0: (0, 13), 26: (0, 5), 28: (0, 5), 78: (1, 2), 76: (1, 1), 88: (0, 0
 
 
 def test_features_are_the_clusters_and_group_version() -> None:
-    """Features whose APIs are not offered are removed, and the gateway's group.version replaces the
-    cluster's. Scenario 66 cannot occur: the level is always 1 here, because the gateway itself
+    """The gateway's group.version replaces the cluster's. Scenario 66 cannot occur: the level is
+    always 1 here, because the gateway itself
     answers keys 68 and 69."""
     cluster = _upstream(
         ("metadata.version", 27),
@@ -128,12 +160,21 @@ def test_features_are_the_clusters_and_group_version() -> None:
     assert {key.name: key.max_version_level for key in answer.finalized_features} == {
         "metadata.version": 27,
         "transaction.version": 2,
+        "share.version": 1,
+        "streams.version": 1,
         "group.version": 1,
     }
     assert ("group.version", 0, 1) in [
         (key.name, key.min_version, key.max_version) for key in answer.supported_features
     ]
     assert answer.finalized_features_epoch == 17
+
+
+def test_share_groups_that_were_only_tried_out_are_no_feature() -> None:
+    """Kafka 4.0 has the apis in versions that no release has since."""
+    offered = offer.offered_versions({**KAFKA_4, 78: (0, 0), 76: (0, 0)})
+    answer = offer.api_versions_answer(offered, _upstream(("share.version", 1)), 4)
+    assert [key.name for key in answer.finalized_features] == ["group.version"]
 
 
 def test_transactions_v2_need_all_their_versions() -> None:

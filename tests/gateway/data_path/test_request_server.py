@@ -1,6 +1,7 @@
 """The requests of a client are served in front of a fake broker, in their order."""
 
 import struct
+from dataclasses import replace
 
 import pytest
 from structlog.testing import capture_logs
@@ -30,6 +31,16 @@ async def test_the_clients_software_is_passed_on() -> None:
         answer = await on.client.ask(request, 3)
         assert answer.error_code == 0
         assert on.broker.software[-1] == ("lib", "1.2")
+
+
+async def test_a_client_that_means_another_cluster_bootstraps_again() -> None:
+    """The broker is not asked. The connection stays (KIP-1242)."""
+    async with ground() as on:
+        cluster_id = (await on.client.ask(MetadataRequest(topics=()), 9)).cluster_id
+        named = ApiVersionsRequest(client_software_name="lib", client_software_version="1.2")
+        answer = await on.client.ask(replace(named, cluster_id="other"), 5)
+        assert answer.error_code == ErrorCode.REBOOTSTRAP_REQUIRED
+        assert (await on.client.ask(replace(named, cluster_id=cluster_id), 5)).error_code == 0
 
 
 async def test_what_the_broker_answers_to_a_name_is_not_the_clients_fault() -> None:
@@ -68,7 +79,7 @@ async def test_unsupported_versions_get_error_35_in_the_oldest_layout() -> None:
         frame = await on.client.frame()
         answer = decode(ApiVersionsResponse, frame[4:], 0)
         assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
-        assert [(api.api_key, api.max_version) for api in answer.api_keys] == [(18, 4)]
+        assert [(api.api_key, api.max_version) for api in answer.api_keys] == [(18, 5)]
         again = await on.client.ask(
             ApiVersionsRequest(client_software_name="lib", client_software_version="1"), 4
         )

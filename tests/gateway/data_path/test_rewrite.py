@@ -11,11 +11,17 @@ from kafka_codecs.find_coordinator import Coordinator, FindCoordinatorResponse
 from kafka_codecs.heartbeat import HeartbeatResponse
 from kafka_codecs.metadata import MetadataResponse, MetadataResponseBroker
 from kafka_codecs.produce import NodeEndpoint, ProduceResponse
+from kafka_codecs.share_acknowledge import ShareAcknowledgeResponse
+from kafka_codecs.share_fetch import ShareFetchResponse
 
 
 def answers(one: tuple[str, int], two: tuple[str, int]) -> list[Struct]:
     """Every answer with addresses, each with the addresses of brokers 1 and 2."""
     (host, port), (other_host, other_port) = one, two
+    endpoints = (
+        NodeEndpoint(node_id=1, host=host, port=port, rack="r"),
+        NodeEndpoint(node_id=2, host=other_host, port=other_port),
+    )
     return [
         MetadataResponse(
             brokers=(
@@ -45,12 +51,9 @@ def answers(one: tuple[str, int], two: tuple[str, int]) -> list[Struct]:
                 ),
             )
         ),
-        ProduceResponse(
-            node_endpoints=(
-                NodeEndpoint(node_id=1, host=host, port=port, rack="r"),
-                NodeEndpoint(node_id=2, host=other_host, port=other_port),
-            )
-        ),
+        ProduceResponse(node_endpoints=endpoints),
+        ShareFetchResponse(node_endpoints=endpoints),
+        ShareAcknowledgeResponse(node_endpoints=endpoints),
     ]
 
 

@@ -1,10 +1,16 @@
 """The table of APIs is consistent with itself and with the codecs."""
 
 from gateway.data_path.entities import NAMING_APIS
-from gateway.data_path.treatments import FEATURE_NEEDS, LISTS_NAMES, TREATMENTS, Treatment
+from gateway.data_path.treatments import (
+    FEATURE_NEEDS,
+    LEFT_OUT,
+    LISTS_NAMES,
+    TREATMENTS,
+    Treatment,
+)
 from kafka_codecs.apis import APIS, ApiKey
 
-WITH_ADDRESSES = {  # in Kafka 4.3, the answers that name a broker or controller
+WITH_ADDRESSES = {  # in Kafka 4.4, the answers that name a broker or controller
     ApiKey.METADATA,
     ApiKey.FIND_COORDINATOR,
     ApiKey.DESCRIBE_CLUSTER,
@@ -35,7 +41,7 @@ def test_decoded_apis_have_codecs_for_every_version() -> None:
     for key, treated in TREATMENTS.items():
         if treated.treatment is not Treatment.RELAY:
             versions = APIS[key].versions
-            assert versions[0] == 0 <= treated.max_version <= versions[-1], key
+            assert versions[0] == treated.min_version <= treated.max_version <= versions[-1], key
             assert APIS[key].request or treated.treatment is Treatment.REWRITE, key
 
 
@@ -44,7 +50,7 @@ def test_apis_that_name_or_list_topics_have_codecs() -> None:
     for key, treated in TREATMENTS.items():
         if key in NAMING_APIS | LISTS_NAMES:
             versions = APIS[key].versions
-            assert versions[0] == 0 <= treated.max_version <= versions[-1], key
+            assert versions[0] == treated.min_version <= treated.max_version <= versions[-1], key
 
 
 def test_versions_are_in_order() -> None:
@@ -55,7 +61,14 @@ def test_versions_are_in_order() -> None:
             assert treated.converted_from <= treated.converted_up_to <= treated.max_version
 
 
-def test_features_of_unhosted_groups_are_not_offered() -> None:
-    """Share and streams groups are not hosted here."""
-    for name in ("share.version", "streams.version"):
-        assert not FEATURE_NEEDS[name].keys() & TREATMENTS.keys()
+def test_a_feature_is_passed_on_where_its_apis_are() -> None:
+    """A cluster that has them has the feature behind the gateway, too."""
+    for needs in FEATURE_NEEDS.values():
+        for key, version in needs.items():
+            assert version <= TREATMENTS[key].max_version
+
+
+def test_every_api_is_served_or_left_out_with_a_reason() -> None:
+    """None is forgotten."""
+    assert not TREATMENTS.keys() & LEFT_OUT.keys()
+    assert TREATMENTS.keys() | LEFT_OUT.keys() == set(ApiKey)
