@@ -5,6 +5,7 @@ import random
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence, Set
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from weakref import WeakValueDictionary
 
 import structlog
@@ -31,6 +32,7 @@ from coordinator.interface.roll_policy import RollMode
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
 from gateway.batches import batches, in_steps
+from gateway.cluster.shared_lookups import SharedLookups
 from gateway.groups.configured_releases import ConfiguredReleases
 from gateway.groups.glance import Glance
 from gateway.groups.group_driver import (
@@ -116,15 +118,6 @@ class _IdleGroup:
     policy: RollMode
 
 
-class _Lookup:
-    """A look at the cluster, for all who ask about the group meanwhile."""
-
-    def __init__(self) -> None:
-        self.ended = trio.Event()
-        self.verdict: Verdict | None = None
-        """None if whoever looked was cancelled."""
-
-
 class Groups:
     """Makes a group at its first request, and forgets it when nothing of it is in memory."""
 
@@ -139,8 +132,7 @@ class Groups:
         self._standings: Remembered[str, Standing] = Remembered(REMEMBERED_MAX, rules.names)
         self._relayed: WeakValueDictionary[str, RelayedCalls] = WeakValueDictionary()
         """The calls that the cluster answers, by group, for groups with such calls or a driver."""
-        self._lookups: dict[str, _Lookup] = {}
-        """By group. There are no more than requests."""
+        self._lookups: SharedLookups[Verdict | None] = SharedLookups()
         self._idle: dict[str, _IdleGroup] = {}
         """Hosted groups of the log that somebody has looked at. Only a driver changes a group, so
         they stay as they are until they have one."""
@@ -339,25 +331,18 @@ class Groups:
         return group_id in self._drivers or group_id in self._unresumed
 
     async def _look_once(self, group_id: str, owner: Owner | None) -> Verdict | None:
-        """The verdict by a look at the cluster: one for all who ask meanwhile, because each member
-        of a group may, and the answer grows with their number. None if the group has got a driver,
-        which has looked itself, or will."""
-        while (lookup := self._lookups.get(group_id)) is not None:
-            await lookup.ended.wait()
-            if self._needs_driver(group_id):
-                return None
-            if lookup.verdict is not None:
-                return lookup.verdict
-        lookup = self._lookups[group_id] = _Lookup()
-        try:
-            found = await self._services.look.look(group_id)
-            if not self._needs_driver(group_id):
-                lookup.verdict = self._verdict_on(group_id, found, owner)
-                watch_occupants(self._rules.watched, group_id, found, lookup.verdict)
-        finally:
-            del self._lookups[group_id]
-            lookup.ended.set()
-        return lookup.verdict
+        """The verdict by a look at the cluster. None if the group has got a driver, which has
+        looked itself, or will."""
+        verdict = await self._lookups.run(group_id, partial(self._look, group_id, owner))
+        return None if self._needs_driver(group_id) else verdict
+
+    async def _look(self, group_id: str, owner: Owner | None) -> Verdict | None:
+        found = await self._services.look.look(group_id)
+        if self._needs_driver(group_id):
+            return None
+        verdict = self._verdict_on(group_id, found, owner)
+        watch_occupants(self._rules.watched, group_id, found, verdict)
+        return verdict
 
     async def _refusal_from_log(self, group_id: str, call: Call) -> Answer | None:
         """What the engine refuses, by the log. None if it would change the group, as a commit does

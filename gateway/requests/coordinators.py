@@ -6,6 +6,7 @@ Commits travel on the client's own upstream connection, so the client must conne
 import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import trio
 
@@ -13,6 +14,7 @@ from gateway.batches import batches
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.embedded import is_embedded
 from gateway.cluster.errors import UpstreamError
+from gateway.cluster.shared_lookups import SharedLookups
 from gateway.data_path.conversions import ask_for_coordinators, without_coordinator
 from gateway.data_path.errors import UpstreamLost
 from gateway.data_path.group_apis import GroupRequest
@@ -36,23 +38,13 @@ REMEMBERED_MAX = 10_000
 """Groups whose coordinator is remembered. Beyond that the oldest lookup is forgotten."""
 
 
-class _Lookup:
-    """A lookup that is under way."""
-
-    def __init__(self) -> None:
-        self.ended = trio.Event()
-        self.found: int | UpstreamError | None = None
-        """None if whoever asked was cancelled."""
-
-
 class Coordinators:
     """Looks up coordinators in the cluster, and remembers them."""
 
     def __init__(self, cluster: Cluster, names: ShareRule) -> None:
         self._cluster = cluster
         self._nodes: Remembered[str, tuple[int, float]] = Remembered(REMEMBERED_MAX, names)
-        self._lookups: dict[str, _Lookup] = {}
-        """By group. There are no more than requests and anchors."""
+        self._lookups: SharedLookups[int] = SharedLookups()
         self._silent_s = -math.inf  # when the other brokers last failed to answer in time
 
     def is_at_lately(self, group_id: str, request: GroupRequest) -> bool | None:
@@ -139,25 +131,13 @@ class Coordinators:
         return {}
 
     async def node_of(self, group_id: str, owner: Owner | None) -> int:
-        """Ask the cluster, once for all who ask meanwhile: a thousand members may join at once.
-        `owner`: whose request names the group. Raises UpstreamError."""
-        while (lookup := self._lookups.get(group_id)) is not None:
-            await lookup.ended.wait()
-            if isinstance(lookup.found, UpstreamError):
-                raise UpstreamError(str(lookup.found))  # its own, not to share a traceback
-            if lookup.found is not None:
-                return lookup.found
-        lookup = self._lookups[group_id] = _Lookup()
-        try:
-            lookup.found = await self._cluster.coordinator_of(group_id)
-            self._remember(group_id, lookup.found, owner)
-        except UpstreamError as error:
-            lookup.found = UpstreamError(str(error))
-            raise
-        finally:
-            del self._lookups[group_id]
-            lookup.ended.set()
-        return lookup.found
+        """Ask the cluster. `owner`: whose request names the group. Raises UpstreamError."""
+        return await self._lookups.run(group_id, partial(self._ask_for_node, group_id, owner))
+
+    async def _ask_for_node(self, group_id: str, owner: Owner | None) -> int:
+        node_id = await self._cluster.coordinator_of(group_id)
+        self._remember(group_id, node_id, owner)
+        return node_id
 
     async def nodes_of(self, group_ids: Collection[str]) -> Mapping[str, int]:
         """The last known coordinator of each group. Unknown ones are looked up in one batch; groups
