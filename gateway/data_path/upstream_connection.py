@@ -468,46 +468,32 @@ class UpstreamConnection:
         if isinstance(expected, int | None) or expected.upstream_correlation_id != upstream_id:
             raise BadAnswer(f"the broker sent answer {upstream_id} out of turn")
         del self._expected[0]
-        if isinstance(expected, Asked):
-            await self._give(expected, size)
-            return
         if isinstance(expected, _Changed):
-            assert expected.take is not None
             self._has_unsent = True
-            room = await self._find_room(size)
-            try:
-                await send_all(client, await expected.take(await self._source.hold(size)))
-            finally:
-                if room is not None:
-                    room.free()
-            self._note_sent()
-            return
-        self._asked -= 1
+        else:
+            self._asked -= 1
         frame = room = None
+        is_for_client = False
         try:
             room = await self._find_room(size)
             frame = await self._source.hold(size)
+            if isinstance(expected, _Changed):
+                assert expected.take is not None
+                await send_all(client, await expected.take(frame))
         finally:
-            if room is not None:
+            # Whoever asked keeps the room until the answer is decoded.
+            if room is not None and (frame is None or not isinstance(expected, Asked)):
                 room.free()
-            is_for_client = expected.arrive(frame)
-        if is_for_client:
+            if isinstance(expected, Asked):
+                expected.arrive(frame, room)
+            elif isinstance(expected, Inspected):
+                is_for_client = expected.arrive(frame)
+        if isinstance(expected, Inspected) and is_for_client:
             start = SIZE.pack(size) + SIZE.pack(expected.client_correlation_id)
             self._has_unsent = True
             await send_all(client, start + frame[SIZE.size :])
+        if is_for_client or isinstance(expected, _Changed):
             self._note_sent()
-
-    async def _give(self, asked: Asked, size: int) -> None:
-        """Deliver an answer, which keeps its room until it is decoded."""
-        self._asked -= 1
-        frame = room = None
-        try:
-            room = await self._find_room(size)
-            frame = await self._source.hold(size)
-        finally:
-            if frame is None and room is not None:
-                room.free()
-            asked.arrive(frame, room)
 
     async def _find_room(self, size: int) -> HeldAnswer | None:
         """Wait until an answer may be held; a short one always may. Raises BadAnswer,
