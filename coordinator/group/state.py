@@ -61,27 +61,6 @@ Record = DurableRecord | VolatileRecord
 
 DURABLE_TYPES = frozenset(get_args(DurableRecord))
 
-TYPES_BESIDE_THE_GROUP = frozenset(
-    {
-        DeadlineSet,
-        DeadlineCleared,
-        CommitStarted,
-        CommitEnded,
-        RegexResolutionMoved,
-        ConversionsMoved,
-        PlaceMoved,
-        MemberReturned,
-        ProtocolChanged,
-        DynamicMemberLeft,
-        MemberDeparted,
-        GroupConfigs,
-        GroupAdoption,
-        GroupRelease,
-        ServedBySetting,
-    }
-)
-"""Records of these types do not change the group itself, whatever its kind."""
-
 
 def is_durable(record: Record) -> TypeGuard[DurableRecord]:
     """Whether the log needs the record."""

@@ -47,11 +47,6 @@ class HeldAnswers:
         self._waiting: dict[Owner, deque[HeldAnswer]] = {}
         """Whose turn it is next comes first."""
 
-    @property
-    def count_bytes(self) -> int:
-        """What all of them take."""
-        return self._total.used
-
     async def take(self, owner: Owner, size: int) -> HeldAnswer:
         """Wait until an answer of this size may be held. Raises TooMuchHeld if that takes too
         long."""

@@ -15,10 +15,6 @@ class JoinOrder:
     def __init__(self) -> None:
         self._latest: dict[str, Call] = {}
 
-    def __len__(self) -> int:
-        """The number of joins that wait."""
-        return len(self._latest)
-
     def add(self, call: Call) -> Call | None:
         """Have a call wait. Returns the older one of the same member on another connection, be it
         this one or one that waits already: nobody reads its answer."""

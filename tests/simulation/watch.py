@@ -6,7 +6,7 @@ from typing import Any
 from coordinator.engine import GroupEngine, Step
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
-from coordinator.group.state import TYPES_BESIDE_THE_GROUP, GroupState
+from coordinator.group.state import GroupState
 from coordinator.handlers.group_configs import in_force
 from coordinator.handlers.offsets import NO_MEMBER
 from coordinator.interface.config import INT32_MAX, GroupConfig
@@ -27,7 +27,11 @@ from coordinator.interface.records import (
     Assignment,
     CurrentAssignment,
     DurableRecord,
+    GroupAdoption,
+    GroupConfigs,
+    GroupRelease,
     RemovalCause,
+    ServedBySetting,
     TargetAssignmentMetadata,
 )
 from coordinator.interface.replies import (
@@ -40,13 +44,22 @@ from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import (
     ClassicCoreMoved,
     ClassicPhase,
+    CommitEnded,
+    CommitStarted,
+    ConversionsMoved,
+    DeadlineCleared,
+    DeadlineSet,
+    DynamicMemberLeft,
     JoinParked,
     JoinReleased,
+    MemberDeparted,
     MemberPhaseMoved,
     MemberReturned,
     PendingIdAdded,
     PendingIdDropped,
     PlaceMoved,
+    ProtocolChanged,
+    RegexResolutionMoved,
     RepetitionMoved,
     SyncParked,
     SyncReceived,
@@ -95,6 +108,26 @@ from tests.simulation.world import World
 
 INTRUDER_NOTICED_MS = 8_000
 """An interval of the anchor's heartbeat, a look, and a write, each of them slow."""
+TYPES_BESIDE_THE_GROUP = frozenset(
+    {
+        DeadlineSet,
+        DeadlineCleared,
+        CommitStarted,
+        CommitEnded,
+        RegexResolutionMoved,
+        ConversionsMoved,
+        PlaceMoved,
+        MemberReturned,
+        ProtocolChanged,
+        DynamicMemberLeft,
+        MemberDeparted,
+        GroupConfigs,
+        GroupAdoption,
+        GroupRelease,
+        ServedBySetting,
+    }
+)
+"""Records of these types do not change the group itself, whatever its kind."""
 TYPES_BESIDE_THE_TARGET = TYPES_BESIDE_THE_GROUP | {
     *(JoinParked, JoinReleased, PendingIdAdded, PendingIdDropped),
     *(SyncParked, SyncReceived, SyncReleased, SyncsExpected),

@@ -43,7 +43,7 @@ async def test_an_answer_waits_until_others_are_done(
     assert set(waiters.rooms) == {"first"}
     await waiters.free("first")
     assert set(waiters.rooms) == {"first", "second"}
-    assert waiters.answers.count_bytes == 60
+    assert waiters.answers._total.used == 60
 
 
 async def test_one_answer_is_always_admitted(nursery: trio.Nursery) -> None:
@@ -95,7 +95,7 @@ async def test_owners_take_turns(autojump_clock: MockClock, nursery: trio.Nurser
     for name in ("first", "second", "bert", "third"):
         assert list(waiters.rooms)[-1] == name
         await waiters.free(name)
-    assert waiters.answers.count_bytes == 0
+    assert waiters.answers._total.used == 0
 
 
 async def test_all_that_fit_get_room_together(
@@ -137,7 +137,7 @@ async def test_whoever_goes_gives_its_place_up(
         await wait_all_tasks_blocked()
         others.cancel_scope.cancel()
         waiters.rooms["first"].free()
-    assert answers.count_bytes == 0
+    assert answers._total.used == 0
 
 
 async def test_room_is_freed_once(nursery: trio.Nursery) -> None:
@@ -147,4 +147,4 @@ async def test_room_is_freed_once(nursery: trio.Nursery) -> None:
     await answers.take(BERT, 30)
     room.free()
     room.free()
-    assert answers.count_bytes == 30
+    assert answers._total.used == 30

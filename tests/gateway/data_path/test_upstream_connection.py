@@ -253,13 +253,13 @@ async def test_long_answers_of_all_connections_wait_for_each_other(nursery: trio
         with trio.move_on_after(0.3):
             await asked_later.arrived()
             pytest.fail("both are held")
-        assert 2 * LONG <= answers.count_bytes <= 3 * LONG
+        assert 2 * LONG <= answers._total.used <= 3 * LONG
         response: DescribeGroupsResponse | None = await asked.answer()
         assert response is not None
         assert len(response.groups) == 7
         await asked_later.arrived()
         asked_later.forget()
-        assert answers.count_bytes == 0
+        assert answers._total.used == 0
         nursery.cancel_scope.cancel()
     first.close()
     second.close()
@@ -273,7 +273,7 @@ async def test_an_answer_that_nobody_waits_for_gives_its_room_back(nursery: trio
         upstream, asked = await _described(asking, nursery)
         asked.forget()
         await asked.arrived()
-        assert answers.count_bytes == 0
+        assert answers._total.used == 0
         nursery.cancel_scope.cancel()
     upstream.close()
 
@@ -293,6 +293,6 @@ async def test_a_lost_answer_gives_its_room_back(nursery: trio.Nursery) -> None:
         (asked,) = await upstream.send((_asking(1),), 4, "test")
         await asked.arrived()
         assert await asked.answer() is None
-        assert answers.count_bytes == 0
+        assert answers._total.used == 0
         nursery.cancel_scope.cancel()
     upstream.close()
