@@ -95,12 +95,12 @@ async def until_anchored(direct: GroupClient, *, but_not_by: str = "") -> Descri
     return await until_answered(direct.described, is_held)
 
 
-async def remove_anchor(direct: GroupClient) -> int:
+async def remove_anchor(direct: GroupClient, instance_id: str = INSTANCE_ID) -> int:
     """Remove the anchor as an admin removes a static member, and return the error code."""
     answer: LeaveGroupResponse = await direct.connection.ask(
         LeaveGroupRequest(
             group_id=direct.group,
-            members=(MemberIdentity(member_id="", group_instance_id=INSTANCE_ID),),
+            members=(MemberIdentity(member_id="", group_instance_id=instance_id),),
         )
     )
     return answer.members[0].error_code

@@ -8,18 +8,20 @@ import pytest
 from gateway.events.group_events import GenerationWentBack, GroupTaken
 from gateway.hosting.anchor import (
     ABOUT_THE_ANCHOR,
+    NOT_JOINED,
+    RENEWAL_INTERVAL_MS,
+    SESSION_TIMEOUTS_MS,
+)
+from gateway.hosting.identity import INSTANCE_ID, AnchorIds, unreadable_subscription
+from gateway.hosting.states import AnchorPhase, Mode
+from gateway.hosting.upstream_member import (
     ANXIOUS_INTERVAL_MS,
     FIRST_BACKOFF_MS,
     HEARTBEAT_INTERVAL_MS,
     JOIN_REPEATS_MAX,
     LAST_BACKOFF_MS,
-    NOT_JOINED,
-    RENEWAL_INTERVAL_MS,
-    SESSION_TIMEOUTS_MS,
-    SOMEBODY_ELSE,
+    OF_JOINS,
 )
-from gateway.hosting.identity import INSTANCE_ID, AnchorIds, unreadable_subscription
-from gateway.hosting.states import AnchorPhase, Mode
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
@@ -116,7 +118,7 @@ def test_each_session_timeout_is_tried_once(on: AnchorStage) -> None:
     assert "INVALID_SESSION_TIMEOUT" in on.lines[-1].fields["reason"]
 
 
-@pytest.mark.parametrize("code", sorted(SOMEBODY_ELSE), ids=lambda code: code.name)
+@pytest.mark.parametrize("code", sorted(OF_JOINS), ids=lambda code: ErrorCode(code).name)
 def test_signs_of_other_members_cause_a_look(on: AnchorStage, code: ErrorCode) -> None:
     """The signs are consumers of either protocol, a group of another kind, and a full group."""
     on.coordinator.refuses_joins_with = code

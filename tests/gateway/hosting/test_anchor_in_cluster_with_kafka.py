@@ -254,7 +254,7 @@ async def test_a_group_with_an_anchor_of_version_0_2_waits_until_that_has_left(
             refused = await client.native("n")
             assert refused.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             assert "0.2" in (refused.error_message or "")
-            await remove_anchor(direct)
+            assert await remove_anchor(direct, older.instance_id) == 0
             await until_answered(lambda: client.native("n"), lambda it: not it.error_code)
             assert (await anchor_in(direct)).protocol_type == "consumer"
 

@@ -21,13 +21,13 @@ from coordinator.interface.replies import (
     OffsetDeleteVerdict,
 )
 from coordinator.interface.volatile_records import Token
-from gateway.hosting.anchor import HEARTBEAT_INTERVAL_MS, LAST_BACKOFF_MS
 from gateway.hosting.answers import GroupApi, Situation
 from gateway.hosting.calls import Call, LearnTopics, Refused, Released, Reserve
 from gateway.hosting.effects import AskCoordinator, Forget, Load, Look, Write
 from gateway.hosting.inputs import Damage, Ending
 from gateway.hosting.standing import Nobody
 from gateway.hosting.states import Stage
+from gateway.hosting.upstream_member import HEARTBEAT_INTERVAL_MS, LAST_BACKOFF_MS
 from gateway.hosting.waiting import JOIN_PATIENCE_MS, MEMBER_PATIENCE_MS
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest

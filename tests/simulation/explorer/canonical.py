@@ -63,11 +63,11 @@ _DERIVED = {
     "_due",  # a heap of the times of holders, with stale entries
     # A batch's copy of the group follows from the group and the decisions.
     *("_copy", "_copied", "_readers", "_original", "_engine"),
-    "_requests",  # those that an adoption can make follow from its record
+    "_adoptees",  # follow from the record of the adoption
 }
 _FOR_PEOPLE = {
     *("why", "told", "_told", "_reported", "outbox", "client_host", "client"),
-    *("reasons", "held_ms", "_began_ms", "_unowned_until_ms"),
+    *("reason", "reasons", "held_ms", "_began_ms", "_unowned_until_ms"),
 }
 _SETTINGS = (GroupConfig, Shape, Topics)
 """What never changes in a world."""
@@ -276,12 +276,6 @@ class _Walk:
         else:
             self.moment(value, _BACK_MS["_lost_ms"])
 
-    def held_until(self, anchor: Anchor, value: int) -> None:
-        self.moment(None if anchor.phase is AnchorPhase.ABSENT else value, 0)
-
-    def asked_by_anchor(self, anchor: Anchor, value: int) -> None:
-        self.out.append(None if anchor._asked is None else max(value - self.now_ms, -LONG_AGO_MS))
-
     def nothing(self, _owner: Any, _value: Any) -> None:
         """What does not count."""
 
@@ -417,8 +411,6 @@ def _adder(kind: type[Any], name: str) -> Add | None:
 _OF_CLASSES: dict[tuple[str, str], Add] = {
     ("Standing", "seen_ms"): _Walk.seen_at,
     ("Anchor", "_lost_ms"): _Walk.lost,
-    ("Anchor", "_asked_ms"): _Walk.asked_by_anchor,
-    ("Anchor", "_held_until_ms"): _Walk.held_until,
     ("Adopting", "_held_from_ms"): _Walk.held_from,
     ("_Watch", "members"): _Walk.unordered,
     ("_Watch", "size"): _Walk.nothing,

@@ -11,7 +11,7 @@ from dataclasses import is_dataclass
 from enum import Enum
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, get_args
 from uuid import UUID
 
 from gateway.events.event import GatewayEvent
@@ -25,6 +25,7 @@ from gateway.hosting.standing import (
     Occupants,
     Verdict,
 )
+from gateway.hosting.upstream_member import UpstreamStage
 from kafka_codecs.declaration import Struct
 from tests.simulation.broker_profiles import BrokerProfile
 
@@ -37,6 +38,7 @@ _SHARED = (
     *(AskCoordinator, Assign, Forget, Load, Look, Resolve),
     *(AnchorIds, Gateway, BrokerProfile),
     *(NoAnswer, Nobody, Occupants, Verdict),
+    *get_args(UpstreamStage),
 )
 """Nobody changes instances of these, or what they refer to."""
 _PACKAGES = ("coordinator.", "kafka_codecs.")

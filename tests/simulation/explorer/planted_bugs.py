@@ -72,7 +72,7 @@ def a_heartbeat_under_way_confirms_a_grant(patch: Patch) -> None:
     """A heartbeat of the anchor that was sent before a decision confirms its answer."""
 
     def confirm(anchor: Anchor) -> int:
-        anchor._confirm_after = anchor.sent - (anchor._asked is not None)
+        anchor._confirm_after = anchor.sent - anchor._member.awaits_answer
         return anchor._confirm_after
 
     patch.setattr(Anchor, "confirm", confirm)

@@ -332,8 +332,8 @@ class World:
     def _may_be_taken(self) -> bool:
         """Whether somebody else had the group, or the anchor cannot tell: if it was removed twice,
         as many generations have begun as with a consumer."""
-        held = self.machine.anchor._held_generation
-        begun = self.cluster.group.generation - held if held is not None else 0
+        held = self.machine.anchor._held
+        begun = self.cluster.group.generation - held.generation if held is not None else 0
         return self.has_strangers or begun >= GENERATIONS_OF_A_CONSUMER
 
     def _is_fence_postponed(self) -> bool:

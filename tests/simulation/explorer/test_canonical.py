@@ -172,7 +172,7 @@ def test_a_look_stays_valid_longer_for_a_forwarded_group() -> None:
         lambda world: world.budgets.__setitem__("switch", 0),
         lambda world: setattr(world, "log", world.log[1:]),
         lambda world: setattr(world.machine.anchor, "wants_look", True),
-        lambda world: setattr(world.machine.anchor, "_beat_at_ms", world.now_ms + 77),
+        lambda world: world.machine.anchor._member.hurry(world.now_ms + 77),
         lambda world: setattr(world.consumers["b"], "states_owned", True),
         lambda world: setattr(world.consumers["b"], "epoch", 1),
         lambda world: world.machine.engine.core.state.deadlines.clear(),

@@ -18,6 +18,8 @@ from gateway.hosting.identity import AnchorIds
 from gateway.hosting.inputs import Damage
 from gateway.hosting.logged_engine import Item, LoggedEngine
 from gateway.hosting.standing import Found, Occupants
+from gateway.hosting.upstream_member import UpstreamMember
+from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatResponse
 from tests.simulation import network
@@ -51,7 +53,7 @@ def a_lost_anchor_still_counts(patch: Patch) -> None:
     """The last known ids of the anchor are used, whatever has happened to it since."""
 
     def ids(anchor: Anchor, _now_ms: int, *, since: int = -1) -> AnchorIds | None:
-        return anchor._ids
+        return anchor._held
 
     patch.setattr(Anchor, "ids", ids)
 
@@ -59,12 +61,14 @@ def a_lost_anchor_still_counts(patch: Patch) -> None:
 @noticed_by(Invariant.ANCHORED)
 def a_removed_anchor_goes_unnoticed(patch: Patch) -> None:
     """Any answer to its heartbeat counts as a confirmation of the anchor."""
-    real = Anchor._heartbeat_answered
+    real = UpstreamMember.answered
 
-    def beaten(anchor: Anchor, answer: HeartbeatResponse, now_ms: int) -> None:
-        real(anchor, replace(answer, error_code=0), now_ms)
+    def answered(member: UpstreamMember, answer: Struct, now_ms: int) -> Struct | None:
+        if isinstance(answer, HeartbeatResponse):
+            answer = replace(answer, error_code=0)
+        return real(member, answer, now_ms)
 
-    patch.setattr(Anchor, "_heartbeat_answered", beaten)
+    patch.setattr(UpstreamMember, "answered", answered)
 
 
 @noticed_by(Invariant.ANCHORED)
