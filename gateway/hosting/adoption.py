@@ -14,9 +14,10 @@ from collections.abc import Container, Sequence
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.records import Adoption, ClassicGroupMember
 from gateway.hosting.adoptable import resumes_at, snapshot, why_not
-from gateway.hosting.adoption_requests import BACKOFF_MS, GONE, Requests, have_left, is_alone
+from gateway.hosting.adoption_requests import BACKOFF_MS, Adoptees, have_left
 from gateway.hosting.adoption_steps import (
     Answered,
+    Ask,
     Describe,
     Described,
     Drained,
@@ -37,20 +38,19 @@ from gateway.hosting.adoption_steps import (
     Unanswered,
 )
 from gateway.hosting.forwarded import WatchedGroup
-from gateway.hosting.giving_back import HEARTBEAT_INTERVAL_MS, GivingBack
+from gateway.hosting.giving_back import GivingBack
 from gateway.hosting.grace import Grace
 from gateway.hosting.holders import Holders
 from gateway.hosting.identity import AnchorIds, Guise
-from gateway.hosting.lanes import Lanes
 from gateway.hosting.states import ADOPTION, AdoptionStage
+from gateway.hosting.upstream_member import NOTHING, Called, In, Joined, Meaning, Out, Refusal
 from gateway.moves import moved
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import DescribedGroup
 from kafka_codecs.error_codes import ErrorCode, name_of
 from kafka_codecs.heartbeat import HeartbeatResponse
-from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
+from kafka_codecs.join_group import JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupResponse
-from kafka_codecs.sync_group import SyncGroupResponse
 
 HOLD_MAX_MS = 2_000
 """How long calls are held before the adoption is undone. Shorter than the shortest session that
@@ -71,9 +71,6 @@ _BOUNDED = (Stage.IMPERSONATING, Stage.REJOINING, Stage.RELEASING, Stage.LOCKING
 _GUARDED = (*_BOUNDED[1:], Stage.HANDING_OVER)
 _ENDING = (Stage.FORGETTING, Stage.UNDONE, Stage.ADOPTED)
 """Answers of the coordinator change nothing any more."""
-_PASSING_ERRORS = (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.REBALANCE_IN_PROGRESS)
-"""Kafka 4 answers the anchor's JoinGroup with these after a native consumer has tried to join. A
-later one may succeed."""
 
 
 class Adopting:
@@ -101,7 +98,8 @@ class Adopting:
         self._grace = grace
         self._announce(found)
         self._effects: list[Effect] = []
-        self._lanes = Lanes()
+        self._asked_others = 0
+        """How many requests about other members than the leader's and the anchor are under way."""
         self._is_storing = self._is_erasing = False
         self._is_describing = self._is_drained = False
         self._held_from_ms: int | None = None
@@ -110,22 +108,14 @@ class Adopting:
         """The group and its generation at the first of two looks, which have to agree."""
         self._unheard: deque[ClassicGroupMember] = deque()
         """The members whose heartbeats are still to be sent."""
-        self._has_witness = False
-        """Whether a heartbeat has shown that the round which the JoinGroup began is under way."""
         self._have_others_left = False
-        self._round: JoinGroupResponse | None = None
-        """The round that the leader's member leads."""
-        self._has_left = False
-        """Whether the leader's member has left, as the last one."""
-        self._anchor: AnchorIds | None = None
-        self._is_anchor_stable = self._is_taking_over = False
+        self._anchor_ids: AnchorIds | None = None
+        """What the engine takes over, once the anchor has completed its generation."""
+        self._is_taking_over = False
         self._has_resumed = False
         """Whether an anchor was found after a restart, and may not have followed the lock."""
-        self._is_hold_in_doubt = False
-        """Whether the anchor may have lost the group, or never got it."""
-        self._anchor_due_ms = 0
-        self._has_synced = False
-        """Whether the leader's member has completed that round."""
+        self._needs_anchor = False
+        """Whether only an anchor that the cluster has confirmed shows that the group is held."""
         self._giving_back: GivingBack | None = None
         """While the stage is GivingBack."""
         self._not_before_ms = 0
@@ -146,7 +136,7 @@ class Adopting:
         """Whether heartbeats of the group's generation succeed while calls are held: the cluster
         has just confirmed every member, and the leader's member or the anchor guards the group.
         Before that, the cluster might remove a member that believes it is still in the group."""
-        is_certain = not (self._has_resumed or self._is_hold_in_doubt)
+        is_certain = not self._needs_anchor or self._anchor.ids is not None
         return self.stage in _GUARDED and is_certain
 
     @property
@@ -158,7 +148,7 @@ class Adopting:
     def guard(self) -> AnchorIds | None:
         """The ids of the leader's member while it guards the group: members that are recalled can
         commit under them."""
-        return None if self._giving_back is None else self._giving_back.guard
+        return None if self._giving_back is None else self._leader.ids
 
     @property
     def holders(self) -> Container[str]:
@@ -173,30 +163,31 @@ class Adopting:
     def next_ms(self) -> int | None:
         """When to handle `TimePassed` next; None while only an answer can change anything."""
         if self._giving_back is not None:
-            return self._giving_back.next_ms()
-        times = []
+            return self._giving_back.next_ms(is_asking=bool(self._asked_others))
+        times: list[int | None] = []
         if self.is_hold_bounded and self._held_from_ms is not None:
             times.append(self._held_from_ms + HOLD_MAX_MS)
-        if self._keeps_anchor:
-            times.append(self._anchor_due_ms)
+        if self.stage is Stage.HANDING_OVER and isinstance(self._anchor.stage, In):
+            times.append(self._anchor.next_ms())
         if self._waits_for_time:
             times.append(self._not_before_ms)
-        return min(times, default=None)
+        return min((at_ms for at_ms in times if at_ms is not None), default=None)
 
     @property
     def _waits_for_time(self) -> bool:
         """Whether something is due that no outstanding answer brings about."""
-        is_free = Lane.OTHERS not in self._lanes
-        is_anchor_free = Lane.ANCHOR not in self._lanes
         match self.stage:
             case Stage.REJOINING:
-                return is_free and bool(self._requests.others) and not self._has_witness
+                return self._may_watch_others
             case Stage.ANCHORING:
-                return is_anchor_free or (is_free and not self._has_witness)
+                return not (self._leader.awaits_answer and self._anchor.awaits_answer)
+            case Stage.HANDING_OVER if self._is_taking_over:
+                return not (self._has_left or self._leader.awaits_answer)
+            case Stage.HANDING_OVER if self._anchor_ids is not None:
+                return not self._leader.awaits_answer
             case Stage.HANDING_OVER:
-                is_anchor_done = self._is_anchor_stable and not self._has_left
-                is_due = not (self._is_taking_over or is_anchor_done)
-                return (is_anchor_free and is_due) or (is_free and not self._has_left)
+                is_leader_due = not (self._has_left or self._leader.awaits_answer)
+                return is_leader_due or not self._anchor.awaits_answer
             case Stage.RESUMING:
                 return not self._is_describing
             case Stage.FORGETTING:
@@ -225,14 +216,13 @@ class Adopting:
             case Drained():
                 self._is_drained = True
             case Answered(lane, answer):
-                self._answered(lane, self._lanes.take(lane), answer, now_ms)
+                self._answered(lane, answer, now_ms)
             case Unanswered(lane, why):
-                self._lanes.take(lane)
                 self._unanswered(lane, why, now_ms)
             case Heard(member_id) if self._giving_back is not None:
-                self._giving_back.heard(member_id, now_ms)
+                self._giving_back.holders.heard(member_id, now_ms)
             case GaveUp(member_id) if self._giving_back is not None:
-                self._giving_back.gave_up(member_id, now_ms)
+                self._giving_back.holders.let_go(member_id)
             case TookOver():
                 self._move(Stage.ADOPTED, now_ms)
             case TakeOverFailed():
@@ -254,7 +244,8 @@ class Adopting:
     def _advance(self, now_ms: int) -> None:
         """Do what is due."""
         if self._giving_back is not None:
-            self._giving_back.advance(now_ms)
+            for ask in self._giving_back.advance(now_ms, is_asking=bool(self._asked_others)):
+                self._ask(ask.lane, ask.message)
             return
         match self.stage:
             case Stage.PROPOSED | Stage.CONFIRMING:
@@ -263,14 +254,11 @@ class Adopting:
                 self._describe()
             case Stage.IMPERSONATING if self._is_drained:
                 self._impersonate(now_ms)
-            case Stage.REJOINING if self._requests.others and not self._has_witness:
-                self._watch_for_round(self._requests.others[0], self._generation, now_ms)
-            case Stage.ANCHORING:
-                if Lane.ANCHOR not in self._lanes and now_ms >= self._not_before_ms:
-                    self._ask(Lane.ANCHOR, self._requests.join_anchor(""))
-                self._watch_for_round(self._requests.leader, self._locked_generation, now_ms)
-            case Stage.HANDING_OVER:
-                self._hand_over(now_ms)
+            case Stage.REJOINING if self._may_watch_others and now_ms >= self._not_before_ms:
+                self._ask(Lane.OTHERS, self._adoptees.beat(self._adoptees.others[0]))
+            case Stage.ANCHORING | Stage.HANDING_OVER:
+                self._lead_anchor_in(now_ms)
+                self._lead_leader_out(now_ms)
             case Stage.FORGETTING if now_ms >= self._not_before_ms:
                 self._store(None)
             case _:
@@ -304,7 +292,8 @@ class Adopting:
     def _announce(self, adoption: Adoption | None) -> None:
         self._adoption = adoption
         if adoption is not None:
-            self._requests = Requests(self._group_id, adoption.group, self._guise)
+            self._adoptees = Adoptees(self._group_id, adoption.group, self._guise)
+            self._leader, self._anchor = self._adoptees.leaders_member(), self._adoptees.anchor()
 
     def _refuse(self, reasons: tuple[str, ...], now_ms: int) -> None:
         self.reasons, self.why = reasons, "; ".join(reasons)
@@ -315,11 +304,10 @@ class Adopting:
             case Stage.ANNOUNCING:
                 self._move(Stage.IMPERSONATING, now_ms)
                 self._held_from_ms = now_ms
-                self._unheard.extend(self._requests.group.members)
+                self._unheard.extend(self._adoptees.group.members)
                 self._effects.append(Hold())
             case Stage.LOCKING:
                 self._move(Stage.ANCHORING, now_ms)
-                self._has_witness = False
             case Stage.FORGETTING if self._is_erasing:
                 self._move(Stage.UNDONE, now_ms)
             case _:
@@ -333,118 +321,158 @@ class Adopting:
 
     def _impersonate(self, now_ms: int) -> None:
         """A heartbeat of each member shows that the group is as it was described."""
-        while self._unheard and self._lanes.count(Lane.OTHERS) < HEARTBEATS_AT_ONCE_MAX:
-            member = self._unheard.popleft()
-            self._ask(Lane.OTHERS, self._requests.beat(member, self._generation))
-        if Lane.OTHERS in self._lanes:
+        while self._unheard and self._asked_others < HEARTBEATS_AT_ONCE_MAX:
+            self._ask(Lane.OTHERS, self._adoptees.beat(self._unheard.popleft()))
+        if self._asked_others:
             return
         self._move(Stage.REJOINING, now_ms)
-        self._ask(Lane.LEADER, self._requests.rejoin(is_locked=False))
-        if self._requests.others:
-            self._watch_for_round(self._requests.others[0], self._generation, now_ms)
+        self._rejoin(now_ms, names=self._adoptees.names)
+        if self._may_watch_others:
+            self._ask(Lane.OTHERS, self._adoptees.beat(self._adoptees.others[0]))
+
+    def _rejoin(self, now_ms: int, *, names: Sequence[str]) -> None:
+        member_id = self._adoptees.leader.member_id
+        self._ask(Lane.LEADER, self._leader.join(now_ms, member_id=member_id, names=names))
 
     # -- the lock --------------------------------------------------------------------------------
 
-    def _watch_for_round(self, member: ClassicGroupMember, generation: int, now_ms: int) -> None:
-        """A parked JoinGroup is not answered, but it begins a round, which heartbeats show."""
-        if not (self._has_witness or Lane.OTHERS in self._lanes or now_ms < self._not_before_ms):
-            self._ask(Lane.OTHERS, self._requests.beat(member, generation))
+    @property
+    def _may_watch_others(self) -> bool:
+        """Whether to look for the round of the leader's member: a JoinGroup that waits is not
+        answered, but heartbeats of others show that it has begun a round."""
+        return bool(self._adoptees.others) and not (self._is_describing or self._asked_others)
 
     def _looked_before_release(self, group: DescribedGroup | None, now_ms: int) -> None:
         """Nobody but the members is there, so it was the leader's JoinGroup that began the round.
         It has arrived, and no native consumer can convert the group any more."""
-        there = set() if group is None else {each.member_id for each in group.members}
-        if there != {member.member_id for member in self._requests.group.members}:
+        there = set() if group is None else {member.member_id for member in group.members}
+        if there != {member.member_id for member in self._adoptees.group.members}:
             self._fail("another member has come", now_ms)
             return
         self._move(Stage.RELEASING, now_ms)
-        self._ask(Lane.OTHERS, self._requests.leave(self._requests.others))
+        self._ask(Lane.OTHERS, self._adoptees.leave(self._adoptees.others))
+
+    def _on_leader(self, now_ms: int) -> None:
+        """The coordinator has answered the leader's member, which joins to lock the group."""
+        match self._leader.stage:
+            case Joined() as joined if self.stage is Stage.LOCKING:
+                if joined.is_alone and joined.round.protocol_name == self._guise.protocol:
+                    self._ask(Lane.LEADER, self._leader.sync({}, now_ms))
+                else:
+                    self._fail("another member has come", now_ms)
+            case Joined() if self.stage is Stage.REJOINING and self._adoptees.others:
+                self._fail("members have left meanwhile", now_ms)
+            case Joined():
+                if self._have_others_left or not self._adoptees.others:
+                    self._lock(now_ms)
+            case In(ids=ids):
+                self._store_lock(ids.generation)
+            case Out(refusal=Refusal() as refusal) | Called(refusal=refusal):
+                why = f"the leader's {refusal.api}: {name_of(refusal.code)}"
+                if self.stage is Stage.REJOINING and refusal.meaning is not Meaning.HINDERED:
+                    self.why = why  # refused right away, so nothing has changed
+                    self._move(Stage.FORGETTING, now_ms)
+                else:
+                    self._fail(why, now_ms)
+            case stage:
+                raise AssertionError(f"{stage} is no answer")
 
     def _lock(self, now_ms: int) -> None:
         """The others have left, and the leader's member leads a round. Is it alone?"""
-        assert self._round is not None
-        if not is_alone(self._round):
+        joined = self._leader.stage
+        if isinstance(joined, Joined) and joined.is_alone:
+            self._move(Stage.LOCKING, now_ms)
+            self._rejoin(now_ms, names=())
+        else:
             self._fail("another member has come", now_ms)
-            return
-        self._round = None
-        self._move(Stage.LOCKING, now_ms)
-        self._ask(Lane.LEADER, self._requests.rejoin(is_locked=True))
 
-    def _locked(self, answer: JoinGroupResponse, now_ms: int) -> None:
-        if not is_alone(answer) or answer.protocol_name != self._guise.protocol:
-            self._fail("another member has come", now_ms)
-            return
-        self._ask(Lane.OTHERS, self._requests.sync(answer.generation_id, self._guise.protocol, ()))
-
-    def _store_lock(self) -> None:
-        assert self._round is not None
+    def _store_lock(self, generation: int) -> None:
         assert self._adoption is not None
-        self._has_synced = True
-        self._adoption = Adoption(
-            group=self._adoption.group, lock_generation=self._round.generation_id
-        )
+        self._adoption = Adoption(group=self._adoption.group, lock_generation=generation)
         self._store(self._adoption)
 
     # -- the anchor ------------------------------------------------------------------------------
 
-    def _hand_over(self, now_ms: int) -> None:
-        if self._keeps_anchor and now_ms >= self._anchor_due_ms:
-            assert self._anchor is not None
-            self._ask(Lane.ANCHOR, self._requests.beat_anchor(self._anchor))
-        if now_ms < self._not_before_ms:
-            return
-        if not self._has_left:
-            self._watch_for_round(self._requests.leader, self._locked_generation, now_ms)
-            if self._has_witness and Lane.OTHERS not in self._lanes:
-                self._ask(Lane.OTHERS, self._requests.leave([self._requests.leader]))
-        if Lane.ANCHOR in self._lanes or self._is_taking_over:
-            return
-        if self._anchor is None:
-            self._ask(Lane.ANCHOR, self._requests.join_anchor(""))
-        elif not self._is_anchor_stable:
-            ids = self._anchor
-            self._ask(Lane.ANCHOR, self._requests.sync_anchor(ids.member_id, ids.generation))
-        elif self._has_left:
-            self._is_taking_over = True
-            self._effects.append(TakeOver(self._anchor))
-
     @property
-    def _keeps_anchor(self) -> bool:
-        """Whether the anchor needs heartbeats: the log may be away for longer than its session."""
-        is_stable = self.stage is Stage.HANDING_OVER and self._is_anchor_stable
-        return is_stable and Lane.ANCHOR not in self._lanes
+    def _has_left(self) -> bool:
+        """Whether the leader's member has left, as the last one."""
+        stage = self._leader.stage
+        return isinstance(stage, Out) and stage.is_certain
 
-    def _anchor_joined(
-        self, asked: JoinGroupRequest, answer: JoinGroupResponse, now_ms: int
-    ) -> None:
-        if answer.error_code in _PASSING_ERRORS:
-            self._not_before_ms = now_ms + LOOK_AGAIN_MS
+    def _lead_leader_out(self, now_ms: int) -> None:
+        """Have the leader's member leave once a round has begun without it: then the anchor waits
+        in the group."""
+        if self._leader.awaits_answer or now_ms < self._not_before_ms:
             return
-        if answer.error_code:
-            self._fail(f"the anchor's JoinGroup: {name_of(answer.error_code)}", now_ms)
-            return
-        leads = answer.leader == answer.member_id
-        if self._has_resumed and not self._is_successor(answer, now_ms):
-            return
-        if not asked.member_id and (answer.skip_assignment or not leads):
-            # It has taken the place of an anchor that was there. A round of its own follows.
-            self._ask(Lane.ANCHOR, self._requests.join_anchor(answer.member_id))
-        elif not is_alone(answer):
-            self._fail("the anchor is not alone in the group", now_ms)
-        else:
-            self._anchor = AnchorIds(
-                member_id=answer.member_id,
-                generation=answer.generation_id,
-                instance_id=self._guise.instance_id,
-            )
-            if self.stage is Stage.ANCHORING:  # the leader's member has gone by itself
+        match self._leader.stage:
+            case In():
+                self._ask(Lane.LEADER, self._leader.beat(now_ms))
+            case Called() | Out(is_certain=False):
+                self._ask(Lane.LEADER, self._leader.leave(self._locked_ids))
+            case _:
+                pass
+
+    def _on_watched(self, now_ms: int) -> None:
+        """The coordinator has answered the leader's member, which waits for the anchor."""
+        match self._leader.stage:
+            case Called(refusal=Refusal(code=ErrorCode.REBALANCE_IN_PROGRESS)) if (
+                self.stage is Stage.ANCHORING
+            ):
                 self._move(Stage.HANDING_OVER, now_ms)
+            case In(refusal=refusal) if self.stage is Stage.HANDING_OVER or refusal is None:
+                self._not_before_ms = now_ms + LOOK_AGAIN_MS
+            case (
+                In(refusal=Refusal() as refusal)
+                | Out(refusal=Refusal() as refusal)
+                | Called(refusal=refusal)
+            ) if self.stage is Stage.ANCHORING:
+                self._fail(f"the leader's {refusal.api}: {name_of(refusal.code)}", now_ms)
+            case Out(is_certain=False):  # it could not leave
+                self._not_before_ms = now_ms + BACKOFF_MS
+            case _:
+                pass
+
+    def _lead_anchor_in(self, now_ms: int) -> None:
+        """Have the anchor join, keep its place, and go on with the engine."""
+        if self._anchor.awaits_answer:
+            return
+        match self._anchor.stage:
+            case In() as place if now_ms >= place.beat_at_ms:
+                self._ask(Lane.ANCHOR, self._anchor.beat(now_ms))
+            case Out() | Called() if self._anchor_ids is None and now_ms >= self._not_before_ms:
+                self._ask(Lane.ANCHOR, self._anchor.join(now_ms))
+            case _:
+                pass
+        is_due = self._has_left and now_ms >= self._not_before_ms and not self._is_taking_over
+        if self._anchor_ids is not None and is_due:
+            self._is_taking_over = True
+            self._effects.append(TakeOver(self._anchor_ids))
+
+    def _on_anchor(self, now_ms: int) -> None:
+        """The coordinator has answered the anchor."""
+        match self._anchor.stage:
+            case Joined() as joined if joined.is_alone:
+                if self.stage is Stage.ANCHORING:  # the leader's member has gone by itself
+                    self._move(Stage.HANDING_OVER, now_ms)
+                self._ask(Lane.ANCHOR, self._anchor.sync({joined.round.member_id: NOTHING}, now_ms))
+            case Joined():
+                self._fail("the anchor is not alone in the group", now_ms)
+            case In(ids=ids):
+                self._anchor_ids, self._needs_anchor = ids, True
+            case Out() | Called() if self._anchor_ids is not None:
+                pass  # the engine takes over, and its anchor finds out who has the group
+            case Out(refusal=Refusal(api="JoinGroup", meaning=meaning, code=code)) if (
+                meaning is not Meaning.HINDERED
+            ):
+                self._fail(f"the anchor's JoinGroup: {name_of(code)}", now_ms)
+            case _:
+                self._not_before_ms = now_ms + LOOK_AGAIN_MS
 
     def _is_successor(self, answer: JoinGroupResponse, now_ms: int) -> bool:
-        """Whether the anchor that was found there followed the locked round at once. Otherwise
+        """Whether the anchor that was found there followed the locked round immediately. Otherwise
         others may have had the group in between."""
         self._has_resumed = False
-        if answer.generation_id == self._locked_generation + 1:
+        if answer.generation_id == self._locked_ids.generation + 1:
             return True
         self._fail("others may have had the group while the gateway was away", now_ms)
         return False
@@ -462,7 +490,9 @@ class Adopting:
             case Stage.GIVING_BACK:
                 self._fail("the gateway was restarted", now_ms)
             case stage:
-                self._has_resumed = self._has_left = stage is Stage.HANDING_OVER
+                self._has_resumed = self._needs_anchor = stage is Stage.HANDING_OVER
+                if stage is Stage.ANCHORING:
+                    self._leader.take_place(self._locked_ids, now_ms)
                 self._move(stage, now_ms)
 
     # -- undoing it ------------------------------------------------------------------------------
@@ -474,142 +504,103 @@ class Adopting:
             self._move(Stage.FORGETTING, now_ms)
             return
         self._move(Stage.GIVING_BACK, now_ms)
-        self._not_before_ms = now_ms
         assert self._adoption is not None
         self._giving_back = GivingBack(
-            self._requests,
-            self._lanes,
-            self._effects,
-            led_round=self._round,
-            has_synced=self._has_synced,
+            self._adoptees,
+            self._leader,
+            self._anchor,
             is_locked=self._adoption.lock_generation is not None,
-            holders=Holders(self._requests.group.members, now_ms, self._grace),
-            now_ms=now_ms,
+            holders=Holders(self._adoptees.group.members, now_ms, self._grace),
         )
-        self._round, self._has_synced = None, False
 
     # -- answers of the coordinator --------------------------------------------------------------
 
-    def _answered(self, lane: Lane, asked: Struct, answer: Struct, now_ms: int) -> None:
-        if self._giving_back is not None:
-            self._giving_back.answered(lane, asked, answer, now_ms)
-            if self._giving_back.is_over:
-                self._giving_back = None
-                self._move(Stage.FORGETTING, now_ms)
-        elif self.stage not in _ENDING:
-            self._answered_going_on(lane, asked, answer, now_ms)
+    def _answered(self, lane: Lane, answer: Struct, now_ms: int) -> None:
+        is_going_on = self._giving_back is None and self.stage not in _ENDING
+        if lane is Lane.OTHERS:
+            self._asked_others -= 1
+            if self._giving_back is not None and self._giving_back.is_releasing_all:
+                assert isinstance(answer, LeaveGroupResponse)
+                self._released_all(answer, now_ms)
+            elif is_going_on:
+                self._on_others(answer, now_ms)
+            return
+        is_joined = isinstance(answer, JoinGroupResponse) and not answer.error_code
+        if lane is Lane.ANCHOR and self._has_resumed and is_going_on and is_joined:
+            assert isinstance(answer, JoinGroupResponse)
+            is_going_on = self._is_successor(answer, now_ms)
+        member = self._leader if lane is Lane.LEADER else self._anchor
+        request = member.answered(answer, now_ms)
+        if request is not None and is_going_on:
+            self._ask(lane, request)
+        elif request is not None:
+            member.unanswered("the adoption was given up", now_ms)
+        elif is_going_on and lane is Lane.ANCHOR:
+            self._on_anchor(now_ms)
+        elif is_going_on and self.stage in (Stage.ANCHORING, Stage.HANDING_OVER):
+            self._on_watched(now_ms)
+        elif is_going_on:
+            self._on_leader(now_ms)
 
-    def _answered_going_on(self, lane: Lane, asked: Struct, answer: Struct, now_ms: int) -> None:
-        match asked, answer:
-            case _, HeartbeatResponse() if lane is Lane.ANCHOR:
-                self._is_hold_in_doubt = bool(answer.error_code)
-                self._anchor_due_ms = now_ms + HEARTBEAT_INTERVAL_MS
-            case _, HeartbeatResponse():
-                self._heartbeat_answered(answer, now_ms)
-            case _, LeaveGroupResponse():
-                self._left(answer, now_ms)
-            case _, SyncGroupResponse():
-                self._synced(answer, now_ms)
-            case JoinGroupRequest(group_instance_id=None), JoinGroupResponse():
-                self._rejoined(answer, now_ms)
-            case JoinGroupRequest(), JoinGroupResponse():
-                self._anchor_joined(asked, answer, now_ms)
+    def _on_others(self, answer: Struct, now_ms: int) -> None:
+        """The coordinator has answered a heartbeat of a member, or the leave of all but one."""
+        match answer:
+            case LeaveGroupResponse():
+                self._have_others_left = have_left(answer)
+                if not self._have_others_left:
+                    self._fail("not all members could leave", now_ms)
+                elif isinstance(self._leader.stage, Joined):
+                    self._lock(now_ms)
+            case HeartbeatResponse(error_code=ErrorCode.NONE):
+                if self.stage is Stage.REJOINING:
+                    self._not_before_ms = now_ms + LOOK_AGAIN_MS
+            case HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS) if (
+                self.stage is Stage.REJOINING
+            ):
+                self._describe()
+            case HeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED):
+                self._fail("the gateway's user may not read the group: grant it READ", now_ms)
+            case HeartbeatResponse(error_code=code):
+                self._fail(f"a member's heartbeat: {name_of(code)}", now_ms)
             case _:
                 raise TypeError(f"{type(answer).__name__} answers no request of an adoption")
 
-    def _heartbeat_answered(self, answer: HeartbeatResponse, now_ms: int) -> None:
-        """The heartbeat was of a member, not of the anchor."""
-        is_round = answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS
-        match self.stage:
-            case Stage.IMPERSONATING if not answer.error_code:
-                pass
-            case Stage.REJOINING if is_round:
-                self._has_witness = True
-                self._describe()
-            case Stage.ANCHORING if is_round:
-                self._has_witness = True
-                self._move(Stage.HANDING_OVER, now_ms)
-            case Stage.IMPERSONATING if answer.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED:
-                self._fail("the gateway's user may not read the group: grant it READ", now_ms)
-            case Stage.HANDING_OVER if is_round:
-                self._has_witness = True
-            case Stage.HANDING_OVER if answer.error_code:
-                self._has_left = answer.error_code in GONE
-                self._has_witness = not self._has_left
-            case Stage.REJOINING | Stage.ANCHORING | Stage.HANDING_OVER if not answer.error_code:
-                self._not_before_ms = now_ms + LOOK_AGAIN_MS
-            case _:
-                self._fail(f"a member's heartbeat: {name_of(answer.error_code)}", now_ms)
-
-    def _rejoined(self, answer: JoinGroupResponse, now_ms: int) -> None:
-        """The JoinGroup of the leader's member."""
-        if answer.error_code:
-            why = f"the leader's JoinGroup: {name_of(answer.error_code)}"
-            if self.stage is Stage.REJOINING and answer.error_code not in _PASSING_ERRORS:
-                self.why = why  # refused at once, so nothing has changed
-                self._move(Stage.FORGETTING, now_ms)
-            else:
-                self._fail(why, now_ms)
-            return
-        self._round = answer
-        if self.stage is Stage.LOCKING:
-            self._locked(answer, now_ms)
-        elif self.stage is Stage.REJOINING and self._requests.others:
-            self._fail("members have left meanwhile", now_ms)
-        elif self._have_others_left or not self._requests.others:
-            self._lock(now_ms)
-
-    def _synced(self, answer: SyncGroupResponse, now_ms: int) -> None:
-        if self.stage is Stage.LOCKING:
-            if answer.error_code:
-                self._fail(f"the leader's SyncGroup: {name_of(answer.error_code)}", now_ms)
-            else:
-                self._store_lock()
-        elif answer.error_code:
-            self._anchor = None  # join again
-            self._not_before_ms = now_ms + LOOK_AGAIN_MS
-        else:
-            self._is_anchor_stable, self._is_hold_in_doubt = True, False
-            self._anchor_due_ms = now_ms + HEARTBEAT_INTERVAL_MS
-
-    def _left(self, answer: LeaveGroupResponse, now_ms: int) -> None:
-        if self.stage is Stage.HANDING_OVER:
-            self._has_left = have_left(answer)
-            if not self._has_left:
-                self._not_before_ms = now_ms + BACKOFF_MS
-        elif not have_left(answer):
-            self._fail("not all members could leave", now_ms)
-        else:
-            self._have_others_left = True
-            if self._round is not None:
-                self._lock(now_ms)
-
     def _unanswered(self, lane: Lane, why: str, now_ms: int) -> None:
         """The request may have been carried out, or be carried out later."""
+        match lane:
+            case Lane.LEADER:
+                self._leader.unanswered(why, now_ms)
+            case Lane.ANCHOR:
+                self._anchor.unanswered(why, now_ms)
+            case _:
+                self._asked_others -= 1
         if self._giving_back is not None:
-            self._giving_back.unanswered(lane, now_ms)
+            if lane is Lane.OTHERS and self._giving_back.is_releasing_all:
+                self._released_all(None, now_ms)
         elif self.stage is Stage.HANDING_OVER:
             # Another coordinator may have loaded the locked group: the leader's member is in it
             # alone, and must not leave before the anchor waits there, too.
-            self._has_left = self._has_witness = False
-            self._is_hold_in_doubt, self._anchor_due_ms = True, now_ms
-            if lane is Lane.ANCHOR:
-                self._anchor, self._is_anchor_stable = None, False
+            self._needs_anchor = True
+            if self._anchor_ids is None and not self._leader.awaits_answer:
+                self._leader.take_place(self._locked_ids, now_ms)
             self._not_before_ms = now_ms + BACKOFF_MS
         elif self.stage not in _ENDING:
             self._fail(f"the coordinator did not answer: {why}", now_ms)
 
+    def _released_all(self, answer: LeaveGroupResponse | None, now_ms: int) -> None:
+        assert self._giving_back is not None
+        if self._giving_back.all_left(answer, now_ms):
+            self._giving_back = None
+            self._move(Stage.FORGETTING, now_ms)
+
     # -- small things ----------------------------------------------------------------------------
 
     @property
-    def _generation(self) -> int:
-        return self._requests.group.generation
-
-    @property
-    def _locked_generation(self) -> int:
+    def _locked_ids(self) -> AnchorIds:
+        """The ids of the leader's member since the lock."""
         locked = self._adoption.lock_generation if self._adoption else None
         assert locked is not None
-        return locked
+        return self._adoptees.leaders_ids(locked)
 
     def _describe(self) -> None:
         if not self._is_describing:
@@ -622,7 +613,8 @@ class Adopting:
             self._effects.append(Store(adoption))
 
     def _ask(self, lane: Lane, message: Struct) -> None:
-        self._effects.append(self._lanes.ask(lane, message))
+        self._asked_others += lane is Lane.OTHERS
+        self._effects.append(Ask(lane, message))
 
     def _move(self, stage: Stage, now_ms: int) -> None:
         self.stage = moved(ADOPTION, self.stage, stage)

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from coordinator.interface.records import Release
-from gateway.hosting.adoption_requests import ANCHOR_SESSION_MS, BACKOFF_MS, GONE, codes_of
+from gateway.hosting.adoption_requests import ANCHOR_SESSION_MS, BACKOFF_MS
 from gateway.hosting.adoption_steps import (
     Answered,
     Ask,
@@ -28,16 +28,16 @@ from gateway.hosting.adoption_steps import (
 from gateway.hosting.grace import Grace
 from gateway.hosting.holders import Holders
 from gateway.hosting.identity import AnchorIds, Guise
-from gateway.hosting.release_requests import ReleaseRequests
 from gateway.hosting.release_steps import Effect, HandedOver, Input, NativeJoined, StoreRelease
 from gateway.hosting.states import RELEASE, ReleaseStage
+from gateway.hosting.upstream_member import NOTHING, Joined, Out, UpstreamMember
 from gateway.moves import moved
 from kafka_codecs.declaration import Struct
-from kafka_codecs.describe_groups import DescribedGroup, DescribeGroupsResponse
-from kafka_codecs.error_codes import ErrorCode
-from kafka_codecs.join_group import JoinGroupResponse
-from kafka_codecs.leave_group import LeaveGroupResponse
-from kafka_codecs.sync_group import SyncGroupResponse
+from kafka_codecs.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
 
 GATHER_MAX_MS = 3_000
 """How long the anchor waits for joins of members that were here a moment ago. As Kafka's
@@ -49,6 +49,8 @@ LOOK_AGAIN_MS = 25
 NATIVE_FIRST_MAX_MS = 15_000
 """How long classic members wait in the end for a native one to be the first in the cluster: the 10
 s for which clients back off from a gateway that was killed, and a heartbeat interval."""
+
+REASON = "groupferry releases this group"
 
 Stage = ReleaseStage
 
@@ -68,7 +70,7 @@ class Releasing:
         """`guise`: what the anchor has joined as. `release`: what the log has. `grace`: what the
         members get."""
         self.stage = Stage.LEAVING if release.group is None else Stage.RECALLING
-        self._group_id, self._guise = group_id, guise
+        self._group_id = group_id
         self._members = () if release.group is None else release.group.members
         self._by_id = {member.member_id: member for member in self._members}
         self.holders = Holders(self._members, now_ms, grace)
@@ -79,11 +81,13 @@ class Releasing:
         self._native_until_ms: int | None = None
         self._began_ms = now_ms
         self._unowned_until_ms: int | None = None
-        self._guard = AnchorIds(
-            member_id=release.guard_id or "", generation=-1, instance_id=guise.instance_id
+        self._ids = AnchorIds(member_id=release.guard_id or "", generation=-1)
+        self._opener = UpstreamMember(
+            group_id, guise, reason=REASON, session_timeouts_ms=(ANCHOR_SESSION_MS,)
         )
+        """The anchor, whose place the release has."""
         self._effects: list[Effect] = []
-        self._is_asking = self._is_storing = self._is_open = False
+        self._is_describing = self._is_storing = self._is_open = False
         self.is_displaced = False
         """Whether another anchor may be in the group, in the place of the one that was to leave."""
         self._returning = 0
@@ -137,7 +141,8 @@ class Releasing:
     @property
     def _is_waiting(self) -> bool:
         """Whether an answer, the log or the anchor has to come first."""
-        return self._is_asking or self._is_storing or self.is_displaced
+        is_asking = self._opener.awaits_answer or self._is_describing
+        return is_asking or self._is_storing or self.is_displaced
 
     # -- what happens ----------------------------------------------------------------------------
 
@@ -163,11 +168,9 @@ class Releasing:
                 self._is_storing = False
                 self._not_before_ms = now_ms + BACKOFF_MS
             case Answered(_, answer):
-                self._is_asking = False
                 self._answered(answer, now_ms)
-            case Unanswered():
-                self._is_asking = False
-                self._unanswered(now_ms)
+            case Unanswered(_, why):
+                self._unanswered(why, now_ms)
             case TimePassed() | GaveUp() | NativeJoined():
                 pass
         for member_id, is_alive in self.holders.give_up(now_ms):
@@ -179,23 +182,21 @@ class Releasing:
 
     def _advance(self, now_ms: int) -> None:
         """Do what is due."""
-        requests = ReleaseRequests(self._group_id, self._guise, self._guard)
+        member_id = self._ids.member_id
         match self.stage:
             case Stage.ANNOUNCING:
-                announced = Release(
-                    guard_id=self._guard.member_id, is_native_due=self.is_native_due
-                )
-                self._store(announced)
+                self._store(Release(guard_id=member_id, is_native_due=self.is_native_due))
             case Stage.OPENING:
-                names = (name for each in self._members for name, _data in each.protocols)
-                self._ask(requests.open(tuple(dict.fromkeys(names))))
+                names = [name for member in self._members for name, _data in member.protocols]
+                self._ask(self._opener.join(now_ms, member_id=member_id, names=names))
             case Stage.GATHERING if self._returning and now_ms < self._gather_until_ms:
-                self._ask(requests.describe())
+                self._is_describing = True
+                self._ask(DescribeGroupsRequest(groups=(self._group_id,)))
             case Stage.GATHERING:
                 self._move(Stage.LEAVING)
-                self._ask(requests.leave())
+                self._ask(self._opener.leave(self._ids))
             case Stage.LEAVING:
-                self._ask(requests.leave())
+                self._ask(self._opener.leave(self._ids))
             case Stage.CONCLUDING if self.is_native_due and now_ms < self._native_until(now_ms):
                 self._not_before_ms = self._native_until(now_ms)
             case Stage.CONCLUDING:
@@ -213,7 +214,8 @@ class Releasing:
                 self._opened(now_ms)
             self._move(Stage.CONCLUDING)
         else:
-            self._guard = ids
+            self._ids = ids
+            self._opener.take_place(ids, now_ms)
             if not is_again:
                 self._move(Stage.ANNOUNCING)
 
@@ -236,24 +238,42 @@ class Releasing:
 
     def _answered(self, answer: Struct, now_ms: int) -> None:
         match answer:
-            case JoinGroupResponse(error_code=ErrorCode.NONE):
-                requests = ReleaseRequests(self._group_id, self._guise, self._guard)
-                self._ask(requests.sync(answer.generation_id, answer.protocol_name))
-            case SyncGroupResponse(error_code=ErrorCode.NONE):
-                self._is_open = True
-                self._gather_until_ms = now_ms + self._gather_max_ms
-                self._move(Stage.GATHERING)
-            case JoinGroupResponse() | SyncGroupResponse():
-                self._move(Stage.LEAVING)
             case DescribeGroupsResponse(groups=groups):
+                self._is_describing = False
                 if self._are_all_back(groups):
                     self._gather_until_ms = now_ms
                 else:
                     self._not_before_ms = min(now_ms + self._pause_ms, self._gather_until_ms)
                     self._pause_ms *= 2
-            case LeaveGroupResponse() if ErrorCode.FENCED_INSTANCE_ID in codes_of(answer):
+            case _:
+                request = self._opener.answered(answer, now_ms)
+                if request is not None:
+                    self._ask(request)
+                else:
+                    self._on_opener(now_ms)
+
+    def _unanswered(self, why: str, now_ms: int) -> None:
+        self._is_describing = False
+        if self._opener.awaits_answer:
+            self._opener.unanswered(why, now_ms)
+            self._on_opener(now_ms)
+        self._not_before_ms = now_ms + BACKOFF_MS
+
+    def _on_opener(self, now_ms: int) -> None:
+        """The coordinator has answered the anchor, or has not. A request of it without an answer
+        may still be carried out; after the anchor has left, it is void."""
+        match self.stage, self._opener.stage:
+            case Stage.OPENING, Joined():  # alone
+                self._ask(self._opener.sync({self._ids.member_id: NOTHING}, now_ms))
+            case Stage.OPENING, _ if self._opener.ids is not None:
+                self._is_open = True
+                self._gather_until_ms = now_ms + self._gather_max_ms
+                self._move(Stage.GATHERING)
+            case Stage.OPENING, _:
+                self._move(Stage.LEAVING)
+            case _, Out(refusal=refusal) if refusal is not None and refusal.is_replaced:
                 self.is_displaced = True  # a late JoinGroup has put another anchor in its place
-            case LeaveGroupResponse() if _has_left(answer):
+            case _, Out(is_certain=True):
                 self._opened(now_ms)
                 self._move(Stage.CONCLUDING)
             case _:
@@ -266,16 +286,9 @@ class Releasing:
             each.client_id
             for group in groups
             for each in group.members
-            if each.member_id != self._guard.member_id
+            if each.member_id != self._ids.member_id
         )
         return clients.total() >= self._returning and self._owners <= clients
-
-    def _unanswered(self, now_ms: int) -> None:
-        """The request may have been carried out, or be carried out later. After the anchor has
-        left, it is void."""
-        if self.stage is Stage.OPENING:
-            self._move(Stage.LEAVING)
-        self._not_before_ms = now_ms + BACKOFF_MS
 
     def _note_owner(self, member_id: str, *, still_owns: bool) -> None:
         """A member that still owns partitions must be in the first round, or its session must be
@@ -300,7 +313,6 @@ class Releasing:
         self._is_open = True
 
     def _ask(self, message: Struct) -> None:
-        self._is_asking = True
         self._effects.append(Ask(Lane.RELEASE, message))
 
     def _store(self, release: Release) -> None:
@@ -309,8 +321,3 @@ class Releasing:
 
     def _move(self, stage: Stage) -> None:
         self.stage = moved(RELEASE, self.stage, stage)
-
-
-def _has_left(answer: LeaveGroupResponse) -> bool:
-    """Whether the anchor is certainly not in the group any more."""
-    return codes_of(answer) <= {ErrorCode.NONE, *GONE}

@@ -169,13 +169,13 @@ class Script:
     def to_anchoring(self) -> None:
         self.to_locking()
         self.answer(Lane.LEADER, joined(9))
-        self.answer(Lane.OTHERS, SyncGroupResponse())
+        self.answer(Lane.LEADER, SyncGroupResponse())
         assert self.took(Store).adoption == replace(ANNOUNCED, lock_generation=9)
         self.feed(Stored())
 
     def to_handing_over(self) -> None:
         self.to_anchoring()
-        self.answer(Lane.OTHERS, ROUND)
+        self.answer(Lane.LEADER, ROUND)
 
     def gave_up_all(self) -> None:
         for member_id in (A, B):

@@ -25,10 +25,10 @@ from gateway.hosting.adoption_steps import (
     TookOver,
     Treatment,
 )
-from gateway.hosting.giving_back import HEARTBEAT_INTERVAL_MS
 from gateway.hosting.grace import Grace
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.states import AdoptionStage as Stage
+from gateway.hosting.upstream_member import HEARTBEAT_INTERVAL_MS
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
@@ -65,8 +65,8 @@ def resuming(locked: int | None = None) -> Script:
 
 def test_the_engine_takes_over_once_only_the_anchor_is_in_the_group(script: Script) -> None:
     script.to_handing_over()
-    assert isinstance(script.asked[Lane.OTHERS], LeaveGroupRequest)
-    script.answer(Lane.OTHERS, left())
+    assert isinstance(script.asked[Lane.LEADER], LeaveGroupRequest)
+    script.answer(Lane.LEADER, left())
     script.answer(Lane.ANCHOR, joined(10, member_id=ANCHOR))
     assert isinstance(script.asked[Lane.ANCHOR], SyncGroupRequest)
     script.now_ms += 40
@@ -253,9 +253,9 @@ def test_the_leaders_member_stays_until_the_anchor_waits_in_the_group(script: Sc
     """Without a member, the cluster would admit anybody."""
     script.to_anchoring()
     assert script.asked[Lane.ANCHOR].group_instance_id == GUISE.instance_id
-    script.answer(Lane.OTHERS, OK)
+    script.answer(Lane.LEADER, OK)
     script.wait(LOOK_AGAIN_MS)
-    assert isinstance(script.asked[Lane.OTHERS], HeartbeatRequest)
+    assert isinstance(script.asked[Lane.LEADER], HeartbeatRequest)
 
 
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.REBALANCE_IN_PROGRESS])
@@ -272,18 +272,18 @@ def test_the_anchor_joins_again_after_a_native_consumer_disturbed_it(
 def test_the_leaders_member_leaves_again_if_the_anchor_gets_no_answer(script: Script) -> None:
     """Another coordinator may have loaded the locked group, with the leader's member in it."""
     script.to_handing_over()
-    script.answer(Lane.OTHERS, left())
+    script.answer(Lane.LEADER, left())
     script.fail(Lane.ANCHOR)
     assert not script.adopting.vouches
     script.wait(BACKOFF_MS)
-    assert isinstance(script.asked[Lane.OTHERS], HeartbeatRequest)
+    assert isinstance(script.asked[Lane.LEADER], HeartbeatRequest)
     assert isinstance(script.asked[Lane.ANCHOR], JoinGroupRequest)
-    script.answer(Lane.OTHERS, OK)
-    assert Lane.OTHERS not in script.asked, "the anchor does not wait there yet"
+    script.answer(Lane.LEADER, OK)
+    assert Lane.LEADER not in script.asked, "the anchor does not wait there yet"
     script.wait(LOOK_AGAIN_MS)
-    script.answer(Lane.OTHERS, ROUND)
-    assert isinstance(script.asked[Lane.OTHERS], LeaveGroupRequest)
-    script.answer(Lane.OTHERS, left())
+    script.answer(Lane.LEADER, ROUND)
+    assert isinstance(script.asked[Lane.LEADER], LeaveGroupRequest)
+    script.answer(Lane.LEADER, left())
     script.answer(Lane.ANCHOR, joined(11, member_id=ANCHOR))
     script.answer(Lane.ANCHOR, SyncGroupResponse())
     script.took(TakeOver)
@@ -292,20 +292,20 @@ def test_the_leaders_member_leaves_again_if_the_anchor_gets_no_answer(script: Sc
 
 def test_an_anchor_that_took_an_earlier_ones_place_joins_again(script: Script) -> None:
     script.to_handing_over()
-    script.answer(Lane.OTHERS, left())
+    script.answer(Lane.LEADER, left())
     script.answer(Lane.ANCHOR, joined(10, member_id=ANCHOR, skip_assignment=True))
     assert script.asked[Lane.ANCHOR].member_id == ANCHOR
 
 
 def test_after_the_leaders_member_has_left_there_is_only_a_way_forward(script: Script) -> None:
     script.to_handing_over()
-    script.fail(Lane.OTHERS)
+    script.fail(Lane.LEADER)
     script.fail(Lane.ANCHOR)
     script.wait(HOLD_MAX_MS)
     assert script.is_at(Stage.HANDING_OVER)
     assert isinstance(script.asked[Lane.ANCHOR], JoinGroupRequest)
     gone = HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
-    script.answer(Lane.OTHERS, gone)
+    script.answer(Lane.LEADER, gone)
     script.answer(Lane.ANCHOR, joined(10, member_id=ANCHOR))
     script.answer(Lane.ANCHOR, SyncGroupResponse())
     script.took(TakeOver)
@@ -313,7 +313,7 @@ def test_after_the_leaders_member_has_left_there_is_only_a_way_forward(script: S
 
 def taking_over(script: Script) -> None:
     script.to_handing_over()
-    script.answer(Lane.OTHERS, left())
+    script.answer(Lane.LEADER, left())
     script.answer(Lane.ANCHOR, joined(10, member_id=ANCHOR))
     script.answer(Lane.ANCHOR, SyncGroupResponse())
     script.took(TakeOver)
@@ -375,7 +375,7 @@ def test_few_heartbeats_of_members_are_on_their_way_at_a_time() -> None:
 
 def test_a_failed_take_over_is_repeated(script: Script) -> None:
     script.to_handing_over()
-    script.answer(Lane.OTHERS, left())
+    script.answer(Lane.LEADER, left())
     script.answer(Lane.ANCHOR, joined(10, member_id=ANCHOR))
     script.answer(Lane.ANCHOR, SyncGroupResponse())
     script.took(TakeOver)
@@ -405,7 +405,7 @@ def test_a_restart_goes_on_with_a_locked_group(there: tuple[str, ...]) -> None:
     script = resuming(locked=9)
     script.feed(members(*there))
     assert script.is_at(Stage.ANCHORING)
-    assert script.asked[Lane.OTHERS].generation_id == 9
+    assert script.asked[Lane.LEADER].generation_id == 9
 
 
 def test_a_restart_takes_over_from_its_own_anchor() -> None:

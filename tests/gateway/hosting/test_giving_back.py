@@ -6,7 +6,6 @@ from coordinator.interface.config import GroupConfig
 from gateway.hosting.adoption import HOLD_MAX_MS, Adopting
 from gateway.hosting.adoption_requests import BACKOFF_MS
 from gateway.hosting.adoption_steps import (
-    Answered,
     GaveUp,
     Heard,
     Lane,
@@ -14,10 +13,10 @@ from gateway.hosting.adoption_steps import (
     Stored,
     Treatment,
 )
-from gateway.hosting.giving_back import HEARTBEAT_INTERVAL_MS
 from gateway.hosting.grace import Grace
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.states import AdoptionStage as Stage
+from gateway.hosting.upstream_member import HEARTBEAT_INTERVAL_MS
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.leave_group import LeaveGroupRequest
@@ -25,7 +24,6 @@ from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
 from tests.support.adoption import GROUP, GUISE, A, B
 from tests.support.adoption_script import (
     ANCHOR,
-    OK,
     ROUND,
     Script,
     joined,
@@ -49,19 +47,19 @@ def given_back(script: Script) -> None:
 def test_an_outsider_gets_nothing_while_members_may_hold_partitions(script: Script) -> None:
     given_back(script)
     assert script.treats(Treatment.RECALLED)
-    sync = script.asked[Lane.OTHERS]
+    sync = script.asked[Lane.LEADER]
     assert [each.member_id for each in sync.assignments] == ["o-1"]
-    script.answer(Lane.OTHERS, SyncGroupResponse())
+    script.answer(Lane.LEADER, SyncGroupResponse())
     assert script.adopting.guard == AnchorIds(member_id=A, generation=8, instance_id="")
     script.wait(HEARTBEAT_INTERVAL_MS)
-    assert isinstance(script.asked[Lane.OTHERS], HeartbeatRequest)
+    assert isinstance(script.asked[Lane.LEADER], HeartbeatRequest)
 
 
 def test_the_guard_leads_every_further_round(script: Script) -> None:
     given_back(script)
-    script.answer(Lane.OTHERS, SyncGroupResponse())
+    script.answer(Lane.LEADER, SyncGroupResponse())
     script.wait(HEARTBEAT_INTERVAL_MS)
-    script.answer(Lane.OTHERS, ROUND)
+    script.answer(Lane.LEADER, ROUND)
     assert script.adopting.guard is None
     script.wait(0)
     assert next(each.name for each in script.asked[Lane.LEADER].protocols) == GUISE.protocol
@@ -69,12 +67,9 @@ def test_the_guard_leads_every_further_round(script: Script) -> None:
 
 def test_the_group_is_given_back_when_nobody_holds_anything(script: Script) -> None:
     given_back(script)
-    script.answer(Lane.OTHERS, SyncGroupResponse())
+    script.answer(Lane.LEADER, SyncGroupResponse())
     script.gave_up_all()
-    leave = script.asked.get(Lane.OTHERS, None)
-    if leave is None:
-        script.wait(HEARTBEAT_INTERVAL_MS)
-        leave = script.asked[Lane.OTHERS]
+    leave = script.asked[Lane.OTHERS]
     assert [each.member_id for each in leave.members] == [A, B], "an anchor may be somebody else's"
     script.answer(Lane.OTHERS, left(0, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.UNKNOWN_MEMBER_ID))
     assert script.treats(Treatment.HELD)
@@ -89,7 +84,7 @@ def test_the_log_forgets_it_as_soon_as_the_members_have_left(
 ) -> None:
     """Calls are held until then, so a failed JoinGroup of the guard must not delay it."""
     given_back(script)
-    script.answer(Lane.OTHERS, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+    script.answer(Lane.LEADER, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
     script.wait(0)
     script.gave_up_all()
     if is_answered:
@@ -102,23 +97,19 @@ def test_the_log_forgets_it_as_soon_as_the_members_have_left(
 
 def test_a_silent_member_is_given_up_when_its_session_is_over(script: Script) -> None:
     given_back(script)
-    script.answer(Lane.OTHERS, SyncGroupResponse())
+    script.answer(Lane.LEADER, SyncGroupResponse())
     script.feed(GaveUp(A))
     script.wait(6_000)
-    if Lane.OTHERS in script.asked:
-        script.answer(Lane.OTHERS, OK)
     script.feed(Heard(B))
     script.wait(9_999)
-    assert not isinstance(script.asked.get(Lane.OTHERS), LeaveGroupRequest)
-    script.asked.pop(Lane.OTHERS, None)
-    script.feed(Answered(Lane.OTHERS, OK))
-    script.wait(HEARTBEAT_INTERVAL_MS)
+    assert Lane.OTHERS not in script.asked
+    script.wait(1)
     assert isinstance(script.asked[Lane.OTHERS], LeaveGroupRequest)
 
 
 def test_a_guard_that_was_removed_is_not_missed_for_ever(script: Script) -> None:
     given_back(script)
-    script.answer(Lane.OTHERS, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    script.answer(Lane.LEADER, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
     assert script.adopting.guard is None
     script.wait(1_000)
     assert not script.asked
@@ -129,7 +120,7 @@ def test_a_guard_that_was_removed_is_not_missed_for_ever(script: Script) -> None
 def test_the_members_are_asked_to_leave_until_there_is_an_answer(script: Script) -> None:
     """Also without a guard, whose heartbeats would come in between."""
     given_back(script)
-    script.answer(Lane.OTHERS, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    script.answer(Lane.LEADER, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
     script.gave_up_all()
     script.fail(Lane.OTHERS)
     script.wait(BACKOFF_MS)
@@ -142,7 +133,7 @@ def test_a_member_that_has_gone_is_not_taken_for_the_guard(script: Script) -> No
     script.wait(HOLD_MAX_MS)
     script.answer(Lane.OTHERS, HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
     script.answer(Lane.LEADER, joined(8))
-    assert isinstance(script.asked[Lane.OTHERS], SyncGroupRequest)
+    assert isinstance(script.asked[Lane.LEADER], SyncGroupRequest)
     script.wait(0)
 
 
@@ -150,10 +141,9 @@ def test_a_late_answer_about_the_lock_does_not_end_the_undoing(script: Script) -
     """The log stores the lock after the adoption was given up. That has to be erased, too."""
     script.to_locking()
     script.answer(Lane.LEADER, joined(9))
-    script.answer(Lane.OTHERS, SyncGroupResponse())
+    script.answer(Lane.LEADER, SyncGroupResponse())
     script.took(Store)
     script.wait(HOLD_MAX_MS)
-    script.answer(Lane.OTHERS, OK)
     script.gave_up_all()
     script.answer(Lane.OTHERS, left())
     assert script.is_at(Stage.FORGETTING)
@@ -168,20 +158,17 @@ def test_nobody_leaves_while_the_request_of_the_anchor_is_under_way(script: Scri
     """The anchor might join after the members have left, and keep them out. The guard goes on with
     its heartbeats: the round that the anchor waits for may need its JoinGroup."""
     script.to_anchoring()
-    script.fail(Lane.OTHERS)
+    script.fail(Lane.LEADER)
     script.gave_up_all()
-    script.answer(Lane.OTHERS, OK)
     script.wait(HEARTBEAT_INTERVAL_MS)
-    assert isinstance(script.asked[Lane.OTHERS], HeartbeatRequest)
+    assert isinstance(script.asked[Lane.LEADER], HeartbeatRequest)
+    assert Lane.OTHERS not in script.asked
     script.answer(Lane.ANCHOR, joined(10, ANCHOR, member_id=ANCHOR))
-    script.answer(Lane.OTHERS, OK)
-    script.wait(HEARTBEAT_INTERVAL_MS)
     assert [each.member_id for each in script.asked[Lane.OTHERS].members] == [A, B, ""]
 
 
 def test_an_anchor_that_may_have_joined_leaves_with_the_members(script: Script) -> None:
     script.to_anchoring()
     script.fail(Lane.ANCHOR)
-    script.answer(Lane.OTHERS, OK)
     script.gave_up_all()
     assert [each.member_id for each in script.asked[Lane.OTHERS].members] == [A, B, ""]

@@ -150,15 +150,15 @@ class Scene(HostedScene):
         self.respond(Lane.OTHERS, LEFT)
         self.respond(Lane.LEADER, joined(8))
         self.respond(Lane.LEADER, joined(9))
-        self.respond(Lane.OTHERS, SyncGroupResponse())
+        self.respond(Lane.LEADER, SyncGroupResponse())
 
     def to_end(self) -> None:
         self.to_anchoring()
         self.from_anchoring_to_end()
 
     def from_anchoring_to_end(self) -> None:
-        self.respond(Lane.OTHERS, ROUND)
-        self.respond(Lane.OTHERS, LEFT)
+        self.respond(Lane.LEADER, ROUND)
+        self.respond(Lane.LEADER, LEFT)
         self.respond(Lane.ANCHOR, joined(10, ANCHOR))
         self.in_cluster_is_the_anchor()
         self.respond(Lane.ANCHOR, SyncGroupResponse())
@@ -175,9 +175,7 @@ class Scene(HostedScene):
         self.to_rejoining()
         self.fail(Lane.OTHERS)
         self.respond(Lane.LEADER, joined(8))
-        if self.waits(Ask) and self.pending[-1].lane is Lane.LEADER:  # type: ignore[union-attr]
-            self.respond(Lane.LEADER, joined(8))
-        self.respond(Lane.OTHERS, SyncGroupResponse())
+        self.respond(Lane.LEADER, SyncGroupResponse())
         assert self.stage is Stage.GIVING_BACK
 
     def outcome(self) -> Any:
@@ -316,7 +314,7 @@ def test_no_call_is_held_for_long(on: Scene) -> None:
     """The coordinator is away, and there is no way back. The member's next heartbeat queues behind
     its commit."""
     on.to_anchoring()
-    on.respond(Lane.OTHERS, ROUND)
+    on.respond(Lane.LEADER, ROUND)
     call = on.join()
     commit = on.commit(A, GENERATION)
     on.wait(MEMBER_PATIENCE_MS)

@@ -62,7 +62,8 @@ def no_lock(patch: Patch) -> None:
 
     def lock(adopting: Adopting, now_ms: int) -> None:
         adopting._move(Stage.LOCKING, now_ms)
-        adopting._store_lock()
+        adopting._store_lock(adopting._leader.stage.round.generation_id)  # type: ignore[union-attr]
+        adopting._leader.take_place(adopting._locked_ids, now_ms)
 
     patch.setattr(Adopting, "_lock", lock)
 

@@ -8,7 +8,7 @@ import pytest
 from coordinator.interface.events import JoinGroupReceived
 from coordinator.interface.replies import ConsumerHeartbeatReply, JoinGroupReply
 from gateway.hosting.adoptable import snapshot
-from gateway.hosting.adoption_requests import Requests
+from gateway.hosting.adoption_requests import Adoptees
 from gateway.hosting.forwarded import WatchedGroup
 from kafka_codecs.error_codes import ErrorCode
 from tests.simulation.explorer.beginning import begin_moving
@@ -31,8 +31,11 @@ def with_parked_leader(*, natives_disturb: bool) -> tuple[Upstream, int]:
     world = begin_moving(replace(WORLDS["adopt"], natives_disturb=natives_disturb))
     upstream = world.upstream
     described = upstream.describe()
-    requests = Requests(GROUP, snapshot(described, watched(world)), the_gateway().guise)
-    upstream.tell(upstream.read(99, requests.rejoin(is_locked=False)), world.now_ms)
+    adoptees = Adoptees(GROUP, snapshot(described, watched(world)), the_gateway().guise)
+    rejoin = adoptees.leaders_member().join(
+        world.now_ms, member_id=adoptees.leader.member_id, names=adoptees.names
+    )
+    upstream.tell(upstream.read(99, rejoin), world.now_ms)
     assert not upstream.replies
     return upstream, world.now_ms
 
@@ -84,14 +87,14 @@ def test_the_newest_joiner_is_elected_if_the_world_says_so() -> None:
         joiner.hear(handed_out, world.now_ms)
         _api, event = joiner.ask(300 + number, UUID(int=300 + number), world.now_ms)
         upstream.tell(event, world.now_ms)
-    requests = Requests(
+    adoptees = Adoptees(
         GROUP,
         snapshot(upstream.describe(), watched(world)),
         the_gateway().guise,
     )
     present = {world.consumers[name].member_id for name in "ab"}  # type: ignore[union-attr]
-    leavers = [member for member in requests.group.members if member.member_id in present]
-    upstream.tell(upstream.read(400, requests.leave(leavers)), world.now_ms)
+    leavers = [member for member in adoptees.group.members if member.member_id in present]
+    upstream.tell(upstream.read(400, adoptees.leave(leavers)), world.now_ms)
     joined = {token: reply for token, reply in upstream.replies if token in (300, 301)}
     assert joined[301].leader == joined[301].member_id  # type: ignore[union-attr]
     assert joined[300].leader == joined[301].leader  # type: ignore[union-attr]
