@@ -118,7 +118,8 @@ class Adopting:
         """Whether only an anchor that the cluster has confirmed shows that the group is held."""
         self._giving_back: GivingBack | None = None
         """While the stage is GivingBack."""
-        self._not_before_ms = 0
+        self._paused_until_ms: int | None = None
+        """When the next attempt is due, if the latest one was in vain."""
 
     # -- what the driver asks --------------------------------------------------------------------
 
@@ -164,36 +165,12 @@ class Adopting:
         """When to handle `TimePassed` next; None while only an answer can change anything."""
         if self._giving_back is not None:
             return self._giving_back.next_ms(is_asking=bool(self._asked_others))
-        times: list[int | None] = []
+        times_ms = [self._paused_until_ms]
         if self.is_hold_bounded and self._held_from_ms is not None:
-            times.append(self._held_from_ms + HOLD_MAX_MS)
+            times_ms.append(self._held_from_ms + HOLD_MAX_MS)
         if self.stage is Stage.HANDING_OVER and isinstance(self._anchor.stage, In):
-            times.append(self._anchor.next_ms())
-        if self._waits_for_time:
-            times.append(self._not_before_ms)
-        return min((at_ms for at_ms in times if at_ms is not None), default=None)
-
-    @property
-    def _waits_for_time(self) -> bool:
-        """Whether something is due that no outstanding answer brings about."""
-        match self.stage:
-            case Stage.REJOINING:
-                return self._may_watch_others
-            case Stage.ANCHORING:
-                return not (self._leader.awaits_answer and self._anchor.awaits_answer)
-            case Stage.HANDING_OVER if self._is_taking_over:
-                return not (self._has_left or self._leader.awaits_answer)
-            case Stage.HANDING_OVER if self._anchor_ids is not None:
-                return not self._leader.awaits_answer
-            case Stage.HANDING_OVER:
-                is_leader_due = not (self._has_left or self._leader.awaits_answer)
-                return is_leader_due or not self._anchor.awaits_answer
-            case Stage.RESUMING:
-                return not self._is_describing
-            case Stage.FORGETTING:
-                return not self._is_storing
-            case _:
-                return False
+            times_ms.append(self._anchor.next_ms())
+        return min((at_ms for at_ms in times_ms if at_ms is not None), default=None)
 
     # -- what happens ----------------------------------------------------------------------------
 
@@ -227,19 +204,16 @@ class Adopting:
                 self._move(Stage.ADOPTED, now_ms)
             case TakeOverFailed():
                 self._is_taking_over = False
-                self._not_before_ms = now_ms + BACKOFF_MS
+                self._pause(BACKOFF_MS, now_ms)
             case _:
                 pass
-        self._lose_patience(now_ms)
+        began_ms = self._held_from_ms
+        if self.is_hold_bounded and began_ms is not None and now_ms >= began_ms + HOLD_MAX_MS:
+            self._fail(f"calls were held for {HOLD_MAX_MS} ms", now_ms)
         self._advance(now_ms)
         effects = tuple(self._effects)
         self._effects.clear()
         return effects
-
-    def _lose_patience(self, now_ms: int) -> None:
-        began_ms = self._held_from_ms
-        if self.is_hold_bounded and began_ms is not None and now_ms >= began_ms + HOLD_MAX_MS:
-            self._fail(f"calls were held for {HOLD_MAX_MS} ms", now_ms)
 
     def _advance(self, now_ms: int) -> None:
         """Do what is due."""
@@ -247,19 +221,22 @@ class Adopting:
             for ask in self._giving_back.advance(now_ms, is_asking=bool(self._asked_others)):
                 self._ask(ask.lane, ask.message)
             return
+        if self.stage is Stage.HANDING_OVER:
+            self._keep_anchor(now_ms)
+        if self._paused_until_ms is not None and now_ms < self._paused_until_ms:
+            return
+        self._paused_until_ms = None
         match self.stage:
-            case Stage.PROPOSED | Stage.CONFIRMING:
-                self._describe()
-            case Stage.RESUMING if now_ms >= self._not_before_ms:
+            case Stage.PROPOSED | Stage.CONFIRMING | Stage.RESUMING:
                 self._describe()
             case Stage.IMPERSONATING if self._is_drained:
                 self._impersonate(now_ms)
-            case Stage.REJOINING if self._may_watch_others and now_ms >= self._not_before_ms:
-                self._ask(Lane.OTHERS, self._adoptees.beat(self._adoptees.others[0]))
+            case Stage.REJOINING:
+                self._watch_others()
             case Stage.ANCHORING | Stage.HANDING_OVER:
                 self._lead_anchor_in(now_ms)
                 self._lead_leader_out(now_ms)
-            case Stage.FORGETTING if now_ms >= self._not_before_ms:
+            case Stage.FORGETTING:
                 self._store(None)
             case _:
                 pass
@@ -315,7 +292,7 @@ class Adopting:
 
     def _store_failed(self, why: str, now_ms: int) -> None:
         if self.stage is Stage.FORGETTING:
-            self._not_before_ms = now_ms + BACKOFF_MS
+            self._pause(BACKOFF_MS, now_ms)
         elif self.stage in (Stage.ANNOUNCING, Stage.LOCKING):
             self._fail(f"the log failed: {why}", now_ms)
 
@@ -327,8 +304,7 @@ class Adopting:
             return
         self._move(Stage.REJOINING, now_ms)
         self._rejoin(now_ms, names=self._adoptees.names)
-        if self._may_watch_others:
-            self._ask(Lane.OTHERS, self._adoptees.beat(self._adoptees.others[0]))
+        self._watch_others()
 
     def _rejoin(self, now_ms: int, *, names: Sequence[str]) -> None:
         member_id = self._adoptees.leader.member_id
@@ -336,11 +312,11 @@ class Adopting:
 
     # -- the lock --------------------------------------------------------------------------------
 
-    @property
-    def _may_watch_others(self) -> bool:
-        """Whether to look for the round of the leader's member: a JoinGroup that waits is not
-        answered, but heartbeats of others show that it has begun a round."""
-        return bool(self._adoptees.others) and not (self._is_describing or self._asked_others)
+    def _watch_others(self) -> None:
+        """Find out whether the leader's member has begun a round: its JoinGroup is not answered,
+        but heartbeats of another member show it."""
+        if self._adoptees.others and not (self._is_describing or self._asked_others):
+            self._ask(Lane.OTHERS, self._adoptees.beat(self._adoptees.others[0]))
 
     def _looked_before_release(self, group: DescribedGroup | None, now_ms: int) -> None:
         """Nobody but the members is there, so it was the leader's JoinGroup that began the round.
@@ -393,60 +369,52 @@ class Adopting:
 
     # -- the anchor ------------------------------------------------------------------------------
 
-    @property
-    def _has_left(self) -> bool:
-        """Whether the leader's member has left, as the last one."""
-        stage = self._leader.stage
-        return isinstance(stage, Out) and stage.is_certain
-
     def _lead_leader_out(self, now_ms: int) -> None:
         """Have the leader's member leave once a round has begun without it: then the anchor waits
         in the group."""
-        if self._leader.awaits_answer or now_ms < self._not_before_ms:
-            return
         match self._leader.stage:
-            case In():
+            case In(asked_ms=None):
                 self._ask(Lane.LEADER, self._leader.beat(now_ms))
-            case Called() | Out(is_certain=False):
+            case Called() | Out(is_certain=False, awaits_answer=False):
                 self._ask(Lane.LEADER, self._leader.leave(self._locked_ids))
             case _:
                 pass
 
-    def _on_watched(self, now_ms: int) -> None:
+    def _on_locked_leader(self, now_ms: int) -> None:
         """The coordinator has answered the leader's member, which waits for the anchor."""
-        match self._leader.stage:
-            case Called(refusal=Refusal(code=ErrorCode.REBALANCE_IN_PROGRESS)) if (
-                self.stage is Stage.ANCHORING
-            ):
+        match self.stage, self._leader.stage:
+            case Stage.ANCHORING, Called(refusal=Refusal(code=ErrorCode.REBALANCE_IN_PROGRESS)):
                 self._move(Stage.HANDING_OVER, now_ms)
-            case In(refusal=refusal) if self.stage is Stage.HANDING_OVER or refusal is None:
-                self._not_before_ms = now_ms + LOOK_AGAIN_MS
-            case (
-                In(refusal=Refusal() as refusal)
-                | Out(refusal=Refusal() as refusal)
-                | Called(refusal=refusal)
-            ) if self.stage is Stage.ANCHORING:
-                self._fail(f"the leader's {refusal.api}: {name_of(refusal.code)}", now_ms)
-            case Out(is_certain=False):  # it could not leave
-                self._not_before_ms = now_ms + BACKOFF_MS
+            case Stage.HANDING_OVER, Out(is_certain=False):  # it could not leave
+                self._pause(BACKOFF_MS, now_ms)
+            case Stage.HANDING_OVER, Out() | Called():
+                pass
+            case stage, In(refusal=refusal) if refusal is None or stage is Stage.HANDING_OVER:
+                self._pause(LOOK_AGAIN_MS, now_ms)
+            case _, In(refusal=refusal) | Out(refusal=refusal) | Called(refusal=refusal):
+                code = ErrorCode.NONE if refusal is None else refusal.code
+                self._fail(f"the leader's Heartbeat: {name_of(code)}", now_ms)
+            case _, stage:
+                raise AssertionError(f"{stage} is no answer")
+
+    def _keep_anchor(self, now_ms: int) -> None:
+        match self._anchor.stage:
+            case In(asked_ms=None, beat_at_ms=at_ms) if now_ms >= at_ms:
+                self._ask(Lane.ANCHOR, self._anchor.beat(now_ms))
             case _:
                 pass
 
     def _lead_anchor_in(self, now_ms: int) -> None:
-        """Have the anchor join, keep its place, and go on with the engine."""
-        if self._anchor.awaits_answer:
-            return
+        """Have the anchor join. Once it is alone in the group, the engine takes over."""
         match self._anchor.stage:
-            case In() as place if now_ms >= place.beat_at_ms:
-                self._ask(Lane.ANCHOR, self._anchor.beat(now_ms))
-            case Out() | Called() if self._anchor_ids is None and now_ms >= self._not_before_ms:
+            case Out() | Called() if self._anchor_ids is None:
                 self._ask(Lane.ANCHOR, self._anchor.join(now_ms))
+            case _ if self._anchor_ids is not None and not self._is_taking_over:
+                if isinstance(self._leader.stage, Out) and self._leader.stage.is_certain:
+                    self._is_taking_over = True
+                    self._effects.append(TakeOver(self._anchor_ids))
             case _:
                 pass
-        is_due = self._has_left and now_ms >= self._not_before_ms and not self._is_taking_over
-        if self._anchor_ids is not None and is_due:
-            self._is_taking_over = True
-            self._effects.append(TakeOver(self._anchor_ids))
 
     def _on_anchor(self, now_ms: int) -> None:
         """The coordinator has answered the anchor."""
@@ -461,12 +429,12 @@ class Adopting:
                 self._anchor_ids, self._needs_anchor = ids, True
             case Out() | Called() if self._anchor_ids is not None:
                 pass  # the engine takes over, and its anchor finds out who has the group
-            case Out(refusal=Refusal(api="JoinGroup", meaning=meaning, code=code)) if (
-                meaning is not Meaning.HINDERED
+            case Out(refusal=Refusal(api="JoinGroup", code=code) as refusal) if (
+                refusal.meaning is not Meaning.HINDERED
             ):
                 self._fail(f"the anchor's JoinGroup: {name_of(code)}", now_ms)
             case _:
-                self._not_before_ms = now_ms + LOOK_AGAIN_MS
+                self._pause(LOOK_AGAIN_MS, now_ms)
 
     def _is_successor(self, answer: JoinGroupResponse, now_ms: int) -> bool:
         """Whether the anchor that was found there followed the locked round immediately. Otherwise
@@ -483,7 +451,7 @@ class Adopting:
         """Go on if the group was locked: only then is it certain that nobody else had it."""
         assert self._adoption is not None
         if group is None:
-            self._not_before_ms = now_ms + BACKOFF_MS
+            self._pause(BACKOFF_MS, now_ms)
             return
         self._held_from_ms = now_ms
         match resumes_at(self._adoption, group, self._guise):
@@ -538,7 +506,7 @@ class Adopting:
         elif is_going_on and lane is Lane.ANCHOR:
             self._on_anchor(now_ms)
         elif is_going_on and self.stage in (Stage.ANCHORING, Stage.HANDING_OVER):
-            self._on_watched(now_ms)
+            self._on_locked_leader(now_ms)
         elif is_going_on:
             self._on_leader(now_ms)
 
@@ -553,7 +521,7 @@ class Adopting:
                     self._lock(now_ms)
             case HeartbeatResponse(error_code=ErrorCode.NONE):
                 if self.stage is Stage.REJOINING:
-                    self._not_before_ms = now_ms + LOOK_AGAIN_MS
+                    self._pause(LOOK_AGAIN_MS, now_ms)
             case HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS) if (
                 self.stage is Stage.REJOINING
             ):
@@ -583,7 +551,7 @@ class Adopting:
             self._needs_anchor = True
             if self._anchor_ids is None and not self._leader.awaits_answer:
                 self._leader.take_place(self._locked_ids, now_ms)
-            self._not_before_ms = now_ms + BACKOFF_MS
+            self._pause(BACKOFF_MS, now_ms)
         elif self.stage not in _ENDING:
             self._fail(f"the coordinator did not answer: {why}", now_ms)
 
@@ -616,7 +584,11 @@ class Adopting:
         self._asked_others += lane is Lane.OTHERS
         self._effects.append(Ask(lane, message))
 
+    def _pause(self, length_ms: int, now_ms: int) -> None:
+        self._paused_until_ms = now_ms + length_ms
+
     def _move(self, stage: Stage, now_ms: int) -> None:
         self.stage = moved(ADOPTION, self.stage, stage)
+        self._paused_until_ms = None
         if self._held_from_ms is not None:
             self.held_ms = now_ms - self._held_from_ms
