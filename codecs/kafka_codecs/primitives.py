@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from io import SEEK_END, BytesIO
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 from uuid import UUID
 
 from construct import Construct, IntegerError, RangeError, StreamError, StringError, TerminatedError
@@ -248,8 +248,18 @@ class _AsReceived(str):
     __slots__ = ("octets",)
     octets: bytes
 
+    def __new__(cls, octets: bytes) -> Self:
+        text = super().__new__(cls, octets.decode("utf-8", AS_JAVA_AT_ANY_LENGTH))
+        text.octets = octets
+        return text
+
     def encode(self, _encoding: str = "utf-8", _errors: str = "strict") -> bytes:
         return self.octets
+
+
+class UnwritableText(_AsReceived):
+    """A text that replacements make longer than any that can be written. No broker ever answers
+    with it or stores it."""
 
 
 def text_passed_on(data: bytes) -> str:
@@ -257,9 +267,7 @@ def text_passed_on(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        text = _AsReceived(data.decode("utf-8", AS_JAVA_AT_ANY_LENGTH))
-        text.octets = data
-        return text
+        return _AsReceived(data)
 
 
 class String(_Sized):
@@ -291,7 +299,10 @@ class String(_Sized):
         stream.write(data)
 
     def _decode_string(self, data: bytes) -> str:
-        return data.decode("utf-8", AS_JAVA)
+        try:
+            return data.decode("utf-8", AS_JAVA)
+        except StringError:
+            return UnwritableText(data)
 
 
 class StringOfAnyLength(String):

@@ -32,9 +32,9 @@ def _balanced(spec: GroupSpec) -> Target:
     counts = {topic_id: spec.partition_count(topic_id) for topic_id in spec.subscriber_counts}
     changed = _without_lost_partitions(spec, counts)
     loads, spared = spec.loads.fork(), spec.spared.fork()
-    for member_id, partitions in changed.items():
+    for member_id, share in changed.items():
         spared.drop(member_id)
-        loads.put(member_id, len(partitions))
+        loads.put(member_id, len(share))
     rest = sum(counts.values())
     if spared:
         rest = release(spared, loads, rest, spec.imbalance_percent or 0)
