@@ -38,6 +38,8 @@ class GroupRequest:
     """What the cluster has lately allowed the client."""
     at_s: float
     """When it was read."""
+    names_unwritable: bool = False
+    """Whether it names something in a text that cannot be written."""
     private_names: PrivateNames = NOTHING_PRIVATE
     """The topics that no client may describe."""
     follows_answers: bool = True

@@ -41,6 +41,7 @@ from kafka_codecs.find_coordinator import FindCoordinatorResponse
 from kafka_codecs.header import RequestHeader, decode_request_header
 from kafka_codecs.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kafka_codecs.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from kafka_codecs.unwritable import UNWRITABLE_FROM_BYTES, has_unwritable_text
 
 # Every request asks for these, and Python 3.11 takes long to find an Enum's member.
 _JOIN_GROUP, _OFFSET_COMMIT = ApiKey.JOIN_GROUP, ApiKey.OFFSET_COMMIT
@@ -176,7 +177,7 @@ class GroupRequests:
         upstream.client_id = header.client_id
         body = frame[body_at:]
         at_s = self._shared.facilities.poller.turn_s
-        request = self._request(header, frames.read(api_key, version, body), at_s, position)
+        request = self._request(header, frames.read(api_key, version, body), at_s, position, size)
         if api_key == _OFFSET_COMMIT:
             return self._send_commit(request, frame[:body_at], body)
         response = self._context.run(self._shared.group_apis.answer, request)
@@ -266,7 +267,7 @@ class GroupRequests:
         message = await self._frames.decoded(header, body)
         if key in NAMING_APIS and private.may_be_in(body):
             message, masks = private.mask(message)
-        request = self._request(header, message, trio.current_time(), position)
+        request = self._request(header, message, trio.current_time(), position, size)
         if not is_last_word(message):
             self._frames.lifetime.stop_lingering()
         if key is ApiKey.OFFSET_COMMIT:
@@ -280,9 +281,9 @@ class GroupRequests:
         await self._reply(request, await self._relayed.for_client(key, response, masks))
 
     def _request(
-        self, header: RequestHeader, message: Struct, at_s: float, position: int
+        self, header: RequestHeader, message: Struct, at_s: float, position: int, size: int
     ) -> GroupRequest:
-        """A request that began at this position of the client's stream."""
+        """A request that began at this position of the client's stream. `size` is in bytes."""
         upstream = self._frames.upstream
         return GroupRequest(
             header=header,
@@ -293,6 +294,7 @@ class GroupRequests:
             node_id=upstream.node_id,
             grants=self._grants,
             at_s=at_s,
+            names_unwritable=size >= UNWRITABLE_FROM_BYTES and has_unwritable_text(message),
             private_names=self._shared.private_names,
             follows_answers=position >= self._heard_from,
             lacks_answer=self._lacks_answer,
@@ -389,7 +391,7 @@ class GroupRequests:
                 break
             position = self._frames.source.position
             header, message = await self._frames.hold_request(size)
-            requests.append(self._request(header, message, trio.current_time(), position))
+            requests.append(self._request(header, message, trio.current_time(), position, size))
         responses = await self._shared.group_apis.answer_commits(requests)
         frames = [
             await self._frames.framed(request.header, response)

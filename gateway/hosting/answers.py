@@ -45,6 +45,7 @@ class Situation(Enum):
     """Why the gateway can neither answer a request nor pass it on."""
 
     EMPTY_GROUP_ID = "the group id is empty"
+    UNWRITABLE_NAME = "a name is too long to be written once its malformed bytes are replaced"
     ELSEWHERE = "another gateway has the group"
     HOLDER_CHANGED = "the group was taken while a join was on its way to the cluster"
     HOLDER_UNKNOWN = "only the cluster knows who has the group, and it does not say"
@@ -92,6 +93,12 @@ _ROWS: Mapping[Situation, tuple[ErrorCode, Mapping[GroupApi, ErrorCode | None]]]
             GroupApi.COMMIT: None,
             GroupApi.FETCH: None,
         },
+    ),
+    # As in Kafka, which fails to write the name, or finds no such member. Where it would repeat the
+    # name in the error as well, it never answers.
+    Situation.UNWRITABLE_NAME: (
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+        dict.fromkeys((GroupApi.SYNC, GroupApi.HEARTBEAT), ErrorCode.UNKNOWN_MEMBER_ID),
     ),
     # The member was ours, and its partitions belong to others now.
     Situation.ELSEWHERE: (

@@ -43,6 +43,7 @@ from gateway.requests.offset_fetch_shapes import failed, groups_of, response_of
 from gateway.requests.other_groups import relay_heartbeat
 from gateway.requests.refusals import refusal, refused
 from gateway.requests.regex_questions import RegexQuestions
+from gateway.requests.unwritable_names import refused_for_its_names
 from kafka_codecs.alter_configs import AlterConfigsRequest
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -134,7 +135,7 @@ class GroupService:
         return LazyAnswer(partial(self._checked, request))
 
     def _has_no_question(self, request: GroupRequest, message: MemberMessage) -> bool:
-        if not is_known_to_be_allowed(request, message):
+        if request.names_unwritable or not is_known_to_be_allowed(request, message):
             return False
         if not isinstance(message, ConsumerGroupHeartbeatRequest):
             return True
@@ -145,6 +146,8 @@ class GroupService:
 
     async def _checked(self, request: GroupRequest) -> Struct:
         """The answer, after the cluster has been asked what the client may do."""
+        if request.names_unwritable:
+            return self._refused_for_its_names(request)
         try:
             refused = await self._refused((request,))
         except UpstreamLost:
@@ -152,6 +155,19 @@ class GroupService:
         if refused:
             self.answers.note(refused[0])
         return refused[0] if refused else await self._later(request, self._allowed(request))
+
+    def _refused_for_its_names(self, request: GroupRequest) -> Struct:
+        """The answer to a request whose names no answer, record or request to a broker can hold.
+        Nobody is asked: a broker might never answer."""
+        self._complaints.tell(
+            "unwritable_name_refused",
+            request.client_host,
+            api=ApiKey(request.header.api_key).name,
+            client_id=request.header.client_id,
+        )
+        answer = refused_for_its_names(request.message, request.header.api_version)
+        self.answers.note(answer)
+        return answer
 
     async def _allowed(self, request: GroupRequest) -> Struct:
         message = request.message
@@ -212,7 +228,7 @@ class GroupService:
         """Have a commit accepted at once, if nothing has to be asked or written first."""
         message = request.message
         assert isinstance(message, OffsetCommitRequest)
-        if not is_known_to_be_allowed(request, message):
+        if request.names_unwritable or not is_known_to_be_allowed(request, message):
             return None
         return self._commits.begin(request, message, body)
 
@@ -227,7 +243,8 @@ class GroupService:
     async def answer_commits(self, requests: Sequence[GroupRequest]) -> Sequence[Struct]:
         """The answers to OffsetCommits that arrived together. If all belong to one group, the
         cluster gets them without a wait in between."""
-        if len({cast(OffsetCommitRequest, each.message).group_id for each in requests}) > 1:
+        group_ids = {cast(OffsetCommitRequest, each.message).group_id for each in requests}
+        if len(group_ids) > 1 or any(request.names_unwritable for request in requests):
             return [await self._checked(each) for each in requests]
         try:
             if refused := await self._refused(requests):

@@ -25,6 +25,7 @@ from kafka_codecs.primitives import (
     Bytes,
     NullableStruct,
     String,
+    UnwritableText,
     WireType,
     build_all,
     parse_all,
@@ -124,7 +125,6 @@ def test_a_value_and_its_bytes(wire_type: WireType, value: object, wire: str) ->
         (PLAIN_STRING, "ffff"),  # null
         (NULLABLE_STRING, "fffe"),  # length -2
         (COMPACT_STRING, "00"),  # null
-        (PLAIN_STRING, "7fff" + "ff" * STRING_SIZE_MAX),  # replaced, three times as long
         (PLAIN_STRING, "0002 'a'"),
         (COMPACT_BYTES, "ffffffff0f"),  # 4 GiB announced
         (PLAIN_BYTES, "7fffffff"),
@@ -208,13 +208,18 @@ def test_malformed_text_is_replaced_as_kafka_does(text: str, replaced: str) -> N
 
 
 @pytest.mark.parametrize("lead", ["", "é"])
-def test_text_that_becomes_too_long_is_refused(lead: str) -> None:
-    """What was read can be written."""
+def test_text_that_becomes_too_long_keeps_its_bytes(lead: str) -> None:
+    """Whatever was read can be written."""
     longest = (STRING_SIZE_MAX - len(lead.encode())) // 3
     text = lead.encode() + b"\xff" * longest
     assert parse_all(PLAIN_STRING, build_all(INT16, len(text)) + text) == lead + "\ufffd" * longest
-    with pytest.raises(ConstructError, match="with malformed ones replaced"):
-        parse_all(PLAIN_STRING, build_all(INT16, len(text) + 1) + text + b"\xff")
+    wire = build_all(INT16, len(text) + 1) + text + b"\xff"
+    unwritable = parse_all(PLAIN_STRING, wire)
+    assert unwritable == lead + "\ufffd" * (longest + 1)
+    assert isinstance(unwritable, UnwritableText)
+    assert build_all(PLAIN_STRING, unwritable) == wire
+    with pytest.raises(ConstructError):
+        build_all(PLAIN_STRING, f"{unwritable}")
 
 
 def test_an_array_is_refused_before_its_first_element() -> None:

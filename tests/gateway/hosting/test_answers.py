@@ -29,6 +29,10 @@ FOR_CLIENTS_THAT_CANNOT_GO_ON: dict[tuple[Situation, GroupApi], ErrorCode] = {
     # No retry makes an empty group id valid (errors-and-versions.md).
     **{(Situation.EMPTY_GROUP_ID, api): ErrorCode.INVALID_GROUP_ID for api in GroupApi},
     **{(Situation.EMPTY_GROUP_ID, api): ErrorCode.INVALID_REQUEST for api in KIP_848},
+    # No retry shortens a name.
+    **{(Situation.UNWRITABLE_NAME, api): ErrorCode.UNKNOWN_SERVER_ERROR for api in GroupApi},
+    (Situation.UNWRITABLE_NAME, GroupApi.SYNC): ErrorCode.UNKNOWN_MEMBER_ID,
+    (Situation.UNWRITABLE_NAME, GroupApi.HEARTBEAT): ErrorCode.UNKNOWN_MEMBER_ID,
     # Its partitions belong to others now: it must stop.
     (Situation.ELSEWHERE, GroupApi.SYNC): ErrorCode.UNKNOWN_MEMBER_ID,
     (Situation.ELSEWHERE, GroupApi.HEARTBEAT): ErrorCode.UNKNOWN_MEMBER_ID,
