@@ -2,6 +2,9 @@
 
 The engines answer for the configs of hosted groups. The cluster answers for all other resources and
 for its own groups, on the client's own connection. One request may name both.
+
+A name that no group has yet may become one of a share group or a streams group. The configs of
+these kinds are always the cluster's, and every group has them.
 """
 
 from collections import Counter
@@ -88,6 +91,9 @@ _OPERATIONS = {
     incremental.ConfigOperation.SUBTRACT: ConfigOperation.SUBTRACT,
 }
 
+_OTHER_KINDS = ("share.", "streams.")
+"""How the names of configs begin that the cluster has of every group."""
+
 _Resource = (
     DescribeConfigsResource | alter_configs.AlterConfigsResource | incremental.AlterConfigsResource
 )
@@ -114,11 +120,16 @@ class ConfigApis:
             case DescribeConfigsRequest():
                 return await self._describe(request, message)
             case AlterConfigsRequest():
-                groups = [_as_incremental(each) for each in message.resources if _is_group(each)]
+                groups = [
+                    _as_incremental(resource)
+                    for resource in message.resources
+                    if _is_group(resource) and not _is_of_other_kinds(resource)
+                ]
                 altered = await self._alter(request, message, groups)
                 return AlterConfigsResponse(responses=altered)
             case IncrementalAlterConfigsRequest():
-                altered = await self._alter(request, message, message.resources)
+                groups = [each for each in message.resources if not _is_of_other_kinds(each)]
+                altered = await self._alter(request, message, groups)
                 return IncrementalAlterConfigsResponse(responses=altered)
             case ListConfigResourcesRequest():
                 return await self._list(request, message)
@@ -158,19 +169,27 @@ class ConfigApis:
         ours = await self._answer_hosted(
             request, message.resources, describe, _not_described, why_nameless
         )
-        others = tuple(each for each in message.resources if _key(each) not in ours)
+        asked = tuple(
+            resource
+            for resource in message.resources
+            if (result := ours.get(_key(resource))) is None or not result.error_code
+        )
         version = highest_version(request.upstream, ApiKey.DESCRIBE_CONFIGS)
         theirs: dict[_Key, DescribeConfigsResult] = {}
-        if others and version >= 0:
+        if asked and version >= 0:
             documented = version >= FIRST_DESCRIBE_VERSION_WITH_DOCUMENTATION
-            asked = replace(
+            question = replace(
                 message,
-                resources=others,
+                resources=asked,
                 include_documentation=message.include_documentation and documented,
             )
-            answer: DescribeConfigsResponse = await forward(request, asked)
+            answer: DescribeConfigsResponse = await forward(request, question)
             theirs = {_key(each): described_without_addresses(each) for each in answer.results}
-        return _in_order(message.resources, theirs | ours, _not_described)
+        hosted = {
+            key: _with_other_kinds(result, theirs[key]) if key in theirs else result
+            for key, result in ours.items()
+        }
+        return _in_order(message.resources, theirs | hosted, _not_described)
 
     async def _alter(
         self,
@@ -183,6 +202,9 @@ class ConfigApis:
         async def alter(resource: incremental.AlterConfigsResource) -> AlterConfigsResourceResponse:
             if counts[_key(resource)] > 1:
                 why = "Each resource must appear at most once."
+                raise GroupError(ErrorCode.INVALID_REQUEST, why)
+            if any(_is_of_other_kind(config.name) for config in resource.configs):
+                why = "configs of share and streams groups are the cluster's: change them alone"
                 raise GroupError(ErrorCode.INVALID_REQUEST, why)
             event = ConfigsReceived(
                 token=0, changes=_changes(resource), validate_only=message.validate_only
@@ -332,6 +354,33 @@ def _key(resource: _Resource | DescribeConfigsResult | AlterConfigsResourceRespo
 
 def _is_group(resource: _Resource) -> bool:
     return resource.resource_type == ConfigResourceType.GROUP
+
+
+def _is_of_other_kind(name: str) -> bool:
+    return name.startswith(_OTHER_KINDS)
+
+
+def _is_of_other_kinds(
+    resource: alter_configs.AlterConfigsResource | incremental.AlterConfigsResource,
+) -> bool:
+    """Whether a change is about configs of share and streams groups alone."""
+    names = [config.name for config in resource.configs]
+    return bool(names) and all(map(_is_of_other_kind, names))
+
+
+def _with_other_kinds(
+    ours: DescribeConfigsResult, theirs: DescribeConfigsResult
+) -> DescribeConfigsResult:
+    """A hosted group's configs, and those that the cluster has of it, in the cluster's order."""
+    if theirs.error_code:
+        return ours
+    hosted = {config.name: config for config in ours.configs}
+    merged = [
+        hosted.pop(config.name, config)
+        for config in theirs.configs
+        if config.name in hosted or _is_of_other_kind(config.name)
+    ]
+    return replace(ours, configs=(*merged, *hosted.values()))
 
 
 def _in_order(

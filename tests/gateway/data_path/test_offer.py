@@ -147,8 +147,7 @@ KAFKA_4 = {0: (0, 13), 26: (0, 5), 28: (0, 5), 78: (1, 2), 76: (1, 1), 88: (0, 0
 
 def test_features_are_the_clusters_and_group_version() -> None:
     """The gateway's group.version replaces the cluster's. Scenario 66 cannot occur: the level is
-    always 1 here, because the gateway itself
-    answers keys 68 and 69."""
+    always 1 here, because the gateway itself answers keys 68 and 69."""
     cluster = _upstream(
         ("metadata.version", 27),
         ("group.version", 0),

@@ -165,8 +165,22 @@ async def test_the_cluster_answers_for_other_resources() -> None:
         assert [(each.resource_type, each.resource_name) for each in altered] == about
         assert [each.error_message == "theirs" for each in altered] == [1, 0, 1, 1, 0]
         assert [each.error_code for each in altered] == [0, 0, 0, 0, ErrorCode.INVALID_REQUEST]
-        assert broker.asked_about == [(2, theirs), (1, theirs)]
+        with_hosted = [(TOPIC, "t"), (GROUP, "g"), *theirs[1:]]
+        assert broker.asked_about == [(2, with_hosted), (1, theirs)]
         assert (await client.values("g"))[SESSION] == ("50000", ConfigSource.DYNAMIC_GROUP)
+
+
+async def test_configs_of_share_groups_are_the_clusters() -> None:
+    """Whoever sets them has no group yet. They are not mixed with those that are stored here."""
+    broker = ConfigBroker()
+    async with scene(broker) as (client, _):
+        ours, theirs = FIFTY, ("share.auto.offset.reset", SET, "earliest")
+        (answer,) = await client.alter((GROUP, "g", [theirs]))
+        assert answer.error_message == "theirs"
+        assert broker.asked_about == [(1, [(GROUP, "g")])]
+        (answer,) = await client.alter((GROUP, "g", [ours, theirs]))
+        assert answer.error_code == ErrorCode.INVALID_REQUEST
+        assert (await client.values("g"))[SESSION] == ("45000", ConfigSource.DEFAULT)
 
 
 async def test_hosted_groups_alone_need_no_cluster() -> None:
@@ -202,7 +216,7 @@ async def test_the_first_version_says_which_values_are_defaults() -> None:
 
 
 async def test_the_legacy_request_replaces_a_hosted_groups_configs() -> None:
-    """The cluster does not receive it."""
+    """The cluster is only asked for what it has of every group."""
     broker = ConfigBroker()
     async with scene(broker) as (client, _):
         assert await client.replace_group("g", session_timeout="50000") == (0, None)
@@ -216,7 +230,7 @@ async def test_the_legacy_request_replaces_a_hosted_groups_configs() -> None:
             f"Null value not supported for : {SESSION}",
         )
         assert await client.replace_group("legacy-g", made_up="1") == (0, "theirs")
-        assert broker.asked_about == [(2, [(GROUP, "legacy-g")])]
+        assert broker.asked_about == [(2, [(GROUP, "g")]), (2, [(GROUP, "legacy-g")])]
 
 
 async def test_a_repeated_group_is_not_altered() -> None:

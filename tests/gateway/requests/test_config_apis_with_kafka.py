@@ -3,9 +3,8 @@
 Messages are compared with the newest release, because older ones have other words (7.2).
 """
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,7 +13,7 @@ import trio
 
 from coordinator.interface.config import GroupConfig
 from gateway.cluster.broker_connection import BrokerConnection
-from kafka_codecs.describe_configs import ConfigSource, DescribeConfigsResult
+from kafka_codecs.describe_configs import ConfigSource
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.configs import (
     APPEND,
@@ -87,22 +86,14 @@ async def both(
         yield ConfigClient(to_us), ConfigClient(to_kafka)
 
 
-def of_consumer_groups(results: Iterable[DescribeConfigsResult]) -> list[DescribeConfigsResult]:
-    """Kafka also has configs of share and streams groups, which the gateway does not host."""
-    return [
-        replace(result, configs=tuple(c for c in result.configs if c.name.startswith("consumer.")))
-        for result in results
-    ]
-
-
 async def check_same(us: ConfigClient, them: ConfigClient, group_id: str, **how: Any) -> None:
     """Wait until Kafka's description matches. Its brokers learn of a change later."""
     mine = list(await us.describe((GROUP, group_id), **how))
-    theirs = of_consumer_groups(await them.describe((GROUP, group_id), **how))
+    theirs = list(await them.describe((GROUP, group_id), **how))
     with trio.move_on_after(CATCH_UP_TIMEOUT_S):
         while theirs != mine:
             await trio.sleep(0.02)
-            theirs = of_consumer_groups(await them.describe((GROUP, group_id), **how))
+            theirs = list(await them.describe((GROUP, group_id), **how))
     assert mine == theirs
 
 
@@ -204,15 +195,8 @@ async def test_a_request_about_many_resources(kafka: KafkaCluster) -> None:
         about = [(type_, name) for type_, name, _ in resources if type_ != UNKNOWN_TYPE]
         described = list(await us.describe(*about, synonyms=False))
         once = list(dict.fromkeys(about))  # DEV D50: Kafka answers every mention
-        assert described == of_topics_and_groups(await them.describe(*once, synonyms=False))
+        assert described == list(await them.describe(*once, synonyms=False))
         assert await us.describe() == await them.describe() == ()
-
-
-def of_topics_and_groups(results: Iterable[DescribeConfigsResult]) -> list[DescribeConfigsResult]:
-    """The groups' configs without the kinds that the gateway does not host."""
-    return [
-        each if each.resource_type == TOPIC else of_consumer_groups([each])[0] for each in results
-    ]
 
 
 async def test_a_cluster_without_group_configs(kafka: KafkaCluster) -> None:
