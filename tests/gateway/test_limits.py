@@ -116,6 +116,7 @@ OF_ONE_THING: Mapping[str, str] = {
     " SPARSE_RATIO_MAX",
     "kafka_codecs.consumer_protocol": "REMEMBERED_BYTES_MAX",
     "kafka_codecs.fetch": "_INT32_MAX _INT64_MAX",
+    "kafka_codecs.share_fetch": "_INT32_MAX",
     "kafka_codecs.primitives": "UVARINT_MAX STRING_SIZE_MAX UTF_8_SIZE_MAX",
 }
 """The limits of a request, an answer, a connection, a group, a line, a look or a wait, by module.
