@@ -49,7 +49,6 @@ from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import DescribedGroup
 from kafka_codecs.error_codes import ErrorCode, name_of
 from kafka_codecs.heartbeat import HeartbeatResponse
-from kafka_codecs.join_group import JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupResponse
 
 HOLD_MAX_MS = 2_000
@@ -419,6 +418,8 @@ class Adopting:
     def _on_anchor(self, now_ms: int) -> None:
         """The coordinator has answered the anchor."""
         match self._anchor.stage:
+            case Joined() as joined if not self._is_successor(joined):
+                self._fail("others may have had the group while the gateway was away", now_ms)
             case Joined() as joined if joined.is_alone:
                 if self.stage is Stage.ANCHORING:  # the leader's member has gone by itself
                     self._move(Stage.HANDING_OVER, now_ms)
@@ -436,14 +437,11 @@ class Adopting:
             case _:
                 self._pause(LOOK_AGAIN_MS, now_ms)
 
-    def _is_successor(self, answer: JoinGroupResponse, now_ms: int) -> bool:
-        """Whether the anchor that was found there followed the locked round immediately. Otherwise
-        others may have had the group in between."""
-        self._has_resumed = False
-        if answer.generation_id == self._locked_ids.generation + 1:
-            return True
-        self._fail("others may have had the group while the gateway was away", now_ms)
-        return False
+    def _is_successor(self, joined: Joined) -> bool:
+        """Whether an anchor that was found there after a restart followed the locked round
+        immediately. Otherwise others may have had the group in between."""
+        has_resumed, self._has_resumed = self._has_resumed, False
+        return not has_resumed or joined.since == self._locked_ids.generation + 1
 
     # -- after a restart -------------------------------------------------------------------------
 
@@ -493,10 +491,6 @@ class Adopting:
             elif is_going_on:
                 self._on_others(answer, now_ms)
             return
-        is_joined = isinstance(answer, JoinGroupResponse) and not answer.error_code
-        if lane is Lane.ANCHOR and self._has_resumed and is_going_on and is_joined:
-            assert isinstance(answer, JoinGroupResponse)
-            is_going_on = self._is_successor(answer, now_ms)
         member = self._leader if lane is Lane.LEADER else self._anchor
         request = member.answered(answer, now_ms)
         if request is not None and is_going_on:

@@ -148,6 +148,8 @@ class Joining:
     """What it keeps if the request is not carried out."""
     repeats: int = 0
     """How often the request was repeated."""
+    took_place_in: int | None = None
+    """The generation in which it has taken the place of a predecessor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +158,8 @@ class Joined:
 
     round: JoinGroupResponse
     session_ms: int
+    since: int
+    """The generation in which it has come."""
 
     @property
     def leads(self) -> bool:
@@ -399,7 +403,8 @@ class UpstreamMember:
     def _on_joined(
         self, joining: Joining, answer: JoinGroupResponse, now_ms: int
     ) -> JoinGroupRequest | None:
-        request, code, repeats = joining.request, answer.error_code, joining.repeats
+        request, code = joining.request, answer.error_code
+        repeats, took_place_in = joining.repeats, joining.took_place_in
         is_new = request.member_id == NO_MEMBER
         leads = answer.leader == answer.member_id
         if code == ErrorCode.INVALID_SESSION_TIMEOUT and len(self._session_timeouts_ms) > 1:
@@ -426,11 +431,13 @@ class UpstreamMember:
             # It has taken the place of its predecessor, in a generation that an old broker does not
             # store. A JoinGroup under the new id begins one that every coordinator stores.
             request = replace(request, member_id=answer.member_id)
+            took_place_in = answer.generation_id
         else:
-            self.stage = Joined(answer, request.session_timeout_ms)
+            since = answer.generation_id if took_place_in is None else took_place_in
+            self.stage = Joined(answer, request.session_timeout_ms, since)
             return None
         self.joins += 1
-        self.stage = Joining(request, now_ms, joining.place, repeats)
+        self.stage = Joining(request, now_ms, joining.place, repeats, took_place_in)
         return request
 
     def _on_left(self, answer: LeaveGroupResponse, now_ms: int) -> None:

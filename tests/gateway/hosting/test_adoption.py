@@ -422,6 +422,7 @@ def test_others_may_have_had_the_group_if_a_generation_is_missing() -> None:
     script = resuming(locked=9)
     script.feed(members(ANCHOR))
     script.answer(Lane.ANCHOR, joined(12, member_id=f"{GUISE.instance_id}-2", skip_assignment=True))
+    script.answer(Lane.ANCHOR, joined(13, member_id=f"{GUISE.instance_id}-2"))
     assert script.is_at(Stage.GIVING_BACK)
 
 

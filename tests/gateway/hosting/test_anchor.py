@@ -12,7 +12,7 @@ from gateway.hosting.anchor import (
     RENEWAL_INTERVAL_MS,
     SESSION_TIMEOUTS_MS,
 )
-from gateway.hosting.identity import INSTANCE_ID, AnchorIds, unreadable_subscription
+from gateway.hosting.identity import AnchorIds, unreadable_subscription
 from gateway.hosting.states import AnchorPhase, Mode
 from gateway.hosting.upstream_member import (
     ANXIOUS_INTERVAL_MS,
@@ -74,22 +74,6 @@ def test_only_a_completed_generation_holds_the_group(on: AnchorStage) -> None:
     assert on.ids is not None
 
 
-def test_replacing_a_predecessor_takes_two_joins(on: AnchorStage) -> None:
-    """A mere replacement keeps the generation, and old brokers do not store it."""
-    on.coordinator.groups[GROUP] = FakeGroup(
-        protocol_type="consumer",
-        protocol="groupferry-log-1",
-        instance_id=INSTANCE_ID,
-        member_id="predecessor",
-        generation=7,
-        is_synced=True,
-    )
-    ids = on.hold()
-    assert ids.generation == 8
-    joins = [each for each in on.messages(JoinGroupRequest) if isinstance(each, JoinGroupRequest)]
-    assert [join.member_id for join in joins] == ["", ids.member_id]
-
-
 @pytest.mark.parametrize(
     ("longest_ms", "session_ms"),
     [(300_000, 60_000), (60_000, 60_000), (50_000, 45_000), (30_000, 30_000), (15_000, 10_000)],
@@ -106,16 +90,6 @@ def test_the_session_is_the_longest_that_the_cluster_allows(
     on.until_held()
     later = on.messages(JoinGroupRequest)[tried:]
     assert {getattr(each, "session_timeout_ms") for each in later} == {session_ms}  # noqa: B009
-
-
-def test_each_session_timeout_is_tried_once(on: AnchorStage) -> None:
-    """The search ends if the cluster allows none of them. The shortest one is tried again later."""
-    on.coordinator.longest_session_ms = 1
-    on.anchor.need(on.now_ms)
-    on.run()
-    tried = [getattr(each, "session_timeout_ms") for each in on.messages(JoinGroupRequest)]  # noqa: B009
-    assert tried == list(SESSION_TIMEOUTS_MS)
-    assert "INVALID_SESSION_TIMEOUT" in on.lines[-1].fields["reason"]
 
 
 @pytest.mark.parametrize("code", sorted(OF_JOINS), ids=lambda code: ErrorCode(code).name)
@@ -253,20 +227,6 @@ def test_a_group_without_members_shows_what_it_had(on: AnchorStage) -> None:
     assert on.group.assignment == b"a topic with 2 partitions"
 
 
-def test_a_renewal_that_fails_is_a_lost_anchor(on: AnchorStage) -> None:
-    """One that finds the anchor removed is followed by another join at once, like a heartbeat."""
-    on.is_live = True
-    before = on.hold()
-    on.shown.partition_count = 3
-    on.group.remove_member()
-    on.wait(HEARTBEAT_INTERVAL_MS)
-    after = on.ids
-    assert after is not None
-    assert after.member_id != before.member_id
-    assert on.group.assignment == b"a topic with 3 partitions"
-    assert on.anchor.loss is None
-
-
 @pytest.mark.parametrize("is_done", [False, True])
 @pytest.mark.parametrize("code", [None, ErrorCode.NOT_COORDINATOR])
 def test_a_renewal_without_an_answer_loses_nothing_by_itself(
@@ -313,21 +273,6 @@ def test_a_commit_that_is_lost_during_a_renewal_ends_with_a_new_member(on: Ancho
 
 
 # -- weak moments ----------------------------------------------------------------------------------
-
-
-def test_a_join_that_native_consumers_hinder_is_repeated_at_once(on: AnchorStage) -> None:
-    """Kafka 4 refuses a waiting JoinGroup when a native consumer tries to join as well."""
-    on.is_holding = True
-    on.anchor.need(on.now_ms)
-    on.run()
-    for _ in range(JOIN_REPEATS_MAX):
-        assert isinstance(on.take_ask().message, JoinGroupRequest)
-        on.anchor.answered(JoinGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), on.now_ms)
-    assert on.anchor.phase is AnchorPhase.JOINING
-    on.is_holding = False
-    on.run()
-    assert on.ids is not None
-    assert on.looks == 0
 
 
 def test_a_join_is_repeated_only_so_often(on: AnchorStage) -> None:
@@ -513,31 +458,6 @@ def test_a_silent_coordinator_keeps_the_anchor_for_a_session(on: AnchorStage) ->
     assert on.until_held(10_000) != before
 
 
-def test_a_heartbeat_counts_from_its_sending(on: AnchorStage) -> None:
-    """The coordinator may have seen it long before its answer arrived."""
-    on.is_live = True
-    on.hold()
-    on.is_holding = True
-    on.wait(HEARTBEAT_INTERVAL_MS)
-    beat, sent_ms = on.take_ask(), on.now_ms
-    on.now_ms += 30_000
-    on.anchor.answered(on.coordinator.answer(beat.message), on.now_ms)
-    assert on.anchor.ids(sent_ms + SESSION_MS - 1) is not None
-    assert on.anchor.ids(sent_ms + SESSION_MS) is None
-
-
-def test_a_failed_heartbeat_is_soon_repeated(on: AnchorStage) -> None:
-    """The session timeout continues meanwhile."""
-    on.is_live = True
-    on.hold()
-    on.failure = "nobody answers"
-    on.wait(HEARTBEAT_INTERVAL_MS + ANXIOUS_INTERVAL_MS)
-    on.failure = None
-    on.wait(5 * HEARTBEAT_INTERVAL_MS)
-    gaps = [b - a for a, b in pairwise(on.times_ms(HeartbeatRequest))]
-    assert gaps[:3] == [ANXIOUS_INTERVAL_MS, ANXIOUS_INTERVAL_MS, HEARTBEAT_INTERVAL_MS]
-
-
 def test_an_error_about_the_coordinator_is_no_loss(on: AnchorStage) -> None:
     """The anchor asks the next coordinator, under its ids."""
     on.is_live = True
@@ -602,18 +522,6 @@ def test_the_time_without_the_group_counts_from_its_loss(on: AnchorStage) -> Non
     on.until_held()
     assert on.anchor.lost_for_ms(on.now_ms) == 0
     assert on.anchor.lost_for_ms(on.now_ms + SESSION_MS + 7) == 7
-
-
-def test_a_group_is_lost_when_the_session_ends_without_an_answer(on: AnchorStage) -> None:
-    """From that moment the cluster may admit others."""
-    on.is_live = True
-    on.hold()
-    held_ms = on.now_ms
-    on.is_holding = True
-    on.wait(HEARTBEAT_INTERVAL_MS)
-    on.take_ask()
-    on.anchor.failed("nobody answers", held_ms + SESSION_TIMEOUTS_MS[0])
-    assert on.anchor.phase is AnchorPhase.LOST
 
 
 def test_an_anchor_that_is_needed_again_tries_as_soon_as_a_new_one(on: AnchorStage) -> None:

@@ -130,6 +130,8 @@ def test_a_place_that_was_taken_is_followed_by_a_generation(
     assert isinstance(again, JoinGroupRequest)
     assert again.member_id == "m-2"
     assert on.member.joins == 2
+    on.answer(joined(9, member_id="m-2"))
+    assert on.stage.since == 8
 
 
 def test_a_member_id_that_is_required_is_used(on: Stage) -> None:
