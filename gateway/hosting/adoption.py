@@ -43,7 +43,7 @@ from gateway.hosting.grace import Grace
 from gateway.hosting.holders import Holders
 from gateway.hosting.identity import AnchorIds, Guise
 from gateway.hosting.states import ADOPTION, AdoptionStage
-from gateway.hosting.upstream_member import NOTHING, Called, In, Joined, Meaning, Out, Refusal
+from gateway.hosting.upstream_member import NOTHING, In, Joined, Meaning, Out, Refusal
 from gateway.moves import moved
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import DescribedGroup
@@ -342,7 +342,7 @@ class Adopting:
                     self._lock(now_ms)
             case In(ids=ids):
                 self._store_lock(ids.generation)
-            case Out(refusal=Refusal() as refusal) | Called(refusal=refusal):
+            case Out(refusal=Refusal() as refusal):
                 why = f"the leader's {refusal.api}: {name_of(refusal.code)}"
                 if self.stage is Stage.REJOINING and refusal.meaning is not Meaning.HINDERED:
                     self.why = why  # refused right away, so nothing has changed
@@ -374,7 +374,7 @@ class Adopting:
         match self._leader.stage:
             case In(asked_ms=None):
                 self._ask(Lane.LEADER, self._leader.beat(now_ms))
-            case Called() | Out(is_certain=False, awaits_answer=False):
+            case Out(is_certain=False, awaits_answer=False):
                 self._ask(Lane.LEADER, self._leader.leave(self._locked_ids))
             case _:
                 pass
@@ -382,16 +382,15 @@ class Adopting:
     def _on_locked_leader(self, now_ms: int) -> None:
         """The coordinator has answered the leader's member, which waits for the anchor."""
         match self.stage, self._leader.stage:
-            case Stage.ANCHORING, Called(refusal=Refusal(code=ErrorCode.REBALANCE_IN_PROGRESS)):
+            case Stage.ANCHORING, Out(refusal=Refusal(code=ErrorCode.REBALANCE_IN_PROGRESS)):
                 self._move(Stage.HANDING_OVER, now_ms)
-            case Stage.HANDING_OVER, Out(is_certain=False):  # it could not leave
-                self._pause(BACKOFF_MS, now_ms)
-            case Stage.HANDING_OVER, Out() | Called():
+            case Stage.HANDING_OVER, Out(refusal=Refusal(meaning=Meaning.UNUSABLE)):
+                self._pause(BACKOFF_MS, now_ms)  # it could not leave
+            case Stage.HANDING_OVER, Out():
                 pass
             case stage, In(refusal=refusal) if refusal is None or stage is Stage.HANDING_OVER:
                 self._pause(LOOK_AGAIN_MS, now_ms)
-            case _, In(refusal=refusal) | Out(refusal=refusal) | Called(refusal=refusal):
-                code = ErrorCode.NONE if refusal is None else refusal.code
+            case _, In(refusal=Refusal(code=code)) | Out(refusal=Refusal(code=code)):
                 self._fail(f"the leader's Heartbeat: {name_of(code)}", now_ms)
             case _, stage:
                 raise AssertionError(f"{stage} is no answer")
@@ -406,7 +405,7 @@ class Adopting:
     def _lead_anchor_in(self, now_ms: int) -> None:
         """Have the anchor join. Once it is alone in the group, the engine takes over."""
         match self._anchor.stage:
-            case Out() | Called() if self._anchor_ids is None:
+            case Out() if self._anchor_ids is None:
                 self._ask(Lane.ANCHOR, self._anchor.join(now_ms))
             case _ if self._anchor_ids is not None and not self._is_taking_over:
                 if isinstance(self._leader.stage, Out) and self._leader.stage.is_certain:
@@ -428,7 +427,7 @@ class Adopting:
                 self._fail("the anchor is not alone in the group", now_ms)
             case In(ids=ids):
                 self._anchor_ids, self._needs_anchor = ids, True
-            case Out() | Called() if self._anchor_ids is not None:
+            case Out() if self._anchor_ids is not None:
                 pass  # the engine takes over, and its anchor finds out who has the group
             case Out(refusal=Refusal(api="JoinGroup", code=code) as refusal) if (
                 refusal.meaning is not Meaning.HINDERED

@@ -21,7 +21,6 @@ from gateway.hosting.upstream_member import (
     JOIN_REPEATS_MAX,
     NO_MEMBER,
     OF_MEMBERS,
-    Called,
     In,
     Joined,
     Joining,
@@ -54,7 +53,6 @@ _PHASES = MappingProxyType(
         Joined: AnchorPhase.SYNCING,
         Syncing: AnchorPhase.SYNCING,
         In: AnchorPhase.STABLE,
-        Called: AnchorPhase.LOST,
         Leaving: AnchorPhase.LEAVING,
     }
 )
@@ -269,9 +267,9 @@ class Anchor:
                     self._ask(self._member.leave(ids), now_ms)
                 elif now_ms >= place.beat_at_ms or self._must_confirm(place):
                     self._beat(place, now_ms, is_live=is_live)
-            case Out() | Called() if not (self._is_dropped or is_needed or self._strays):
+            case Out() if not (self._is_dropped or is_needed or self._strays):
                 self._cease()
-            case Out(retry_at_ms=at_ms) | Called(retry_at_ms=at_ms) if now_ms >= at_ms:
+            case Out(retry_at_ms=at_ms) if now_ms >= at_ms:
                 if self._must_look:
                     self.wants_look = True
                 else:
@@ -334,7 +332,7 @@ class Anchor:
                 self.confirmed = self.sent
             case _, In():
                 self._looks_up = True
-            case _, Out(refusal=Refusal() as refusal) | Called(refusal=refusal):
+            case _, Out(refusal=Refusal() as refusal):
                 self._lose(refusal, now_ms)
             case _:
                 raise AssertionError(f"{before} is not followed by {self._member.stage}")

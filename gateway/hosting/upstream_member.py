@@ -9,10 +9,9 @@ say about the member, and when to try again stands here.
 
     Out -> Joining -> Joined -> Syncing -> In -> Leaving -> Out
 
-A refused or lost request leads to `Out`, or to `Called` if the member is still there and has to
-join the next round. A member that is `In` may join to begin a generation, and keeps its place until
-that has begun. Each stage has what is known in it and nothing else, so that no flag can contradict
-it.
+A refused or lost request leads to `Out`, with its meaning. A member that is `In` may join to begin
+a generation, and keeps its place until that has begun. Each stage has what is known in it and
+nothing else, so that no flag can contradict it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,7 +47,7 @@ class Meaning(Enum):
     GONE = auto()
     """It is not in the group."""
     CALLED = auto()
-    """It is in the group, whose next generation has begun or is about to."""
+    """It is in the group, and has to join: the next generation has begun or is about to."""
     OTHERS = auto()
     """Another member is in the group, and has no protocol in common with it."""
     HINDERED = auto()
@@ -116,7 +115,7 @@ class In:
 
 @dataclass(frozen=True, slots=True)
 class Out:
-    """Not certainly in the group."""
+    """Not certainly in the group, or not in its present generation."""
 
     refusal: Refusal | None = None
     """What ended its last attempt or stay; None before the first one, and after it has left."""
@@ -128,14 +127,6 @@ class Out:
     def is_certain(self) -> bool:
         """Whether it is certainly not in the group."""
         return self.refusal is None or self.refusal.meaning is Meaning.GONE
-
-
-@dataclass(frozen=True, slots=True)
-class Called:
-    """In the group, and out of date: it has to join the next round."""
-
-    refusal: Refusal
-    retry_at_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +185,7 @@ class Leaving:
     ids: AnchorIds
 
 
-UpstreamStage = Out | Joining | Joined | Syncing | In | Called | Leaving
+UpstreamStage = Out | Joining | Joined | Syncing | In | Leaving
 
 
 class UpstreamMember:
@@ -236,27 +227,22 @@ class UpstreamMember:
     def awaits_answer(self) -> bool:
         """Whether a request is under way."""
         match self.stage:
-            case Joining() | Syncing() | Leaving() | Out(awaits_answer=True):
-                return True
-            case In(asked_ms=asked_ms):
-                return asked_ms is not None
-            case _:
+            case Joined() | Out(awaits_answer=False) | In(asked_ms=None):
                 return False
+            case _:
+                return True
 
     @property
     def ids(self) -> AnchorIds | None:
         """The ids under which commits are stored; None unless the coordinator has confirmed them
         with its latest answer."""
-        match self.stage:
-            case In(ids=ids, refusal=None):
-                return ids
-            case _:
-                return None
+        place = self.stage
+        return place.ids if isinstance(place, In) and place.refusal is None else None
 
     def next_ms(self) -> int | None:
         """When its next heartbeat or attempt to join is due; None while an answer is."""
         match self.stage:
-            case Out(retry_at_ms=at_ms, awaits_answer=False) | Called(retry_at_ms=at_ms):
+            case Out(retry_at_ms=at_ms, awaits_answer=False):
                 return at_ms
             case In(beat_at_ms=at_ms, asked_ms=None):
                 return at_ms
@@ -281,17 +267,16 @@ class UpstreamMember:
     def give_up(self, refusal: Refusal, now_ms: int) -> None:
         """Count as out of the group. It may try again now if it was in it, otherwise after a
         pause."""
-        self._end(refusal, now_ms, was_in=isinstance(self.stage, In))
-
-    def back_off(self, now_ms: int) -> int:
-        """When to try again: later from time to time."""
-        self._backoff_ms = min(max(2 * self._backoff_ms, FIRST_BACKOFF_MS), LAST_BACKOFF_MS)
-        return now_ms + self._backoff_ms
+        may_retry = isinstance(self.stage, In) or refusal.meaning is Meaning.CALLED
+        self.stage = Out(refusal, now_ms, self.awaits_answer)
+        if not may_retry:
+            self.pause(now_ms)
 
     def pause(self, now_ms: int) -> None:
-        """Join no sooner than after a pause."""
-        if isinstance(self.stage, Out | Called):
-            self.stage = replace(self.stage, retry_at_ms=self.back_off(now_ms))
+        """Join no sooner than after a pause, which becomes longer from time to time."""
+        assert isinstance(self.stage, Out)
+        self._backoff_ms = min(max(2 * self._backoff_ms, FIRST_BACKOFF_MS), LAST_BACKOFF_MS)
+        self.stage = replace(self.stage, retry_at_ms=now_ms + self._backoff_ms)
 
     def join(
         self, now_ms: int, *, member_id: str = NO_MEMBER, names: Sequence[str] = ()
@@ -467,16 +452,8 @@ class UpstreamMember:
             beat_at_ms = now_ms + round(ANXIOUS_INTERVAL_MS * self._spread)
             self.stage = replace(place, asked_ms=None, refusal=refusal, beat_at_ms=beat_at_ms)
         else:
-            self.stage = Out()
-            self._end(refusal, now_ms, was_in=place is not None)
-
-    def _end(self, refusal: Refusal, now_ms: int, *, was_in: bool) -> None:
-        is_called, awaits_answer = refusal.meaning is Meaning.CALLED, self.awaits_answer
-        retry_at_ms = now_ms if is_called or was_in else self.back_off(now_ms)
-        if is_called and not awaits_answer:
-            self.stage = Called(refusal, retry_at_ms)
-        else:
-            self.stage = Out(refusal, retry_at_ms, awaits_answer)
+            self.stage = Out() if place is None else replace(place, asked_ms=None)
+            self.give_up(refusal, now_ms)
 
 
 def refusal_of(api: str, code: int, codes: Mapping[int, Meaning] = OF_MEMBERS) -> Refusal:

@@ -13,13 +13,13 @@ from gateway.hosting.upstream_member import (
     NOTHING,
     OF_JOINS,
     OF_MEMBERS,
-    Called,
     In,
     Joining,
     Meaning,
     Out,
     Syncing,
     UpstreamMember,
+    UpstreamStage,
     refusal_of,
 )
 from kafka_codecs.consumer_protocol import decode_assignment
@@ -53,6 +53,9 @@ class Stage:
     @property
     def stage(self) -> Any:
         return self.member.stage
+
+    def is_at(self, kind: type[UpstreamStage]) -> bool:
+        return isinstance(self.stage, kind)
 
     def join(self, member_id: str = "", *names: str) -> JoinGroupRequest:
         return self.member.join(self.now_ms, member_id=member_id, names=names)
@@ -111,7 +114,7 @@ def test_a_round_knows_its_other_members(on: Stage) -> None:
     sync = on.member.sync(dict.fromkeys(on.stage.others, NOTHING), on.now_ms)
     assert [(each.member_id, each.assignment) for each in sync.assignments] == [("o-1", NOTHING)]
     assert decode_assignment(NOTHING)[1].assigned_partitions == ()
-    assert isinstance(on.stage, Syncing)
+    assert on.is_at(Syncing)
 
 
 def test_a_follower_leads_nothing(on: Stage) -> None:
@@ -165,7 +168,7 @@ def test_a_join_is_refused_for_what_the_code_says(on: Stage, code: int) -> None:
     on.join()
     on.refuse_join(code)
     meaning = {**OF_MEMBERS, **OF_JOINS}.get(code, Meaning.UNUSABLE)
-    assert isinstance(on.stage, Called if meaning is Meaning.CALLED else Out)
+    assert on.is_at(Out)
     assert (on.stage.refusal.meaning, on.stage.refusal.code) == (meaning, code)
 
 
@@ -192,7 +195,8 @@ def test_a_heartbeat_tells_whether_the_member_is_still_there(on: Stage, code: in
     """Gone or called, it may join again now."""
     on.enter()
     on.beat(code)
-    assert isinstance(on.stage, Called if OF_MEMBERS[code] is Meaning.CALLED else Out)
+    assert on.is_at(Out)
+    assert on.stage.is_certain is (OF_MEMBERS[code] is Meaning.GONE)
     assert on.stage.retry_at_ms == on.now_ms
     assert on.member.ids is None
 
@@ -213,12 +217,12 @@ def test_an_unusable_answer_costs_the_place_only_after_the_session(
             on.answer(HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR))
 
     fail()
-    assert isinstance(on.stage, In)
+    assert on.is_at(In)
     assert on.member.ids is None, "not confirmed"
     assert on.member.next_ms() == on.now_ms + ANXIOUS_INTERVAL_MS
     on.now_ms += 1
     fail()
-    assert isinstance(on.stage, Out)
+    assert on.is_at(Out)
     assert not on.stage.is_certain
 
 
@@ -235,13 +239,13 @@ def test_a_heartbeat_confirms_from_its_sending_on(on: Stage) -> None:
 def test_a_member_that_begins_a_generation_keeps_its_place_until_then(on: Stage) -> None:
     place = on.enter()
     on.join("m-1", "range")
-    assert isinstance(on.stage, Joining)
+    assert on.is_at(Joining)
     assert on.stage.place == place
     on.refuse_join(ErrorCode.UNKNOWN_SERVER_ERROR)
-    assert isinstance(on.stage, In)
+    assert on.is_at(In)
     on.join("m-1")
     on.refuse_join(ErrorCode.UNKNOWN_MEMBER_ID)
-    assert isinstance(on.stage, Out)
+    assert on.is_at(Out)
 
 
 def test_an_answer_to_a_member_that_was_given_up_means_nothing(on: Stage) -> None:
@@ -252,7 +256,7 @@ def test_an_answer_to_a_member_that_was_given_up_means_nothing(on: Stage) -> Non
     assert on.member.awaits_answer
     assert on.member.next_ms() is None
     on.answer(HeartbeatResponse())
-    assert isinstance(on.stage, Out)
+    assert on.is_at(Out)
     assert not on.member.awaits_answer
 
 
