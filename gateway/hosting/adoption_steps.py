@@ -12,18 +12,17 @@ from kafka_codecs.describe_groups import DescribedGroup
 
 
 class Lane(StrEnum):
-    """A connection to the group's coordinator, with at most one request on its way, or several
-    heartbeats of members. A coordinator that parks a JoinGroup reads nothing else from its
-    connection."""
+    """Whose requests to the group's coordinator these are. A member has one under way at a time; a
+    coordinator that parks a JoinGroup reads nothing else from its connection."""
 
     LEADER = "leader"
-    """JoinGroups of the leader's member."""
+    """The leader's member, as the gateway has it rejoin."""
     ANCHOR = "anchor"
-    """JoinGroups and SyncGroups of the anchor."""
+    """The anchor that takes its place."""
     OTHERS = "others"
-    """Everything that the coordinator answers at once."""
+    """Members whose clients have joined: their heartbeats, and their leaves in one request."""
     RELEASE = "release"
-    """The requests of a release, one at a time."""
+    """A release, as the anchor."""
 
 
 class Treatment(StrEnum):
