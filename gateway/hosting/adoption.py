@@ -102,8 +102,7 @@ class Adopting:
         self._is_storing = self._is_erasing = False
         self._is_describing = self._is_drained = False
         self._held_from_ms: int | None = None
-        self._first: DescribedGroup | None = None
-        self._generation_at_first: int | None = None
+        self._first: tuple[DescribedGroup, int | None] | None = None
         """The group and its generation at the first of two looks, which have to agree."""
         self._unheard: deque[ClassicGroupMember] = deque()
         """The members whose heartbeats are still to be sent."""
@@ -256,9 +255,9 @@ class Adopting:
         elif reasons := why_not(group, watched, self._config, now_ms):
             self._refuse(reasons, now_ms)
         elif self.stage is Stage.PROPOSED:
-            self._first, self._generation_at_first = group, watched.generation
+            self._first = group, watched.generation
             self._move(Stage.CONFIRMING, now_ms)
-        elif (group, watched.generation) != (self._first, self._generation_at_first):
+        elif self._first != (group, watched.generation):
             self._refuse(("it changed between two looks",), now_ms)
         else:
             self._announce(Adoption(group=snapshot(group, watched)))
@@ -485,8 +484,9 @@ class Adopting:
         if lane is Lane.OTHERS:
             self._asked_others -= 1
             if self._giving_back is not None and self._giving_back.is_releasing_all:
-                assert isinstance(answer, LeaveGroupResponse)
-                self._released_all(answer, now_ms)
+                if self._giving_back.have_all_left(answer, now_ms):
+                    self._giving_back = None
+                    self._move(Stage.FORGETTING, now_ms)
             elif is_going_on:
                 self._on_others(answer, now_ms)
             return
@@ -524,7 +524,7 @@ class Adopting:
             case HeartbeatResponse(error_code=code):
                 self._fail(f"a member's heartbeat: {name_of(code)}", now_ms)
             case _:
-                raise TypeError(f"{type(answer).__name__} answers no request of an adoption")
+                raise TypeError(f"{type(answer).__name__} is no such answer")
 
     def _unanswered(self, lane: Lane, why: str, now_ms: int) -> None:
         """The request may have been carried out, or be carried out later."""
@@ -537,7 +537,7 @@ class Adopting:
                 self._asked_others -= 1
         if self._giving_back is not None:
             if lane is Lane.OTHERS and self._giving_back.is_releasing_all:
-                self._released_all(None, now_ms)
+                self._giving_back.have_all_left(None, now_ms)
         elif self.stage is Stage.HANDING_OVER:
             # Another coordinator may have loaded the locked group: the leader's member is in it
             # alone, and must not leave before the anchor waits there, too.
@@ -547,12 +547,6 @@ class Adopting:
             self._pause(BACKOFF_MS, now_ms)
         elif self.stage not in _ENDING:
             self._fail(f"the coordinator did not answer: {why}", now_ms)
-
-    def _released_all(self, answer: LeaveGroupResponse | None, now_ms: int) -> None:
-        assert self._giving_back is not None
-        if self._giving_back.all_left(answer, now_ms):
-            self._giving_back = None
-            self._move(Stage.FORGETTING, now_ms)
 
     # -- small things ----------------------------------------------------------------------------
 

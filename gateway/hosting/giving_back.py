@@ -65,12 +65,12 @@ class GivingBack:
             return [Ask(Lane.LEADER, self._keep_guard(now_ms))]
         return []
 
-    def all_left(self, answer: LeaveGroupResponse | None, now_ms: int) -> bool:
+    def have_all_left(self, answer: Struct | None, now_ms: int) -> bool:
         """Take the answer to the LeaveGroup of all members, None if there is none. Returns whether
         it is over."""
         self.is_releasing_all = False
         self._release_from_ms = now_ms + BACKOFF_MS
-        return answer is not None and have_left(answer)
+        return isinstance(answer, LeaveGroupResponse) and have_left(answer)
 
     @property
     def _may_release_all(self) -> bool:
