@@ -24,7 +24,6 @@ from gateway.data_path.presence import Presence
 from gateway.data_path.private_names import PrivateNames
 from gateway.data_path.removal import Removal
 from gateway.data_path.server import serve
-from gateway.events.event import GatewayEvent
 from gateway.events.gateway_events import GatewayEnded, GatewayStarted
 from gateway.groups.aside import Aside
 from gateway.groups.clock import Clock
@@ -272,7 +271,7 @@ async def run_gateway(
                         brokers=tuple(sorted(cluster.brokers)),
                     )
                 )
-                at_end.push(partial(_tell_end, tell))
+                at_end.push(partial(_tell_end, services.journal))
                 if not behind.rules.can_anchor:
                     log.info("anchors_off", reason="the embedded cluster cannot hold anchors")
                 task_status.started(address)
@@ -284,14 +283,15 @@ async def run_gateway(
 
 
 def _tell_end(
-    tell: Callable[[GatewayEvent], None],
+    journal: Journal,
     _kind: type[BaseException] | None,
     error: BaseException | None,
     _trace: TracebackType | None,
 ) -> None:
     """Tell of a normal end."""
     if error is None or _was_asked_to_end(error):
-        tell(GatewayEnded())
+        journal.end_hostings()
+        journal.tell(GatewayEnded())
 
 
 def _was_asked_to_end(error: BaseException) -> bool:

@@ -39,11 +39,13 @@ def write_to_log(
     group_id: str | None = None,
     owner: Hashable | None = None,  # noqa: ARG001
 ) -> None:
-    """Write an event, about a group or about the gateway, with the fields of its JSON line."""
+    """Write an event, about a group or about the gateway, with the fields of its JSON line except
+    topic ids, which are for programs."""
     about = {} if group_id is None else {"group_id": group_id}
     bound = log.bind(**about)
     if bound.is_enabled_for(_LEVELS[event.level]):  # the fields cost more than the rest
-        getattr(bound, event.level)(event.name, **event.fields)
+        fields = {name: value for name, value in event.fields.items() if name != "topic_ids"}
+        getattr(bound, event.level)(event.name, **fields)
 
 
 class _Lossy:

@@ -148,10 +148,11 @@ class GroupLoaded(GatewayEvent):
     """The whole state of a hosted group: after a start, after an adoption, and as the group's first
     line in each new file. A reader needs nothing that was written before."""
 
+    level: ClassVar[Level] = "debug"
     kind: Protocol | None
     """The group's protocol; null if there is no group of this name yet."""
     state: str
-    """The group's state as admin tools see it."""
+    """The group's state as admin tools see it; Dead or Empty if there is no group."""
     group_epoch: int
     """The group epoch; for a classic group, the generation."""
     assignment_epoch: int | None = None

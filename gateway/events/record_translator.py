@@ -363,6 +363,8 @@ class _Teller:
     ) -> Iterator[GatewayEvent]:
         is_replaced = removal is RemovalCause.REPLACED
         successor = self._successor(member_id) if is_replaced else None
+        if is_replaced and member_id in self._new:  # it takes another instance id
+            successor = member_id
         cause = _END_CAUSES.get(removal, "fenced")
         return self._ended(member_id, epoch, partitions, cause, successor)
 

@@ -26,7 +26,13 @@ from coordinator.interface.volatile_records import Computation
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
 from gateway.events.event import Told
-from gateway.events.group_events import GroupForwarded, HostingStarted, TopicsDeleted
+from gateway.events.group_events import (
+    GroupForwarded,
+    GroupLoaded,
+    HostingStarted,
+    TopicsDeleted,
+)
+from gateway.events.group_tracker import GroupTracker
 from gateway.groups.aside import Aside
 from gateway.groups.clock import Clock
 from gateway.groups.cluster_look import ClusterLook
@@ -163,6 +169,7 @@ class GroupDriver:
         """Another one, of all drivers, after each input that may have changed what the group
         shows."""
         self.topics = TopicsImage(services.cluster)
+        self.tracker = GroupTracker()
         self._services = services
         self._idle = idle
         self._owner = owner
@@ -322,6 +329,7 @@ class GroupDriver:
                     self._carry_out(self._start_again(now_ms))
         finally:
             self._is_feeding = False
+        self._report_costs()
         if self.group.engine.has_regexes:
             self.topics.follow_names()
         if self._left is not None and not self.group.anchor.is_here:
@@ -361,10 +369,12 @@ class GroupDriver:
             case TellNow():
                 self._services.counts.note_line(events)
                 carry_out_now(events, self.group.group_id, self._services.journal, self._owner)
+                self._follow(Told((events.event,), self._services.clock.now_ms()))
             case Tell(told):
                 self._make_way(told)
-                for each in told:
-                    self._services.journal.tell_decision(each, self.group.group_id)
+                for decision in told:
+                    self._services.journal.tell_decision(decision, self.group.group_id)
+                    self._follow(decision)
 
     def answer(self, call: Call) -> None:
         """Wake the client's side of a call that has its answer. Count the call from the moment when
@@ -518,10 +528,12 @@ class GroupDriver:
             if self.topics.is_crowded:
                 self.topics.keep_only(topics_of_group(self.group.engine.core.state))
             topics = await self.topics.get(names, owner)
-        if gone := self.topics.take_gone():
-            event, group_id = TopicsDeleted(topics=gone), self.group.group_id
-            for each in (*self._services.offsets.make_way(group_id, (event,)), event):
-                self._services.journal.tell(each, group_id)
+        if deleted := self.topics.take_deleted():
+            event = TopicsDeleted(topics=tuple(sorted(deleted)), topic_ids=deleted)
+            told = Told((event,), self._services.clock.now_ms())
+            self._make_way([told])
+            self._services.journal.tell_decision(told, self.group.group_id)
+            self._follow(told)
         return topics
 
     async def _do(self, work: Callable[[], Awaitable[Input | None]]) -> None:
@@ -617,6 +629,7 @@ class GroupDriver:
         try:
             for decision, envelopes in zip(batch.decisions, stamped, strict=True):
                 services.journal.pass_on(envelopes, decision.told.owner)
+                self._follow(decision.told)
         except Exception:  # the boundary: the log has the batch, so the group is loaded with it
             log.exception("group_failed", group_id=group_id)
             return Failed(effect, Damage.UNSURE)
@@ -627,7 +640,25 @@ class GroupDriver:
         group_id, services = self.group.group_id, self._services
         for told in batch:
             if before := services.offsets.make_way(group_id, told.events):
-                services.journal.pass_on(services.journal.stamp(Told(before, told.at_ms), group_id))
+                services.journal.tell_decision(Told(before, told.at_ms), group_id)
+
+    def _follow(self, told: Told) -> None:
+        """Have the tracker observe events whose lines are written, and report what follows."""
+        following = self.tracker.observe(told.events, told.at_ms)
+        self._services.journal.tell_decision(Told(following, told.at_ms), self.group.group_id)
+
+    def _report_costs(self) -> None:
+        """Report the rebalance and the steps that are over, once the lines of all decisions are
+        written."""
+        engine = self.group.engine
+        if self.tracker.is_measuring and not engine.is_deciding:
+            now_ms = self._services.clock.now_ms()
+            ended = self.tracker.settle(engine.core.summarize().state, now_ms)
+            self._services.journal.tell_decision(Told(ended, now_ms), self.group.group_id)
+
+    def snapshot(self) -> GroupLoaded:
+        """The group as its lines have told it."""
+        return self.tracker.snapshot(self.group.engine.core.summarize().state)
 
     async def _forget(self, effect: Forget) -> Input:
         """End the sequence of a deleted group, whose lines are all written. If the log fails,

@@ -33,6 +33,7 @@ from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
 from gateway.batches import batches, in_steps
 from gateway.cluster.shared_lookups import SharedLookups
+from gateway.events.group_events import GroupLoaded
 from gateway.groups.configured_releases import ConfiguredReleases
 from gateway.groups.glance import Glance
 from gateway.groups.group_driver import (
@@ -146,6 +147,7 @@ class Groups:
         self._is_ending = False
         self._look_for_room_ms = 0
         services.limits.hosted.on_refusal = self._make_room
+        self._journal.snapshot_of = self._snapshot
 
     # -- beginning and ending --------------------------------------------------------------------
 
@@ -925,6 +927,11 @@ class Groups:
             if self._is_ending:
                 driver.feed(Ending())
         return driver
+
+    def _snapshot(self, group_id: str) -> GroupLoaded | None:
+        """A hosted group as its lines have told it; None if nothing of it is in memory."""
+        driver = self._drivers.get(group_id)
+        return None if driver is None else driver.snapshot()
 
     def in_memory(self, group_id: str) -> GroupDriver | None:
         """The driver of a group if anything of the group is in memory."""

@@ -7,6 +7,7 @@ from coordinator.interface.topics import Topic, Topics
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
 from gateway.cluster.topics import ClusterTopic as ToldTopic
+from gateway.events.topic_ids import shown_topic_id
 from gateway.quotas.owner import Owner
 
 NAMES_MAX = 1_000
@@ -24,7 +25,8 @@ class TopicsImage:
         self._crowded_at = NAMES_MAX
         self._seen_change: object = None
         self._image = Topics()
-        self._gone: set[str] = set()
+        self._deleted: dict[str, str] = {}
+        """The ids of deleted topics by name, until they are taken."""
 
     def covers(self, names: Iterable[str]) -> bool:
         """Whether the latest image is up to date and has these names."""
@@ -61,8 +63,8 @@ class TopicsImage:
             return
         self._names, self._seen_change = wanted, self._cluster.changed
         if by_name != self._image.by_name:
-            self._gone |= {
-                name
+            self._deleted |= {
+                name: shown_topic_id(topic.topic_id)
                 for name, topic in self._image.by_name.items()
                 if name in wanted
                 and (name not in by_name or by_name[name].topic_id != topic.topic_id)
@@ -88,10 +90,11 @@ class TopicsImage:
         self._seen_change = None  # so that the next image leaves them out
         self._crowded_at = max(NAMES_MAX, 2 * len(self._names))
 
-    def take_gone(self) -> tuple[str, ...]:
-        """Topics deleted since the previous call, including those recreated since."""
-        gone, self._gone = tuple(sorted(self._gone)), set()
-        return gone
+    def take_deleted(self) -> Mapping[str, str]:
+        """The ids of topics deleted since the previous call, by name; also of those recreated
+        since."""
+        deleted, self._deleted = self._deleted, {}
+        return deleted
 
     def follow_names(self) -> None:
         """Keep `names_version` up to date, so that new topics show up soon."""

@@ -156,6 +156,11 @@ class Anchor:
             self.need(now_ms, is_live=True)
             self._only_replaces = True
 
+    @property
+    def held_generation(self) -> int | None:
+        """The latest generation in which the anchor held the group, if it has held it."""
+        return self._held_generation
+
     def confirm(self) -> int:
         """Have the cluster confirm now that the anchor holds the group. Returns the number of the
         latest request that does not count."""

@@ -333,8 +333,9 @@ class CallStages:
             return
         if isinstance(event, JoinGroupReceived):
             call.event = replace(event, waited_ms=now_ms - call.asked_ms)
-        self._standing.host(self._standing.verdict.why)
+        self._standing.host(self._standing.verdict.why, self._anchor.held_generation)
         self._effects += self._standing.take_outbox()  # before the events of its members
+        self._engine.report_snapshot()
         self._begin(call, now_ms)
 
     def _begin(self, call: Call, now_ms: int) -> None:

@@ -12,7 +12,7 @@ from coordinator.handlers.steady import STEADY_REQUESTS
 from coordinator.interface.events import GroupLost, ReleaseBegan, ReleaseMoved, Request
 from coordinator.interface.records import RemovalCause
 from coordinator.interface.replies import Reply
-from gateway.events.group_events import GenerationWentBack, GroupTaken
+from gateway.events.group_events import GenerationWentBack, GroupTaken, HostingEndCause
 from gateway.hosting import inputs
 from gateway.hosting.adoption_steps import (
     AdoptionOutcome,
@@ -103,6 +103,10 @@ class HostedGroup:
         self.release = GroupRelease(
             standing, rules, engine=self.engine, anchor=self.anchor, effects=self._effects
         )
+        self._loss_cause: HostingEndCause | None = None
+        """Why the hosting ends as soon as no members are left here."""
+        self._existed = False
+        """Whether the group existed when its engine was last at rest."""
         self._looking = Looking(self.anchor, self._effects)
         self.calls = CallStages(
             standing,
@@ -247,7 +251,11 @@ class HostedGroup:
                 self._note_log()
                 self.calls.look_again()
                 if self.engine.is_live:
-                    self.standing.host("its members are in the state log")
+                    generation = self.anchor.held_generation
+                    self.standing.host("its members are in the state log", generation)
+                if self.standing.is_hosting:
+                    self._effects += self.standing.take_outbox()  # before the events of its members
+                    self.engine.report_snapshot()
             case Forget():
                 self.engine.on_forgotten()
             case Compute():
@@ -324,18 +332,40 @@ class HostedGroup:
             if self.anchor.loss is not None:
                 loss, self.anchor.loss = self.anchor.loss, None
                 self._lose(loss)
+            self._end_lost_hosting()
             self.anchor.advance(now_ms, is_live=self._is_anchored)
             if self.anchor.wants_look:
                 self._looking.begin()
             if not (self.calls.advance(now_ms) or self.engine.has_work(now_ms)):
                 break
         if not (self.calls or self.engine.is_live or self.is_moving):
+            if self.engine.phase is LogPhase.READY:
+                self._existed = self.engine.core.state.group is not None
             self.engine.unload_if_quiet()
+        if self.standing.is_hosting and self.is_idle:
+            self._end_hosting("forgotten" if self._existed else "group_deleted")
         if self.standing.outbox:
             self._effects += self.standing.take_outbox()
         effects = tuple(self._effects)
         self._effects.clear()
         return effects
+
+    def _end_lost_hosting(self) -> None:
+        """Report that the hosting is over, once no members are left here after the group was lost,
+        or after the cluster was found to have it."""
+        if not self.standing.is_hosting or self.engine.is_live or self.engine.is_deciding:
+            return
+        is_elsewhere = self.standing.verdict.mode in (Mode.FORWARDED, Mode.ELSEWHERE)
+        if self._loss_cause is not None:
+            self._end_hosting(self._loss_cause)
+        elif is_elsewhere and not (self.calls or self.is_moving):
+            self._end_hosting("taken")
+
+    def _end_hosting(self, cause: HostingEndCause) -> None:
+        self._loss_cause = None
+        self.engine.renew_snapshot()
+        self.standing.end_hosting(cause)
+        self._effects += self.standing.take_outbox()
 
     def _note_steps(self, now_ms: int) -> None:
         steps, self.engine.steps = self.engine.steps, []
@@ -397,6 +427,7 @@ class HostedGroup:
 
     def _lose(self, loss: GroupTaken | GenerationWentBack) -> None:
         """Another member has the group in the cluster, or may have had it."""
+        self._loss_cause = "taken" if isinstance(loss, GroupTaken) else "anchor_lost"
         if self.engine.is_live:
             self._effects.append(TellNow(loss))
             self.engine.note(GroupLost(cause=RemovalCause(loss.name)))

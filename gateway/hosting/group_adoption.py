@@ -240,8 +240,9 @@ class GroupAdoption:
         if is_adopted:
             assert self._ids is not None
             self._anchor.take_over(self._ids, now_ms)
-            self._standing.adopt(now_ms)
+            self._standing.adopt(now_ms, self._ids.generation)
             self._effects += self._standing.take_outbox()
+            self._engine.report_snapshot(are_topics_known=False)
             self._effects.append(TellNow(group_events.GroupAdopted(held_ms=machine.held_ms)))
             self._rules.watched.forget(self._group_id)
         elif self._has_held:

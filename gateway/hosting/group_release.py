@@ -326,6 +326,7 @@ class GroupRelease:
             self._standing.pending_ids.end_at(now_ms + REMEMBERED_MS)
         self._rules.standing.released.add(self._group_id)
         self._effects.append(TellNow(group_events.GroupReleased(unowned_ms=machine.unowned_ms)))
+        self._standing.end_hosting("released")
         self._standing.forward(RELEASED, now_ms)
         self._fulfil(
             ReleaseOutcome(group_id=self._group_id, is_released=True, unowned_ms=machine.unowned_ms)

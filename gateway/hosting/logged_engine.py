@@ -36,6 +36,7 @@ from coordinator.interface.replies import (
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import DeadlineSet, Token
 from gateway.events.event import Told
+from gateway.events.group_snapshot import snapshot_group
 from gateway.hosting.answers import Situation
 from gateway.hosting.batch import Batch, Decision
 from gateway.hosting.calls import Call, Commit, Refused, Unanswerable
@@ -49,6 +50,7 @@ from gateway.hosting.effects import (
     Log,
     Resolve,
     Tell,
+    TellNow,
     Write,
 )
 from gateway.hosting.grace import Grace
@@ -124,6 +126,7 @@ class LoggedEngine:
         self._told = ""
         self._has_served = False
         self._answered_ms = 0
+        self._is_snapshot_due = True
 
     # -- looking ---------------------------------------------------------------------------------
 
@@ -154,6 +157,11 @@ class LoggedEngine:
         """Whether a member subscribes to a regular expression, so that new topics matter."""
         group = self.core.state.group
         return isinstance(group, ConsumerGroup) and bool(group.regex_subscribers)
+
+    @property
+    def is_deciding(self) -> bool:
+        """Whether a decision is under way."""
+        return self._batch is not None or self._computing is not None
 
     def has_stalled(self, now_ms: int) -> bool:
         """Whether no member got past joining, and none was answered within STALLED_AFTER_MS."""
@@ -248,9 +256,24 @@ class LoggedEngine:
         self._answered_ms = now_ms
         self.grace.reconnect_by_ms = now_ms + self._config.reconnect_timeout_ms
         self._retry_ms, self._told = LOAD_RETRY_MS, ""
+        self._is_snapshot_due = True
         self._move(LogPhase.READY)
         if self.observer is not None:
             self.observer.loaded()
+
+    def report_snapshot(self, *, are_topics_known: bool = True) -> None:
+        """Report the whole state of the loaded group, unless that was done since the load.
+        `are_topics_known`: see `snapshot_group`."""
+        if self._is_snapshot_due and self.is_loaded:
+            snapshot = snapshot_group(
+                self.core.state, self.topics, are_topics_known=are_topics_known
+            )
+            self._effects.append(TellNow(snapshot))
+            self._is_snapshot_due = False
+
+    def renew_snapshot(self) -> None:
+        """Have the next `report_snapshot` report the group again."""
+        self._is_snapshot_due = True
 
     def load_failed(self, why: str, now_ms: int) -> None:
         """The log could not be read: refuse what waits, as a coordinator does while it loads."""

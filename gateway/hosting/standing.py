@@ -13,7 +13,12 @@ from typing import Self
 
 from coordinator.interface.events import JoinGroupReceived
 from gateway.events.event import Level
-from gateway.events.group_events import GroupForwarded, HostingStarted
+from gateway.events.group_events import (
+    GroupForwarded,
+    HostingEndCause,
+    HostingEnded,
+    HostingStarted,
+)
 from gateway.hosting.answers import JOINS, Situation
 from gateway.hosting.calls import Call
 from gateway.hosting.effects import Log, TellNow
@@ -207,6 +212,8 @@ class Standing:
     """Whether a setting leaves the group to the cluster."""
     is_hosted_by_setting: bool = field(init=False)
     """Whether a setting has the group hosted from its first join on."""
+    is_hosting: bool = False
+    """Whether operators have learned that the gateway hosts the group."""
     pending_ids: PendingIds | None = None
     """Ids that the cluster has handed out since the group has moved there."""
     _others_gone_ms: int = 0
@@ -313,22 +320,30 @@ class Standing:
         self._told = Mode.FORWARDED
         return self._move(Verdict(Mode.FORWARDED, why), now_ms)
 
-    def adopt(self, now_ms: int) -> None:
+    def adopt(self, now_ms: int, anchor_generation: int | None) -> None:
         """The gateway has taken over the group, and its anchor holds it."""
         self.rules.released.discard(self.group_id)
         self._free(Verdict(Mode.HOSTED, "it was adopted", has_anchor=True), now_ms)
-        self.host(self.verdict.why)
+        self.host(self.verdict.why, anchor_generation)
 
     def forget(self, why: str) -> None:
         """Have each call need a new look."""
         self.verdict = Verdict(Mode.UNKNOWN, why)
         self.seen_ms = None
 
-    def host(self, why: str) -> None:
-        """The gateway's engine has the group from now on."""
-        if self._told is not Mode.HOSTED:
-            self.outbox.append(TellNow(HostingStarted(reason=why)))
-        self._told = Mode.HOSTED
+    def host(self, why: str, anchor_generation: int | None = None) -> None:
+        """The gateway's engine has the group from now on. `anchor_generation`: the generation in
+        which the anchor holds the group, if it does."""
+        if not self.is_hosting:
+            started = HostingStarted(reason=why, anchor_generation=anchor_generation)
+            self.outbox.append(TellNow(started))
+        self._told, self.is_hosting = Mode.HOSTED, True
+
+    def end_hosting(self, cause: HostingEndCause) -> None:
+        """The gateway's engine no longer has the group."""
+        if self.is_hosting:
+            self.outbox.append(TellNow(HostingEnded(cause=cause)))
+        self.is_hosting = False
 
     def is_ours(self, group: DescribedGroup) -> bool:
         """Whether the group's only member in the cluster is an anchor with our state log, of this

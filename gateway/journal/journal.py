@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple, cast
 from uuid import uuid4
 
@@ -18,7 +19,7 @@ import structlog
 
 from gateway.events.catalog import read_line
 from gateway.events.event import Envelope, GatewayEvent, Listener, Told
-from gateway.events.group_events import HostingEnded, HostingStarted
+from gateway.events.group_events import GroupLoaded, HostingEnded, HostingStarted
 from gateway.journal.events_topic import EventsTopic
 from gateway.journal.history_shares import OTHER_BYTES_MAX, RECORD_BYTES_MAX, HistoryShares
 from gateway.journal.line_files import LineFiles
@@ -86,6 +87,10 @@ class Journal:
         self._hostings: dict[str, int] = {}
         """The numbers of the hostings under way, by group."""
         self._last_hosting = 0
+        self._stated_in: dict[str, Path] = {}
+        """The file that has the latest `group_loaded` of each hosted group."""
+        self.snapshot_of: Callable[[str], GroupLoaded | None] = lambda _group_id: None
+        """The state of a hosted group as its lines have told it."""
         self._shares_of_records = HistoryShares(RECORD_BYTES_MAX, now_ms)
         self._shares = HistoryShares(OTHER_BYTES_MAX, now_ms)
         self._latest_owners: dict[str, Owner] = {}
@@ -114,6 +119,10 @@ class Journal:
             log.warning("events_left_out", client=str(owner), group_id=group_id)
             return
         envelopes = self.stamp(told, group_id)
+        if group_id is not None and self._must_restate(group_id, envelopes):
+            self._sequence -= len(envelopes)
+            self._restate(group_id)
+            envelopes = self.stamp(told, group_id)
         if owner is not None:
             self._shares.spend(owner, sum(len(envelope.line) for envelope in envelopes))
         self.pass_on(envelopes)
@@ -141,8 +150,6 @@ class Journal:
                 after=after,
             )
             envelopes.append(envelope)
-            if isinstance(event, HostingEnded) and group_id is not None:
-                self._hostings.pop(group_id, None)
         return envelopes
 
     def stamp_batch(self, batch: Sequence[Told], group_id: str) -> Sequence[Sequence[Envelope]]:
@@ -203,14 +210,50 @@ class Journal:
         is_of_group = envelopes[0].process_id is None
         if is_of_group and group_id is not None:
             self._note_owner(cast(Owner | None, owner), group_id, sum(map(len, lines)))
+            if self._must_restate(group_id, envelopes):
+                self._restate(group_id)
         self._write(lines, group_id, overflows=is_of_group and group_id in self._overflowing)
         for envelope in envelopes:
             if envelope.group_id is not None and envelope.process_id is None:
                 self._groups[envelope.group_id] = _place(envelope)
+            self._follow_hosting(envelope)
         for envelope in envelopes:
             write_to_log(envelope.fields, envelope.group_id)
             for listener in self._listeners:
                 listener(envelope)
+
+    def _follow_hosting(self, envelope: Envelope) -> None:
+        """Note where a hosted group is stated as a whole, and the end of a hosting."""
+        group_id = envelope.group_id
+        if group_id is None:
+            return
+        match envelope.fields:
+            case GroupLoaded() if self._files is not None and self._files.path is not None:
+                self._stated_in[group_id] = self._files.path
+            case HostingEnded():
+                self._hostings.pop(group_id, None)
+                self._stated_in.pop(group_id, None)
+            case _:
+                pass
+
+    def _must_restate(self, group_id: str, envelopes: Sequence[Envelope]) -> bool:
+        """Whether these lines of a group are its first ones in a new file."""
+        stated_in = self._stated_in.get(group_id)
+        if stated_in is None or self._files is None or group_id in self._overflowing:
+            return False
+        self._files.make_room(sum(len(envelope.line.encode()) + 1 for envelope in envelopes))
+        return self._files.path not in (None, stated_in)
+
+    def _restate(self, group_id: str) -> None:
+        """State a hosted group as a whole, before its first line in a new file."""
+        del self._stated_in[group_id]
+        if (snapshot := self.snapshot_of(group_id)) is not None:
+            self.tell(snapshot, group_id)
+
+    def end_hostings(self) -> None:
+        """Report that the gateway hosts no group any more, because it exits."""
+        for group_id in list(self._hostings):
+            self.tell(HostingEnded(cause="gateway_ended"), group_id)
 
     def _note_owner(self, owner: Owner | None, group_id: str, size: int) -> None:
         """Count what an owner causes. Once it exceeds its share, this group's events go to the

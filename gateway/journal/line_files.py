@@ -6,6 +6,7 @@ in the sequence of the lines. Lines are written but not synced, so a killed proc
 
 import os
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -45,14 +46,21 @@ class LineFiles:
         self.lost = 0
         """Failed writes since the last success."""
 
+    @property
+    def path(self) -> Path | None:
+        """The open file of the usual ones, if any."""
+        return self._usual.path
+
+    def make_room(self, size: int) -> None:
+        """Begin another one of the usual files if lines of this size would."""
+        with suppress(OSError):  # the write that follows fails, too
+            self._make_room(self._usual, size)
+
     def write(self, data: bytes, *, overflows: bool = False) -> None:
         """Append whole lines, all or none. `overflows`: to the files that make way for others."""
         series = self._overflow if overflows else self._usual
         try:
-            if not series.has_room(len(data)):
-                series.close()
-                self._remove_old(series)
-                series.begin_file()
+            self._make_room(series, len(data))
             series.append(data)
         except OSError as error:
             series.close()
@@ -69,6 +77,13 @@ class LineFiles:
         """Close the files. The next line opens one."""
         self._usual.close()
         self._overflow.close()
+
+    def _make_room(self, series: "_Series", size: int) -> None:
+        """Raises OSError."""
+        if not series.has_room(size):
+            series.close()
+            self._remove_old(series)
+            series.begin_file()
 
     def _remove_old(self, growing: "_Series") -> None:
         """Make room for another file of a series. The oldest ones go first, those of the overflow

@@ -17,7 +17,10 @@ from coordinator.interface.records import Member
 from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import MemberPhase
 from gateway.events.event import GatewayEvent
-from gateway.events.group_events import TopicsDeleted
+from gateway.events.group_events import GroupLoaded, TopicsDeleted
+from gateway.events.group_snapshot import snapshot_group
+from gateway.events.group_tracker import GroupTracker
+from gateway.events.topic_ids import topic_ids
 from gateway.hosting.batch import Decision
 from tests.simulation.process import Process
 from tests.simulation.watch import Watch
@@ -67,18 +70,31 @@ class Recorder(Watch):
         self._loaded: Holdings | None = None
         self._topics = Topics()
         self._newest: Process | None = None
+        self._tracker = GroupTracker()
+        self._snapshot: GroupLoaded | None = None
+        """What a process has loaded, until it tells its first event."""
 
     def applied(self, process: Process, decision: Decision, topics: Topics) -> None:
         events: list[GatewayEvent] = []
-        gone = [name for name, t in self._topics.by_name.items() if t.topic_id not in topics.by_id]
+        before = self._topics.by_name
+        gone = sorted(name for name, t in before.items() if t.topic_id not in topics.by_id)
+        ids = topic_ids(self._topics, gone)
         self._topics = topics
+        if self._snapshot is not None:
+            events.append(self._snapshot)
+            self._tracker.observe([self._snapshot], self._world.now_ms)
         if gone:
-            events.append(TopicsDeleted(topics=tuple(sorted(gone))))
+            deleted = TopicsDeleted(topics=tuple(gone), topic_ids=ids)
+            events += [deleted, *self._tracker.observe([deleted], self._world.now_ms)]
         events += decision.told.events
+        events += self._tracker.observe(decision.told.events, self._world.now_ms)
         super().applied(process, decision, topics)
         if self._loaded is not None and not events:
             return  # the new process has not told any event yet
+        self._snapshot = None
         state = process.group.engine.core.state
+        shown = process.group.engine.core.summarize().state
+        events += self._tracker.settle(shown, self._world.now_ms)
         self.steps.append(
             SimulatedStep(
                 at_ms=self._world.now_ms,
@@ -98,6 +114,7 @@ class Recorder(Watch):
             if self._newest is not None:
                 self._loaded = holdings(process.group.engine.core.state, self._topics)
             self._newest = process
+        self._snapshot = snapshot_group(process.group.engine.core.state, self._topics)
         super().loaded(process)
 
 

@@ -245,6 +245,7 @@ async def test_a_members_commits_are_reported_before_its_departure(
         "grant_ended",
         "member_left",
         "group_epoch_bumped",
+        "rebalance_ended",
     }
 
 

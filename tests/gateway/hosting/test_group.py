@@ -10,7 +10,7 @@ from gateway.groups.log_health import TRY_AGAIN_MS
 from gateway.hosting.answers import Situation
 from gateway.hosting.calls import LearnTopics, Refused, Released, Unanswerable
 from gateway.hosting.effects import AskCoordinator, Load, Look, Write
-from gateway.hosting.inputs import Damage, Ending, Leave, Resumed
+from gateway.hosting.inputs import Damage, Ending, Failed, Leave, Resumed
 from gateway.hosting.states import AnchorPhase, LogPhase
 from gateway.hosting.waiting import MEMBER_PATIENCE_MS
 from gateway.quotas.owner import Owner
@@ -239,3 +239,43 @@ def test_all_calls_fail_after_a_bug_and_the_group_goes_on(
     assert live.group.anchor.phase is AnchorPhase.STABLE
     break_engine(monkeypatch, JoinGroupReceived, InvariantError("a bug"))
     assert situation_of(live.join()) is Situation.RELOADING
+
+
+# -- the hosting -----------------------------------------------------------------------------------
+
+HOSTING = ("hosting_started", "group_loaded", "hosting_ended")
+
+
+def hosting_of(on: HostedScene) -> list[str]:
+    """What was reported of the hosting, in order."""
+    return [event.name for event in on.events if event.name in HOSTING]
+
+
+def test_a_hosting_lasts_as_long_as_anything_of_the_group_is_in_memory(live: HostedScene) -> None:
+    """A group that comes back is hosted again, and stated as a whole each time."""
+    assert hosting_of(live) == ["hosting_started", "group_loaded"]
+    assert live.told("hosting_started")[0]["anchor_generation"] == live.in_cluster.generation
+    live.native("n", -1)
+    live.wait(100_000)
+    assert hosting_of(live)[2:] == ["hosting_ended"]
+    assert live.told("hosting_ended") == [{"cause": "forgotten"}]
+    live.native("n")
+    assert hosting_of(live)[3:] == ["hosting_started", "group_loaded"]
+
+
+def test_a_loaded_group_is_stated_before_its_first_line(live: HostedScene) -> None:
+    """Its members and their partitions are those in the log."""
+    again = live.restart()
+    again.feed(Resumed())
+    assert [event.name for event in again.events[:2]] == ["hosting_started", "group_loaded"]
+    (loaded,) = again.told("group_loaded")
+    assert [member["member_id"] for member in loaded["members"]] == ["n"]
+    assert loaded["members"][0]["partitions"] == {"foo": [0, 1, 2]}
+
+
+def test_a_group_that_is_read_again_is_stated_again(live: HostedScene) -> None:
+    """What the log has may differ from what was last told."""
+    live.hold(Write)
+    live.native("m")
+    live.feed(Failed(live.take(Write), Damage.UNSURE))
+    assert hosting_of(live) == ["hosting_started", "group_loaded", "group_loaded"]

@@ -200,6 +200,9 @@ def test_a_group_goes_on_under_the_same_ids(on: Scene) -> None:
     assert on.group.anchor.phase is AnchorPhase.STABLE
     assert [error_of(on.beat(each, GENERATION)) for each in (A, B)] == [ErrorCode.NONE] * 2
     assert on.told("group_adopted") == [{"held_ms": on.outcome().held_ms}]
+    (loaded,) = on.told("group_loaded")
+    assert loaded["members"]
+    assert all(member["partitions"] for member in loaded["members"])
     assert on.count(Look) == 0
 
 

@@ -210,6 +210,7 @@ def test_the_outcome_and_what_the_log_has(on: Scene) -> None:
     (told,) = on.told("group_released")
     assert told["unowned_ms"] == on.outcome.unowned_ms
     assert on.told("group_forwarded") == [{"reason": "released"}]
+    assert on.told("hosting_ended") == [{"cause": "released"}]
     assert not on.group.anchor.is_here
 
 

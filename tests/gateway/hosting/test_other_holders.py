@@ -28,6 +28,11 @@ def test_members_are_fenced_when_another_member_holds_the_group(live: HostedScen
     assert not live.group.is_live
     (event,) = live.told("group_taken")
     assert "intruder" in str(event["reason"])
+    assert live.told("hosting_ended") == [{"cause": "taken"}]
+    names = [event.name for event in live.events]
+    assert names.index("hosting_ended") > max(
+        names.index(name) for name in ("group_taken", "grant_ended", "member_fenced")
+    )
     assert live.in_cluster.member_id == "intruder"
     assert not isinstance(live.native("n", 2).answer, ConsumerHeartbeatReply)
 
@@ -70,6 +75,7 @@ def test_a_group_that_begins_again_in_the_cluster_names_its_generations(live: Ho
     assert event["generation_before"] >= event["generation"]
     assert error_of(live.native("n", 2)) is ErrorCode.UNKNOWN_MEMBER_ID
     assert [fenced["cause"] for fenced in live.told("member_fenced")] == ["generation_went_back"]
+    assert live.told("hosting_ended") == [{"cause": "anchor_lost"}]
     assert live.native_member().assignment
 
 

@@ -11,9 +11,15 @@ from coordinator.interface.records import EpochCause, RemovalCause
 from gateway.events.catalog import read_line
 from gateway.events.event import Envelope, GatewayEvent, Told
 from gateway.events.gateway_events import GatewayEnded
-from gateway.events.group_events import GroupEpochBumped
+from gateway.events.group_events import (
+    GroupEpochBumped,
+    GroupLoaded,
+    HostingEnded,
+    HostingStarted,
+)
 from gateway.events.member_events import MemberLeft
 from gateway.journal import journal as journal_module
+from gateway.journal import line_files
 from gateway.journal.events_topic import EventsTopic
 from gateway.journal.journal import Journal, Sinks, last_events
 from gateway.journal.line_files import PATTERN, LineFiles
@@ -224,3 +230,69 @@ def test_the_topic_gets_every_line_of_the_files(tmp_path: Path, files: LineFiles
     (file,) = tmp_path.glob(PATTERN)
     assert [line for line, _ in topic.sent] == file.read_text().splitlines()
     assert [group_id for _, group_id in topic.sent] == ["a", "a", "b", None]
+
+
+def test_each_line_names_its_hosting(tmp_path: Path, files: LineFiles) -> None:
+    """A later hosting has a greater number, in a later run as well. Without one there is none."""
+    journal = Journal("log", Sinks(files=files), run=7, cluster_id="cluster")
+    journal.tell(LEFT, "a")
+    for group_id in ("a", "b", "a"):
+        journal.tell(HostingStarted(reason=""), group_id)
+        (envelopes,) = journal.stamp_batch([Told((bumped(1),), 5)], group_id)
+        journal.pass_on(envelopes)
+        journal.tell(HostingEnded(cause="forgotten"), group_id)
+    journal.tell(LEFT, "a")
+    found = written(tmp_path)
+    assert [line.hosting for line in found] == [None, 1, 1, 1, 2, 2, 2, 3, 3, 3, None]
+    assert {(line.version, line.run, line.cluster_id) for line in found} == {(2, 7, "cluster")}
+
+
+def test_a_normal_exit_ends_all_hostings(tmp_path: Path, files: LineFiles) -> None:
+    """A process that is killed ends none."""
+    journal = Journal("log", Sinks(files=files))
+    for group_id in ("a", "b", "c"):
+        journal.tell(HostingStarted(reason=""), group_id)
+    journal.tell(HostingEnded(cause="released"), "b")
+    journal.end_hostings()
+    ended = [line for line in written(tmp_path) if isinstance(line.fields, HostingEnded)]
+    assert [(line.group_id, line.fields.fields["cause"]) for line in ended] == [
+        ("b", "released"),
+        ("a", "gateway_ended"),
+        ("c", "gateway_ended"),
+    ]
+
+
+def test_a_file_states_a_group_before_its_first_line(
+    tmp_path: Path, files: LineFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever reads from there needs nothing older. A group without a line is not stated."""
+    journal = Journal("log", Sinks(files=files))
+    loaded = GroupLoaded(kind="classic", state="Stable", group_epoch=1, members=())
+    journal.snapshot_of = lambda _group_id: loaded
+    for group_id in ("a", "b", "quiet"):
+        journal.tell(HostingStarted(reason=""), group_id)
+        journal.tell(loaded, group_id)
+    journal.tell(LEFT, "a")
+    monkeypatch.setattr(line_files, "FILE_BYTES_MAX", 1)
+    (envelopes,) = journal.stamp_batch([Told((bumped(1),), 5)], "a")
+    journal.pass_on(envelopes)
+    monkeypatch.undo()
+    journal.tell(LEFT, "a")
+    journal.tell(LEFT, "b")
+    journal.tell(HostingEnded(cause="forgotten"), "b")
+    journal.tell(LEFT, "b")
+    first, *later = sorted(tmp_path.glob(PATTERN))
+    assert len(first.read_bytes().splitlines()) == 7
+    lines = [read_line(line) for path in later for line in path.read_bytes().splitlines()]
+    assert [(line.group_id, line.event) for line in lines] == [
+        ("a", "group_loaded"),
+        ("a", "group_epoch_bumped"),
+        ("a", "group_loaded"),
+        ("a", "member_left"),
+        ("b", "group_loaded"),
+        ("b", "member_left"),
+        ("b", "hosting_ended"),
+        ("b", "member_left"),
+    ]
+    of_process = [line.sequence for line in written(tmp_path) if line.process_id]
+    assert of_process == list(range(1, len(of_process) + 1))
