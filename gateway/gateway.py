@@ -25,6 +25,7 @@ from gateway.data_path.private_names import PrivateNames
 from gateway.data_path.removal import Removal
 from gateway.data_path.server import serve
 from gateway.events.gateway_events import GatewayEnded, GatewayStarted
+from gateway.events.topic_ids import shown_topic_id
 from gateway.groups.aside import Aside
 from gateway.groups.clock import Clock
 from gateway.groups.cluster_look import ClusterLook
@@ -123,7 +124,6 @@ async def backstage(
         now_ms=clock.now_ms,
         recall=state_log.last_events,
     )
-    offsets = OffsetReporter(journal.tell, clock.now_ms)
     names = config.data_path.names
     cluster = Cluster(
         config.upstream,
@@ -131,6 +131,14 @@ async def backstage(
         tell=journal.tell,
         names=names,
         only_id=config.cluster_id,
+    )
+    offsets = OffsetReporter(
+        journal.tell,
+        clock.now_ms,
+        sequence_of=journal.sequence_of,
+        topic_ids=lambda names: {
+            name: shown_topic_id(topic_id) for name, topic_id in cluster.known_ids(names).items()
+        },
     )
     async with trio.open_nursery() as nursery:
         await nursery.start(cluster.run)
@@ -240,7 +248,7 @@ async def run_gateway(
             private_names = PrivateNames(
                 config.private_topics,
                 config.private_transactional_ids,
-                topic_ids=lambda: cluster.known_ids(config.private_topics),
+                topic_ids=lambda: cluster.known_ids(config.private_topics).values(),
             )
             nursery.start_soon(hosted_groups.watch_pauses)
             await nursery.start(hosted_groups.resume)

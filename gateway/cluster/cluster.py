@@ -287,9 +287,9 @@ class Cluster:
         if excess:
             log.warning("topic_names_given_up", names=excess, names_max=UNKNOWN_NAMES_MAX)
 
-    def known_ids(self, names: Iterable[str]) -> tuple[UUID, ...]:
+    def known_ids(self, names: Iterable[str]) -> Mapping[str, UUID]:
         """The ids of the named topics, as far as they are kept up to date and exist."""
-        return tuple(self._topics[name].topic_id for name in names if name in self._topics)
+        return {name: self._topics[name].topic_id for name in names if name in self._topics}
 
     def leaders_of(self, names: Collection[str]) -> Mapping[tuple[str, int], int]:
         """The leader of each partition of these topics, as far as they are kept up to date."""

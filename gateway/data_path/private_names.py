@@ -10,7 +10,7 @@ Bytes prove only an absence: in every encoding, the bytes of a name stand togeth
 looking up topic ids.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 from uuid import UUID
@@ -53,7 +53,7 @@ class PrivateNames:
         topics: Collection[str] = (),
         transactional_ids: Collection[str] = (),
         *,
-        topic_ids: Callable[[], Sequence[UUID]] = tuple,
+        topic_ids: Callable[[], Collection[UUID]] = tuple,
     ) -> None:
         """`topic_ids` returns the current ids of the topics."""
         self._topic_masks: dict[_Value, _Value] = {

@@ -296,6 +296,12 @@ class Journal:
         self._latest_owners.pop(group_id, None)
         self._overflowing.discard(group_id)
 
+    def sequence_of(self, group_id: str) -> int:
+        """A group's last sequence number; 0 if it has no sequence, or none that this process has
+        taken up."""
+        place = self._groups.get(group_id)
+        return 0 if place is None else place.sequence
+
     def has_told(self, group_id: str) -> bool:
         """Whether the group has a sequence."""
         return self._place(group_id) is not None

@@ -10,7 +10,7 @@ reported at once, because a process that is killed reports nothing, and a forgot
 a lost commit.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -58,10 +58,10 @@ _ANSWERS = (OffsetCommitResponse, TxnOffsetCommitResponse)
 
 class _Committer(NamedTuple):
     member_id: str
-    is_transactional: bool
+    transactional_id: str | None
 
 
-_OUTSIDER = _Committer(NO_MEMBER, is_transactional=False)
+_OUTSIDER = _Committer(NO_MEMBER, transactional_id=None)
 
 
 @dataclass(slots=True)
@@ -83,6 +83,11 @@ class _Interval:
 
     from_ms: int
     to_ms: int
+    requested_ms: int
+    """When the first one was requested."""
+    first_sequence: int
+    """The group's last sequence number when the first one was stored."""
+    last_sequence: int
     topics: dict[str, dict[int, _Offsets]] = field(default_factory=dict)
     owner: Owner | None = None
     """Who has committed."""
@@ -96,9 +101,22 @@ class OffsetReporter:
     """`note_commit`, `note_fetch` and `note_delete` see every answer, `make_way` sees the events
     that groups are about to tell. `run` ends the intervals that last too long."""
 
-    def __init__(self, tell: Tell, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        tell: Tell,
+        now_ms: Callable[[], int],
+        *,
+        time_s: Callable[[], float] = trio.current_time,
+        sequence_of: Callable[[str], int] = lambda _group_id: 0,
+        topic_ids: Callable[[Iterable[str]], Mapping[str, str]] = lambda _: {},
+    ) -> None:
+        """`time_s`: the clock of `GroupRequest.at_s`. `sequence_of`: a group's last sequence
+        number. `topic_ids`: the ids of topics, as far as they are known."""
         self._tell = tell
         self._now_ms = now_ms
+        self._time_s = time_s
+        self._sequence_of = sequence_of
+        self._topic_ids = topic_ids
         self._groups: dict[str, dict[_Committer, _Interval]] = {}
         self._holders: dict[str, dict[_Partition, str]] = {}
         """The member that committed last for each partition, in groups with open intervals."""
@@ -131,16 +149,20 @@ class OffsetReporter:
         if not stored:
             return
         now_ms = self._now_ms()
-        committer = _Committer(message.member_id, isinstance(message, TxnOffsetCommitRequest))
+        is_transactional = isinstance(message, TxnOffsetCommitRequest)
+        transactional_id = message.transactional_id if is_transactional else None
+        committer = _Committer(message.member_id, transactional_id)
         if message.member_id != NO_MEMBER:
             self._pass_on(message.group_id, stored, message.member_id)
         intervals = self._groups.setdefault(message.group_id, {})
         is_first = (interval := intervals.get(committer)) is None
-        if interval is None:
-            interval = intervals[committer] = _Interval(now_ms, now_ms, owner=request.owner)
-        if not interval.topics:
-            interval.from_ms = now_ms
-        interval.to_ms = now_ms
+        sequence = self._sequence_of(message.group_id)
+        if interval is None or not interval.topics:
+            requested_ms = now_ms - round((self._time_s() - request.at_s) * 1000)
+            interval = intervals[committer] = _Interval(
+                now_ms, now_ms, requested_ms, sequence, sequence, owner=request.owner
+            )
+        interval.to_ms, interval.last_sequence = now_ms, sequence
         for topic in message.topics:
             for each in topic.partitions:
                 if (topic.name, each.partition_index) in stored:
@@ -185,6 +207,7 @@ class OffsetReporter:
                 for topic, offsets in fetched.items()
                 if offsets
             },
+            topic_ids=self._topic_ids(topic for topic, offsets in fetched.items() if offsets),
         )
         self._tell(event, group_id, owner)
 
@@ -202,7 +225,8 @@ class OffsetReporter:
         }
         deleted = {topic: numbers for topic, numbers in partitions.items() if numbers}
         if deleted and not answer.error_code:
-            self._tell(OffsetsDeleted(partitions=deleted), message.group_id)
+            event = OffsetsDeleted(partitions=deleted, topic_ids=self._topic_ids(deleted))
+            self._tell(event, message.group_id)
 
     def make_way(self, group_id: str, events: Iterable[GatewayEvent]) -> Sequence[OffsetsCommitted]:
         """The commits to report before the group tells `events`: those of members whose partitions
@@ -271,9 +295,35 @@ class OffsetReporter:
     def _cut(self, committer: _Committer, interval: _Interval) -> OffsetsCommitted:
         """Report the commits so far. The interval is empty afterwards."""
         self._partitions -= interval.size
-        event = _committed(committer, interval)
+        event = self._committed(committer, interval)
         interval.topics = {}
         return event
+
+    def _committed(self, committer: _Committer, interval: _Interval) -> OffsetsCommitted:
+        return OffsetsCommitted(
+            member_id=committer.member_id,
+            is_transactional=committer.transactional_id is not None,
+            transactional_id=committer.transactional_id,
+            requested_ms=interval.requested_ms,
+            first_sequence=interval.first_sequence,
+            last_sequence=interval.last_sequence,
+            topic_ids=self._topic_ids(interval.topics),
+            from_ms=interval.from_ms,
+            to_ms=interval.to_ms,
+            offsets={
+                topic: tuple(
+                    CommittedOffsets(
+                        partition=partition,
+                        commits=each.commits,
+                        first=each.first,
+                        lowest=each.lowest,
+                        last=each.last,
+                    )
+                    for partition, each in sorted(partitions.items())
+                )
+                for topic, partitions in interval.topics.items()
+            },
+        )
 
     def _forget_starts(self, group_id: str, member_id: str) -> None:
         """Count the member's next fetches as new starts."""
@@ -281,25 +331,3 @@ class OffsetReporter:
         self._starts_count -= len(members.pop(member_id, ()))
         if not members:
             self._starts.pop(group_id, None)
-
-
-def _committed(committer: _Committer, interval: _Interval) -> OffsetsCommitted:
-    return OffsetsCommitted(
-        member_id=committer.member_id,
-        is_transactional=committer.is_transactional,
-        from_ms=interval.from_ms,
-        to_ms=interval.to_ms,
-        offsets={
-            topic: tuple(
-                CommittedOffsets(
-                    partition=partition,
-                    commits=each.commits,
-                    first=each.first,
-                    lowest=each.lowest,
-                    last=each.last,
-                )
-                for partition, each in sorted(partitions.items())
-            )
-            for topic, partitions in interval.topics.items()
-        },
-    )

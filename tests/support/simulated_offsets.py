@@ -110,7 +110,9 @@ class SimulatedOffsets:
         self._costs = self._reporter()
 
     def _reporter(self) -> OffsetReporter:
-        return OffsetReporter(self._hear, lambda: self._run.world.now_ms)
+        return OffsetReporter(
+            self._hear, lambda: self._run.world.now_ms, time_s=lambda: self._run.world.now_ms / 1000
+        )
 
     def _hear(
         self, event: GatewayEvent, group_id: str | None = None, owner: Hashable | None = None

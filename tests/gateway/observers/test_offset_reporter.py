@@ -2,6 +2,7 @@
 lost."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -53,18 +54,33 @@ from tests.support.hosted_groups import lone_request
 ENDED = partial(GrantEnded, cause="revoked")
 
 
+ORIGIN = ("requested_ms", "first_sequence", "last_sequence", "topic_ids")
+
+
 class Tally(OffsetReporter):
     """The reports with their groups, and a clock that the test sets."""
 
     def __init__(self) -> None:
         self.at_ms = 100
         self.told: list[tuple[str | None, Mapping[str, Any]]] = []
-        super().__init__(self._hear, lambda: self.at_ms)
+        """Without the fields that say where in the group's history the event belongs."""
+        self.origins: list[Mapping[str, Any]] = []
+        """These fields."""
+        self.sequence = 0
+        super().__init__(
+            self._hear,
+            lambda: self.at_ms,
+            time_s=lambda: self.at_ms / 1000,
+            sequence_of=lambda _group_id: self.sequence,
+            topic_ids=lambda names: {name: f"id of {name}" for name in names},
+        )
 
     def _hear(
         self, event: GatewayEvent, group_id: str | None = None, owner: Hashable | None = None
     ) -> None:
-        self.told.append((group_id, event.fields))
+        fields = event.fields
+        self.origins.append({name: fields.pop(name) for name in ORIGIN if name in fields})
+        self.told.append((group_id, fields))
 
     def commit(
         self,
@@ -73,6 +89,7 @@ class Tally(OffsetReporter):
         member_id: str = "m",
         group_id: str = "orders",
         errors: Mapping[int, int] | None = None,
+        at_s: float = 0.0,
     ) -> None:
         """A member's commit of some partitions of foo, and the cluster's answer."""
         request = commit_of({"foo": offsets}, group_id=group_id, member_id=member_id)
@@ -89,7 +106,7 @@ class Tally(OffsetReporter):
                 ),
             )
         )
-        self.note_commit(lone_request(request, 9), answer)
+        self.note_commit(replace(lone_request(request, 9), at_s=at_s), answer)
 
     def fetch(
         self,
@@ -450,3 +467,22 @@ def test_deleted_offsets_are_reported_at_once() -> None:
         request, OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND, topics=topics)
     )
     assert reporter.told == [("g", {"partitions": {"t": [0, 2]}})]
+
+
+def test_commits_name_their_place_in_the_sequence_of_the_group() -> None:
+    """The first and the last store of the interval, the time of the first request, and the ids of
+    the topics."""
+    reporter = Tally()
+    for at_ms, sequence in ((100, 4), (150, 6), (180, 9)):
+        reporter.at_ms, reporter.sequence = at_ms, sequence
+        reporter.commit({0: at_ms}, at_s=(at_ms - 40) / 1000)
+    reporter.at_ms, reporter.sequence = 5_000, 12
+    reporter.flush()
+    assert reporter.origins == [
+        {
+            "requested_ms": 60,
+            "first_sequence": 4,
+            "last_sequence": 9,
+            "topic_ids": {"foo": "id of foo"},
+        }
+    ]
