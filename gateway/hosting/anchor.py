@@ -159,7 +159,7 @@ class Anchor:
     @property
     def held_generation(self) -> int | None:
         """The latest generation in which the anchor held the group, if it has held it."""
-        return self._held_generation
+        return None if self._held is None else self._held.generation
 
     def confirm(self) -> int:
         """Have the cluster confirm now that the anchor holds the group. Returns the number of the

@@ -150,7 +150,9 @@ class OffsetReporter:
             return
         now_ms = self._now_ms()
         is_transactional = isinstance(message, TxnOffsetCommitRequest)
-        transactional_id = message.transactional_id if is_transactional else None
+        transactional_id = (
+            message.transactional_id if isinstance(message, TxnOffsetCommitRequest) else None
+        )
         committer = _Committer(message.member_id, transactional_id)
         if message.member_id != NO_MEMBER:
             self._pass_on(message.group_id, stored, message.member_id)
