@@ -149,7 +149,6 @@ class OffsetReporter:
         if not stored:
             return
         now_ms = self._now_ms()
-        is_transactional = isinstance(message, TxnOffsetCommitRequest)
         transactional_id = (
             message.transactional_id if isinstance(message, TxnOffsetCommitRequest) else None
         )
