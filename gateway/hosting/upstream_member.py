@@ -166,7 +166,8 @@ class Joined:
     @property
     def is_alone(self) -> bool:
         """Whether it leads a round that has no other member."""
-        return self.leads and bool(self.round.members) and not self.others
+        there = [member.member_id for member in self.round.members]
+        return self.leads and there == [self.round.member_id]
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,8 +255,8 @@ class UpstreamMember:
     # -- what a policy has it do -----------------------------------------------------------------
 
     def begin(self) -> None:
-        """Forget what has happened to it."""
-        self.stage = Out(awaits_answer=self.awaits_answer)
+        """Forget what has happened to it. No answer follows."""
+        self.stage = Out()
         self.joins = self._backoff_ms = 0
 
     def take_place(self, ids: AnchorIds, now_ms: int) -> None:

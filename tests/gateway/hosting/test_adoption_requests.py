@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from gateway.hosting.adoptable import snapshot
 from gateway.hosting.adoption_requests import LOCK_MARGIN_MS, Adoptees
 from kafka_codecs.join_group import JoinGroupRequest
@@ -29,14 +31,19 @@ def test_the_leader_need_not_be_the_first_member() -> None:
     assert [each.member_id for each in adoptees.others] == [A]
 
 
-def test_it_stays_longer_than_any_member_believes_to_own_something() -> None:
-    longest = replace(
-        ADOPTEES.group.members[1], session_timeout_ms=60_000, rebalance_timeout_ms=30_000
+@pytest.mark.parametrize(("rebalance_ms", "longest_ms"), [(30_000, 60_000), (90_000, 90_000)])
+def test_it_stays_longer_than_any_member_believes_to_own_something(
+    rebalance_ms: int, longest_ms: int
+) -> None:
+    first, second = (
+        replace(member, session_timeout_ms=6_000, rebalance_timeout_ms=6_000)
+        for member in ADOPTEES.group.members
     )
-    group = replace(ADOPTEES.group, members=(ADOPTEES.group.members[0], longest))
+    longest = replace(second, session_timeout_ms=60_000, rebalance_timeout_ms=rebalance_ms)
+    group = replace(ADOPTEES.group, members=(first, longest))
     join = rejoin(Adoptees(GROUP, group, GUISE))
     assert join.session_timeout_ms == 60_000 + LOCK_MARGIN_MS
-    assert join.rebalance_timeout_ms == 60_000 + LOCK_MARGIN_MS
+    assert join.rebalance_timeout_ms == longest_ms + LOCK_MARGIN_MS
 
 
 def test_static_members_leave_with_their_instance_ids() -> None:

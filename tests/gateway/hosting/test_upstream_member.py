@@ -123,6 +123,12 @@ def test_a_follower_leads_nothing(on: Stage) -> None:
     assert (on.stage.leads, on.stage.is_alone) == (False, False)
 
 
+def test_a_leader_that_is_told_no_members_is_not_known_to_be_alone(on: Stage) -> None:
+    on.join("m-1")
+    on.answer(JoinGroupResponse(generation_id=8, leader="m-1", member_id="m-1"))
+    assert (on.stage.leads, on.stage.is_alone) == (True, False)
+
+
 @pytest.mark.parametrize("changes", [{"skip_assignment": True}, {"leader": "another"}])
 def test_a_place_that_was_taken_is_followed_by_a_generation(
     on: Stage, changes: dict[str, Any]
@@ -236,7 +242,8 @@ def test_a_heartbeat_confirms_from_its_sending_on(on: Stage) -> None:
     assert on.stage.beat_at_ms == on.now_ms + HEARTBEAT_INTERVAL_MS
 
 
-def test_a_member_that_begins_a_generation_keeps_its_place_until_then(on: Stage) -> None:
+def test_a_member_that_begins_a_generation_keeps_its_place_until_then() -> None:
+    on = Stage(repeats_max=1)
     place = on.enter()
     on.join("m-1", "range")
     assert on.is_at(Joining)
@@ -244,8 +251,8 @@ def test_a_member_that_begins_a_generation_keeps_its_place_until_then(on: Stage)
     on.refuse_join(ErrorCode.UNKNOWN_SERVER_ERROR)
     assert on.is_at(In)
     on.join("m-1")
-    on.refuse_join(ErrorCode.UNKNOWN_MEMBER_ID)
-    assert on.is_at(Out)
+    assert on.refuse_join(ErrorCode.REBALANCE_IN_PROGRESS) is None
+    assert on.stage.refusal.meaning is Meaning.CALLED
 
 
 def test_an_answer_to_a_member_that_was_given_up_means_nothing(on: Stage) -> None:
