@@ -85,7 +85,7 @@ def _killed_in_an_adoption(lead: Lead) -> None:
 def _coordinator_fails_while_the_anchor_joins(lead: Lead) -> None:
     lead.play("adopt")
     lead.to(AdoptionStage.ANCHORING)
-    lead.play("fail others")
+    lead.play("fail leader")
 
 
 def _native_starts_in_a_release(lead: Lead) -> None:
