@@ -91,8 +91,9 @@ _OPERATIONS = {
     incremental.ConfigOperation.SUBTRACT: ConfigOperation.SUBTRACT,
 }
 
-_OTHER_KINDS = ("share.", "streams.")
-"""How the names of configs begin that the cluster has of every group."""
+_OTHER_KINDS = ("share.", "streams.", "errors.")
+"""How the names of configs begin that the cluster has of every group. Errors are those of share
+groups (KIP-1191)."""
 
 _Resource = (
     DescribeConfigsResource | alter_configs.AlterConfigsResource | incremental.AlterConfigsResource

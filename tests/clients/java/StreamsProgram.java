@@ -4,9 +4,11 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.TreeMap;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.GroupListing;
 import org.apache.kafka.clients.admin.ListStreamsGroupOffsetsSpec;
+import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.StreamsGroupDescription;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -48,6 +50,7 @@ public final class StreamsProgram {
             .mapValues(number -> Long.toString(number))
             .to(result);
         try (Admin admin = Admin.create(Map.of("bootstrap.servers", servers))) {
+            admin.createTopics(List.of(new NewTopic(result, 3, (short) 1))).all().get();
             try (KafkaStreams streams = new KafkaStreams(builder.build(), settings)) {
                 streams.start();
                 System.out.println("counted " + counted(servers, result, count));
@@ -58,7 +61,7 @@ public final class StreamsProgram {
                     + ", members " + described.members().size()
                     + ", subtopologies " + described.subtopologies().size());
             }
-            // One partition of the topic, and three of the repartition topic.
+            // Three partitions of the topic, and of the repartition topic.
             System.out.println("committed " + admin
                 .listStreamsGroupOffsets(Map.of(group, new ListStreamsGroupOffsetsSpec()))
                 .partitionsToOffsetAndMetadata(group).get().size());
@@ -76,7 +79,7 @@ public final class StreamsProgram {
             "value.deserializer", StringDeserializer.class.getName(),
             "isolation.level", "read_committed",
             "auto.offset.reset", "earliest");
-        Map<String, Long> counts = new java.util.TreeMap<>();
+        Map<String, Long> counts = new TreeMap<>();
         try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(settings)) {
             List<TopicPartition> partitions = consumer.partitionsFor(topic).stream()
                 .map(each -> new TopicPartition(topic, each.partition())).toList();

@@ -102,7 +102,9 @@ async def check_alike(
     ):
         nursery.start_soon(run_at_broker)
         port = gateway.address[1]
-        ports = [port, *(listener[1] for listener in (await gateway.listeners()).values())]
+        async with await BrokerConnection.open(GATEWAY, port) as connection:
+            brokers = (await connection.ask(MetadataRequest(topics=()))).brokers
+        ports = [port, *(broker.port for broker in brokers)]
         async with recorded(ports, listen_host=ADVERTISED, gateway_host=GATEWAY) as recorder:
             servers = f"{ADVERTISED}:{port}"
             behind = await of_program(servers, topic, fresh_group("behind"), RECORDS, *options)
@@ -154,13 +156,10 @@ async def test_a_share_fetch_at_another_broker_names_the_leaders_listener(
     """The answer ends with its address. The group is shown as the cluster's."""
     topic, group, member_id = await filled_topic(kafka), fresh_group("share"), str(uuid4())
     operators = OperatorsConfig(control_folder=tmp_path)
-    async with whole_gateway(
-        kafka.addresses, advertised_host=ADVERTISED, operators=operators
-    ) as gateway:
-        ports = {node: port for node, (_host, port) in (await gateway.listeners()).items()}
+    async with whole_gateway(kafka.addresses, operators=operators) as gateway:
+        listeners = await gateway.listeners()
         coordinator = (await find_coordinator(gateway.address, group)).node_id
-        here = ("127.0.0.1", ports[coordinator])
-        async with await BrokerConnection.open(*here) as client:
+        async with await BrokerConnection.open(*listeners[coordinator]) as client:
             joined = await client.ask(
                 ShareGroupHeartbeatRequest(
                     group_id=group,
@@ -173,7 +172,7 @@ async def test_a_share_fetch_at_another_broker_names_the_leaders_listener(
             named = MetadataRequestTopic(name=topic)
             (told,) = (await client.ask(MetadataRequest(topics=(named,)))).topics
         partition = told.partitions[0]
-        other = next(node for node in ports if node != partition.leader_id)
+        other = next(node for node in listeners if node != partition.leader_id)
         fetch = ShareFetchRequest(
             group_id=group,
             member_id=member_id,
@@ -194,13 +193,13 @@ async def test_a_share_fetch_at_another_broker_names_the_leaders_listener(
             ),
             forgotten_topics_data=(),
         )
-        async with await BrokerConnection.open("127.0.0.1", ports[other]) as client:
+        async with await BrokerConnection.open(*listeners[other]) as client:
             answer = await client.ask(fetch)
         (refused,) = answer.responses[0].partitions
         assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         (endpoint,) = answer.node_endpoints
         assert endpoint.node_id == partition.leader_id
-        assert (endpoint.host, endpoint.port) == (ADVERTISED, ports[partition.leader_id])
+        assert (endpoint.host, endpoint.port) == listeners[partition.leader_id]
         page = await look(tmp_path, DescribeGroup(group_id=group), GroupPage)
         assert (page.mode, page.stands) == ("forwarded", "the cluster serves it")
         assert "share group" in (page.blocker or "")
