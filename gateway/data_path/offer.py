@@ -162,7 +162,8 @@ def too_new_answer() -> ApiVersionsResponse:
 
 
 def refused_answer() -> ApiVersionsResponse:
-    """The answer to a client whose software name or version is malformed."""
+    """The answer to a client whose software name or version is malformed, or that names a cluster
+    without a node or a node without a cluster."""
     return ApiVersionsResponse(error_code=_INVALID_REQUEST)
 
 
@@ -174,12 +175,16 @@ def meant_for_another_answer() -> ApiVersionsResponse:
 def is_meant_for(request: ApiVersionsRequest, cluster_id: str | None, node_id: int | None) -> bool:
     """Whether the client means the cluster and the node that it has reached (KIP-1242). A client
     that does not know them means any, and what is None here may be any."""
-    means_cluster = request.cluster_id in (None, cluster_id) or cluster_id is None
-    return means_cluster and (node_id is None or request.node_id in (_ANY_NODE, node_id))
+    if request.cluster_id is None:
+        return True
+    return cluster_id in (None, request.cluster_id) and node_id in (None, request.node_id)
 
 
 def well_formed(request: ApiVersionsRequest, version: int) -> bool:
-    """Whether the client's software name and version are safe to pass on and to log."""
+    """Whether the client's software name and version are safe to pass on and to log, and whether it
+    means a node of a cluster or none."""
+    if (request.cluster_id is None) != (request.node_id == _ANY_NODE):
+        return False
     return version < FIRST_WITH_SOFTWARE or bool(
         _SOFTWARE.fullmatch(request.client_software_name)
         and _SOFTWARE.fullmatch(request.client_software_version)

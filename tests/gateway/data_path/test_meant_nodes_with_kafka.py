@@ -20,12 +20,11 @@ FIRST_WITH_IDS = 5
     ("cluster", "node", "code"),
     [
         (None, -1, ErrorCode.NONE),
-        ("this", -1, ErrorCode.NONE),
         ("this", 1, ErrorCode.NONE),
-        (None, 1, ErrorCode.NONE),
+        ("this", -1, ErrorCode.INVALID_REQUEST),
+        (None, 1, ErrorCode.INVALID_REQUEST),
         ("other", 1, ErrorCode.REBOOTSTRAP_REQUIRED),
         ("this", 2, ErrorCode.REBOOTSTRAP_REQUIRED),
-        (None, 2, ErrorCode.REBOOTSTRAP_REQUIRED),
     ],
 )
 async def test_a_listener_stands_for_its_broker(

@@ -59,7 +59,6 @@ def test_a_version_that_was_only_tried_out_is_not_offered() -> None:
         ("ours", 2, True),
         ("ours", 1, False),
         ("other", 2, False),
-        ("other", -1, False),
     ],
 )
 def test_a_client_may_mean_another_cluster_or_node(
