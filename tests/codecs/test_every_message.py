@@ -1,4 +1,4 @@
-"""Rules that hold for every message in every version."""
+"""Rules that hold for every message in every layout."""
 
 import contextlib
 
@@ -8,17 +8,26 @@ from hypothesis import strategies as st
 
 from kafka_codecs import WireError, decode, encode
 from kafka_codecs.declaration import Struct
-from tests.support.codecs import every_message, every_record_part, message_id, sample, values
+from tests.support.codecs import (
+    every_message,
+    every_record_part,
+    message_id,
+    one_of_each_layout,
+    sample,
+    values,
+)
 from tests.support.hypothesis_profile import examples, thinned_out
 
-EVERY_MESSAGE = pytest.mark.parametrize(
-    ("message_type", "version"), [*every_message(), *every_record_part()], ids=message_id
+EVERY_LAYOUT = pytest.mark.parametrize(
+    ("message_type", "version"),
+    one_of_each_layout([*every_message(), *every_record_part()]),
+    ids=message_id,
 )
 POSITIONS_MAX = 50
 """How many bytes of a frame are tried under the profile `quick`."""
 
 
-@EVERY_MESSAGE
+@EVERY_LAYOUT
 @settings(max_examples=examples(5))
 @given(data=st.data())
 def test_a_decoded_message_equals_the_encoded_one(
@@ -31,7 +40,7 @@ def test_a_decoded_message_equals_the_encoded_one(
     assert encode(decode(message_type, wire, version), version) == wire
 
 
-@EVERY_MESSAGE
+@EVERY_LAYOUT
 def test_malformed_text_is_replaced_in_every_string(
     message_type: type[Struct], version: int
 ) -> None:
@@ -43,7 +52,7 @@ def test_malformed_text_is_replaced_in_every_string(
     assert decode(message_type, encode(replaced, version), version) == replaced
 
 
-@EVERY_MESSAGE
+@EVERY_LAYOUT
 def test_a_frame_cut_anywhere_is_an_error(message_type: type[Struct], version: int) -> None:
     """Decoding a prefix raises WireError."""
     wire = encode(sample(message_type, version), version)
@@ -52,7 +61,7 @@ def test_a_frame_cut_anywhere_is_an_error(message_type: type[Struct], version: i
             decode(message_type, wire[:size], version)
 
 
-@EVERY_MESSAGE
+@EVERY_LAYOUT
 def test_bytes_left_over_are_an_error_unless_allowed(
     message_type: type[Struct], version: int
 ) -> None:
@@ -64,7 +73,7 @@ def test_bytes_left_over_are_an_error_unless_allowed(
     assert decode(message_type, wire, version, trailing_ok=True) == value
 
 
-@EVERY_MESSAGE
+@EVERY_LAYOUT
 def test_one_wrong_byte_is_an_error_or_another_message(
     message_type: type[Struct], version: int
 ) -> None:
@@ -78,7 +87,7 @@ def test_one_wrong_byte_is_an_error_or_another_message(
                 )
 
 
-@EVERY_MESSAGE
+@EVERY_LAYOUT
 @settings(max_examples=examples(12))
 @given(wire=st.binary(max_size=256))
 def test_random_bytes_fail_only_with_wire_error(
@@ -89,7 +98,7 @@ def test_random_bytes_fail_only_with_wire_error(
         decode(message_type, wire, version)
 
 
-@EVERY_MESSAGE
+@EVERY_LAYOUT
 def test_versions_outside_the_range_are_refused(message_type: type[Struct], version: int) -> None:
     """An unknown version is an error in both directions."""
     value = sample(message_type, version)

@@ -19,13 +19,21 @@ from kafka_codecs.heartbeat import HeartbeatRequest
 from kafka_codecs.offset_commit import OffsetCommitRequest
 from kafka_codecs.primitives import STRING_SIZE_MAX
 from kafka_codecs.straight import GAVE_UP, StraightReader, Unusual, straight_reader
-from tests.support.codecs import every_message, every_record_part, message_id, values
+from tests.support.codecs import (
+    every_message,
+    every_record_part,
+    message_id,
+    one_of_each_layout,
+    values,
+)
 from tests.support.commits import commit_of
 from tests.support.group_values import topic_id
 from tests.support.hypothesis_profile import examples
 
-EVERY_MESSAGE = pytest.mark.parametrize(
-    ("message_type", "version"), [*every_message(), *every_record_part()], ids=message_id
+EVERY_LAYOUT = pytest.mark.parametrize(
+    ("message_type", "version"),
+    one_of_each_layout([*every_message(), *every_record_part()]),
+    ids=message_id,
 )
 HARMFUL = (0x00, 0x01, 0x7F, 0x80, 0xFF)
 
@@ -49,7 +57,7 @@ def check_agreement(message_type: Any, version: int, wire: bytes) -> bool:
     return True
 
 
-@EVERY_MESSAGE
+@EVERY_LAYOUT
 @settings(max_examples=examples(2))
 @given(data=st.data())
 def test_what_is_read_straight_is_what_the_construct_reads(

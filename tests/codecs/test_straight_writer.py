@@ -17,11 +17,20 @@ from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest
 from kafka_codecs.primitives import STRING_SIZE_MAX
 from kafka_codecs.straight import GAVE_UP
 from kafka_codecs.straight_writer import StraightWriter, straight_writer
-from tests.support.codecs import every_message, every_record_part, message_id, sample, values
+from tests.support.codecs import (
+    every_message,
+    every_record_part,
+    message_id,
+    one_of_each_layout,
+    sample,
+    values,
+)
 from tests.support.hypothesis_profile import examples
 
-EVERY_MESSAGE = pytest.mark.parametrize(
-    ("message_type", "version"), [*every_message(), *every_record_part()], ids=message_id
+EVERY_LAYOUT = pytest.mark.parametrize(
+    ("message_type", "version"),
+    one_of_each_layout([*every_message(), *every_record_part()]),
+    ids=message_id,
 )
 
 
@@ -38,7 +47,7 @@ def written(message: Struct, version: int) -> bytes:
     return stream.getvalue()
 
 
-@EVERY_MESSAGE
+@EVERY_LAYOUT
 @settings(max_examples=examples(3))
 @given(data=st.data())
 def test_what_is_written_straight_is_what_the_construct_writes(
@@ -50,7 +59,7 @@ def test_what_is_written_straight_is_what_the_construct_writes(
     assert writer(kind, version)(value) == written(value, version)
 
 
-@EVERY_MESSAGE
+@EVERY_LAYOUT
 def test_a_field_that_the_version_lacks_is_left_to_the_construct(
     message_type: type[Struct], version: int
 ) -> None:

@@ -4,6 +4,7 @@
 """
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from functools import cache
 from io import BytesIO
@@ -21,7 +22,7 @@ from kafka_codecs.consumer_protocol import Assignment, Subscription
 from kafka_codecs.declaration import OUR_TAGS, Struct, rules_of
 from kafka_codecs.primitives import UINT16, UVARINT, PassedOn
 from kafka_codecs.state_records import LAYOUTS
-from tests.support.hypothesis_profile import thinned_out
+from tests.support.hypothesis_profile import PROFILE, thinned_out
 
 _TOKEN = re.compile(r"'([^']*)'|((?:[0-9a-f]{2})+)")
 ByName = tuple[tuple[str, st.SearchStrategy[Any]], ...]
@@ -87,6 +88,43 @@ def every_message() -> list[tuple[type[Struct], int]]:
         if message_type is not None
         for version in thinned_out(message_type.SCHEMA.versions)
     ]
+
+
+def one_of_each_layout(
+    messages: Sequence[tuple[type[Struct], int]],
+) -> Sequence[tuple[type[Struct], int]]:
+    """The last of these versions with each layout: equal layouts are read and written by equal
+    code. Under the profile `deep`, all of them."""
+    if PROFILE == "deep":
+        return messages
+    last: dict[Any, tuple[type[Struct], int]] = {}
+    for message_type, version in messages:
+        kind: Any = message_type
+        flexible = message_type.SCHEMA.is_flexible(version)
+        last[kind, flexible, _layout(message_type, version)] = (
+            message_type,
+            version,
+        )
+    return list(last.values())
+
+
+def _layout(message_type: Any, version: int) -> tuple[Any, ...]:
+    """What a version has of each field: its name, whether it may be null, and its structure."""
+    layout = []
+    for declared in fields(message_type):
+        rules = rules_of(declared)
+        if rules.is_in(version):
+            hint = _hints(message_type)[declared.name]
+            nested = [_layout(part, version) for part in _structures(hint)]
+            layout.append((declared.name, version >= rules.nullable_since, tuple(nested)))
+    return tuple(layout)
+
+
+def _structures(hint: Any) -> Iterator[Any]:
+    if isinstance(hint, type) and issubclass(hint, Struct):
+        yield hint
+    for part in get_args(hint):
+        yield from _structures(part)
 
 
 def every_record_part() -> list[tuple[type[Struct], int]]:

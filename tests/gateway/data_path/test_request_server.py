@@ -40,7 +40,8 @@ async def test_a_client_that_means_another_cluster_bootstraps_again() -> None:
         named = ApiVersionsRequest(client_software_name="lib", client_software_version="1.2")
         answer = await on.client.ask(replace(named, cluster_id="other", node_id=1), 5)
         assert answer.error_code == ErrorCode.REBOOTSTRAP_REQUIRED
-        assert (await on.client.ask(replace(named, cluster_id=cluster_id, node_id=1), 5)).error_code == 0
+        answer = await on.client.ask(replace(named, cluster_id=cluster_id, node_id=1), 5)
+        assert answer.error_code == 0
 
 
 async def test_what_the_broker_answers_to_a_name_is_not_the_clients_fault() -> None:
