@@ -45,7 +45,9 @@ def with_private_names(message: Struct, entities: set[Entity]) -> Struct:
         changes["resource_type"] = ConfigResourceType.TOPIC
     for name, entity in entity_fields(message):
         value = getattr(message, name)
-        if entity is None:
+        if isinstance(value, Struct):
+            changes[name] = with_private_names(value, entities)
+        elif entity is None:
             parts = tuple(with_private_names(part, entities) for part in value)
             changes[name] = parts
         elif entity in entities:
