@@ -227,8 +227,13 @@ class ClientConnection:
                 for each in error.exceptions:
                     self._tell_end(each)
             case RequestRefused():
-                refused = {"api_key": error.api_key, "api_version": error.api_version}
-                complaints.tell("unknown_request_received", host, **refused)
+                complaints.tell(
+                    "unknown_request_received",
+                    host,
+                    api_key=error.api_key,
+                    api_version=error.api_version,
+                    reason=error.reason,
+                )
             case NotAuthenticated():
                 complaints.tell("request_refused", host, reason=str(error))
             case TooManyConnections() | TooMuchHeld():

@@ -14,10 +14,11 @@ class RequestRefused(Exception):
     """The client used an api or version that was not offered. As in Kafka, its connection is
     closed."""
 
-    def __init__(self, api_key: int, api_version: int) -> None:
-        super().__init__(f"api key {api_key} version {api_version} is not offered")
+    def __init__(self, api_key: int, api_version: int, reason: str) -> None:
+        super().__init__(f"api key {api_key} version {api_version} is refused: {reason}")
         self.api_key = api_key
         self.api_version = api_version
+        self.reason = reason
 
 
 class NotAuthenticated(Exception):

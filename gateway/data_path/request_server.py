@@ -1,5 +1,7 @@
 """Serves the requests of one client that take time, each as the table of treatments says."""
 
+from typing import Any
+
 from gateway.cluster.broker_connection import SOFTWARE_NAME, SOFTWARE_VERSION
 from gateway.data_path import offer
 from gateway.data_path.authentication import TOKEN_BYTES_MAX, Authentication
@@ -13,7 +15,7 @@ from gateway.data_path.places import Place
 from gateway.data_path.private_names import Masks
 from gateway.data_path.relayed_requests import RelayedRequests
 from gateway.data_path.removal import REBOOTSTRAP, Client
-from gateway.data_path.treatments import TREATMENTS, Treatment
+from gateway.data_path.treatments import LEFT_OUT, TREATMENTS, Treatment
 from gateway.data_path.upstream_connection import SIZE
 from kafka_codecs import decode
 from kafka_codecs.api_versions import ApiVersionsRequest
@@ -104,7 +106,8 @@ class RequestServer:
         else:
             low, high = offer.versions_of(ours)
         if not low <= version <= high:
-            raise RequestRefused(api_key, version)
+            key: Any = api_key  # an ApiKey's hash is its number's
+            raise RequestRefused(api_key, version, LEFT_OUT.get(key, "it was not offered"))
         return ApiKey(api_key) if ours is None else ours
 
     async def _authenticate(self, authentication: Authentication, size: int) -> None:

@@ -8,6 +8,7 @@ from structlog.testing import capture_logs
 
 from gateway.data_path.config import DataPathConfig
 from gateway.data_path.group_apis import GroupApis, GroupRequest
+from gateway.data_path.treatments import LEFT_OUT
 from kafka_codecs import decode, encode
 from kafka_codecs.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafka_codecs.apis import ApiKey
@@ -133,6 +134,16 @@ async def test_client_side_assignors_have_the_operators_api_keys() -> None:
             await on.client.send(frame)
             assert await on.client.at_end()
         assert [line["event"] for line in lines] == ["unknown_request_received"]
+
+
+async def test_the_log_says_why_an_api_is_refused() -> None:
+    """Whoever wanted it finds the reason there: clients get none from a closed connection."""
+    key = ApiKey.CREATE_DELEGATION_TOKEN
+    async with ground() as on:
+        with capture_logs() as lines:
+            await on.client.send(struct.pack(">ihhih", 10, key, 3, 1, -1))
+            assert await on.client.at_end()
+        assert [line["reason"] for line in lines] == [LEFT_OUT[key]]
 
 
 @pytest.mark.parametrize(
