@@ -104,6 +104,7 @@ ROLLS = (
     _roll("librdkafka", "2.0.2", "cooperative-sticky", partner="franz-go"),
     _roll("java", "", "range"),
     _roll("java", "", "cooperative-sticky", is_in_ci=True),
+    _roll("java", "4.3.1", "range", native="4.3.1"),
     _roll("java", "4.0.1", "range", native="4.0.1"),
     _roll("java", "3.9.2", "range,cooperative-sticky", native="3.9.2"),
     _roll("java", "3.9.2", "cooperative-sticky"),
