@@ -8,9 +8,8 @@ gateway makes sure that the other coordinator serves nobody any more, see
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from coordinator.classic.durability import store_group
-from coordinator.classic.rebalance import drop_pending_id
 from coordinator.conversion.downgrade import delete_consumer_group
+from coordinator.conversion.upgrade import remove_classic_group
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.step_builder import StepBuilder
@@ -78,9 +77,7 @@ def _delete_empty_group(step: StepBuilder) -> None:
             delete_consumer_group(step, {})
         case ClassicGroup() as group:
             ensure(not group.members, "a group with members cannot be replaced")
-            for member_id in list(group.pending_ids):  # their clients come back without them
-                drop_pending_id(step, member_id)
-            store_group(step, None)
+            remove_classic_group(step)  # clients with pending ids come back without them
         case None:
             pass
 

@@ -5,10 +5,10 @@ since they may still hold partitions: `gateway/docs/release.md` says how they ar
 in Kafka a group only moves between brokers that share a log.
 """
 
-from coordinator.classic.durability import store_group
 from coordinator.classic.places import end_places
-from coordinator.classic.rebalance import drop_member, drop_pending_id
+from coordinator.classic.rebalance import drop_member
 from coordinator.conversion.downgrade import delete_consumer_group
+from coordinator.conversion.upgrade import remove_classic_group
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.embedded_protocol import write_assignment
@@ -34,7 +34,7 @@ from coordinator.interface.records import (
     Release,
     RemovalCause,
 )
-from coordinator.interface.volatile_records import ClassicPhase, DeadlineKind
+from coordinator.interface.volatile_records import ClassicPhase
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.error_codes import ErrorCode
 
@@ -85,10 +85,7 @@ def begin(step: StepBuilder, event: ReleaseBegan) -> None:
             end_places(step)
             for member_id in list(group.members):
                 drop_member(step, member_id, RemovalCause.RELEASED)
-            for member_id in list(group.pending_ids):
-                drop_pending_id(step, member_id)
-            step.disarm(DeadlineKind.SYNC_PHASE)  # not all members need to have synced
-            store_group(step, None)
+            remove_classic_group(step)
         case ConsumerGroup() as consumer_group:
             value = _recalled_group(step, consumer_group)
             delete_consumer_group(

@@ -7,16 +7,17 @@ import pytest
 from coordinator.handlers.adoption import obstacles
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.errors import InvariantError
-from coordinator.interface.events import AdoptionMoved, GroupAdopted
+from coordinator.interface.events import AdoptionMoved, GroupAdopted, GroupLost
 from coordinator.interface.records import (
     Adoption,
     ClassicGroupMember,
     ClassicGroupMetadata,
     ClassicGroupValue,
     GroupAdoption,
+    RemovalCause,
     is_tombstone,
 )
-from coordinator.interface.volatile_records import ClassicPhase
+from coordinator.interface.volatile_records import ClassicPhase, DeadlineKey, DeadlineKind
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_records import given_classic_group_member
 from tests.support.group_script import GroupScript
@@ -95,6 +96,16 @@ def test_what_is_left_of_an_empty_group_is_replaced(group: GroupScript) -> None:
     adopt(group)
     assert sorted(group.classic.members) == ["a", "b"]
     group.check_replay()
+
+
+def test_no_timer_of_an_empty_group_outlives_it(group: GroupScript) -> None:
+    """Otherwise the join phase of the group that was here would end in the one that is adopted."""
+    adopt(group)
+    group.take_id()  # an id that nobody uses holds up the round
+    group.feed(GroupLost(cause=RemovalCause.GROUP_TAKEN))
+    assert DeadlineKey(DeadlineKind.JOIN_PHASE) in group.engine.state.deadlines
+    adopt(group)
+    assert {key.kind for key in group.engine.state.deadlines} == {DeadlineKind.SESSION}
 
 
 def test_sessions_start_at_full_length(group: GroupScript) -> None:

@@ -6,7 +6,13 @@ from coordinator.group.consumer_group import ConsumerGroupState
 from coordinator.group.load import release_in
 from coordinator.handlers.release import may_begin
 from coordinator.interface.errors import InvariantError
-from coordinator.interface.events import AdoptionMoved, GroupAdopted, ReleaseBegan, ReleaseMoved
+from coordinator.interface.events import (
+    AdoptionMoved,
+    GroupAdopted,
+    GroupLost,
+    ReleaseBegan,
+    ReleaseMoved,
+)
 from coordinator.interface.records import (
     Adoption,
     ClassicGroupMetadata,
@@ -61,6 +67,18 @@ def test_no_timer_outlives_the_group(group: GroupScript) -> None:
     reply = group.answer(tokens[0], JoinGroupReply)
     group.sync(reply.leader, reply.generation, assignments={})
     assert group.classic.unsynced
+    group.feed(ReleaseBegan())
+    assert group.engine.state.group is None
+    assert not group.engine.state.deadlines
+
+
+def test_no_timer_outlives_an_empty_group_in_a_rebalance(group: GroupScript) -> None:
+    """All its members were removed because another one was in the group in the cluster, and an id
+    that nobody used held up the round (found by seed 20327 of the simulator)."""
+    serve(group)
+    group.take_id()
+    group.feed(GroupLost(cause=RemovalCause.GROUP_TAKEN))
+    assert group.engine.state.deadlines
     group.feed(ReleaseBegan())
     assert group.engine.state.group is None
     assert not group.engine.state.deadlines
