@@ -251,7 +251,10 @@ class CommitApis:
         """The answer to the whole commit. Deleted topics get UNKNOWN_TOPIC_OR_PARTITION."""
         version = request.header.api_version
         if outcome.refused is not None:
-            return refused(message, version, outcome.refused.situation, outcome.refused.why)
+            situation, why = outcome.refused.situation, outcome.refused.why
+            if not self._groups.may_answer:  # also a move may go on elsewhere
+                situation, why = Situation.LOG_NOT_OURS, ""
+            return refused(message, version, situation, why)
         verdict = cast(OffsetVerdict, outcome.verdict)
         if not self._groups.may_answer and needs_lease(api_of(message), verdict.error):
             return refused(message, version, Situation.LOG_NOT_OURS, "")

@@ -17,14 +17,16 @@ import trio.testing
 
 from gateway.data_path.upstream import Upstream
 from gateway.hosting import call_stages
+from gateway.hosting.calls import Outcome
 from gateway.hosting.identity import INSTANCE_ID
+from gateway.hosting.recall import FENCED
 from gateway.observers.counts import AnswerCounts
 from gateway.quotas.shares import ShareRule
 from gateway.requests.commits import CommitApis
 from gateway.requests.coordinators import Coordinators
 from gateway.state_log.memory import MemoryLog
 from kafka_codecs.error_codes import ErrorCode
-from kafka_codecs.offset_commit import OffsetCommitRequest
+from kafka_codecs.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kafka_codecs.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -403,3 +405,16 @@ async def test_offsets_are_deleted_once_the_group_is_empty() -> None:
         assert codes(await ask(deletion("numbers"), 0)) == {"numbers": 0}
         assert stage.broker.deleted == [("numbers",)]
         assert stage.broker.coordinator.group("g").member_id == ""
+
+
+@pytest.mark.parametrize("may_answer", [True, False])
+async def test_a_refusal_in_a_move_leaves_only_while_the_log_is_ours(*, may_answer: bool) -> None:
+    """Another gateway may go on with the move (found by seed 72 of the simulator)."""
+    groups = SimpleNamespace(may_answer=may_answer)
+    api = SimpleNamespace(_groups=groups)
+    message = commit_of({"t": {0: 1}}, member_id="m", epoch=1)
+    request = lone_request(message, 9)
+    outcome = Outcome(refused=FENCED)
+    response = await CommitApis._response(cast(CommitApis, api), request, message, outcome, None)
+    expected = ErrorCode.STALE_MEMBER_EPOCH if may_answer else ErrorCode.NOT_COORDINATOR
+    assert codes_of(cast(OffsetCommitResponse, response)) == {"t": {0: expected}}
