@@ -45,7 +45,7 @@ async def ask_cluster(request: GroupRequest, message: GroupMessage, why: str = "
     highest = highest_version(request.upstream, ApiKey(request.header.api_key))
     if highest < 0:
         # Only the apis of KIP-848 are offered without the cluster's support.
-        return _no_new_protocol(request, message, why)
+        return _no_new_protocol(message, request.header.api_version, why)
     match message:
         case ConsumerGroupHeartbeatRequest(subscribed_topic_regex=str(regex)) if highest < (
             FIRST_VERSION_WITH_REGEX
@@ -61,10 +61,15 @@ async def ask_cluster(request: GroupRequest, message: GroupMessage, why: str = "
         case _:
             pass
     answer = cast(Struct, await forward(request, message))
+    return shown_to_member(message, request.header.api_version, answer, why)
+
+
+def shown_to_member(message: GroupMessage, version: int, answer: Struct, why: str = "") -> Struct:
+    """The cluster's answer, in the words that a client expects whose group was hosted before."""
     match answer:
         # A broker may list the api although the protocol is switched off, as Kafka 3.9 does.
         case ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION):
-            return _no_new_protocol(request, message, why)
+            return _no_new_protocol(message, version, why)
         # DEV D49: a member that was hosted here gives up its partitions and rejoins.
         case ConsumerGroupHeartbeatResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND) if (
             api_of(message) is GroupApi.CONSUMER_HEARTBEAT
@@ -74,7 +79,7 @@ async def ask_cluster(request: GroupRequest, message: GroupMessage, why: str = "
             return answer
 
 
-def _no_new_protocol(request: GroupRequest, message: GroupMessage, why: str) -> Struct:
+def _no_new_protocol(message: GroupMessage, version: int, why: str) -> Struct:
     api = api_of(message)
     what = "client-side assignors" if api is GroupApi.ASSIGNMENT else "the new protocol"
     reason = f"the group is forwarded to the cluster, which does not know {what}"
@@ -83,4 +88,4 @@ def _no_new_protocol(request: GroupRequest, message: GroupMessage, why: str) -> 
     # DEV D49: as above. It is refused when it rejoins.
     is_member = api is GroupApi.CONSUMER_HEARTBEAT
     code = ErrorCode.UNKNOWN_MEMBER_ID if is_member else ErrorCode.GROUP_ID_NOT_FOUND
-    return refusal(message, request.header.api_version, code, reason)
+    return refusal(message, version, code, reason)

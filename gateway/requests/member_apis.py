@@ -141,14 +141,14 @@ class MemberApis:
                     self._groups.note_relayed(group_id, _client(request), message, told)
                 if call.is_foreign:
                     self._note_foreign(message, told)
-                elif self._groups.is_moving(group_id) and may_be_anchored(told, is_moving=True):
-                    why = "the group is changing its coordinator"
-                    return refused(message, version, Situation.MOVING, why)
-                elif may_be_anchored(told) and not await self._groups.is_forwarded(
+                    return told
+                situation = why_withheld(told, is_moving=self._groups.is_moving(group_id))
+                if situation is Situation.HOLDER_CHANGED and await self._groups.is_forwarded(
                     group_id, request.owner
                 ):
-                    why = "the group was taken while the join was on its way"
-                    return refused(message, version, Situation.HOLDER_CHANGED, why)
+                    situation = None
+                if situation is not None:
+                    return refused(message, version, situation, situation.value)
                 return told
             case PrepareAssignmentReply():
                 return await self._aside.run(partial(messages.response, answer, version))
@@ -212,19 +212,21 @@ def _client(request: GroupRequest) -> Client:
     )
 
 
-def may_be_anchored(told: Struct, *, is_moving: bool = False) -> bool:
-    """Whether the cluster's answer may be that to an outsider of an anchored group. Clients take
-    it as final, so it must not reach one whose group was forwarded a moment ago. `is_moving`:
-    whether the group is, for which brokers have one more error."""
+def why_withheld(told: Struct, *, is_moving: bool) -> Situation | None:
+    """Why the cluster's answer must not reach the client; None if it may. It may be that to an
+    outsider of an anchored group, which clients take as final, and the client one whose group was
+    forwarded a moment ago: HOLDER_CHANGED, unless a look at the cluster finds the group forwarded.
+    `is_moving`: whether the group is, for which brokers have one more error."""
     match told:
         case JoinGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL):
-            return True
+            pass
         case ConsumerGroupHeartbeatResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND):
-            return True
-        case ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR):
-            return is_moving
+            pass
+        case ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR) if is_moving:
+            pass
         case _:
-            return False
+            return None
+    return Situation.MOVING if is_moving else Situation.HOLDER_CHANGED
 
 
 def is_foreign(message: JoinGroupRequest) -> bool:

@@ -18,9 +18,9 @@ from gateway.requests.member_apis import (
     Asked,
     MemberApis,
     is_foreign,
-    may_be_anchored,
     member_of,
     note_member,
+    why_withheld,
 )
 from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -180,5 +180,5 @@ def test_an_answer_may_be_about_an_anchor(
     answer: Struct, *, at_any_time: bool, in_a_move: bool
 ) -> None:
     """Clients take it as final. While the group moves, it counts as one in any case."""
-    assert may_be_anchored(answer) is at_any_time
-    assert may_be_anchored(answer, is_moving=True) is in_a_move
+    assert (why_withheld(answer, is_moving=False) is Situation.HOLDER_CHANGED) is at_any_time
+    assert (why_withheld(answer, is_moving=True) is Situation.MOVING) is in_a_move
