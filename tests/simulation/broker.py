@@ -124,7 +124,7 @@ class Broker:
             case _:
                 assert isinstance(message, GroupRequest)
                 self.waiting[request_id] = version
-                read = _read(message, sender, request_id, version)
+                read = read_request(message, sender, request_id, version)
                 group = self.group(message.group_id)
                 return self._answers(group.handle(read, self.topics, now_ms))
 
@@ -218,7 +218,8 @@ class Broker:
         return answers
 
 
-def _read(message: GroupRequest, sender: Sender, request_id: int, version: int) -> Request:
+def read_request(message: GroupRequest, sender: Sender, request_id: int, version: int) -> Request:
+    """The engine's event of a request, as `Broker.handle` takes it."""
     header = RequestHeader(
         api_key=API_KEYS[type(message)],
         api_version=version,

@@ -16,12 +16,12 @@ undoes, a gateway cannot notice:
 - D29 needs a full group.
 """
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 
 from coordinator.classic.protocols import is_acceptable
 from coordinator.consumer.validation import check_heartbeat
-from coordinator.engine import GroupEngine
+from coordinator.engine import GroupEngine, Step
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.state import Record, is_durable
@@ -98,6 +98,8 @@ class BrokerGroup:
     engine: GroupEngine = field(init=False)
     log: dict[Hashable, DurableRecord] = field(default_factory=dict)
     """The newest record of each key."""
+    on_step: Callable[[Step], None] = lambda _step: None
+    """Learns of each step that was applied."""
 
     def __post_init__(self) -> None:
         self.config = self.profile.settings_of(self.config)
@@ -123,15 +125,24 @@ class BrokerGroup:
             case TimePassed():
                 answers = self._meet_deadlines(topics, now_ms)
             case OffsetCommitReceived():
-                if not self.profile.has_native_members:  # such brokers judge them all alike
-                    oldest_rules = FIRST_COMMIT_WITH_MEMBER_EPOCHS - 1
-                    event = replace(event, version=min(event.version, oldest_rules))
-                answers = self._decide(event, topics, now_ms)
+                answers = self._decide(self._as_read_here(event), topics, now_ms)
                 self._decide(OffsetCommitEnded(commit=event.token), topics, now_ms)
             case _:
                 answers = self._decide(event, topics, now_ms)
         self._forget_what_kafka_does_not_know()
         return answers
+
+    def would_refuse(self, commit: OffsetCommitReceived, topics: Topics, now_ms: int) -> ErrorCode:
+        """The error code of a commit that arrives now; nothing changes."""
+        step = self.engine.handle(self._as_read_here(commit), now_ms=now_ms, topics=topics)
+        ((_token, verdict),) = step.replies
+        return verdict.error
+
+    def _as_read_here(self, commit: OffsetCommitReceived) -> OffsetCommitReceived:
+        if self.profile.has_native_members:
+            return commit
+        # Such brokers judge them all alike.
+        return replace(commit, version=min(commit.version, FIRST_COMMIT_WITH_MEMBER_EPOCHS - 1))
 
     def pass_time(self, topics: Topics, now_ms: int) -> Answers:
         """Meet the deadlines that are over."""
@@ -173,6 +184,7 @@ class BrokerGroup:
         step = self.engine.handle(event, now_ms=now_ms, topics=topics)
         for record in step.records:
             self._apply(record, is_stored=is_stored)
+        self.on_step(step)
         return list(step.replies)
 
     def _apply(self, record: Record, *, is_stored: bool = True) -> None:
@@ -236,7 +248,7 @@ class BrokerGroup:
     # -- classic members -------------------------------------------------------------------------
 
     def _join(self, event: JoinGroupReceived, topics: Topics, now_ms: int) -> Answers:
-        assert not _is_deadly(event), "the coordinator reads this subscription, and hangs"
+        assert not is_deadly(event), "the coordinator reads this subscription, and hangs"
         match self.state:
             case ConsumerGroup(members=members) if not members:
                 return self._decide_afresh(event, topics, now_ms)
@@ -407,7 +419,7 @@ def _is_readable(event: JoinGroupReceived) -> bool:
     return True
 
 
-def _is_deadly(event: JoinGroupReceived) -> bool:
+def is_deadly(event: JoinGroupReceived) -> bool:
     """Whether a coordinator hangs after it has read what the member offers."""
     return event.protocol_type == CONSUMER_PROTOCOL_TYPE and any(
         read(metadata) is Reading.CRASH for _name, metadata in event.protocols

@@ -139,23 +139,23 @@ class ClassicClient(Client):
             return
         self.phase, self._beat_was_fine = Phase.JOINING, False
         self._joined_with = self.topics
+        self.ask(self.join_request(), self.hear_join, self._join_again)
+
+    def join_request(self) -> JoinGroupReceived:
+        """A JoinGroup with the owned partitions."""
         spec = self.spec
-        self.ask(
-            JoinGroupReceived(
-                token=self.token(),
-                version=spec.join_version,
-                member_id=self.member_id,
-                instance_id=spec.instance_id,
-                client_id=self.client_id,
-                client_host="/127.0.0.1",
-                protocol_type=CONSUMER_PROTOCOL_TYPE,
-                protocols=tuple((name, self.metadata()) for name in spec.protocols),
-                session_timeout_ms=spec.session_timeout_ms,
-                rebalance_timeout_ms=spec.rebalance_timeout_ms,
-                fresh_id=self.fresh_id(),
-            ),
-            self.hear_join,
-            self._join_again,
+        return JoinGroupReceived(
+            token=self.token(),
+            version=spec.join_version,
+            member_id=self.member_id,
+            instance_id=spec.instance_id,
+            client_id=self.client_id,
+            client_host="/127.0.0.1",
+            protocol_type=CONSUMER_PROTOCOL_TYPE,
+            protocols=tuple((name, self.metadata()) for name in spec.protocols),
+            session_timeout_ms=spec.session_timeout_ms,
+            rebalance_timeout_ms=spec.rebalance_timeout_ms,
+            fresh_id=self.fresh_id(),
         )
 
     def metadata(self) -> bytes:

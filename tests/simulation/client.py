@@ -10,11 +10,21 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from coordinator.interface.events import OffsetCommitReceived, OffsetFetchReceived, Request
+from coordinator.interface.events import (
+    ConsumerHeartbeatReceived,
+    HeartbeatReceived,
+    JoinGroupReceived,
+    OffsetCommitReceived,
+    OffsetFetchReceived,
+    Request,
+    SyncGroupReceived,
+)
 from coordinator.interface.records import ClientAssignor
+from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Partition, Topics
 from kafka_codecs.error_codes import ErrorCode
 from tests.simulation.cluster import CONSUMED_MAX
+from tests.simulation.direct_network import DirectLine
 from tests.simulation.driver import Answer
 from tests.simulation.network import Ask, Line, Network
 from tests.simulation.world import World
@@ -23,6 +33,12 @@ COMMIT_INTERVAL_MS = 2_000
 RETRY_MS = 150
 COMMIT_TRIES_MAX = 3
 
+OF_MEMBERS = (
+    ConsumerHeartbeatReceived,
+    HeartbeatReceived,
+    JoinGroupReceived,
+    SyncGroupReceived,
+)
 RETRIABLE = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -111,12 +127,21 @@ class Client(ABC):
         self._backlog: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self._callback = 0
         self.is_in_callback = False
+        self.confirmed_ms = 0
+        """When the client sent the newest request whose answer has confirmed its membership."""
+        self.is_told_gone = False
+        """Whether the latest answer about its membership said that it is no member."""
 
     # -- for each kind of client -----------------------------------------------------------------
 
     @abstractmethod
     def start(self) -> None:
         """Start the process."""
+
+    def bypass_gateway(self) -> None:
+        """Connect to the cluster itself."""
+        self._line.cut()
+        self._line = DirectLine(self.context.network, self.name)
 
     @abstractmethod
     def close(self) -> None:
@@ -219,9 +244,11 @@ class Client(ABC):
     ) -> None:
         """Send a request. Either `heard` is called with its answer, or `lost`."""
         self.world.tell(self.name, request)
+        sent_ms = self.world.now_ms
 
         def hear(answer: Answer) -> None:
             self.world.tell(f"{self.name} hears", answer.reply)
+            self._note_membership(request, answer.reply, sent_ms)
             heard(answer)
 
         self._line.send(
@@ -232,6 +259,16 @@ class Client(ABC):
                 positions=positions if positions and self.is_honest else {},
             )
         )
+
+    def _note_membership(self, request: Request, reply: Reply, sent_ms: int) -> None:
+        """What the answer says of the client's membership, if it is about that."""
+        if not isinstance(request, OF_MEMBERS) or reply.error in RETRIABLE:
+            return
+        if reply.error not in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
+            self.is_told_gone = True
+            return
+        self.is_told_gone = False
+        self.confirmed_ms = max(self.confirmed_ms, sent_ms)
 
     # -- ownership -------------------------------------------------------------------------------
 

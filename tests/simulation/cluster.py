@@ -10,28 +10,31 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from coordinator.interface.events import OffsetCommitReceived
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.events import OffsetCommitReceived, Request
+from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Partition, Topic, Topics
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.standing import Found
 from kafka_codecs.declaration import Struct
-from tests.simulation.coordinator import FakeCoordinator, FakeGroup
+from kafka_codecs.describe_groups import DescribedGroup
+from tests.simulation.broker_profiles import KAFKA_4_3, BrokerProfile
+from tests.simulation.cluster_group import INTRUDER, ClusterGroup
 from tests.simulation.world import World
 
 PARTITIONS_MAX = 6
 RACKS = ("a", "b", "c")
 GROUP = "orders"
-INTRUDER = "intruder"
-"""The client that is in the group in the cluster itself."""
 TRIP_MS_MAX = 20
 """The longest way between gateway and cluster, one way."""
 TIMEOUT_MS = 1_500
 """When the gateway stops waiting for an answer of the cluster."""
 LATE_MS_MAX = 6_000
 """The longest delay of a request whose answer was given up."""
-ANCHOR_SESSION_MS = 60_000
 CONSUMED_MAX = 9
 """The most records that a client consumes from a partition between two commits."""
+
+_PATIENT = GroupConfig(classic_min_session_timeout_ms=1_000)
 
 Positions = Mapping[Partition, int]
 
@@ -44,12 +47,33 @@ class Commit:
     request: OffsetCommitReceived
     positions: Positions
     ids: AnchorIds | None
+    """Those under which it is sent; None for one without a member, or under the member's own."""
     sender: int
     """The number of the process that sent it."""
     is_over: bool = False
     """Whether the cluster has stored or refused it."""
     is_held: bool = False
     """Whether its sender waits until the cluster can no longer store it."""
+    is_relayed: bool = False
+    """Whether it is under the member's own ids."""
+
+    @property
+    def is_of_member(self) -> bool:
+        """Whether the cluster reads the ids of a member in it."""
+        return self.ids is not None or self.is_relayed
+
+    def as_sent(self) -> OffsetCommitReceived:
+        """The request as the cluster reads it."""
+        if self.is_relayed:
+            return self.request
+        if self.ids is None:
+            return replace(self.request, member_id="", instance_id=None, epoch=-1)
+        return replace(
+            self.request,
+            member_id=self.ids.member_id,
+            instance_id=self.ids.instance_id or None,
+            epoch=self.ids.generation,
+        )
 
 
 Answered = Callable[[Commit, int | None], None]
@@ -64,11 +88,16 @@ class Cluster:
         world: World,
         *,
         holds_anchors: bool,
+        profile: BrokerProfile = KAFKA_4_3,
+        config: GroupConfig = _PATIENT,
         stored: Callable[[str, Partition, int, int], None],
     ) -> None:
         self.holds_anchors = holds_anchors
         """Whether its coordinator checks the ids of commits. Otherwise it stores any commit."""
-        self._coordinator = FakeCoordinator()
+        self.group = ClusterGroup(world, GROUP, profile, config, lambda: self.topics)
+        """The group in the cluster."""
+        self._lanes: dict[object, int] = {}
+        """When the latest request of a connection of the gateway arrives."""
         self.failure_rate = 0.0
         """The share of requests of the gateway itself that get no answer."""
         self.topics = Topics()
@@ -83,8 +112,6 @@ class Cluster:
         self._racks_moved = 0
         self.intruded_ms = world.now_ms
         """When the intruder entered the group."""
-        self._heard_ms = world.now_ms
-        """When the coordinator last heard of the anchor."""
 
     # -- topics ----------------------------------------------------------------------------------
 
@@ -134,32 +161,21 @@ class Cluster:
 
     # -- the group's coordinator -----------------------------------------------------------------
 
-    @property
-    def group(self) -> FakeGroup:
-        """The group in the cluster."""
-        return self.coordinator.group(GROUP)
-
-    @property
-    def coordinator(self) -> FakeCoordinator:
-        """The group's coordinator. It has removed an anchor that was silent for a session."""
-        group = self._coordinator.group(GROUP)
-        is_silent = self._world.now_ms - self._heard_ms > ANCHOR_SESSION_MS
-        if is_silent and group.member_id not in ("", INTRUDER):
-            self._world.tell("cluster", "removes the silent anchor")
-            group.remove_member()
-        return self._coordinator
-
     def fails_now(self) -> bool:
         """Draw whether a request of the gateway itself gets no answer."""
         return bool(self.failure_rate) and self._world.chance(self.failure_rate)
 
     def ask_coordinator(
-        self, message: Struct, answered: Callable[[Struct | None, int], None]
+        self, message: Struct, answered: Callable[[Struct | None, int], None], lane: object = None
     ) -> None:
-        """Ask on behalf of the anchor. `answered` gets the answer and its code, or None."""
+        """Ask on behalf of the gateway. `answered` gets the answer and its code, or None. `lane`: a
+        connection, which keeps the order of requests."""
         world = self._world
         if not self.fails_now():
-            world.after(world.between(1, TRIP_MS_MAX), self._coordinate, message, answered)
+            at_ms = world.now_ms + world.between(1, TRIP_MS_MAX)
+            if lane is not None:
+                at_ms = self._lanes[lane] = max(at_ms, self._lanes.get(lane, 0))
+            world.after(at_ms - world.now_ms, self._coordinate, message, answered)
             return
         world.counts["anchors without an answer"] += 1
         world.after(TIMEOUT_MS, answered, None, 0)
@@ -169,55 +185,77 @@ class Cluster:
 
     def _coordinate(self, message: Struct, answered: Callable[[Struct | None, int], None]) -> None:
         world = self._world
-        answer = self.coordinator.answer(message)
-        self._heard_ms = world.now_ms
-        code = getattr(answer, "error_code", 0)
-        world.tell("cluster", f"answers {type(message).__name__} of the anchor: {code}")
-        world.after(world.between(1, TRIP_MS_MAX), answered, answer, code)
+
+        def hear(answer: Struct | None) -> None:
+            if answer is None:
+                world.after(TIMEOUT_MS, answered, None, 0)
+                return
+            code = getattr(answer, "error_code", 0)
+            world.tell("cluster", f"answers {type(message).__name__} of the gateway: {code}")
+            world.after(world.between(1, TRIP_MS_MAX), answered, answer, code)
+
+        self.group.ask(message, hear)
+
+    def relay(
+        self, request: Request, answered: Callable[[Reply | None, int, Topics], None]
+    ) -> None:
+        """Relay a client's request. `answered` gets the answer, when it was given, and the topics
+        then; None if the connection broke."""
+        world = self._world
+
+        def hear(reply: Reply | None) -> None:
+            now_ms, topics = world.now_ms, self.topics
+            world.after(world.between(1, TRIP_MS_MAX), answered, reply, now_ms, topics)
+
+        world.after(world.between(1, TRIP_MS_MAX), self.group.handle, request, hear)
 
     def look(self, looked: Callable[[Found | None], None]) -> None:
         """Find out who is in the group."""
+        self._ask_about_group(self.group.look, looked)
+
+    def describe(self, described: Callable[[DescribedGroup | None], None]) -> None:
+        """Have the group described."""
+        self._ask_about_group(self.group.describe, described)
+
+    def _ask_about_group(self, look: Callable[[], Any], looked: Callable[[Any], None]) -> None:
         world = self._world
+
+        def answer() -> None:
+            world.after(world.between(1, TRIP_MS_MAX), looked, look())
+
         if self.fails_now():
             world.after(TIMEOUT_MS, looked, None)
         else:
-            world.after(world.between(1, TRIP_MS_MAX), self._look, looked)
-
-    def _look(self, looked: Callable[[Found | None], None]) -> None:
-        found = self.coordinator.look(GROUP)
-        self._world.after(self._world.between(1, TRIP_MS_MAX), looked, found)
+            world.after(world.between(1, TRIP_MS_MAX), answer)
 
     def remove_anchor(self) -> None:
         """Remove the anchor, as an admin can who waits for its own commits. One without a member
         that is late would otherwise be stored, because the group is empty then."""
-        if self.group.member_id and all(each.ids is not None for each in self._on_the_way):
+        anchors = self.group.anchors
+        if anchors and all(each.is_of_member for each in self._on_the_way):
             self._world.tell("admin", "removes the anchor from the group in the cluster")
             self._world.counts["anchors removed"] += 1
-            self.group.remove_member()
+            self.group.remove(anchors)
 
     def intrude(self) -> None:
         """Let a consumer that bypasses the gateway into the group, in the anchor's place."""
+        if self.group.has_other_members:
+            return
         self._world.tell(INTRUDER, "is in the group in the cluster")
         self._world.counts["takeovers"] += 1
         self.intruded_ms = self._world.now_ms
-        self.coordinator.groups[GROUP] = FakeGroup(
-            protocol_type="consumer",
-            protocol="range",
-            member_id=INTRUDER,
-            generation=self.group.generation + 1 + bool(self.group.member_id),
-            is_synced=True,
-        )
+        self.group.intrude()
 
     @property
     def has_intruder(self) -> bool:
         """Whether the group in the cluster has a consumer, which is never silent."""
-        return self._coordinator.group(GROUP).member_id == INTRUDER
+        return self.group.has_intruder
 
     def end_intrusion(self) -> None:
         """Let the intruder leave."""
         if self.has_intruder:
             self._world.tell(INTRUDER, "leaves")
-            self.group.remove_member()
+            self.group.end_intrusion()
 
     def consume_elsewhere(self) -> None:
         """Store greater offsets on behalf of the intruder."""
@@ -245,7 +283,9 @@ class Cluster:
 
     def _lose(self, commits: Sequence[Commit], at_ms: int) -> None:
         self._on_the_way.update(dict.fromkeys(commits))
-        if self.holds_anchors:  # otherwise `hold` says when they arrive
+        if (
+            self.holds_anchors and not commits[0].is_relayed
+        ):  # otherwise others say when they arrive
             self._arrive_later(commits, at_ms, at_ms + LATE_MS_MAX, never=0.2)
 
     def hold(self, commits: Sequence[Commit], hold_ms: int) -> None:
@@ -268,6 +308,15 @@ class Cluster:
             else:
                 world.after(delay_ms, self._arrive, commit, _ignored)
 
+    def end_relayed(self, commits: Sequence[Commit]) -> None:
+        """Store or discard what is on its way on a client's connection that breaks: how a member
+        may overtake itself is between its client and Kafka."""
+        for commit in commits:
+            if commit.is_relayed and not commit.is_over:
+                if self._world.chance(0.5):
+                    self._arrive(commit, _ignored)
+                self._end(commit)
+
     def fence_commits(self) -> None:
         """Store or discard every commit on its way now, because the gateway that sent them is gone
         and no ids could tell the cluster."""
@@ -281,12 +330,12 @@ class Cluster:
         return [each for each in self._on_the_way if concerns(each) and not self._code_of(each)]
 
     def _code_of(self, commit: Commit) -> int:
-        return self.coordinator.code_of_commit(GROUP, commit.ids) if self.holds_anchors else 0
+        return self.group.would_refuse(commit.as_sent()) if self.holds_anchors else 0
 
     def _arrive(self, commit: Commit, answered: Answered) -> None:
         if commit.is_over:
             return
-        code = self._code_of(commit)
+        code = self.group.commit(commit.as_sent()) if self.holds_anchors else 0
         self._end(commit)
         if code:
             self._world.counts["commits refused by the cluster"] += 1

@@ -9,6 +9,7 @@ from coordinator.engine import GroupEngine
 from coordinator.interface.config import GroupConfig, MigrationPolicy
 from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Partition, Topics
+from gateway.hosting.states import Adoption
 from tests.simulation.cluster import GROUP, Cluster
 from tests.simulation.process import Process, Surroundings, Watcher
 from tests.simulation.state_log import SimulatedLog
@@ -32,8 +33,16 @@ class Driver:
     """Starts, kills and pauses processes."""
 
     def __init__(
-        self, world: World, cluster: Cluster, config: GroupConfig, *, anchor_linger_ms: int
+        self,
+        world: World,
+        cluster: Cluster,
+        config: GroupConfig,
+        *,
+        anchor_linger_ms: int,
+        host_patterns: tuple[str, ...] = ("*",),
+        adoption: Adoption = "manual",
     ) -> None:
+        """The patterns and `adoption` are the settings groups_host and groups_adopt."""
         self.config = config
         self.log = SimulatedLog(world)
         self.is_up = True
@@ -48,6 +57,8 @@ class Driver:
             log=self.log,
             linger_ms=anchor_linger_ms,
             engine=GroupEngine(GROUP, config),
+            host_patterns=host_patterns,
+            adoption=adoption,
         )
         self._processes = 0
         self._ahead_ms = 0
@@ -95,6 +106,12 @@ class Driver:
         self._end(self.process)
         self._next_life(policy, clock_ahead_ms)
         self._world.after(down_ms, self._start)
+
+    def reconfigure(self, down_ms: int) -> None:
+        """Restart the process with the group in `groups_forward`, or without it there."""
+        self.around.forward_patterns = () if self.around.forward_patterns else (GROUP,)
+        self._world.counts["settings changed"] += 1
+        self.crash(down_ms)
 
     def take_over(self) -> None:
         """Start another process, which takes the log over. The present one does not know yet."""

@@ -43,6 +43,7 @@ from kafka_codecs.consumer_protocol import NO_GENERATION, decode_subscription
 from tests.simulation import leader
 from tests.simulation.client import Claim, Client
 from tests.simulation.watch_members import removed_members
+from tests.simulation.whereabouts import Whereabouts
 from tests.simulation.world import World
 
 # An embedded subscription states its generation from version 2 on.
@@ -58,12 +59,16 @@ class ExemptClaims:
         clients: Sequence[Client],
         state: Callable[[], GroupState],
         lies: Set[bytes],
+        whereabouts: Whereabouts,
     ) -> None:
         self.partitions: set[Partition] = set()
         self.overtaken_owners: set[str] = set()
         """Clients with a late request that stated owned partitions. It may have acknowledged an
         assignment that they never received."""
         self._world, self._clients, self._state, self._lies = world, clients, state, lies
+        self._whereabouts = whereabouts
+        self._moving: Set[str] = frozenset()
+        """The members in the record of a move."""
         self._removed_ms: dict[str, int] = {}
         self._doubted_ms: defaultdict[str, dict[Partition, int]] = defaultdict(dict)
         self._distrusted_ms: dict[str, int] = {}
@@ -86,13 +91,15 @@ class ExemptClaims:
 
     # -- observations ----------------------------------------------------------------------------
 
-    def after_step(self, step: Step) -> None:
+    def after_step(self, step: Step, group: ClassicGroup | ConsumerGroup | None) -> None:
         """Record removed members, absent static members, and lies, after a step that changed the
-        group."""
-        group = self._state().group
-        members = frozenset(group.members) if group is not None else frozenset[str]()
+        group here or in the cluster."""
+        members, here = self._whereabouts.members, group.members if group is not None else ()
         joined = {each.member_id for each in step.records if isinstance(each, JoinReleased)}
-        gone = removed_members(step).keys() | self._left_behind(step, joined)
+        removed = removed_members(step).keys() | self._left_behind(step, joined, group)
+        gone = {id_ for id_ in removed if id_ in here or id_ not in members}
+        gone |= self._moving - members
+        self._moving = frozenset(self._whereabouts.moving)
         self._returned |= (members - self._members) & self._removed_ms.keys()
         for member_id in gone:
             self._removed_ms[member_id] = self._world.now_ms
@@ -114,8 +121,8 @@ class ExemptClaims:
         for batch in unseen:
             self._note_lies(Step(records=tuple(batch)))
             self._note_liars(Step(records=tuple(batch)))
-        group = self._state().group
-        members = group.members.keys() if group is not None else frozenset[str]()
+        members = self._whereabouts.members
+        self._moving = frozenset(self._whereabouts.moving)
         for member_id in self._members - members:
             self._removed_ms[member_id] = self._world.now_ms
         for client in self._clients:
@@ -137,14 +144,15 @@ class ExemptClaims:
             case _:
                 return False
 
-    def _left_behind(self, step: Step, joined: Set[str]) -> Set[str]:
+    def _left_behind(
+        self, step: Step, joined: Set[str], group: ClassicGroup | ConsumerGroup | None
+    ) -> Set[str]:
         """Static members that a new generation of a classic group began without."""
         starts = any(
             isinstance(record, ClassicCoreMoved)
             and record.core.phase is ClassicPhase.COMPLETING_REBALANCE
             for record in step.records
         )
-        group = self._state().group
         if not starts or not isinstance(group, ClassicGroup):
             return frozenset()
         return group.members.keys() - joined

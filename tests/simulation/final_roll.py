@@ -43,7 +43,7 @@ def _close(scene: Scene, client: Client) -> None:
 
 def _move_a_replica(scene: Scene) -> None:
     """Move a replica and require a new epoch, because assignors may use racks."""
-    group = scene.driver.engine.state.group
+    group = scene.whereabouts.state.group
     if not scene.cluster.has_racks or not isinstance(group, ConsumerGroup):
         return
     read = sorted(scene.cluster.topics.by_name.keys() & group.subscribers.keys())
@@ -52,7 +52,7 @@ def _move_a_replica(scene: Scene) -> None:
     epoch = group.epoch
     scene.cluster.move_replica(read[-1])
     come_to_rest(scene)
-    group = scene.driver.engine.state.group
+    group = scene.whereabouts.state.group
     require(
         not isinstance(group, ConsumerGroup) or group.epoch > epoch,
         Invariant.LIVENESS,
@@ -61,6 +61,9 @@ def _move_a_replica(scene: Scene) -> None:
 
 
 def _grow_a_topic(scene: Scene) -> None:
+    has_static = any(client.spec.instance_id for client in scene.clients if not client.is_dead)
+    if has_static and not scene.whereabouts.is_hosted:
+        return  # a static member that came back as the leader may not know that it leads (KIP-814)
     # Most clients subscribe to the topic with the last name.
     for name, topic in sorted(scene.cluster.topics.by_name.items(), reverse=True):
         if topic.partition_count < PARTITIONS_MAX:

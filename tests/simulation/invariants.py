@@ -95,6 +95,7 @@ class Invariant(StrEnum):
     GIVEN_UP = "hosting: a group is given up only if a consumer was in it in the cluster"
     HIDDEN = "hosting: no client sees that the cluster refused the anchor"
     LEASE = "hosting: a gateway that has lost its log tells members nothing"
+    MOVES = "hosting: no member is given up in a move while its client may own partitions"
     ENDS = "simulator: a run ends"
 
 

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
+from functools import partial
 from typing import Any
 
 from coordinator.interface.errors import GroupError
@@ -35,7 +36,7 @@ from coordinator.interface.events import (
     SyncGroupReceived,
 )
 from coordinator.interface.replies import ConsumerHeartbeatReply, Reply
-from coordinator.interface.topics import Partition
+from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import Token
 from gateway.data_path.call_times import CallTimes
 from gateway.data_path.group_requests import SLOW_FROM_S
@@ -57,14 +58,19 @@ from gateway.hosting.calls import (
     StoreCommits,
     Unanswerable,
 )
+from gateway.hosting.forwarded import Client
 from gateway.hosting.identity import AnchorIds
-from gateway.hosting.inputs import Done, Failed, Gone, Happened, Input
+from gateway.hosting.inputs import Done, Failed, Gone, Happened, Input, Relayed
+from gateway.hosting.standing import Found
 from gateway.quotas.owner import Owner
+from gateway.requests.forwarding import shown_to_member
+from gateway.requests.member_apis import why_withheld
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.error_codes import ErrorCode
-from tests.simulation.cluster import TIMEOUT_MS, TRIP_MS_MAX, Cluster
+from tests.simulation.cluster import GROUP, TIMEOUT_MS, TRIP_MS_MAX, Cluster
 from tests.simulation.cluster import Commit as CommitOnTheWay
 from tests.simulation.driver import Answer, Driver
+from tests.simulation.messages import VERSION, answer_message, request_message
 from tests.simulation.process import Applied, Process
 from tests.simulation.world import World
 
@@ -176,6 +182,7 @@ class Connection:
         for ask in self._outstanding:
             world.after(notice_ms, ask.lost)
         self._outstanding.clear()
+        self._network.cluster.end_relayed(self._sent)
         self._expect_gone()
 
     @property
@@ -198,9 +205,14 @@ class Connection:
         self._inbox.clear()
         if self._is_closed and self._process.spoke_on.get(self._member_id) is self:
             self._process.disconnected.add(self._member_id)
-        if call is not None and call is self._call and call.answer is None:
+        if call is None or call is not self._call:
+            return
+        if call.answer is None:
             self._process.feed(Gone(call))
             self._hold(self._sent)
+        else:
+            self._served, self._call = [], None
+            self._process.end_relayed(call)
 
     def _hold(self, commits: Sequence[CommitOnTheWay]) -> None:
         """Where no anchor ends commits without an answer, time does."""
@@ -235,7 +247,11 @@ class Connection:
         self._call = call = self._call_for(served)
         if self.is_broken:
             self._expect_gone()
-        self._process.ask(call, self)
+        if isinstance(served[0].request, OffsetFetchReceived) and self._process.is_between:
+            call.end(Forwarded("it changes its coordinator"))
+            self._process.when_awake(partial(self.answered, call))
+        else:
+            self._process.ask(call, self)
 
     def _call_for(self, served: Sequence[Ask]) -> Call:
         network, process = self._network, self._process
@@ -343,10 +359,125 @@ class Connection:
 
         network.cluster.send(sent, answered)
 
+    # -- what the cluster answers ----------------------------------------------------------------
+
+    def _relay(self, call: Call, why: str) -> None:
+        """Have the cluster answer the requests under way, on the client's own connection."""
+        if self.is_broken:
+            return  # nothing more is relayed until the gateway notices
+        network, (first, *_) = self._network, self._served
+        match first.request:
+            case OffsetFetchReceived() as fetch:
+                self._process.end_relayed(call)
+                reply: Reply = fetch.refused(GroupError(ErrorCode.NONE, FORWARDED))
+                self._end_relayed(call, {first: (reply, None)})
+            case OffsetCommitReceived():
+                self._relay_commits(call)
+            case PrepareAssignmentReceived() | InstallAssignmentReceived() as request:
+                # No cluster has these, so `ask_cluster` refuses them.
+                self._process.end_relayed(call)
+                reply = request.refused(GroupError(ErrorCode.GROUP_ID_NOT_FOUND, why))
+                self._end_relayed(call, {first: (reply, None)})
+            case request:
+                relayed = partial(self._relayed, call, first, why)
+                network.cluster.relay(request, relayed)
+
+    def _relay_commits(self, call: Call) -> None:
+        network, replies = self._network, dict[Ask, tuple[Reply, Applied | None]]()
+        asks = {ask.request.token: ask for ask in self._served}
+        self._sent = sent = [
+            network.commit_of(ask, None, self._owner.name, self._process.number, is_relayed=True)
+            for ask in self._served
+        ]
+
+        def answered(commit: CommitOnTheWay, code: int | None) -> None:
+            if call is not self._call:
+                return
+            if code is None:
+                self._process.end_relayed(call)
+                self.break_up()
+                return
+            ask = asks[commit.request.token]
+            why = GroupError(ErrorCode(code), REFUSED if code else FORWARDED)
+            replies[ask] = (ask.request.refused(why), None)
+            if len(replies) == len(asks):
+                self._process.when_awake(partial(self._commits_relayed, call, replies))
+
+        network.cluster.send(sent, answered)
+
+    def _commits_relayed(
+        self, call: Call, replies: Mapping[Ask, tuple[Reply, Applied | None]]
+    ) -> None:
+        self._process.end_relayed(call)
+        self._end_relayed(call, replies)
+
+    def _relayed(
+        self, call: Call, ask: Ask, why: str, reply: Reply | None, at_ms: int, topics: Topics
+    ) -> None:
+        """The cluster has answered a request, or closed the connection."""
+        if call is self._call:
+            applied = None if reply is None else (reply, Applied(at_ms, topics, 0))
+            self._process.when_awake(partial(self._note_relayed, call, ask, why, applied))
+
+    def _note_relayed(
+        self, call: Call, ask: Ask, why: str, told: tuple[Reply, Applied] | None
+    ) -> None:
+        """As `MemberApis` does with an answer of the cluster."""
+        if call is not self._call:
+            return
+        process, request = self._process, ask.request
+        if told is None:
+            process.end_relayed(call)
+            self.break_up()
+            return
+        reply, applied = told
+        message = request_message(request, GROUP)
+        answer = shown_to_member(message, VERSION, answer_message(reply), why)
+        code = getattr(answer, "error_code", 0)
+        if code != reply.error:
+            reply = request.refused(GroupError(ErrorCode(code), why))
+        client = Client(
+            client_id=getattr(request, "client_id", self._owner.name),
+            client_host="/127.0.0.1",
+            owner=OWNER,
+            connection=self.number,
+        )
+        process.feed(Relayed(client, message, answer))
+        process.end_relayed(call)
+        situation = why_withheld(answer, is_moving=process.group.is_moving)
+        if situation is Situation.HOLDER_CHANGED:
+            looked = partial(self._looked, call, ask, reply, applied)
+            self._network.cluster.look(lambda found: process.when_awake(partial(looked, found)))
+            return
+        if situation is not None:
+            reply = request.refused(GroupError(code_for(situation, call.api), situation.value))
+        self._end_relayed(call, {ask: (reply, applied)})
+
+    def _looked(
+        self, call: Call, ask: Ask, reply: Reply, applied: Applied, found: Found | None
+    ) -> None:
+        if not self._process.is_forwarded(found):
+            situation = Situation.HOLDER_CHANGED
+            error = GroupError(code_for(situation, call.api), situation.value)
+            reply = ask.request.refused(error)
+        self._end_relayed(call, {ask: (reply, applied)})
+
+    def _end_relayed(self, call: Call, replies: Mapping[Ask, tuple[Reply, Applied | None]]) -> None:
+        if call is not self._call:
+            return
+        self._served, self._call = [], None
+        for ask, (reply, applied) in replies.items():
+            self._network.world.counts["requests relayed"] += 1
+            self._answer(ask, reply, applied, is_groups=False, is_relayed=True)
+        self._network.world.after(0, self._serve_next)
+
     # -- answers ---------------------------------------------------------------------------------
 
     def answered(self, call: Call) -> None:
         """The call has its answer, which the client gets unless it is lost."""
+        if isinstance(call.answer, Forwarded):
+            self._relay(call, call.answer.why)
+            return
         served, self._served, self._call = self._served, [], None
         now_ms = self._network.world.now_ms
         if now_ms - self._served_ms >= SLOW_FROM_S * 1_000:
@@ -359,12 +490,21 @@ class Connection:
             if reply is None:
                 self.break_up()
             else:
-                self._answer(ask, reply, is_groups=reply is call.answer)
+                applied = self._process.applied_at.pop(ask.request.token, None)
+                self._answer(ask, reply, applied, is_groups=reply is call.answer)
         self._network.world.after(0, self._serve_next)
 
-    def _answer(self, ask: Ask, reply: Reply, *, is_groups: bool) -> None:
+    def _answer(
+        self,
+        ask: Ask,
+        reply: Reply,
+        applied: Applied | None,
+        *,
+        is_groups: bool,
+        is_relayed: bool = False,
+    ) -> None:
+        """`applied`: when the answer took effect."""
         network, world = self._network, self._network.world
-        applied = self._process.applied_at.pop(ask.request.token, None)
         if ask.fate is Fate.ERROR_INSTEAD:
             why = GroupError(world.dice.choice(ERRORS_INSTEAD), "its step was applied")
             reply = ask.request.refused(why)
@@ -377,7 +517,8 @@ class Connection:
         if isinstance(reply, ConsumerHeartbeatReply):
             self._lacks_answer |= not is_groups
             self._lacks_answer &= reply.assignment is None
-        network.leaves(self._owner.name, ask.request, reply, applied, self._process)
+        if not is_relayed:
+            network.leaves(self._owner.name, ask.request, reply, applied, self._process)
         self._watch_leaver(ask.request)
         answer = Answer(
             reply=reply,
@@ -516,12 +657,25 @@ class Network:
             return Fate.ERROR_INSTEAD
         return Fate.SLOW if dice > 1 - self.slow_rate else Fate.FINE
 
-    def commit_of(self, ask: Ask, ids: AnchorIds | None, who: str, sender: int) -> CommitOnTheWay:
+    def commit_of(
+        self,
+        ask: Ask,
+        ids: AnchorIds | None,
+        who: str,
+        sender: int,
+        *,
+        is_relayed: bool = False,
+    ) -> CommitOnTheWay:
         """A commit for the cluster."""
         request = ask.request
         assert isinstance(request, OffsetCommitReceived)
         return CommitOnTheWay(
-            who=who, request=request, positions=ask.positions, ids=ids, sender=sender
+            who=who,
+            request=request,
+            positions=ask.positions,
+            ids=ids,
+            sender=sender,
+            is_relayed=is_relayed,
         )
 
     def fetch(self, who: str, request: OffsetFetchReceived) -> Mapping[Partition, int]:
@@ -544,11 +698,6 @@ class Network:
         match answer:
             case Refused(situation, why):
                 reply: Reply = request.refused(GroupError(code_for(situation, call.api), why))
-            case Forwarded():
-                error = ErrorCode.NONE
-                if not isinstance(request, OffsetFetchReceived):
-                    error = ErrorCode.UNKNOWN_MEMBER_ID
-                reply = request.refused(GroupError(error, FORWARDED))
             case Abandoned():
                 return None
             case Unanswerable():
@@ -557,9 +706,9 @@ class Network:
             case _:
                 assert isinstance(answer, Reply), answer
                 reply = answer
-        if process.may_answer or isinstance(answer, Forwarded):
+        if process.may_answer:
             return reply
-        if not needs_lease(call.api, reply.error if isinstance(answer, Reply) else ErrorCode.NONE):
+        if not needs_lease(call.api, reply.error):
             return reply
         code = code_for(Situation.LOG_NOT_OURS, call.api)
         return request.refused(GroupError(code, "another gateway may own the state log"))

@@ -4,6 +4,7 @@ Each run has only some of the faults, because a run without late requests, for e
 others further. Timeouts are short, so that much happens in little simulated time.
 """
 
+import random
 from dataclasses import dataclass, replace
 
 from coordinator.interface.config import (
@@ -13,6 +14,9 @@ from coordinator.interface.config import (
     StaticTakeover,
 )
 from coordinator.interface.roll_policy import RollPolicy
+from gateway.hosting.states import Adoption
+from kafka_codecs.api_keys import ApiKey
+from tests.simulation.broker_profiles import KAFKA_4_3, PROFILES, BrokerProfile
 from tests.simulation.client import Spec
 from tests.simulation.cluster import RACKS
 from tests.simulation.computing import VERSIONS
@@ -21,6 +25,8 @@ from tests.simulation.leader import STICKY
 from tests.simulation.world import START_MS, World
 
 CHAOS_MS = 80_000
+SEEDS_WITH_MOVES = (4, 6, 7)
+"""The seeds of eight whose runs have moves, if the cluster holds anchors."""
 CLIENTS_MAX = 6
 REPLACEMENT_GRACES_MS = [0, 500, 3_000]
 LOAN_MS = 6_000
@@ -77,6 +83,16 @@ class Plan:
     has_two_gateways: bool
     has_clock_jumps: bool
     has_racks: bool
+    profile: BrokerProfile = KAFKA_4_3
+    """The brokers of the cluster."""
+    has_moves: bool = False
+    """Whether operators adopt and release the group. Nobody breaks the protocol then."""
+    hosts_all: bool = True
+    """Whether a setting has the group hosted from its first join on (groups_host)."""
+    adopts: Adoption = "manual"
+    """The setting groups_adopt."""
+    has_outsiders: bool = False
+    """Whether consumers join in the cluster itself."""
 
     @property
     def holds_anchors(self) -> bool:
@@ -172,7 +188,45 @@ def draw_plan(world: World) -> Plan:
         client_side_assignors=plan.lost_answer_rate == 0.0
         and plan.pause_ms_max == SHORTEST_PAUSE_MS,
     )
-    return replace(plan, config=config)
+    return _with_moves(replace(plan, config=config), world.seed)
+
+
+def _with_moves(plan: Plan, seed: int) -> Plan:
+    """Draw the brokers, and in some runs moves. These draws change nothing of other runs."""
+    dice = random.Random(f"moves {seed}")
+    profile = replace(
+        dice.choice(PROFILES), initial_rebalance_delay_ms=dice.choice([0, 1_000, 3_000])
+    )
+    plan = replace(plan, profile=profile)
+    if not (plan.holds_anchors and seed % 8 in SEEDS_WITH_MOVES):
+        return plan
+    has_outsiders = not plan.has_takeovers and dice.random() < 0.4
+    config = replace(
+        plan.config,
+        classic_max_size=100,
+        consumer_max_size=100,
+        consumer_assignors=("uniform", "range"),
+        client_side_assignors=False,
+    )
+    static_share = dice.choice([0.0, 0.0, 0.3])
+    return replace(
+        plan,
+        config=config,
+        has_moves=True,
+        hosts_all=dice.random() < 0.4,
+        adopts="auto" if dice.random() < 0.2 else "manual",
+        has_outsiders=has_outsiders,
+        has_misbehaviour=False,
+        late_rate=0.0,
+        has_racks=False,
+        regex_share=0.0,
+        pause_ms_max=dice.choice([2_000, 4_000, 8_000]),
+        static_share=static_share,
+        # Where the cluster serves the group, a static leader need not know that it leads (KIP-814).
+        has_topic_changes=plan.has_topic_changes and not static_share,
+        native_share=dice.choice([0.0, 0.0, 0.0, 0.3, 0.6]),
+        has_policy_changes=False,
+    )
 
 
 def draw_spec(world: World, plan: Plan, instance_id: str | None) -> Spec:
@@ -204,7 +258,10 @@ def draw_spec(world: World, plan: Plan, instance_id: str | None) -> Spec:
         heartbeat_interval_ms=dice.choice([1_000, 1_500]),
         protocols=protocols,
         is_cooperative=is_cooperative,
-        join_version=dice.choice([3, 4, 5, 9]) if instance_id is None else dice.choice([5, 9]),
+        join_version=min(
+            dice.choice([3, 4, 5, 9]) if instance_id is None else dice.choice([5, 9]),
+            plan.profile.versions[ApiKey.JOIN_GROUP],
+        ),
         embedded_version=dice.choice([1, 2, 3] if is_cooperative else [0, 1, 2, 3]),
     )
 

@@ -4,6 +4,7 @@ It is the twin of `gateway/groups/group_driver.py`. Nothing of a killed process 
 has sent to the cluster or the log may still arrive.
 """
 
+import itertools
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,18 +14,28 @@ from typing import Any, NamedTuple, Protocol
 from coordinator.assignors import ASSIGNORS, spec_of
 from coordinator.consumer.topic_regex import match_topics
 from coordinator.engine import GroupEngine, Step
+from coordinator.group import load
 from coordinator.group.state import Record
 from coordinator.interface.config import GroupConfig
-from coordinator.interface.events import AssignmentReceived, Event, RegexesResolved
+from coordinator.interface.events import (
+    AssignmentReceived,
+    ClaimReceived,
+    Event,
+    RegexesResolved,
+)
+from coordinator.interface.records import is_tombstone
+from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Topics
 from coordinator.interface.value import value
 from coordinator.interface.volatile_records import Token
 from gateway.events.group_events import GenerationWentBack, GroupTaken
 from gateway.groups.pauses import Pauses
 from gateway.hosting import inputs
-from gateway.hosting.adoption_steps import Ask, Describe, Hold, Wish
+from gateway.hosting.adoptable import why_not_found
+from gateway.hosting.adoption_steps import AdoptionOutcome, Ask, Describe, Hold, Wish
+from gateway.hosting.answers import GroupApi
 from gateway.hosting.batch import Decision
-from gateway.hosting.calls import Call, Errand, Reserve
+from gateway.hosting.calls import Call, Errand, Forwarded, Reserve
 from gateway.hosting.effects import (
     AskCoordinator,
     Assign,
@@ -43,10 +54,20 @@ from gateway.hosting.effects import (
 from gateway.hosting.group import HostedGroup
 from gateway.hosting.identity import Gateway
 from gateway.hosting.inputs import Input
-from gateway.hosting.release_steps import ReleaseWish
+from gateway.hosting.release_steps import NewProtocol, ReleaseOutcome, ReleaseWish
 from gateway.hosting.rules import HostingRules
-from gateway.hosting.standing import Found, NoAnswer, Standing, StandingRules
+from gateway.hosting.standing import (
+    Found,
+    NoAnswer,
+    Nobody,
+    Occupants,
+    Standing,
+    StandingRules,
+)
+from gateway.hosting.states import Adoption, Mode
 from kafka_codecs.declaration import Struct
+from kafka_codecs.describe_groups import DescribedGroup
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest
 from kafka_codecs.sync_group import SyncGroupRequest
 from tests.simulation.cluster import GROUP, Cluster
@@ -62,6 +83,20 @@ TIMER_LAG_MS_MAX = 30
 TICK_MS = 1_000
 """How often the process looks at the clock, to notice that it was paused."""
 GRACE_MS_MAX = 2_000
+RELEASE_AGAIN_MS = 5_000
+"""How soon a release that a setting asks for is tried again."""
+ADOPT_AGAIN_MS = 250
+"""How soon an operator tries again to adopt a group."""
+FIRST_CLAIM = 2_000_000_000
+"""The tokens of a process's own requests, which no client has."""
+MOVED = frozenset(
+    {
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    }
+)
+"""The broker has done nothing: it is not the coordinator, or not yet."""
 LONGEST_SESSION_MS = 15_000
 
 
@@ -78,6 +113,12 @@ class Surroundings:
     """The engine of the newest process that has loaded the group."""
     plug_in_failure_rate: float = 0.0
     """The share of the plug-in's results that are wrong."""
+    host_patterns: tuple[str, ...] = ("*",)
+    """The setting groups_host."""
+    forward_patterns: tuple[str, ...] = ()
+    """The setting groups_forward."""
+    adoption: Adoption = "manual"
+    """The setting groups_adopt."""
 
 
 class Applied(NamedTuple):
@@ -87,6 +128,8 @@ class Applied(NamedTuple):
     topics: Topics
     asks: int
     """How many requests the anchor had sent by then."""
+    is_of_move: bool = False
+    """Whether a member of a group that changes its coordinator gets it, without a decision."""
 
 
 class Served(Protocol):
@@ -193,7 +236,9 @@ class Process:
             standing=StandingRules(
                 gateway=Gateway(log_id=LOG_ID, run_id=number),
                 longest_session_ms=LONGEST_SESSION_MS,
-                host_patterns=("*",),
+                host_patterns=around.host_patterns,
+                forward_patterns=around.forward_patterns,
+                adoption=around.adoption,
             ),
             can_anchor=around.cluster.holds_anchors,
             linger_ms=around.linger_ms,
@@ -205,7 +250,15 @@ class Process:
         """Calls that have their answers, and errands: clients learn of them after all effects."""
         self._inputs: deque[Input] = deque()
         """Those that are to be handled next."""
-        self._held_back: list[Input] = []
+        self.relayed: set[Call] = set()
+        """Calls that the cluster answers."""
+        self._draining: list[Hold] = []
+        self._held_back: list[Callable[[], None]] = []
+        self.outcomes: list[AdoptionOutcome | ReleaseOutcome] = []
+        """What became of the moves that operators have ordered."""
+        self._was_between = False
+        """Whether the group changed its coordinator before the present input."""
+        self._claims = itertools.count(FIRST_CLAIM)
         self._loads = 0
         self._timer_at_ms: int | None = None
         self._after(TICK_MS, self._tick)
@@ -221,14 +274,123 @@ class Process:
         return self.group.engine.topics
 
     @property
+    def is_between(self) -> bool:
+        """Whether the group changes its coordinator, and has no members here."""
+        return self.group.is_moving and not self.group.is_live
+
+    @property
     def may_answer(self) -> bool:
         """Whether this process still owns the log."""
         return self.around.log.is_owned_by(self.writer)
 
     def start(self) -> None:
-        """Take up the group if the log has it."""
-        if self.around.log.batches:
-            self.feed(inputs.Resumed())
+        """Take up the group if the log has it, as `Groups.resume` does."""
+        newest = load.newest(self.around.log.records())
+        records = [record for record in newest if not is_tombstone(record)]
+        if not records:
+            return
+        standing, release = self.rules.standing, load.release_in(records)
+        if load.is_adopted(records):
+            standing.adopted.add(GROUP)
+        is_leaving = release is not None and release.is_under_way
+        if release is not None and not is_leaving:
+            standing.released.add(GROUP)
+        self.feed(inputs.Resumed(load.has_adoption(records) or is_leaving))
+        self._release_by_setting()
+
+    def _release_by_setting(self) -> None:
+        """Release a group that is kept against its setting, as `ConfiguredReleases` does."""
+        group = self.group
+        is_kept = group.is_live or group.is_moving or group.engine.is_loading
+        if group.standing.is_configured and (is_kept or group.standing.is_adopted):
+            self.release()
+            self._after(RELEASE_AGAIN_MS, self._release_by_setting)
+
+    # -- what operators want ---------------------------------------------------------------------
+
+    def adopt(self, tries: int = 1) -> None:
+        """Have the group adopted, as `Groups.adopt` does. One that cannot be adopted at the moment
+        may be tried again."""
+        if not tries or not self.is_alive:
+            return
+        standing = self.group.standing
+        if self.group.is_moving:
+            self.feed(inputs.Adopt(Wish(operator=self)))
+        elif self.group.is_live or standing.is_configured:
+            self._tell("is hosted already, or left to the cluster by a setting")
+        else:
+            self.around.cluster.look(partial(self._if_alive, self._adopt_found, tries))
+
+    def _adopt_found(self, tries: int, found: Found | None) -> None:
+        if self.group.is_live or self.group.is_moving:
+            return
+        is_ours = (
+            isinstance(found, Occupants)
+            and found.anchored is not None
+            and self.group.standing.is_ours(found.anchored)
+        )
+        if isinstance(found, Nobody) or is_ours:
+            self._claim()
+            return
+        watched = self.rules.watched.group(GROUP)
+        known = found or NoAnswer("nobody answers")
+        if reasons := why_not_found(known, watched, self.config, self.now_ms):
+            self._tell(f"does not adopt: {reasons}")
+            self._after(ADOPT_AGAIN_MS, self._do, self.adopt, tries - 1)
+        else:
+            self._do(self.feed, inputs.Adopt(Wish(operator=self)))
+
+    def _claim(self) -> None:
+        """Have a group without members in the cluster hosted until it is released."""
+        if self.group.standing.is_adopted:
+            return
+        token = next(self._claims)
+        claim = Call(
+            api=GroupApi.ADMIN,
+            event=ClaimReceived(token=token),
+            token=token,
+            is_placed=True,
+            is_at_coordinator=True,
+            knows_topics=True,
+        )
+        claim.client = self
+        self._do(self.feed, inputs.Asked(claim))
+
+    def answered(self, call: Call) -> None:
+        """A claim of the process itself is stored, or not."""
+        if isinstance(call.answer, Reply) and not call.answer.error:
+            self.group.standing.forget("it was adopted")
+
+    def do(self, errand: Errand) -> None:
+        """A claim needs none."""
+        raise AssertionError(errand)
+
+    def release(self) -> None:
+        """Have the group released, as `Groups.release_to_cluster` does."""
+        if self.group.is_moving or not self.group.standing.is_released:
+            takes_natives = self.around.cluster.group.profile.has_native_members
+            why = "" if takes_natives else "the cluster does not have it"
+            wish = ReleaseWish(NewProtocol(why_no_natives=why), operator=self)
+            self.feed(inputs.Release(wish))
+
+    def is_forwarded(self, found: Found | None) -> bool:
+        """Whether the cluster answers, as `Groups.is_forwarded` decides after a look."""
+        group = self.group
+        if group.release.seeks_anchor:
+            return False
+        if group.is_live or group.is_moving:
+            return not group.is_live
+        known = found or NoAnswer("nobody answers")
+        verdict = group.standing.take(known, self.now_ms, is_held=group.anchor.is_here)
+        if group.standing.is_left and verdict.has_anchor:
+            self.feed(inputs.Release(ReleaseWish()))
+        return verdict.mode is Mode.FORWARDED
+
+    def end_relayed(self, call: Call) -> None:
+        """The cluster has answered a call, or nobody waits for the answer."""
+        self.relayed.discard(call)
+        while self._draining and not self.relayed:
+            self.feed(inputs.Done(self._draining.pop()))
 
     def kill(self) -> None:
         """End the process at once."""
@@ -242,8 +404,8 @@ class Process:
         """Handle what has happened during the pause."""
         self.is_paused, self.awake_since_ms = False, self.around.world.now_ms
         held_back, self._held_back = self._held_back, []
-        for each in held_back:
-            self.feed(each)
+        for do in held_back:
+            do()
         self._watch_the_clock()
 
     def ask(self, call: Call, served: Served) -> None:
@@ -251,13 +413,24 @@ class Process:
         call.client = served
         self.feed(inputs.Asked(call))
 
+    def _do(self, do: Callable[..., None], *args: Any) -> None:
+        self.when_awake(partial(do, *args))
+
+    def when_awake(self, do: Callable[[], None]) -> None:
+        """Do something once the process runs, if it lives."""
+        if self.is_paused:
+            self._held_back.append(partial(self.when_awake, do))
+        elif self.is_alive:
+            do()
+
     def feed(self, event: Input) -> None:
         """Give the group an input and carry out what follows."""
         if not self.is_alive:
             return
         if self.is_paused:
-            self._held_back.append(event)
+            self._held_back.append(partial(self.feed, event))
             return
+        self._was_between = self.is_between
         only = self.group.take_at_rest(event, self.now_ms)
         if only is None:
             self._handle(event)
@@ -325,6 +498,12 @@ class Process:
 
     def answer(self, call: Call) -> None:
         """The client learns it after all effects."""
+        if isinstance(call.answer, Forwarded):
+            self.relayed.add(call)
+        elif self._was_between:
+            applied = Applied(self.around.world.now_ms, self.topics, self.asks, is_of_move=True)
+            for item in call.items:
+                self.applied_at.setdefault(item.token, applied)
         self._to_clients.append(call)
 
     def run_errand(self, errand: Errand) -> None:
@@ -332,7 +511,18 @@ class Process:
         self._to_clients.append(errand)
 
     def conclude(self, wish: Wish | ReleaseWish) -> None:
-        """No operator waits."""
+        """The transcript and the counts have what became of it."""
+        outcome = wish.outcome
+        assert outcome is not None
+        self.around.world.tell(self.name, outcome)
+        match outcome:
+            case AdoptionOutcome(is_adopted=is_adopted, held_ms=held_ms):
+                name = "adoptions" if is_adopted else "adoptions refused"
+                name = name if is_adopted or held_ms is None else "adoptions undone"
+            case ReleaseOutcome(is_released=is_released):
+                name = "releases" if is_released else "releases refused"
+        self.around.world.counts[name] += 1
+        self.outcomes.append(outcome)
 
     def reserve(self, effect: Reserve) -> None:
         """There is always room."""
@@ -340,8 +530,12 @@ class Process:
 
     def look(self, effect: Look | Describe) -> None:
         """Ask the cluster who is in the group."""
-        assert isinstance(effect, Look), "no group is adopted in this world"
-        self.around.cluster.look(partial(self._looked, effect))
+        match effect:
+            case Look():
+                self.around.cluster.look(partial(self._looked, effect))
+            case Describe():
+                described = partial(self._described, effect)
+                self.around.cluster.describe(described)
 
     def load(self, effect: Load) -> None:
         """Read the group from the log."""
@@ -372,14 +566,30 @@ class Process:
 
     def ask_coordinator(self, effect: AskCoordinator | Ask) -> None:
         """Send a request of the anchor."""
-        assert isinstance(effect, AskCoordinator), "no group is adopted in this world"
+        cluster = self.around.cluster
+        if isinstance(effect, Ask):
+            if not self.may_answer:
+                self._after(0, self.feed, inputs.Failed(effect, "the log is not ours"))
+                return
+            heard = partial(self._heard_in_move, effect)
+            cluster.ask_coordinator(effect.message, heard, (self, effect.lane))
+            return
         self.asks += 1
-        heard = partial(self._heard, effect, self.asks)
-        self.around.cluster.ask_coordinator(effect.message, heard)
+        cluster.ask_coordinator(effect.message, partial(self._heard, effect, self.asks))
 
     def drain(self, effect: Hold) -> None:
-        """No group is adopted in this world."""
-        raise AssertionError(effect)
+        """Wait until the cluster has answered all calls that were relayed."""
+        self._draining.append(effect)
+        if not self.relayed:
+            self._after(0, self._drained, effect)
+
+    def _drained(self, effect: Hold) -> None:
+        if effect in self._draining and not self.relayed:
+            self._draining.remove(effect)
+            self.feed(inputs.Done(effect))
+
+    def _tell(self, what: str) -> None:
+        self.around.world.tell(self.name, what)
 
     @property
     def name(self) -> str:
@@ -403,6 +613,16 @@ class Process:
             self.confirmed, self.confirmed_ms = number, self.around.world.now_ms
             self.confirmed_generation = message.generation_id
         self.feed(inputs.Done(effect, answer))
+
+    def _heard_in_move(self, effect: Ask, answer: Struct | None, code: int) -> None:
+        """As `GroupDriver._ask_for_move`: what says that the coordinator has moved is no answer."""
+        if answer is None or code in MOVED:
+            self.feed(inputs.Failed(effect, "nobody answers"))
+        else:
+            self.feed(inputs.Done(effect, answer))
+
+    def _described(self, effect: Describe, group: DescribedGroup | None) -> None:
+        self.feed(inputs.Done(effect, group))
 
     def _looked(self, effect: Look, found: Found | None) -> None:
         self.found = found if found is not None else NoAnswer("nobody answers")

@@ -1,6 +1,7 @@
 """Random actions on clients, topics, the gateway and the cluster, each drawn by its weight."""
 
 from collections.abc import Callable
+from functools import partial
 from types import MappingProxyType
 
 from coordinator.handlers.group_configs import ASSIGNMENT_INTERVAL, SESSION_TIMEOUT
@@ -23,6 +24,7 @@ from tests.simulation.classic_client import ClassicClient
 from tests.simulation.client import RETRY_MS, Client, ClientContext, Spec
 from tests.simulation.cluster import Positions
 from tests.simulation.driver import Answer, Driver
+from tests.simulation.librdkafka_classic_client import LibrdkafkaClassicClient
 from tests.simulation.librdkafka_client import LibrdkafkaClient
 from tests.simulation.misbehaviour import DISHONEST
 from tests.simulation.native_client import NativeClient
@@ -46,6 +48,10 @@ CONFIG_VALUES = (
 )
 INTRUSION_MS_MAX = 14_000
 PAUSE_MS_MAX = 6_000
+ADOPTION_TRIES = 20
+OUTSIDE_MS_MAX = 12_000
+DISTURBED_WITHIN_MS = (100, 1_000, 6_000)
+"""How soon after the order for a move something else happens, at most."""
 CLOCKS_AHEAD_MS = (0, -600_000, 600_000)
 """Offsets of the gateway's clock after a restart. Each jump is longer than a run."""
 
@@ -127,10 +133,15 @@ class RandomActions:
             self._change_native_share: 1,
             self._misbehave: 5 * plan.has_misbehaviour,
             self._duplicate: 0.4 * plan.has_misbehaviour,
-            self._remove_by_admin: 0.4,
-            self._set_config: 0.5,
-            self._delete_group: 0.2,
-            self._reset_offsets: 1 * plan.has_resets,
+            self._remove_by_admin: 0.4 * (not plan.has_moves),
+            self._set_config: 0.5 * (not plan.has_moves),
+            self._delete_group: 0.2 * (not plan.has_moves),
+            self._reset_offsets: 1 * plan.has_resets * (not plan.has_moves),
+            self._adopt: 3 * plan.has_moves,
+            self._release: 3 * plan.has_moves,
+            self._reconfigure: 0.6 * plan.has_moves * plan.has_crashes,
+            self._move_coordinator: 0.7 * plan.has_moves,
+            self.come_directly: 0.5 * plan.has_outsiders,
         }
         return {action: weight for action, weight in weights.items() if weight}
 
@@ -139,6 +150,8 @@ class RandomActions:
     def start(self, spec: Spec, *, is_native: bool, before: Client | None = None) -> Client:
         """Start a client of one of the two protocols, perhaps in place of one `before`."""
         kinds = NATIVE if is_native else CLASSIC
+        if self._plan.has_moves and not is_native:
+            kinds = (*kinds, LibrdkafkaClassicClient)
         return self._start(self._world.dice.choice(kinds), spec, before)
 
     def _start(self, kind: type[Client], spec: Spec, before: Client | None = None) -> Client:
@@ -300,6 +313,76 @@ class RandomActions:
         if self._cluster.has_intruder and (has_nobody or will_see):
             self._cluster.consume_elsewhere()
         self._cluster.end_intrusion()
+
+    def _adopt(self) -> None:
+        self.move(to_cluster=False)
+
+    def _release(self) -> None:
+        self.move(to_cluster=True)
+
+    def move(self, *, to_cluster: bool | None = None, is_disturbed: bool = True) -> None:
+        """Have the group adopted or released: by default whatever it is not now."""
+        if not self._driver.is_up:
+            return
+        process = self._driver.process
+        if to_cluster is None:
+            to_cluster = process.group.is_live
+        if to_cluster:
+            process.when_awake(process.release)
+        else:
+            process.when_awake(partial(process.adopt, ADOPTION_TRIES))
+        if is_disturbed:
+            self._disturb()
+
+    def _disturb(self) -> None:
+        """Let something happen at any step of a move."""
+        plan = self._plan
+        disturbances: dict[Callable[[], None], float] = {
+            self._crash: 3,
+            self._pause: 1,
+            self._take_the_log: 0.5,
+            self._cluster.remove_anchor: 0.7 * plan.has_takeovers,
+            self._move_coordinator: 1,
+            self._come: 1,
+            self._die: 1,
+            self._go: 1,
+            self._cut: 0.5,
+            self._freeze: 0.5,
+            self._lose_the_coordinator: 1,
+            self.come_directly: 3 * plan.has_outsiders,
+        }
+        happens = self._world.dice.choices([*disturbances], [*disturbances.values()])[0]
+        within_ms = self._world.dice.choice(DISTURBED_WITHIN_MS)
+        self._world.after(self._world.between(0, within_ms), happens)
+
+    def come_directly(self) -> None:
+        """Start a consumer that bypasses the gateway, and stays for some time only."""
+        self._world.counts["outsiders"] += 1
+        spec = draw_spec(self._world, self._plan, None)
+        self._names += 1
+        outsider = ClassicClient(self._context, f"out{self._names}", spec)
+        outsider.bypass_gateway()
+        self._clients.append(outsider)
+        self._world.tell(outsider.name, spec)
+        outsider.start()
+        outsider.later(self._world.between(500, OUTSIDE_MS_MAX), outsider.close)
+
+    def _lose_the_coordinator(self) -> None:
+        """Leave requests of the gateway without answers for a moment."""
+        before, self._cluster.failure_rate = self._cluster.failure_rate, 0.5
+        self._world.after(self._world.between(1, 500), self._find_the_coordinator, before)
+
+    def _find_the_coordinator(self, failure_rate: float) -> None:
+        self._cluster.failure_rate = 0.0 if self._is_over else failure_rate
+
+    def _reconfigure(self) -> None:
+        if self._driver.is_up:
+            self._driver.reconfigure(self._world.between(1, DOWN_MS_MAX))
+
+    def _move_coordinator(self) -> None:
+        self._world.counts["coordinators moved"] += 1
+        self._world.tell("cluster", "moves the group to another coordinator")
+        self._cluster.group.move()
 
     def _pause(self) -> None:
         if self._driver.is_up and not self._driver.process.is_paused:

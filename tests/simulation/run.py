@@ -15,6 +15,7 @@ from tests.simulation.client import Client, ClientContext
 from tests.simulation.cluster import Cluster, Commit
 from tests.simulation.driver import Driver
 from tests.simulation.exempt_claims import ExemptClaims
+from tests.simulation.final_moves import move_about
 from tests.simulation.final_roll import roll_to_classic
 from tests.simulation.invariants import BrokenInvariantError, Invariant
 from tests.simulation.network import Network
@@ -27,6 +28,7 @@ from tests.simulation.watch import Watch
 from tests.simulation.watch_answers import AnswerWatch
 from tests.simulation.watch_members import TIMER_LAG_MS
 from tests.simulation.watch_owners import OwnerWatch
+from tests.simulation.whereabouts import Whereabouts
 from tests.simulation.world import TRANSCRIPT_LINES_MAX, World
 
 TAIL_LINES = 60
@@ -70,14 +72,26 @@ class Run:
         self.world = world = World(seed, transcript_lines)
         self.plan = plan = plan or draw_plan(world)
         self.clients: list[Client] = []
-        self.cluster = Cluster(world, holds_anchors=plan.holds_anchors, stored=self._stored)
-        self.driver = Driver(
-            world, self.cluster, plan.config, anchor_linger_ms=plan.anchor_linger_ms
+        self.cluster = Cluster(
+            world,
+            holds_anchors=plan.holds_anchors,
+            profile=plan.profile,
+            config=plan.config,
+            stored=self._stored,
         )
+        self.driver = Driver(
+            world,
+            self.cluster,
+            plan.config,
+            anchor_linger_ms=plan.anchor_linger_ms,
+            host_patterns=("*",) if plan.hosts_all else (),
+            adoption=plan.adopts,
+        )
+        self.whereabouts = Whereabouts(self.driver, self.cluster)
         self.answers = AnswerWatch(
             self.cluster,
             self.clients,
-            lambda: self.driver.engine.state,
+            lambda: self.whereabouts.state,
             lambda: self.exempt_claims.partitions,
             self._heirs,
         )
@@ -91,11 +105,17 @@ class Run:
         )
         lies: set[bytes] = set()
         self.exempt_claims = ExemptClaims(
-            world, self.clients, lambda: self.driver.engine.state, lies
+            world, self.clients, lambda: self.whereabouts.state, lies, self.whereabouts
         )
         self.owners = OwnerWatch(
-            world, self.cluster, self.clients, lambda: self.driver.engine.state, self.exempt_claims
+            world,
+            self.cluster,
+            self.clients,
+            lambda: self.whereabouts.state,
+            self.exempt_claims,
+            self.whereabouts,
         )
+        self.cluster.group.on_step = self.owners.after_step_of_cluster
         self.watch = Watch(world, self.driver, self.network, self.owners)
         self.context = ClientContext(
             world=world,
@@ -127,6 +147,7 @@ class Run:
         self.random_actions.begin()
         self.world.run_until(self.world.now_ms + CHAOS_MS)
         settle(self)
+        move_about(self)
         roll_to_classic(self)
 
     def _stored(self, name: str, partition: Partition, before: int, now: int) -> None:
@@ -147,7 +168,7 @@ def _lag_ms(plan: Plan) -> int:
         lag_ms += LAG_MS_WHEN_LOG_FAILS
     if plan.slow_log_rate:
         lag_ms += 3 * SLOW_WRITE_MS_MAX
-    if plan.has_pauses:
+    if plan.has_pauses or plan.has_moves:
         lag_ms += 3 * (PAUSE_MS_MAX + GRACE_MS_MAX)
     return lag_ms
 

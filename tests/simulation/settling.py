@@ -14,6 +14,7 @@ from tests.simulation.native_client import NativeClient
 from tests.simulation.network import Network
 from tests.simulation.plan import Plan
 from tests.simulation.random_actions import RandomActions
+from tests.simulation.whereabouts import Whereabouts
 from tests.simulation.world import World
 
 ROUND_MS = 1_000
@@ -31,6 +32,7 @@ class Scene(Protocol):
     network: Network
     cluster: Cluster
     random_actions: RandomActions
+    whereabouts: Whereabouts
     clients: list[Client]
 
 
@@ -45,14 +47,14 @@ def come_to_rest(scene: Scene) -> int:
 
     Raises BrokenInvariantError if the group does not settle in time.
     """
-    world, driver = scene.world, scene.driver
+    world = scene.world
     quiet_rounds, epoch, unsettled = 0, 0, ""
     for round_ in range(REST_WITHIN_ROUNDS):
         world.run_until(world.now_ms + ROUND_MS)
         unsettled = _why_not_settled(scene)
-        is_quiet = not unsettled and _epoch(driver) == epoch
+        is_quiet = not unsettled and _epoch(scene) == epoch
         quiet_rounds = quiet_rounds + 1 if is_quiet else 0
-        epoch = _epoch(driver)
+        epoch = _epoch(scene)
         if quiet_rounds == QUIET_ROUNDS:
             return (round_ + 1 - QUIET_ROUNDS) * ROUND_MS
     unsettled = unsettled or f"the epoch is {epoch} and still moves"
@@ -85,8 +87,8 @@ def _end_all_faults(scene: Scene) -> None:
     scene.random_actions.reinforce()
 
 
-def _epoch(driver: Driver) -> int:
-    match driver.engine.state.group:
+def _epoch(scene: Scene) -> int:
+    match scene.whereabouts.state.group:
         case ClassicGroup() as group:
             return group.core.generation
         case ConsumerGroup() as group:
@@ -101,10 +103,12 @@ def _why_not_settled(scene: Scene) -> str:
     for client in alive:
         if not client.is_settled:
             return f"{client.name} is not settled"
-    state = scene.driver.engine.describe(scene.cluster.topics).state
+    if scene.plan.has_moves and scene.driver.process.group.is_moving:
+        return "the group changes its coordinator"
+    state = scene.whereabouts.engine.describe(scene.cluster.topics).state
     if alive and state != "Stable":
         return f"the group is {state}"
-    group = scene.driver.engine.state.group
+    group = scene.whereabouts.state.group
     members = set(group.members) if group is not None else set()
     if members != {client.member_id for client in alive}:
         return f"the members are {sorted(members)}"

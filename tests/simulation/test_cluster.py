@@ -6,14 +6,47 @@ from dataclasses import replace
 
 from coordinator.interface.events import OffsetCommitReceived
 from coordinator.interface.topics import Partition
-from gateway.hosting.identity import INSTANCE_ID, AnchorIds
+from gateway.hosting.identity import INSTANCE_ID, AnchorIds, Gateway
+from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest
-from tests.simulation.cluster import ANCHOR_SESSION_MS, GROUP, LATE_MS_MAX, Cluster, Commit
-from tests.simulation.coordinator import FakeGroup
+from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest, JoinGroupResponse
+from kafka_codecs.sync_group import SyncGroupRequest
+from tests.simulation.broker_profiles import KAFKA_4_3
+from tests.simulation.cluster import GROUP, LATE_MS_MAX, Cluster, Commit
 from tests.simulation.world import World
 
-IDS = AnchorIds(member_id="anchor-1", generation=1)
+ANCHOR_SESSION_MS = 60_000
+GUISE = Gateway(log_id="log-1", run_id=1).guise
+
+
+def join_anchor(world: World, cluster: Cluster) -> AnchorIds:
+    """Let an anchor join the group, or replace the one that is there."""
+    answers: list[Struct | None] = []
+    join = JoinGroupRequest(
+        group_id=GROUP,
+        session_timeout_ms=ANCHOR_SESSION_MS,
+        rebalance_timeout_ms=ANCHOR_SESSION_MS,
+        member_id="",
+        group_instance_id=INSTANCE_ID,
+        protocol_type=GUISE.protocol_type,
+        protocols=(JoinGroupProtocol(name=GUISE.protocol, metadata=GUISE.metadata),),
+    )
+    cluster.group.ask(join, answers.append)
+    world.run_until(world.now_ms + 1)
+    (joined,) = answers
+    assert isinstance(joined, JoinGroupResponse)
+    sync = SyncGroupRequest(
+        group_id=GROUP,
+        generation_id=joined.generation_id,
+        member_id=joined.member_id,
+        group_instance_id=INSTANCE_ID,
+        protocol_type=GUISE.protocol_type,
+        protocol_name=GUISE.protocol,
+        assignments=(),
+    )
+    cluster.group.ask(sync, lambda _answer: None)
+    return AnchorIds(member_id=joined.member_id, generation=joined.generation_id)
 
 
 def cluster_of(
@@ -24,17 +57,18 @@ def cluster_of(
     cluster = Cluster(
         world,
         holds_anchors=holds_anchors,
+        profile=replace(KAFKA_4_3, initial_rebalance_delay_ms=0),
         stored=lambda who, _partition, before, now: told.append((who, before, now)),
     )
     cluster.create("foo", 2)
-    cluster.coordinator.groups[GROUP] = FakeGroup(
-        member_id=IDS.member_id, instance_id=INSTANCE_ID, generation=IDS.generation, is_synced=True
-    )
+    join_anchor(world, cluster)
     return cluster, told
 
 
 def commit(cluster: Cluster, position: int = 7) -> Commit:
     """A commit under the anchor's ids."""
+    (anchor,) = cluster.group.anchors
+    ids = AnchorIds(member_id=anchor, generation=cluster.group.generation)
     partition = Partition(cluster.topics.by_name["foo"].topic_id, 0)
     positions: Mapping[Partition, int] = {partition: position}
     request = OffsetCommitReceived(
@@ -45,7 +79,7 @@ def commit(cluster: Cluster, position: int = 7) -> Commit:
         epoch=1,
         partitions=frozenset(positions),
     )
-    return Commit(who="c1", request=request, positions=positions, ids=IDS, sender=1)
+    return Commit(who="c1", request=request, positions=positions, ids=ids, sender=1)
 
 
 def noting(codes: list[int | None]) -> Callable[[Commit, int | None], None]:
@@ -101,7 +135,7 @@ def test_a_late_commit_of_a_replaced_anchor_is_refused() -> None:
     late = commit(cluster)
     codes = list[int | None]()
     cluster.send([late], noting(codes))
-    cluster.group.member_id = "anchor-2"
+    join_anchor(world, cluster)
     assert cluster.may_store(bool) == []
     world.run_until(world.now_ms + 1_000)
     assert (told, codes) == ([], [ErrorCode.FENCED_INSTANCE_ID])
@@ -157,15 +191,19 @@ def test_a_silent_anchor_is_removed_after_its_session() -> None:
     """A heartbeat keeps it."""
     world = World(1)
     cluster, _told = cluster_of(world)
+    (anchor,) = cluster.group.anchors
     heartbeat = HeartbeatRequest(
-        group_id=GROUP, generation_id=1, member_id=IDS.member_id, group_instance_id=None
+        group_id=GROUP,
+        generation_id=cluster.group.generation,
+        member_id=anchor,
+        group_instance_id=INSTANCE_ID,
     )
     world.run_until(world.now_ms + ANCHOR_SESSION_MS // 2)
     cluster.ask_coordinator(heartbeat, lambda _answer, _code: None)
     world.run_until(world.now_ms + ANCHOR_SESSION_MS - 100)
-    kept = cluster.group.member_id
+    kept = cluster.group.anchors
     world.run_until(world.now_ms + ANCHOR_SESSION_MS)
-    assert (kept, cluster.group.member_id) == (IDS.member_id, "")
+    assert (kept, cluster.group.anchors) == ([anchor], [])
 
 
 def test_an_intruder_consumes_beside_the_gateway() -> None:

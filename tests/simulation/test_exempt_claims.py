@@ -60,7 +60,7 @@ def test_a_removed_member_has_stale_claims() -> None:
     stage, exempt_claims, client = an_owner()
     gone = MemberMetadata(member_id="n1", value=None, cause=RemovalCause.SESSION_EXPIRED)
     stage.world.now_ms += 1
-    exempt_claims.after_step(Step(records=(gone,)))
+    exempt_claims.after_step(Step(records=(gone,)), stage.driver.engine.state.group)
     assert all(map(exempt_claims.is_stale, client.claims.values()))
     claim = next(iter(client.claims.values()))
     later = replace(claim, granted_ms=stage.world.now_ms + 1)

@@ -134,6 +134,7 @@ TYPES_BESIDE_THE_TARGET = TYPES_BESIDE_THE_GROUP | {
     *(MemberPhaseMoved, RepetitionMoved),
 }
 """Records of these types change no epoch, no target, and not who is a member."""
+RECORDS_OF_MOVES = {GroupAdoption, GroupRelease}
 NO_OVERRIDES: Mapping[str, int] = {}
 SAMPLE = 32
 """The number of steps between expensive checks."""
@@ -227,7 +228,7 @@ class Watch:
         self._check_commits(process)
         self._check_grants(step, has_moved=has_moved)
         self.owners.pass_time()
-        if has_moved:
+        if has_moved or kinds & RECORDS_OF_MOVES:
             self.owners.after_step(step)
             self._quiet.clear()
         self._probe(event, step, process.config, topics, decided_ms, has_moved=has_moved)
@@ -473,6 +474,7 @@ class Watch:
             for commit in self._network.cluster.may_store(
                 lambda commit: (
                     commit.sender == process.number
+                    and not (commit.is_relayed or process.is_between)
                     and commit.request.token not in known
                     and (
                         commit.request.member_id

@@ -64,6 +64,9 @@ class AnswerWatch:
         granted = _granted(reply, applied.topics if applied is not None else None)
         if granted is None:
             return
+        if applied is not None and applied.is_of_move:
+            require(not granted, Invariant.MOVES, who, "gets", granted, "in a move")
+            return
         if self._cluster.holds_anchors:
             require(
                 applied is not None and process.confirmed > applied.asks,

@@ -21,12 +21,15 @@ from coordinator.interface.records import DurableRecord, MemberMetadata, Removal
 from coordinator.interface.topics import Partition
 from tests.simulation.careless import CarelessClassic
 from tests.simulation.client import Client
-from tests.simulation.cluster import INTRUDER, Cluster, Commit
+from tests.simulation.cluster import Cluster, Commit
+from tests.simulation.cluster_group import INTRUDER
 from tests.simulation.exempt_claims import ExemptClaims
 from tests.simulation.invariants import BrokenInvariantError, Invariant, require
 from tests.simulation.native_client import NativeClient
 from tests.simulation.network import ADMIN
 from tests.simulation.run_costs import RunCosts
+from tests.simulation.watch_moves import MoveWatch
+from tests.simulation.whereabouts import Whereabouts
 from tests.simulation.world import World
 
 
@@ -40,7 +43,10 @@ class OwnerWatch:
         clients: Sequence[Client],
         state: Callable[[], GroupState],
         exempt_claims: ExemptClaims,
+        whereabouts: Whereabouts,
     ) -> None:
+        self._whereabouts = whereabouts
+        self.moves = MoveWatch(world, clients, whereabouts)
         self._world, self._cluster = world, cluster
         self._clients, self._state = clients, state
         self._exempt_claims = exempt_claims
@@ -51,14 +57,22 @@ class OwnerWatch:
 
     def after_step(self, step: Step) -> None:
         """After a step that changed the group. Between such steps, clients call `check`."""
-        self._exempt_claims.after_step(step)
+        self.moves.after_step()
+        self._exempt_claims.after_step(step, self._whereabouts.here)
         self._costs.after_step(step)
         self._note_heirs(step)
+        self.check()
+
+    def after_step_of_cluster(self, step: Step) -> None:
+        """After a step of the group in the cluster."""
+        self.moves.after_step_of_cluster(step)
+        self._exempt_claims.after_step(step, self._whereabouts.there)
         self.check()
 
     def after_load(self, unseen: Sequence[Sequence[DurableRecord]]) -> None:
         """After the group was read from its log. `unseen`: the batches of steps that had not taken
         effect."""
+        self.moves.after_step()
         self._exempt_claims.after_load(unseen)
         self.check()
 
@@ -98,9 +112,12 @@ class OwnerWatch:
         self, client: Client, partition: Partition, group: ClassicGroup | ConsumerGroup | None
     ) -> None:
         member_id = client.claims[partition].member_id
-        is_member = group is not None and member_id in group.members
+        is_member = (group is not None and member_id in group.members) or (
+            member_id in self._whereabouts.members
+        )
         is_granted = is_member and (
             not isinstance(group, ConsumerGroup)
+            or member_id not in group.members
             or group.holders.get(partition) == member_id
             or self._is_gone(partition)
         )
@@ -200,6 +217,10 @@ class OwnerWatch:
         if isinstance(client, CarelessClassic) and commit.token < client.first_token:
             # DEV D73: a commit of a classic member that has joined again counts, as in Kafka.
             self._exempt_claims.partitions.update(commit.partitions)
+        if client is not None:
+            # Nobody asks whose partitions they are that a client kept when it lost its member id.
+            kept = (p for p, each in client.claims.items() if each.member_id != client.member_id)
+            self._exempt_claims.partitions.update(kept)
         partitions = commit.partitions - self._exempt_claims.partitions
         for other in self._clients:
             if other.is_honest and other is not client:
@@ -229,8 +250,9 @@ class OwnerWatch:
     def stored(self, name: str, partition: Partition, before: int, now: int) -> None:
         """Invariant 10: an offset never goes back, and no owner has begun before it. An admin may
         set an offset in either direction until an owner begins."""
-        if partition in self._exempt_claims.partitions:
-            return
+        is_kafkas = isinstance(self._whereabouts.there, ConsumerGroup)
+        if partition in self._exempt_claims.partitions or is_kafkas:
+            return  # what native members get of the cluster is not the gateway's to prove
         require(
             now >= before or name == ADMIN,
             Invariant.OFFSETS,

@@ -24,6 +24,7 @@ class World:
     """The clock, the queue and the dice of one run."""
 
     def __init__(self, seed: int, transcript_lines: int = TRANSCRIPT_LINES_MAX) -> None:
+        self.seed = seed
         self.dice = random.Random(seed)
         self.now_ms = START_MS
         self.counts: Counter[str] = Counter()

@@ -1,11 +1,13 @@
 """A simulated world without faults, to put clients into by hand."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.topics import Partition
 from kafka_codecs.declaration import Struct
+from tests.simulation.broker_profiles import KAFKA_4_3
 from tests.simulation.classic_client import ClassicClient
 from tests.simulation.client import Client, Spec
 from tests.simulation.librdkafka_client import LibrdkafkaClient
@@ -49,6 +51,7 @@ PEACEFUL = Plan(
     has_two_gateways=False,
     has_clock_jumps=False,
     has_racks=False,
+    profile=replace(KAFKA_4_3, initial_rebalance_delay_ms=0),
 )
 
 C = TypeVar("C", bound=Client)
@@ -69,9 +72,12 @@ class Stage(Run):
         """A native client of librdkafka's starts."""
         return self._start(LibrdkafkaClient(self.context, name, _spec(how)))
 
-    def classic(self, name: str, **how: Any) -> ClassicClient:
-        """A classic client starts."""
-        return self._start(ClassicClient(self.context, name, _spec(how)))
+    def classic(self, name: str, *, bypasses: bool = False, **how: Any) -> ClassicClient:
+        """A classic client starts, perhaps one that bypasses the gateway."""
+        client = ClassicClient(self.context, name, _spec(how))
+        if bypasses:
+            client.bypass_gateway()
+        return self._start(client)
 
     def misbehaving(self, kind: type[C], name: str, **how: Any) -> C:
         """A client of one of the kinds in `misbehaviour.py` starts."""

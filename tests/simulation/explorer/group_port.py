@@ -39,12 +39,13 @@ from gateway.hosting.standing import Found
 from gateway.hosting.states import AdoptionStage, AnchorPhase, Mode, ReleaseStage, Stage
 from gateway.requests.messages import api_of
 from kafka_codecs.error_codes import ErrorCode
-from tests.simulation.explorer.messages import answer_message, request_message
 from tests.simulation.explorer.promises import promise
 from tests.simulation.explorer.replies import reply_to
 from tests.simulation.explorer.shape import Shape
+from tests.simulation.explorer.small_cluster import GROUP
 from tests.simulation.explorer.small_consumers import TOPIC, MakeCommit
 from tests.simulation.explorer.small_world import new_machine
+from tests.simulation.messages import answer_message, request_message
 
 _INSTANT = effects.Log | effects.Tell | effects.TellNow | effects.AnswerClient | effects.Conclude
 """Effects without a result."""
@@ -109,7 +110,7 @@ class GroupPort:
     def request(self, event: Request, connection: int, now_ms: int) -> None:
         """A consumer's request has arrived."""
         call = Call(
-            api=api_of(request_message(event)),
+            api=api_of(request_message(event, GROUP)),
             event=event,
             token=event.token,
             connection=connection,
@@ -176,7 +177,7 @@ class GroupPort:
     ) -> None:
         """The cluster has answered a request that was forwarded."""
         client = Client(client_id=client_id, client_host="127.0.0.1", connection=connection)
-        message = request_message(request)
+        message = request_message(request, GROUP)
         self._feed(inputs.Relayed(client, message, answer_message(reply)), now_ms)
 
     def is_forwarded(self, cluster_members: Found, now_ms: int) -> bool:

@@ -40,7 +40,6 @@ from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest
 from tests.simulation.broker import find_occupants
 from tests.simulation.explorer.group_port import GroupPort, name_of_effect
-from tests.simulation.explorer.messages import answer_message
 from tests.simulation.explorer.promises import BrokenPromiseError, promise
 from tests.simulation.explorer.shape import Shape
 from tests.simulation.explorer.small_cluster import GROUP
@@ -57,6 +56,7 @@ from tests.simulation.explorer.small_consumers import (
 )
 from tests.simulation.explorer.small_world import FIRST_TOKEN, START_MS, Move
 from tests.simulation.explorer.upstream import Upstream
+from tests.simulation.messages import answer_message
 
 UNTIMELY = frozenset(
     {"slow", "late", "fail", "restart", "crash", "leave", "start", "lose", "hang", "reconfigure"}

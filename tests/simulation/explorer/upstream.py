@@ -45,9 +45,9 @@ from kafka_codecs.header import RequestHeader
 from kafka_codecs.join_group import JoinGroupRequest
 from tests.simulation.broker import describe_classic
 from tests.simulation.broker_group import put_newest_join_first
-from tests.simulation.explorer.messages import VERSION
 from tests.simulation.explorer.small_cluster import FIRST_GENERATION, GROUP
 from tests.simulation.explorer.small_world import LOG_ID
+from tests.simulation.messages import VERSION
 
 TIMED_OUT = (
     RemovalCause.REVOCATION_TIMED_OUT,

@@ -1,4 +1,4 @@
-"""Kafka's messages for the requests of small consumers and for the engine's replies."""
+"""Kafka's messages for the requests of simulated consumers and for the engine's replies."""
 
 from coordinator.interface.events import (
     ConsumerHeartbeatReceived,
@@ -16,18 +16,17 @@ from kafka_codecs.heartbeat import HeartbeatRequest
 from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest
 from kafka_codecs.leave_group import LeaveGroupRequest, MemberIdentity
 from kafka_codecs.sync_group import SyncGroupAssignment, SyncGroupRequest
-from tests.simulation.explorer.small_cluster import GROUP
 
 VERSION = 9
-"""The version of each JoinGroup."""
+"""The newest version of JoinGroup, which has the fields of all others."""
 
 
-def request_message(event: Request) -> MemberMessage:
+def request_message(event: Request, group_id: str) -> MemberMessage:
     """The message that the engine's event was made from, as far as a gateway reads it."""
     match event:
         case JoinGroupReceived():
             return JoinGroupRequest(
-                group_id=GROUP,
+                group_id=group_id,
                 session_timeout_ms=event.session_timeout_ms,
                 rebalance_timeout_ms=event.rebalance_timeout_ms,
                 member_id=event.member_id,
@@ -40,7 +39,7 @@ def request_message(event: Request) -> MemberMessage:
             )
         case SyncGroupReceived():
             return SyncGroupRequest(
-                group_id=GROUP,
+                group_id=group_id,
                 generation_id=event.generation,
                 member_id=event.member_id,
                 group_instance_id=event.instance_id,
@@ -53,14 +52,14 @@ def request_message(event: Request) -> MemberMessage:
             )
         case HeartbeatReceived():
             return HeartbeatRequest(
-                group_id=GROUP,
+                group_id=group_id,
                 generation_id=event.generation,
                 member_id=event.member_id,
                 group_instance_id=event.instance_id,
             )
         case LeaveGroupReceived():
             return LeaveGroupRequest(
-                group_id=GROUP,
+                group_id=group_id,
                 members=tuple(
                     MemberIdentity(member_id=leaver.member_id, group_instance_id=leaver.instance_id)
                     for leaver in event.members
@@ -68,15 +67,15 @@ def request_message(event: Request) -> MemberMessage:
             )
         case ConsumerHeartbeatReceived():
             return ConsumerGroupHeartbeatRequest(
-                group_id=GROUP,
+                group_id=group_id,
                 member_id=event.member_id,
                 member_epoch=event.member_epoch,
                 instance_id=event.instance_id,
             )
         case _:
-            raise TypeError(f"{type(event).__name__} does not occur in a small world")
+            raise TypeError(f"{type(event).__name__} is no request of a member")
 
 
-def answer_message(reply: Reply) -> Struct:
+def answer_message(reply: Reply, version: int = VERSION) -> Struct:
     """The message that a reply of the engine becomes."""
-    return response(reply, VERSION)
+    return response(reply, version)
