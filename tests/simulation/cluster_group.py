@@ -40,7 +40,8 @@ from tests.simulation.world import World
 
 INTRUDER = "intruder"
 """The client that takes the anchor's place in the cluster."""
-INTRUDERS_SESSION_MS = 300_000
+INTRUDERS_SESSION_MS = 20_000
+"""Longer than it stays, so that it need send no heartbeats."""
 FIRST_TOKEN = 1_000_000_000
 """Tokens of requests that no client has sent."""
 

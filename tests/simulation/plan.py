@@ -194,12 +194,11 @@ def draw_plan(world: World) -> Plan:
 def _with_moves(plan: Plan, seed: int) -> Plan:
     """Draw the brokers, and in some runs moves. These draws change nothing of other runs."""
     dice = random.Random(f"moves {seed}")
-    profile = replace(
-        dice.choice(PROFILES), initial_rebalance_delay_ms=dice.choice([0, 1_000, 3_000])
-    )
-    plan = replace(plan, profile=profile)
+    delay_ms = dice.choice([0, 1_000, 3_000])
+    profile = dice.choice(PROFILES)
     if not (plan.holds_anchors and seed % 8 in SEEDS_WITH_MOVES):
-        return plan
+        return replace(plan, profile=replace(profile, initial_rebalance_delay_ms=0))
+    plan = replace(plan, profile=replace(profile, initial_rebalance_delay_ms=delay_ms))
     has_outsiders = not plan.has_takeovers and dice.random() < 0.4
     config = replace(
         plan.config,

@@ -4,13 +4,15 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from coordinator.interface.config import MigrationPolicy
+from coordinator.interface.records import ClassicGroupMetadata, ClassicGroupValue
 from gateway.hosting.anchor import RENEWAL_INTERVAL_MS
+from tests.simulation.broker_group import BrokerGroup
 from tests.simulation.explorer.group_port import GroupPort
 from tests.simulation.explorer.moves import free_moves
 from tests.simulation.explorer.moving_world import MovingWorld
 from tests.simulation.explorer.promises import BrokenPromiseError
 from tests.simulation.explorer.shape import Shape
-from tests.simulation.explorer.small_cluster import Cluster
+from tests.simulation.explorer.small_cluster import FIRST_GENERATION, GROUP, Cluster
 from tests.simulation.explorer.small_consumers import small_topics
 from tests.simulation.explorer.small_world import (
     OFFSETS_APART,
@@ -18,8 +20,8 @@ from tests.simulation.explorer.small_world import (
     World,
     new_machine,
 )
-from tests.simulation.explorer.upstream import Upstream
 
+NO_GROUP = ClassicGroupValue(protocol_type=None, generation=0, protocol=None, leader=None)
 QUIET_MOVES_MAX = 500
 """Moves until a new world is at rest."""
 
@@ -52,24 +54,21 @@ def begin_moving(shape: Shape) -> MovingWorld:
     topics, config = small_topics(shape.partition_count), shape.config
     if shape.converts_none:
         config = replace(config, consumer_migration_policy=MigrationPolicy.DOWNGRADE)
-    offsets = [(n + 2) * OFFSETS_APART for n in range(shape.partition_count)]
+    upstream = BrokerGroup(GROUP, shape.profile, config)
+    empty = replace(NO_GROUP, generation=FIRST_GENERATION)
+    upstream.engine.load([ClassicGroupMetadata(value=empty)], now_ms=0)
     members = (*shape.consumers, *shape.beside)
     world = MovingWorld(
         shape=shape,
         budgets=dict(shape.budgets),
         topics=topics,
-        upstream=Upstream(
-            topics,
-            config,
-            natives_disturb=shape.natives_disturb,
-            elects_newest=shape.elects_newest,
-            offsets=offsets,
-            takes_natives=shape.takes_natives,
-        ),
+        upstream=upstream,
+        offsets=[(n + 2) * OFFSETS_APART for n in range(shape.partition_count)],
         port=GroupPort.start(shape, 1, topics, START_MS),
         consumers={name: None for name, _kind in members},
         kinds=dict(members),
     )
+    upstream.on_step = world.note_step_of_cluster
     if shape.begins_at_rest:
         _start(world, [name for name, _kind in shape.consumers if name not in shape.starts_later])
         # The anchor has then shown its partitions, and each member has sent a heartbeat.

@@ -14,7 +14,7 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import partial
 from operator import attrgetter
-from types import BuiltinFunctionType, FunctionType
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -32,6 +32,7 @@ from gateway.hosting.standing import (
     Standing,
 )
 from gateway.hosting.states import AnchorPhase, Mode, Stage
+from tests.simulation.broker_profiles import BrokerProfile
 from tests.simulation.explorer.copies import is_value
 from tests.simulation.explorer.moving_world import MovingWorld
 from tests.simulation.explorer.shape import Shape
@@ -56,7 +57,8 @@ _INDEXES = {
     "metadata_bytes",
 }
 """Of the engine, over its other tables. `check_group` compares them."""
-_STATISTICS = {("FakeGroup", "joins"), ("FakeGroup", "beats")}
+_STATISTICS = {("FakeGroup", "joins"), ("FakeGroup", "beats"), ("BrokerGroup", "log")}
+"""The log of a broker is read only when the coordinator moves, as in no world."""
 _DERIVED = {
     "_computed_for",  # what `ShownPartitions` was last computed for follows from the engine
     "_limits",  # a heap of the times in the waiting calls, with stale entries
@@ -69,7 +71,8 @@ _FOR_PEOPLE = {
     *("why", "told", "_told", "_reported", "outbox", "client_host", "client"),
     *("reason", "reasons", "held_ms", "_began_ms", "_unowned_until_ms"),
 }
-_SETTINGS = (GroupConfig, Shape, Topics)
+_FUNCTIONS = (type, FunctionType, BuiltinFunctionType, MethodType, partial)
+_SETTINGS = (GroupConfig, Shape, Topics, BrokerProfile)
 """What never changes in a world."""
 _DEAD = {
     "fresh_id",  # random, and read once
@@ -150,8 +153,8 @@ class _Walk:
         self.asked: Container[str]
         self.anchor: Anchor | None
         if isinstance(world, MovingWorld):
-            self.offsets = world.upstream.offsets
-            self.generation = self.epoch = world.upstream.generation
+            self.offsets = world.offsets
+            self.generation = self.epoch = world.generation
             self.anchor, self.asked = world.port.group.anchor, world.asked
         else:
             self.offsets = world.cluster.offsets
@@ -327,7 +330,7 @@ def _handler_for(kind: type[Any]) -> Callable[[_Walk, Any], None]:
         return lambda walk, value: walk.out.append(value)
     if issubclass(kind, UUID):
         return lambda walk, value: walk.out.append(value.int)
-    if issubclass(kind, (type, FunctionType, BuiltinFunctionType, partial, *_SETTINGS)):
+    if issubclass(kind, (*_FUNCTIONS, *_SETTINGS)):
         return lambda _walk, _value: None
     if issubclass(kind, Mapping):
         return _Walk.rows

@@ -16,7 +16,7 @@ from tests.simulation.explorer.moves import free_moves
 from tests.simulation.explorer.moving_world import MovingWorld
 from tests.simulation.explorer.promises import BrokenPromiseError
 from tests.simulation.explorer.search import Bounds, Finding, Search
-from tests.simulation.explorer.shape import Shape
+from tests.simulation.explorer.shape import SMALL_3_9, Shape
 from tests.simulation.explorer.small_consumers import Kind
 from tests.simulation.explorer.small_world import Move
 from tests.simulation.explorer.worlds import WORLDS
@@ -179,7 +179,7 @@ DEFECTS = (
         name="native-joins-before-the-release-is-written",
         letter="h",
         what="a group with a native member is released to a cluster that takes none",
-        shape=_shape("release", consumers=_AND_A_NATIVE, starts_later=("n",), takes_natives=False),
+        shape=_shape("release", consumers=_AND_A_NATIVE, starts_later=("n",), profile=SMALL_3_9),
         lead=_native_joins_before_the_release_is_written,
         breaks="n ends because of UNSUPPORTED_VERSION",
     ),

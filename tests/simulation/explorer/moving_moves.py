@@ -6,11 +6,10 @@ from coordinator.group.classic_group import ClassicGroup
 from gateway.hosting.adoption_steps import Ask
 from gateway.hosting.effects import AskCoordinator, Effect, Load, Look, Write
 from gateway.hosting.states import LogPhase
-from tests.simulation.explorer.moving_world import MovingWorld
+from tests.simulation.explorer.moving_world import MovingWorld, is_anchor
 from tests.simulation.explorer.promises import promise
 from tests.simulation.explorer.small_consumers import Consumer
 from tests.simulation.explorer.small_world import Move
-from tests.simulation.explorer.upstream import is_anchor
 from tests.simulation.invariants import BrokenInvariantError, check_group
 
 
@@ -101,7 +100,7 @@ def check(world: MovingWorld) -> None:
                 other = owners.setdefault(number, name)
                 promise(other == name, f"{other} and {name} own {number}")
     for number, offset in world.acknowledged.items():
-        stored = world.upstream.offsets[number]
+        stored = world.offsets[number]
         promise(stored >= offset, f"{offset - stored} records of {number} are lost after a commit")
     _check_one_coordinator(world)
     for number, since_ms in world.unowned_ms.items():
@@ -119,7 +118,7 @@ def check(world: MovingWorld) -> None:
 
 def _check_one_coordinator(world: MovingWorld) -> None:
     """No member is in the group here while the cluster's group has members of its own."""
-    here, there = world.here.state.group, world.upstream.engine.state.group
+    here, there = world.here.state.group, world.upstream.state
     if here is None or not here.members or there is None:
         return
     promise(

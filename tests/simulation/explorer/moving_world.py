@@ -9,40 +9,48 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
-from coordinator.engine import GroupEngine
+from coordinator.engine import GroupEngine, Step
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.load import newest
-from coordinator.interface.events import (
-    JOIN_EPOCH,
-    ConsumerHeartbeatReceived,
-    JoinGroupReceived,
-    OffsetCommitReceived,
-    Request,
-)
-from coordinator.interface.records import DurableRecord, is_tombstone
-from coordinator.interface.replies import (
-    ConsumerHeartbeatReply,
-    JoinGroupReply,
-    Reply,
-)
+from coordinator.interface.errors import GroupError
+from coordinator.interface.events import JoinGroupReceived, OffsetCommitReceived, Request
+from coordinator.interface.records import DurableRecord, RemovalCause, is_tombstone
+from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import Token
 from gateway.hosting.adoption_steps import Ask, Describe, Hold
+from gateway.hosting.answers import Situation, code_for
 from gateway.hosting.calls import Forwarded
 from gateway.hosting.effects import AskCoordinator, Awaited, Forget, Load, Look, Write
-from gateway.hosting.identity import AnchorIds
+from gateway.hosting.identity import CLIENT_ID, INSTANCE_ID, AnchorIds
 from gateway.hosting.release import NATIVE_FIRST_MAX_MS
 from gateway.hosting.release_steps import NewProtocol
 from gateway.hosting.standing import Found
 from gateway.hosting.states import AnchorPhase
+from gateway.requests.forwarding import shown_to_member
+from gateway.requests.member_apis import why_withheld
+from gateway.requests.messages import api_of
 from kafka_codecs.declaration import Struct
-from kafka_codecs.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kafka_codecs.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest
-from tests.simulation.broker import find_occupants
+from tests.simulation.broker import (
+    API_KEYS,
+    Sender,
+    describe_classic,
+    find_occupants,
+    read_request,
+)
+from tests.simulation.broker_group import Answers, BrokerGroup
 from tests.simulation.explorer.group_port import GroupPort, name_of_effect
 from tests.simulation.explorer.promises import BrokenPromiseError, promise
 from tests.simulation.explorer.shape import Shape
-from tests.simulation.explorer.small_cluster import GROUP
+from tests.simulation.explorer.small_cluster import FIRST_GENERATION, GROUP
 from tests.simulation.explorer.small_consumers import (
     SESSION_TIMEOUT_MS,
     TOPIC_ID,
@@ -55,14 +63,20 @@ from tests.simulation.explorer.small_consumers import (
     start,
 )
 from tests.simulation.explorer.small_world import FIRST_TOKEN, START_MS, Move
-from tests.simulation.explorer.upstream import Upstream
-from tests.simulation.messages import answer_message
+from tests.simulation.messages import VERSION, answer_message, request_message
+from tests.simulation.watch_members import removed_members
 
 UNTIMELY = frozenset(
     {"slow", "late", "fail", "restart", "crash", "leave", "start", "lose", "hang", "reconfigure"}
     | {"pause"}
 )
 """The first words of moves that excuse a rebalance of the consumers behind the gateway."""
+TIMED_OUT = (
+    RemovalCause.REVOCATION_TIMED_OUT,
+    RemovalCause.JOIN_TIMED_OUT,
+    RemovalCause.SYNC_TIMED_OUT,
+)
+"""Why a coordinator may remove a member that sends heartbeats."""
 PAUSE_MS = 12_000
 """The length of a pause: longer than a session."""
 UNOWNED_MAX_MS = SESSION_TIMEOUT_MS - 1
@@ -109,9 +123,16 @@ class MovingWorld:
     shape: Shape
     budgets: dict[str, int]
     topics: Topics
-    upstream: Upstream
+    upstream: BrokerGroup
+    """The group in the cluster."""
+    offsets: list[int]
+    """The committed offset of each partition."""
     port: GroupPort
     now_ms: int = START_MS
+    replies: list[tuple[Token, Reply]] = field(default_factory=list)
+    """Answers of the cluster that nobody has heard yet."""
+    timed_out: list[str] = field(default_factory=list)
+    """Members that the cluster has removed although they may have sent heartbeats."""
     runs: int = 1
     next_token: Token = FIRST_TOKEN
     consumers: dict[str, Consumer | None] = field(default_factory=dict)
@@ -173,7 +194,7 @@ class MovingWorld:
     @property
     def may_adopt(self) -> bool:
         """Whether an operator may adopt the group now."""
-        return not (self.port.is_moving or self.port.is_live or self.upstream.is_anchored)
+        return not (self.port.is_moving or self.port.is_live or self.is_anchored)
 
     @property
     def may_release(self) -> bool:
@@ -181,9 +202,27 @@ class MovingWorld:
         return not (self.port.is_moving or self.port.is_released)
 
     @property
+    def is_anchored(self) -> bool:
+        """Whether only an anchor is in the group in the cluster."""
+        group = self.upstream.state
+        members = group.members if isinstance(group, ClassicGroup) else ()
+        return bool(members) and all(map(is_anchor, members))
+
+    @property
+    def generation(self) -> int:
+        """The generation or the epoch of the group in the cluster."""
+        match self.upstream.state:
+            case ClassicGroup() as group:
+                return group.core.generation
+            case ConsumerGroup() as group:
+                return group.epoch
+            case None:
+                return FIRST_GENERATION
+
+    @property
     def new_protocol(self) -> NewProtocol:
         """Whether the cluster takes native members."""
-        return NewProtocol() if self.shape.takes_natives else NO_NATIVES
+        return NewProtocol() if self.shape.profile.has_native_members else NO_NATIVES
 
     def storing(self) -> list[str]:
         """The consumers whose commits are on their way to the cluster."""
@@ -229,7 +268,7 @@ class MovingWorld:
         return not (self.is_time_up() or is_due) and self._next_ms() is not None
 
     def _next_ms(self) -> int | None:
-        times = [self.upstream.engine.next_deadline_ms(), self.port.next_ms()]
+        times = [self.upstream.next_ms(), self.port.next_ms()]
         times += [
             consumer.beat_due_ms
             for name, consumer in self.consumers.items()
@@ -241,7 +280,7 @@ class MovingWorld:
         next_ms = self.now_ms + PAUSE_MS if is_pause else self._next_ms()
         assert next_ms is not None
         self.now_ms = max(self.now_ms, next_ms)
-        self.upstream.pass_time(self.now_ms)
+        self._answer(self.upstream.pass_time(self.topics, self.now_ms))
         if not self.shape.is_slow:  # otherwise the age of the latest look tells states apart
             self.port.refresh(self._look(), self.now_ms)
 
@@ -283,7 +322,7 @@ class MovingWorld:
                 self.connections[what] = self.connections.get(what, 0) + 1
                 self._consumer(what).miss(self.now_ms)
             case "relay":
-                self.upstream.tell(self.passing[self.overtaken.pop(int(what))].event, self.now_ms)
+                self._ask_cluster(self.passing[self.overtaken.pop(int(what))].event)
             case "commit":
                 self._commit(what)
             case "store" | "lose-stray":
@@ -319,10 +358,10 @@ class MovingWorld:
             pass
 
     def _hear_upstream(self) -> bool:
-        is_news = bool(self.upstream.replies or self.upstream.timed_out)
-        while self.upstream.timed_out:
-            self._fence(self.upstream.timed_out.pop())
-        replies, self.upstream.replies = self.upstream.replies, []
+        is_news = bool(self.replies or self.timed_out)
+        while self.timed_out:
+            self._fence(self.timed_out.pop())
+        replies, self.replies = self.replies, []
         for token, reply in replies:
             if (effect_name := self.lanes.pop(token, None)) is not None:
                 self.answers[effect_name] = answer_message(reply)
@@ -337,18 +376,17 @@ class MovingWorld:
         return is_news
 
     def _masked(self, event: Request, reply: Reply) -> Reply:
-        """The reply that the gateway passes on, as in `gateway/requests`."""
-        is_native = isinstance(event, ConsumerHeartbeatReceived)
-        if is_native and reply.error == ErrorCode.GROUP_ID_NOT_FOUND:
-            assert isinstance(event, ConsumerHeartbeatReceived)
-            if event.member_epoch > JOIN_EPOCH:  # DEV D49
-                return ConsumerHeartbeatReply(error=ErrorCode.UNKNOWN_MEMBER_ID)
-        elif reply.error != ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
-            return reply
-        if self.port.is_forwarded(self._look(), self.now_ms):
-            return reply
-        kind = ConsumerHeartbeatReply if is_native else JoinGroupReply
-        return kind(error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        """The reply that the gateway passes on, by the rules of `gateway/requests`."""
+        message = request_message(event, GROUP)
+        answer = shown_to_member(message, VERSION, answer_message(reply))
+        code = ErrorCode(getattr(answer, "error_code", 0))
+        situation = why_withheld(answer, is_moving=self.port.is_moving)
+        is_forwarded = situation is Situation.HOLDER_CHANGED and self.port.is_forwarded(
+            self._look(), self.now_ms
+        )
+        if situation is not None and not is_forwarded:
+            code = code_for(situation, api_of(message))
+        return reply if code == reply.error else event.refused(GroupError(code, ""))
 
     def _hear_gateway(self) -> bool:
         answers = self.port.take_answers(self.now_ms)
@@ -364,7 +402,7 @@ class MovingWorld:
                     if passing.is_late and self._has_newer(passing):
                         self.overtaken.append(token)
                     else:
-                        self.upstream.tell(passing.event, self.now_ms)
+                        self._ask_cluster(passing.event)
                 case int(code):
                     if name is not None:
                         self._committed(name, self.sendings[name], code)
@@ -438,7 +476,7 @@ class MovingWorld:
             self.passing[event.token] = Passing(name, event)
             self.port.request(event, self._connection(name), self.now_ms)
         else:
-            self.upstream.tell(event, self.now_ms)
+            self._ask_cluster(event)
 
     def _connection(self, name: str) -> int:
         """The number of the consumer's connection; later ones have higher numbers."""
@@ -470,7 +508,7 @@ class MovingWorld:
 
     def _take_positions(self, name: str) -> None:
         before = self.positions.pop(name, {})
-        if positions := positions_of(self.consumers[name], before, self.upstream.offsets):
+        if positions := positions_of(self.consumers[name], before, self.offsets):
             self.positions[name] = positions
 
     def _end(self, name: str) -> None:
@@ -538,10 +576,11 @@ class MovingWorld:
                 partitions=commit.partitions,
                 topic_names=commit.topic_names,
             )
-        before = list(self.upstream.offsets)
-        code = self.upstream.commit(commit, sending.offsets, self.now_ms)
+        before = list(self.offsets)
+        code = self._check_in_cluster(commit)
         if not code:
             for number, offset in sending.offsets.items():
+                self.offsets[number] = offset
                 promise(offset >= before[number], f"the offset of {number} goes back")
                 for other, positions in self.positions.items():
                     promise(
@@ -582,7 +621,7 @@ class MovingWorld:
             case Look():
                 return self._look()
             case Describe():
-                return self.upstream.describe()
+                return self.describe()
             case Load():
                 engine = GroupEngine(GROUP, self.port.group.rules.config_of(GROUP))
                 engine.load(self.log, now_ms=self.now_ms)
@@ -613,13 +652,13 @@ class MovingWorld:
         answer; empty if none does."""
         if isinstance(message, DescribeGroupsRequest):
             if name:
-                self.answers[name] = DescribeGroupsResponse(groups=(self.upstream.describe(),))
+                self.answers[name] = DescribeGroupsResponse(groups=(self.describe(),))
             return
         token = self._token()
-        self.upstream.tell(self.upstream.read(token, message), self.now_ms)
-        for position, (answered, reply) in enumerate(self.upstream.replies):
+        self._ask_cluster(self._read(token, message))
+        for position, (answered, reply) in enumerate(self.replies):
             if answered == token:
-                del self.upstream.replies[position]
+                del self.replies[position]
                 if name:
                     self.answers[name] = answer_message(reply)
                 return
@@ -627,8 +666,37 @@ class MovingWorld:
             self.lanes[token] = name
 
     def _look(self) -> Found:
-        group, takes_natives = self.upstream.engine.state.group, self.shape.takes_natives
-        return find_occupants(group, self.upstream.describe, takes_natives=takes_natives)
+        takes_natives = self.shape.profile.has_native_members
+        return find_occupants(self.upstream.state, self.describe, takes_natives=takes_natives)
+
+    def describe(self) -> DescribedGroup:
+        """The group in the cluster as DescribeGroups shows it."""
+        group = self.upstream.state
+        if not isinstance(group, ClassicGroup):
+            return DescribedGroup(group_id=GROUP, group_state="Dead")
+        shows_assignments = self.shape.profile.shows_assignments_in_rounds
+        return describe_classic(GROUP, group, shows_assignments=shows_assignments)
+
+    def _ask_cluster(self, event: Request) -> None:
+        """Have the cluster handle a request. Its answer, and others, are in `replies`."""
+        self._answer(self.upstream.handle(event, self.topics, self.now_ms))
+
+    def _answer(self, answers: Answers) -> None:
+        self.replies += [(token, reply) for token, reply in answers if reply is not None]
+
+    def _check_in_cluster(self, commit: OffsetCommitReceived) -> ErrorCode:
+        ((_token, verdict),) = self.upstream.handle(commit, self.topics, self.now_ms)
+        assert verdict is not None
+        return verdict.error
+
+    def note_step_of_cluster(self, step: Step) -> None:
+        """Note whom the cluster has removed because it has not rejoined in time."""
+        removed = removed_members(step).items()
+        self.timed_out += [member_id for member_id, cause in removed if cause in TIMED_OUT]
+
+    def _read(self, token: Token, message: Struct) -> Request:
+        version = self.shape.profile.versions[API_KEYS[type(message)]]
+        return read_request(message, Sender(CLIENT_ID), token, version)  # type: ignore[arg-type]
 
     def _write(self, records: Sequence[DurableRecord]) -> None:
         written = newest((*self.log, *records))
@@ -666,7 +734,7 @@ class MovingWorld:
 
     def __str__(self) -> str:
         """The state in one line."""
-        group = self.upstream.describe()
+        group = self.describe()
         there = [member.member_id[:9] for member in group.members]
         parts = [
             f"{self.now_ms - START_MS} ms",
@@ -712,6 +780,11 @@ class MovingWorld:
         return all(
             consumer.is_fine and not consumer.has_something_to_say() for consumer in running
         ) and shares_are_fair(running, self.shape.partition_count)
+
+
+def is_anchor(member_id: str) -> bool:
+    """Whether a member is the gateway's anchor."""
+    return member_id.startswith(f"{INSTANCE_ID}-")
 
 
 def _is_fast(effect: Awaited) -> bool:

@@ -1,9 +1,10 @@
 """What a world begins with, and what may happen in it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from coordinator.interface.config import GroupConfig
+from tests.simulation.broker_profiles import KAFKA_3_9, KAFKA_4_3, BrokerProfile
 from tests.simulation.explorer.small_consumers import (
     HEARTBEAT_INTERVAL_MS,
     SESSION_TIMEOUT_MS,
@@ -18,6 +19,10 @@ CONFIG = GroupConfig(
     lost_commit_hold_ms=None,
     reconnect_timeout_ms=SESSION_TIMEOUT_MS,
 )
+SMALL_3_9 = replace(KAFKA_3_9, initial_rebalance_delay_ms=0)
+SMALL_4_3 = replace(KAFKA_4_3, initial_rebalance_delay_ms=0)
+ELECTS_NEWEST = replace(SMALL_4_3, elects_newest=True)
+"""The member that joined last becomes the leader when the leader has gone; any may."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,12 +67,8 @@ class Shape:
     """Whether classic consumers have instance ids."""
     starts_later: tuple[str, ...] = ()
     """Those consumers that do not run at first, although the others do."""
-    takes_natives: bool = True
-    """Whether the cluster has the new protocol."""
-    elects_newest: bool = False
-    """Whether the member that joined last becomes the leader when the leader has gone; any may."""
+    profile: BrokerProfile = SMALL_4_3
+    """The brokers of the cluster."""
     converts_none: bool = False
     """Whether the cluster converts no classic group with members, as Kafka does if their assignment
     has user data. The first member of a group has to be native then."""
-    natives_disturb: bool = False
-    """Whether a native consumer disturbs joins that it may not be part of, as in Kafka 4."""

@@ -10,11 +10,10 @@ from gateway.hosting.states import AdoptionStage, Mode, ReleaseStage
 from tests.simulation.explorer.beginning import begin_moving
 from tests.simulation.explorer.checks import check
 from tests.simulation.explorer.moves import free_moves
-from tests.simulation.explorer.moving_world import UNOWNED_MAX_MS, MovingWorld
+from tests.simulation.explorer.moving_world import UNOWNED_MAX_MS, MovingWorld, is_anchor
 from tests.simulation.explorer.promises import BrokenPromiseError
 from tests.simulation.explorer.shape import Shape
 from tests.simulation.explorer.small_consumers import Kind
-from tests.simulation.explorer.upstream import is_anchor
 from tests.simulation.explorer.worlds import WORLDS
 
 MOVES_MAX = 300
@@ -51,7 +50,7 @@ def begin(name: str, **changes: object) -> MovingWorld:
 
 
 def is_hosted(world: MovingWorld) -> bool:
-    return world.port.is_live and world.upstream.is_anchored
+    return world.port.is_live and world.is_anchored
 
 
 # -- adoption --------------------------------------------------------------------------------------
@@ -61,7 +60,7 @@ def test_the_cluster_serves_a_group_that_may_be_adopted() -> None:
     world = begin("adopt")
     assert world.is_at_rest()
     assert not world.port.is_live
-    assert len(world.upstream.describe().members) == 2
+    assert len(world.describe().members) == 2
 
 
 def test_the_first_request_after_a_restart_needs_a_look() -> None:
@@ -81,7 +80,7 @@ def test_consumers_keep_members_and_partitions_in_an_adoption() -> None:
     to_rest(world)
     assert is_hosted(world)
     assert {consumer.member_id: consumer.claims for consumer in running} == before
-    (anchor,) = world.upstream.describe().members
+    (anchor,) = world.describe().members
     assert is_anchor(anchor.member_id)
 
 
@@ -112,7 +111,7 @@ def test_an_outsider_ends_the_adoption_by_an_ordinary_rebalance() -> None:
     play(world, "start o", "send o", "send o")
     to_rest(world)
     assert not world.port.is_live
-    assert len(world.upstream.describe().members) == 3
+    assert len(world.describe().members) == 3
 
 
 @pytest.mark.parametrize(
@@ -145,11 +144,11 @@ def test_released_members_come_back_in_one_generation() -> None:
     world = begin("release")
     play(world, "release")
     play_on(world, lambda world: not world.port.is_moving)
-    generation = world.upstream.generation
+    generation = world.generation
     to_rest(world)
     assert not world.port.is_live
-    assert world.upstream.generation == generation
-    assert len(world.upstream.describe().members) == 2
+    assert world.generation == generation
+    assert len(world.describe().members) == 2
 
 
 def test_the_anchor_stays_until_a_commit_is_answered() -> None:
@@ -184,7 +183,7 @@ def test_a_native_consumer_revokes_here_and_comes_back_in_the_cluster() -> None:
     to_stage(world, ReleaseStage.LEAVING)
     assert not any(consumer.claims for consumer in world.consumers.values() if consumer is not None)
     to_rest(world)
-    group = world.upstream.engine.state.group
+    group = world.upstream.state
     assert isinstance(group, ConsumerGroup)
     assert group.native_count == 1
     assert len(group.members) == 2
@@ -205,7 +204,7 @@ def test_an_outsider_joins_the_round_of_a_release() -> None:
     to_stage(world, ReleaseStage.GATHERING)
     play(world, "start o")
     to_rest(world)
-    assert len(world.upstream.describe().members) == 3
+    assert len(world.describe().members) == 3
 
 
 def test_a_client_of_librdkafka_sends_its_join_without_id_twice() -> None:
@@ -254,7 +253,7 @@ def test_two_owners_break_the_promise() -> None:
 
 def test_a_lost_commit_breaks_the_promise() -> None:
     world = begin("adopt")
-    world.acknowledged[0] = world.upstream.offsets[0] + 1
+    world.acknowledged[0] = world.offsets[0] + 1
     with pytest.raises(BrokenPromiseError, match="1 records of 0 are lost"):
         check(world)
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from coordinator.group.places import GRACES_BEFORE_ALL_REJOIN
-from tests.simulation.explorer.shape import CONFIG, Shape
+from tests.simulation.explorer.shape import CONFIG, ELECTS_NEWEST, Shape
 from tests.simulation.explorer.small_consumers import HEARTBEAT_INTERVAL_MS, Kind
 from tests.simulation.explorer.small_world import START_MS
 
@@ -162,7 +162,7 @@ WORLDS = {
             begins_at_rest=True,
             begins_with=("adopt",),
             is_adoption=True,
-            elects_newest=True,
+            profile=ELECTS_NEWEST,
         ),
         Shape(
             name="adopt-native",
@@ -173,7 +173,6 @@ WORLDS = {
             begins_at_rest=True,
             begins_with=("adopt",),
             is_adoption=True,
-            natives_disturb=True,
         ),
         Shape(
             name="adopt-restart",
@@ -265,7 +264,7 @@ WORLDS = {
             is_release=True,
             classic=Kind.EAGER,
             beside=(("o", Kind.EAGER),),
-            elects_newest=True,
+            profile=ELECTS_NEWEST,
         ),
         Shape(
             name="release-native",
