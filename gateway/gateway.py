@@ -244,7 +244,10 @@ async def run_gateway(
             )
             await operators.serve_admin(service.answers, nursery)
             await cluster.topics_for(config.private_topics)  # keeps their ids known from now on
-            cluster.needed_topics = lambda: {*config.private_topics, *hosted_groups.topic_names()}
+            cluster.needed_topics = lambda: {
+                *config.private_topics,
+                *hosted_groups.views.topic_names(),
+            }
             private_names = PrivateNames(
                 config.private_topics,
                 config.private_transactional_ids,
@@ -285,7 +288,7 @@ async def run_gateway(
                 task_status.started(address)
                 await stop.wait()
                 hosted_groups.release_waiting()
-            await hosted_groups.end_adoptions()
+            await hosted_groups.orders.end_adoptions()
             if not state_log.outlives_process:
                 await hosted_groups.leave_all()
 

@@ -109,7 +109,7 @@ TOTALS = (
         "asked for again",
     ),
     Total(
-        "gateway.groups.groups",
+        "gateway.groups.group_drivers",
         "REMEMBERED_MAX",
         "how groups that are not in memory stand in the cluster",
         Share.TABLE,

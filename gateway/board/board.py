@@ -77,8 +77,8 @@ class Board:
         """`regression_share`: of what a group consumes, the part that may stay behind after a
         consumer has changed its protocol."""
         self.events = RecentEvents()
-        self.tallies = Tallies(groups.state_of)
-        self.lags = Lags(groups.subscribed_topics)
+        self.tallies = Tallies(groups.views.state_of)
+        self.lags = Lags(groups.views.subscribed_topics)
         self.steps = Steps(self.lags, self.tallies, places.traffic, share=regression_share)
         self._groups = groups
         self._cluster = cluster
@@ -106,7 +106,7 @@ class Board:
     ) -> Groups:
         """The groups whose ids come after this one. `since`: the revision of an earlier look, or 0;
         groups that are shown as then are left out. Raises StateLogError."""
-        group_ids = await self._groups.all_ids()
+        group_ids = await self._groups.views.all_ids()
         changes = self._changes
         revision = 0
         if since is not None:
@@ -139,18 +139,18 @@ class Board:
         now_ms = self._clock.now_ms()
         tally = self.tallies.of(group_id, now_ms)
         sums = None if tally is None else sums_shown(tally)
-        return await self._groups.mark(group_id), sums, self.lags.total(group_id, now_ms)
+        return await self._groups.views.mark(group_id), sums, self.lags.total(group_id, now_ms)
 
     async def line(self, group_id: str) -> GroupLine:
         """One group, as in the list. Raises StateLogError."""
-        glance = self._groups.glance(group_id)
+        glance = self._groups.views.glance(group_id)
         tally = self.tallies.of(group_id, self._clock.now_ms())
         lag = self.lags.total(group_id, self._clock.now_ms())
         return group_line(glance, await self._summary(glance), tally, lag)
 
     async def group(self, group_id: str) -> GroupPage:
         """One group with its members. Raises NoSuchGroup, StateLogError."""
-        glance = self._groups.glance(group_id)
+        glance = self._groups.views.glance(group_id)
         summary = await self._summary(glance)
         tally = self.tallies.of(group_id, self._clock.now_ms())
         is_known = summary is not None or glance.watched is not None
@@ -178,9 +178,9 @@ class Board:
     ) -> AsyncIterator[tuple[GroupLine, Counter[tuple[str, str]], AnchorPhase]]:
         """The groups that are in memory or forwarded, each with its members by protocol and phase,
         and its anchor. The log is not read."""
-        for group_id in self._groups.ids_here():
+        for group_id in self._groups.views.ids_here():
             await trio.lowlevel.checkpoint()
-            glance = self._groups.glance(group_id)
+            glance = self._groups.views.glance(group_id)
             summary = None
             if glance.state is not None and glance.state.group is not None:
                 summary = summarize(glance.state, config=self._config_of(glance.group_id))
@@ -192,10 +192,10 @@ class Board:
         """Whether a group is ready to be adopted and converted. Asks the cluster, and changes
         nothing. Raises NoSuchGroup, StateLogError."""
         page = await self.group(group_id)
-        outcome = await self._groups.adopt(group_id, dry_run=True)
+        outcome = await self._groups.orders.adopt(group_id, dry_run=True)
         tally = self.tallies.of(group_id, self._clock.now_ms())
         config = self._config_of(group_id)
-        return assess(self._groups.glance(group_id), page, tally, outcome.reasons, config)
+        return assess(self._groups.views.glance(group_id), page, tally, outcome.reasons, config)
 
     async def _summary(self, glance: Glance) -> GroupView | None:
         """The state, from memory or from the log. Raises StateLogError."""
@@ -205,7 +205,7 @@ class Board:
             return summarize(glance.state, config=self._config_of(glance.group_id))
         if glance.verdict.mode is Mode.FORWARDED:
             return None
-        return await self._groups.summary(glance.group_id)
+        return await self._groups.views.summary(glance.group_id)
 
     # -- events ----------------------------------------------------------------------------------
 
@@ -226,7 +226,7 @@ class Board:
         """Whether the gateway can serve clients, and why not."""
         reasons = {
             "the groups of the state log are still being loaded": not self._groups.is_resumed,
-            "another gateway may own the state log": not self._groups.may_answer,
+            "another gateway may own the state log": not self._groups.drivers.may_answer,
             "no broker of the cluster answers": self._cluster.is_away,
             "the gateway is shutting down": self._stop.is_set(),
         }

@@ -20,7 +20,7 @@ from gateway.cluster.errors import UpstreamError
 from gateway.cluster.finding import find_cluster
 from gateway.error_groups import first_of
 from gateway.gateway import Backstage, backstage
-from gateway.groups.groups import RELEASE_TIMEOUT_S
+from gateway.groups.group_orders import RELEASE_TIMEOUT_S
 from gateway.groups.new_protocol import new_protocol_of
 from gateway.hosting.group_release import why_not_released
 from gateway.hosting.release_steps import ReleaseWish
@@ -127,7 +127,7 @@ class Offline:
         if sessions_ms:
             _tell(f"{group_id}: its members may hold partitions for {sessions_ms // 1000} s")
         limit_s = RELEASE_TIMEOUT_S + sessions_ms / 1000
-        driver = self._behind.groups.driver(group_id)
+        driver = self._behind.groups.drivers.driver(group_id)
         outcome = None
         with trio.move_on_after(limit_s):
             outcome = await driver.release(ReleaseWish(is_unattended=True))

@@ -134,7 +134,7 @@ class Handlers:
 
     async def _adopt(self, command: Adopt) -> Adoption:
         """Adopt a group, or say why it cannot be adopted."""
-        outcome = await self._groups.adopt(command.group_id, dry_run=command.dry_run)
+        outcome = await self._groups.orders.adopt(command.group_id, dry_run=command.dry_run)
         return Adoption(
             group_id=command.group_id,
             is_adopted=outcome.is_adopted,
@@ -145,7 +145,9 @@ class Handlers:
 
     async def _release(self, command: Release) -> Released:
         """Give a group back to the cluster, or say why it cannot be given back."""
-        outcome = await self._groups.release_to_cluster(command.group_id, dry_run=command.dry_run)
+        outcome = await self._groups.orders.release_to_cluster(
+            command.group_id, dry_run=command.dry_run
+        )
         return Released(
             group_id=command.group_id,
             is_released=outcome.is_released,
@@ -157,7 +159,9 @@ class Handlers:
         """Set the policy of a group, or say why not. Raises CommandRefused."""
         policy = RollMode(command.command)
         try:
-            why = await self._groups.set_policy(command.group_id, policy, dry_run=command.dry_run)
+            why = await self._groups.orders.set_policy(
+                command.group_id, policy, dry_run=command.dry_run
+            )
         except StateLogError as error:
             raise CommandRefused(f"the state log cannot be read: {error}") from None
         return PolicySet(
@@ -169,7 +173,7 @@ class Handlers:
     async def _announce_roll(self, command: Roll) -> PolicySet:
         """Announce a roll or its end, or say why not. Raises CommandRefused."""
         try:
-            why = await self._groups.announce_roll(
+            why = await self._groups.orders.announce_roll(
                 command.group_id, is_over=command.end, dry_run=command.dry_run
             )
         except StateLogError as error:
@@ -188,21 +192,21 @@ class Handlers:
         return Drained(
             is_draining=self._stop.is_set(),
             connections=gateway.connections,
-            hosted=len(self._groups.hosted_ids()),
+            hosted=len(self._groups.drivers.hosted_ids()),
         )
 
     async def _remove(self, command: Remove) -> Removed:
         """Send all clients to the cluster, or say why not. Raises CommandRefused."""
         if self._removal.is_running:
             raise CommandRefused("another command removes it already")
-        with self._groups.taking_none():
-            hosted = self._groups.hosted_ids()
+        with self._groups.orders.taking_none():
+            hosted = self._groups.drivers.hosted_ids()
             if hosted:
                 return Removed(is_removed=False, reasons=_bounded(reasons_of_hosted(hosted)))
             if command.dry_run:
                 left = self._removal.left_behind()
                 return Removed(is_removed=False, clients_left=_bounded(left))
-            outcome = await self._removal.run(self._groups.hosted_ids)
+            outcome = await self._removal.run(self._groups.drivers.hosted_ids)
         return Removed(
             is_removed=outcome.is_over,
             told=outcome.told,

@@ -20,7 +20,8 @@ from coordinator.interface.roll_policy import RollMode
 from coordinator.interface.topics import Topics
 from gateway.batches import batches
 from gateway.groups.cluster_look import LOOKED_AT_ONCE_MAX, ClusterLook
-from gateway.groups.groups import GroupFailed, GroupRefused, Groups
+from gateway.groups.group_drivers import GroupFailed, GroupRefused
+from gateway.groups.groups import Groups
 from gateway.quotas.remembered import weight
 from gateway.state_log.log import StateLogError
 from kafka_codecs.error_codes import ErrorCode
@@ -70,7 +71,7 @@ class Forgetting:
 
     async def _is_crowded(self) -> bool:
         try:
-            idle = await self._groups.idle_group_ids()
+            idle = await self._groups.views.idle_group_ids()
             return sum(map(weight, idle)) >= self._left + NEW_GROUPS_MAX
         except StateLogError:
             return False
@@ -79,16 +80,16 @@ class Forgetting:
         """Delete what is unused now. Raises StateLogError, GroupRefused, GroupFailed."""
         self._is_complete = False
         await self._groups.forget_events()
-        alone = frozenset(await self._groups.configs_alone())
-        idle = await self._groups.idle_group_ids()
+        alone = frozenset(await self._groups.views.configs_alone())
+        idle = await self._groups.views.idle_group_ids()
         groups = answered = 0
         left = sum(map(weight, idle))
         for batch in batches(idle, LOOKED_AT_ONCE_MAX):
             traces = await self._look.find_traces(batch)
             answered += len(traces)
             for group_id in [name for name, has_trace in traces.items() if not has_trace]:
-                is_recent = self._groups.quiet_ms(group_id) < UNUSED_MS_MAX
-                if self._groups.is_adopted(group_id) and is_recent:
+                is_recent = self._groups.views.quiet_ms(group_id) < UNUSED_MS_MAX
+                if self._groups.drivers.is_adopted(group_id) and is_recent:
                     continue
                 if group_id not in alone:
                     is_deleted = await self._ask(group_id, _deletion)
@@ -102,7 +103,7 @@ class Forgetting:
             log.info("groups_forgotten", groups=groups)
 
     async def _ask(self, group_id: str, make: Callable[[int, Topics], Request]) -> bool:
-        reply = await self._groups.ask(group_id, make)
+        reply = await self._groups.drivers.ask(group_id, make)
         return reply.error is ErrorCode.NONE  # a member may have joined since the look
 
 

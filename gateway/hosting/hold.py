@@ -4,11 +4,10 @@ allows."""
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import ConsumerHeartbeatReceived
 from coordinator.interface.replies import Reply
-from coordinator.interface.roll_policy import RollMode, RollPolicy
+from coordinator.interface.roll_policy import RollPolicy
 from gateway.hosting.answers import GroupApi, Situation
 from gateway.hosting.calls import Call, Refused
 from gateway.hosting.standing import Found, NoAnswer, Occupants
-from kafka_codecs.describe_groups import DescribedGroup
 
 
 def may_be_held(call: Call, config: GroupConfig) -> bool:
@@ -37,23 +36,6 @@ def refusal(call: Call, config: GroupConfig, found: Found) -> Reply | Refused | 
             return None if error is None or _is_in(there, event) else event.refused(error)
         case _:
             return None
-
-
-def why_not_set(found: Found, policy: RollMode) -> str:
-    """Why a group that the cluster serves cannot get this policy; empty if it can."""
-    match found:
-        case Occupants(anchored=DescribedGroup()):
-            return "a gateway holds it in the cluster"
-        case Occupants() if policy is RollMode.PAUSE:
-            return "the cluster assigns its partitions, so it can only be held"
-        case Occupants(tells_natives=False) if policy is RollMode.HOLD:
-            return "the cluster does not say which members are native, as Kafka does since 4.0"
-        case Occupants():
-            return ""
-        case NoAnswer(why):
-            return f"the cluster does not say who is in the group: {why}"
-        case _:
-            return "neither the gateway nor the cluster has consumers in a group of this name"
 
 
 def _policy(call: Call, config: GroupConfig) -> RollPolicy:

@@ -19,7 +19,8 @@ from gateway.data_path.errors import UpstreamLost
 from gateway.data_path.grants import Resource
 from gateway.data_path.group_apis import GroupRequest
 from gateway.groups.cluster_look import is_unknown
-from gateway.groups.groups import GroupRefused, Groups
+from gateway.groups.group_drivers import GroupRefused
+from gateway.groups.groups import Groups
 from gateway.hosting.answers import GroupApi, Situation, code_for
 from gateway.hosting.identity import log_of
 from gateway.hosting.standing import Verdict
@@ -272,7 +273,7 @@ class AdminApis:
             error = answer.error_code
         is_complete = version >= 0 and not error
         try:
-            ours = await self._groups.group_ids()
+            ours = await self._groups.views.group_ids()
             listed |= await self._without_anchors(request, listed, ours)
             unlisted = [each for each in ours if each not in listed]
             only_here = await self._only_here(unlisted, request.node_id)
@@ -294,7 +295,7 @@ class AdminApis:
         return ListGroupsResponse(error_code=error, groups=passed)
 
     async def _listed(self, group_id: str) -> ListedGroup | None:
-        view = await self._groups.summary(group_id)
+        view = await self._groups.views.summary(group_id)
         if view is None:
             return None
         return ListedGroup(
@@ -316,18 +317,22 @@ class AdminApis:
     async def _deleted_groups(
         self, request: GroupRequest, wanted: Sequence[str]
     ) -> list[DeletableGroupResult]:
-        verdicts = await self._groups.verdicts(wanted, request.owner)
+        verdicts = await self._groups.router.verdicts(wanted, request.owner)
         results: dict[str, DeletableGroupResult] = {}
         known, here = set(), set()
         for group_id in wanted:
             await trio.lowlevel.checkpoint()  # the request may name thousands of groups
             try:
-                if await self._groups.knows(group_id):
+                if await self._groups.drivers.knows(group_id):
                     known.add(group_id)
             except StateLogError:
                 results[group_id] = _not_deleted(group_id, *UNREAD)
                 continue
-            if group_id in known or verdicts[group_id].has_anchor or self._groups.is_held(group_id):
+            if (
+                group_id in known
+                or verdicts[group_id].has_anchor
+                or self._groups.drivers.is_held(group_id)
+            ):
                 here.add(group_id)
         for group_id in await refused_names(request, Resource.GROUP, here):
             code = ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -361,13 +366,13 @@ class AdminApis:
             return ErrorCode.NONE, ""
         try:
             if is_known:
-                reply = await self._groups.ask(
+                reply = await self._groups.drivers.ask(
                     group_id, lambda token, _topics: DeleteGroupReceived(token=token)
                 )
                 if reply.error:
                     return reply.error, reply.why
-            if verdict.has_anchor or self._groups.is_held(group_id):
-                await self._groups.release(group_id)
+            if verdict.has_anchor or self._groups.drivers.is_held(group_id):
+                await self._groups.drivers.drop_anchor(group_id)
         except GroupRefused as error:
             return code_for(error.situation, GroupApi.ADMIN), error.why
         return ErrorCode.NONE, ""
@@ -378,14 +383,14 @@ class AdminApis:
         return (
             group.group_id
             for group in answer.groups
-            if is_unknown(group) and not self._groups.is_held(group.group_id)
+            if is_unknown(group) and not self._groups.drivers.is_held(group.group_id)
         )
 
     async def _forget_here(self, group_id: str) -> None:
         """Delete what is left here of a group that the cluster served and has deleted."""
         with suppress(GroupRefused, StateLogError):
-            if await self._groups.knows(group_id):
-                await self._groups.ask(
+            if await self._groups.drivers.knows(group_id):
+                await self._groups.drivers.ask(
                     group_id, lambda token, _topics: DeleteGroupReceived(token=token)
                 )
 
@@ -403,7 +408,9 @@ class AdminApis:
 
     def _is_empty(self, group: DescribedGroup) -> bool:
         return (
-            not group.members or self._groups.is_held(group.group_id) or self._groups.is_ours(group)
+            not group.members
+            or self._groups.drivers.is_held(group.group_id)
+            or self._groups.drivers.is_ours(group)
         )
 
     async def _without_anchors(
@@ -415,9 +422,9 @@ class AdminApis:
         anchor behind."""
         empty, unsure = [], []
         for group_id in set(ours) & listed.keys():
-            if self._groups.is_live(group_id):
+            if self._groups.drivers.is_live(group_id):
                 continue
-            if listed[group_id].group_state == "Empty" or self._groups.is_held(group_id):
+            if listed[group_id].group_state == "Empty" or self._groups.drivers.is_held(group_id):
                 empty.append(group_id)
             elif listed[group_id].protocol_type == CONSUMER_PROTOCOL_TYPE:
                 unsure.append(group_id)
@@ -448,7 +455,7 @@ class AdminApis:
                 shown.refused[group_id] = room.refusal
                 continue
             try:
-                viewed = await self._groups.view(group_id)
+                viewed = await self._groups.views.view(group_id)
             except StateLogError:
                 shown.refused[group_id] = UNREAD
                 continue
@@ -472,7 +479,7 @@ class AdminApis:
         broker's list, because twice is better than never. The listener that holds a group's anchor
         lists it already, so anchored groups are skipped.
         """
-        homeless = [each for each in unlisted if not self._groups.is_held(each)]
+        homeless = [each for each in unlisted if not self._groups.drivers.is_held(each)]
         nodes = await self._coordinators.nodes_of(homeless)
         return frozenset(each for each in homeless if nodes.get(each, node_id) == node_id)
 

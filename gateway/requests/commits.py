@@ -18,7 +18,8 @@ from coordinator.interface.volatile_records import Token
 from gateway.data_path.errors import ConnectionAbandoned, UpstreamAway, UpstreamLost
 from gateway.data_path.group_apis import GroupRequest
 from gateway.groups.group_driver import GroupDriver
-from gateway.groups.groups import GroupFailed, Groups
+from gateway.groups.group_drivers import GroupFailed
+from gateway.groups.groups import Groups
 from gateway.hosting.answers import ANSWERS, GroupApi, Situation, needs_lease
 from gateway.hosting.calls import (
     AWAY,
@@ -149,7 +150,7 @@ class CommitApis:
         version = request.upstream.version_for(_OFFSET_COMMIT, its_version, FIRST_COMMIT_VERSION)
         if not message.group_id or not _is_alike(version, its_version):
             return None
-        if (driver := self._groups.in_memory(message.group_id)) is None:
+        if (driver := self._groups.drivers.in_memory(message.group_id)) is None:
             return None
         commit = _commit(message, its_version)
         call = self._call(request, message, {commit.token: commit})
@@ -173,12 +174,12 @@ class CommitApis:
         if is_consumers and first.header.api_version < FIRST_VERSION_IN_KAFKA:
             return [await self._to_zookeeper(request) for request in requests]
         sending = self._sending(requests)
-        answer = await self._groups.answer_without_driver(group_id, sending.call)
+        answer = await self._groups.router.answer_without_driver(group_id, sending.call)
         if answer is None:
-            driver = self._groups.driver(group_id, requests[0].owner)
+            driver = self._groups.drivers.driver(group_id, requests[0].owner)
             answer = await driver.ask(sending.call, sending.do)
         if isinstance(answer, Forwarded):
-            with self._groups.relaying(group_id, sending.call):
+            with self._groups.drivers.relaying(group_id, sending.call):
                 return [
                     await ask_cluster(request, message)
                     for request, message in zip(requests, asked, strict=True)
@@ -256,7 +257,7 @@ class CommitApis:
                 situation, why = Situation.LOG_NOT_OURS, ""
             return refused(message, version, situation, why)
         verdict = cast(OffsetVerdict, outcome.verdict)
-        if not self._groups.may_answer and needs_lease(api_of(message), verdict.error):
+        if not self._groups.drivers.may_answer and needs_lease(api_of(message), verdict.error):
             return refused(message, version, Situation.LOG_NOT_OURS, "")
         if verdict.error in _WAITS:
             return refusal(message, version, verdict.error, verdict.why)

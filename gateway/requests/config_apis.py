@@ -30,7 +30,8 @@ from gateway.data_path.config_addresses import (
 )
 from gateway.data_path.grants import Resource
 from gateway.data_path.group_apis import GroupRequest
-from gateway.groups.groups import GroupRefused, Groups
+from gateway.groups.group_drivers import GroupRefused
+from gateway.groups.groups import Groups
 from gateway.hosting.answers import GroupApi, Situation, code_for
 from gateway.hosting.states import Mode
 from gateway.quotas.owner import Owner
@@ -153,7 +154,7 @@ class ConfigApis:
         async def describe(resource: DescribeConfigsResource) -> DescribeConfigsResult:
             if room.refusal is not None:
                 raise GroupError(*room.refusal)
-            views = await self._groups.configs(resource.resource_name)
+            views = await self._groups.views.configs(resource.resource_name)
             wanted = resource.configuration_keys or KEYS
             result = DescribeConfigsResult(
                 error_message="",  # not null, as in Kafka
@@ -229,7 +230,7 @@ class ConfigApis:
 
     async def _count_alone(self) -> None:
         """Count the groups that do not exist but have configs: once per request, not per name."""
-        alone = await self._groups.configs_alone()
+        alone = await self._groups.views.configs_alone()
         for group_id in self._counted.keys() - alone - self._under_way:
             self._alone.free(self._counted.pop(group_id))
         for group_id in alone - self._counted.keys():
@@ -246,7 +247,7 @@ class ConfigApis:
         stored, in total or by this owner since the start. DEV D58: Kafka has no such limit and
         keeps the configs for good.
         """
-        is_new = group_id not in self._counted and not await self._groups.knows(group_id)
+        is_new = group_id not in self._counted and not await self._groups.drivers.knows(group_id)
         if is_new and not self._alone.has_room(owner):
             reason = f"configs of {self._alone.used} groups that do not exist are stored already"
             raise GroupError(ErrorCode.INVALID_REQUEST, reason)
@@ -254,14 +255,14 @@ class ConfigApis:
         def make(token: Token, _topics: Topics) -> ConfigsReceived:
             return replace(event, token=token)
 
-        reply = await self._groups.decide_from_log(group_id, make)
+        reply = await self._groups.router.decide_from_log(group_id, make)
         if reply is not None and (reply.error or event.validate_only):
             return reply
         if is_new:
             self._count(group_id, owner)
         self._under_way.add(group_id)
         try:
-            return await self._groups.ask(group_id, make, owner=owner)
+            return await self._groups.drivers.ask(group_id, make, owner=owner)
         finally:
             self._under_way.discard(group_id)
 
@@ -276,7 +277,7 @@ class ConfigApis:
         """Answer for hosted groups. The caller asks the cluster about all resources left out."""
         answered: dict[_Key, _T] = {}
         groups = {each.resource_name: each for each in resources if _is_group(each)}
-        verdicts = await self._groups.verdicts(filter(None, groups), request.owner)
+        verdicts = await self._groups.router.verdicts(filter(None, groups), request.owner)
         hosted = [each for each, verdict in verdicts.items() if verdict.mode is Mode.HOSTED]
         not_allowed: set[str] = set()
         for batch in batches(hosted):
@@ -313,7 +314,7 @@ class ConfigApis:
         ours: Collection[str] = ()
         if not wanted or ConfigResourceType.GROUP in wanted:
             try:
-                ours = await self._groups.groups_with_configs()
+                ours = await self._groups.views.groups_with_configs()
             except StateLogError:
                 code, _why = UNREAD
                 return ListConfigResourcesResponse(error_code=code)

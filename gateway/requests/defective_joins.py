@@ -63,7 +63,7 @@ class DefectiveJoins:
     def _is_member(self, message: ConsumerGroupHeartbeatRequest) -> bool:
         if hash((message.group_id, message.member_id)) in self._members:
             return True
-        state = self._groups.glance(message.group_id).state
+        state = self._groups.views.glance(message.group_id).state
         return (
             state is not None
             and state.group is not None

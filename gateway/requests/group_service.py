@@ -267,7 +267,7 @@ class GroupService:
     def last_word(self, request: GroupRequest, response: Struct) -> Struct:
         """Replace an answer that members rely on if the state log is no longer surely ours: another
         gateway may have fenced the member while this one was paused or cut off."""
-        if self._groups.may_answer:
+        if self._groups.drivers.may_answer:
             return response
         message = request.message
         if not isinstance(message, MemberMessage) or self._belongs_to_cluster(message):
@@ -279,10 +279,10 @@ class GroupService:
         return response
 
     def _belongs_to_cluster(self, message: MemberMessage) -> bool:
-        if self._groups.is_live(message.group_id):
+        if self._groups.drivers.is_live(message.group_id):
             return False
         joins_another = isinstance(message, JoinGroupRequest) and is_foreign(message)
-        return joins_another or self._groups.belongs_to_cluster(message.group_id)
+        return joins_another or self._groups.drivers.belongs_to_cluster(message.group_id)
 
     async def _answer(self, request: GroupRequest) -> Struct:
         match request.message:
@@ -369,11 +369,11 @@ class GroupService:
     def _note_departure(self, request: GroupRequest, answer: Struct) -> None:
         """Of the members that leave a group here, its engine tells."""
         message = cast(LeaveGroupRequest | ConsumerGroupHeartbeatRequest, request.message)
-        if self._groups.belongs_to_cluster(message.group_id):
+        if self._groups.drivers.belongs_to_cluster(message.group_id):
             self._clients.note_departure(request, answer)
-        elif self._groups.is_live(message.group_id):
+        elif self._groups.drivers.is_live(message.group_id):
             upstream = request.upstream
-            driver = self._groups.driver(message.group_id, request.owner)
+            driver = self._groups.drivers.driver(message.group_id, request.owner)
             driver.watch_leaver(_leaver_id(message), lambda: upstream.has_client)
 
     async def _answer_alone(self, request: GroupRequest) -> Struct:

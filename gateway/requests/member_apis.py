@@ -13,7 +13,8 @@ from gateway.data_path.group_apis import GroupRequest, LazyAnswer
 from gateway.data_path.presence import Presence
 from gateway.groups.aside import Aside
 from gateway.groups.group_driver import GroupDriver
-from gateway.groups.groups import Groups, checked
+from gateway.groups.group_drivers import checked
+from gateway.groups.groups import Groups
 from gateway.hosting.answers import JOINS, Situation
 from gateway.hosting.calls import Answer, Call, Forwarded, Refused, next_token
 from gateway.hosting.forwarded import Client
@@ -94,7 +95,7 @@ class MemberApis:
         )
         if self._presence is not None and isinstance(event, ConsumerHeartbeatReceived):
             event = _with_presence(self._presence, event, request, group_id)
-        driver = self._groups.in_memory(group_id)
+        driver = self._groups.drivers.in_memory(group_id)
         is_at_coordinator = self._coordinators.is_at_lately(group_id, request)
         answer: object = None
         if driver is not None and is_at_coordinator:
@@ -104,7 +105,7 @@ class MemberApis:
             if driver is None:
                 if call.api not in JOINS:
                     return LazyAnswer(partial(self._ask, request, message, call))
-                driver = self._groups.driver(group_id, request.owner)
+                driver = self._groups.drivers.driver(group_id, request.owner)
             asked = Asked(request=request, message=message, call=call, driver=driver)
             answer = driver.begin(call)
         return messages.response(answer, version) if isinstance(answer, Reply) else asked
@@ -112,9 +113,9 @@ class MemberApis:
     async def _ask(self, request: GroupRequest, message: MemberMessage, call: Call) -> Struct:
         """The answer about a group of which nothing is in memory, and need not be, as long as
         nobody joins it."""
-        answer = await self._groups.answer_without_driver(message.group_id, call)
+        answer = await self._groups.router.answer_without_driver(message.group_id, call)
         if answer is None:
-            answer = await self._groups.driver(message.group_id, request.owner).ask(call)
+            answer = await self._groups.drivers.driver(message.group_id, request.owner).ask(call)
         return await self._response(request, message, call, answer)
 
     async def _translated_aside(self, request: GroupRequest, message: MemberMessage) -> Struct:
@@ -136,14 +137,15 @@ class MemberApis:
         group_id, version = message.group_id, request.header.api_version
         match answer:
             case Forwarded(why):
-                with self._groups.relaying(group_id, call):
+                with self._groups.drivers.relaying(group_id, call):
                     told = await ask_cluster(request, message, why)
-                    self._groups.note_relayed(group_id, _client(request), message, told)
+                    self._groups.router.note_relayed(group_id, _client(request), message, told)
                 if call.is_foreign:
                     self._note_foreign(message, told)
                     return told
-                situation = why_withheld(told, is_moving=self._groups.is_moving(group_id))
-                if situation is Situation.HOLDER_CHANGED and await self._groups.is_forwarded(
+                is_moving = self._groups.drivers.is_moving(group_id)
+                situation = why_withheld(told, is_moving=is_moving)
+                if situation is Situation.HOLDER_CHANGED and await self._groups.router.is_forwarded(
                     group_id, request.owner
                 ):
                     situation = None
@@ -159,7 +161,7 @@ class MemberApis:
         match message, told:
             case JoinGroupRequest(), JoinGroupResponse(error_code=0):
                 why = f"it uses the protocol {message.protocol_type}/{told.protocol_name}"
-                self._groups.driver(message.group_id).feed(SeenForeign(why))
+                self._groups.drivers.driver(message.group_id).feed(SeenForeign(why))
             case _:
                 pass
 

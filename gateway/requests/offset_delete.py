@@ -16,7 +16,8 @@ from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
 from gateway.data_path.grants import Resource
 from gateway.data_path.group_apis import GroupRequest
-from gateway.groups.groups import GroupRefused, Groups, checked
+from gateway.groups.group_drivers import GroupRefused, checked
+from gateway.groups.groups import Groups
 from gateway.hosting.answers import GroupApi, Situation, needs_lease
 from gateway.hosting.calls import Call, Forwarded, Refused
 from gateway.requests.authorization import refused_names
@@ -88,20 +89,22 @@ class OffsetDeleteApi:
             node_id=request.node_id,
             is_at_coordinator=self._coordinators.is_at_lately(group_id, request),
         )
-        answer = await self._groups.answer_without_driver(group_id, call)
+        answer = await self._groups.router.answer_without_driver(group_id, call)
         if isinstance(answer, OffsetDeleteVerdict) and not answer.error:
             if not answer.group_exists:  # nor has it an anchor
                 return cast(OffsetDeleteResponse, await forward(request, message))
             answer = None  # the topics have to be known
         if answer is None:
-            answer = await self._groups.driver(group_id, request.owner).ask(call)
+            answer = await self._groups.drivers.driver(group_id, request.owner).ask(call)
         if isinstance(answer, Refused):
             return _refused(message, version, answer.situation)
         if isinstance(answer, Forwarded):
-            with self._groups.relaying(group_id, call):
+            with self._groups.drivers.relaying(group_id, call):
                 return cast(OffsetDeleteResponse, await ask_cluster(request, message))
         verdict = cast(OffsetDeleteVerdict, checked(answer))
-        if not self._groups.may_answer and needs_lease(GroupApi.OFFSET_DELETE, verdict.error):
+        if not self._groups.drivers.may_answer and needs_lease(
+            GroupApi.OFFSET_DELETE, verdict.error
+        ):
             return _refused(message, version, Situation.LOG_NOT_OURS)
         if verdict.error:
             return OffsetDeleteResponse(error_code=verdict.error)
@@ -123,12 +126,12 @@ class OffsetDeleteApi:
         others = deletable(message, stays)
         if not others:
             return OffsetDeleteResponse(topics=staying)
-        if self._groups.is_live(group_id) and self._groups.is_held(group_id):
+        if self._groups.drivers.is_live(group_id) and self._groups.drivers.is_held(group_id):
             # DEV D37: the cluster would refuse, because the anchor is in the group.
             held = answered_here(others, image, ErrorCode.NON_EMPTY_GROUP)
             return OffsetDeleteResponse(topics=(*held, *staying))
         try:
-            await self._groups.release(group_id)
+            await self._groups.drivers.drop_anchor(group_id)
         except GroupRefused as error:
             return _refused(message, request.header.api_version, error.situation)
         answer: OffsetDeleteResponse = await forward(request, replace(message, topics=others))

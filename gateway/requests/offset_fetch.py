@@ -17,7 +17,8 @@ from gateway.data_path.grants import Resource
 from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
 from gateway.events.offset_events import NO_MEMBER
-from gateway.groups.groups import GroupRefused, Groups
+from gateway.groups.group_drivers import GroupRefused
+from gateway.groups.groups import Groups
 from gateway.hosting.answers import ANSWERS, GroupApi, Situation, code_for, needs_lease
 from gateway.hosting.standing import Verdict
 from gateway.hosting.states import Mode
@@ -102,7 +103,7 @@ class OffsetFetchApi:
         version = request.header.api_version
         unstable = _stability_error(request, message)
         named = filter(None, (each.group_id for each in groups))
-        verdicts = await self._groups.verdicts(named, request.owner)
+        verdicts = await self._groups.router.verdicts(named, request.owner)
         hosted = [each for each, verdict in verdicts.items() if verdict.mode is Mode.HOSTED]
         refused = await refused_names(request, Resource.GROUP, hosted)
         vetted: list[OffsetFetchRequestGroup | ErrorCode] = []
@@ -135,7 +136,7 @@ class OffsetFetchApi:
         answer: OffsetFetchResponseGroup,
     ) -> None:
         """Report the fetch as a member's start, if the group has members."""
-        if self._groups.is_live(group.group_id):
+        if self._groups.drivers.is_live(group.group_id):
             member_id = group.member_id or member_of(request, group.group_id)
             self._offset_reporter.note_fetch(
                 group.group_id, member_id or NO_MEMBER, answer.topics, request.owner
@@ -172,16 +173,16 @@ class OffsetFetchApi:
                 ),
             )
 
-        reply = await self._groups.decide_from_log(group.group_id, event)
+        reply = await self._groups.router.decide_from_log(group.group_id, event)
         if reply is None:
             names = [topic.name for topic in topics or ()]
             try:
-                reply = await self._groups.ask(
+                reply = await self._groups.drivers.ask(
                     group.group_id, event, names, api=GroupApi.FETCH, owner=owner
                 )
             except GroupRefused as error:
                 return code_for(error.situation, GroupApi.FETCH)
-        if not self._groups.may_answer and needs_lease(GroupApi.FETCH, reply.error):
+        if not self._groups.drivers.may_answer and needs_lease(GroupApi.FETCH, reply.error):
             return code_for(Situation.LOG_NOT_OURS, GroupApi.FETCH)
         if reply.error:
             return reply.error

@@ -20,11 +20,11 @@ async def refusal_code(
 ) -> ErrorCode | None:
     """The error for a request of v0 about this group. None if the cluster answers."""
     try:
-        if not groups.is_held(group_id) and not await groups.knows(group_id):
+        if not groups.drivers.is_held(group_id) and not await groups.drivers.knows(group_id):
             return None
     except StateLogError:
         return code_for(Situation.LOADING, api)
-    verdict = (await groups.verdicts((group_id,), owner))[group_id]
+    verdict = (await groups.router.verdicts((group_id,), owner))[group_id]
     match verdict.mode:
         case Mode.FORWARDED:
             return None

@@ -215,7 +215,7 @@ async def measure_joining(log: StateLog) -> str:
         )
 
         async def join(number: int) -> None:
-            reply = await groups.ask("joining", partial(native_join, number), ("foo",))
+            reply = await groups.drivers.ask("joining", partial(native_join, number), ("foo",))
             assert not reply.error, reply
 
         started = time.perf_counter()

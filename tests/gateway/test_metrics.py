@@ -13,7 +13,7 @@ from trio.testing import MockClock
 import gateway
 from gateway.data_path.complaints import Complaints
 from gateway.data_path.traffic import Traffic
-from gateway.groups.groups import GroupRefused
+from gateway.groups.group_drivers import GroupRefused
 from gateway.metrics import LAG_LOOK_S, Metrics, Sources
 from gateway.observers.counts import AnswerCounts, GroupCounts
 from gateway.readable import UNSEEN

@@ -52,8 +52,9 @@ from gateway.groups.aside import Aside
 from gateway.groups.clock import Clock
 from gateway.groups.cluster_look import ClusterLook
 from gateway.groups.group_driver import GroupDriver, Services
+from gateway.groups.group_drivers import GroupRefused
 from gateway.groups.group_limits import GroupLimits
-from gateway.groups.groups import GroupRefused, Groups
+from gateway.groups.groups import Groups
 from gateway.groups.pauses import Pauses
 from gateway.groups.regex_resolver import RegexResolver
 from gateway.hosting.answers import GroupApi, Situation, code_for
@@ -336,7 +337,7 @@ class HostedGroups:
         event = make(0, Topics())
         names = {*names, *topics_of_request(event)}
         try:
-            return await self.table.ask(group, make, names, owner=owner)
+            return await self.table.drivers.ask(group, make, names, owner=owner)
         except GroupRefused as error:
             if error.situation is Situation.TOO_MANY_GROUPS:
                 raise
@@ -506,7 +507,7 @@ class HostedGroups:
 
         async def store() -> None:
             with scope:
-                await self.table.driver(group).ask(call, do)
+                await self.table.drivers.driver(group).ask(call, do)
             verdict.set()
 
         self.nursery.start_soon(store)
@@ -568,11 +569,11 @@ class HostedGroups:
     @property
     def running(self) -> tuple[str, ...]:
         """The groups in memory."""
-        return tuple(self.table._drivers)
+        return tuple(self.table.drivers.by_id)
 
     def driver(self, group: str = GROUP) -> GroupDriver:
         """The driver of a group."""
-        return self.table.driver(group)
+        return self.table.drivers.driver(group)
 
     def view(self, group: str = GROUP) -> GroupView | None:
         """The group as admin tools see it, or None if it is not in memory."""

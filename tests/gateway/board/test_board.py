@@ -205,7 +205,7 @@ async def test_an_idle_group_is_read_once_until_it_is_loaded(
     """ListGroups lists it as well. Whatever has changed it had a driver."""
     async with watched() as (groups, _board):
         await _idle_groups(groups, 3)
-        look = getattr(groups.table, api)
+        look = getattr(groups.table.views, api)
         before = [await look(f"idle-{number}") for number in range(3)]
         with monkeypatch.context() as patch:
             patch.setattr(GroupEngine, "load", lambda *_, **__: pytest.fail("read again"))
@@ -225,7 +225,7 @@ async def test_a_forwarded_group_is_shown_although_its_log_cannot_be_read(
     """The cluster answers for it, and the log is not asked."""
     async with watched() as (groups, board):
         groups.table._rules.standing.released.add("given-back")
-        await groups.table.verdicts(["given-back"])
+        await groups.table.router.verdicts(["given-back"])
         groups.log.records.unreadable["given-back"] = "record 7 cannot be read"
         for since in (None, 0):
             (line,) = (await board.groups(since=since)).groups
@@ -282,7 +282,7 @@ async def test_every_change_of_a_line_changes_its_mark(autojump_clock: MockClock
         await look()
         await groups.beat(joined.member_id, joined.generation)
         await look()
-        await groups.table.set_policy(GROUP, RollMode.HOLD, dry_run=False)
+        await groups.table.orders.set_policy(GROUP, RollMode.HOLD, dry_run=False)
         await look()
         await groups.leave(joined.member_id)
         await look()
@@ -294,7 +294,7 @@ async def test_every_change_of_a_line_changes_its_mark(autojump_clock: MockClock
         await look()
         await trio.sleep(QUIET_S)
         await look()
-        await groups.table.set_policy(GROUP, RollMode.ALLOW, dry_run=False)
+        await groups.table.orders.set_policy(GROUP, RollMode.ALLOW, dry_run=False)
         await trio.sleep(QUIET_S)
         await look()
         await groups.ask(lambda token, _: DeleteGroupReceived(token=token))

@@ -40,6 +40,7 @@ class FakeGroups:
     """Adopts nothing, for these reasons."""
 
     def __init__(self, *reasons: str, failure: Exception | None = None) -> None:
+        self.drivers = self.orders = self
         self.reasons = reasons
         self.failure = failure
         self.dry_runs: list[bool] = []

@@ -107,7 +107,7 @@ async def test_an_empty_group_is_forgotten_after_the_cluster_forgot_it(
         with capture_logs() as lines:
             await forgetting(groups).look()
         await trio.sleep(QUIET_S)
-        assert set(await groups.table.group_ids()) == {"has-offsets", "live"}
+        assert set(await groups.table.views.group_ids()) == {"has-offsets", "live"}
         assert "gone" not in await groups.log.group_ids()
         assert ("groups_forgotten", 1) in [(each["event"], each.get("groups")) for each in lines]
         assert len(groups.cluster.asked) == 1
@@ -136,7 +136,7 @@ async def test_a_group_stays_while_the_cluster_is_silent(autojump_clock: MockClo
         await forgetting(groups).look()
         groups.cluster.spoken = {}
         await forgetting(groups).look()
-        assert len(await groups.table.group_ids()) == 1
+        assert len(await groups.table.views.group_ids()) == 1
 
 
 async def test_a_gateway_that_restarts_daily_forgets(autojump_clock: MockClock) -> None:
@@ -147,7 +147,7 @@ async def test_a_gateway_that_restarts_daily_forgets(autojump_clock: MockClock) 
         cluster_knows(groups)
         groups.nursery.start_soon(forgetting(groups).run)
         await trio.sleep(60 * 60)
-        assert await groups.table.group_ids() == ()
+        assert await groups.table.views.group_ids() == ()
 
 
 async def test_the_check_repeats(
@@ -164,7 +164,7 @@ async def test_the_check_repeats(
         groups.log.is_unreadable = True
         await trio.sleep(61)
         groups.log.is_unreadable = False
-        assert len(await groups.table.group_ids()) == 1
+        assert len(await groups.table.views.group_ids()) == 1
         await trio.sleep(60)
         await wait_all_tasks_blocked()
         assert await groups.log.group_ids() == ()
@@ -199,9 +199,9 @@ async def test_a_look_during_an_outage_is_repeated_soon_after_it(
         groups.cluster.failure = None
         groups.cluster.answers[DescribeGroupsRequest] = describe
         groups.log.is_failing = False
-        assert len(await groups.table.group_ids()) == 1
+        assert len(await groups.table.views.group_ids()) == 1
         await trio.sleep(module.COUNT_INTERVAL_S + 1)
-        assert await groups.table.group_ids() == ()
+        assert await groups.table.views.group_ids() == ()
 
 
 async def test_a_group_that_the_gateway_may_not_describe_causes_no_further_look(
@@ -237,12 +237,12 @@ async def test_many_new_groups_are_forgotten_on_the_same_day(
         groups.nursery.start_soon(forgetting(groups).run)
         await trio.sleep(61)
         for group in "abc":
-            assert len(await groups.table.group_ids()) == 1 + "abc".index(group)
+            assert len(await groups.table.views.group_ids()) == 1 + "abc".index(group)
             await trio.sleep(2 * module.COUNT_INTERVAL_S)
             await groups.native("n", group=group)
             await groups.native("n", -1, group=group)
         await trio.sleep(module.COUNT_INTERVAL_S)
-        assert await groups.table.group_ids() == ("has-offsets",)
+        assert await groups.table.views.group_ids() == ("has-offsets",)
 
 
 async def test_groups_with_long_names_are_forgotten_earlier(
@@ -258,9 +258,9 @@ async def test_groups_with_long_names_are_forgotten_earlier(
         for group in ("a" * 2 * LONG_NAME_CHARS, "b" * 2 * LONG_NAME_CHARS):
             await groups.native("n", group=group)
             await groups.native("n", -1, group=group)
-            assert await groups.table.group_ids() == (group,)
+            assert await groups.table.views.group_ids() == (group,)
             await trio.sleep(2 * module.COUNT_INTERVAL_S)
-            assert await groups.table.group_ids() == ()
+            assert await groups.table.views.group_ids() == ()
 
 
 async def test_configs_without_a_group_are_forgotten_after_a_while(
@@ -277,12 +277,12 @@ async def test_configs_without_a_group_are_forgotten_after_a_while(
         cluster_knows(groups, **{"in-the-cluster": "Empty"})
         for _ in range(10):
             await forgetting(groups).look()
-        assert set(await groups.table.configs_alone()) == {"unused", "in-the-cluster"}
+        assert set(await groups.table.views.configs_alone()) == {"unused", "in-the-cluster"}
         await trio.sleep(20)
         await forgetting(groups).look()
-        assert set(await groups.table.configs_alone()) == {"in-the-cluster"}
+        assert set(await groups.table.views.configs_alone()) == {"in-the-cluster"}
         await trio.sleep(QUIET_S)
-        assert set(await groups.table.groups_with_configs()) == {"used", "in-the-cluster"}
+        assert set(await groups.table.views.groups_with_configs()) == {"used", "in-the-cluster"}
 
 
 async def test_an_adopted_group_is_forgotten_after_a_while(
@@ -291,17 +291,17 @@ async def test_an_adopted_group_is_forgotten_after_a_while(
     """An operator may adopt it before its first member joins."""
     monkeypatch.setattr(module, "UNUSED_MS_MAX", 20_000)
     async with hosted_groups() as groups:
-        await groups.table.ask("adopted", lambda token, _: ClaimReceived(token=token))
-        assert groups.table.is_adopted("adopted")
+        await groups.table.drivers.ask("adopted", lambda token, _: ClaimReceived(token=token))
+        assert groups.table.drivers.is_adopted("adopted")
         await trio.sleep(QUIET_S)
         cluster_knows(groups)
         await forgetting(groups).look()
-        assert groups.table.is_adopted("adopted")
+        assert groups.table.drivers.is_adopted("adopted")
         await trio.sleep(20)
         await forgetting(groups).look()
         await trio.sleep(QUIET_S)
-        assert await groups.table.group_ids() == ()
-        assert not groups.table.is_adopted("adopted")
+        assert await groups.table.views.group_ids() == ()
+        assert not groups.table.drivers.is_adopted("adopted")
 
 
 async def test_the_age_of_configs_survives_restarts(autojump_clock: MockClock) -> None:

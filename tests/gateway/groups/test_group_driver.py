@@ -118,7 +118,7 @@ async def leaving(groups: HostedGroups) -> tuple[Call, GroupDriver]:
         fresh_id=uuid4(),
     )
     call = Call(api=GroupApi.CONSUMER_LEAVE, is_placed=True, event=event, token=event.token)
-    driver = groups.table.driver(GROUP)
+    driver = groups.table.drivers.driver(GROUP)
     assert driver.begin(call) is None
     return call, driver
 
@@ -221,7 +221,8 @@ async def test_a_group_that_is_held_by_its_name_is_held_once_it_is_loaded(
 ) -> None:
     """Each first request of a group loads it."""
     async with hosted_groups() as groups:
-        groups.table._rules = replace(groups.table._rules, hold_patterns=(GROUP,))
+        drivers = groups.table.drivers
+        drivers._rules = replace(drivers._rules, hold_patterns=(GROUP,))
         await groups.lone_classic_member()
         refused = await groups.native("n")
     assert refused.error is ErrorCode.GROUP_ID_NOT_FOUND
@@ -325,7 +326,7 @@ async def test_a_member_that_left_and_keeps_its_connection_is_not_waited_for(
         await groups.sync(leader, 1, assignments={leader: {"foo": [0]}, follower: {"foo": [1]}})
         await pending.done.wait()
         await groups.leave(follower)
-        driver = groups.table.driver(GROUP)
+        driver = groups.table.drivers.driver(GROUP)
         assert driver.group.engine.core.state.places
         driver.watch_leaver(follower, lambda: is_connected)
         await trio.sleep(CLOSES_WITHIN_S + 0.1)

@@ -50,8 +50,9 @@ async def live_group(
         latest = {"heartbeat_ms": groups.table._clock.now_ms()}
         known = watched(latest, latest)
         monkeypatch.setattr(WatchedGroups, "group", lambda _self, _group_id: known)
-        groups.table._rules = replace(groups.table._rules, can_anchor=True)
-        yield groups, groups.table.driver(GROUP)
+        rules = replace(groups.table._rules, can_anchor=True)
+        groups.table.drivers._rules = groups.table.orders._rules = rules
+        yield groups, groups.table.drivers.driver(GROUP)
 
 
 def beats(groups: HostedGroups) -> int:
@@ -69,12 +70,12 @@ async def test_members_are_impersonated_once_everything_relayed_is_answered(
         outcomes: list[AdoptionOutcome] = []
 
         async def adopt() -> None:
-            outcomes.append(await groups.table.adopt(GROUP))
+            outcomes.append(await groups.table.orders.adopt(GROUP))
 
-        with groups.table.relaying(GROUP, call):
+        with groups.table.drivers.relaying(GROUP, call):
             nursery.start_soon(adopt)
             await wait_all_tasks_blocked()
-            stage = groups.table.driver(GROUP).group.adoption.stage
+            stage = groups.table.drivers.driver(GROUP).group.adoption.stage
             assert stage is AdoptionStage.IMPERSONATING
             assert beats(groups) == 0
         await wait_all_tasks_blocked()
@@ -87,15 +88,15 @@ async def test_an_adoption_waits_for_calls_that_were_relayed_without_a_driver(
 ) -> None:
     """The driver comes while the cluster has such a call."""
     async with live_group(monkeypatch) as (groups, _driver), trio.open_nursery() as nursery:
-        groups.table._forget(GROUP)
+        groups.table.drivers._forget(GROUP)
         call = Call(api=GroupApi.COMMIT, is_at_coordinator=True)
-        answer = await groups.table.answer_without_driver(GROUP, call)
+        answer = await groups.table.router.answer_without_driver(GROUP, call)
         assert isinstance(answer, Forwarded)
-        with groups.table.relaying(GROUP, call):
-            assert groups.table.in_memory(GROUP) is None
-            nursery.start_soon(groups.table.adopt, GROUP)
+        with groups.table.drivers.relaying(GROUP, call):
+            assert groups.table.drivers.in_memory(GROUP) is None
+            nursery.start_soon(groups.table.orders.adopt, GROUP)
             await wait_all_tasks_blocked()
-            driver = groups.table.driver(GROUP)
+            driver = groups.table.drivers.driver(GROUP)
             assert driver.group.adoption.stage is AdoptionStage.IMPERSONATING
             assert beats(groups) == 0
         await wait_all_tasks_blocked()
@@ -111,7 +112,7 @@ async def test_a_call_whose_client_has_gone_is_not_waited_for(
         assert driver.begin(call) is None
         with trio.move_on_after(0):
             await driver.finish(call)
-        await groups.table.adopt(GROUP)
+        await groups.table.orders.adopt(GROUP)
         assert beats(groups) == 2
 
 
@@ -120,10 +121,10 @@ async def test_a_coordinator_that_has_moved_has_not_answered(
 ) -> None:
     """It has done nothing, and the next request looks for the present one."""
     async with live_group(monkeypatch) as (groups, _driver):
-        outcome = await groups.table.adopt(GROUP)
+        outcome = await groups.table.orders.adopt(GROUP)
         assert outcome.reasons == ("undone: the coordinator did not answer: NOT_COORDINATOR",)
         questions = len(groups.cluster.coordinator_questions)
-        await groups.table.adopt(GROUP)
+        await groups.table.orders.adopt(GROUP)
         assert len(groups.cluster.coordinator_questions) > questions
 
 
@@ -134,7 +135,7 @@ async def test_a_gateway_that_may_have_lost_its_log_sends_nothing(
     something."""
     async with live_group(monkeypatch) as (groups, _driver):
         monkeypatch.setattr(MemoryLog, "may_answer", False)
-        outcome = await groups.table.adopt(GROUP)
+        outcome = await groups.table.orders.adopt(GROUP)
         assert "another gateway may go on" in outcome.reasons[0]
         asked = {type(message) for _node, message in groups.cluster.asked}
         assert asked.isdisjoint({HeartbeatRequest, JoinGroupRequest})
@@ -145,7 +146,7 @@ async def test_a_dry_run_begins_nothing(
 ) -> None:
     """No reason means that the group can be adopted."""
     async with live_group(monkeypatch) as (groups, driver):
-        outcome = await groups.table.adopt(GROUP, dry_run=True)
+        outcome = await groups.table.orders.adopt(GROUP, dry_run=True)
         assert (outcome.is_adopted, outcome.reasons) == (False, ())
         assert not driver.group.adoption.is_under_way
 

@@ -24,7 +24,7 @@ from coordinator.interface.replies import (
 )
 from coordinator.interface.topics import Topics
 from gateway.events.group_events import GroupLoaded, HostingEnded, HostingStarted
-from gateway.groups.groups import GroupFailed, GroupRefused
+from gateway.groups.group_drivers import GroupFailed, GroupRefused
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.broken_engine import break_engine
 from tests.support.hosted_groups import GROUP, hosted_groups
@@ -128,7 +128,7 @@ async def test_a_request_is_refused_unread_while_the_group_is_not_loaded(
         with capture_logs():
             await groups.native("n")
             with pytest.raises(GroupRefused):
-                await groups.table.ask(GROUP, broken)
+                await groups.table.drivers.ask(GROUP, broken)
             refused = await groups.native("n")
         assert refused.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
@@ -143,7 +143,7 @@ async def test_a_request_that_cannot_be_built_fails_alone(autojump_clock: MockCl
     async with hosted_groups() as groups:
         joined = await groups.native("n")
         with capture_logs(), pytest.raises(GroupFailed):
-            await groups.table.ask(GROUP, broken)
+            await groups.table.drivers.ask(GROUP, broken)
         assert (await groups.native("n", joined.member_epoch)).error is ErrorCode.NONE
 
 

@@ -2,20 +2,18 @@
 
 import pytest
 
-from coordinator.interface.roll_policy import NATIVE_MEMBERS_MAX, NO_LIMIT, RollMode
+from coordinator.interface.roll_policy import NATIVE_MEMBERS_MAX, NO_LIMIT
 from gateway.hosting.adoption_steps import Describe, Wish
 from gateway.hosting.answers import Situation
 from gateway.hosting.calls import Call, Forwarded
 from gateway.hosting.effects import Look
-from gateway.hosting.hold import why_not_set
 from gateway.hosting.inputs import Adopt
-from gateway.hosting.standing import Found, NoAnswer, Nobody, Occupants, OtherKind
+from gateway.hosting.standing import Found, NoAnswer, Nobody, Occupants
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.hosted_scene import (
     DIRECT,
     GROUP,
     HostedScene,
-    anchored,
     error_of,
     hosting_rules,
     situation_of,
@@ -112,24 +110,3 @@ def test_a_hosted_group_asks_its_own_engine() -> None:
     on.native_member()
     joined: Call = on.native("m", overrides=HELD)
     assert error_of(joined) is ErrorCode.NONE
-
-
-@pytest.mark.parametrize(
-    ("found", "policy", "why"),
-    [
-        (DIRECT, RollMode.HOLD, ""),
-        (MIXED, RollMode.ALLOW, ""),
-        (UNTOLD, RollMode.ALLOW, ""),
-        (UNTOLD, RollMode.HOLD, "does not say which members are native"),
-        (MIXED, RollMode.PAUSE, "only be held"),
-        (anchored("log-2", 1), RollMode.HOLD, "a gateway holds it"),
-        (NoAnswer("nobody listens"), RollMode.HOLD, "nobody listens"),
-        (Nobody(), RollMode.HOLD, "has consumers in a group of this name"),
-        (OtherKind("share"), RollMode.HOLD, "has consumers in a group of this name"),
-    ],
-)
-def test_an_operator_learns_what_cannot_be_held(found: Found, policy: RollMode, why: str) -> None:
-    """The cluster assigns partitions by itself, so nothing there can be paused."""
-    told = why_not_set(found, policy)
-    assert why in told
-    assert bool(why) is bool(told)

@@ -13,7 +13,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from coordinator.interface.events import ConfigChange, ConfigOperation, ConfigsReceived
 from coordinator.interface.records import ClassicGroupMetadata, ClassicGroupValue
 from gateway.cluster.errors import UpstreamError
-from gateway.groups.groups import GroupRefused
+from gateway.groups.group_drivers import GroupRefused
 from gateway.hosting.answers import Situation
 from gateway.quotas.shares import ShareRule
 from gateway.requests import answer_room
@@ -282,7 +282,7 @@ async def test_groups_are_listed_while_one_of_them_is_being_loaded(
             GROUP: "Stable",
             "idle": "Empty",
         }
-        assert await groups.table.groups_with_configs() == (GROUP,)
+        assert await groups.table.views.groups_with_configs() == (GROUP,)
         request = DescribeGroupsRequest(groups=(GROUP, "idle"))
         described: Any = await admin.answer(lone_request(request, 5), request)
         assert [group.error_code for group in described.groups] == [
@@ -328,11 +328,11 @@ async def test_a_group_that_is_being_loaded_is_not_dead(autojump_clock: MockCloc
         groups.log.is_unreadable = True
         await groups.native("n")
         with pytest.raises(StateLogError):
-            await groups.table.view(GROUP)
+            await groups.table.views.view(GROUP)
         groups.log.is_unreadable = False
         await trio.sleep(2)
         await groups.native("n")
-        view = await groups.table.view(GROUP)
+        view = await groups.table.views.view(GROUP)
         assert view is not None
         assert view[0].state == "Stable"
 
@@ -427,13 +427,13 @@ async def test_groups_beyond_the_limit_of_an_answer_are_not_described(
         for name in names:
             await groups.native("n", group=name)
         viewed: list[str] = []
-        view = groups.table.view
+        view = groups.table.views.view
 
         async def noting(group_id: str) -> Any:
             viewed.append(group_id)
             return await view(group_id)
 
-        monkeypatch.setattr(groups.table, "view", noting)
+        monkeypatch.setattr(groups.table.views, "view", noting)
         admin = admin_of(groups)
         for asked, version in (
             (DescribeGroupsRequest(groups=names), 6),
@@ -459,8 +459,8 @@ async def test_a_deletion_waits_for_the_anchor_to_leave(
     async with hosted_groups() as groups:
         await groups.native("n")
         await groups.native("n", -1)
-        monkeypatch.setattr(groups.table, "is_held", lambda _group_id: True)
-        monkeypatch.setattr(groups.table, "release", stays)
+        monkeypatch.setattr(groups.table.drivers, "is_held", lambda _group_id: True)
+        monkeypatch.setattr(groups.table.drivers, "drop_anchor", stays)
         deleted = DeleteGroupsRequest(groups_names=(GROUP,))
         answer: Any = await admin_of(groups).answer(lone_request(deleted, 2), deleted)
         assert [each.error_code for each in answer.results] == [

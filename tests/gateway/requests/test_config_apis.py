@@ -260,13 +260,13 @@ async def test_descriptions_beyond_the_limit_are_refused(
     monkeypatch.setattr(answer_room, "ANSWER_BYTES_MAX", 1_000)
     async with hosted_groups() as groups:
         looked_up: list[str] = []
-        look_up = groups.table.configs
+        look_up = groups.table.views.configs
 
         async def noting(group_id: str) -> Any:
             looked_up.append(group_id)
             return await look_up(group_id)
 
-        monkeypatch.setattr(groups.table, "configs", noting)
+        monkeypatch.setattr(groups.table.views, "configs", noting)
         about = tuple(
             DescribeConfigsResource(resource_type=GROUP, resource_name=f"g{number}")
             for number in range(50)
@@ -333,12 +333,12 @@ async def test_a_change_that_cannot_be_written_has_no_effect(
         (altered,) = await ask(groups, ALTER_GROUP)
         assert altered.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         groups.log.is_failing = False
-        assert [view.override for view in await groups.table.configs(GROUP_ID)] == [None] * 3
+        assert [view.override for view in await groups.table.views.configs(GROUP_ID)] == [None] * 3
         (altered,) = await ask(groups, ALTER_GROUP)
         assert altered.error_code == 0
         await trio.sleep(1)
         assert groups.running == ()
-        views = {view.name: view.override for view in await groups.table.configs(GROUP_ID)}
+        views = {view.name: view.override for view in await groups.table.views.configs(GROUP_ID)}
         assert views[SESSION] == 50_000
 
 

@@ -614,7 +614,7 @@ async def test_members_get_no_answers_while_another_gateway_may_own_the_log() ->
 def test_a_last_word_that_replaces_an_answer_is_a_refusal_of_the_gateway(may_answer: bool) -> None:
     """Its client does not hear what the group has decided, and the gateway may own the log again
     later (DEV D90)."""
-    groups = SimpleNamespace(may_answer=may_answer)
+    groups = SimpleNamespace(drivers=SimpleNamespace(may_answer=may_answer))
     service = SimpleNamespace(_groups=groups, _belongs_to_cluster=lambda _message: False)
     beat = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=1)
     request = lone_request(beat, 1)
@@ -648,7 +648,7 @@ async def test_an_answer_begins_when_it_is_awaited(is_allowed: bool) -> None:
         return HeartbeatResponse()
 
     members = SimpleNamespace(
-        _groups=SimpleNamespace(in_memory=lambda _group_id: None),
+        _groups=SimpleNamespace(drivers=SimpleNamespace(in_memory=lambda _group_id: None)),
         _coordinators=SimpleNamespace(is_at_lately=lambda *_of: True),
         _presence=None,
         _ask=answer,

@@ -17,7 +17,7 @@ from gateway import batches
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.data_path import listeners
 from gateway.data_path.rewrite import with_addresses
-from gateway.groups import groups as groups_module
+from gateway.groups import group_drivers as groups_module
 from gateway.groups.group_driver import GroupDriver
 from gateway.hosting.group import HostedGroup
 from gateway.quotas.shares import ShareRule

@@ -125,7 +125,7 @@ def test_a_client_that_lacks_an_answer_follows_none(*, lacks_answer: bool) -> No
             events.append(event)
             return ConsumerHeartbeatReply()
 
-    groups = SimpleNamespace(in_memory=lambda _group_id: Driver())
+    groups = SimpleNamespace(drivers=SimpleNamespace(in_memory=lambda _group_id: Driver()))
     coordinators = SimpleNamespace(is_at_lately=lambda *_: True)
     apis = MemberApis(cast(Any, groups), cast(Any, coordinators), cast(Any, None), None)
     upstream = SimpleNamespace(number=1)

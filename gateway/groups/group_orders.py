@@ -1,0 +1,229 @@
+"""What operators order for a group: to adopt it, to release it, and how its migration goes on.
+
+Each order is refused with a reason, tried without effect (`dry_run`), or carried out and awaited.
+An order that takes longer than a command waits is still carried out.
+"""
+
+import contextlib
+from collections.abc import Iterator
+
+import trio
+
+from coordinator.interface.events import ClaimReceived, ConfigsReceived
+from coordinator.interface.roll_policy import RollMode
+from gateway.groups.group_driver import (
+    Services,
+)
+from gateway.groups.group_drivers import GroupDrivers, GroupRefused
+from gateway.groups.new_protocol import new_protocol_of
+from gateway.hosting.adoptable import why_not_found
+from gateway.hosting.adoption_steps import AdoptionOutcome, Wish
+from gateway.hosting.group_release import why_not_released
+from gateway.hosting.release_steps import ReleaseOutcome, ReleaseWish
+from gateway.hosting.rules import HostingRules
+from gateway.hosting.standing import Found, NoAnswer, Nobody, Occupants
+from kafka_codecs.describe_groups import DescribedGroup
+
+ADOPTION_TIMEOUT_S = 30.0
+"""How long a command waits for an adoption. Only one that is undone takes so long."""
+RELEASE_TIMEOUT_S = 50.0
+"""How long a command waits for a release. Members come with their next heartbeat, seconds later."""
+ADOPTIONS_END_TIMEOUT_S, ADOPTIONS_LOOK_S = 3.0, 0.05
+"""How long the gateway waits for adoptions when it exits, and how often it looks."""
+
+
+class GroupOrders:
+    """Carries out the orders of operators."""
+
+    def __init__(self, rules: HostingRules, services: Services, drivers: GroupDrivers) -> None:
+        self._rules = rules
+        self._config = rules.config
+        self._services = services
+        self._drivers = drivers
+        self._clock = services.clock
+
+    async def adopt(self, group_id: str, *, dry_run: bool = False) -> AdoptionOutcome:
+        """Adopt a live group of the cluster, or say why that is not possible, member by member. A
+        group without members there is marked: it stays hosted, or is from its next join on. With
+        `dry_run` nothing is begun, and no reason means that it is possible now."""
+        reasons = self._why_never(group_id)
+        if self._drivers.is_moving(group_id):  # the wish joins those that it has already
+            reasons = ("its adoption is under way",) if dry_run else ()
+        elif self._drivers.is_live(group_id) and not reasons:
+            return await self._mark(group_id, dry_run=dry_run)
+        elif not reasons:
+            found = await self._services.look.look(group_id)
+            if (
+                self._drivers.is_live(group_id)
+                or isinstance(found, Nobody)
+                or self._is_held_here(found)
+            ):
+                return await self._mark(group_id, dry_run=dry_run)
+            watched, now_ms = self._rules.watched.group(group_id), self._clock.now_ms()
+            reasons = why_not_found(found, watched, self._config, now_ms)
+        if dry_run or reasons:
+            return AdoptionOutcome(group_id=group_id, is_adopted=False, reasons=reasons)
+        with trio.move_on_after(ADOPTION_TIMEOUT_S):
+            return await self._drivers.driver(group_id).adopt(Wish())
+        return AdoptionOutcome.refused(
+            group_id,
+            f"it has not ended in {ADOPTION_TIMEOUT_S:.0f} s, and goes on;"
+            " groupferry events tells how it ends",
+        )
+
+    def _is_held_here(self, found: Found) -> bool:
+        """Whether an anchor of this gateway is alone in the group."""
+        return (
+            isinstance(found, Occupants)
+            and found.anchored is not None
+            and self._drivers.is_ours(found.anchored)
+        )
+
+    async def _mark(self, group_id: str, *, dry_run: bool) -> AdoptionOutcome:
+        """Have a group without members in the cluster hosted until it is released."""
+        if not (dry_run or self._drivers.is_adopted(group_id)):
+            try:
+                reply = await self._drivers.ask(
+                    group_id, lambda token, _: ClaimReceived(token=token)
+                )
+            except GroupRefused as refused:
+                return AdoptionOutcome.refused(group_id, refused.why)
+            if reply.error:
+                return AdoptionOutcome.refused(group_id, f"{reply.why}: try again")
+            self._drivers.known(group_id).forget("it was adopted")
+        return AdoptionOutcome(group_id=group_id, is_adopted=False, is_marked=True)
+
+    def _why_never(self, group_id: str) -> tuple[str, ...]:
+        """Why the group cannot be adopted, whoever is in it."""
+        if not group_id:
+            return ("the group id is empty",)
+        # Adopting a group that only a pattern has hosted marks it, except where all are hosted.
+        is_kept = self._drivers.is_adopted(group_id) or not self._rules.can_anchor
+        if self._drivers.is_live(group_id) and is_kept:
+            return ("it is hosted already",)
+        if not self._rules.can_anchor:
+            return ("the embedded cluster cannot hold anchors",)
+        if self._rules.standing.is_removing:
+            return ("the gateway is being removed",)
+        if self._rules.standing.adoption == "never":
+            return ("as configured (groups_adopt = never)",)
+        if self._drivers.known(group_id).is_configured:
+            return ("as configured (groups_forward)",)
+        return ()
+
+    async def release_to_cluster(self, group_id: str, *, dry_run: bool = False) -> ReleaseOutcome:
+        """Give a group back to the cluster, or say why that is not possible, member by member.
+        With `dry_run` nothing is begun, and no reason means that it is possible now."""
+        reasons = await self._why_kept(group_id)
+        if reasons:
+            return ReleaseOutcome.refused(group_id, *reasons)
+        wish = ReleaseWish(await new_protocol_of(self._services.cluster, group_id))
+        if dry_run:
+            driver = None if self._drivers.is_moving(group_id) else self._drivers.loaded(group_id)
+            if driver is not None:
+                reasons = why_not_released(driver.group.engine.core.state, wish.new_protocol)
+            return ReleaseOutcome.refused(group_id, *reasons)
+        with trio.move_on_after(RELEASE_TIMEOUT_S):
+            return await self._drivers.driver(group_id).release(wish)
+        return ReleaseOutcome.refused(
+            group_id,
+            f"it has not ended in {RELEASE_TIMEOUT_S:.0f} s, and goes on: a member has neither"
+            " rejoined nor left; groupferry events tells how it ends",
+        )
+
+    async def _why_kept(self, group_id: str) -> tuple[str, ...]:
+        if not group_id:
+            return ("the group id is empty",)
+        if not self._rules.can_anchor:
+            return ("the embedded cluster cannot hold anchors",)
+        if self._drivers.is_moving(group_id):
+            return ()  # the wish joins a release that is under way
+        if self._drivers.known(group_id).is_released:
+            return ("it has been released already",)
+        if self._drivers.belongs_to_cluster(group_id) and not self._drivers.is_adopted(group_id):
+            return ("the cluster serves it already",)
+        if not (
+            self._drivers.is_live(group_id)
+            or self._drivers.is_held(group_id)
+            or await self._drivers.knows(group_id)
+        ):
+            return ("the gateway does not host a group of this name: see groupferry groups",)
+        return ()
+
+    async def set_policy(self, group_id: str, policy: RollMode, *, dry_run: bool) -> str:
+        """Let operators decide how the migration of a group goes on. Returns why not; empty if it
+        is so, or would be. Raises StateLogError."""
+        if not group_id:
+            return "the group id is empty"
+        native = 0
+        is_here = self._drivers.is_live(group_id) or await self._drivers.knows(group_id)
+        if self._drivers.belongs_to_cluster(group_id) or not is_here:
+            if self._drivers.is_moving(group_id):
+                return "it changes its coordinator: try again"
+            found = await self._services.look.look(group_id)
+            if why := why_not_set(found, policy):
+                return why
+            native = found.native if isinstance(found, Occupants) else 0
+        try:
+            reply = await self._drivers.ask(
+                group_id,
+                lambda token, _: ConfigsReceived(
+                    token=token, policy=policy, native_members=native, validate_only=dry_run
+                ),
+            )
+        except GroupRefused as refused:
+            return refused.why
+        return reply.why
+
+    async def announce_roll(self, group_id: str, *, is_over: bool, dry_run: bool) -> str:
+        """Let operators say that the members of a group are about to be restarted, or that they
+        have been. Returns why not, as `set_policy` does. Raises StateLogError."""
+        if not group_id:
+            return "the group id is empty"
+        if self._drivers.belongs_to_cluster(group_id):
+            return "the cluster serves it: only the members of a hosted group are replaced in place"
+        if not (self._drivers.is_live(group_id) or await self._drivers.knows(group_id)):
+            return "the gateway does not host a group of this name: see groupferry groups"
+        try:
+            reply = await self._drivers.ask(
+                group_id,
+                lambda token, _: ConfigsReceived(
+                    token=token, announces_roll=not is_over, validate_only=dry_run
+                ),
+            )
+        except GroupRefused as refused:
+            return refused.why
+        return reply.why
+
+    @contextlib.contextmanager
+    def taking_none(self) -> Iterator[None]:
+        """Leave every group to the cluster during the block that is not hosted before."""
+        rules = self._rules.standing
+        rules.is_removing = True
+        try:
+            yield
+        finally:
+            rules.is_removing = False
+
+    async def end_adoptions(self) -> None:
+        """Let adoptions end that are nearly done. The next process finds the others in its log."""
+        with trio.move_on_after(ADOPTIONS_END_TIMEOUT_S):
+            while self._rules.adopting:
+                await trio.sleep(ADOPTIONS_LOOK_S)
+
+
+def why_not_set(found: Found, policy: RollMode) -> str:
+    """Why a group that the cluster serves cannot get this policy; empty if it can."""
+    match found:
+        case Occupants(anchored=DescribedGroup()):
+            return "a gateway holds it in the cluster"
+        case Occupants() if policy is RollMode.PAUSE:
+            return "the cluster assigns its partitions, so it can only be held"
+        case Occupants(tells_natives=False) if policy is RollMode.HOLD:
+            return "the cluster does not say which members are native, as Kafka does since 4.0"
+        case Occupants():
+            return ""
+        case NoAnswer(why):
+            return f"the cluster does not say who is in the group: {why}"
+        case _:
+            return "neither the gateway nor the cluster has consumers in a group of this name"

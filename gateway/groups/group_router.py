@@ -1,0 +1,222 @@
+"""Who answers for a group: the gateway, or the cluster.
+
+A group with a driver decides for itself. For any other, the cluster is asked who is in it, unless
+that was asked lately, once for all who wait. What can be answered then needs no driver: the cluster
+answers, or the log of a group without members.
+"""
+
+from collections.abc import Iterable
+from functools import partial
+
+import trio
+
+from coordinator.engine import GroupEngine
+from coordinator.group.load import (
+    has_members,
+)
+from coordinator.interface.replies import Reply
+from coordinator.interface.topics import Topics
+from coordinator.interface.volatile_records import Token
+from gateway.batches import batches, in_steps
+from gateway.cluster.shared_lookups import SharedLookups
+from gateway.groups.group_driver import (
+    Services,
+    carry_out_now,
+    locate,
+)
+from gateway.groups.group_drivers import GroupDrivers
+from gateway.hosting.answers import JOINS, Situation
+from gateway.hosting.calls import (
+    Answer,
+    Call,
+    Commits,
+    MakeRequest,
+    Outcome,
+    Refused,
+)
+from gateway.hosting.effects import refusal_line
+from gateway.hosting.forwarded import Client
+from gateway.hosting.group import watch_occupants
+from gateway.hosting.inputs import Relayed, Release
+from gateway.hosting.placing import answer_elsewhere
+from gateway.hosting.release_steps import ReleaseWish
+from gateway.hosting.rules import HostingRules
+from gateway.hosting.standing import HERE, MOVING, Found, Verdict
+from gateway.hosting.states import Mode
+from gateway.quotas.owner import Owner
+from gateway.state_log.log import StateLogError
+from kafka_codecs.declaration import Struct
+
+
+class GroupRouter:
+    """Decides about requests that add no member."""
+
+    def __init__(self, rules: HostingRules, services: Services, drivers: GroupDrivers) -> None:
+        self._rules = rules
+        self._services = services
+        self._drivers = drivers
+        self._state_log = services.state_log
+        self._journal = services.journal
+        self._clock = services.clock
+        self._lookups: SharedLookups[Verdict | None] = SharedLookups()
+
+    async def answer_without_driver(self, group_id: str, call: Call) -> Answer | None:
+        """The answer to a call that adds no member, if nothing of the group is in memory and the
+        call would change nothing of it. None if the group itself must be asked.
+
+        A group that nobody hosts costs a look at the cluster, if there was none lately, and the
+        call that the cluster then answers. It must be in `relaying` before anything else happens.
+        """
+        if call.api in JOINS or self._drivers.needs_driver(group_id):
+            return None
+        verdict = self._verdict_lately(group_id, call.owner)
+        if verdict is None:
+            verdict = await self._look_once(group_id, call.owner)
+        if verdict is None:
+            return None
+        if verdict.mode is Mode.HOSTED:
+            return None if verdict.has_anchor else await self._refusal_from_log(group_id, call)
+        answer = answer_elsewhere(verdict, call.api)
+        self._services.counts.note_answer(answer)
+        return answer
+
+    async def is_forwarded(self, group_id: str, owner: Owner) -> bool:
+        """Whether the cluster answers for the group, by a look that begins now. False while an
+        anchor is looked for that has to leave. `owner`: whose request names the group."""
+        driver = self._drivers.by_id.get(group_id)
+        if driver is not None and driver.group.release.seeks_anchor:
+            return False
+        found = await self._services.look.look(group_id)
+        return self.verdict_on(group_id, found, owner).mode is Mode.FORWARDED
+
+    async def verdicts(
+        self, group_ids: Iterable[str], owner: Owner | None = None
+    ) -> dict[str, Verdict]:
+        """Who answers for each group, for requests that cannot add a member. A group with members
+        here stays here; unknown groups are looked up together. `owner`: whose request it is."""
+        verdicts: dict[str, Verdict] = {}
+        for some in batches(tuple(dict.fromkeys(group_ids))):
+            unknown = []
+            async for group_id in in_steps(some):
+                verdict = self._verdict_lately(group_id, owner)
+                if verdict is None:
+                    unknown.append(group_id)
+                else:
+                    verdicts[group_id] = verdict
+            looks = await self._services.look.look_at(unknown)
+            async for group_id, found in in_steps(looks.items()):
+                verdicts[group_id] = self.verdict_on(group_id, found, owner)
+            await trio.lowlevel.checkpoint()
+        return verdicts
+
+    def note_relayed(self, group_id: str, client: Client, request: Struct, answer: Struct) -> None:
+        """Learn from what the cluster has answered. Only a group that may be adopted needs a driver
+        for it."""
+        relayed = Relayed(client, request, answer)
+        if group_id in self._drivers.by_id or self._may_adopt(group_id, answer):
+            self._drivers.driver(group_id, client.owner).feed(relayed)
+        else:
+            now_ms = self._clock.now_ms()
+            self._rules.watched.relayed(group_id, client, request, answer, now_ms)
+
+    def _may_adopt(self, group_id: str, answer: Struct) -> bool:
+        """Whether this answer may be a reason to adopt the group."""
+        standing = self._drivers.known(group_id)
+        is_reason = group_id not in self._drivers.unresumed and standing.invites_adoption(answer)
+        return is_reason and standing.may_be_adopted(self._clock.now_ms())
+
+    async def decide_from_log(self, group_id: str, make: MakeRequest) -> Reply | None:
+        """The engine's reply for a group that is not in memory and has no members in the log, at
+        the cost of reading it: nothing is loaded, written or told. None if the group itself must be
+        asked."""
+        engine = await self._engine_in_log(group_id)
+        if engine is None:
+            return None
+        topics = Topics()
+        step = engine.handle(make(0, topics), now_ms=self._clock.now_ms(), topics=topics)
+        ((_token, reply),) = step.replies
+        return reply
+
+    async def _engine_in_log(self, group_id: str) -> GroupEngine | None:
+        """The engine of a group that is not in memory and has no members in the log. None for any
+        other, or if the log cannot be read."""
+        if self._drivers.needs_driver(group_id):
+            return None
+        try:
+            records = await self._state_log.read(group_id)
+        except StateLogError:
+            return None
+        if has_members(records) or group_id in self._drivers.by_id:  # by now
+            return None
+        return self._drivers.engine_of(group_id, records)
+
+    async def _look_once(self, group_id: str, owner: Owner | None) -> Verdict | None:
+        """The verdict by a look at the cluster. None if the group has got a driver, which has
+        looked itself, or will."""
+        verdict = await self._lookups.run(group_id, partial(self._look, group_id, owner))
+        return None if self._drivers.needs_driver(group_id) else verdict
+
+    async def _look(self, group_id: str, owner: Owner | None) -> Verdict | None:
+        found = await self._services.look.look(group_id)
+        if self._drivers.needs_driver(group_id):
+            return None
+        verdict = self.verdict_on(group_id, found, owner)
+        watch_occupants(self._rules.watched, group_id, found, verdict)
+        return verdict
+
+    async def _refusal_from_log(self, group_id: str, call: Call) -> Answer | None:
+        """What the engine refuses, by the log. None if it would change the group, as a commit does
+        that is stored."""
+        if isinstance(call, Commits) and not all(item.has_member for item in call.items):
+            return None  # only a member's commit can be refused
+        if call.is_at_coordinator is None:
+            call.is_at_coordinator = await locate(self._services, group_id, call)
+        if not call.is_at_coordinator:
+            is_known = call.is_at_coordinator is not None
+            situation = Situation.NOT_AT_COORDINATOR if is_known else Situation.COORDINATOR_UNKNOWN
+            refused = Refused(situation, situation.value)
+            self._services.counts.note_answer(refused)
+            return refused
+        engine = await self._engine_in_log(group_id)
+        if engine is None:
+            return None
+        topics, now_ms = Topics(), self._clock.now_ms()
+        replies: dict[Token, Reply] = {}
+        for item in call.items:
+            if item.make is not None:
+                item.event = item.make(item.token, topics)
+            assert item.event is not None
+            step = engine.handle(item.event, now_ms=now_ms, topics=topics)
+            ((_token, reply),) = step.replies
+            if step.records or (isinstance(call, Commits) and not reply.error):
+                return None
+            replies[item.token] = reply
+        for item in call.items:
+            if (reply := replies[item.token]).why:
+                line = refusal_line(group_id, item, reply)
+                carry_out_now(line, group_id, self._journal)
+        if isinstance(call, Commits):
+            return {token: Outcome(verdict=reply) for token, reply in replies.items()}
+        return replies[call.token]
+
+    def _verdict_lately(self, group_id: str, owner: Owner | None) -> Verdict | None:
+        if self._drivers.is_live(group_id):
+            return HERE
+        if self._drivers.is_moving(group_id):
+            return MOVING
+        return self._drivers.standing(group_id, owner).lately(self._clock.now_ms())
+
+    def verdict_on(self, group_id: str, found: Found, owner: Owner | None) -> Verdict:
+        if self._drivers.is_live(group_id):  # by now
+            return HERE
+        if self._drivers.is_moving(group_id):
+            return MOVING
+        standing = self._drivers.standing(group_id, owner)
+        verdict = standing.take(
+            found, self._clock.now_ms(), is_held=self._drivers.is_held(group_id)
+        )
+        for effect in standing.take_outbox():
+            carry_out_now(effect, group_id, self._journal, owner)
+        if standing.is_left and verdict.has_anchor:
+            self._drivers.driver(group_id, owner).feed(Release(ReleaseWish()))
+        return verdict

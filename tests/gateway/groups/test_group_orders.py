@@ -1,0 +1,100 @@
+"""What operators order for groups."""
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from coordinator.interface.roll_policy import NATIVE_MEMBERS_MAX, RollMode
+from gateway.groups.group_orders import why_not_set
+from gateway.hosting.standing import Found, NoAnswer, Nobody, Occupants, OtherKind
+from kafka_codecs import describe_groups
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.consumer_group_describe import (
+    Assignment,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+    Member,
+    MemberType,
+)
+from kafka_codecs.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from tests.support.hosted_groups import GROUP, QUIET_S, ScriptedLog, hosted_groups
+from tests.support.hosted_scene import DIRECT, anchored
+
+KAFKA_2_3: dict[int, tuple[int, int]] = dict.fromkeys(
+    (
+        *(ApiKey.DESCRIBE_GROUPS, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT),
+        *(ApiKey.LEAVE_GROUP, ApiKey.OFFSET_COMMIT),
+    ),
+    (0, 7),
+)
+"""A broker that can hold anchors."""
+
+MIXED = Occupants("consumer", ("c", "n"), native_ids=(frozenset({"n", "i"}),))
+UNTOLD = Occupants("consumer", ("c",), native_ids=(frozenset({"c"}),), tells_natives=False)
+
+
+def there(*types: MemberType) -> ConsumerGroupDescribeResponse:
+    """A group of the cluster, with members of these types."""
+    none = Assignment(topic_partitions=())
+    members = tuple(
+        Member(
+            member_id=str(number),
+            client_id="c",
+            client_host="/",
+            member_epoch=1,
+            subscribed_topic_names=(),
+            assignment=none,
+            target_assignment=none,
+            member_type=kind,
+        )
+        for number, kind in enumerate(types)
+    )
+    return ConsumerGroupDescribeResponse(groups=(DescribedGroup(group_id=GROUP, members=members),))
+
+
+async def test_a_group_of_the_cluster_is_held_at_the_native_members_that_it_has(
+    autojump_clock: MockClock,
+) -> None:
+    """The hold outlives the process, and no engine stays in memory for it. A dry run changes
+    nothing; a pause is impossible."""
+    log = ScriptedLog()
+    async with hosted_groups(log=log) as groups:
+        told = there(MemberType.CLASSIC, MemberType.CONSUMER)
+        gone = describe_groups.DescribedGroup(group_id=GROUP, error_code=69)
+        groups.cluster.spoken = {**KAFKA_2_3, ApiKey.CONSUMER_GROUP_DESCRIBE: (0, 1)}
+        groups.cluster.answers = {
+            DescribeGroupsRequest: lambda _: DescribeGroupsResponse(groups=(gone,)),
+            ConsumerGroupDescribeRequest: lambda _: told,
+        }
+        table = groups.table
+        assert await table.orders.set_policy(GROUP, RollMode.HOLD, dry_run=True) == ""
+        assert table.views.glance(GROUP).policy is RollMode.ALLOW
+        assert await table.orders.set_policy(GROUP, RollMode.HOLD, dry_run=False) == ""
+        assert log.config_overrides(GROUP) == {NATIVE_MEMBERS_MAX: 1}
+        assert "only be held" in await table.orders.set_policy(GROUP, RollMode.PAUSE, dry_run=False)
+        await trio.sleep(QUIET_S)
+        assert groups.running == ()
+    async with hosted_groups(log=log) as groups:
+        assert groups.table.views.glance(GROUP).policy is RollMode.HOLD
+
+
+@pytest.mark.parametrize(
+    ("found", "policy", "why"),
+    [
+        (DIRECT, RollMode.HOLD, ""),
+        (MIXED, RollMode.ALLOW, ""),
+        (UNTOLD, RollMode.ALLOW, ""),
+        (UNTOLD, RollMode.HOLD, "does not say which members are native"),
+        (MIXED, RollMode.PAUSE, "only be held"),
+        (anchored("log-2", 1), RollMode.HOLD, "a gateway holds it"),
+        (NoAnswer("nobody listens"), RollMode.HOLD, "nobody listens"),
+        (Nobody(), RollMode.HOLD, "has consumers in a group of this name"),
+        (OtherKind("share"), RollMode.HOLD, "has consumers in a group of this name"),
+    ],
+)
+def test_an_operator_learns_what_cannot_be_held(found: Found, policy: RollMode, why: str) -> None:
+    """The cluster assigns partitions by itself, so nothing there can be paused."""
+    told = why_not_set(found, policy)
+    assert why in told
+    assert bool(why) is bool(told)

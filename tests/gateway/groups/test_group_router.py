@@ -1,0 +1,80 @@
+"""Who answers for groups without members here."""
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from gateway.batches import NAMES_PER_STEP
+from gateway.cluster.errors import UpstreamError
+from gateway.groups import group_drivers as module
+from gateway.hosting.inputs import SeenForeign
+from gateway.hosting.states import Mode
+from gateway.quotas.owner import Owner
+from tests.support.hosted_groups import GROUP, hosted_groups
+
+
+async def test_a_group_with_hosted_members_stays_hosted(autojump_clock: MockClock) -> None:
+    """The cluster is not even asked."""
+    async with hosted_groups() as groups:
+        await groups.native("n")
+        groups.driver().feed(SeenForeign("somebody said so"))
+        groups.cluster.coordinator_questions.clear()
+        assert (await groups.table.router.verdicts((GROUP,)))[GROUP].mode is Mode.HOSTED
+        assert groups.table.drivers.is_live(GROUP)
+        assert groups.cluster.coordinator_questions == []
+        await groups.native("n", -1)
+        assert not groups.table.drivers.is_live(GROUP)
+        assert (await groups.table.router.verdicts((GROUP,)))[GROUP].mode is Mode.FORWARDED
+
+
+async def test_what_is_known_of_groups_is_kept_from_inventors_of_names(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cluster is not asked again about the group of another user."""
+    monkeypatch.setattr(module, "REMEMBERED_MAX", 4)
+    alice, mallory = Owner("alice", is_principal=True), Owner("mallory", is_principal=True)
+    async with hosted_groups() as groups:
+        await groups.table.router.verdicts(["a"], alice)
+        await groups.table.router.verdicts([f"g{number}" for number in range(9)], mallory)
+        groups.cluster.coordinator_questions.clear()
+        await groups.table.router.verdicts(["a"], alice)
+        assert groups.cluster.coordinator_questions == []
+        await groups.table.router.verdicts(["g0"], mallory)
+        assert groups.cluster.coordinator_questions == ["g0"]
+
+
+async def test_others_run_while_many_names_are_looked_up(autojump_clock: MockClock) -> None:
+    """Hundreds of such requests may come together, and a heartbeat waits for a step of each."""
+    names = [f"g{number}" for number in range(10 * NAMES_PER_STEP)]
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await trio.lowlevel.checkpoint()
+
+    async with hosted_groups() as groups, trio.open_nursery() as nursery:
+        nursery.start_soon(count)
+        for _ in range(2):  # by a look, and from memory
+            turns = 0
+            await groups.table.router.verdicts(names)
+            assert turns >= 9
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_group_that_has_not_been_read_does_not_belong_to_the_cluster(
+    autojump_clock: MockClock,
+) -> None:
+    """Its members may be in the log, although a setting leaves the group to the cluster by now."""
+    async with hosted_groups() as before:
+        await before.native("n")
+        log = before.log
+    async with hosted_groups(log=log) as groups:
+        groups.table._rules.standing.forward_patterns = (GROUP,)
+        groups.cluster.failure = UpstreamError("not now")
+        await groups.nursery.start(groups.table.resume)
+        await wait_all_tasks_blocked()
+        assert not groups.table.drivers.is_live(GROUP)
+        assert not groups.table.drivers.is_adopted(GROUP)
+        assert not groups.table.drivers.belongs_to_cluster(GROUP)
