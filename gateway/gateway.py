@@ -160,7 +160,7 @@ async def backstage(
         limits = GroupLimits(config.max_groups, config.share_of_groups, complain)
         config.take_rules(rules, limits)
         regexes = RegexPermissions(config.data_path.limits)
-        resolver = RegexResolver(cluster, regexes.described)
+        resolver = RegexResolver(cluster, regexes.find_describable)
         aside = Aside()
         services = Services(
             clock=clock,

@@ -137,11 +137,11 @@ class ClusterLook:
         answer: DescribeGroupsResponse = await self._cluster.ask(
             node_id, DescribeGroupsRequest(groups=tuple(group_ids))
         )
-        found = _unanswered(group_ids, "DescribeGroups")
+        found = _report_unanswered(group_ids, "DescribeGroups")
         for group in answer.groups:
             found.pop(group.group_id, None)
             if group.error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
-                found[group.group_id] = _failed("DescribeGroups", group.error_code)
+                found[group.group_id] = _report_error("DescribeGroups", group.error_code)
             elif group.members:
                 found[group.group_id] = Occupants.of(group)
         return found
@@ -153,7 +153,7 @@ class ClusterLook:
                 group_ids=tuple(group_ids), include_authorized_operations=False
             ),
         )
-        found = _unanswered(group_ids, "ConsumerGroupDescribe")
+        found = _report_unanswered(group_ids, "ConsumerGroupDescribe")
         for group in answer.groups:
             found.pop(group.group_id, None)
             if group.error_code == ErrorCode.UNSUPPORTED_VERSION:
@@ -162,7 +162,7 @@ class ClusterLook:
             elif group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
                 continue
             elif group.error_code != ErrorCode.NONE:
-                found[group.group_id] = _failed("ConsumerGroupDescribe", group.error_code)
+                found[group.group_id] = _report_error("ConsumerGroupDescribe", group.error_code)
             elif group.members:
                 client_ids = tuple(member.client_id for member in group.members)
                 native_ids = tuple(
@@ -196,12 +196,12 @@ class ClusterLook:
         }
 
 
-def _unanswered(group_ids: Iterable[str], api: str) -> dict[str, Found]:
+def _report_unanswered(group_ids: Iterable[str], api: str) -> dict[str, Found]:
     """Groups count as unknown until the broker's answer covers them."""
     return {each: NoAnswer(f"{api} left the group out of its answer") for each in group_ids}
 
 
-def _failed(api: str, error_code: int) -> NoAnswer:
+def _report_error(api: str, error_code: int) -> NoAnswer:
     if error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED:
         return NoAnswer(f"{api} is not allowed: grant the gateway's user READ and DESCRIBE on it")
     return NoAnswer(f"{api} failed with {name_of(error_code)}")

@@ -111,13 +111,13 @@ class GroupDrivers:
             owner=owner,
             is_placed=True,
         )
-        return checked(await self.driver(group_id, owner).ask(call))
+        return require_reply(await self.driver(group_id, owner).ask(call))
 
     async def drop_anchor(self, group_id: str) -> None:
         """Have the anchor leave an empty group. Raises GroupRefused."""
         answer = await self.driver(group_id).ask(Call(api=GroupApi.ADMIN, is_placed=True))
         if not isinstance(answer, Released):
-            checked(answer)
+            require_reply(answer)
 
     def is_live(self, group_id: str) -> bool:
         """Whether the group has members here."""
@@ -147,15 +147,15 @@ class GroupDrivers:
 
     def is_ours(self, told: DescribedGroup) -> bool:
         """Whether the group's only member in the cluster is an anchor with our state log."""
-        return self.known(told.group_id).is_ours(told)
+        return self.get_standing(told.group_id).is_ours(told)
 
     def belongs_to_cluster(self, group_id: str) -> bool:
         """Whether the cluster answers for the group, as far as known."""
-        return not self.may_be_live(group_id) and self.known(group_id).is_forwarded
+        return not self.may_be_live(group_id) and self.get_standing(group_id).is_forwarded
 
     def is_adopted(self, group_id: str) -> bool:
         """Whether the group is hosted also while it is empty, until an operator releases it."""
-        return self.known(group_id).is_adopted
+        return self.get_standing(group_id).is_adopted
 
     def needs_driver(self, group_id: str) -> bool:
         """Whether anything of the group is in memory, or has to be loaded."""
@@ -178,11 +178,11 @@ class GroupDrivers:
 
     async def knows(self, group_id: str) -> bool:
         """Whether the hosted group exists, even if empty. Raises StateLogError."""
-        if (driver := self.loaded(group_id)) is not None:
+        if (driver := self.find_loaded(group_id)) is not None:
             return driver.group.engine.core.state.group is not None
         return has_group(await self._state_log.read(group_id))
 
-    def loaded(self, group_id: str) -> GroupDriver | None:
+    def find_loaded(self, group_id: str) -> GroupDriver | None:
         """The group's driver, None if only the log has the group.
 
         DEV D69: while a group is being loaded, the log describes it, so that one group does not
@@ -205,7 +205,7 @@ class GroupDrivers:
         if driver is None:
             self.idle.pop(group_id, None)
             group = HostedGroup(
-                self.standing(group_id, owner),
+                self.remember_standing(group_id, owner),
                 self._rules,
                 spread=random.uniform(1 - SPREAD, 1 + SPREAD),  # noqa: S311
             )
@@ -233,16 +233,16 @@ class GroupDrivers:
         if not self.is_ending:
             self.by_id.pop(group_id, None)
 
-    def known(self, group_id: str) -> Standing:
+    def get_standing(self, group_id: str) -> Standing:
         """What is known of a group in the cluster."""
         if (driver := self.by_id.get(group_id)) is not None:
             return driver.group.standing
         return self.standings.get(group_id) or Standing(group_id, self._rules.standing)
 
-    def standing(self, group_id: str, owner: Owner | None) -> Standing:
+    def remember_standing(self, group_id: str, owner: Owner | None) -> Standing:
         """The same to be remembered. Of too many the oldest is forgotten, and asked for again when
         needed."""
-        standing = self.known(group_id)
+        standing = self.get_standing(group_id)
         if group_id not in self.by_id:
             self.standings.put(group_id, standing, owner)
         return standing
@@ -268,7 +268,7 @@ class GroupDrivers:
         }
 
 
-def checked(answer: Answer) -> Reply:
+def require_reply(answer: Answer) -> Reply:
     """The engine's reply. Raises GroupRefused, GroupFailed for anything else."""
     if isinstance(answer, Refused):
         raise GroupRefused(answer.situation, answer.why)

@@ -90,7 +90,7 @@ class GroupOrders:
                 return AdoptionOutcome.refused(group_id, refused.why)
             if reply.error:
                 return AdoptionOutcome.refused(group_id, f"{reply.why}: try again")
-            self._drivers.known(group_id).forget("it was adopted")
+            self._drivers.get_standing(group_id).forget("it was adopted")
         return AdoptionOutcome(group_id=group_id, is_adopted=False, is_marked=True)
 
     def _why_never(self, group_id: str) -> tuple[str, ...]:
@@ -107,7 +107,7 @@ class GroupOrders:
             return ("the gateway is being removed",)
         if self._rules.standing.adoption == "never":
             return ("as configured (groups_adopt = never)",)
-        if self._drivers.known(group_id).is_configured:
+        if self._drivers.get_standing(group_id).is_configured:
             return ("as configured (groups_forward)",)
         return ()
 
@@ -119,7 +119,9 @@ class GroupOrders:
             return ReleaseOutcome.refused(group_id, *reasons)
         wish = ReleaseWish(await new_protocol_of(self._services.cluster, group_id))
         if dry_run:
-            driver = None if self._drivers.is_moving(group_id) else self._drivers.loaded(group_id)
+            driver = (
+                None if self._drivers.is_moving(group_id) else self._drivers.find_loaded(group_id)
+            )
             if driver is not None:
                 reasons = why_not_released(driver.group.engine.core.state, wish.new_protocol)
             return ReleaseOutcome.refused(group_id, *reasons)
@@ -138,7 +140,7 @@ class GroupOrders:
             return ("the embedded cluster cannot hold anchors",)
         if self._drivers.is_moving(group_id):
             return ()  # the wish joins a release that is under way
-        if self._drivers.known(group_id).is_released:
+        if self._drivers.get_standing(group_id).is_released:
             return ("it has been released already",)
         if self._drivers.belongs_to_cluster(group_id) and not self._drivers.is_adopted(group_id):
             return ("the cluster serves it already",)

@@ -121,7 +121,7 @@ class GroupRouter:
 
     def _may_adopt(self, group_id: str, answer: Struct) -> bool:
         """Whether this answer may be a reason to adopt the group."""
-        standing = self._drivers.known(group_id)
+        standing = self._drivers.get_standing(group_id)
         is_reason = group_id not in self._drivers.unresumed and standing.invites_adoption(answer)
         return is_reason and standing.may_be_adopted(self._clock.now_ms())
 
@@ -204,14 +204,14 @@ class GroupRouter:
             return HERE
         if self._drivers.is_moving(group_id):
             return MOVING
-        return self._drivers.standing(group_id, owner).lately(self._clock.now_ms())
+        return self._drivers.remember_standing(group_id, owner).lately(self._clock.now_ms())
 
     def verdict_on(self, group_id: str, found: Found, owner: Owner | None) -> Verdict:
         if self._drivers.is_live(group_id):  # by now
             return HERE
         if self._drivers.is_moving(group_id):
             return MOVING
-        standing = self._drivers.standing(group_id, owner)
+        standing = self._drivers.remember_standing(group_id, owner)
         verdict = standing.take(
             found, self._clock.now_ms(), is_held=self._drivers.is_held(group_id)
         )

@@ -53,7 +53,7 @@ class GroupViews:
     def glance(self, group_id: str) -> Glance:
         """What is known of a group, known or not, without asking cluster or log."""
         driver = self._drivers.by_id.get(group_id)
-        verdict = self._verdict_shown(group_id, self._drivers.known(group_id))
+        verdict = self._verdict_shown(group_id, self._drivers.get_standing(group_id))
         is_loaded = driver is not None and driver.group.engine.is_loaded
         release = None if driver is None else driver.group.release.stage
         state = driver.group.engine.core.state if driver is not None and is_loaded else None
@@ -94,7 +94,7 @@ class GroupViews:
         """
         if not await self._drivers.knows(group_id):
             return None
-        if (driver := self._drivers.loaded(group_id)) is not None:
+        if (driver := self._drivers.find_loaded(group_id)) is not None:
             work = driver.group.engine
             return work.core.describe(work.topics), work.topics
         if (
@@ -106,7 +106,7 @@ class GroupViews:
 
     async def summary(self, group_id: str) -> GroupView | None:
         """A hosted group without its members, None if it is unknown. Raises StateLogError."""
-        if (driver := self._drivers.loaded(group_id)) is not None:
+        if (driver := self._drivers.find_loaded(group_id)) is not None:
             core = driver.group.engine.core
             return None if core.state.group is None else core.summarize()
         idle = await self._idle_group(group_id)
@@ -173,7 +173,7 @@ class GroupViews:
 
     async def configs(self, group_id: str) -> tuple[ConfigView, ...]:
         """The group's configs; the group need not exist. Raises StateLogError."""
-        if (driver := self._drivers.loaded(group_id)) is not None:
+        if (driver := self._drivers.find_loaded(group_id)) is not None:
             return driver.group.engine.core.describe_configs()
         return describe_configs(overrides_in(await self._state_log.read(group_id)), self._config)
 

@@ -41,7 +41,7 @@ class RegexPermissions:
         self._groups: dict[str, _Group] = {}
         self._weight = self._topics = 0
 
-    async def described(self, group_id: str, names: Collection[str]) -> frozenset[str]:
+    async def find_describable(self, group_id: str, names: Collection[str]) -> frozenset[str]:
         """Those of the topics that the group may match. Waits for a heartbeat of the group if the
         cluster has not been asked about all of them lately."""
         group = self._group(group_id)
@@ -53,7 +53,7 @@ class RegexPermissions:
             self.waiting.pop(group_id, None)
         return frozenset(name for name in names if group.told[name][1])
 
-    def wanted(self, group_id: str) -> frozenset[str]:
+    def list_topics_to_ask(self, group_id: str) -> frozenset[str]:
         """The topics to ask about on the connection of this heartbeat, which is then expected to
         `note` the answer."""
         group, now_s = self._group(group_id), trio.current_time()

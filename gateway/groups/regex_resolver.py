@@ -64,7 +64,7 @@ class RegexResolver:
         """The topics that each expression matches now. Their metadata is loaded into the cluster's
         image. `owner`: who named the group first."""
         try:
-            version, matched, too_broad = await self._matched(regexes, self._limiter)
+            version, matched, too_broad = await self._match(regexes, self._limiter)
             every = frozenset().union(*matched.values())
             described = await self._described(group_id, every)
             matched = {regex: topics & described for regex, topics in matched.items()}
@@ -78,10 +78,10 @@ class RegexResolver:
 
     async def topics_of(self, regexes: Collection[str]) -> frozenset[str]:
         """The topics that the expressions match, described or not. Raises UpstreamError."""
-        _version, matched, _too_broad = await self._matched(regexes, self._limiter_of_questions)
+        _version, matched, _too_broad = await self._match(regexes, self._limiter_of_questions)
         return frozenset().union(*matched.values())
 
-    async def _matched(
+    async def _match(
         self, regexes: Collection[str], limiter: trio.CapacityLimiter
     ) -> tuple[int, dict[str, frozenset[str]], dict[str, int]]:
         names = (await self._cluster.names.get()).values()

@@ -13,7 +13,7 @@ from gateway.data_path.group_apis import GroupRequest, LazyAnswer
 from gateway.data_path.presence import Presence
 from gateway.groups.aside import Aside
 from gateway.groups.group_driver import GroupDriver
-from gateway.groups.group_drivers import checked
+from gateway.groups.group_drivers import require_reply
 from gateway.groups.groups import Groups
 from gateway.hosting.answers import JOINS, Situation
 from gateway.hosting.calls import Answer, Call, Forwarded, Refused, next_token
@@ -188,7 +188,7 @@ def _translate(request: GroupRequest, message: MemberMessage, answer: Answer) ->
     if isinstance(answer, Refused):
         request.is_refused = True
         return refused(message, version, answer.situation, answer.why)
-    return messages.response(checked(answer), version)
+    return messages.response(require_reply(answer), version)
 
 
 def _with_presence(

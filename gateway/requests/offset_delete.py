@@ -16,7 +16,7 @@ from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
 from gateway.data_path.grants import Resource
 from gateway.data_path.group_apis import GroupRequest
-from gateway.groups.group_drivers import GroupRefused, checked
+from gateway.groups.group_drivers import GroupRefused, require_reply
 from gateway.groups.groups import Groups
 from gateway.hosting.answers import GroupApi, Situation, needs_lease
 from gateway.hosting.calls import Call, Forwarded, Refused
@@ -101,7 +101,7 @@ class OffsetDeleteApi:
         if isinstance(answer, Forwarded):
             with self._groups.drivers.relaying(group_id, call):
                 return cast(OffsetDeleteResponse, await ask_cluster(request, message))
-        verdict = cast(OffsetDeleteVerdict, checked(answer))
+        verdict = cast(OffsetDeleteVerdict, require_reply(answer))
         if not self._groups.drivers.may_answer and needs_lease(
             GroupApi.OFFSET_DELETE, verdict.error
         ):

@@ -36,7 +36,7 @@ class RegexQuestions:
         if not isinstance(message, ConsumerGroupHeartbeatRequest) or not self.has_one(message):
             return
         group_id, regex = message.group_id, message.subscribed_topic_regex
-        names = self._permissions.wanted(group_id)
+        names = self._permissions.list_topics_to_ask(group_id)
         with trio.move_on_after(PATIENCE_S):
             try:
                 if regex:

@@ -20,14 +20,14 @@ async def test_a_resolution_waits_until_a_heartbeat_has_asked(nursery: trio.Nurs
     got: list[frozenset[str]] = []
 
     async def resolve() -> None:
-        got.append(await permissions.described(G, {"foo", "bar"}))
+        got.append(await permissions.find_describable(G, {"foo", "bar"}))
 
     assert G not in permissions.waiting
     nursery.start_soon(resolve)
     await wait_all_tasks_blocked()
     assert G in permissions.waiting
     assert "other" not in permissions.waiting
-    assert permissions.wanted(G) == {"foo", "bar"}
+    assert permissions.list_topics_to_ask(G) == {"foo", "bar"}
     permissions.note("other", {"foo", "bar"}, ())
     await wait_all_tasks_blocked()
     assert got == []
@@ -41,7 +41,7 @@ async def test_an_answer_counts_for_its_lifetime(autojump_clock: MockClock) -> N
     """Refusals too: the resolution is repeated anyway."""
     permissions = RegexPermissions(LIMITS)
     permissions.note(G, {"foo", "bar"}, {"bar"})
-    assert await permissions.described(G, {"foo", "bar"}) == {"foo"}
+    assert await permissions.find_describable(G, {"foo", "bar"}) == {"foo"}
     await trio.sleep(LIFETIME_S)
     assert permissions.unknown(G, {"foo", "bar"}) == {"foo", "bar"}
 
@@ -78,7 +78,7 @@ async def test_the_topics_of_all_groups_have_a_bound(
     monkeypatch.setattr(module, "TOPICS_MAX", 4)
     permissions = RegexPermissions(LIMITS)
     permissions.note("waiting", {"foo"}, ())
-    nursery.start_soon(permissions.described, "waiting", {"bar"})
+    nursery.start_soon(permissions.find_describable, "waiting", {"bar"})
     await wait_all_tasks_blocked()
     permissions.note("old", {"foo"}, ())
     permissions.note(G, {"foo", "bar"}, ())
@@ -98,10 +98,10 @@ async def test_one_heartbeat_at_a_time_asks(
 ) -> None:
     """A broker that does not answer delays no other heartbeat for a while."""
     permissions = RegexPermissions(LIMITS)
-    nursery.start_soon(permissions.described, G, {"foo"})
+    nursery.start_soon(permissions.find_describable, G, {"foo"})
     await wait_all_tasks_blocked()
-    assert permissions.wanted(G) == {"foo"}
-    assert permissions.wanted(G) == frozenset()
+    assert permissions.list_topics_to_ask(G) == {"foo"}
+    assert permissions.list_topics_to_ask(G) == frozenset()
     await trio.sleep(ASK_AGAIN_S)
-    assert permissions.wanted(G) == {"foo"}
+    assert permissions.list_topics_to_ask(G) == {"foo"}
     nursery.cancel_scope.cancel()
