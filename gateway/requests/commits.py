@@ -253,7 +253,7 @@ class CommitApis:
         version = request.header.api_version
         if outcome.refused is not None:
             situation, why = outcome.refused.situation, outcome.refused.why
-            if not self._groups.may_answer:  # also a move may go on elsewhere
+            if not self._groups.drivers.may_answer:  # also a move may go on elsewhere
                 situation, why = Situation.LOG_NOT_OURS, ""
             return refused(message, version, situation, why)
         verdict = cast(OffsetVerdict, outcome.verdict)

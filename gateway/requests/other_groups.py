@@ -28,5 +28,5 @@ async def relay_heartbeat(request: GroupRequest, message: OtherHeartbeat, groups
     """
     answer: ShareGroupHeartbeatResponse | StreamsGroupHeartbeatResponse = await forward(request)
     if message.member_epoch == JOIN_EPOCH and not answer.error_code:
-        await groups.verdicts((message.group_id,), request.owner)
+        await groups.router.verdicts((message.group_id,), request.owner)
     return answer

@@ -80,7 +80,7 @@ class ClusterGroup:
 
     @property
     def _members(self) -> Mapping[str, ClassicGroupMember | Member]:
-        return {} if self.state is None else self.state.members  # type: ignore[return-value]
+        return {} if self.state is None else self.state.members
 
     @property
     def engine(self) -> GroupEngine:

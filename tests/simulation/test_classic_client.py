@@ -1,5 +1,7 @@
 """Classic clients behave like the Java client (rule 12.2)."""
 
+from typing import Any
+
 from coordinator.group.classic_group import ClassicGroup
 from tests.simulation.classic_client import Phase
 from tests.support.simulation import Stage
@@ -19,7 +21,10 @@ def test_an_eager_client_revokes_everything_before_it_joins() -> None:
     """A cooperative client keeps its partitions and continues to consume."""
     for is_cooperative in (False, True):
         stage = Stage()
-        how = {"is_cooperative": is_cooperative, "protocols": ("cooperative-sticky",)}
+        how: dict[str, Any] = {
+            "is_cooperative": is_cooperative,
+            "protocols": ("cooperative-sticky",),
+        }
         first = stage.classic("c1", **how)
         stage.wait()
         stage.classic("c2", **how)

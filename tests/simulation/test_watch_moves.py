@@ -1,5 +1,7 @@
 """A member that may own partitions is not given up."""
 
+from typing import Any
+
 import pytest
 
 from gateway.hosting import recall
@@ -7,7 +9,7 @@ from tests.simulation.invariants import BrokenInvariantError, Invariant
 from tests.simulation.leader import STICKY
 from tests.support.simulation import Stage
 
-COOPERATIVE = {"protocols": (STICKY,), "is_cooperative": True}
+COOPERATIVE: dict[str, Any] = {"protocols": (STICKY,), "is_cooperative": True}
 
 
 def released() -> Stage:
