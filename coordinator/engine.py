@@ -36,6 +36,7 @@ from coordinator.handlers.views import describe, summarize
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.errors import GroupError, InvariantError
 from coordinator.interface.events import (
+    AdoptionEnded,
     AdoptionMoved,
     AssignmentReceived,
     ClaimReceived,
@@ -43,7 +44,6 @@ from coordinator.interface.events import (
     ConsumerHeartbeatReceived,
     DeleteGroupReceived,
     Event,
-    GroupAdopted,
     GroupLost,
     Happening,
     HeartbeatReceived,
@@ -299,7 +299,7 @@ class GroupEngine:
                 fence_all_members(step, cause)
             case AdoptionMoved():
                 adoption.note(step, event)
-            case GroupAdopted():
+            case AdoptionEnded():
                 adoption.adopt(step)
             case ReleaseBegan():
                 release.begin(step, event)

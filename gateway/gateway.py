@@ -19,7 +19,7 @@ from gateway.cluster.embedded import is_embedded
 from gateway.cluster.errors import UpstreamRefused
 from gateway.data_path.complaints import Complaints
 from gateway.data_path.config import DataPathConfig
-from gateway.data_path.places import Places
+from gateway.data_path.places import ConnectionLimiter
 from gateway.data_path.presence import Presence
 from gateway.data_path.private_names import PrivateNames
 from gateway.data_path.removal import Removal
@@ -211,7 +211,9 @@ async def run_gateway(
             cluster, hosted_groups, services = behind.cluster, behind.groups, behind.services
             nursery, tell = services.nursery, services.journal.tell
             closes_count = config.groups.static_takeover is StaticTakeover.CONNECTION_CLOSED
-            places = Places(config.data_path.limits, Presence() if closes_count else None)
+            places = ConnectionLimiter(
+                config.data_path.limits, Presence() if closes_count else None
+            )
             removal = Removal()
             operators = Operators(
                 config.operators,

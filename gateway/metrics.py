@@ -42,7 +42,7 @@ _ALERTED_REFUSALS = ("connection_refused", "too_many_groups")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sources:
+class MetricSources:
     """Where the numbers come from."""
 
     board: Board
@@ -57,7 +57,7 @@ class Sources:
 
 
 @dataclass(slots=True)
-class _Reading:
+class _Scrape:
     """What one scrape has found."""
 
     gateway: GatewayLine
@@ -72,12 +72,12 @@ class _Reading:
 class Metrics:
     """Answers scrapes, one at a time."""
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: MetricSources) -> None:
         self._sources = sources
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
         self._one = trio.Lock()
-        self._reading: _Reading | None = None
+        self._reading: _Scrape | None = None
         self._lag_s = 0.0
         """The worst lag since the last scrape."""
 
@@ -96,10 +96,10 @@ class Metrics:
             self._lag_s = 0.0
             return text
 
-    async def _read(self) -> _Reading:
+    async def _read(self) -> _Scrape:
         board, groups_max = self._sources.board, self._sources.groups_max
         total = board.tallies.total(self._sources.now_ms())
-        reading = _Reading(gateway=board.gateway(), total=total)
+        reading = _Scrape(gateway=board.gateway(), total=total)
         async for line, members, anchor in board.in_memory():
             reading.groups[line.mode, line.type or "", line.state] += 1
             reading.members.update(members)
@@ -118,7 +118,7 @@ class Metrics:
             yield from self._of_groups(self._reading)
             yield from self._of_requests()
 
-    def _of_gateway(self, reading: _Reading) -> Iterator[Metric]:
+    def _of_gateway(self, reading: _Scrape) -> Iterator[Metric]:
         gateway, hosted = reading.gateway, self._sources.limits.hosted
         yield _gauge(
             "build_info", "The version, as a label.", [((version("groupferry"),), 1)], "version"
@@ -143,7 +143,7 @@ class Metrics:
             self._lag_s,
         )
 
-    def _of_groups(self, reading: _Reading) -> Iterator[Metric]:
+    def _of_groups(self, reading: _Scrape) -> Iterator[Metric]:
         total = reading.total
         yield _gauge(
             "groups",
@@ -249,7 +249,7 @@ def _api(answer: type[Struct]) -> str:
     return answer.__name__.removesuffix("Response")
 
 
-def _of_each_group(reading: _Reading) -> Iterator[Metric]:
+def _of_each_group(reading: _Scrape) -> Iterator[Metric]:
     lines = [(short(line.group_id), line) for line in reading.lines]
     yield _gauge(
         "group_members",

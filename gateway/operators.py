@@ -16,11 +16,11 @@ from gateway.board.lag_watch import LagWatch
 from gateway.cluster.broker_connection import Address
 from gateway.cluster.cluster import Cluster
 from gateway.control.handlers import Handlers
-from gateway.control.messages import Hold
+from gateway.control.messages import HoldCommand
 from gateway.control.server import serve_commands
 from gateway.data_path.complaints import Complaints
 from gateway.data_path.config import Limits
-from gateway.data_path.places import Places
+from gateway.data_path.places import ConnectionLimiter
 from gateway.data_path.removal import Removal
 from gateway.groups.clock import Clock
 from gateway.groups.group_limits import GroupLimits
@@ -69,7 +69,7 @@ class Operators:
         complaints: Complaints,
         limits: Limits,
         group_limits: GroupLimits,
-        places: Places,
+        places: ConnectionLimiter,
         removal: Removal,
         stop: trio.Event,
     ) -> None:
@@ -111,7 +111,9 @@ class Operators:
         """Hold a group, unless an operator has done so already."""
         with suppress(StateLogError):  # then nothing could be stored, either
             if (await self._board.line(group_id)).policy == "allow":
-                await self._handlers.answer(Hold(group_id=group_id), f"hold_on_regression: {why}")
+                await self._handlers.answer(
+                    HoldCommand(group_id=group_id), f"hold_on_regression: {why}"
+                )
 
     async def serve_admin(self, answers: AnswerCounts, nursery: trio.Nursery) -> None:
         """Begin to serve the admin API, until the nursery ends: a gateway that is not ready yet, or
@@ -120,10 +122,10 @@ class Operators:
             return
         from gateway.admin.app import Desk, admin_app  # slow to load, and not always needed
         from gateway.admin.server import serve_http
-        from gateway.metrics import Metrics, Sources
+        from gateway.metrics import Metrics, MetricSources
 
         metrics = Metrics(
-            Sources(
+            MetricSources(
                 board=self._board,
                 limits=self._group_limits,
                 answers=answers,

@@ -29,7 +29,7 @@ from gateway.data_path.errors import ListenError
 from gateway.data_path.listeners import check_ports
 from gateway.error_groups import first_of
 from gateway.gateway import GatewayConfig, run_gateway
-from gateway.journal.events_topic import EventsTopic, EventsTopicError, open_events_topic
+from gateway.journal.events_topic import EventsTopicError, EventsTopicWriter, open_events_topic
 from gateway.journal.journal import Sinks
 from gateway.journal.line_files import FOLDER_NAME, LineFiles
 from gateway.logs import sum_up_repeats
@@ -201,7 +201,9 @@ async def group_config_at(settings: Settings, address: Address, access: Access) 
 
 
 @asynccontextmanager
-async def _events_topic(settings: Settings, access: Access) -> AsyncIterator[EventsTopic | None]:
+async def _events_topic(
+    settings: Settings, access: Access
+) -> AsyncIterator[EventsTopicWriter | None]:
     if settings.events_topic is None:
         yield None
     else:

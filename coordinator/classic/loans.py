@@ -31,7 +31,7 @@ from coordinator.interface.volatile_records import (
     ClassicGroupMemberPut,
     ClassicPhase,
     DeadlineKind,
-    PlaceMoved,
+    MemberSlotMoved,
 )
 
 BORROWERS_MAX = 100
@@ -51,7 +51,7 @@ def grace_over(step: StepBuilder, member_id: str) -> None:
     _held, borrower_id = borrower
     _lend(step, step.classic.members[borrower_id], lent)
     gone = replace(left, assignment=b"")
-    step.emit(PlaceMoved(member_id, replace(place, member=gone, lent=lent)))
+    step.emit(MemberSlotMoved(member_id, replace(place, member=gone, lent=lent)))
     step.arm(DeadlineKind.GRACE, member_id, step.config.replacement_loan_ms)
 
 

@@ -10,7 +10,12 @@ from coordinator.group.places import find_place, forget_place, grace_ms, note_re
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.events import JoinGroupReceived, LeaveGroupReceived
 from coordinator.interface.records import ClassicGroupMember
-from coordinator.interface.volatile_records import ClassicPhase, DeadlineKind, Place, PlaceMoved
+from coordinator.interface.volatile_records import (
+    ClassicPhase,
+    DeadlineKind,
+    MemberSlot,
+    MemberSlotMoved,
+)
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 
 PLACES_MAX = 1_000
@@ -44,7 +49,7 @@ def leaver_with_place(step: StepBuilder, event: LeaveGroupReceived) -> ClassicGr
 
 def keep_place(step: StepBuilder, left: ClassicGroupMember) -> None:
     """Keep the place of a member that has been removed."""
-    step.emit(PlaceMoved(left.member_id, Place(left, left_ms=step.now_ms)))
+    step.emit(MemberSlotMoved(left.member_id, MemberSlot(left, left_ms=step.now_ms)))
     step.arm(DeadlineKind.GRACE, left.member_id, grace_ms(step, all_rejoin=True))
 
 

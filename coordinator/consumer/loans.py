@@ -32,7 +32,7 @@ from coordinator.interface.records import (
     TargetAssignmentMetadata,
 )
 from coordinator.interface.topics import Partition
-from coordinator.interface.volatile_records import DeadlineKind, Place, PlaceMoved
+from coordinator.interface.volatile_records import DeadlineKind, MemberSlot, MemberSlotMoved
 
 BORROWERS_MAX = 100
 """Members that are looked at to find one that may borrow, those with fewest partitions first."""
@@ -60,7 +60,7 @@ def lend(step: StepBuilder, member_id: str) -> bool:
         return False
     targets = {member_id: NOTHING, borrower: group.target_of(borrower) | target}
     write_targets(step, targets, EpochCause.MEMBER_REMOVED)
-    step.emit(PlaceMoved(member_id, replace(place, lent=target)))
+    step.emit(MemberSlotMoved(member_id, replace(place, lent=target)))
     step.arm(DeadlineKind.GRACE, member_id, step.config.replacement_loan_ms)
     return True
 
@@ -95,7 +95,7 @@ def take_place(
     return replace(place.member, member_id=member_id)
 
 
-def _give_back(step: StepBuilder, member_id: str, place: Place) -> None:
+def _give_back(step: StepBuilder, member_id: str, place: MemberSlot) -> None:
     """The borrower may have been replaced itself, or have left its own place, even a lent one."""
     group = step.consumer
     borrowers = {group.target_owners[partition] for partition in place.lent}
@@ -103,7 +103,7 @@ def _give_back(step: StepBuilder, member_id: str, place: Place) -> None:
     write_targets(step, {**targets, member_id: place.lent}, EpochCause.MEMBER_JOINED)
     for left_id, other in [*step.state.places.items()]:
         if not other.lent.isdisjoint(place.lent):
-            step.emit(PlaceMoved(left_id, replace(other, lent=other.lent - place.lent)))
+            step.emit(MemberSlotMoved(left_id, replace(other, lent=other.lent - place.lent)))
 
 
 def _may_move(step: StepBuilder) -> bool:

@@ -17,7 +17,12 @@ from coordinator.group.rolls import is_rolled
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.events import ConsumerHeartbeatReceived, JoinGroupReceived
 from coordinator.interface.records import Member, RemovalCause, TargetAssignmentMember
-from coordinator.interface.volatile_records import DeadlineKind, MemberDeparted, Place, PlaceMoved
+from coordinator.interface.volatile_records import (
+    DeadlineKind,
+    MemberDeparted,
+    MemberSlot,
+    MemberSlotMoved,
+)
 
 
 def may_keep_place(step: StepBuilder, member_id: str) -> bool:
@@ -43,7 +48,7 @@ def leave_place(step: StepBuilder, member_id: str) -> None:
     """Delete a member that leaves, except for its target."""
     member = step.consumer.members[member_id]
     delete_member(step, member_id, RemovalCause.LEFT, keeps_target=True)
-    step.emit(PlaceMoved(member_id, Place(member, left_ms=step.now_ms)))
+    step.emit(MemberSlotMoved(member_id, MemberSlot(member, left_ms=step.now_ms)))
     step.emit(MemberDeparted(member_id))
 
 
@@ -57,9 +62,9 @@ def await_replacement(step: StepBuilder, member_id: str) -> bool:
     return length_ms > 0
 
 
-def move_place(step: StepBuilder, left: Member, place: Place) -> None:
+def move_place(step: StepBuilder, left: Member, place: MemberSlot) -> None:
     """The classic group whose member left has been converted."""
-    step.emit(PlaceMoved(left.member_id, replace(place, member=left)))
+    step.emit(MemberSlotMoved(left.member_id, replace(place, member=left)))
     step.emit(MemberDeparted(left.member_id))
 
 

@@ -14,7 +14,7 @@ CLASSIC_VERSION = -1
 """The version of a classic member's metadata, the user data of its subscription."""
 
 
-class Offer(NamedTuple):
+class AssignorOffer(NamedTuple):
     """An assignor that a member supports: the versions of metadata that it can handle, and that of
     its own. Classic members run none."""
 
@@ -25,25 +25,27 @@ class Offer(NamedTuple):
     is_native: bool = True
 
 
-Offers = tuple[Offer, ...]
+AssignorOffers = tuple[AssignorOffer, ...]
 VersionsInUse = Mapping[str, tuple[int, int]]
 """The lowest and the highest version of its members' metadata, by assignor."""
 
 
-def offers_of(member: Member) -> Offers:
+def offers_of(member: Member) -> AssignorOffers:
     """What a member offers. The protocols of a classic member are assignors (KIP-848, "JoinGroup
     Handling")."""
     if member.classic is not None:
         only = CLASSIC_VERSION
         names = protocol_names(member.classic.protocols)
-        return tuple(Offer(name, only, only, only, is_native=False) for name in names)
+        return tuple(AssignorOffer(name, only, only, only, is_native=False) for name in names)
     return tuple(
-        Offer(assignor.name, assignor.minimum_version, assignor.maximum_version, assignor.version)
+        AssignorOffer(
+            assignor.name, assignor.minimum_version, assignor.maximum_version, assignor.version
+        )
         for assignor in member.client_assignors
     )
 
 
-def versions_in_use(counts: Iterable[Offers]) -> VersionsInUse:
+def versions_in_use(counts: Iterable[AssignorOffers]) -> VersionsInUse:
     """What has to be handled of each assignor that all members support."""
     in_use: dict[str, tuple[int, int]] | None = None
     for offers in counts:
@@ -59,7 +61,7 @@ def versions_in_use(counts: Iterable[Offers]) -> VersionsInUse:
     return in_use or {}
 
 
-def selected(counts: Mapping[Offers, int]) -> str | None:
+def selected(counts: Mapping[AssignorOffers, int]) -> str | None:
     """The assignor that all members support, that some member can run, and that most prefer among
     such; by name in a tie. None if there is no such assignor."""
     in_use = versions_in_use(counts)
@@ -72,21 +74,21 @@ def selected(counts: Mapping[Offers, int]) -> str | None:
     return max(sorted(votes), key=votes.__getitem__, default=None)
 
 
-def can_run(offers: Offers, assignor: str, in_use: VersionsInUse) -> bool:
+def can_run(offers: AssignorOffers, assignor: str, in_use: VersionsInUse) -> bool:
     """Whether a member that offers this can run the assignor: it handles the metadata of all
     members. False if some member does not support the assignor."""
     offer = offer_for(assignor, offers)
     return offer is not None and _runs(offer, in_use)
 
 
-def _runs(offer: Offer, in_use: VersionsInUse) -> bool:
+def _runs(offer: AssignorOffer, in_use: VersionsInUse) -> bool:
     if not offer.is_native or offer.name not in in_use:
         return False
     lowest, highest = in_use[offer.name]
     return offer.minimum <= lowest and highest <= offer.maximum
 
 
-def overlap(own_offers: Offers, others: Iterable[Offers]) -> bool:
+def overlap(own_offers: AssignorOffers, others: Iterable[AssignorOffers]) -> bool:
     """Whether a member's versions overlap with those of another member, for an assignor that both
     support. True if it shares no assignor with anybody."""
     by_name = {offer.name: offer for offer in own_offers}
@@ -102,5 +104,5 @@ def overlap(own_offers: Offers, others: Iterable[Offers]) -> bool:
     return not is_sharing
 
 
-def offer_for(assignor: str, offers: Offers) -> Offer | None:
+def offer_for(assignor: str, offers: AssignorOffers) -> AssignorOffer | None:
     return next((offer for offer in offers if offer.name == assignor), None)

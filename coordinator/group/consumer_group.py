@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 from coordinator.copy_on_write.table import CountTable, Forkable, Table
-from coordinator.group.client_assignors import Offers, offers_of
+from coordinator.group.client_assignors import AssignorOffers, offers_of
 from coordinator.group.target_loads import Loads
 from coordinator.group.target_owners import Owners
 from coordinator.interface.events import STATIC_LEAVE_EPOCH
@@ -169,7 +169,7 @@ class ConsumerGroup(Forkable):
         self.subscriptions: CountTable[Subscription] = CountTable()
         self.assignor_votes: CountTable[str] = CountTable()
         self.classic_offers: CountTable[str] = CountTable()
-        self.offers: CountTable[Offers] = CountTable()
+        self.offers: CountTable[AssignorOffers] = CountTable()
         self.metadata_bytes = 0
         self.standings: CountTable[Standing] = CountTable()
 

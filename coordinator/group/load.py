@@ -16,16 +16,16 @@ from coordinator.group.state import GroupState
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import STATIC_LEAVE_EPOCH
 from coordinator.interface.records import (
+    AdoptionRecord,
     ClassicGroupMetadata,
     ClassicGroupValue,
     DurableRecord,
-    GroupAdoption,
     GroupConfigs,
-    GroupRelease,
     Member,
     MemberMetadata,
     MemberState,
-    Release,
+    ReleaseRecord,
+    ReleaseState,
     ServedBySetting,
 )
 from coordinator.interface.volatile_records import (
@@ -40,8 +40,8 @@ from coordinator.interface.volatile_records import (
     MemberDeparted,
     MemberPhase,
     MemberPhaseMoved,
-    Place,
-    PlaceMoved,
+    MemberSlot,
+    MemberSlotMoved,
     Repetition,
     RepetitionMoved,
     VolatileRecord,
@@ -64,7 +64,7 @@ def newest(records: Iterable[DurableRecord]) -> Collection[DurableRecord]:
 
 def has_group(records: Iterable[DurableRecord]) -> bool:
     """Whether a log contains a group, and not only configs or its release."""
-    beside = GroupConfigs | GroupRelease | ServedBySetting
+    beside = GroupConfigs | ReleaseRecord | ServedBySetting
     return any(not isinstance(record, beside) for record in records)
 
 
@@ -72,7 +72,7 @@ def is_adopted(records: Iterable[DurableRecord]) -> bool:
     """Whether the group in a log is served here until an operator releases it. Its adoption may be
     under way."""
     return has_group(records) and not any(
-        isinstance(record, GroupRelease | ServedBySetting) for record in records
+        isinstance(record, ReleaseRecord | ServedBySetting) for record in records
     )
 
 
@@ -86,12 +86,12 @@ def overrides_in(records: Iterable[DurableRecord]) -> Mapping[str, int]:
 
 def has_adoption(records: Iterable[DurableRecord]) -> bool:
     """Whether the adoption of the group in a log is under way."""
-    return any(isinstance(record, GroupAdoption) and record.value for record in records)
+    return any(isinstance(record, AdoptionRecord) and record.value for record in records)
 
 
-def release_in(records: Iterable[DurableRecord]) -> Release | None:
+def release_in(records: Iterable[DurableRecord]) -> ReleaseState | None:
     """The release of the group in a log, None if there was none."""
-    return next((record.value for record in records if isinstance(record, GroupRelease)), None)
+    return next((record.value for record in records if isinstance(record, ReleaseRecord)), None)
 
 
 def has_members(records: Iterable[DurableRecord]) -> bool:
@@ -118,7 +118,7 @@ def arm_after_load(
             for member in list(group.members.values()):
                 yield from _arm_member(group, member, config, now_ms)
             for member_id in sorted(group.targets.keys() - group.members.keys()):
-                yield PlaceMoved(member_id, Place(None))
+                yield MemberSlotMoved(member_id, MemberSlot(None))
                 yield MemberDeparted(member_id)
                 yield DeadlineSet(DeadlineKey(DeadlineKind.GRACE, member_id), now_ms)
         case None:

@@ -14,8 +14,8 @@ from coordinator.interface.records import Member
 from coordinator.interface.volatile_records import (
     DeadlineKind,
     MemberReturned,
-    Place,
-    PlaceMoved,
+    MemberSlot,
+    MemberSlotMoved,
 )
 
 GRACES_BEFORE_ALL_REJOIN = 3
@@ -42,7 +42,7 @@ def grace_ms(step: StepBuilder, *, all_rejoin: bool) -> int:
 
 def find_place(
     step: StepBuilder, event: JoinGroupReceived | ConsumerHeartbeatReceived
-) -> tuple[str, Place] | None:
+) -> tuple[str, MemberSlot] | None:
     """The place that the sender may take, and the id of the member that left it."""
     places = step.state.places
     left_ids: Iterable[str] = places
@@ -55,7 +55,7 @@ def find_place(
     return None
 
 
-def note_return(step: StepBuilder, place: Place) -> None:
+def note_return(step: StepBuilder, place: MemberSlot) -> None:
     """A place is being taken."""
     step.emit(MemberReturned(at_ms=step.now_ms, away_ms=step.now_ms - place.left_ms))
 
@@ -63,10 +63,10 @@ def note_return(step: StepBuilder, place: Place) -> None:
 def forget_place(step: StepBuilder, member_id: str) -> None:
     """Forget a place."""
     step.disarm(DeadlineKind.GRACE, member_id)
-    step.emit(PlaceMoved(member_id, None))
+    step.emit(MemberSlotMoved(member_id, None))
 
 
-def _replaces(event: JoinGroupReceived | ConsumerHeartbeatReceived, place: Place) -> bool:
+def _replaces(event: JoinGroupReceived | ConsumerHeartbeatReceived, place: MemberSlot) -> bool:
     """Whether the sender has the client id of a member that left. Another preferred assignor would
     need another target."""
     left = place.member

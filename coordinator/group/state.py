@@ -10,19 +10,19 @@ from coordinator.copy_on_write.table import CountTable, Forkable, Table
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup, ConsumerRecord
 from coordinator.interface.records import (
-    Adoption,
+    AdoptionRecord,
+    AdoptionState,
     ClassicGenerationBegun,
     ClassicGroupMetadata,
     ClassicMemberRemoval,
     CurrentAssignment,
     DurableRecord,
-    GroupAdoption,
     GroupConfigs,
     GroupEpoch,
-    GroupRelease,
     MemberMetadata,
     RegularExpression,
-    Release,
+    ReleaseRecord,
+    ReleaseState,
     ServedBySetting,
     TargetAssignmentMember,
     TargetAssignmentMetadata,
@@ -46,8 +46,8 @@ from coordinator.interface.volatile_records import (
     MemberDeparted,
     MemberPhaseMoved,
     MemberReturned,
-    Place,
-    PlaceMoved,
+    MemberSlot,
+    MemberSlotMoved,
     ProtocolChanged,
     RegexResolution,
     RegexResolutionMoved,
@@ -111,7 +111,7 @@ class GroupState(Forkable):
         """How many of the commits in flight each partition has."""
         self.resolution: RegexResolution | None = None
         self.conversions = Conversions()
-        self.places: Table[str, Place] = Table()
+        self.places: Table[str, MemberSlot] = Table()
         """Keyed by the ids of members that left."""
         self.places_by_client: Table[tuple[str, str], tuple[str, ...]] = Table()
         """Those ids, by client id and host."""
@@ -125,8 +125,8 @@ class GroupState(Forkable):
         self.former_instances: Table[str, str] = Table()
         """The instance ids of native members that were removed or replaced, by member id. A client
         that does not know yet need not name its instance."""
-        self.adoption: Adoption | None = None
-        self.release: Release | None = None
+        self.adoption: AdoptionState | None = None
+        self.release: ReleaseState | None = None
         self.is_served_by_setting = False
         """Whether a setting alone, and no operator, has the group served here."""
 
@@ -197,9 +197,9 @@ class GroupState(Forkable):
                 self._apply_to_consumer_group(record)
             case GroupConfigs(overrides=overrides):
                 self.config_overrides = overrides
-            case GroupAdoption(value=adoption):
+            case AdoptionRecord(value=adoption):
                 self.adoption = adoption
-            case GroupRelease(value=release):
+            case ReleaseRecord(value=release):
                 self.release = release
             case ServedBySetting(is_so=is_so):
                 self.is_served_by_setting = is_so
@@ -207,7 +207,7 @@ class GroupState(Forkable):
                 self.resolution = resolution
             case ConversionsMoved(conversions):
                 self.conversions = conversions
-            case PlaceMoved(member_id, place):
+            case MemberSlotMoved(member_id, place):
                 self._move_place(member_id, place)
             case MemberReturned():
                 self.last_return = record
@@ -228,7 +228,7 @@ class GroupState(Forkable):
                     self.group = ClassicGroup()
                 self.group.apply(record)
 
-    def _move_place(self, member_id: str, place: Place | None) -> None:
+    def _move_place(self, member_id: str, place: MemberSlot | None) -> None:
         before, after = _client_of(self.places.get(member_id)), _client_of(place)
         if before is not None and before != after:
             others = tuple(
@@ -271,7 +271,7 @@ class GroupState(Forkable):
         self.former_instances.put(member_id, member.instance_id)
 
 
-def _client_of(place: Place | None) -> tuple[str, str] | None:
+def _client_of(place: MemberSlot | None) -> tuple[str, str] | None:
     """The client id and host of a member that left; None without a place, or after a load."""
     if place is None or place.member is None:
         return None

@@ -18,11 +18,11 @@ from coordinator.interface.config import CLASSIC_SIZE_LIMIT, SESSION_TIMEOUT_LIM
 from coordinator.interface.errors import ensure
 from coordinator.interface.events import AdoptionMoved
 from coordinator.interface.records import (
+    AdoptionRecord,
     ClassicGroupMember,
     ClassicGroupMetadata,
     ClassicGroupValue,
-    GroupAdoption,
-    GroupRelease,
+    ReleaseRecord,
     ServedBySetting,
 )
 from coordinator.interface.volatile_records import DeadlineKind
@@ -43,7 +43,7 @@ def note(step: StepBuilder, event: AdoptionMoved) -> None:
     """Store how far an adoption has come."""
     ensure(not _has_members(step), "a group with members cannot be adopted a second time")
     if event.adoption != step.state.adoption:
-        step.emit(GroupAdoption(value=event.adoption))
+        step.emit(AdoptionRecord(value=event.adoption))
 
 
 def adopt(step: StepBuilder) -> None:
@@ -55,9 +55,9 @@ def adopt(step: StepBuilder) -> None:
     ensure(adoption.lock_generation is not None, "a group is adopted before it is locked")
     ensure(not obstacles(adoption.group, step.config), "a group is adopted despite an obstacle")
     _delete_empty_group(step)
-    step.emit(ClassicGroupMetadata(value=adoption.group), GroupAdoption(value=None))
+    step.emit(ClassicGroupMetadata(value=adoption.group), AdoptionRecord(value=None))
     if step.state.release is not None:
-        step.emit(GroupRelease(value=None))
+        step.emit(ReleaseRecord(value=None))
     if step.state.is_served_by_setting:
         step.emit(ServedBySetting(is_so=False))
     for member in adoption.group.members:

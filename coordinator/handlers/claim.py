@@ -7,11 +7,11 @@ coordinator.
 
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.errors import GroupError
-from coordinator.interface.events import ClaimReceived, Event, GroupAdopted
+from coordinator.interface.events import AdoptionEnded, ClaimReceived, Event
 from coordinator.interface.records import (
     ClassicGroupMetadata,
     ClassicGroupValue,
-    GroupRelease,
+    ReleaseRecord,
     ServedBySetting,
 )
 from coordinator.interface.replies import ClaimReply
@@ -32,7 +32,7 @@ def claim(step: StepBuilder, event: ClaimReceived) -> None:
     if state.group is None:
         step.emit(ClassicGroupMetadata(value=_EMPTY))
     if state.release is not None:
-        step.emit(GroupRelease(value=None))
+        step.emit(ReleaseRecord(value=None))
     if state.is_served_by_setting:
         step.emit(ServedBySetting(is_so=False))
     step.answer(event.token, ClaimReply())
@@ -45,5 +45,5 @@ def follow_group(step: StepBuilder, event: Event) -> None:
     if state.group is None:
         if state.is_served_by_setting:
             step.emit(ServedBySetting(is_so=False))
-    elif step.config.is_served_by_setting and not isinstance(event, ClaimReceived | GroupAdopted):
+    elif step.config.is_served_by_setting and not isinstance(event, ClaimReceived | AdoptionEnded):
         step.emit(ServedBySetting(is_so=True))

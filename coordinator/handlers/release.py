@@ -29,9 +29,9 @@ from coordinator.interface.events import (
 from coordinator.interface.records import (
     ClassicGroupMember,
     ClassicGroupValue,
-    GroupRelease,
     Member,
-    Release,
+    ReleaseRecord,
+    ReleaseState,
     RemovalCause,
 )
 from coordinator.interface.volatile_records import ClassicPhase
@@ -93,7 +93,7 @@ def begin(step: StepBuilder, event: ReleaseBegan) -> None:
             )
         case None:
             pass
-    step.emit(GroupRelease(value=Release(group=value)))
+    step.emit(ReleaseRecord(value=ReleaseState(group=value)))
 
 
 def _recalled_group(step: StepBuilder, group: ConsumerGroup) -> ClassicGroupValue:
@@ -132,7 +132,7 @@ def note(step: StepBuilder, event: ReleaseMoved) -> None:
     """Store how far a release has come."""
     ensure(step.state.group is None, "a group that is served here cannot be released further")
     if event.release != step.state.release:
-        step.emit(GroupRelease(value=event.release))
+        step.emit(ReleaseRecord(value=event.release))
 
 
 def check(step: StepBuilder, event: Request) -> None:

@@ -12,11 +12,11 @@ from uuid import UUID
 
 from coordinator.interface.errors import GroupError
 from coordinator.interface.records import (
-    Adoption,
+    AdoptionState,
     AssignmentMetadata,
     ClientAssignor,
     Protocols,
-    Release,
+    ReleaseState,
     RemovalCause,
 )
 from coordinator.interface.replies import (
@@ -374,11 +374,11 @@ class AdoptionMoved:
     """A step of an adoption has to be durable before the next begins. None: the group stays with
     the other coordinator."""
 
-    adoption: Adoption | None
+    adoption: AdoptionState | None
 
 
 @value()
-class GroupAdopted:
+class AdoptionEnded:
     """The other coordinator's group is held for this one, and its members go on here."""
 
 
@@ -397,7 +397,7 @@ class ReleaseBegan:
 class ReleaseMoved:
     """A step of a release has to be durable before the next begins."""
 
-    release: Release
+    release: ReleaseState
 
 
 @value(kw_only=False)
@@ -433,7 +433,7 @@ Happening = (
     | AssignmentReceived
     | GroupLost
     | AdoptionMoved
-    | GroupAdopted
+    | AdoptionEnded
     | ReleaseBegan
     | ReleaseMoved
     | LeaverStayed

@@ -86,7 +86,7 @@ class ClassicGroupMember:
 
     @property
     def is_native(self) -> bool:
-        """Whether it uses the new protocol. Only a release has such members: see `Release`."""
+        """Whether it uses the new protocol. Only a release has such members: see `ReleaseState`."""
         return not self.protocols
 
     def metadata_for(self, protocol: str | None) -> bytes:
@@ -148,7 +148,7 @@ class ClassicGenerationBegun:
 
 
 @value()
-class Adoption:
+class AdoptionState:
     """A classic group of another coordinator that this one is about to take over."""
 
     group: ClassicGroupValue
@@ -159,10 +159,10 @@ class Adoption:
 
 
 @value()
-class GroupAdoption:
+class AdoptionRecord:
     """The adoption under way. A tombstone when the group is adopted, or left where it is."""
 
-    value: Adoption | None
+    value: AdoptionState | None
 
     @property
     def key(self) -> Hashable:
@@ -170,7 +170,7 @@ class GroupAdoption:
 
 
 @value()
-class Release:
+class ReleaseState:
     """A group that goes back to the other coordinator, or has gone back: then it has neither
     members nor a guard, and stays there until an operator wants it here again."""
 
@@ -191,10 +191,10 @@ class Release:
 
 
 @value()
-class GroupRelease:
+class ReleaseRecord:
     """The release of the group. A tombstone when the group may be served here again."""
 
-    value: Release | None
+    value: ReleaseState | None
 
     @property
     def key(self) -> Hashable:
@@ -419,8 +419,8 @@ class RegularExpression:
 
 DurableRecord = (
     GroupConfigs
-    | GroupAdoption
-    | GroupRelease
+    | AdoptionRecord
+    | ReleaseRecord
     | ServedBySetting
     | ClassicGroupMetadata
     | ClassicMemberRemoval
@@ -447,7 +447,7 @@ def is_tombstone(record: DurableRecord) -> bool:
             return True
         case ClassicMemberRemoval(cause=None) | ClassicGenerationBegun(generation=None):
             return True
-        case GroupAdoption(value=None) | GroupRelease(value=None) | ServedBySetting(is_so=False):
+        case AdoptionRecord(value=None) | ReleaseRecord(value=None) | ServedBySetting(is_so=False):
             return True
         case GroupConfigs(overrides=overrides):
             return not overrides

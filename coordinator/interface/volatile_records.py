@@ -275,7 +275,7 @@ class GrantMoved:
 
 
 @value(kw_only=False)
-class Place:
+class MemberSlot:
     """The place of a member that left: what it had, for a replacement (deviation D77). After a load
     nobody knows the member any more, and nobody may take its place."""
 
@@ -287,11 +287,11 @@ class Place:
 
 
 @value(kw_only=False)
-class PlaceMoved:
+class MemberSlotMoved:
     """The place of the member that had this id is kept, or ends (None)."""
 
     member_id: str
-    place: Place | None
+    place: MemberSlot | None
 
 
 @value(kw_only=False)
@@ -492,7 +492,7 @@ VolatileRecord = (
     | ComputationFailed
     | MemberChosen
     | ConversionsMoved
-    | PlaceMoved
+    | MemberSlotMoved
     | MemberReturned
     | ProtocolChanged
     | DynamicMemberLeft

@@ -22,7 +22,7 @@ from starlette.routing import Route
 from gateway.admin.guard import App, Guard
 from gateway.admin.openapi import description
 from gateway.board.board import Board
-from gateway.board.recent_events import Happened, RecentEvents
+from gateway.board.recent_events import RecentEvent, RecentEvents
 from gateway.cluster.secret import Secret
 from gateway.control.handlers import Handlers
 from gateway.control.messages import (
@@ -248,7 +248,7 @@ def _start(recent: RecentEvents, given: str | None) -> int | None:
     return min(int(position), recent.last) if stream_id == recent.stream_id else 0
 
 
-def _event(recent: RecentEvents, each: Happened) -> bytes:
+def _event(recent: RecentEvents, each: RecentEvent) -> bytes:
     line = escaped(each.line.decode()).encode()
     return b"id: %b-%d\ndata: %b\n\n" % (recent.stream_id.encode(), each.position, line)
 

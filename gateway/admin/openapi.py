@@ -9,26 +9,26 @@ from pydantic.json_schema import models_json_schema
 from gateway.board.views import (
     Events,
     GatewayLine,
+    GroupList,
     GroupPage,
     GroupReadiness,
-    Groups,
     Readiness,
 )
 from gateway.control.messages import (
     GROUP_ID_BYTES_MAX,
-    Adopt,
-    Adoption,
-    Allow,
-    Drain,
-    Drained,
-    Hold,
-    Pause,
+    AdoptCommand,
+    AdoptionAnswer,
+    AllowCommand,
+    DrainAnswer,
+    DrainCommand,
+    HoldCommand,
+    PauseCommand,
     PolicySet,
-    Release,
-    Released,
-    Remove,
-    Removed,
-    Roll,
+    ReleaseAnswer,
+    ReleaseCommand,
+    RemovalAnswer,
+    RemoveCommand,
+    RollCommand,
 )
 
 _REF = "#/components/schemas/{model}"
@@ -52,9 +52,19 @@ _REASONS = {
     503: "Try again: too many clients ask at a time, or the state log cannot be read.",
 }
 _VIEWS: tuple[type[BaseModel], ...] = (
-    *(Groups, GroupPage, GroupReadiness, GatewayLine, Events, Readiness),
-    *(Adopt, Adoption, Release, Released, Hold, Pause, Allow, Roll, PolicySet),
-    *(Drain, Drained, Remove, Removed),
+    *(GroupList, GroupPage, GroupReadiness, GatewayLine, Events, Readiness),
+    *(
+        AdoptCommand,
+        AdoptionAnswer,
+        ReleaseCommand,
+        ReleaseAnswer,
+        HoldCommand,
+        PauseCommand,
+        AllowCommand,
+        RollCommand,
+        PolicySet,
+    ),
+    *(DrainCommand, DrainAnswer, RemoveCommand, RemovalAnswer),
 )
 
 
@@ -75,7 +85,7 @@ def description() -> dict[str, Any]:
             "/api/gateway": _get("The gateway as a whole.", GatewayLine),
             "/api/groups": _get(
                 "The groups, in parts, by group id.",
-                Groups,
+                GroupList,
                 _query("after", "The group id after which the part begins.", _TEXT),
                 _query(
                     "since",
@@ -117,14 +127,14 @@ def description() -> dict[str, Any]:
                 },
                 refusals=(400, 503),
             ),
-            "/api/commands/adopt": _post(Adopt, Adoption),
-            "/api/commands/release": _post(Release, Released),
+            "/api/commands/adopt": _post(AdoptCommand, AdoptionAnswer),
+            "/api/commands/release": _post(ReleaseCommand, ReleaseAnswer),
             **{
                 f"/api/commands/{each.model_fields['command'].default}": _post(each, PolicySet)
-                for each in (Hold, Pause, Allow, Roll)
+                for each in (HoldCommand, PauseCommand, AllowCommand, RollCommand)
             },
-            "/api/commands/drain": _post(Drain, Drained),
-            "/api/commands/remove": _post(Remove, Removed),
+            "/api/commands/drain": _post(DrainCommand, DrainAnswer),
+            "/api/commands/remove": _post(RemoveCommand, RemovalAnswer),
             "/api/openapi.json": _get("This description.", {"type": "object"}),
         },
         "components": {

@@ -61,7 +61,7 @@ async def serve_http(
     except OSError as error:
         why = error.strerror or str(error)
         raise ListenError(f"cannot listen on {host}:{port} (admin_listen): {why}") from None
-    server = _Server(app, config.tls)
+    server = _AdminServer(app, config.tls)
     bound = listeners[0].socket.getsockname()
     try:
         with quiet_accept_failures():
@@ -79,7 +79,7 @@ async def serve_http(
             listener.socket.close()
 
 
-class _Server:
+class _AdminServer:
     def __init__(self, app: Any, tls: TlsContext | None) -> None:
         self._app = app
         self._tls = tls

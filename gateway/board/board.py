@@ -22,14 +22,14 @@ from gateway.board.views import (
     Events,
     GatewayLine,
     GroupLine,
+    GroupList,
     GroupPage,
     GroupReadiness,
-    Groups,
     MemberLine,
     Readiness,
 )
 from gateway.cluster.cluster import Cluster
-from gateway.data_path.places import Places
+from gateway.data_path.places import ConnectionLimiter
 from gateway.events.event import Envelope
 from gateway.groups.clock import Clock
 from gateway.groups.glance import Glance
@@ -71,7 +71,7 @@ class Board:
         clock: Clock,
         config_of: Callable[[str], GroupConfig],
         stop: trio.Event,
-        places: Places,
+        places: ConnectionLimiter,
         regression_share: float = REGRESSION_SHARE,
     ) -> None:
         """`regression_share`: of what a group consumes, the part that may stay behind after a
@@ -103,7 +103,7 @@ class Board:
 
     async def groups(
         self, after: str = "", groups_max: int = GROUPS_MAX, since: int | None = None
-    ) -> Groups:
+    ) -> GroupList:
         """The groups whose ids come after this one. `since`: the revision of an earlier look, or 0;
         groups that are shown as then are left out. Raises StateLogError."""
         group_ids = await self._groups.views.all_ids()
@@ -126,7 +126,7 @@ class Board:
                 break
             await trio.lowlevel.checkpoint()
             lines.append(await self.line(group_id))
-        return Groups(
+        return GroupList(
             groups=tuple(lines),
             next_after=next_after,
             revision=revision,

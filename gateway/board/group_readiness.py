@@ -12,7 +12,7 @@ from coordinator.interface.config import GroupConfig
 from coordinator.interface.records import ClassicGroupMember, ClassicGroupValue, Member
 from gateway.board.reading import short
 from gateway.board.tallies import Tally
-from gateway.board.views import ClientVersion, GroupPage, GroupReadiness
+from gateway.board.views import GroupPage, GroupReadiness, LibraryVersion
 from gateway.defective_clients import defects_of
 from gateway.groups.glance import Glance
 from gateway.hosting.anchor import SESSION_TIMEOUTS_MS
@@ -178,10 +178,10 @@ def _name_of(member: ClassicGroupMember | Member) -> str:
     return member.client_id or member.member_id
 
 
-def _clients(glance: Glance, tally: Tally | None) -> Iterator[ClientVersion]:
+def _clients(glance: Glance, tally: Tally | None) -> Iterator[LibraryVersion]:
     counts = Counter(_members(glance, tally))
     for ((name, version), protocol), members in sorted(counts.items(), key=str):
-        yield ClientVersion(
+        yield LibraryVersion(
             software_name=name,
             software_version=version,
             protocol=protocol,

@@ -20,7 +20,7 @@ BYTES_MAX = 8 * 1024 * 1024
 """The latest event is kept whatever its size."""
 
 
-class Happened(NamedTuple):
+class RecentEvent(NamedTuple):
     """One event."""
 
     position: int
@@ -36,7 +36,7 @@ class RecentEvents:
     def __init__(self) -> None:
         self.stream_id = uuid4().hex[:12]
         """The stream that positions belong to: they begin again with each process."""
-        self._kept: deque[Happened] = deque()
+        self._kept: deque[RecentEvent] = deque()
         self._bytes = 0
         self._last = 0
         self._waiting = trio.lowlevel.ParkingLot()
@@ -46,7 +46,7 @@ class RecentEvents:
         self._last += 1
         line = told.line.encode()
         is_commit = isinstance(told.fields, OffsetsCommitted)
-        self._kept.append(Happened(self._last, told.group_id, line, is_commit))
+        self._kept.append(RecentEvent(self._last, told.group_id, line, is_commit))
         self._bytes += len(line)
         while len(self._kept) > EVENTS_MAX or (self._bytes > BYTES_MAX and len(self._kept) > 1):
             self._bytes -= len(self._kept.popleft().line)
@@ -66,17 +66,17 @@ class RecentEvents:
         """Whether every event after this position is still here."""
         return self.first - 1 <= position <= self._last
 
-    def after(self, position: int, *, events_max: int) -> list[Happened]:
+    def after(self, position: int, *, events_max: int) -> list[RecentEvent]:
         """The events after a position, the oldest first."""
         start = max(0, position + 1 - self.first)
         return list(islice(self._kept, start, start + events_max))
 
-    def latest(self, group_id: str | None, *, events_max: int) -> list[Happened]:
+    def latest(self, group_id: str | None, *, events_max: int) -> list[RecentEvent]:
         """The latest events of a group, or of the gateway and all groups, the oldest first. Commits
         are left out: they would be most of them."""
         return list(islice(self._of(group_id), events_max))[::-1]
 
-    def _of(self, group_id: str | None) -> Iterator[Happened]:
+    def _of(self, group_id: str | None) -> Iterator[RecentEvent]:
         for each in reversed(self._kept):
             if group_id in (None, each.group_id) and not each.is_commit:
                 yield each

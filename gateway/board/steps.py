@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 
 from gateway.board.lags import GroupLag, Lags
 from gateway.board.tallies import Tallies
-from gateway.data_path.removal import Client
+from gateway.data_path.removal import ClientIdentity
 from gateway.data_path.traffic import Rates, Traffic
 from gateway.events.event import Envelope, GatewayEvent
 from gateway.events.group_events import (
@@ -67,7 +67,7 @@ class _Latest(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Group:
+class _GroupSteps:
     protocols: dict[_Client, Protocol] = field(default_factory=dict)
     latest: dict[str, _Latest] = field(default_factory=dict)
     """By client id, for clients whose host is new: a container that restarts has another."""
@@ -94,7 +94,7 @@ class _Own:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Step:
+class _SwitchStep:
     group_id: str
     client: _Client
     to: Protocol
@@ -121,10 +121,10 @@ class Steps:
         self._tallies = tallies
         self._traffic = traffic
         self._share = share
-        self._groups: dict[str, _Group] = {}
+        self._groups: dict[str, _GroupSteps] = {}
         """The one with the latest event is the last."""
         self._entries = 0
-        self._open: deque[_Step] = deque()
+        self._open: deque[_SwitchStep] = deque()
         self._flapped: deque[tuple[str, ClientFlapped]] = deque(maxlen=FLAPS_UNTOLD_MAX)
 
     def take(self, told: Envelope) -> None:
@@ -186,11 +186,11 @@ class Steps:
             if (worse := self._judged(step, own, now_ms)) is not None:
                 yield step.group_id, worse
 
-    def _has_looked_since(self, step: _Step) -> bool:
+    def _has_looked_since(self, step: _SwitchStep) -> bool:
         group = self._lags.of(step.group_id)
         return group is not None and group.looked_ms is not None and group.looked_ms >= step.at_ms
 
-    def _judged(self, step: _Step, own: _Own | None, now_ms: int) -> StepMadeWorse | None:
+    def _judged(self, step: _SwitchStep, own: _Own | None, now_ms: int) -> StepMadeWorse | None:
         lag, group = self._lags.total(step.group_id, now_ms), self._lags.of(step.group_id)
         if lag is None or group is not step.group or not self._has_looked_since(step):
             return None
@@ -265,7 +265,7 @@ class Steps:
             self._forget(next(iter(self._groups)))
 
     def _open_step(
-        self, group_id: str, group: _Group, client: _Client, protocol: Protocol, at_ms: int
+        self, group_id: str, group: _GroupSteps, client: _Client, protocol: Protocol, at_ms: int
     ) -> None:
         lag, known = self._lags.total(group_id, at_ms), self._lags.of(group_id)
         if lag is None or known is None or len(self._open) >= OPEN_STEPS_MAX:
@@ -275,7 +275,7 @@ class Steps:
             return  # what it consumed before is not known
         per_s = 1000 * (known.consumed - since[1]) / (at_ms - since[0])
         self._open.append(
-            _Step(
+            _SwitchStep(
                 group_id=group_id,
                 client=client,
                 to=protocol,
@@ -289,8 +289,8 @@ class Steps:
             )
         )
 
-    def _touch(self, group_id: str) -> _Group:
-        group = self._groups.pop(group_id, None) or _Group()
+    def _touch(self, group_id: str) -> _GroupSteps:
+        group = self._groups.pop(group_id, None) or _GroupSteps()
         self._groups[group_id] = group
         if len(self._groups) > GROUPS_MAX:
             self._forget(next(iter(self._groups)))
@@ -301,9 +301,9 @@ class Steps:
             self._entries -= group.size
 
 
-def _connected(client: _Client) -> Client:
+def _connected(client: _Client) -> ClientIdentity:
     client_id, client_host = client
-    return Client(client_host.removeprefix("/"), client_id)
+    return ClientIdentity(client_host.removeprefix("/"), client_id)
 
 
 def _reads_less(before: Rates | None, after: Rates | None, share: float) -> bool:

@@ -107,7 +107,7 @@ class GroupPage(GroupLine):
     """Members beyond those listed."""
 
 
-class Groups(View):
+class GroupList(View):
     """A part of the list of all groups, by group id."""
 
     groups: tuple[GroupLine, ...]
@@ -121,7 +121,7 @@ class Groups(View):
     """Groups that were shown before and are no longer known, if the list is not complete."""
 
 
-class ClientVersion(View):
+class LibraryVersion(View):
     """The members of a group that run one version of a client library."""
 
     software_name: str | None
@@ -154,7 +154,7 @@ class GroupReadiness(View):
     """What to change in the consumers' configs before they switch."""
     warnings: tuple[str, ...]
     """What weakens a guarantee, though nothing is in the way."""
-    clients: tuple[ClientVersion, ...]
+    clients: tuple[LibraryVersion, ...]
     left_out: Count
     """Lines that did not fit."""
 

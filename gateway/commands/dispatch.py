@@ -27,14 +27,14 @@ from gateway.commands.arguments import WRONG_CALL, parser
 from gateway.control.client import give
 from gateway.control.control_socket import NoControlSocket
 from gateway.control.messages import (
-    Adopt,
-    Allow,
+    AdoptCommand,
+    AllowCommand,
     CommandRefused,
-    Drain,
-    Hold,
-    OfPolicy,
-    Pause,
-    Roll,
+    DrainCommand,
+    HoldCommand,
+    PauseCommand,
+    PolicyCommand,
+    RollCommand,
 )
 from gateway.journal.line_files import FOLDER_NAME
 from gateway.loading import loading
@@ -45,7 +45,7 @@ from gateway.settings import Address
 from gateway.settings_sources import load
 
 if TYPE_CHECKING:
-    from gateway.demo.outcome import Outcome
+    from gateway.demo.outcome import DemoOutcome
     from gateway.demo.upstream import OpenUpstream
     from gateway.pipeline.report.verdict import Verdict
 
@@ -97,7 +97,7 @@ def _adopt(options: argparse.Namespace) -> int:
     group_id, is_trial = options.group, options.dry_run
     try:
         folder = settings.state_folder(options.state_dir)
-        outcome = trio.run(give, folder, Adopt(group_id=group_id, dry_run=is_trial))
+        outcome = trio.run(give, folder, AdoptCommand(group_id=group_id, dry_run=is_trial))
     except (ValueError, NoControlSocket, CommandRefused) as error:
         _print_error(f"{group_id} is not adopted: {error}")
         return _FAILED
@@ -147,7 +147,7 @@ def _release_offline(options: argparse.Namespace) -> int:
     return offline_release.run(chosen, options.group)
 
 
-def _set_policy(make: Callable[..., OfPolicy], options: argparse.Namespace) -> int:
+def _set_policy(make: Callable[..., PolicyCommand], options: argparse.Namespace) -> int:
     group_id = options.group
     try:
         folder = settings.state_folder(options.state_dir)
@@ -165,13 +165,13 @@ def _set_policy(make: Callable[..., OfPolicy], options: argparse.Namespace) -> i
 
 
 def _roll(options: argparse.Namespace) -> int:
-    return _set_policy(partial(Roll, end=options.end), options)
+    return _set_policy(partial(RollCommand, end=options.end), options)
 
 
 def _drain(options: argparse.Namespace) -> int:
     try:
         folder = settings.state_folder(options.state_dir)
-        outcome = trio.run(give, folder, Drain(dry_run=options.dry_run))
+        outcome = trio.run(give, folder, DrainCommand(dry_run=options.dry_run))
     except (ValueError, NoControlSocket, CommandRefused) as error:
         _print_error(f"the gateway is not drained: {error}")
         return _FAILED
@@ -318,7 +318,7 @@ def _folder_of_demo(kept: Path | None) -> Iterator[Path]:
             yield Path(name)
 
 
-def _with_verdict(outcome: "Outcome", events: Path) -> "Outcome":
+def _with_verdict(outcome: "DemoOutcome", events: Path) -> "DemoOutcome":
     """The outcome with the verdict on its events, which a successful run needs to be safe."""
     verdict = _judged([f"{events}"])
     reason = None if verdict.is_safe else "the verdict on its events is not safe"
@@ -463,9 +463,9 @@ _COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "check": _check,
     "adopt": _adopt,
     "release": _release,
-    "hold": partial(_set_policy, Hold),
-    "pause": partial(_set_policy, Pause),
-    "allow": partial(_set_policy, Allow),
+    "hold": partial(_set_policy, HoldCommand),
+    "pause": partial(_set_policy, PauseCommand),
+    "allow": partial(_set_policy, AllowCommand),
     "roll": _roll,
     "drain": _drain,
     "remove": _remove,

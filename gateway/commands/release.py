@@ -8,7 +8,7 @@ import trio
 
 from gateway.commands.show_board import all_groups
 from gateway.control.client import give
-from gateway.control.messages import CommandRefused, Release, Released
+from gateway.control.messages import CommandRefused, ReleaseAnswer, ReleaseCommand
 from gateway.readable import escaped
 
 _HERE = ("hosted", "adopting", "releasing")
@@ -48,7 +48,7 @@ async def _release_all(folder: Path, group_ids: Sequence[str], is_trial: bool) -
 
 async def _release(folder: Path, group_id: str, is_trial: bool) -> int:
     try:
-        outcome = await give(folder, Release(group_id=group_id, dry_run=is_trial))
+        outcome = await give(folder, ReleaseCommand(group_id=group_id, dry_run=is_trial))
         reasons = outcome.reasons
     except CommandRefused as refused:
         reasons = (str(refused),)
@@ -60,7 +60,7 @@ async def _release(folder: Path, group_id: str, is_trial: bool) -> int:
     return 0
 
 
-def _told(outcome: Released, *, is_trial: bool) -> str:
+def _told(outcome: ReleaseAnswer, *, is_trial: bool) -> str:
     if is_trial:
         return f"{outcome.group_id} can be released"
     if outcome.unowned_ms is None:

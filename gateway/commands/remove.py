@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TextIO
 
 from gateway.control.client import give
-from gateway.control.messages import Remove
+from gateway.control.messages import RemoveCommand
 from gateway.readable import escaped
 
 
@@ -14,7 +14,7 @@ async def run(folder: Path, is_trial: bool) -> int:
 
     Raises NoControlSocket, CommandRefused.
     """
-    outcome = await give(folder, Remove(dry_run=is_trial))
+    outcome = await give(folder, RemoveCommand(dry_run=is_trial))
     for reason in outcome.reasons:
         _tell(sys.stderr, f"groupferry: the gateway is not removed: {reason}")
     for client in outcome.clients_left:

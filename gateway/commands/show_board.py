@@ -14,7 +14,7 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 
 from gateway.board import terminal
-from gateway.board.views import Events, GroupLine, GroupPage, GroupReadiness, Groups
+from gateway.board.views import Events, GroupLine, GroupList, GroupPage, GroupReadiness
 from gateway.control.client import ANSWER_S, look
 from gateway.control.control_socket import NoControlSocket
 from gateway.control.messages import (
@@ -222,7 +222,7 @@ class KnownGroups:
         changed: list[GroupLine] = []
         since, after, revision = self._since, "", 0
         while True:
-            part = await look(self._folder, ListGroups(after=after, since=since), Groups)
+            part = await look(self._folder, ListGroups(after=after, since=since), GroupList)
             if not after:
                 revision = part.revision
                 if part.is_complete:
@@ -243,7 +243,7 @@ async def all_groups(folder: Path) -> AsyncIterator[GroupLine]:
     """How each group stands. Raises CommandRefused, NoControlSocket."""
     after: str | None = ""
     while after is not None:
-        part = await look(folder, ListGroups(after=after), Groups)
+        part = await look(folder, ListGroups(after=after), GroupList)
         for each in part.groups:
             yield each
         after = part.next_after

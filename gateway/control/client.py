@@ -10,34 +10,34 @@ from pydantic import ValidationError
 
 from gateway.board.views import View
 from gateway.control.control_socket import connect
-from gateway.control.lines import BadLine, receive_line
+from gateway.control.lines import UnreadableLine, receive_line
 from gateway.control.messages import (
     ANSWER_BYTES_MAX,
     ANSWERS,
     COMMAND_S,
     RECEIVE_S,
     SEND_S,
-    Adopt,
-    Adoption,
-    Allow,
+    AdoptCommand,
+    AdoptionAnswer,
+    AllowCommand,
     Answer,
     Command,
     CommandRefused,
-    Drain,
-    Drained,
-    Hold,
-    OfPolicy,
+    DrainAnswer,
+    DrainCommand,
+    HoldCommand,
     Order,
-    Pause,
+    PauseCommand,
+    PolicyCommand,
     PolicySet,
     Question,
     Refusal,
-    Release,
-    Released,
-    Remove,
-    Removed,
-    Roll,
-    Shown,
+    ReleaseAnswer,
+    ReleaseCommand,
+    RemovalAnswer,
+    RemoveCommand,
+    RollCommand,
+    ViewAnswer,
 )
 
 ANSWER_S = RECEIVE_S + COMMAND_S + SEND_S
@@ -47,29 +47,29 @@ LOOK_S = 5.0
 
 
 _V = TypeVar("_V", bound=View)
-_Outcome = Adoption | Released | PolicySet | Drained | Removed
+_Outcome = AdoptionAnswer | ReleaseAnswer | PolicySet | DrainAnswer | RemovalAnswer
 _OUTCOMES: Mapping[type[Order], type[_Outcome]] = {
-    Adopt: Adoption,
-    Release: Released,
-    Hold: PolicySet,
-    Pause: PolicySet,
-    Allow: PolicySet,
-    Roll: PolicySet,
-    Drain: Drained,
-    Remove: Removed,
+    AdoptCommand: AdoptionAnswer,
+    ReleaseCommand: ReleaseAnswer,
+    HoldCommand: PolicySet,
+    PauseCommand: PolicySet,
+    AllowCommand: PolicySet,
+    RollCommand: PolicySet,
+    DrainCommand: DrainAnswer,
+    RemoveCommand: RemovalAnswer,
 }
 
 
 @overload
-async def give(folder: Path, command: Adopt) -> Adoption: ...
+async def give(folder: Path, command: AdoptCommand) -> AdoptionAnswer: ...
 @overload
-async def give(folder: Path, command: Release) -> Released: ...
+async def give(folder: Path, command: ReleaseCommand) -> ReleaseAnswer: ...
 @overload
-async def give(folder: Path, command: OfPolicy) -> PolicySet: ...
+async def give(folder: Path, command: PolicyCommand) -> PolicySet: ...
 @overload
-async def give(folder: Path, command: Drain) -> Drained: ...
+async def give(folder: Path, command: DrainCommand) -> DrainAnswer: ...
 @overload
-async def give(folder: Path, command: Remove) -> Removed: ...
+async def give(folder: Path, command: RemoveCommand) -> RemovalAnswer: ...
 async def give(folder: Path, command: Order) -> _Outcome:
     """Give a command to the gateway of a state folder, and return its outcome.
 
@@ -85,7 +85,7 @@ async def look(folder: Path, question: Question, view: type[_V], *, limit_s: flo
     """Ask the gateway of a state folder. Raises CommandRefused, NoControlSocket."""
     answer = await _ask(folder, question, limit_s)
     try:
-        if isinstance(answer, Shown):
+        if isinstance(answer, ViewAnswer):
             return view.model_validate(answer.view)
     except ValidationError:
         pass
@@ -106,7 +106,7 @@ async def _ask(folder: Path, command: Command, limit_s: float) -> Answer:
         answer = ANSWERS.validate_json(line)
     except trio.TooSlowError:
         raise CommandRefused(f"the gateway in {folder} did not answer in {limit_s:g} s") from None
-    except (trio.BrokenResourceError, BadLine):
+    except (trio.BrokenResourceError, UnreadableLine):
         raise CommandRefused(
             f"the gateway in {folder} ended before it answered; groupferry state tells what became"
             " of the group"

@@ -15,32 +15,32 @@ from gateway.control.messages import (
     COMMAND_S,
     REASON_CHARS_MAX,
     REASONS_MAX,
-    Adopt,
-    Adoption,
-    Allow,
+    AdoptCommand,
+    AdoptionAnswer,
+    AllowCommand,
     Answer,
     AssessGroup,
     Command,
     CommandRefused,
     DescribeGateway,
     DescribeGroup,
-    Drain,
-    Drained,
-    Hold,
+    DrainAnswer,
+    DrainCommand,
+    HoldCommand,
     LatestEvents,
     ListGroups,
     NotKnown,
     Order,
-    Pause,
+    PauseCommand,
     PolicySet,
     Question,
     Refusal,
-    Release,
-    Released,
-    Remove,
-    Removed,
-    Roll,
-    Shown,
+    ReleaseAnswer,
+    ReleaseCommand,
+    RemovalAnswer,
+    RemoveCommand,
+    RollCommand,
+    ViewAnswer,
 )
 from gateway.data_path.removal import Removal, reasons_of_hosted
 from gateway.events.event import Tell
@@ -74,7 +74,7 @@ class Handlers:
             with trio.fail_after(COMMAND_S):
                 if isinstance(command, Question):
                     view = await self.show(command)
-                    return Shown(view=view.model_dump(mode="json"))
+                    return ViewAnswer(view=view.model_dump(mode="json"))
                 return await self._obey(command, given_by)
         except CommandRefused as refused:
             return Refusal(why=str(refused))
@@ -107,17 +107,17 @@ class Handlers:
         answer: Answer = Refusal(why="the gateway is shutting down")
         try:
             match order:
-                case Adopt():
+                case AdoptCommand():
                     answer = await self._adopt(order)
-                case Release():
+                case ReleaseCommand():
                     answer = await self._release(order)
-                case Hold() | Pause() | Allow():
+                case HoldCommand() | PauseCommand() | AllowCommand():
                     answer = await self._set_policy(order)
-                case Roll():
+                case RollCommand():
                     answer = await self._announce_roll(order)
-                case Drain():
+                case DrainCommand():
                     answer = self._drain(order)
-                case Remove():
+                case RemoveCommand():
                     answer = await self._remove(order)
         except CommandRefused as refused:
             answer = Refusal(why=str(refused))
@@ -128,14 +128,14 @@ class Handlers:
             answer = Refusal(why="the gateway failed to carry it out")
             raise
         finally:
-            group_id = None if isinstance(order, Drain | Remove) else order.group_id
+            group_id = None if isinstance(order, DrainCommand | RemoveCommand) else order.group_id
             self._tell(_audit(order, given_by, answer), group_id)
         return answer
 
-    async def _adopt(self, command: Adopt) -> Adoption:
+    async def _adopt(self, command: AdoptCommand) -> AdoptionAnswer:
         """Adopt a group, or say why it cannot be adopted."""
         outcome = await self._groups.orders.adopt(command.group_id, dry_run=command.dry_run)
-        return Adoption(
+        return AdoptionAnswer(
             group_id=command.group_id,
             is_adopted=outcome.is_adopted,
             is_marked=outcome.is_marked,
@@ -143,19 +143,19 @@ class Handlers:
             held_ms=outcome.held_ms,
         )
 
-    async def _release(self, command: Release) -> Released:
+    async def _release(self, command: ReleaseCommand) -> ReleaseAnswer:
         """Give a group back to the cluster, or say why it cannot be given back."""
         outcome = await self._groups.orders.release_to_cluster(
             command.group_id, dry_run=command.dry_run
         )
-        return Released(
+        return ReleaseAnswer(
             group_id=command.group_id,
             is_released=outcome.is_released,
             reasons=_bounded(outcome.reasons),
             unowned_ms=outcome.unowned_ms,
         )
 
-    async def _set_policy(self, command: Hold | Pause | Allow) -> PolicySet:
+    async def _set_policy(self, command: HoldCommand | PauseCommand | AllowCommand) -> PolicySet:
         """Set the policy of a group, or say why not. Raises CommandRefused."""
         policy = RollMode(command.command)
         try:
@@ -170,7 +170,7 @@ class Handlers:
             reasons=_bounded((why,) if why else ()),
         )
 
-    async def _announce_roll(self, command: Roll) -> PolicySet:
+    async def _announce_roll(self, command: RollCommand) -> PolicySet:
         """Announce a roll or its end, or say why not. Raises CommandRefused."""
         try:
             why = await self._groups.orders.announce_roll(
@@ -184,30 +184,30 @@ class Handlers:
             reasons=_bounded((why,) if why else ()),
         )
 
-    def _drain(self, command: Drain) -> Drained:
+    def _drain(self, command: DrainCommand) -> DrainAnswer:
         """End the gateway. Without a checkpoint, so that the answer still leaves."""
         gateway = self._board.gateway()
         if not command.dry_run:
             self._stop.set()
-        return Drained(
+        return DrainAnswer(
             is_draining=self._stop.is_set(),
             connections=gateway.connections,
             hosted=len(self._groups.drivers.hosted_ids()),
         )
 
-    async def _remove(self, command: Remove) -> Removed:
+    async def _remove(self, command: RemoveCommand) -> RemovalAnswer:
         """Send all clients to the cluster, or say why not. Raises CommandRefused."""
         if self._removal.is_running:
             raise CommandRefused("another command removes it already")
         with self._groups.orders.taking_none():
             hosted = self._groups.drivers.hosted_ids()
             if hosted:
-                return Removed(is_removed=False, reasons=_bounded(reasons_of_hosted(hosted)))
+                return RemovalAnswer(is_removed=False, reasons=_bounded(reasons_of_hosted(hosted)))
             if command.dry_run:
                 left = self._removal.left_behind()
-                return Removed(is_removed=False, clients_left=_bounded(left))
+                return RemovalAnswer(is_removed=False, clients_left=_bounded(left))
             outcome = await self._removal.run(self._groups.drivers.hosted_ids)
-        return Removed(
+        return RemovalAnswer(
             is_removed=outcome.is_over,
             told=outcome.told,
             reasons=_bounded(outcome.reasons),
@@ -218,13 +218,13 @@ class Handlers:
 def _audit(order: Order, given_by: str, answer: Answer) -> CommandGiven:
     reasons: Sequence[str] = ()
     match answer:
-        case Adoption() | Released() | PolicySet():
+        case AdoptionAnswer() | ReleaseAnswer() | PolicySet():
             reasons = answer.reasons
-        case Removed():
+        case RemovalAnswer():
             reasons = answer.reasons or (() if order.dry_run else answer.clients_left)
         case Refusal(why=why):
             reasons = (why,)
-        case Drained() | Shown():
+        case DrainAnswer() | ViewAnswer():
             pass
     return CommandGiven(
         command=order.command,

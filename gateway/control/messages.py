@@ -35,7 +35,7 @@ class _Message(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class Adopt(_Message):
+class AdoptCommand(_Message):
     """Take over a live group from the cluster, without a rebalance."""
 
     command: Literal["adopt"] = "adopt"
@@ -44,7 +44,7 @@ class Adopt(_Message):
     """Only say whether the group can be adopted."""
 
 
-class Release(_Message):
+class ReleaseCommand(_Message):
     """Give a hosted group back to the cluster, in one rebalance."""
 
     command: Literal["release"] = "release"
@@ -61,25 +61,25 @@ class _OfPolicy(_Message):
     """Only say whether it can be done."""
 
 
-class Hold(_OfPolicy):
+class HoldCommand(_OfPolicy):
     """Let no further consumer of a hosted group switch to the new protocol."""
 
     command: Literal["hold"] = "hold"
 
 
-class Pause(_OfPolicy):
+class PauseCommand(_OfPolicy):
     """Hold the migration of a hosted group, and keep its target assignment as it is."""
 
     command: Literal["pause"] = "pause"
 
 
-class Allow(_OfPolicy):
+class AllowCommand(_OfPolicy):
     """End the hold or the pause of a hosted group."""
 
     command: Literal["allow"] = "allow"
 
 
-class Roll(_OfPolicy):
+class RollCommand(_OfPolicy):
     """Announce that the members of a hosted group are about to be restarted one by one, or that
     they have been."""
 
@@ -88,7 +88,7 @@ class Roll(_OfPolicy):
     """Whether the roll is over."""
 
 
-class Remove(_Message):
+class RemoveCommand(_Message):
     """Send all clients to the cluster: they resolve their bootstrap servers again."""
 
     command: Literal["remove"] = "remove"
@@ -96,7 +96,7 @@ class Remove(_Message):
     """Only say whether it can begin, and which clients would stay."""
 
 
-class Drain(_Message):
+class DrainCommand(_Message):
     """Answer the requests under way, and end the gateway. Its groups stay in the state log."""
 
     command: Literal["drain"] = "drain"
@@ -140,7 +140,7 @@ class DescribeGateway(_Message):
     command: Literal["gateway"] = "gateway"
 
 
-class Adoption(_Message):
+class AdoptionAnswer(_Message):
     """What became of an adoption, or would become of it."""
 
     kind: Literal["adoption"] = "adoption"
@@ -156,7 +156,7 @@ class Adoption(_Message):
     """For how long calls of the group were held; None if they were not."""
 
 
-class Released(_Message):
+class ReleaseAnswer(_Message):
     """What became of a release, or would become of it."""
 
     kind: Literal["release"] = "release"
@@ -179,7 +179,7 @@ class PolicySet(_Message):
     """Why it has no effect. None: it has, or after a dry run, would have."""
 
 
-class Removed(_Message):
+class RemovalAnswer(_Message):
     """What became of a removal, or would become of it."""
 
     kind: Literal["removal"] = "removal"
@@ -193,7 +193,7 @@ class Removed(_Message):
     """A line for each client that is left, or, after a dry run, would be."""
 
 
-class Drained(_Message):
+class DrainAnswer(_Message):
     """What a drain ends, or would end."""
 
     kind: Literal["drain"] = "drain"
@@ -204,7 +204,7 @@ class Drained(_Message):
     """Groups that the next gateway takes over from the state log."""
 
 
-class Shown(_Message):
+class ViewAnswer(_Message):
     """What was asked for."""
 
     kind: Literal["shown"] = "shown"
@@ -221,15 +221,26 @@ class Refusal(_Message):
 
 Question = ListGroups | DescribeGroup | AssessGroup | LatestEvents | DescribeGateway
 """Changes nothing."""
-OfPolicy = Hold | Pause | Allow | Roll
-Order = Adopt | Release | OfPolicy | Drain | Remove
+PolicyCommand = HoldCommand | PauseCommand | AllowCommand | RollCommand
+Order = AdoptCommand | ReleaseCommand | PolicyCommand | DrainCommand | RemoveCommand
 """Changes something."""
 Command = Question | Order
-Answer = Adoption | Released | PolicySet | Drained | Removed | Shown | Refusal
+Answer = (
+    AdoptionAnswer | ReleaseAnswer | PolicySet | DrainAnswer | RemovalAnswer | ViewAnswer | Refusal
+)
 
 ORDERS: Mapping[str, type[Order]] = {
     each.model_fields["command"].default: each
-    for each in (Adopt, Release, Hold, Pause, Allow, Roll, Drain, Remove)
+    for each in (
+        AdoptCommand,
+        ReleaseCommand,
+        HoldCommand,
+        PauseCommand,
+        AllowCommand,
+        RollCommand,
+        DrainCommand,
+        RemoveCommand,
+    )
 }
 """The orders by name."""
 COMMANDS: TypeAdapter[Command] = TypeAdapter(Annotated[Command, Field(discriminator="command")])

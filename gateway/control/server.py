@@ -15,7 +15,7 @@ import trio
 from pydantic import ValidationError
 
 from gateway.control.control_socket import listening
-from gateway.control.lines import BadLine, receive_line
+from gateway.control.lines import UnreadableLine, receive_line
 from gateway.control.messages import (
     COMMAND_BYTES_MAX,
     COMMANDS,
@@ -46,7 +46,7 @@ async def serve_commands(
 
     Raises NoControlSocket.
     """
-    server = _Server(get_answer)
+    server = _ControlServer(get_answer)
     async with trio.open_nursery() as connections:
         with listening(folder) as listener:
             async with trio.open_nursery() as accepting:
@@ -60,7 +60,7 @@ async def serve_commands(
         server.stop()
 
 
-class _Server:
+class _ControlServer:
     def __init__(self, get_answer: GetAnswer) -> None:
         self._get_answer = get_answer
         self._connections = 0
@@ -70,7 +70,9 @@ class _Server:
         """Answer one command. `serve_listeners` closes the connection."""
         self._connections += 1
         try:
-            with suppress(trio.BrokenResourceError, BadLine):  # the client has gone, or is none
+            with suppress(
+                trio.BrokenResourceError, UnreadableLine
+            ):  # the client has gone, or is none
                 answer = await self._answer(stream)
                 with trio.move_on_after(SEND_S):
                     await stream.send_all(answer.model_dump_json().encode() + b"\n")
@@ -83,7 +85,7 @@ class _Server:
             scope.cancel()
 
     async def _answer(self, stream: trio.SocketStream) -> Answer:
-        """Raises BadLine, trio.BrokenResourceError."""
+        """Raises UnreadableLine, trio.BrokenResourceError."""
         if self._connections > CONNECTIONS_MAX:
             return Refusal(why="the gateway is busy with other commands; try again")
         with trio.CancelScope() as scope:

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 
 import trio
 
-from gateway.data_path.errors import NotAuthenticated, UpstreamLost
-from gateway.data_path.places import Place
+from gateway.data_path.errors import BrokerLost, NotAuthenticated
+from gateway.data_path.places import ConnectionSlot
 from gateway.data_path.session import RELAYED, Session, why_not_relayed
-from gateway.data_path.treatments import Treatment
+from gateway.data_path.treatments import ApiHandling
 from gateway.data_path.upstream import Upstream
 from kafka_codecs.api_versions import ApiVersionsRequest
 from kafka_codecs.declaration import Struct
@@ -30,7 +30,7 @@ REFUSED = "the cluster refuses the client's credentials"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class AuthenticationStep:
     """The answer to one step of an exchange."""
 
     answer: Struct
@@ -41,7 +41,7 @@ class Step:
 class Authentication:
     """The SASL exchange of one client, and what the client may do before and after it."""
 
-    def __init__(self, upstream: Upstream, place: Place, *, timeout_s: float) -> None:
+    def __init__(self, upstream: Upstream, place: ConnectionSlot, *, timeout_s: float) -> None:
         """The client has `timeout_s` from now on to authenticate. Its place then counts towards
         its principal."""
         self._upstream = upstream
@@ -61,7 +61,7 @@ class Authentication:
         """Whether the client's time to authenticate is over."""
         return not self._session.is_accepted and now_s >= self._due_s
 
-    async def check(self, treatment: Treatment) -> None:
+    async def check(self, treatment: ApiHandling) -> None:
         """Check that the client may send this request, and keep its connection to the broker.
 
         Raises NotAuthenticated, or UpstreamChanged once a lost broker is back: the client has to
@@ -72,11 +72,11 @@ class Authentication:
             self._session.check(now_s)
             self._session.lose_broker(now_s)
             await self._upstream.is_there()
-        elif treatment is not Treatment.ANSWER:
+        elif treatment is not ApiHandling.ANSWER:
             self.check_relayed()
         elif not self.check_answered():
             self._broker_heard_s = now_s
-            with contextlib.suppress(UpstreamLost):
+            with contextlib.suppress(BrokerLost):
                 await self._upstream.ask(ApiVersionsRequest(), 0)
 
     def check_relayed(self) -> None:
@@ -92,8 +92,8 @@ class Authentication:
         self._session.check(now_s)
         return self._upstream.is_open and now_s - self._broker_heard_s < KEEP_ALIVE_S
 
-    async def advance(self, request: Struct, version: int) -> Step:
-        """Relay one step of the exchange, and follow it. Raises UpstreamLost, BadAnswer, and
+    async def advance(self, request: Struct, version: int) -> AuthenticationStep:
+        """Relay one step of the exchange, and follow it. Raises BrokerLost, BadAnswer, and
         TooManyConnections if the principal has too many."""
         if isinstance(request, SaslHandshakeRequest):
             return await self._shake_hands(request, version)
@@ -105,7 +105,7 @@ class Authentication:
             self.expects_raw_tokens = False
             if self._session.is_accepted:
                 self._place.settle(self._session.principal)
-        return Step(answer, REFUSED if answer.error_code else None)
+        return AuthenticationStep(answer, REFUSED if answer.error_code else None)
 
     async def advance_raw(self, token: bytes) -> bytes:
         """Relay a bare token. Returns the broker's. Raises NotAuthenticated: an answer to a bare
@@ -116,20 +116,24 @@ class Authentication:
         assert isinstance(step.answer, SaslAuthenticateResponse)
         return step.answer.auth_bytes
 
-    async def _shake_hands(self, request: SaslHandshakeRequest, version: int) -> Step:
+    async def _shake_hands(self, request: SaslHandshakeRequest, version: int) -> AuthenticationStep:
         mechanism = request.mechanism
         why = why_not_relayed(mechanism)
         if why is not None:
             code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
             refused = SaslHandshakeResponse(error_code=code, mechanisms=RELAYED)
-            return Step(refused, f"{mechanism[:MECHANISM_SHOWN]!r}: {why}")
+            return AuthenticationStep(refused, f"{mechanism[:MECHANISM_SHOWN]!r}: {why}")
         answer: SaslHandshakeResponse = await self._upstream.ask(request, 1)
         self._upstream.is_bound = True
         relayed = tuple(each for each in answer.mechanisms if each in RELAYED)
         if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE and self._session.is_accepted:
-            return Step(answer)  # too early to authenticate again: the session goes on
+            return AuthenticationStep(
+                answer
+            )  # too early to authenticate again: the session goes on
         if answer.error_code:
-            return Step(replace(answer, mechanisms=relayed), f"the cluster has no {mechanism}")
+            return AuthenticationStep(
+                replace(answer, mechanisms=relayed), f"the cluster has no {mechanism}"
+            )
         self._session.begin(mechanism)
         self.expects_raw_tokens = version == 0
-        return Step(replace(answer, mechanisms=relayed))
+        return AuthenticationStep(replace(answer, mechanisms=relayed))

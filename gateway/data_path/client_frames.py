@@ -12,7 +12,7 @@ from gateway.data_path.connection_context import ConnectionContext, Rewrite
 from gateway.data_path.entries import bytes_of, entries_of
 from gateway.data_path.errors import BadFrame
 from gateway.data_path.held_requests import COUNTED_FROM_BYTES
-from gateway.data_path.places import Place
+from gateway.data_path.places import ConnectionSlot
 from gateway.data_path.splice import StreamEnded
 from gateway.data_path.stream import FrameSource
 from gateway.data_path.upstream import Upstream
@@ -69,7 +69,7 @@ class ClientFrames:
         source: FrameSource,
         upstream: Upstream,
         context: ConnectionContext,
-        place: Place,
+        place: ConnectionSlot,
         *,
         lifetime: ClientLifetime,
     ) -> None:

@@ -21,6 +21,7 @@ from gateway.data_path.connection_tasks import ConnectionTasks
 from gateway.data_path.errors import (
     BadAnswer,
     BadFrame,
+    BrokerLost,
     ConnectionAbandoned,
     ListenError,
     NotAuthenticated,
@@ -28,13 +29,12 @@ from gateway.data_path.errors import (
     TooManyConnections,
     TooMuchHeld,
     UpstreamChanged,
-    UpstreamLost,
 )
 from gateway.data_path.group_requests import GroupRequests
 from gateway.data_path.not_kafka import what_instead
-from gateway.data_path.places import Place
+from gateway.data_path.places import ConnectionSlot
 from gateway.data_path.relayed_requests import RelayedRequests
-from gateway.data_path.removal import Client
+from gateway.data_path.removal import ClientIdentity
 from gateway.data_path.request_server import RequestServer
 from gateway.data_path.splice import StreamEnded
 from gateway.data_path.states import CLIENT_MOVES, ClientState
@@ -95,7 +95,7 @@ class ClientConnection:
         *,
         client_host: str,
         route: BrokerRoute,
-        place: Place,
+        place: ConnectionSlot,
         context: ConnectionContext,
         log_context: contextvars.Context,
         tasks: "ConnectionTasks[ClientConnection]",
@@ -248,7 +248,7 @@ class ClientConnection:
                 OSError()
                 | StreamEnded()
                 | ConnectionAbandoned()
-                | UpstreamLost()
+                | BrokerLost()
                 | UpstreamChanged()
                 | UpstreamError()
             ):
@@ -262,9 +262,9 @@ class ClientConnection:
         return self._state is ClientState.CLOSED
 
     @property
-    def client(self) -> Client:
+    def client(self) -> ClientIdentity:
         """Whose connection it is."""
-        return Client(self._client_host, self.software.client_id)
+        return ClientIdentity(self._client_host, self.software.client_id)
 
     @property
     def moved_bytes(self) -> tuple[int, int]:

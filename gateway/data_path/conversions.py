@@ -39,7 +39,7 @@ async def ask_for_metadata(
 ) -> MetadataResponse:
     """The answer to a Metadata request in the client's version.
 
-    Raises UpstreamLost, UpstreamError.
+    Raises BrokerLost, UpstreamError.
     """
     highest = upstream.versions[ApiKey.METADATA][1]
     if version <= highest or highest >= METADATA_BY_TOPIC_ID_SINCE:
@@ -58,7 +58,7 @@ async def ask_for_coordinators(
 ) -> FindCoordinatorResponse:
     """The answer to a FindCoordinator request in the client's version.
 
-    Raises UpstreamLost.
+    Raises BrokerLost.
     """
     if version > upstream.versions[ApiKey.FIND_COORDINATOR][1]:
         return await _one_by_one(request, upstream)

@@ -42,11 +42,11 @@ class ConnectionAbandoned(Exception):
     """The client goes on on a newer connection. Its older one is closed."""
 
 
-class UpstreamLost(Exception):
+class BrokerLost(Exception):
     """The upstream connection ended before the answer came."""
 
 
-class UpstreamAway(UpstreamLost):
+class UpstreamAway(BrokerLost):
     """The broker cannot be reached. The request was not sent."""
 
 

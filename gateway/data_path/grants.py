@@ -40,7 +40,7 @@ class Operation(IntEnum):
     ALTER_CONFIGS = 11
 
 
-class Grant(NamedTuple):
+class Permission(NamedTuple):
     """The permission to do something with one resource."""
 
     resource: Resource
@@ -48,7 +48,7 @@ class Grant(NamedTuple):
     name: str
 
 
-def _weigh(grant: Grant) -> int:
+def _weigh(grant: Permission) -> int:
     return weight(grant.name)
 
 
@@ -67,25 +67,25 @@ class Grants:
         the owners; None if there is one. `total`: what these share with other connections."""
         self._limits = limits
         only = ShareRule(per_address=grants_max, per_principal=grants_max)
-        self._given_s: Remembered[Grant, float] = Remembered(grants_max, rule or only, _weigh)
+        self._given_s: Remembered[Permission, float] = Remembered(grants_max, rule or only, _weigh)
         self._total = total or SharedTotal(OF_ALL_CLIENTS_MAX)
         self._taken = 0
         self._owner: Owner | None = None
         """Whose part of the room these take: the first owner's."""
 
-    def add(self, grant: Grant, now_s: float, owner: Owner) -> None:
+    def add(self, grant: Permission, now_s: float, owner: Owner) -> None:
         """The cluster has allowed this to the owner's client."""
         self._owner = self._owner or owner
         if grant in self._given_s or self._make_room(_weigh(grant), self._owner):
             self._given_s.put(grant, now_s, owner)
             self._settle()
 
-    def keep(self, grants: Iterable[Grant], now_s: float, owner: Owner) -> None:
+    def keep(self, grants: Iterable[Permission], now_s: float, owner: Owner) -> None:
         """The cluster could not be asked: rely on these a little longer."""
         for grant in grants:
             self.add(grant, now_s - self._limits.permission_lifetime_s + ASK_AGAIN_S, owner)
 
-    def remove(self, grant: Grant) -> None:
+    def remove(self, grant: Permission) -> None:
         """The cluster has refused this."""
         self._given_s.pop(grant)
         self._settle()
@@ -96,12 +96,12 @@ class Grants:
             self._total.free(self._owner, self._taken)
             self._taken = 0
 
-    def has(self, grant: Grant, now_s: float) -> bool:
+    def has(self, grant: Permission, now_s: float) -> bool:
         """Whether the cluster need not be asked about this."""
         given_s = self._given_s.get(grant)
         return given_s is not None and now_s - given_s < self._limits.permission_lifetime_s
 
-    def had(self, grants: Iterable[Grant]) -> bool:
+    def had(self, grants: Iterable[Permission]) -> bool:
         """Whether the cluster allowed all of this when it was last asked, however long ago."""
         return all(grant in self._given_s for grant in grants)
 

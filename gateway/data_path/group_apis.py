@@ -121,7 +121,7 @@ class GroupApis(Protocol):
         request's version.
 
         The connection's next request waits for it. Cancelled when the client's connection ends. May
-        raise UpstreamLost or BadAnswer, which close the connection.
+        raise BrokerLost or BadAnswer, which close the connection.
         """
         ...
 

@@ -21,11 +21,11 @@ from gateway.data_path.client_frames import (
 from gateway.data_path.connection_context import ConnectionContext
 from gateway.data_path.entities import NAMING_APIS
 from gateway.data_path.entries import bytes_of
-from gateway.data_path.errors import UpstreamLost
+from gateway.data_path.errors import BrokerLost
 from gateway.data_path.grants import Grants
 from gateway.data_path.group_apis import AnswerUnderWay, CommitUnderWay, GroupRequest
 from gateway.data_path.offer import NO_VERSIONS
-from gateway.data_path.places import Place
+from gateway.data_path.places import ConnectionSlot
 from gateway.data_path.private_names import NOTHING_MASKED
 from gateway.data_path.relayed_requests import RelayedRequests
 from gateway.data_path.treatments import LAST_WORDS
@@ -101,7 +101,7 @@ class GroupRequests:
         relayed: RelayedRequests,
         *,
         client_host: str,
-        place: Place,
+        place: ConnectionSlot,
         log_context: contextvars.Context,
         on_end: Callable[[], None],
     ) -> None:
@@ -373,7 +373,7 @@ class GroupRequests:
     async def _send_rest(self, rest: memoryview) -> None:
         """Send the rest of a commit, and wait for its answer."""
         self._changed = trio.Event()
-        with contextlib.suppress(UpstreamLost):
+        with contextlib.suppress(BrokerLost):
             await self._frames.upstream.send_rest(rest)
         await self._changed.wait()
 

@@ -18,7 +18,7 @@ from gateway.batches import batches
 from gateway.cluster.broker_connection import Address
 from gateway.data_path.brokers import BrokerRoute, Brokers
 from gateway.data_path.config import DataPathConfig
-from gateway.data_path.errors import ListenError, UpstreamLost
+from gateway.data_path.errors import BrokerLost, ListenError
 from gateway.data_path.ports import PortBook
 from gateway.data_path.rewrite import addresses_in, with_addresses
 from kafka_codecs.declaration import Struct
@@ -119,13 +119,13 @@ class Listeners:
     async def learn(self, brokers: Mapping[int, Address]) -> None:
         """Open a listener for each of these brokers that has none.
 
-        Raises ListenError, also if there are too many, UpstreamLost if the gateway is stopping.
+        Raises ListenError, also if there are too many, BrokerLost if the gateway is stopping.
         """
         self._brokers.learn(brokers)
         if brokers.keys() <= self._ports.keys():
             return
         if self._accepting.cancel_scope.cancel_called:
-            raise UpstreamLost("a new broker appeared while the gateway is stopping")
+            raise BrokerLost("a new broker appeared while the gateway is stopping")
         async with self._learning:
             for node_id in sorted(brokers.keys() - self._ports.keys()):
                 if len(self._ports) >= self._config.limits.max_brokers:

@@ -17,8 +17,8 @@ from gateway.data_path.treatments import (
     METADATA_TOPIC_IDS_SINCE,
     TOPIC_IDS_SINCE,
     TREATMENTS,
+    ApiHandling,
     Treated,
-    Treatment,
 )
 from kafka_codecs.api_versions import (
     ApiVersion,
@@ -66,7 +66,7 @@ def offer_of(spoken: ApiVersionsResponse) -> Offer:
     relayed = {
         key: versions
         for key, versions in offered.items()
-        if key == ApiKey.PRODUCE or TREATMENTS[ApiKey(key)].treatment is Treatment.RELAY
+        if key == ApiKey.PRODUCE or TREATMENTS[ApiKey(key)].treatment is ApiHandling.RELAY
     }
     return Offer(spoken, versions, offered, relayed)
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 from gateway.data_path.config import Limits
 from gateway.data_path.errors import TooManyConnections
 from gateway.data_path.presence import Presence
-from gateway.data_path.removal import Client
+from gateway.data_path.removal import ClientIdentity
 from gateway.data_path.traffic import Traffic
 from gateway.quotas.owner import Owner
 from gateway.quotas.shares import ShareRule
@@ -15,7 +15,7 @@ from gateway.quotas.shares import ShareRule
 _T = TypeVar("_T")
 
 
-class Places:
+class ConnectionLimiter:
     """The connections that may be open at a time."""
 
     def __init__(self, limits: Limits, presence: Presence | None = None) -> None:
@@ -28,7 +28,7 @@ class Places:
         self.traffic = Traffic()
         """What passes on the connections."""
 
-    def take(self, client_host: str, *, shakes: bool) -> "Place":
+    def take(self, client_host: str, *, shakes: bool) -> "ConnectionSlot":
         """Count a new connection. `shakes`: whether it begins with a handshake, of TLS or SASL.
         Raises TooManyConnections."""
         limits = self._limits
@@ -42,7 +42,7 @@ class Places:
         self.count += 1
         if shakes:
             self._shaking[client_host] += 1
-        return Place(self, client_host, is_shaking=shakes)
+        return ConnectionSlot(self, client_host, is_shaking=shakes)
 
     def move(self, before: Owner, owner: Owner) -> None:
         """Count a connection towards another owner. Raises TooManyConnections."""
@@ -73,16 +73,16 @@ class Places:
         _reduce(self._shaking, client_host)
 
 
-class Place:
+class ConnectionSlot:
     """One connection, and whom it counts towards."""
 
     __slots__ = ("_client", "_client_host", "_is_shaking", "_number", "_places", "owner")
 
-    def __init__(self, places: Places, client_host: str, *, is_shaking: bool) -> None:
+    def __init__(self, places: ConnectionLimiter, client_host: str, *, is_shaking: bool) -> None:
         self._places = places
         self._client_host = client_host
         self._is_shaking = is_shaking
-        self._client: Client | None = None
+        self._client: ClientIdentity | None = None
         self._number = 0
         self.owner = Owner(client_host)
 
@@ -103,7 +103,7 @@ class Place:
         """The client has told its id. `number` is that of the connection."""
         if (presence := self._places.presence) is not None:
             self._number = number
-            self._client = Client(self._client_host, client_id)
+            self._client = ClientIdentity(self._client_host, client_id)
             presence.begin(self._client)
 
     def note_end(self, *, by_client: bool) -> None:

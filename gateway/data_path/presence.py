@@ -7,7 +7,7 @@ all others that it had. A connection that ended in any other way proves nothing.
 
 from dataclasses import dataclass, field
 
-from gateway.data_path.removal import Client
+from gateway.data_path.removal import ClientIdentity
 from gateway.quotas.owner import Owner
 from gateway.quotas.remembered import Remembered
 from gateway.quotas.shares import ShareRule
@@ -34,12 +34,12 @@ class Presence:
     """Of all clients."""
 
     def __init__(self) -> None:
-        self._connected: dict[Client, _Connected] = {}
+        self._connected: dict[ClientIdentity, _Connected] = {}
         self._speakers: dict[int, Membership] = {}
         self._spoke_on: dict[Membership, int] = {}
         self._gone: Remembered[Membership, Owner] = Remembered(GONE_MAX, ShareRule())
 
-    def begin(self, client: Client) -> None:
+    def begin(self, client: ClientIdentity) -> None:
         """The client has introduced itself on another connection."""
         self._connected.setdefault(client, _Connected()).connections += 1
 
@@ -50,7 +50,7 @@ class Presence:
             self._be_silent(self._spoke_on.get(member))
             self._spoke_on[member], self._speakers[number] = number, member
 
-    def end(self, client: Client, owner: Owner, number: int, *, by_client: bool) -> None:
+    def end(self, client: ClientIdentity, owner: Owner, number: int, *, by_client: bool) -> None:
         """One of these connections has ended."""
         member = self._be_silent(number)
         connected = self._connected[client]

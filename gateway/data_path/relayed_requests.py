@@ -26,7 +26,7 @@ from gateway.data_path.treatments import (
     LISTS_NAMES,
     PRODUCE_ADDRESSES_SINCE,
     TREATMENTS,
-    Treatment,
+    ApiHandling,
 )
 from gateway.data_path.upstream_connection import (
     CORRELATION_ID_IN_REQUEST,
@@ -133,7 +133,7 @@ class RelayedRequests:
         if self._has_private_names and (masks or key in LISTS_NAMES):
             show = partial(self._hide_private, key, answer, masks)
             answer = await self._frames.aside_if_large(show, bytes_of(answer, ASIDE_FROM_BYTES))
-        if TREATMENTS[key].treatment is not Treatment.REWRITE:
+        if TREATMENTS[key].treatment is not ApiHandling.REWRITE:
             return answer
         return await self._shared.rewrite(answer)
 
@@ -147,7 +147,7 @@ class RelayedRequests:
     ) -> Take | None:
         """What the answer has to pass through; None if it needs no change."""
         is_listing = self._has_private_names and key in LISTS_NAMES
-        if not masks and not is_listing and TREATMENTS[key].treatment is not Treatment.REWRITE:
+        if not masks and not is_listing and TREATMENTS[key].treatment is not ApiHandling.REWRITE:
             return None
         change = partial(self.for_client, key, masks=masks)
         return partial(self._frames.rewritten, key, version, correlation_id, change)

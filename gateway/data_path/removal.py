@@ -42,7 +42,7 @@ REMEMBERED_MAX = 40_000
 """Clients whose version of Metadata is remembered, and clients remembered as told."""
 
 
-class Client(NamedTuple):
+class ClientIdentity(NamedTuple):
     """A client. Connections with the same address and client id count as one client's."""
 
     host: str
@@ -56,7 +56,7 @@ class Visitor(Protocol):
     """A client's connection."""
 
     @property
-    def client(self) -> Client:
+    def client(self) -> ClientIdentity:
         """Whose it is."""
 
     @property
@@ -106,7 +106,7 @@ class Removal:
         """Whether clients are being sent away."""
         return self._began_s is not None
 
-    def tells(self, client: Client, version: int) -> bool:
+    def tells(self, client: ClientIdentity, version: int) -> bool:
         """Note a Metadata request of this version. Returns whether to answer it with `REBOOTSTRAP`;
         if so, the client counts as told."""
         self._versions.put(hash(client), version, Owner(client.host))
@@ -137,7 +137,7 @@ class Removal:
             self._began_s = None
 
     async def _send_away(self, hosted: Callable[[], Collection[str]]) -> Departures:
-        woken: set[Client] = set()
+        woken: set[ClientIdentity] = set()
         wake_s, wakes = trio.current_time(), 1
         seen_s = -math.inf if not self.visitors else wake_s
         while trio.current_time() - seen_s < QUIET_S:
@@ -158,7 +158,7 @@ class Removal:
             await trio.sleep(LOOK_INTERVAL_S)
         return Departures(is_over=True, told=self._told)
 
-    def _close(self) -> Client | None:
+    def _close(self) -> ClientIdentity | None:
         """Close the connections of clients that were told. Returns a client that has come back."""
         now_s, began_s = trio.current_time(), self._began_s
         assert began_s is not None
@@ -170,7 +170,7 @@ class Removal:
                 visitor.drain()
         return None
 
-    def _wake(self, woken: set[Client], clients_max: int) -> None:
+    def _wake(self, woken: set[ClientIdentity], clients_max: int) -> None:
         """Close the connections of some more clients that would understand: they connect again and
         ask for Metadata. Otherwise they do so every five minutes."""
         now_s = trio.current_time()
@@ -184,7 +184,7 @@ class Removal:
             for each in visits:
                 each.drain()
 
-    def _has_heard(self, client: Client, now_s: float) -> bool:
+    def _has_heard(self, client: ClientIdentity, now_s: float) -> bool:
         told_s = self._told_s.get(hash(client))
         return told_s is not None and now_s - told_s < TELL_INTERVAL_S
 
@@ -194,13 +194,13 @@ class Removal:
             for client, visits in self._clients().items()
         )
 
-    def _clients(self) -> dict[Client, list[Visitor]]:
-        visits = defaultdict[Client, list[Visitor]](list)
+    def _clients(self) -> dict[ClientIdentity, list[Visitor]]:
+        visits = defaultdict[ClientIdentity, list[Visitor]](list)
         for visitor in tuple(self.visitors):
             visits[visitor.client].append(visitor)
         return dict(sorted(visits.items(), key=lambda item: str(item[0])))
 
-    def _why_left_behind(self, client: Client) -> str:
+    def _why_left_behind(self, client: ClientIdentity) -> str:
         """Why the client is not known to follow; nothing if it is."""
         version = self._versions.get(hash(client))
         if version is None:

@@ -11,11 +11,11 @@ from gateway.data_path.connection_context import ConnectionContext
 from gateway.data_path.conversions import ask_for_metadata
 from gateway.data_path.errors import BadFrame, NotAuthenticated, RequestRefused
 from gateway.data_path.group_requests import GroupRequests
-from gateway.data_path.places import Place
+from gateway.data_path.places import ConnectionSlot
 from gateway.data_path.private_names import Masks
 from gateway.data_path.relayed_requests import RelayedRequests
-from gateway.data_path.removal import REBOOTSTRAP, Client
-from gateway.data_path.treatments import LEFT_OUT, TREATMENTS, Treatment
+from gateway.data_path.removal import REBOOTSTRAP, ClientIdentity
+from gateway.data_path.treatments import LEFT_OUT, TREATMENTS, ApiHandling
 from gateway.data_path.upstream_connection import SIZE
 from kafka_codecs import decode
 from kafka_codecs.api_versions import ApiVersionsRequest
@@ -52,7 +52,7 @@ class RequestServer:
         groups: GroupRequests,
         *,
         client_host: str,
-        place: Place,
+        place: ConnectionSlot,
     ) -> None:
         self._frames = frames
         self._source = frames.source
@@ -79,21 +79,21 @@ class RequestServer:
         key = self._api(api_key, version)
         treatment = TREATMENTS[key].treatment
         if self._authentication is not None:
-            if treatment is Treatment.SASL:
+            if treatment is ApiHandling.SASL:
                 await self._authenticate(self._authentication, size)
                 return
             await self._authentication.check(treatment)
         # Without SASL of clients, the broker refuses a SASL request.
-        if treatment in {Treatment.RELAY, Treatment.SASL}:
+        if treatment in {ApiHandling.RELAY, ApiHandling.SASL}:
             await self._relayed.relay(key, size, version, correlation_id)
         elif key is ApiKey.METADATA and self._is_sent_away(version):
             header, _body = await self._frames.hold_body(size)
             await self._frames.send(header, REBOOTSTRAP)
         elif key is ApiKey.METADATA and await self._must_recall():
             await self._recall_metadata(size)
-        elif treatment is Treatment.REWRITE and version > self._upstream.versions[key][1]:
+        elif treatment is ApiHandling.REWRITE and version > self._upstream.versions[key][1]:
             await self._ask_for_metadata(*await self._frames.hold_request(size))
-        elif treatment is Treatment.REWRITE:
+        elif treatment is ApiHandling.REWRITE:
             await self._relayed.relay(key, size, version, correlation_id)
         else:
             await self._groups.answer(key, size)
@@ -170,7 +170,7 @@ class RequestServer:
 
     def _is_sent_away(self, version: int) -> bool:
         """Whether to answer Metadata with the advice to bootstrap again."""
-        client = Client(self._client_host, self._upstream.software.client_id)
+        client = ClientIdentity(self._client_host, self._upstream.software.client_id)
         return self._shared.removal.tells(client, version)
 
     async def _must_recall(self) -> bool:

@@ -21,13 +21,13 @@ from gateway.data_path.config import DataPathConfig
 from gateway.data_path.connection import ClientConnection
 from gateway.data_path.connection_context import ConnectionContext
 from gateway.data_path.connection_tasks import ConnectionTasks
-from gateway.data_path.errors import ListenError, TooManyConnections, UpstreamLost
+from gateway.data_path.errors import BrokerLost, ListenError, TooManyConnections
 from gateway.data_path.grants import OF_THE_ANONYMOUS_MAX, Grants
 from gateway.data_path.group_apis import GroupApis
 from gateway.data_path.held_requests import HeldRequests
 from gateway.data_path.listeners import Listeners, quiet_accept_failures
 from gateway.data_path.offer import client_side_apis
-from gateway.data_path.places import Place, Places
+from gateway.data_path.places import ConnectionLimiter, ConnectionSlot
 from gateway.data_path.private_names import NOTHING_PRIVATE, PrivateNames
 from gateway.data_path.removal import Removal
 from gateway.data_path.stream import Facilities
@@ -57,7 +57,7 @@ async def serve(
     cluster: Cluster,
     *,
     stop: trio.Event,
-    places: Places | None = None,
+    places: ConnectionLimiter | None = None,
     removal: Removal | None = None,
     private_names: PrivateNames = NOTHING_PRIVATE,
     tell: Tell = write_to_log,
@@ -71,7 +71,7 @@ async def serve(
     all connections at once. `places` counts the connections for others to see, `complaints` what
     clients do wrong; `removal` sends the clients away when it is told to.
     """
-    places = places or Places(config.limits)
+    places = places or ConnectionLimiter(config.limits)
     facilities = Facilities(pressure=places.traffic.pressure)
     context = ConnectionContext(
         limits=config.limits,
@@ -156,7 +156,7 @@ async def _follow(cluster: Cluster, listeners: Listeners) -> None:
             await listeners.learn(cluster.brokers)
         except ListenError as error:
             log.error("broker_listener_failed", reason=str(error))  # noqa: TRY400  # not a bug
-        except UpstreamLost:
+        except BrokerLost:
             return  # stopping: a new broker must not fail the nursery
         await changed.wait()
 
@@ -164,7 +164,9 @@ async def _follow(cluster: Cluster, listeners: Listeners) -> None:
 class _Clients:
     """The client connections of all listeners."""
 
-    def __init__(self, context: ConnectionContext, tls: TlsContext | None, places: Places) -> None:
+    def __init__(
+        self, context: ConnectionContext, tls: TlsContext | None, places: ConnectionLimiter
+    ) -> None:
         self._surroundings = context
         self._tls = tls
         self._nursery: trio.Nursery
@@ -325,7 +327,7 @@ class _Guest:
     """A client that has been accepted."""
 
     host: str
-    place: Place
+    place: ConnectionSlot
     log_context: contextvars.Context
 
 

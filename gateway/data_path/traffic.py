@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 import trio
 
 from gateway.data_path.pressure import Pressure
-from gateway.data_path.removal import Client
+from gateway.data_path.removal import ClientIdentity
 from gateway.quotas.owner import Owner
 from gateway.quotas.remembered import Remembered
 from gateway.quotas.shares import ShareRule
@@ -25,7 +25,7 @@ class Flow(Protocol):
     accepted_s: float
 
     @property
-    def client(self) -> Client:
+    def client(self) -> ClientIdentity:
         """Whose it is."""
         ...
 
@@ -92,7 +92,7 @@ class Traffic:
             went += more[1]
         return came, went
 
-    def rates_before(self, client: Client) -> Rates | None:
+    def rates_before(self, client: ClientIdentity) -> Rates | None:
         """What passed to a client, over the life of the connections that it has ended last. None
         without any."""
         ended = self._ended.get(hash(client))
@@ -100,7 +100,7 @@ class Traffic:
             return None
         return _rates(ended.bytes_to_client, ended.fetches, ended.lasted_s)
 
-    def rates_now(self, client: Client) -> Rates | None:
+    def rates_now(self, client: ClientIdentity) -> Rates | None:
         """What passes to a client, over the life of its connections. None without any. The cost
         follows the number of all connections."""
         mine = [flow for flow in tuple(self.open) if flow.client == client]

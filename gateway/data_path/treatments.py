@@ -16,7 +16,7 @@ from types import MappingProxyType
 from kafka_codecs.apis import ApiKey
 
 
-class Treatment(Enum):
+class ApiHandling(Enum):
     """How requests of an api are served."""
 
     RELAY = auto()
@@ -40,7 +40,7 @@ class Treated:
     can do, as librdkafka before 2.11 does with Produce v0.
     """
 
-    treatment: Treatment
+    treatment: ApiHandling
     max_version: int
     min_version: int = 0
     """The first version of an api whose earlier ones were only tried out."""
@@ -54,12 +54,12 @@ class Treated:
 
 
 def _relay(high: int) -> Treated:
-    return Treated(treatment=Treatment.RELAY, max_version=high)
+    return Treated(treatment=ApiHandling.RELAY, max_version=high)
 
 
 def _rewrite(high: int, converted_up_to: int | None = None, *, low: int = 0) -> Treated:
     return Treated(
-        treatment=Treatment.REWRITE,
+        treatment=ApiHandling.REWRITE,
         max_version=high,
         min_version=low,
         converted_up_to=converted_up_to,
@@ -68,21 +68,21 @@ def _rewrite(high: int, converted_up_to: int | None = None, *, low: int = 0) -> 
 
 def _answer(high: int, *, without_upstream: bool = False) -> Treated:
     return Treated(
-        treatment=Treatment.ANSWER,
+        treatment=ApiHandling.ANSWER,
         max_version=high,
         without_upstream=without_upstream,
     )
 
 
 def _sasl(high: int) -> Treated:
-    return Treated(treatment=Treatment.SASL, max_version=high)
+    return Treated(treatment=ApiHandling.SASL, max_version=high)
 
 
 def _vet(
     high: int, converted_up_to: int | None = None, *, converted_from: int = 0, low: int = 0
 ) -> Treated:
     return Treated(
-        treatment=Treatment.VET,
+        treatment=ApiHandling.VET,
         max_version=high,
         min_version=low,
         converted_up_to=converted_up_to,

@@ -18,13 +18,13 @@ from gateway.cluster.broker_connection import SOFTWARE_NAME, Versions
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path.brokers import BrokerRoute, ClientSoftware
 from gateway.data_path.config import Limits
-from gateway.data_path.errors import BadAnswer, UpstreamAway, UpstreamChanged, UpstreamLost
+from gateway.data_path.errors import BadAnswer, BrokerLost, UpstreamAway, UpstreamChanged
 from gateway.data_path.offer import FIRST_WITH_SOFTWARE, NO_VERSIONS, NOTHING_OFFERED, offer_of
-from gateway.data_path.places import Place
+from gateway.data_path.places import ConnectionSlot
 from gateway.data_path.splice import StreamEnded
 from gateway.data_path.states import UpstreamState
 from gateway.data_path.stream import Facilities, OnWork
-from gateway.data_path.upstream_connection import Asked, Inspect, UpstreamConnection
+from gateway.data_path.upstream_connection import ExpectedAnswer, Inspect, UpstreamConnection
 from gateway.transport.sockets import Transport
 from kafka_codecs.api_versions import ApiVersionsRequest
 from kafka_codecs.apis import ApiKey
@@ -82,7 +82,7 @@ class Upstream:
         *,
         limits: Limits,
         facilities: Facilities,
-        place: Place,
+        place: ConnectionSlot,
     ) -> None:
         """The broker's answers go to `client`. `place`: whose connection it is."""
         self.number = next(_numbers)
@@ -194,7 +194,7 @@ class Upstream:
             request = ApiVersionsRequest(
                 client_software_name=software.name, client_software_version=software.version
             )
-            with suppress(UpstreamLost, BadAnswer):
+            with suppress(BrokerLost, BadAnswer):
                 await self.ask(request, FIRST_WITH_SOFTWARE)
 
     async def is_there(self) -> bool:
@@ -221,14 +221,14 @@ class Upstream:
         """Ask the broker as the client, while the client's request is being answered. Returns the
         response.
 
-        Raises UpstreamLost if no answer came, so that it is unknown whether the broker acted;
+        Raises BrokerLost if no answer came, so that it is unknown whether the broker acted;
         UpstreamAway if the request was not sent. Raises BadAnswer if the answer is malformed,
         ValueError for a version that the broker does not support. The connection stays usable if
         the caller is cancelled.
         """
         (answer,) = await self.ask_in_order((message,), version)
         if answer is None:
-            raise UpstreamLost
+            raise BrokerLost
         return answer
 
     async def ask_in_order(self, messages: Sequence[Struct], version: int) -> Sequence[Any | None]:
@@ -246,13 +246,13 @@ class Upstream:
         assert key is not None
         timeout_s = self._timeout_s(key)
         answers: list[Any | None] = []
-        sent: Sequence[Asked] = ()
+        sent: Sequence[ExpectedAnswer] = ()
         with trio.CancelScope(deadline=trio.current_time() + timeout_s) as patience:
             try:
                 sent = await connection.send(messages, version, self.client_id)
             except UpstreamAway:
                 raise
-            except UpstreamLost:
+            except BrokerLost:
                 pass
             try:
                 for asked in sent:
@@ -283,7 +283,7 @@ class Upstream:
         return rest
 
     async def send_rest(self, rest: memoryview) -> None:
-        """Send what `send_inspected` could not. Raises UpstreamLost."""
+        """Send what `send_inspected` could not. Raises BrokerLost."""
         assert self.connection is not None
         await self.connection.send_rest(rest)
 
@@ -293,7 +293,7 @@ class Upstream:
         for some in batches(messages, ASKED_TOGETHER_MAX):
             answers += await self.ask_in_order(some, version)
             if answers[-1] is None:  # and no answer behind a lost one
-                raise UpstreamLost
+                raise BrokerLost
             await trio.lowlevel.checkpoint()
         return answers
 
@@ -372,7 +372,7 @@ class Upstream:
     async def _pump(self, connection: UpstreamConnection) -> None:
         try:
             await connection.pump(self._client)
-        except (UpstreamLost, StreamEnded, OSError):
+        except (BrokerLost, StreamEnded, OSError):
             if connection.state is UpstreamState.FAILED:
                 raise
             if self.connection is connection:

@@ -18,10 +18,10 @@ from gateway.cluster.broker_connection import (
     Versions,
 )
 from gateway.data_path.config import Limits
-from gateway.data_path.errors import BadAnswer, UpstreamAway, UpstreamLost
+from gateway.data_path.errors import BadAnswer, BrokerLost, UpstreamAway
 from gateway.data_path.held_answers import HeldAnswer
 from gateway.data_path.held_requests import COUNTED_FROM_BYTES
-from gateway.data_path.places import Place
+from gateway.data_path.places import ConnectionSlot
 from gateway.data_path.states import UPSTREAM_MOVES, UpstreamState
 from gateway.data_path.stream import Facilities, Found, FrameSource, OnWork
 from gateway.moves import moved
@@ -77,7 +77,7 @@ class Inspected:
         return self._inspect(frame)
 
 
-class Asked:
+class ExpectedAnswer:
     """An expected answer for a task of the gateway."""
 
     __slots__ = (
@@ -172,7 +172,7 @@ class UpstreamConnection:
         *,
         limits: Limits,
         facilities: Facilities,
-        place: Place,
+        place: ConnectionSlot,
     ) -> None:
         """`place`: whose connection it is."""
         self.versions = versions
@@ -185,9 +185,9 @@ class UpstreamConnection:
         self._source = FrameSource(self.sock, facilities, "client")
         # Just the correlation id of an answer that passes unchanged: nearly all of them. They are
         # few, and an empty deque is 600 bytes.
-        self._expected: list[int | _Changed | Asked | Inspected] = []
+        self._expected: list[int | _Changed | ExpectedAnswer | Inspected] = []
         self._has_unsent = False  # whether an answer has not completely left for the client
-        self._asked = 0  # the number of `Asked` and `Inspected` in `_expected`
+        self._asked = 0  # the number of `ExpectedAnswer` and `Inspected` in `_expected`
         # Only while somebody waits: each lot has 300 bytes.
         self._changed: trio.lowlevel.ParkingLot | None = None
         self._asking: trio.Lock | None = None
@@ -228,7 +228,7 @@ class UpstreamConnection:
         return self._last_unanswered_id
 
     async def send_held(self, request: bytes, upstream_correlation_id: int) -> None:
-        """Send a held request (without its size) under this id. Raises UpstreamLost."""
+        """Send a held request (without its size) under this id. Raises BrokerLost."""
         frame = bytearray(SIZE.pack(len(request)) + request)
         _INT32.pack_into(frame, CORRELATION_ID_IN_REQUEST, upstream_correlation_id)
         await self._send_whole(frame)
@@ -254,7 +254,7 @@ class UpstreamConnection:
             return asked, frame[:0]
 
     async def send_rest(self, rest: memoryview) -> None:
-        """Send what `send_inspected` could not. Raises UpstreamLost."""
+        """Send what `send_inspected` could not. Raises BrokerLost."""
         await self._send_whole(rest)
 
     async def room(self) -> None:
@@ -295,11 +295,11 @@ class UpstreamConnection:
 
     async def send(
         self, messages: Sequence[Struct], version: int, client_id: str | None
-    ) -> Sequence[Asked]:
+    ) -> Sequence[ExpectedAnswer]:
         """Send requests of one api at once, as the client, while the client's request is being
         answered. The broker answers them in this order.
 
-        Raises UpstreamLost if the connection ends first, so that it is unknown whether the broker
+        Raises BrokerLost if the connection ends first, so that it is unknown whether the broker
         acts; UpstreamAway if the connection had ended already. Raises ValueError for a version that
         the broker does not support. The connection stays usable if the caller is cancelled.
         """
@@ -318,7 +318,7 @@ class UpstreamConnection:
             await self.room()
             if self.state is not UpstreamState.OPEN:
                 raise UpstreamAway
-            sent = [Asked(self._take_id(), key, version) for _ in bodies]
+            sent = [ExpectedAnswer(self._take_id(), key, version) for _ in bodies]
             self._expected += sent
             self._asked += len(sent)
             await self._send_whole(
@@ -341,7 +341,7 @@ class UpstreamConnection:
         """Send answers to `client`, in order, until either side ends.
 
         Answers to a client that has gone are dropped, because its last requests may need none: they
-        still reach the broker. Raises UpstreamLost if the broker closed, BadAnswer if it sent
+        still reach the broker. Raises BrokerLost if the broker closed, BadAnswer if it sent
         an invalid frame. Tasks that wait for an answer get None. Returns only after `doze`.
         """
         try:
@@ -355,7 +355,7 @@ class UpstreamConnection:
             raise
         if not dozes:
             self._end()
-            raise UpstreamLost
+            raise BrokerLost
 
     @property
     def is_parked(self) -> bool:
@@ -426,7 +426,7 @@ class UpstreamConnection:
         return True
 
     def _deliver(
-        self, expected: int | _Changed | Asked | Inspected, size: int, upstream_id: int
+        self, expected: int | _Changed | ExpectedAnswer | Inspected, size: int, upstream_id: int
     ) -> bool:
         """Deal with an answer that does not pass unchanged. One for the gateway must be here
         completely."""
@@ -444,7 +444,7 @@ class UpstreamConnection:
             return False
         del self._expected[0]
         self._asked -= 1
-        if isinstance(expected, Asked):
+        if isinstance(expected, ExpectedAnswer):
             expected.arrive(source.take_out(size))
         elif expected.arrive(bytes(source.head()[SIZE.size : SIZE.size + size])):
             self._relay_as(expected.client_correlation_id, size)
@@ -482,9 +482,9 @@ class UpstreamConnection:
                 await send_all(client, await expected.take(frame))
         finally:
             # Whoever asked keeps the room until the answer is decoded.
-            if room is not None and (frame is None or not isinstance(expected, Asked)):
+            if room is not None and (frame is None or not isinstance(expected, ExpectedAnswer)):
                 room.free()
-            if isinstance(expected, Asked):
+            if isinstance(expected, ExpectedAnswer):
                 expected.arrive(frame, room)
             elif isinstance(expected, Inspected):
                 is_for_client = expected.arrive(frame)
@@ -527,7 +527,7 @@ class UpstreamConnection:
         except BaseException as error:
             self.give_up()  # a partial request may be out, and the broker would misread the next
             if isinstance(error, (OSError, trio.ClosedResourceError)):
-                raise UpstreamLost from None
+                raise BrokerLost from None
             raise
 
     def _take_id(self) -> int:
@@ -543,7 +543,7 @@ class UpstreamConnection:
         lost, self._expected = self._expected, []
         self._asked, self._has_unsent = 0, False
         for expected in lost:
-            if isinstance(expected, Asked | Inspected):
+            if isinstance(expected, ExpectedAnswer | Inspected):
                 expected.arrive(None)
         if self._changed is not None:
             self._tell_change(self._changed)

@@ -18,7 +18,7 @@ from gateway.cluster.access import PLAIN_ACCESS, Access
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
 from gateway.demo.errors import DemoError
-from gateway.demo.upstream import Upstream
+from gateway.demo.upstream import DemoCluster
 from gateway.error_groups import first_of
 from gateway.settings import Address
 from kafka_codecs.apis import ApiKey
@@ -68,7 +68,7 @@ def random_prefix() -> str:
 @asynccontextmanager
 async def borrowed(
     addresses: Sequence[Address], prefix: str, partitions: int, *, access: Access = PLAIN_ACCESS
-) -> AsyncIterator[Upstream]:
+) -> AsyncIterator[DemoCluster]:
     """Use a topic and a group id on that cluster, with names that begin with the prefix.
 
     The topic has the cluster's default number of replicas. Raises DemoError if the cluster does not
@@ -76,7 +76,7 @@ async def borrowed(
     block failed, a failed removal is only logged.
     """
     bootstrap = ",".join(map(str, addresses))
-    upstream = Upstream(
+    upstream = DemoCluster(
         bootstrap=bootstrap,
         topic=f"{prefix}-numbers",
         group=f"{prefix}-group",
@@ -176,7 +176,7 @@ async def _spread(cluster: Cluster, topic: str, partitions: int) -> None:
     raise DemoError(f"topic {topic} is not on every broker after {SPREAD_LIMIT_S:.0f} s: {why}")
 
 
-async def _remove(client_of: ClientOf, upstream: Upstream) -> str | None:
+async def _remove(client_of: ClientOf, upstream: DemoCluster) -> str | None:
     """Remove group and topic, even when cancelled. Returns what is left, and why."""
     removals = {
         f"group {upstream.group}": partial(_remove_group, group=upstream.group),

@@ -22,13 +22,13 @@ from confluent_kafka import (
 
 from gateway.demo.clients import StopRequest, end_now, read_security
 from gateway.demo.reports import (
-    Assigned,
-    Closed,
-    Committed,
-    Consumed,
-    Lost,
-    Revoked,
-    Troubled,
+    AssignedReport,
+    ClosedReport,
+    CommittedReport,
+    ConsumedReport,
+    LostReport,
+    RevokedReport,
+    TroubledReport,
     as_runs,
     say,
 )
@@ -102,7 +102,7 @@ class ReportingConsumer:
         self._report_consumed()
         self._commit_now(list(self._uncommitted))
         self._consumer.close()
-        say(Closed(at_s=time.monotonic()))
+        say(ClosedReport(at_s=time.monotonic()))
 
     def _take(self, message: Message) -> None:
         error = message.error()
@@ -118,7 +118,7 @@ class ReportingConsumer:
 
     def _report_consumed(self) -> None:
         for partition, numbers in self._unreported.items():
-            say(Consumed(at_s=time.monotonic(), partition=partition, runs=as_runs(numbers)))
+            say(ConsumedReport(at_s=time.monotonic(), partition=partition, runs=as_runs(numbers)))
         self._unreported.clear()
 
     def _commit_soon(self) -> None:
@@ -154,22 +154,22 @@ class ReportingConsumer:
             self._uncommitted.pop(each.partition, None)
 
     def _on_assign(self, _: Consumer, added: list[TopicPartition]) -> None:
-        say(Assigned(at_s=time.monotonic(), partitions=_numbers(added)))
+        say(AssignedReport(at_s=time.monotonic(), partitions=_numbers(added)))
 
     def _on_revoke(self, _: Consumer, removed: list[TopicPartition]) -> None:
         self._report_consumed()
         self._commit_now([each.partition for each in removed])
         self._forget(removed)
-        say(Revoked(at_s=time.monotonic(), partitions=_numbers(removed)))
+        say(RevokedReport(at_s=time.monotonic(), partitions=_numbers(removed)))
 
     def _on_lost(self, _: Consumer, removed: list[TopicPartition]) -> None:
         self._report_consumed()
         self._forget(removed)  # their new owners may have committed already
-        say(Lost(at_s=time.monotonic(), partitions=_numbers(removed)))
+        say(LostReport(at_s=time.monotonic(), partitions=_numbers(removed)))
 
     def _on_commit(self, error: KafkaError | None, offsets: list[TopicPartition]) -> None:
         for refusal in {str(each.error or error) for each in offsets if each.error or error}:
-            say(Troubled(at_s=time.monotonic(), doing="commit", error=refusal))
+            say(TroubledReport(at_s=time.monotonic(), doing="commit", error=refusal))
         stored = [each for each in offsets if not (each.error or error)]
         for each in stored:
             # A later record may have been consumed since this commit was sent.
@@ -177,14 +177,14 @@ class ReportingConsumer:
                 self._forget([each])
         if stored:
             pairs = tuple((each.partition, each.offset) for each in stored)
-            say(Committed(at_s=time.monotonic(), offsets=pairs))
+            say(CommittedReport(at_s=time.monotonic(), offsets=pairs))
 
     def _on_error(self, error: KafkaError) -> None:
         if error.code() == KafkaError._FATAL:
             # The client is unusable, for example because a killed static member still holds its
             # place (UNRELEASED_INSTANCE_ID). Another process may try later.
             raise KafkaException(error)
-        say(Troubled(at_s=time.monotonic(), doing="consume", error=str(error)))
+        say(TroubledReport(at_s=time.monotonic(), doing="consume", error=str(error)))
 
 
 def _numbers(partitions: list[TopicPartition]) -> tuple[int, ...]:

@@ -105,9 +105,9 @@ class Fleet:
     def _listener(self, process: Process) -> Callable[[str], None]:
         def hear(line: str) -> None:
             report = reports.decode(line)
-            assert not isinstance(report, reports.Produced)
+            assert not isinstance(report, reports.ProducedReport)
             self._ledger.hear(process, report)
-            if isinstance(report, reports.Troubled):
+            if isinstance(report, reports.TroubledReport):
                 log.debug("consumer_troubled", member=process.member, reason=report.error)
 
         return hear

@@ -7,7 +7,7 @@ connection breaks or the coordinator moves.
 from gateway.cluster.access import PLAIN_ACCESS, Access
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.cluster.errors import UpstreamError
-from gateway.demo.group_view import GroupView
+from gateway.demo.group_view import ObservedGroup
 from kafka_codecs import WireError
 from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_codecs.describe_groups import DescribeGroupsRequest
@@ -32,7 +32,7 @@ class GroupDescription:
             self._coordinator.close()
             self._coordinator = None
 
-    async def look(self) -> GroupView | str:
+    async def look(self) -> ObservedGroup | str:
         """The group as it is described now, or a text that says why it is not."""
         try:
             found = await self._describe(self._coordinator or await self._find_coordinator())
@@ -42,7 +42,7 @@ class GroupDescription:
             self.close()
         return found
 
-    async def _describe(self, coordinator: BrokerConnection) -> GroupView | str:
+    async def _describe(self, coordinator: BrokerConnection) -> ObservedGroup | str:
         """Ask for a consumer group first. A classic group answers with an error."""
         answer = await coordinator.ask(
             ConsumerGroupDescribeRequest(
@@ -51,14 +51,14 @@ class GroupDescription:
         )
         (group,) = answer.groups
         if group.error_code == 0:
-            return GroupView.of_consumer_group(group)
+            return ObservedGroup.of_consumer_group(group)
         if group.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
             return f"ConsumerGroupDescribe was answered with error {group.error_code}"
         answer = await coordinator.ask(DescribeGroupsRequest(groups=(self._group,)))
         (classic,) = answer.groups
         if classic.error_code:
             return f"DescribeGroups was answered with error {classic.error_code}"
-        return GroupView.of_classic_group(classic)
+        return ObservedGroup.of_classic_group(classic)
 
     async def _find_coordinator(self) -> BrokerConnection:
         async with await self._connect(self._bootstrap) as connection:

@@ -15,7 +15,7 @@ Protocol: TypeAlias = Literal["classic", "consumer"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemberView:
+class ObservedMember:
     """One member: its client id, its protocol, and its partitions."""
 
     client_id: str
@@ -24,21 +24,21 @@ class MemberView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupView:
+class ObservedGroup:
     """One description of the group; `protocol` is the group's kind."""
 
     protocol: Protocol
     state: str
-    members: tuple[MemberView, ...]
+    members: tuple[ObservedMember, ...]
 
     @classmethod
-    def of_consumer_group(cls, group: DescribedConsumerGroup) -> "GroupView":
+    def of_consumer_group(cls, group: DescribedConsumerGroup) -> "ObservedGroup":
         """From an answer to ConsumerGroupDescribe (v1 or later)."""
         return cls(
             protocol="consumer",
             state=group.group_state,
             members=tuple(
-                MemberView(
+                ObservedMember(
                     client_id=member.client_id,
                     protocol=(
                         "classic" if member.member_type == MemberType.CLASSIC else "consumer"
@@ -54,13 +54,13 @@ class GroupView:
         )
 
     @classmethod
-    def of_classic_group(cls, group: DescribedClassicGroup) -> "GroupView":
+    def of_classic_group(cls, group: DescribedClassicGroup) -> "ObservedGroup":
         """From an answer to DescribeGroups. Raises WireError if an assignment is malformed."""
         return cls(
             protocol="classic",
             state=group.group_state,
             members=tuple(
-                MemberView(
+                ObservedMember(
                     client_id=member.client_id,
                     protocol="classic",
                     partitions=_assigned(member.member_assignment),
@@ -71,7 +71,7 @@ class GroupView:
 
 
 def disagreement(
-    view: GroupView,
+    view: ObservedGroup,
     *,
     expected: Mapping[str, Protocol],
     owners: Mapping[int, set[str]],

@@ -18,14 +18,14 @@ from enum import Enum
 from itertools import pairwise
 
 from gateway.demo.reports import (
-    Assigned,
-    Closed,
-    Committed,
-    Consumed,
+    AssignedReport,
+    ClosedReport,
+    CommittedReport,
+    ConsumedReport,
     ConsumerReport,
-    Lost,
-    Revoked,
-    Troubled,
+    LostReport,
+    RevokedReport,
+    TroubledReport,
 )
 
 
@@ -115,19 +115,19 @@ class Ledger:
     def hear(self, process: Process, report: ConsumerReport) -> None:
         """Enter one report."""
         match report:
-            case Assigned():
+            case AssignedReport():
                 self._assign(process, report)
-            case Revoked():
+            case RevokedReport():
                 self._release(process, report.partitions, report.at_s, End.REVOKED)
-            case Lost():
+            case LostReport():
                 self._release(process, report.partitions, report.at_s, End.LOST)
-            case Closed():
+            case ClosedReport():
                 self._release(process, self._owned_by(process), report.at_s, End.CLOSED)
-            case Consumed():
+            case ConsumedReport():
                 for start, stop, step in report.runs:
                     self._deliveries.update(range(start, stop, step))
                     self._reach(process, report.partition, start // len(self._history))
-            case Committed():
+            case CommittedReport():
                 for partition, offset in report.offsets:
                     known = self.acknowledged_commits.get(partition, 0)
                     self.acknowledged_commits[partition] = max(known, offset)
@@ -135,7 +135,7 @@ class Ledger:
                         Acknowledged(process=process, at_s=report.at_s, offset=offset)
                     )
                     self._reach(process, partition, offset)
-            case Troubled():
+            case TroubledReport():
                 pass
 
     def process_ended(self, process: Process, at_s: float) -> None:
@@ -244,7 +244,7 @@ class Ledger:
             if each != replaced and (gave_up[each] or got[each])
         )
 
-    def _assign(self, process: Process, report: Assigned) -> None:
+    def _assign(self, process: Process, report: AssignedReport) -> None:
         for partition in report.partitions:
             if (process, partition) not in self._open:
                 owned = Ownership(partition=partition, process=process, since_s=report.at_s)

@@ -25,7 +25,7 @@ import trio
 
 from gateway.demo.child import run_child
 from gateway.demo.errors import DemoError
-from gateway.demo.upstream import Upstream
+from gateway.demo.upstream import DemoCluster
 
 BROKERS = 3
 # At 20 bytes a record, 5 MiB hold four minutes of this: no consumer falls behind that far.
@@ -39,12 +39,12 @@ log = structlog.get_logger()
 
 
 @asynccontextmanager
-async def embedded(partitions: int) -> AsyncIterator[Upstream]:
+async def embedded(partitions: int) -> AsyncIterator[DemoCluster]:
     """Run the cluster during the block. Raises DemoError as `run` does."""
     async with trio.open_nursery() as nursery:
         bootstrap = await nursery.start(partial(run, topic=_TOPIC, partitions=partitions))
         log.info("embedded_cluster_started", upstream=bootstrap)
-        yield Upstream(bootstrap=bootstrap, topic=_TOPIC, group=_GROUP)
+        yield DemoCluster(bootstrap=bootstrap, topic=_TOPIC, group=_GROUP)
         nursery.cancel_scope.cancel()
 
 

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from gateway.demo.group_view import Protocol
 from gateway.demo.ledger import Ledger
-from gateway.demo.reports import Produced
+from gateway.demo.reports import ProducedReport
 from gateway.demo.roll import RollStep
 from gateway.events.group_events import Direction
 
@@ -41,7 +41,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Totals:
+class DemoTotals:
     """The figures of a completed run."""
 
     produced: int
@@ -61,13 +61,13 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class DemoOutcome:
     """The whole outcome; `reason` is None if the run kept its promise."""
 
     options: Options
     steps: tuple[RollStep, ...]
     conversions: Mapping[Direction, Conversion]
-    totals: Totals | None
+    totals: DemoTotals | None
     reason: str | None
     verdict: tuple[str, ...] = ()
     """The verdict on the gateway's events, as `groupferry verdict` prints it."""
@@ -75,13 +75,13 @@ class Outcome:
 
 def totals(
     ledger: Ledger,
-    produced: Produced,
+    produced: ProducedReport,
     committed_offsets: tuple[int, ...],
     consumers_died: int,
-) -> Totals:
+) -> DemoTotals:
     """Compute the figures at the end of a run."""
     acknowledged = ledger.acknowledged_commits
-    return Totals(
+    return DemoTotals(
         produced=produced.acknowledged,
         not_produced=produced.failed,
         consumed=ledger.delivered(),
@@ -121,14 +121,14 @@ def conversions(
 
 
 def broken_promise(
-    options: Options, seen: Mapping[Direction, Conversion], figures: Totals
+    options: Options, seen: Mapping[Direction, Conversion], figures: DemoTotals
 ) -> str | None:
     """The first broken promise in one line, or None."""
     checks = (_wrong_figures(figures), _wrong_commits(figures), _wrong_conversions(options, seen))
     return next(itertools.chain(*checks), None)
 
 
-def _wrong_figures(figures: Totals) -> Iterator[str]:
+def _wrong_figures(figures: DemoTotals) -> Iterator[str]:
     if figures.not_produced:
         yield f"{figures.not_produced} records could not be produced"
     if not figures.produced:
@@ -141,7 +141,7 @@ def _wrong_figures(figures: Totals) -> Iterator[str]:
         yield f"{figures.partitions_that_went_back} partitions went back behind a commit"
 
 
-def _wrong_commits(figures: Totals) -> Iterator[str]:
+def _wrong_commits(figures: DemoTotals) -> Iterator[str]:
     for partition, (end, acknowledged, committed) in enumerate(
         zip(
             figures.end_offsets,

@@ -23,7 +23,7 @@ import trio
 from gateway.demo.borrowed_cluster import borrowed, random_prefix
 from gateway.demo.child import run_child
 from gateway.demo.errors import DemoError
-from gateway.demo.upstream import Upstream
+from gateway.demo.upstream import DemoCluster
 from gateway.settings import addresses
 
 START_LIMIT_S = 90.0
@@ -46,7 +46,7 @@ def why_not(home: Path | None) -> str | None:
 
 
 @asynccontextmanager
-async def own_kafka(home: Path, partitions: int) -> AsyncIterator[Upstream]:
+async def own_kafka(home: Path, partitions: int) -> AsyncIterator[DemoCluster]:
     """Run the broker during the block, with a topic. Raises DemoError."""
     async with trio.open_nursery() as nursery:
         bootstrap: str = await nursery.start(_run, home)

@@ -14,7 +14,7 @@ from pathlib import Path
 from confluent_kafka import KafkaError, Message, Producer
 
 from gateway.demo.clients import StopRequest, end_now, read_security
-from gateway.demo.reports import Produced, Troubled, say
+from gateway.demo.reports import ProducedReport, TroubledReport, say
 
 _TICK_S = 0.02
 _REPORT_INTERVAL_S = 0.5
@@ -68,7 +68,7 @@ class NumberedRecords:
 
     def report(self, *, final: bool = False) -> None:
         say(
-            Produced(
+            ProducedReport(
                 at_s=time.monotonic(),
                 acknowledged=self._acknowledged,
                 failed=self._failed,
@@ -90,7 +90,7 @@ class NumberedRecords:
 
 
 def _trouble(error: KafkaError) -> None:
-    say(Troubled(at_s=time.monotonic(), doing="produce", error=str(error)))
+    say(TroubledReport(at_s=time.monotonic(), doing="produce", error=str(error)))
 
 
 def main() -> None:

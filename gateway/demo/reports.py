@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Assigned:
+class AssignedReport:
     """The assign callback began; `partitions` are the added ones only."""
 
     at_s: float
@@ -20,7 +20,7 @@ class Assigned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Revoked:
+class RevokedReport:
     """The revoke callback has returned; the client gives these partitions up right after."""
 
     at_s: float
@@ -28,7 +28,7 @@ class Revoked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lost:
+class LostReport:
     """The lost callback has returned: the member was fenced, and others may own these already."""
 
     at_s: float
@@ -36,7 +36,7 @@ class Lost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Consumed:
+class ConsumedReport:
     """These record numbers reached the application, as runs of (start, stop, step)."""
 
     at_s: float
@@ -45,7 +45,7 @@ class Consumed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Committed:
+class CommittedReport:
     """The coordinator acknowledged these commits: pairs of partition and next offset."""
 
     at_s: float
@@ -53,7 +53,7 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Troubled:
+class TroubledReport:
     """The client library reported an error; most are temporary."""
 
     at_s: float
@@ -62,14 +62,14 @@ class Troubled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Closed:
+class ClosedReport:
     """The consumer closed cleanly and owns nothing any more."""
 
     at_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Produced:
+class ProducedReport:
     """The numbers of acknowledged and failed records so far, and the end offset of each
     partition."""
 
@@ -80,20 +80,40 @@ class Produced:
     final: bool
 
 
-ConsumerReport: TypeAlias = Assigned | Revoked | Lost | Consumed | Committed | Troubled | Closed
-Report: TypeAlias = ConsumerReport | Produced
+ConsumerReport: TypeAlias = (
+    AssignedReport
+    | RevokedReport
+    | LostReport
+    | ConsumedReport
+    | CommittedReport
+    | TroubledReport
+    | ClosedReport
+)
+Report: TypeAlias = ConsumerReport | ProducedReport
+
+
+def _kind_of(kind: type[Report]) -> str:
+    return kind.__name__.removesuffix("Report").lower()
+
 
 _KINDS: dict[str, type[Report]] = {
-    kind.__name__.lower(): kind
-    for kind in (Assigned, Revoked, Lost, Consumed, Committed, Troubled, Closed, Produced)
+    _kind_of(kind): kind
+    for kind in (
+        AssignedReport,
+        RevokedReport,
+        LostReport,
+        ConsumedReport,
+        CommittedReport,
+        TroubledReport,
+        ClosedReport,
+        ProducedReport,
+    )
 }
 
 
 def encode(report: Report) -> str:
     """The report as one line of JSON, without the line end."""
-    return json.dumps(
-        {"kind": type(report).__name__.lower(), **asdict(report)}, separators=(",", ":")
-    )
+    return json.dumps({"kind": _kind_of(type(report)), **asdict(report)}, separators=(",", ":"))
 
 
 def decode(line: str) -> Report:

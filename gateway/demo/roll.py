@@ -13,7 +13,7 @@ import trio
 
 from gateway.demo.errors import DemoError
 from gateway.demo.fleet import Fleet
-from gateway.demo.group_view import GroupView, Protocol, disagreement
+from gateway.demo.group_view import ObservedGroup, Protocol, disagreement
 from gateway.demo.ledger import Change, Disturbance, Ledger
 
 SETTLE_LIMIT_S = 60.0
@@ -41,7 +41,7 @@ class Roll:
     """One roll there and back. `steps` grows as steps settle."""
 
     def __init__(
-        self, fleet: Fleet, ledger: Ledger, describe: Callable[[], Awaitable[GroupView | str]]
+        self, fleet: Fleet, ledger: Ledger, describe: Callable[[], Awaitable[ObservedGroup | str]]
     ) -> None:
         """`describe` returns the group as the gateway describes it, or a text that says why not."""
         self.steps: list[RollStep] = []
@@ -98,13 +98,13 @@ class Roll:
         )
         return step
 
-    async def _settled_view(self, title: str) -> GroupView:
+    async def _settled_view(self, title: str) -> ObservedGroup:
         problem = "the group has not been seen"
         said_s = time.monotonic()
         with trio.move_on_after(SETTLE_LIMIT_S):
             while True:
                 view = await self._describe()
-                if isinstance(view, GroupView):
+                if isinstance(view, ObservedGroup):
                     problem = self._disagreement(view) or ""
                     if not problem:
                         return view
@@ -116,5 +116,5 @@ class Roll:
                 await trio.sleep(_LOOK_INTERVAL_S)
         raise DemoError(f"{title}: not settled within {SETTLE_LIMIT_S:.0f} s: {problem}")
 
-    def _disagreement(self, view: GroupView) -> str | None:
+    def _disagreement(self, view: ObservedGroup) -> str | None:
         return disagreement(view, expected=self._fleet.wanted, owners=self._ledger.owners())

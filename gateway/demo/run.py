@@ -32,16 +32,16 @@ from gateway.demo.front import Front
 from gateway.demo.group_description import GroupDescription
 from gateway.demo.ledger import Ledger
 from gateway.demo.outcome import (
+    DemoOutcome,
+    DemoTotals,
     Options,
-    Outcome,
-    Totals,
     broken_promise,
     conversions,
     totals,
 )
 from gateway.demo.roll import Roll, RollStep
 from gateway.demo.story import Story
-from gateway.demo.upstream import OpenUpstream, Upstream
+from gateway.demo.upstream import DemoCluster, OpenUpstream
 from gateway.error_groups import first_of
 from gateway.events.event import Envelope, Listener
 from gateway.events.group_events import Direction, GroupConverted
@@ -92,11 +92,11 @@ async def run(
     run_gateway: RunGateway,
     open_upstream: OpenUpstream,
     state_dir: Path | None = None,
-) -> Outcome:
+) -> DemoOutcome:
     """Run the demo once. No process is left when this returns or raises. With the state folder of
     the gateway, tell the whole story.
 
-    Raises Interrupted on SIGINT or SIGTERM. A failed run is an Outcome with the reason.
+    Raises Interrupted on SIGINT or SIGTERM. A failed run is a DemoOutcome with the reason.
     """
     demo = Demo(options, run_gateway, state_dir)
     failure: str | None = None
@@ -127,12 +127,12 @@ class Demo:
         self._state_dir = state_dir
         self._run_gateway = run_gateway
         self._ledger = Ledger(options.partitions)
-        self._produced: reports.Produced | None = None
+        self._produced: reports.ProducedReport | None = None
         self._converted_live: set[Direction] = set()
         self._steps: list[RollStep] = []
-        self._totals: Totals | None = None
+        self._totals: DemoTotals | None = None
 
-    async def run(self, upstream: Upstream) -> None:
+    async def run(self, upstream: DemoCluster) -> None:
         """Run everything. Raises DemoError at the first failure."""
         # The gateway relays the authentication, and its own listeners are without TLS.
         access = Access(credentials=upstream.access.credentials)
@@ -172,13 +172,13 @@ class Demo:
             self._totals = totals(self._ledger, produced, committed, fleet.unexpected_ends)
             nursery.cancel_scope.cancel()
 
-    def outcome(self, failure: str | None) -> Outcome:
+    def outcome(self, failure: str | None) -> DemoOutcome:
         """The outcome of the run."""
         steps = tuple(self._steps)
         seen = conversions(steps, self._converted_live)
         if failure is None and self._totals is not None:
             failure = broken_promise(self._options, seen, self._totals)
-        return Outcome(
+        return DemoOutcome(
             options=self._options,
             steps=steps,
             conversions=seen,
@@ -242,12 +242,12 @@ class Demo:
 
     def _hear_producer(self, line: str) -> None:
         report = reports.decode(line)
-        if isinstance(report, reports.Produced):
+        if isinstance(report, reports.ProducedReport):
             self._produced = report
-        elif isinstance(report, reports.Troubled):
+        elif isinstance(report, reports.TroubledReport):
             log.debug("producer_troubled", reason=report.error)
 
-    async def _drain(self, producer: Child) -> reports.Produced:
+    async def _drain(self, producer: Child) -> reports.ProducedReport:
         """Stop the producer, and give the consumers time to read to the end."""
         await producer.finish(_FLUSH_LIMIT_S)
         produced = self._produced
@@ -282,7 +282,7 @@ async def _obey(signals: AsyncIterator[int]) -> None:
         raise Interrupted(signal.Signals(number))
 
 
-def _committed_offsets(upstream: Upstream, partitions: int) -> tuple[int, ...]:
+def _committed_offsets(upstream: DemoCluster, partitions: int) -> tuple[int, ...]:
     """Ask the upstream directly, with a client that is not ours. Blocks: call it in a thread."""
     reader = Consumer(
         {

@@ -13,7 +13,13 @@ import trio
 from gateway.board.views import GroupReadiness
 from gateway.control.client import give, look
 from gateway.control.control_socket import NoControlSocket
-from gateway.control.messages import Adopt, AssessGroup, CommandRefused, Release, Remove
+from gateway.control.messages import (
+    AdoptCommand,
+    AssessGroup,
+    CommandRefused,
+    ReleaseCommand,
+    RemoveCommand,
+)
 from gateway.demo.errors import DemoError
 from gateway.demo.fleet import Fleet
 from gateway.demo.front import Front
@@ -99,7 +105,7 @@ class Story:
 
         async def adopt() -> Sequence[str]:
             nonlocal title
-            adoption = await give(self._state_dir, Adopt(group_id=self._group))
+            adoption = await give(self._state_dir, AdoptCommand(group_id=self._group))
             if adoption.reasons and adoption.held_ms is not None:
                 title, self._why_undone = UNDONE, "; ".join(adoption.reasons)
                 return ()
@@ -112,7 +118,7 @@ class Story:
 
     async def _release(self) -> None:
         async def release() -> Sequence[str]:
-            released = await give(self._state_dir, Release(group_id=self._group))
+            released = await give(self._state_dir, ReleaseCommand(group_id=self._group))
             if released.reasons and await self._mode() == "forwarded":
                 return ()  # a release that outlasted its command
             return released.reasons
@@ -124,7 +130,7 @@ class Story:
         self._front.target = self._cluster
 
         async def remove() -> Sequence[str]:
-            removed = await give(self._state_dir, Remove())
+            removed = await give(self._state_dir, RemoveCommand())
             return () if removed.is_removed else (*removed.reasons, *removed.clients_left)
 
         await _repeat(remove, "the gateway is not removed")

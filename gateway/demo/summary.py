@@ -6,18 +6,18 @@ from dataclasses import asdict
 from rich.console import Console
 from rich.table import Table
 
-from gateway.demo.outcome import Outcome, Totals
+from gateway.demo.outcome import DemoOutcome, DemoTotals
 from gateway.readable import escaped
 
 _PLAIN_WIDTH = 110
 
 
-def as_json(outcome: Outcome) -> str:
+def as_json(outcome: DemoOutcome) -> str:
     """The outcome as one JSON document."""
     return json.dumps({"ok": outcome.reason is None, **asdict(outcome)}, indent=2)
 
 
-def show(outcome: Outcome, *, rebalances: bool = False) -> None:
+def show(outcome: DemoOutcome, *, rebalances: bool = False) -> None:
     """Print the outcome to stdout, in colour on a terminal. With `rebalances`, list them."""
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -34,7 +34,7 @@ def show(outcome: Outcome, *, rebalances: bool = False) -> None:
         console.print(f"  {escaped(line)}", markup=False, soft_wrap=True)
 
 
-def _steps(outcome: Outcome) -> Table:
+def _steps(outcome: DemoOutcome) -> Table:
     table = Table(
         title="The roll, step by step",
         title_justify="left",
@@ -59,7 +59,7 @@ def _steps(outcome: Outcome) -> Table:
     return table
 
 
-def _rebalances(outcome: Outcome) -> Table:
+def _rebalances(outcome: DemoOutcome) -> Table:
     table = Table(
         title="The rebalances that consumers saw, besides their own restarts",
         title_justify="left",
@@ -76,7 +76,7 @@ def _rebalances(outcome: Outcome) -> Table:
     return table
 
 
-def _figures(outcome: Outcome, totals: Totals) -> Table:
+def _figures(outcome: DemoOutcome, totals: DemoTotals) -> Table:
     table = Table(title="In total", title_justify="left", show_header=False)
     table.add_column("what")
     table.add_column("figure")

@@ -9,7 +9,7 @@ from gateway.cluster.access import PLAIN_ACCESS, Access
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Upstream:
+class DemoCluster:
     """A cluster with a topic and a group id for the demo."""
 
     bootstrap: str
@@ -20,5 +20,5 @@ class Upstream:
     """How the cluster is reached."""
 
 
-OpenUpstream: TypeAlias = Callable[[int], AbstractAsyncContextManager[Upstream]]
+OpenUpstream: TypeAlias = Callable[[int], AbstractAsyncContextManager[DemoCluster]]
 """Provides the cluster and its topic with this many partitions during a block."""

@@ -64,8 +64,8 @@ from gateway.hosting.effects import (
     LoadedGroup,
     Log,
     Look,
+    ReportEvents,
     Resolve,
-    Tell,
     TellNow,
     Write,
     carry_out,
@@ -83,7 +83,7 @@ from gateway.hosting.inputs import (
     Leave,
     Paused,
     Release,
-    TimePassed,
+    TimerFired,
     TopicsMoved,
 )
 from gateway.hosting.release_steps import ReleaseOutcome, ReleaseWish
@@ -363,14 +363,14 @@ class GroupDriver:
         self._services.counts.note_line(line)
         carry_out_now(line, self.group.group_id, self._services.journal)
 
-    def report(self, events: Tell | TellNow) -> None:
+    def report(self, events: ReportEvents | TellNow) -> None:
         """Report events that have nothing to write."""
         match events:
             case TellNow():
                 self._services.counts.note_line(events)
                 carry_out_now(events, self.group.group_id, self._services.journal, self._owner)
                 self._follow(Told((events.event,), self._services.clock.now_ms()))
-            case Tell(told):
+            case ReportEvents(told):
                 self._make_way(told)
                 for decision in told:
                     self._services.journal.tell_decision(decision, self.group.group_id)
@@ -503,7 +503,7 @@ class GroupDriver:
                 await self._woken.wait()
             next_ms = self.group.next_ms()
             if next_ms is not None and next_ms <= self._services.clock.now_ms():
-                self.feed(TimePassed())
+                self.feed(TimerFired())
                 if not (self._is_refreshing or self.topics.covers(frozenset())):
                     self._is_refreshing = True
                     nursery.start_soon(self._refresh_topics)

@@ -23,7 +23,7 @@ TOPICS_MAX = 200_000
 
 
 @dataclass(slots=True)
-class _Group:
+class _PermittedRegexes:
     told: dict[str, tuple[float, bool]] = field(default_factory=dict)
     """When the cluster was asked about a topic, and whether it may be described."""
     asked_s: float = -math.inf
@@ -38,7 +38,7 @@ class RegexPermissions:
         self._limits = limits
         self.waiting: dict[str, frozenset[str]] = {}
         """The topics that resolutions wait for, by group, until its next heartbeat asks."""
-        self._groups: dict[str, _Group] = {}
+        self._groups: dict[str, _PermittedRegexes] = {}
         self._weight = self._topics = 0
 
     async def find_describable(self, group_id: str, names: Collection[str]) -> frozenset[str]:
@@ -84,10 +84,10 @@ class RegexPermissions:
         """What was told before is too old."""
         return trio.current_time() - self._limits.permission_lifetime_s
 
-    def _group(self, group_id: str) -> _Group:
+    def _group(self, group_id: str) -> _PermittedRegexes:
         group = self._groups.get(group_id)
         if group is None:
-            group = self._groups[group_id] = _Group()
+            group = self._groups[group_id] = _PermittedRegexes()
             self._weight += weight(group_id)
             self._bound(group_id)
         return group

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from coordinator.handlers.adoption import obstacles
 from coordinator.interface.config import GroupConfig
-from coordinator.interface.records import Adoption, ClassicGroupMember, ClassicGroupValue
+from coordinator.interface.records import AdoptionState, ClassicGroupMember, ClassicGroupValue
 from gateway.hosting.forwarded import WatchedGroup, WatchedMember
 from gateway.hosting.identity import Guise
 from gateway.hosting.standing import (
@@ -135,7 +135,7 @@ def _member(
     )
 
 
-def resumes_at(adoption: Adoption, group: DescribedGroup, guise: Guise) -> AdoptionStage:
+def resumes_at(adoption: AdoptionState, group: DescribedGroup, guise: Guise) -> AdoptionStage:
     """Where a killed process's adoption goes on. Only of a locked group it is certain that nobody
     else had it."""
     there = {member.member_id for member in group.members}

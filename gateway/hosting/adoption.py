@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Container, Sequence
 
 from coordinator.interface.config import GroupConfig
-from coordinator.interface.records import Adoption, ClassicGroupMember
+from coordinator.interface.records import AdoptionState, ClassicGroupMember
 from gateway.hosting.adoptable import resumes_at, snapshot, why_not
 from gateway.hosting.adoption_requests import BACKOFF_MS, Adoptees, have_left
 from gateway.hosting.adoption_steps import (
@@ -82,7 +82,7 @@ class Adopting:
         config: GroupConfig,
         *,
         grace: Grace,
-        found: Adoption | None = None,
+        found: AdoptionState | None = None,
     ) -> None:
         """`guise`: what the anchor joins as. `found`: the log's record of an adoption that a killed
         process began. `grace`: what the members get if the adoption is undone."""
@@ -260,11 +260,11 @@ class Adopting:
         elif self._first != (group, watched.generation):
             self._refuse(("it changed between two looks",), now_ms)
         else:
-            self._announce(Adoption(group=snapshot(group, watched)))
+            self._announce(AdoptionState(group=snapshot(group, watched)))
             self._move(Stage.ANNOUNCING, now_ms)
             self._store(self._adoption)
 
-    def _announce(self, adoption: Adoption | None) -> None:
+    def _announce(self, adoption: AdoptionState | None) -> None:
         self._adoption = adoption
         if adoption is not None:
             self._adoptees = Adoptees(self._group_id, adoption.group, self._guise)
@@ -362,7 +362,7 @@ class Adopting:
 
     def _store_lock(self, generation: int) -> None:
         assert self._adoption is not None
-        self._adoption = Adoption(group=self._adoption.group, lock_generation=generation)
+        self._adoption = AdoptionState(group=self._adoption.group, lock_generation=generation)
         self._store(self._adoption)
 
     # -- the anchor ------------------------------------------------------------------------------
@@ -562,7 +562,7 @@ class Adopting:
             self._is_describing = True
             self._effects.append(Describe())
 
-    def _store(self, adoption: Adoption | None) -> None:
+    def _store(self, adoption: AdoptionState | None) -> None:
         if not self._is_storing:
             self._is_storing, self._is_erasing = True, adoption is None
             self._effects.append(Store(adoption))

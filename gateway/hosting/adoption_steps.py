@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self
 
-from coordinator.interface.records import Adoption
+from coordinator.interface.records import AdoptionState
 from gateway.hosting.forwarded import WatchedGroup
 from gateway.hosting.identity import AnchorIds
 from kafka_codecs.declaration import Struct
@@ -169,7 +169,7 @@ class Store:
     """Write how far the adoption has come; None: it is over. `Stored` or `StoreFailed` must
     follow."""
 
-    adoption: Adoption | None
+    adoption: AdoptionState | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

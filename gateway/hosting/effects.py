@@ -124,7 +124,7 @@ class Conclude:
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
+class ReportEvents:
     """Report the events of decisions that have nothing to write."""
 
     told: Sequence[Told]
@@ -163,7 +163,7 @@ Awaited = (
     | MoveStep
     | Errand
 )
-Effect = Awaited | AnswerClient | Conclude | Tell | TellNow | Log
+Effect = Awaited | AnswerClient | Conclude | ReportEvents | TellNow | Log
 
 
 class Surroundings(Protocol):
@@ -171,7 +171,7 @@ class Surroundings(Protocol):
     Methods begin something, and never wait for it."""
 
     def log(self, line: Log) -> None: ...
-    def report(self, events: Tell | TellNow) -> None: ...
+    def report(self, events: ReportEvents | TellNow) -> None: ...
     def answer(self, call: Call) -> None: ...
     def conclude(self, wish: Wish | ReleaseWish) -> None: ...
     def run_errand(self, errand: Errand) -> None: ...
@@ -196,7 +196,7 @@ def carry_out(effect: Effect, surroundings: Surroundings) -> None:  # noqa: PLR0
             surroundings.reserve(effect)
         case Write():
             surroundings.write(effect)
-        case Tell() | TellNow():
+        case ReportEvents() | TellNow():
             surroundings.report(effect)
         case Log():
             surroundings.log(effect)

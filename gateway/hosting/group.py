@@ -52,8 +52,8 @@ from gateway.hosting.effects import (
     Log,
     Look,
     MoveStep,
+    ReportEvents,
     Resolve,
-    Tell,
     TellNow,
     Write,
 )
@@ -79,7 +79,7 @@ from kafka_codecs.describe_groups import DescribedGroup
 
 
 class HostedGroup:
-    """Inputs and answers to effects come in through `handle`; `next_ms` says when `TimePassed` is
+    """Inputs and answers to effects come in through `handle`; `next_ms` says when `TimerFired` is
     due."""
 
     def __init__(self, standing: Standing, rules: HostingRules, *, spread: float = 1.0) -> None:
@@ -149,7 +149,7 @@ class HostedGroup:
         )
 
     def next_ms(self) -> int | None:
-        """When `TimePassed` is due, in wall-clock milliseconds."""
+        """When `TimerFired` is due, in wall-clock milliseconds."""
         next_ms = self.engine.next_ms()
         anchor_ms = self.anchor.next_ms(is_live=self._is_anchored)
         if anchor_ms is not None and (next_ms is None or anchor_ms < next_ms):
@@ -201,7 +201,7 @@ class HostedGroup:
                 self.calls.asked(call, now_ms)
             case inputs.Gone(call):
                 self.calls.gone(call, now_ms)
-            case inputs.TimePassed():
+            case inputs.TimerFired():
                 self.calls.lose_patience(now_ms)
             case inputs.Paused(grace_over_ms):
                 self.engine.grace.over_ms = grace_over_ms
@@ -306,7 +306,7 @@ class HostedGroup:
     def start_again(self, now_ms: int) -> Sequence[Effect]:
         """After a bug: end all calls as Unanswerable, load the group again and rejoin. No result of
         an earlier effect may follow."""
-        kept = AnswerClient | Conclude | Log | Tell | TellNow
+        kept = AnswerClient | Conclude | Log | ReportEvents | TellNow
         self._effects[:] = [effect for effect in self._effects if isinstance(effect, kept)]
         self._looking.is_under_way = False
         self.anchor.start_again(now_ms)

@@ -9,11 +9,11 @@ and the anchor, which goes on with the ids that the last step leaves. See
 from collections.abc import Container, Mapping, Sequence
 
 from coordinator.interface.events import (
+    AdoptionEnded,
     AdoptionMoved,
-    GroupAdopted,
     HeartbeatReceived,
 )
-from coordinator.interface.records import Adoption, ClassicGroupMember
+from coordinator.interface.records import AdoptionState, ClassicGroupMember
 from coordinator.interface.replies import (
     HeartbeatReply,
 )
@@ -79,7 +79,7 @@ class GroupAdoption:
         """Effects that have no result yet. The next adoption must not take theirs for its own."""
         self.recall = Recall(has_all_members=False)
         self.recall.leads_rounds = True  # the coordinator's next round may not ask who owns what
-        self._indexed: Adoption | None = None
+        self._indexed: AdoptionState | None = None
         self._by_id: Mapping[str, ClassicGroupMember] = {}
 
     # -- what the group asks ---------------------------------------------------------------------
@@ -195,7 +195,7 @@ class GroupAdoption:
         self._carry_out(machine.handle(event, now_ms))
 
     def settled(
-        self, event: AdoptionMoved | GroupAdopted, *, is_durable: bool, now_ms: int
+        self, event: AdoptionMoved | AdoptionEnded, *, is_durable: bool, now_ms: int
     ) -> None:
         """The engine has decided on a step."""
         self.handle(_settled(event, is_durable=is_durable), now_ms)
@@ -218,7 +218,7 @@ class GroupAdoption:
                     self._engine.note(AdoptionMoved(adoption=adoption))
                 case steps.TakeOver(ids):
                     self._ids = ids
-                    self._engine.note(GroupAdopted())
+                    self._engine.note(AdoptionEnded())
                 case steps.Hold():
                     self._under_way.append(effect)
                     self._has_held = True
@@ -339,11 +339,11 @@ class GroupAdoption:
         self._effects.append(Log(level, event, {"group_id": self._group_id, **fields}))
 
 
-def _settled(event: AdoptionMoved | GroupAdopted, *, is_durable: bool) -> steps.Input:
+def _settled(event: AdoptionMoved | AdoptionEnded, *, is_durable: bool) -> steps.Input:
     """What the engine's decision means for the adoption."""
     why = "the state log failed"
     match event:
         case AdoptionMoved():
             return steps.Stored() if is_durable else steps.StoreFailed(why)
-        case GroupAdopted():
+        case AdoptionEnded():
             return steps.TookOver() if is_durable else steps.TakeOverFailed(why)

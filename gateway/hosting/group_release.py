@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from coordinator.group.state import GroupState
 from coordinator.handlers.release import may_begin, members_not_taken
 from coordinator.interface.events import ReleaseBegan, ReleaseMoved
-from coordinator.interface.records import Member, Release
+from coordinator.interface.records import Member, ReleaseState
 from coordinator.interface.topics import Topics
 from gateway.events import group_events
 from gateway.hosting import release_steps as steps
@@ -255,7 +255,7 @@ class GroupRelease:
         elif now_ms >= self._settle_until_ms:
             self._refuse("its anchor has not left yet: try again")
 
-    def _go_on(self, release: Release, now_ms: int) -> None:
+    def _go_on(self, release: ReleaseState, now_ms: int) -> None:
         members = () if release.group is None else release.group.members
         if not self._has_begun_here:
             fields = {"group_id": self._group_id, "members": len(members)}

@@ -30,7 +30,7 @@ class Gone:
 
 
 @value(kw_only=False)
-class TimePassed:
+class TimerFired:
     """`next_ms` is over."""
 
 
@@ -134,7 +134,7 @@ class Failed:
 Input = (
     Asked
     | Gone
-    | TimePassed
+    | TimerFired
     | Paused
     | TopicsMoved
     | Happened

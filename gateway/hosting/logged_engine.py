@@ -16,9 +16,9 @@ from coordinator.handlers.steady import SteadyStep
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.errors import LongComputation
 from coordinator.interface.events import (
+    AdoptionEnded,
     AdoptionMoved,
     Event,
-    GroupAdopted,
     GroupLost,
     Happening,
     OffsetCommitEnded,
@@ -48,8 +48,8 @@ from gateway.hosting.effects import (
     Load,
     LoadedGroup,
     Log,
+    ReportEvents,
     Resolve,
-    Tell,
     TellNow,
     Write,
 )
@@ -74,7 +74,7 @@ _READY = LogPhase.READY  # every request asks, and Python 3.11 takes long to fin
 
 Item = Call | Commit
 """What the engine answers."""
-StepOfAdoption = AdoptionMoved | GroupAdopted
+StepOfAdoption = AdoptionMoved | AdoptionEnded
 StepOfRelease = ReleaseBegan | ReleaseMoved
 StepOfMove = StepOfAdoption | StepOfRelease
 """Happenings that are not decided again after a failure: the adoption or the release decides what
@@ -455,7 +455,7 @@ class LoggedEngine:
             return
         told = [decision.told for decision in batch.decisions if decision.told.events]
         if told:
-            self._effects.append(Tell(told))
+            self._effects.append(ReportEvents(told))
         self._carry_out(batch, now_ms)
 
     def _carry_out(self, batch: Batch, now_ms: int) -> None:

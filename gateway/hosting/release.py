@@ -11,7 +11,7 @@ protocol needs no round. The first one there has to be native.
 from collections import Counter
 from collections.abc import Sequence
 
-from coordinator.interface.records import Release
+from coordinator.interface.records import ReleaseState
 from gateway.hosting.adoption_requests import ANCHOR_SESSION_MS, BACKOFF_MS
 from gateway.hosting.adoption_steps import (
     Answered,
@@ -63,7 +63,7 @@ class Releasing:
         self,
         group_id: str,
         guise: Guise,
-        release: Release,
+        release: ReleaseState,
         now_ms: int,
         grace: Grace,
     ) -> None:
@@ -185,7 +185,7 @@ class Releasing:
         member_id = self._ids.member_id
         match self.stage:
             case Stage.ANNOUNCING:
-                self._store(Release(guard_id=member_id, is_native_due=self.is_native_due))
+                self._store(ReleaseState(guard_id=member_id, is_native_due=self.is_native_due))
             case Stage.OPENING:
                 names = [name for member in self._members for name, _data in member.protocols]
                 self._ask(self._opener.join(now_ms, member_id=member_id, names=names))
@@ -201,7 +201,7 @@ class Releasing:
                 self._not_before_ms = self._native_until(now_ms)
             case Stage.CONCLUDING:
                 self.is_native_due = False
-                self._store(Release())
+                self._store(ReleaseState())
             case _:
                 pass
 
@@ -315,7 +315,7 @@ class Releasing:
     def _ask(self, message: Struct) -> None:
         self._effects.append(Ask(Lane.RELEASE, message))
 
-    def _store(self, release: Release) -> None:
+    def _store(self, release: ReleaseState) -> None:
         self._is_storing = True
         self._effects.append(StoreRelease(release))
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Self
 
-from coordinator.interface.records import Release
+from coordinator.interface.records import ReleaseState
 from gateway.hosting.adoption_steps import (
     Answered,
     Ask,
@@ -84,7 +84,7 @@ class NativeJoined:
 class StoreRelease:
     """Write how far the release has come. `Stored` or `StoreFailed` must follow."""
 
-    release: Release
+    release: ReleaseState
 
 
 Input = (

@@ -36,7 +36,7 @@ class EventsTopicError(Exception):
     """The topic cannot be used. The message is one line."""
 
 
-class EventsTopic:
+class EventsTopicWriter:
     """`write` sends lines; `run` polls for their delivery reports."""
 
     def __init__(self, config: Mapping[str, Any], topic: str) -> None:
@@ -105,14 +105,14 @@ class EventsTopic:
 @asynccontextmanager
 async def open_events_topic(
     upstream: Sequence[Address], topic: str, access: Access = PLAIN_ACCESS
-) -> AsyncIterator[EventsTopic]:
+) -> AsyncIterator[EventsTopicWriter]:
     """Create the topic if it is missing, and write to it until the block ends.
 
     Raises EventsTopicError if the topic cannot be used, or is compacted.
     """
     config = client_config(upstream, CLIENT_ID, access)
     await trio.to_thread.run_sync(_make_or_check, config, topic, abandon_on_cancel=True)
-    events = EventsTopic(config, topic)
+    events = EventsTopicWriter(config, topic)
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(events.run)

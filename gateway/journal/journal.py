@@ -20,7 +20,7 @@ import structlog
 from gateway.events.catalog import read_line
 from gateway.events.event import Envelope, GatewayEvent, Listener, Told
 from gateway.events.group_events import GroupLoaded, HostingEnded, HostingStarted
-from gateway.journal.events_topic import EventsTopic
+from gateway.journal.events_topic import EventsTopicWriter
 from gateway.journal.history_shares import OTHER_BYTES_MAX, RECORD_BYTES_MAX, HistoryShares
 from gateway.journal.line_files import LineFiles
 from gateway.journal.written_events import WrittenEvents
@@ -36,7 +36,7 @@ REPEATABLE_BYTES_MAX = 900 << 10
 could exceed Kafka's `max.message.bytes` (1 MiB), and the group's change would fail with it."""
 
 
-class _Place(NamedTuple):
+class _SequenceProgress(NamedTuple):
     """The progress of a group's sequence."""
 
     began_ms: int
@@ -51,7 +51,7 @@ class Sinks:
     """Where events go besides the log."""
 
     files: LineFiles | None = None
-    topic: EventsTopic | None = None
+    topic: EventsTopicWriter | None = None
     listener: Listener | None = None
 
 
@@ -81,7 +81,7 @@ class Journal:
         self._listeners = [] if sinks.listener is None else [sinks.listener]
         self._now_ms = now_ms
         self._sequence = 0
-        self._groups: dict[str, _Place] = {}
+        self._groups: dict[str, _SequenceProgress] = {}
         """The last written event of each group."""
         self._last_began_ms = 0
         self._hostings: dict[str, int] = {}
@@ -133,7 +133,7 @@ class Journal:
             return ()
         after = began_ms = None
         if group_id is not None:
-            began_ms, after, _at_ms = self._place(group_id) or _Place(told.at_ms, 0, 0)
+            began_ms, after, _at_ms = self._place(group_id) or _SequenceProgress(told.at_ms, 0, 0)
         envelopes: list[Envelope] = []
         for event in told.events:
             self._sequence += 1
@@ -154,7 +154,7 @@ class Journal:
 
     def stamp_batch(self, batch: Sequence[Told], group_id: str) -> Sequence[Sequence[Envelope]]:
         """Number events in the sequence of a group. Pass them on once the state log has them."""
-        place = self._place(group_id) or _Place(self._beginning(batch), 0, 0)
+        place = self._place(group_id) or _SequenceProgress(self._beginning(batch), 0, 0)
         sequences = itertools.count(place.sequence + 1)
         return [
             [
@@ -280,7 +280,7 @@ class Journal:
         if last is None:
             return
         known = self._groups.get(group_id)
-        place = _Place(last.began_ms, last.sequence, last.at_ms)
+        place = _SequenceProgress(last.began_ms, last.sequence, last.at_ms)
         if known is not None and place[:2] <= known[:2]:
             return
         if known is None:  # another version of groupferry may have written these lines
@@ -311,7 +311,7 @@ class Journal:
         place = self._place(group_id)
         return self._now_ms() - (place.at_ms if place is not None else 0)
 
-    def _place(self, group_id: str) -> _Place | None:
+    def _place(self, group_id: str) -> _SequenceProgress | None:
         """The progress of a group's sequence, None if it has not begun."""
         if group_id not in self._groups:
             with suppress(StateLogError):
@@ -336,8 +336,8 @@ class Journal:
             self._topic.write(lines, group_id)
 
 
-def _place(envelope: Envelope) -> _Place:
-    return _Place(envelope.began_ms or 0, envelope.sequence, envelope.at_ms)
+def _place(envelope: Envelope) -> _SequenceProgress:
+    return _SequenceProgress(envelope.began_ms or 0, envelope.sequence, envelope.at_ms)
 
 
 def last_events(envelopes: Sequence[Sequence[Envelope]]) -> LastEvents | None:

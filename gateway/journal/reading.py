@@ -19,7 +19,7 @@ FOLLOW_INTERVAL_S = 0.25
 """How often to look for new lines."""
 
 
-class Line(NamedTuple):
+class JournalLine(NamedTuple):
     """One line, with its event or the reason why it has none."""
 
     path: Path
@@ -28,7 +28,7 @@ class Line(NamedTuple):
     found: Envelope | BadLine
 
 
-def read_lines(folder: Path, *, follows: bool = False) -> Iterator[Line]:
+def read_lines(folder: Path, *, follows: bool = False) -> Iterator[JournalLine]:
     """All lines without repeats; with `follows`, also new ones, for ever. Blocks.
 
     Raises OSError.
@@ -46,8 +46,8 @@ def read_lines(folder: Path, *, follows: bool = False) -> Iterator[Line]:
         yield line
 
 
-def _lines(folder: Path, *, follows: bool) -> Iterator[Line]:
-    series = [_Series(folder, prefix, follows=follows) for prefix in SERIES]
+def _lines(folder: Path, *, follows: bool) -> Iterator[JournalLine]:
+    series = [_FilesRead(folder, prefix, follows=follows) for prefix in SERIES]
     while True:
         yield from heapq.merge(*(files.new_lines() for files in series), key=_at_ms)
         if not follows:
@@ -55,12 +55,12 @@ def _lines(folder: Path, *, follows: bool) -> Iterator[Line]:
         time.sleep(FOLLOW_INTERVAL_S)
 
 
-def _at_ms(line: Line) -> int:
+def _at_ms(line: JournalLine) -> int:
     """The time of a line. One without a time does not hold up the others."""
     return line.found.at_ms if isinstance(line.found, Envelope) else 0
 
 
-class _Series:
+class _FilesRead:
     """The files whose names begin alike, one behind the other."""
 
     def __init__(self, folder: Path, prefix: str, *, follows: bool) -> None:
@@ -69,7 +69,7 @@ class _Series:
         self._read_bytes = self._number = 0
         """How far the file has been read."""
 
-    def new_lines(self) -> Iterator[Line]:
+    def new_lines(self) -> Iterator[JournalLine]:
         """The lines that have not been read yet. When following, a file ends only once a later file
         exists."""
         while True:
@@ -88,7 +88,7 @@ class _Series:
                 return
             self._path, self._read_bytes, self._number = paths[1], 0, 0
 
-    def _of_file(self, path: Path, *, is_followed: bool) -> Iterator[Line]:
+    def _of_file(self, path: Path, *, is_followed: bool) -> Iterator[JournalLine]:
         with path.open("rb") as file:
             file.seek(self._read_bytes)
             while data := file.readline():
@@ -99,7 +99,7 @@ class _Series:
                 self._read_bytes = file.tell()
                 self._number += 1
                 text = data[:-1].decode("utf-8", "replace")
-                yield Line(path, self._number, text, _found(data))
+                yield JournalLine(path, self._number, text, _found(data))
 
 
 def _found(data: bytes) -> Envelope | BadLine:

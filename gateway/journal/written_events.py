@@ -20,7 +20,7 @@ DELIVERY_MS_MAX = 5 * 60 * 1000
 """A topic has all lines that were in the files for so long, or has lost them for good."""
 
 
-class _Place(NamedTuple):
+class _LastSequence(NamedTuple):
     began_ms: int
     sequence: int
 
@@ -31,7 +31,7 @@ class WrittenEvents:
     def __init__(self, folder: Path | None, gateway_id: str) -> None:
         """`gateway_id`: whose events count. Reads the files now. Never fails: what cannot be read
         counts as missing."""
-        self._last: dict[str, _Place] = {}
+        self._last: dict[str, _LastSequence] = {}
         self._from_ms = 0
         """The time since which all lines were read, if there are older ones; otherwise 0."""
         self._until_ms = 0
@@ -49,7 +49,7 @@ class WrittenEvents:
                 return None
             self._until_ms = max(self._until_ms, int(event["at_ms"]))
             if event["process_id"] is None:
-                place = _Place(event["began_ms"] or 0, event["sequence"])
+                place = _LastSequence(event["began_ms"] or 0, event["sequence"])
                 self._last[event["group_id"]] = max(place, self._last.get(event["group_id"], place))
             return int(event["at_ms"])
         except (ValueError, TypeError, LookupError, RecursionError):

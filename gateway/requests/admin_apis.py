@@ -15,7 +15,7 @@ from coordinator.interface.events import DeleteGroupReceived
 from coordinator.interface.replies import GroupView, MemberView
 from coordinator.interface.topics import Topics
 from gateway.batches import batches
-from gateway.data_path.errors import UpstreamLost
+from gateway.data_path.errors import BrokerLost
 from gateway.data_path.grants import Resource
 from gateway.data_path.group_apis import GroupRequest
 from gateway.groups.cluster_look import is_unknown
@@ -92,7 +92,7 @@ class _Shown(Generic[_G]):
         code, why = ErrorCode.GROUP_AUTHORIZATION_FAILED, ""
         try:
             withheld: Collection[str] = await refused_names(request, Resource.GROUP, self.known)
-        except UpstreamLost:
+        except BrokerLost:
             withheld = tuple(self.known)
             code, why = code_for(Situation.BROKER_AWAY, GroupApi.ADMIN), "the broker is away"
         for group_id in withheld:
@@ -133,7 +133,7 @@ class AdminApis:
         self._shows_members = shows_members
 
     async def answer(self, request: GroupRequest, message: AdminMessage) -> Struct:
-        """The answer to one request. Raises UpstreamLost, GroupFailed."""
+        """The answer to one request. Raises BrokerLost, GroupFailed."""
         match message:
             case DescribeGroupsRequest():
                 return await self._describe_groups(request, message)
@@ -624,7 +624,7 @@ async def _add_operations(request: GroupRequest, groups: dict[str, _G]) -> None:
     version = min(version, FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND - 1)
     try:
         answer: DescribeGroupsResponse = await request.upstream.ask(asked, version)
-    except UpstreamLost:
+    except BrokerLost:
         return
     for told in answer.groups:
         if told.group_id in groups and not told.error_code:

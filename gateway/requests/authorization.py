@@ -13,8 +13,8 @@ import trio
 from gateway.batches import batches
 from gateway.cluster.embedded import is_embedded
 from gateway.cluster.own_permissions import commit_of_nothing
-from gateway.data_path.errors import UpstreamLost
-from gateway.data_path.grants import Grant, Operation, Resource
+from gateway.data_path.errors import BrokerLost
+from gateway.data_path.grants import Operation, Permission, Resource
 from gateway.data_path.group_apis import GroupRequest
 from gateway.hosting.answers import BY_MEMBERS, GroupApi
 from gateway.requests.commit_parts import CommitRequest
@@ -96,7 +96,7 @@ def is_known_to_be_allowed(request: GroupRequest, message: GroupMessage) -> bool
 async def why_refused(request: GroupRequest, message: GroupMessage) -> ErrorCode:
     """The error for a client that may not send this request about one group, or NONE.
 
-    A member goes on as long as the cluster cannot be asked; nobody joins. Raises UpstreamLost.
+    A member goes on as long as the cluster cannot be asked; nobody joins. Raises BrokerLost.
     """
     if is_known_to_be_allowed(request, message):
         return ErrorCode.NONE
@@ -106,38 +106,38 @@ async def why_refused(request: GroupRequest, message: GroupMessage) -> ErrorCode
             names = [grant.name for grant in needed if grant.resource is resource]
             if await refused_names(request, resource, names):
                 return REFUSED[resource]
-    except UpstreamLost:
+    except BrokerLost:
         if api_of(message) not in _GOES_ON or not request.grants.had(needed):
             raise
         request.grants.keep(needed, trio.current_time(), request.owner)
     return ErrorCode.NONE
 
 
-def _needed(message: GroupMessage) -> list[Grant]:
+def _needed(message: GroupMessage) -> list[Permission]:
     key, group = message.SCHEMA.api_key, _GROUP
     assert key is not None
-    needed = [Grant(group, NEEDED[key, group], message.group_id)]
+    needed = [Permission(group, NEEDED[key, group], message.group_id)]
     if isinstance(message, TxnOffsetCommitRequest):
         transaction = Resource.TRANSACTIONAL_ID
-        needed.append(Grant(transaction, NEEDED[key, transaction], message.transactional_id))
+        needed.append(Permission(transaction, NEEDED[key, transaction], message.transactional_id))
     if isinstance(message, ConsumerGroupHeartbeatRequest) and message.subscribed_topic_names:
         topic = Resource.TOPIC
         operation = NEEDED[key, topic]
         names = dict.fromkeys(message.subscribed_topic_names)
-        needed += [Grant(topic, operation, name) for name in names]
+        needed += [Permission(topic, operation, name) for name in names]
     return needed
 
 
 async def refused_names(
     request: GroupRequest, resource: Resource, names: Collection[str]
 ) -> frozenset[str]:
-    """The resources that the client may not use in this request. Raises UpstreamLost if the cluster
+    """The resources that the client may not use in this request. Raises BrokerLost if the cluster
     cannot be asked."""
     if not names:
         return frozenset()
     operation = NEEDED[ApiKey(request.header.api_key), resource]
     now_s = trio.current_time()
-    wanted = [Grant(resource, operation, name) for name in dict.fromkeys(names)]
+    wanted = [Permission(resource, operation, name) for name in dict.fromkeys(names)]
     unknown = [grant for grant in wanted if not request.grants.has(grant, now_s)]
     if not unknown:
         return frozenset()
@@ -169,7 +169,7 @@ async def _allowed_groups(
         return frozenset()  # DEV D48
     refusal = REFUSED[Resource.GROUP]
     if any(code != refusal and code not in _ALLOWED for code in codes.values()):
-        raise UpstreamLost  # the cluster does not say
+        raise BrokerLost  # the cluster does not say
     return frozenset(group_id for group_id, code in codes.items() if code != refusal)
 
 
@@ -226,7 +226,7 @@ async def _codes(
 async def topic_codes(request: GroupRequest, commit: CommitRequest) -> Mapping[str, ErrorCode]:
     """The topics of a commit that the client may not read, and those that do not exist, with the
     codes of a broker: it is asked with the commit of a member that cannot exist. Raises
-    UpstreamLost."""
+    BrokerLost."""
     if is_embedded(request.upstream.versions):
         return {}
     partition = OffsetCommitRequestPartition(

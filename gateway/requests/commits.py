@@ -15,7 +15,7 @@ from coordinator.interface.events import OffsetCommitReceived
 from coordinator.interface.replies import OffsetVerdict
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
-from gateway.data_path.errors import ConnectionAbandoned, UpstreamAway, UpstreamLost
+from gateway.data_path.errors import BrokerLost, ConnectionAbandoned, UpstreamAway
 from gateway.data_path.group_apis import GroupRequest
 from gateway.groups.group_driver import GroupDriver
 from gateway.groups.group_drivers import GroupFailed
@@ -164,7 +164,7 @@ class CommitApis:
 
     async def answer(self, requests: Sequence[GroupRequest]) -> Sequence[Struct | None]:
         """The answers to the commits of one client to one group, in order; None for a commit that
-        the cluster may never have seen. Raises UpstreamLost, ConnectionAbandoned, GroupFailed."""
+        the cluster may never have seen. Raises BrokerLost, ConnectionAbandoned, GroupFailed."""
         asked = [cast(CommitRequest, request.message) for request in requests]
         group_id = asked[0].group_id
         if not group_id:
@@ -279,7 +279,7 @@ async def _refused_for_good(
     version = request.header.api_version
     try:
         codes = await topic_codes(request, message)
-    except UpstreamLost:
+    except BrokerLost:
         codes = {}
     wrong, rest = split(message, frozenset(codes))
     answer = refusal(rest, version, verdict.error, verdict.why)

@@ -117,7 +117,7 @@ class ConfigApis:
         """The groups whose first config is being stored."""
 
     async def answer(self, request: GroupRequest, message: ConfigMessage) -> Struct:
-        """The answer to one request. Raises UpstreamLost, GroupFailed."""
+        """The answer to one request. Raises BrokerLost, GroupFailed."""
         match message:
             case DescribeConfigsRequest():
                 return await self._describe(request, message)

@@ -16,7 +16,7 @@ from gateway.cluster.embedded import is_embedded
 from gateway.cluster.errors import UpstreamError
 from gateway.cluster.shared_lookups import SharedLookups
 from gateway.data_path.conversions import ask_for_coordinators, without_coordinator
-from gateway.data_path.errors import UpstreamLost
+from gateway.data_path.errors import BrokerLost
 from gateway.data_path.group_apis import GroupRequest
 from gateway.quotas.owner import Owner
 from gateway.quotas.remembered import Remembered
@@ -74,7 +74,7 @@ class Coordinators:
         keys = message.coordinator_keys if is_batch else (message.key,)
         try:
             answer = await ask_for_coordinators(message, request.upstream, version)
-        except UpstreamLost:
+        except BrokerLost:
             answer = _nobody(keys, is_batch=is_batch)
             if message.key_type == CoordinatorType.GROUP:
                 await self.nodes_instead(keys, request)

@@ -31,7 +31,7 @@ async def forward(
     """The cluster's answer to `message`, by default the request's own, in the version chosen by
     `Upstream.version_for`.
 
-    Raises UpstreamLost. Whether the broker acted on the request is then unknown.
+    Raises BrokerLost. Whether the broker acted on the request is then unknown.
     """
     asked = request.message if message is None else message
     upstream, header = request.upstream, request.header
@@ -41,7 +41,7 @@ async def forward(
 
 async def ask_cluster(request: GroupRequest, message: GroupMessage, why: str = "") -> Struct:
     """The cluster's answer about a group of its own. `why`: why the group is forwarded. Raises
-    UpstreamLost."""
+    BrokerLost."""
     highest = highest_version(request.upstream, ApiKey(request.header.api_key))
     if highest < 0:
         # Only the apis of KIP-848 are offered without the cluster's support.

@@ -15,7 +15,7 @@ from gateway.batches import batches
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path.complaints import Complaints
 from gateway.data_path.conversions import TopicNames
-from gateway.data_path.errors import UpstreamLost
+from gateway.data_path.errors import BrokerLost
 from gateway.data_path.group_apis import AnswerUnderWay, CommitUnderWay, GroupRequest, LazyAnswer
 from gateway.data_path.presence import Presence
 from gateway.events.event import Tell
@@ -35,7 +35,7 @@ from gateway.requests.commits import CommitApis, CommitOnItsWay
 from gateway.requests.config_apis import ConfigApis
 from gateway.requests.coordinators import Coordinators
 from gateway.requests.defective_joins import DefectiveJoins
-from gateway.requests.member_apis import Asked, MemberApis, is_foreign, note_member
+from gateway.requests.member_apis import MemberApis, PendingRequest, is_foreign, note_member
 from gateway.requests.messages import GroupMessage, MemberMessage, api_of
 from gateway.requests.offset_delete import OffsetDeleteApi
 from gateway.requests.offset_fetch import OffsetFetchApi
@@ -112,7 +112,7 @@ class GroupService:
     def answer(self, request: GroupRequest) -> Struct | Awaitable[Struct]:
         """The answer to one request, or what to await for it.
 
-        Raises UpstreamLost if the broker is away and the api has no error to say so, or GroupFailed
+        Raises BrokerLost if the broker is away and the api has no error to say so, or GroupFailed
         after a bug in the gateway; either closes the connection.
         """
         message = request.message
@@ -129,7 +129,7 @@ class GroupService:
             answer = self._members.answer(request, message)
             if isinstance(answer, Struct):
                 return self._noted(request, answer)
-            if isinstance(answer, Asked):
+            if isinstance(answer, PendingRequest):
                 return _UnderWay(self, answer)
             return LazyAnswer(partial(self._later, request, answer))
         return LazyAnswer(partial(self._checked, request))
@@ -150,7 +150,7 @@ class GroupService:
             return self._refused_for_its_names(request)
         try:
             refused = await self._refused((request,))
-        except UpstreamLost:
+        except BrokerLost:
             return await self._answer_alone(request)
         if refused:
             self.answers.note(refused[0])
@@ -174,19 +174,19 @@ class GroupService:
         if isinstance(message, MemberMessage):
             await self._regexes.ask(request, message)
             answer = self._members.answer(request, message)
-            if isinstance(answer, Asked):
+            if isinstance(answer, PendingRequest):
                 return await self._members.finish(answer)
             return answer if isinstance(answer, Struct) else await answer
         return await self._answer(request)
 
-    async def finish(self, asked: Asked) -> Struct:
+    async def finish(self, asked: PendingRequest) -> Struct:
         """The answer to a request that is under way. Raises as `answer` does."""
         return await self._later(asked.request, self._members.finish(asked))
 
     async def _later(self, request: GroupRequest, pending: Awaitable[Struct]) -> Struct:
         try:
             answer = await pending
-        except UpstreamLost:
+        except BrokerLost:
             return await self._answer_alone(request)
         return self.noted_after(request, answer)
 
@@ -197,7 +197,7 @@ class GroupService:
 
     async def _refused(self, requests: Sequence[GroupRequest]) -> Sequence[Struct]:
         """The answers to a client that may not send such requests about their one group; none if it
-        may. The other apis check each group that they answer for. Raises UpstreamLost."""
+        may. The other apis check each group that they answer for. Raises BrokerLost."""
         first = requests[0]
         if not isinstance(first.message, GroupMessage):
             return ()
@@ -236,7 +236,7 @@ class GroupService:
         """The answer to a commit that the broker has not simply stored."""
         try:
             answer = await cast(CommitOnItsWay, commit).answer()
-        except UpstreamLost:
+        except BrokerLost:
             answer = None
         return await self._noted_or_alone(request, answer)
 
@@ -250,7 +250,7 @@ class GroupService:
             if refused := await self._refused(requests):
                 return refused
             answers = await self._commits.answer(requests)
-        except UpstreamLost:
+        except BrokerLost:
             answers = [None] * len(requests)
         for request in requests:
             self.answers.note_wait(OffsetCommitResponse, trio.current_time() - request.at_s)
@@ -261,7 +261,7 @@ class GroupService:
 
     async def _noted_or_alone(self, request: GroupRequest, answer: Struct | None) -> Struct:
         """The answer to a commit; None if the cluster may never have seen it. Raises
-        UpstreamLost."""
+        BrokerLost."""
         return await self._answer_alone(request) if answer is None else self._noted(request, answer)
 
     def last_word(self, request: GroupRequest, response: Struct) -> Struct:
@@ -318,7 +318,7 @@ class GroupService:
     async def _commit(self, request: GroupRequest) -> Struct:
         (answer,) = await self._commits.answer((request,))
         if answer is None:
-            raise UpstreamLost
+            raise BrokerLost
         return answer
 
     async def _commit_in_transaction(
@@ -379,7 +379,7 @@ class GroupService:
     async def _answer_alone(self, request: GroupRequest) -> Struct:
         """Answer while the broker is away: the client retries here or at the new coordinator.
 
-        Raises UpstreamLost.
+        Raises BrokerLost.
         """
         message, version = request.message, request.header.api_version
         if isinstance(message, OffsetFetchRequest):
@@ -395,7 +395,7 @@ class GroupService:
             situations = await self._when_away(request, (message.group_id,))
             situation = situations[message.group_id]
             return refused(message, version, situation, "the broker is away")
-        raise UpstreamLost
+        raise BrokerLost
 
     async def _when_away(
         self, request: GroupRequest, group_ids: Collection[str]
@@ -416,7 +416,7 @@ class _UnderWay(AnswerUnderWay):
 
     __slots__ = ("_asked", "_service")
 
-    def __init__(self, service: GroupService, asked: Asked) -> None:
+    def __init__(self, service: GroupService, asked: PendingRequest) -> None:
         self._service = service
         self._asked = asked
 

@@ -39,7 +39,7 @@ _OF_A_WHOLE_GROUP = (ConsumerGroupPrepareAssignmentRequest, ConsumerGroupInstall
 
 
 @dataclass(slots=True, kw_only=True)
-class Asked:
+class PendingRequest:
     """A request that its group answers later."""
 
     request: GroupRequest
@@ -76,9 +76,9 @@ class MemberApis:
 
     def answer(
         self, request: GroupRequest, message: MemberMessage
-    ) -> Struct | Asked | Awaitable[Struct]:
+    ) -> Struct | PendingRequest | Awaitable[Struct]:
         """The answer to one request, what to `finish`, or what to await for it. All raise
-        UpstreamLost, GroupFailed."""
+        BrokerLost, GroupFailed."""
         group_id, version = message.group_id, request.header.api_version
         if not group_id:
             return refused(message, version, Situation.EMPTY_GROUP_ID, "the group id is empty")
@@ -106,7 +106,7 @@ class MemberApis:
                 if call.api not in JOINS:
                     return LazyAnswer(partial(self._ask, request, message, call))
                 driver = self._groups.drivers.driver(group_id, request.owner)
-            asked = Asked(request=request, message=message, call=call, driver=driver)
+            asked = PendingRequest(request=request, message=message, call=call, driver=driver)
             answer = driver.begin(call)
         return messages.response(answer, version) if isinstance(answer, Reply) else asked
 
@@ -126,7 +126,7 @@ class MemberApis:
         call = _call(request, message, event, is_at_coordinator=is_at_coordinator)
         return await self._ask(request, message, call)
 
-    async def finish(self, asked: Asked) -> Struct:
+    async def finish(self, asked: PendingRequest) -> Struct:
         """The answer to a request that the group, or the cluster, answers later."""
         answer = await asked.driver.finish(asked.call)
         return await self._response(asked.request, asked.message, asked.call, answer)

@@ -48,7 +48,7 @@ class OffsetDeleteApi:
     async def answer(
         self, request: GroupRequest, message: OffsetDeleteRequest
     ) -> OffsetDeleteResponse:
-        """Delete offsets of topics without subscribers. Raises UpstreamLost, GroupFailed."""
+        """Delete offsets of topics without subscribers. Raises BrokerLost, GroupFailed."""
         group_id, version = message.group_id, request.header.api_version
         if not group_id:
             return _refused(message, version, Situation.EMPTY_GROUP_ID)

@@ -69,7 +69,7 @@ class OffsetFetchApi:
     async def fetch(
         self, request: GroupRequest, message: OffsetFetchRequest
     ) -> OffsetFetchResponse:
-        """Check each group, then fetch those that pass. Raises UpstreamLost."""
+        """Check each group, then fetch those that pass. Raises BrokerLost."""
         version = request.header.api_version
         if version < FIRST_VERSION_IN_KAFKA:
             return await self._from_zookeeper(request, message)

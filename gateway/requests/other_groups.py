@@ -24,7 +24,7 @@ OtherHeartbeat = ShareGroupHeartbeatRequest | StreamsGroupHeartbeatRequest
 async def relay_heartbeat(request: GroupRequest, message: OtherHeartbeat, groups: Groups) -> Struct:
     """The cluster's answer to a heartbeat. Once a member has joined, the group is looked up.
 
-    Raises UpstreamLost.
+    Raises BrokerLost.
     """
     answer: ShareGroupHeartbeatResponse | StreamsGroupHeartbeatResponse = await forward(request)
     if message.member_epoch == JOIN_EPOCH and not answer.error_code:

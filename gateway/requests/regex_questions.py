@@ -6,7 +6,7 @@ import trio
 
 from coordinator.interface.errors import GroupError
 from gateway.cluster.errors import UpstreamError
-from gateway.data_path.errors import UpstreamLost
+from gateway.data_path.errors import BrokerLost
 from gateway.data_path.grants import Resource
 from gateway.data_path.group_apis import GroupRequest
 from gateway.groups.regex_permissions import RegexPermissions
@@ -46,7 +46,7 @@ class RegexQuestions:
                     self._permissions.note(group_id, names, refused)
                     # So that this heartbeat brings the partitions of new topics, as in Kafka.
                     await self._resolver.until_resolved(group_id)
-            except (UpstreamLost, UpstreamError):
+            except (BrokerLost, UpstreamError):
                 pass
 
     async def _matching(self, regex: str) -> Collection[str]:

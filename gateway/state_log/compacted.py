@@ -8,10 +8,10 @@ asked for, because a gateway serves before it has decoded thousands of groups.
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 
 from coordinator.interface.records import (
+    AdoptionRecord,
     DurableRecord,
-    GroupAdoption,
     GroupConfigs,
-    GroupRelease,
+    ReleaseRecord,
     is_tombstone,
 )
 from gateway.state_log.last_events import FORGOTTEN, LastEvents, LogRecord
@@ -97,7 +97,7 @@ class CompactedLog:
             if isinstance(record, LastEvents):
                 self._last_events[group_id] = record
                 continue
-            if isinstance(record, GroupAdoption | GroupRelease):
+            if isinstance(record, AdoptionRecord | ReleaseRecord):
                 (self.moving.add if _is_under_way(record) else self.moving.discard)(group_id)
             records.pop(record.key, None)  # the newest comes last, as in a compacted log
             if not is_tombstone(record):
@@ -126,8 +126,8 @@ class CompactedLog:
             self._last_events.pop(group_id, None)
 
 
-def _is_under_way(record: GroupAdoption | GroupRelease) -> bool:
+def _is_under_way(record: AdoptionRecord | ReleaseRecord) -> bool:
     """Whether the group is about to change its coordinator. It does so in one way at a time."""
-    if isinstance(record, GroupRelease):
+    if isinstance(record, ReleaseRecord):
         return record.value is not None and record.value.is_under_way
     return record.value is not None

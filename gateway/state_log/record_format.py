@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import NamedTuple, assert_never
 
 from coordinator.interface.records import (
-    Adoption,
+    AdoptionRecord,
+    AdoptionState,
     Assignment,
     AssignmentMetadata,
     ClassicGenerationBegun,
@@ -22,15 +23,14 @@ from coordinator.interface.records import (
     CurrentAssignment,
     DurableRecord,
     EpochCause,
-    GroupAdoption,
     GroupConfigs,
     GroupEpoch,
-    GroupRelease,
     Member,
     MemberMetadata,
     MemberState,
     RegularExpression,
-    Release,
+    ReleaseRecord,
+    ReleaseState,
     RemovalCause,
     ResolvedRegex,
     ServedBySetting,
@@ -142,9 +142,9 @@ def _key(group_id: str, record: DurableRecord) -> tuple[RecordType, wire.GroupsK
             record_type = RecordType.CONSUMER_GROUP_REGULAR_EXPRESSION
             key = wire.RegularExpressionKey(group_id=group_id, regular_expression=regex)
             return record_type, key
-        case GroupAdoption():
+        case AdoptionRecord():
             return RecordType.GROUP_ADOPTION, wire.GroupKey(group_id=group_id)
-        case GroupRelease():
+        case ReleaseRecord():
             return RecordType.GROUP_RELEASE, wire.GroupKey(group_id=group_id)
         case ServedBySetting():
             return RecordType.GROUP_SERVED_BY_SETTING, wire.GroupKey(group_id=group_id)
@@ -159,9 +159,9 @@ def _tombstone(record_type: RecordType, key: wire.GroupsKey) -> DurableRecord:  
         case RecordType.GROUP_METADATA, _:
             return ClassicGroupMetadata(value=None)
         case RecordType.GROUP_ADOPTION, _:
-            return GroupAdoption(value=None)
+            return AdoptionRecord(value=None)
         case RecordType.GROUP_RELEASE, _:
-            return GroupRelease(value=None)
+            return ReleaseRecord(value=None)
         case RecordType.GROUP_SERVED_BY_SETTING, _:
             return ServedBySetting(is_so=False)
         case RecordType.GROUP_MEMBER_REMOVAL, wire.MemberKey(member_id=member_id):
@@ -201,9 +201,9 @@ def _value(record: DurableRecord) -> wire.Value:  # noqa: PLR0912  # one case fo
             return wire.GroupMemberRemovalValue(cause=cause.value)
         case ClassicGenerationBegun(generation=int(generation)):
             return wire.GroupGenerationBegunValue(generation=generation)
-        case GroupAdoption(value=Adoption() as adoption):
+        case AdoptionRecord(value=AdoptionState() as adoption):
             return _adoption(adoption)
-        case GroupRelease(value=Release() as release):
+        case ReleaseRecord(value=ReleaseState() as release):
             return _release(release)
         case ServedBySetting(is_so=True):
             return wire.GroupServedBySettingValue()
@@ -264,7 +264,7 @@ def _classic_group(group: ClassicGroupValue) -> wire.GroupMetadataValue:
     )
 
 
-def _adoption(adoption: Adoption) -> wire.GroupAdoptionValue:
+def _adoption(adoption: AdoptionState) -> wire.GroupAdoptionValue:
     group, locked = adoption.group, adoption.lock_generation
     return wire.GroupAdoptionValue(
         generation=group.generation,
@@ -275,7 +275,7 @@ def _adoption(adoption: Adoption) -> wire.GroupAdoptionValue:
     )
 
 
-def _release(release: Release) -> wire.GroupReleaseValue:
+def _release(release: ReleaseState) -> wire.GroupReleaseValue:
     group = release.group or _NO_GROUP
     return wire.GroupReleaseValue(
         guard_id=release.guard_id,
@@ -374,9 +374,9 @@ def _record(key: wire.Key, value: wire.Value) -> DurableRecord:  # noqa: PLR0912
         case _, wire.GroupGenerationBegunValue(generation=generation):
             return ClassicGenerationBegun(generation=generation)
         case _, wire.GroupAdoptionValue():
-            return GroupAdoption(value=_read_adoption(value))
+            return AdoptionRecord(value=_read_adoption(value))
         case _, wire.GroupReleaseValue():
-            return GroupRelease(value=_read_release(value))
+            return ReleaseRecord(value=_read_release(value))
         case _, wire.GroupServedBySettingValue():
             return ServedBySetting(is_so=True)
         case _, wire.ConsumerGroupMetadataValue():
@@ -443,7 +443,7 @@ def _read_laggards(members: Iterable[wire.GroupMember]) -> Mapping[str, int]:
     }
 
 
-def _read_adoption(value: wire.GroupAdoptionValue) -> Adoption:
+def _read_adoption(value: wire.GroupAdoptionValue) -> AdoptionState:
     group = ClassicGroupValue(
         protocol_type=CONSUMER_PROTOCOL_TYPE,
         generation=value.generation,
@@ -452,12 +452,12 @@ def _read_adoption(value: wire.GroupAdoptionValue) -> Adoption:
         members=tuple(_read_classic_member(member) for member in value.members),
     )
     locked = value.lock_generation
-    return Adoption(group=group, lock_generation=None if locked == _UNLOCKED else locked)
+    return AdoptionState(group=group, lock_generation=None if locked == _UNLOCKED else locked)
 
 
-def _read_release(value: wire.GroupReleaseValue) -> Release:
+def _read_release(value: wire.GroupReleaseValue) -> ReleaseState:
     if not value.is_recalling:
-        return Release(guard_id=value.guard_id, is_native_due=value.is_native_due)
+        return ReleaseState(guard_id=value.guard_id, is_native_due=value.is_native_due)
     group = ClassicGroupValue(
         protocol_type=value.protocol_type,
         generation=value.generation,
@@ -466,7 +466,7 @@ def _read_release(value: wire.GroupReleaseValue) -> Release:
         members=tuple(_read_classic_member(member) for member in value.members),
         laggards=_read_laggards(value.members),
     )
-    return Release(group=group, guard_id=value.guard_id, is_native_due=value.is_native_due)
+    return ReleaseState(group=group, guard_id=value.guard_id, is_native_due=value.is_native_due)
 
 
 def _read_classic_member(member: wire.GroupMember) -> ClassicGroupMember:

@@ -19,7 +19,7 @@ from gateway.state_log.last_events import LastEvents, LogRecord
 from gateway.state_log.log import StateLogError, StateLogRefused, StateLogUnsure
 from gateway.state_log.record_format import StoredEntry, encode_record
 from gateway.state_log.sqlite_reader import place_of, read_state
-from gateway.state_log.sqlite_writer import Batch, SqliteWriter
+from gateway.state_log.sqlite_writer import GroupWrite, SqliteWriter
 from kafka_codecs.errors import WireError
 
 log = structlog.get_logger()
@@ -32,7 +32,7 @@ BATCHES_MAX = 256
 class _Waiting:
     """A batch that waits to be written."""
 
-    batch: Batch
+    batch: GroupWrite
     turn: trio.Event = field(default_factory=trio.Event)
     """Set when the batch was written, or when its task has to write it."""
     is_done: bool = False
@@ -92,7 +92,7 @@ class SqliteLog:
             entries = [encode_record(group_id, record) for record in batch]
         except WireError as error:
             raise StateLogRefused(f"a record cannot be written: {error}") from None
-        waiting = _Waiting(batch=Batch(group_id, entries))
+        waiting = _Waiting(batch=GroupWrite(group_id, entries))
         self._waiting.append(waiting)
         with trio.CancelScope(shield=True):
             if self._is_writing:

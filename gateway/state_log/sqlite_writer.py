@@ -44,7 +44,7 @@ last, and was not. After any other failure, such as a failed sync, the transacti
 the file is next opened."""
 
 
-class Batch(NamedTuple):
+class GroupWrite(NamedTuple):
     """The records that one group writes at once."""
 
     group_id: str
@@ -111,7 +111,7 @@ class SqliteWriter:
         writer._mark = MarkFile.open(path.parent / commit_mark.FILE_NAME, writer._mark_now)
         return writer
 
-    def write(self, batches: Sequence[Batch]) -> list[StateLogError | None]:
+    def write(self, batches: Sequence[GroupWrite]) -> list[StateLogError | None]:
         """Write all batches in one transaction, each whole or not at all. Returns the error of
         each.
 
@@ -131,7 +131,7 @@ class SqliteWriter:
         self._begin_and_commit(())
         self._write_mark()
 
-    def _write(self, batches: Sequence[Batch]) -> list[StateLogError | None]:
+    def _write(self, batches: Sequence[GroupWrite]) -> list[StateLogError | None]:
         try:
             self._begin_and_commit(batches)
         except StateLogError as error:
@@ -168,7 +168,7 @@ class SqliteWriter:
             self._mark.close()
         self._connection.close()
 
-    def _begin_and_commit(self, batches: Iterable[Batch]) -> None:
+    def _begin_and_commit(self, batches: Iterable[GroupWrite]) -> None:
         """Write one transaction. Raises StateLogError; nothing of it is then in the file unless
         `is_in_doubt`."""
         try:
@@ -194,7 +194,7 @@ class SqliteWriter:
                 self.is_in_doubt = True
             raise
 
-    def _put(self, batches: Iterable[Batch]) -> tuple[Head, int]:
+    def _put(self, batches: Iterable[GroupWrite]) -> tuple[Head, int]:
         """Write the batches. Returns the new head and the last position."""
         head, position = self.head, self._last_position
         execute = self._connection.execute

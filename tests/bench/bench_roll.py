@@ -30,7 +30,13 @@ from gateway.demo import reports
 from gateway.demo.child import Child, run_child
 from gateway.demo.group_view import Protocol
 from gateway.demo.ledger import Ledger, Process
-from gateway.demo.reports import Assigned, Lost, Produced, Revoked, Troubled
+from gateway.demo.reports import (
+    AssignedReport,
+    LostReport,
+    ProducedReport,
+    RevokedReport,
+    TroubledReport,
+)
 from tests.bench.comparison import say
 from tests.bench.processes import PeerMissing, gateway, required
 from tests.bench.roll_costs import RollStep, costs_of, medians, merged, plot_of, table_of
@@ -158,7 +164,7 @@ class RolledGroup:
         self._producer: Child | None = None
         self.group = self.topic = f"roll-{time.monotonic_ns()}"
         self.ledger = Ledger(size.partitions)
-        self.produced: Produced | None = None
+        self.produced: ProducedReport | None = None
 
     async def produce(self, bootstrap: str) -> None:
         """Start the producer, beside the gateway."""
@@ -269,16 +275,16 @@ class RolledGroup:
 
     def _hear(self, process: Process, line: str) -> None:
         report = reports.decode(line)
-        assert not isinstance(report, Produced)
+        assert not isinstance(report, ProducedReport)
         self.ledger.hear(process, report)
-        if isinstance(report, Assigned | Revoked | Lost) and report.partitions:
+        if isinstance(report, AssignedReport | RevokedReport | LostReport) and report.partitions:
             self._moved_s = report.at_s
-        elif isinstance(report, Troubled):
+        elif isinstance(report, TroubledReport):
             self._troubles.append(f"{process.member}: {report.doing}: {report.error}")
 
     def _hear_producer(self, line: str) -> None:
         report = reports.decode(line)
-        if isinstance(report, Produced):
+        if isinstance(report, ProducedReport):
             self.produced = report
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.demo.ledger import Ledger, Process
-from gateway.demo.reports import Assigned, Closed, Revoked
+from gateway.demo.reports import AssignedReport, ClosedReport, RevokedReport
 from tests.bench.roll_costs import (
     FIGURES,
     REASONS,
@@ -28,13 +28,13 @@ def ledger() -> Ledger:
     made = Ledger(PARTITIONS)
     old, new = Process(member="a", incarnation=1), Process(member="a", incarnation=3)
     other = Process(member="b", incarnation=2)
-    made.hear(old, Assigned(at_s=0.0, partitions=(0, 1)))
-    made.hear(other, Assigned(at_s=0.0, partitions=(2, 3)))
-    made.hear(old, Closed(at_s=10.0))
-    made.hear(other, Revoked(at_s=10.5, partitions=(2,)))
-    made.hear(other, Assigned(at_s=11.0, partitions=(2,)))
-    made.hear(new, Assigned(at_s=11.5, partitions=(0,)))
-    made.hear(other, Assigned(at_s=12.0, partitions=(1,)))
+    made.hear(old, AssignedReport(at_s=0.0, partitions=(0, 1)))
+    made.hear(other, AssignedReport(at_s=0.0, partitions=(2, 3)))
+    made.hear(old, ClosedReport(at_s=10.0))
+    made.hear(other, RevokedReport(at_s=10.5, partitions=(2,)))
+    made.hear(other, AssignedReport(at_s=11.0, partitions=(2,)))
+    made.hear(new, AssignedReport(at_s=11.5, partitions=(0,)))
+    made.hear(other, AssignedReport(at_s=12.0, partitions=(1,)))
     return made
 
 

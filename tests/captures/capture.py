@@ -29,7 +29,7 @@ from kafka.errors import KafkaError
 from gateway import logs
 from gateway.data_path.config import DataPathConfig
 from gateway.demo.clients import end_now
-from gateway.demo.reports import Assigned
+from gateway.demo.reports import AssignedReport
 from gateway.demo.run import GROUP_CONFIG
 from gateway.gateway import GatewayConfig, run_gateway
 from gateway.journal.journal import Sinks
@@ -229,7 +229,7 @@ async def _join(
     ]
     start = partial(run_client, client, arguments, name=name, on_line=heard)
     process: ClientProcess = await nursery.start(start)
-    await heard.until(lambda: bool(heard.of(Assigned)))
+    await heard.until(lambda: bool(heard.of(AssignedReport)))
     return process
 
 

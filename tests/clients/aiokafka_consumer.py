@@ -18,12 +18,12 @@ from aiokafka.errors import KafkaError
 
 from gateway.demo.clients import StopRequest, end_now
 from gateway.demo.reports import (
-    Assigned,
-    Closed,
-    Committed,
-    Consumed,
-    Revoked,
-    Troubled,
+    AssignedReport,
+    ClosedReport,
+    CommittedReport,
+    ConsumedReport,
+    RevokedReport,
+    TroubledReport,
     as_runs,
     say,
 )
@@ -47,24 +47,24 @@ class ReportingConsumer(ConsumerRebalanceListener):  # type: ignore[misc]  # aio
         while not stop:
             for partition, records in (await self._consumer.getmany(timeout_ms=100)).items():
                 runs = as_runs(int(record.value) for record in records)
-                say(Consumed(at_s=time.monotonic(), partition=partition.partition, runs=runs))
+                say(ConsumedReport(at_s=time.monotonic(), partition=partition.partition, runs=runs))
                 self._uncommitted[partition] = records[-1].offset + 1
             if time.monotonic() - committed_s >= COMMIT_INTERVAL_S:
                 committed_s = time.monotonic()
                 await self._commit(self._uncommitted)
         await self._commit(self._uncommitted)  # it closes without a callback
         await self._consumer.stop()
-        say(Closed(at_s=time.monotonic()))
+        say(ClosedReport(at_s=time.monotonic()))
 
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         if assigned:
-            say(Assigned(at_s=time.monotonic(), partitions=numbers_of(assigned)))
+            say(AssignedReport(at_s=time.monotonic(), partitions=numbers_of(assigned)))
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
         await self._commit(revoked)
         self._uncommitted.clear()
         if revoked:
-            say(Revoked(at_s=time.monotonic(), partitions=numbers_of(revoked)))
+            say(RevokedReport(at_s=time.monotonic(), partitions=numbers_of(revoked)))
 
     async def _commit(self, partitions: Iterable[TopicPartition]) -> None:
         """Commit these partitions and wait for the answer."""
@@ -76,13 +76,13 @@ class ReportingConsumer(ConsumerRebalanceListener):  # type: ignore[misc]  # aio
         try:
             await self._consumer.commit(offsets)
         except KafkaError as refusal:
-            say(Troubled(at_s=time.monotonic(), doing="commit", error=str(refusal)))
+            say(TroubledReport(at_s=time.monotonic(), doing="commit", error=str(refusal)))
             return
         for each, offset in offsets.items():
             if self._uncommitted.get(each) == offset:
                 del self._uncommitted[each]
         pairs = tuple((each.partition, offset) for each, offset in offsets.items())
-        say(Committed(at_s=time.monotonic(), offsets=pairs))
+        say(CommittedReport(at_s=time.monotonic(), offsets=pairs))
 
 
 def numbers_of(partitions: Iterable[TopicPartition]) -> tuple[int, ...]:

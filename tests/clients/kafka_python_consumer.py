@@ -19,13 +19,13 @@ from kafka.structs import OffsetAndMetadata
 
 from gateway.demo.clients import StopRequest, end_now
 from gateway.demo.reports import (
-    Assigned,
-    Closed,
-    Committed,
-    Consumed,
-    Lost,
-    Revoked,
-    Troubled,
+    AssignedReport,
+    ClosedReport,
+    CommittedReport,
+    ConsumedReport,
+    LostReport,
+    RevokedReport,
+    TroubledReport,
     as_runs,
     say,
 )
@@ -36,22 +36,22 @@ class Reporter(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python
     callbacks cannot wait for a commit."""
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        say(Assigned(at_s=time.monotonic(), partitions=numbers_of(assigned)))
+        say(AssignedReport(at_s=time.monotonic(), partitions=numbers_of(assigned)))
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        say(Revoked(at_s=time.monotonic(), partitions=numbers_of(revoked)))
+        say(RevokedReport(at_s=time.monotonic(), partitions=numbers_of(revoked)))
 
     def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
-        say(Lost(at_s=time.monotonic(), partitions=numbers_of(lost)))
+        say(LostReport(at_s=time.monotonic(), partitions=numbers_of(lost)))
 
 
 def on_commit(offsets: Mapping[TopicPartition, OffsetAndMetadata], answer: object) -> None:
     """Report a commit that the client itself made."""
     if isinstance(answer, Exception):
-        say(Troubled(at_s=time.monotonic(), doing="commit", error=str(answer)))
+        say(TroubledReport(at_s=time.monotonic(), doing="commit", error=str(answer)))
         return
     pairs = tuple((each.partition, kept.offset) for each, kept in offsets.items())
-    say(Committed(at_s=time.monotonic(), offsets=pairs))
+    say(CommittedReport(at_s=time.monotonic(), offsets=pairs))
 
 
 def numbers_of(partitions: Iterable[TopicPartition]) -> tuple[int, ...]:
@@ -93,9 +93,9 @@ def main() -> None:
         while not stop:
             for partition, records in consumer.poll(timeout_ms=100).items():
                 runs = as_runs(int(record.value) for record in records)
-                say(Consumed(at_s=time.monotonic(), partition=partition.partition, runs=runs))
+                say(ConsumedReport(at_s=time.monotonic(), partition=partition.partition, runs=runs))
         consumer.close()
-        say(Closed(at_s=time.monotonic()))
+        say(ClosedReport(at_s=time.monotonic()))
     end_now()
 
 

@@ -22,13 +22,13 @@ from gateway.cluster.broker_connection import BrokerConnection
 from gateway.cluster.errors import UpstreamError
 from gateway.demo.clients import StopRequest, end_now
 from gateway.demo.reports import (
-    Assigned,
-    Closed,
-    Committed,
-    Consumed,
-    Lost,
-    Revoked,
-    Troubled,
+    AssignedReport,
+    ClosedReport,
+    CommittedReport,
+    ConsumedReport,
+    LostReport,
+    RevokedReport,
+    TroubledReport,
     as_runs,
     say,
 )
@@ -205,7 +205,7 @@ class ReferenceConsumer:
                 await self._trouble("connection", str(error))
         await self._commit(list(self._positions))
         await self._ask_coordinator(self._heartbeat(epoch=-1))
-        say(Closed(at_s=time.monotonic()))
+        say(ClosedReport(at_s=time.monotonic()))
         self._drop_connections()
 
     # -- the group -------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ class ReferenceConsumer:
         answer = await self._ask_coordinator(self._heartbeat(self._epoch))
         code = answer.error_code
         if code in _REJOIN:
-            say(Lost(at_s=time.monotonic(), partitions=tuple(sorted(self._positions))))
+            say(LostReport(at_s=time.monotonic(), partitions=tuple(sorted(self._positions))))
             self._positions.clear()
             self._epoch = 0
             return
@@ -256,10 +256,10 @@ class ReferenceConsumer:
             await self._commit(removed)
             for number in removed:
                 del self._positions[number]
-            say(Revoked(at_s=time.monotonic(), partitions=tuple(sorted(removed))))
+            say(RevokedReport(at_s=time.monotonic(), partitions=tuple(sorted(removed))))
         if added:
             found = await self._offsets(added)
-            say(Assigned(at_s=time.monotonic(), partitions=tuple(sorted(added))))
+            say(AssignedReport(at_s=time.monotonic(), partitions=tuple(sorted(added))))
             self._positions |= found
             self._committed |= found
         if removed or added:
@@ -333,7 +333,7 @@ class ReferenceConsumer:
         stored = {n: offsets[n] for n in (p.partition_index for p in found if not p.error_code)}
         self._committed |= stored
         if stored:
-            say(Committed(at_s=time.monotonic(), offsets=tuple(stored.items())))
+            say(CommittedReport(at_s=time.monotonic(), offsets=tuple(stored.items())))
         for code in {each.error_code for each in found} - {0}:
             await self._trouble("commit", name_of(code))
 
@@ -379,7 +379,7 @@ class ReferenceConsumer:
         if found:
             self._positions[partition] = found[-1][0] + 1
             runs = as_runs(int(value) for _, value in found)
-            say(Consumed(at_s=time.monotonic(), partition=partition, runs=runs))
+            say(ConsumedReport(at_s=time.monotonic(), partition=partition, runs=runs))
 
     # -- connections -----------------------------------------------------------------------------
 
@@ -420,7 +420,7 @@ class ReferenceConsumer:
         self._coordinator, self._is_full = None, True
 
     async def _trouble(self, doing: str, error: str) -> None:
-        say(Troubled(at_s=time.monotonic(), doing=doing, error=error))
+        say(TroubledReport(at_s=time.monotonic(), doing=doing, error=error))
         await trio.sleep(RETRY_S)
 
 

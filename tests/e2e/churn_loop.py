@@ -92,11 +92,11 @@ class HealthyGroup:
 
     def _hear(self, name: str, line: str) -> None:
         report, now_s = reports.decode(line), time.monotonic()
-        if isinstance(report, reports.Committed):
+        if isinstance(report, reports.CommittedReport):
             self._look_for_gap(name, now_s)
             self._committed_at_s[name] = now_s
             self.commits += 1
-        elif not isinstance(report, reports.Consumed):
+        elif not isinstance(report, reports.ConsumedReport):
             self._troubles.append((now_s, f"{name}: {line}"))
 
     def _look_for_gap(self, name: str, now_s: float) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from gateway.control.messages import Adoption
+from gateway.control.messages import AdoptionAnswer
 from gateway.hosting.states import AdoptionStage as Stage
 from tests.support.adopted_groups import LONG_SESSIONS, adopt, begin_in_cluster, flags_of
 from tests.support.clients import Client
@@ -92,7 +92,7 @@ async def test_a_careless_operator_does_no_harm(kafka: KafkaCluster, tmp_path: P
         for group in groups:
             await group.settled("classic")
         twice, *pointed_back = groups
-        outcomes: list[Adoption] = []
+        outcomes: list[AdoptionAnswer] = []
 
         async def command(group: GroupStage, after_s: float = 0) -> None:
             await trio.sleep(after_s)
@@ -209,7 +209,7 @@ async def test_two_gateways_with_logs_of_their_own_never_both_have_a_group(
         (group,) = groups
         await begin_in_cluster(kafka, group, {"a": CLIENT, "b": CLIENT}, behind={"b": other})
         await group.settled("classic")
-        outcomes: list[Adoption] = []
+        outcomes: list[AdoptionAnswer] = []
 
         async def command(folder: Path) -> None:
             outcomes.append(await adopt(folder, group.group))

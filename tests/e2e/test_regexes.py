@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from gateway.demo import reports
-from gateway.demo.reports import Consumed
+from gateway.demo.reports import ConsumedReport
 from tests.support.clients import Client, run_client
 from tests.support.group_client import fresh_group
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
@@ -51,7 +51,7 @@ class Reader:
     def hear(self, line: str) -> None:
         """Record the report of a client process."""
         report = reports.decode(line)
-        if isinstance(report, Consumed):
+        if isinstance(report, ConsumedReport):
             for run in report.runs:
                 for number in range(*run):
                     self.read(number)

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from gateway.control.client import give
-from gateway.control.messages import CommandRefused, Release
+from gateway.control.messages import CommandRefused, ReleaseCommand
 from gateway.demo.group_view import Protocol
 from gateway.hosting.states import ReleaseStage as Stage
 from tests.support.adopted_groups import LONG_SESSIONS
@@ -46,7 +46,7 @@ NATIVE = Client(library="librdkafka", protocol="consumer")
 async def try_to_release(folder: Path, group: GroupStage) -> None:
     """Release the group, unless the gateway ends first."""
     with contextlib.suppress(CommandRefused):
-        await give(folder, Release(group_id=group.group))
+        await give(folder, ReleaseCommand(group_id=group.group))
 
 
 @on_release("3.9")

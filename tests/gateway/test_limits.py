@@ -17,7 +17,7 @@ from gateway.data_path.errors import TooManyConnections, TooMuchHeld
 from gateway.data_path.grants import OF_ALL_CLIENTS_MAX
 from gateway.data_path.held_answers import HeldAnswers
 from gateway.data_path.held_requests import HeldRequests
-from gateway.data_path.places import Places
+from gateway.data_path.places import ConnectionLimiter
 from gateway.groups.group_limits import GroupQuota, TooManyGroups
 from gateway.journal.history_shares import HistoryShares
 from gateway.limits import TOTALS, Share, Total
@@ -157,7 +157,7 @@ def test_every_limit_is_a_total_or_bounds_one_thing() -> None:
 
 
 def _places() -> Callable[[Owner], object]:
-    places = Places(Limits(max_connections=100))
+    places = ConnectionLimiter(Limits(max_connections=100))
     return lambda owner: places.take(owner.name, shakes=False)
 
 

@@ -14,7 +14,8 @@ import gateway
 from gateway.data_path.complaints import Complaints
 from gateway.data_path.traffic import Traffic
 from gateway.groups.group_drivers import GroupRefused
-from gateway.metrics import LAG_LOOK_S, Metrics, Sources
+from gateway.groups.groups import GroupRefused
+from gateway.metrics import LAG_LOOK_S, Metrics, MetricSources
 from gateway.observers.counts import AnswerCounts, GroupCounts
 from gateway.readable import UNSEEN
 from kafka_codecs.error_codes import ErrorCode
@@ -106,7 +107,7 @@ async def test_answers_are_counted_by_api_and_code(autojump_clock: MockClock) ->
 def measured(limits: object, board: object, answers: AnswerCounts) -> Metrics:
     """Metrics of these sources."""
     return Metrics(
-        Sources(
+        MetricSources(
             board=board,  # type: ignore[arg-type]
             limits=limits,  # type: ignore[arg-type]
             answers=answers,

@@ -8,16 +8,16 @@ import trio
 
 from gateway.board import lag_watch
 from gateway.board.steps import Steps
-from gateway.board.views import Events, GatewayLine, GroupPage, Groups
+from gateway.board.views import Events, GatewayLine, GroupList, GroupPage
 from gateway.control.client import give, look
 from gateway.control.control_socket import NoControlSocket
 from gateway.control.messages import (
-    Adopt,
+    AdoptCommand,
     DescribeGateway,
     DescribeGroup,
     LatestEvents,
     ListGroups,
-    Pause,
+    PauseCommand,
 )
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import ClientFlapped
@@ -47,15 +47,15 @@ async def test_operators_see_groups_gateway_and_commands(tmp_path: Path) -> None
     ):
         with trio.fail_after(20):
             await client.join()
-            line = (await look(tmp_path, ListGroups(), Groups)).groups[0]
+            line = (await look(tmp_path, ListGroups(), GroupList)).groups[0]
             page = await look(tmp_path, DescribeGroup(group_id="readers"), GroupPage)
             whole = await look(tmp_path, DescribeGateway(), GatewayLine)
-            told = await give(tmp_path, Adopt(group_id="readers", dry_run=True))
+            told = await give(tmp_path, AdoptCommand(group_id="readers", dry_run=True))
             events = await look(tmp_path, LatestEvents(group_id="readers"), Events)
             gateway.stop.set()
             await gateway.ended.wait()
             with pytest.raises(NoControlSocket):
-                await look(tmp_path, ListGroups(), Groups)
+                await look(tmp_path, ListGroups(), GroupList)
     assert (line.group_id, line.mode, line.type) == ("readers", "hosted", "classic")
     assert page.group_id == "readers"
     assert whole.readiness.is_ready
@@ -75,8 +75,8 @@ async def test_a_new_group_whose_anchor_is_refused_says_so(tmp_path: Path, joins
         refused = JoinGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
         await answer(wire, header, refused)
 
-    async def lines() -> Groups:
-        return await look(tmp_path, ListGroups(), Groups)
+    async def lines() -> GroupList:
+        return await look(tmp_path, ListGroups(), GroupList)
 
     broker.handlers[ApiKey.JOIN_GROUP] = refuse
     operators = OperatorsConfig(control_folder=tmp_path)
@@ -114,7 +114,7 @@ async def test_a_group_that_becomes_worse_is_held_but_no_pause_is_undone(
             await until_answered(page, lambda shown: shown.policy == "hold")
             events = await look(tmp_path, LatestEvents(group_id="readers"), Events)
             assert "hold_on_regression: client_flapped" in events.events[-1].line
-            await give(tmp_path, Pause(group_id="readers"))
+            await give(tmp_path, PauseCommand(group_id="readers"))
             found.append(flapped)
             await until(lambda: not found)
             assert (await page()).policy == "pause"

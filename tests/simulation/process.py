@@ -45,8 +45,8 @@ from gateway.hosting.effects import (
     LoadedGroup,
     Log,
     Look,
+    ReportEvents,
     Resolve,
-    Tell,
     TellNow,
     Write,
     carry_out,
@@ -485,7 +485,7 @@ class Process:
             raise line.error
         self.around.world.tell(self.name, (line.event, line.fields))
 
-    def report(self, events: Tell | TellNow) -> None:
+    def report(self, events: ReportEvents | TellNow) -> None:
         """Note what an operator would learn."""
         if not isinstance(events, TellNow):
             return
@@ -694,7 +694,7 @@ class Process:
         if next_ms is None or next_ms > self.now_ms:
             self._watch_the_clock()
             return
-        self.feed(inputs.TimePassed())
+        self.feed(inputs.TimerFired())
         if self.topics is not self.around.cluster.topics:
             self.feed(inputs.TopicsMoved(self.around.cluster.topics))
 

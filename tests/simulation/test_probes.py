@@ -17,7 +17,7 @@ from coordinator.interface.records import (
     MemberState,
     TargetAssignmentMetadata,
 )
-from coordinator.interface.volatile_records import Place, PlaceMoved
+from coordinator.interface.volatile_records import MemberSlot, MemberSlotMoved
 from tests.simulation.invariants import BrokenInvariantError, Invariant
 from tests.simulation.leader import write_assignment
 from tests.simulation.probes import (
@@ -90,7 +90,7 @@ def test_there_and_back() -> None:
     assert check_there_and_back(stage.driver.engine.state, *how)
     group = stage.driver.engine.state.group
     assert isinstance(group, ClassicGroup)
-    away = PlaceMoved("c3", Place(next(iter(group.members.values())), left_ms=0))
+    away = MemberSlotMoved("c3", MemberSlot(next(iter(group.members.values())), left_ms=0))
     awaiting = stage.driver.engine.state.fork()
     awaiting.apply(away)
     assert not check_there_and_back(awaiting, *how)

@@ -24,12 +24,12 @@ from coordinator.interface.events import (
     SyncGroupReceived,
 )
 from coordinator.interface.records import (
+    AdoptionRecord,
     Assignment,
     CurrentAssignment,
     DurableRecord,
-    GroupAdoption,
     GroupConfigs,
-    GroupRelease,
+    ReleaseRecord,
     RemovalCause,
     ServedBySetting,
     TargetAssignmentMetadata,
@@ -55,9 +55,9 @@ from coordinator.interface.volatile_records import (
     MemberDeparted,
     MemberPhaseMoved,
     MemberReturned,
+    MemberSlotMoved,
     PendingIdAdded,
     PendingIdDropped,
-    PlaceMoved,
     ProtocolChanged,
     RegexResolutionMoved,
     RepetitionMoved,
@@ -116,14 +116,14 @@ TYPES_BESIDE_THE_GROUP = frozenset(
         CommitEnded,
         RegexResolutionMoved,
         ConversionsMoved,
-        PlaceMoved,
+        MemberSlotMoved,
         MemberReturned,
         ProtocolChanged,
         DynamicMemberLeft,
         MemberDeparted,
         GroupConfigs,
-        GroupAdoption,
-        GroupRelease,
+        AdoptionRecord,
+        ReleaseRecord,
         ServedBySetting,
     }
 )
@@ -266,7 +266,7 @@ class Watch:
         for record in step.records:
             if isinstance(record, MemberReturned):
                 counts["classic places taken" if is_classic else "consumer places taken"] += 1
-            elif isinstance(record, PlaceMoved) and record.place and record.place.lent:
+            elif isinstance(record, MemberSlotMoved) and record.place and record.place.lent:
                 counts["classic loans" if is_classic else "loans"] += 1
 
     def _config_in_force(self, process: Process) -> GroupConfig:

@@ -18,10 +18,10 @@ from gateway.cluster.secret import Secret
 from gateway.control.handlers import Handlers
 from gateway.data_path.complaints import Complaints
 from gateway.data_path.config import Limits
-from gateway.data_path.places import Places
+from gateway.data_path.places import ConnectionLimiter
 from gateway.data_path.removal import Removal
 from gateway.groups.clock import Clock
-from gateway.metrics import Metrics, Sources
+from gateway.metrics import Metrics, MetricSources
 from gateway.observers.counts import AnswerCounts
 from gateway.transport.certificates import TlsContext
 from tests.support.hosted_groups import HostedGroups, hosted_groups
@@ -118,7 +118,7 @@ async def admin_stage(
         async with hosted_groups(max_groups=max_groups) as groups:
             await groups.nursery.start(groups.table.resume)
             stop = trio.Event()
-            places, complaints = Places(Limits()), Complaints()
+            places, complaints = ConnectionLimiter(Limits()), Complaints()
             board = Board(
                 groups.table,
                 cluster=groups.cluster,
@@ -130,7 +130,7 @@ async def admin_stage(
             groups.journal.listen(board.take)
             handlers = Handlers(groups.table, board, groups.journal.tell, Removal(), stop)
             metrics = Metrics(
-                Sources(
+                MetricSources(
                     board=board,
                     limits=groups.table._services.limits,
                     answers=AnswerCounts(),

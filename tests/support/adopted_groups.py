@@ -7,7 +7,7 @@ from types import MappingProxyType
 import trio
 
 from gateway.control.client import give
-from gateway.control.messages import Adopt, Adoption
+from gateway.control.messages import AdoptCommand, AdoptionAnswer
 from tests.support.clients import Client
 from tests.support.group_client import group_client
 from tests.support.group_stage import GroupStage
@@ -19,9 +19,9 @@ LONG_SESSIONS = "--session-timeout-ms=45000"
 """The clients' default: no member is fenced on a busy machine, or while the gateway restarts."""
 
 
-async def adopt(folder: Path, group_id: str, *, dry_run: bool = False) -> Adoption:
+async def adopt(folder: Path, group_id: str, *, dry_run: bool = False) -> AdoptionAnswer:
     """What `groupferry adopt` does, without its process."""
-    return await give(folder, Adopt(group_id=group_id, dry_run=dry_run))
+    return await give(folder, AdoptCommand(group_id=group_id, dry_run=dry_run))
 
 
 def flags_of(client: Client, flags: Sequence[str] = ()) -> Sequence[str]:

@@ -8,7 +8,7 @@ from time import time_ns
 import trio
 
 from coordinator.interface.config import GroupConfig
-from coordinator.interface.records import Adoption
+from coordinator.interface.records import AdoptionState
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.cluster.errors import UpstreamError
 from gateway.hosting.adoption import Adopting
@@ -53,7 +53,7 @@ class Coordinator:
     group: str
     watched: WatchedGroup
     gateway: Gateway = field(default_factory=lambda: Gateway(log_id="log-1", run_id=1))
-    stored: Adoption | None = None
+    stored: AdoptionState | None = None
     anchor: AnchorIds | None = None
 
     async def adopt(self, hooks: Mapping[Stage, Hook] | None = None) -> Adopting:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from coordinator.interface.records import Adoption
+from coordinator.interface.records import AdoptionState
 from gateway.hosting.adoptable import snapshot
 from gateway.hosting.adoption import Adopting
 from gateway.hosting.adoption_steps import (
@@ -33,7 +33,7 @@ from kafka_codecs.sync_group import SyncGroupResponse
 from tests.support.adoption import GUISE, NOW_MS, A, B, described, watched
 
 ANCHOR = f"{GUISE.instance_id}-1"
-ANNOUNCED = Adoption(group=snapshot(described(), watched()))
+ANNOUNCED = AdoptionState(group=snapshot(described(), watched()))
 OK = HeartbeatResponse()
 ROUND = HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
 

@@ -9,7 +9,7 @@ import trio
 from gateway.cluster.cluster import Cluster
 from gateway.data_path.config import DataPathConfig, Limits
 from gateway.data_path.group_apis import GroupApis
-from gateway.data_path.places import Places
+from gateway.data_path.places import ConnectionLimiter
 from gateway.data_path.private_names import NOTHING_PRIVATE, PrivateNames
 from gateway.data_path.removal import Removal
 from gateway.data_path.server import serve
@@ -24,7 +24,7 @@ class RunningGateway:
 
     address: Address
     cluster: Cluster
-    places: Places
+    places: ConnectionLimiter
     """The clients' connections, and what passes on them."""
     stop: trio.Event
     """Set this to let the gateway drain. The block then ends when it has drained."""
@@ -53,7 +53,7 @@ async def running_gateway(
     config = config or DataPathConfig(
         listen_port=0, advertised_host="127.0.0.1", limits=limits or Limits()
     )
-    places = Places(config.limits)
+    places = ConnectionLimiter(config.limits)
     async with trio.open_nursery() as nursery:
         await nursery.start(cluster.run)
 

@@ -9,7 +9,7 @@ import trio
 
 from gateway.demo import mock_cluster, reports
 from gateway.demo.child import Child, run_child
-from gateway.demo.reports import Consumed, Report
+from gateway.demo.reports import ConsumedReport, Report
 
 TOPIC = "numbers"
 PARTITIONS = 5
@@ -33,7 +33,12 @@ class Heard:
 
     def numbers(self) -> list[int]:
         """Return the numbers of the consumed records."""
-        return [number for each in self.of(Consumed) for run in each.runs for number in range(*run)]
+        return [
+            number
+            for each in self.of(ConsumedReport)
+            for run in each.runs
+            for number in range(*run)
+        ]
 
     def of(self, kind: type[R]) -> list[R]:
         """Return the reports of one kind."""

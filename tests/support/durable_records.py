@@ -8,7 +8,8 @@ from uuid import UUID
 from hypothesis import strategies as st
 
 from coordinator.interface.records import (
-    Adoption,
+    AdoptionRecord,
+    AdoptionState,
     Assignment,
     AssignmentMetadata,
     ClassicGenerationBegun,
@@ -21,7 +22,6 @@ from coordinator.interface.records import (
     CurrentAssignment,
     DurableRecord,
     EpochCause,
-    GroupAdoption,
     GroupConfigs,
     GroupEpoch,
     Member,
@@ -96,8 +96,8 @@ RECORDS: Mapping[str, DurableRecord] = {
     "classic_member_removal": ClassicMemberRemoval(member_id="m-1", cause=RemovalCause.LEFT),
     "classic_generation_begun": ClassicGenerationBegun(generation=9),
     "served_by_setting": ServedBySetting(is_so=True),
-    "group_adoption": GroupAdoption(
-        value=Adoption(
+    "group_adoption": AdoptionRecord(
+        value=AdoptionState(
             group=ClassicGroupValue(
                 protocol_type="consumer",
                 generation=7,
@@ -219,7 +219,7 @@ TOMBSTONES: Mapping[str, DurableRecord] = {
     "classic_group": ClassicGroupMetadata(value=None),
     "classic_member_removal": ClassicMemberRemoval(member_id="m-1", cause=None),
     "classic_generation_begun": ClassicGenerationBegun(generation=None),
-    "group_adoption": GroupAdoption(value=None),
+    "group_adoption": AdoptionRecord(value=None),
     "served_by_setting": ServedBySetting(is_so=False),
     "group_epoch": GroupEpoch(epoch=None, cause=EpochCause.GROUP_REMOVED),
     "member": MemberMetadata(member_id="m-3", value=None, cause=RemovalCause.LEFT),

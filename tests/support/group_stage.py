@@ -20,10 +20,10 @@ from gateway.demo import mock_cluster, reports
 from gateway.demo.borrowed_cluster import borrowed
 from gateway.demo.child import Child, run_child
 from gateway.demo.group_description import GroupDescription
-from gateway.demo.group_view import GroupView, Protocol, disagreement
+from gateway.demo.group_view import ObservedGroup, Protocol, disagreement
 from gateway.demo.ledger import End, Ledger, Process
-from gateway.demo.reports import Produced, Troubled
-from gateway.demo.upstream import OpenUpstream, Upstream
+from gateway.demo.reports import ProducedReport, TroubledReport
+from gateway.demo.upstream import DemoCluster, OpenUpstream
 from gateway.settings import Address
 from tests.support.clients import Client, ClientProcess, run_client
 from tests.support.freed_partitions import freed_before_taken
@@ -54,7 +54,7 @@ class Member:
 class GroupStage:
     """The group. Its members come and go while a producer writes."""
 
-    def __init__(self, nursery: trio.Nursery, upstream: Upstream, gateway: ServeProcess) -> None:
+    def __init__(self, nursery: trio.Nursery, upstream: DemoCluster, gateway: ServeProcess) -> None:
         self.gateway = gateway
         self.group = upstream.group
         self.topic = upstream.topic
@@ -66,7 +66,7 @@ class GroupStage:
         self._upstream = upstream
         self._heard = trio.Event()
         self._incarnations = 0
-        self._produced: Produced | None = None
+        self._produced: ProducedReport | None = None
         self._producer: Child | None = None
 
     async def produce(self, *, beside: bool = False) -> None:
@@ -133,7 +133,7 @@ class GroupStage:
         await member.child.kill()
         self.ledger.process_ended(member.process, time.monotonic())
 
-    async def settled(self, protocol: Protocol) -> GroupView:
+    async def settled(self, protocol: Protocol) -> ObservedGroup:
         """Wait until gateway and clients agree on the assignment, in a group of this protocol.
 
         The group has exactly these members, each with its protocol. Every partition is assigned to
@@ -147,12 +147,12 @@ class GroupStage:
                 while True:
                     view = await description.look()
                     problem = self._problem(view, protocol)
-                    if not problem and isinstance(view, GroupView):
+                    if not problem and isinstance(view, ObservedGroup):
                         return view
                     await trio.sleep(LOOK_INTERVAL_S)
         raise AssertionError(f"{problem}; {self._complaints()}")
 
-    def _problem(self, view: GroupView | str, protocol: Protocol) -> str:
+    def _problem(self, view: ObservedGroup | str, protocol: Protocol) -> str:
         dead = [each.child.fate for each in self.members.values() if each.child.ended.is_set()]
         assert not dead, dead
         if isinstance(view, str):
@@ -184,14 +184,14 @@ class GroupStage:
         assert [line for line in self.gateway.log if line["level"] == "error"] == []
         return produced.acknowledged
 
-    async def produced(self) -> Produced:
+    async def produced(self) -> ProducedReport:
         """Stop the producer, and return what it has produced."""
         assert self._producer is not None
         await self._producer.finish(DRAIN_LIMIT_S)
         assert self._produced is not None
         return self._produced
 
-    async def end_after(self, produced: Produced) -> None:
+    async def end_after(self, produced: ProducedReport) -> None:
         """Let the members read everything and leave, and check the ledger.
 
         No record is lost, no partition had two owners, no consumer went back behind a commit, and
@@ -226,7 +226,7 @@ class GroupStage:
             )
         }
 
-    async def _drain(self, produced: Produced) -> None:
+    async def _drain(self, produced: ProducedReport) -> None:
         """Let the members read and commit everything, as far as the time allows."""
         with trio.move_on_after(DRAIN_LIMIT_S):
             while True:
@@ -246,17 +246,17 @@ class GroupStage:
 
     def _hear_producer(self, line: str) -> None:
         report = reports.decode(line)
-        if isinstance(report, Produced):
+        if isinstance(report, ProducedReport):
             self._produced = report
 
     def _listener(self, process: Process) -> Callable[[str], None]:
         def hear(line: str) -> None:
             report = reports.decode(line)
-            assert not isinstance(report, Produced)
+            assert not isinstance(report, ProducedReport)
             self.ledger.hear(process, report)
             self._heard.set()
             self._heard = trio.Event()
-            if isinstance(report, Troubled):
+            if isinstance(report, TroubledReport):
                 self.troubles.append(f"{process.member}: {report.doing}: {report.error}")
 
         return hear
@@ -318,7 +318,7 @@ def on_kafka(kafka: KafkaCluster) -> OpenUpstream:
     return partial(borrowed, addresses, fresh_group("stage"))
 
 
-def _committed_offsets(upstream: Upstream) -> tuple[int, ...]:
+def _committed_offsets(upstream: DemoCluster) -> tuple[int, ...]:
     reader = Consumer({"bootstrap.servers": upstream.bootstrap, "group.id": upstream.group})
     wanted = [TopicPartition(upstream.topic, number) for number in range(PARTITIONS)]
     try:

@@ -66,8 +66,8 @@ from gateway.hosting.effects import (
     LoadedGroup,
     Log,
     Look,
+    ReportEvents,
     Resolve,
-    Tell,
     TellNow,
     Write,
     carry_out,
@@ -81,7 +81,7 @@ from gateway.hosting.inputs import (
     Failed,
     Gone,
     Input,
-    TimePassed,
+    TimerFired,
 )
 from gateway.hosting.release_steps import ReleaseWish
 from gateway.hosting.rules import HostingRules
@@ -213,11 +213,11 @@ class HostedScene:
     def log(self, line: Log) -> None:
         self.lines.append(line)
 
-    def report(self, events: Tell | TellNow) -> None:
+    def report(self, events: ReportEvents | TellNow) -> None:
         match events:
             case TellNow(event):
                 self.events.append(event)
-            case Tell(told):
+            case ReportEvents(told):
                 self.events += (event for each in told for event in each.events)
 
     def answer(self, call: Call) -> None:
@@ -305,7 +305,7 @@ class HostedScene:
             loops = loops + 1 if at_ms <= self.now_ms else 0
             assert loops < LOOPS_MAX, "the group asks to be woken without end"
             self.now_ms = max(self.now_ms, at_ms)
-            self.feed(TimePassed())
+            self.feed(TimerFired())
         self.now_ms = end_ms
 
     def wait_until(self, condition: Callable[[], object], at_most_ms: int = 60_000) -> None:

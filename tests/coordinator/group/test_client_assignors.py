@@ -3,8 +3,8 @@
 import pytest
 
 from coordinator.group.client_assignors import (
-    Offer,
-    Offers,
+    AssignorOffer,
+    AssignorOffers,
     can_run,
     offers_of,
     overlap,
@@ -14,11 +14,13 @@ from coordinator.group.client_assignors import (
 from coordinator.interface.records import ClassicMetadata, Member
 from tests.support.client_assignors import weighted
 
-CLASSIC = Offer("w", -1, -1, -1, is_native=False)
+CLASSIC = AssignorOffer("w", -1, -1, -1, is_native=False)
 
 
-def offer(minimum: int, maximum: int, version: int | None = None, name: str = "w") -> Offers:
-    return (Offer(name, minimum, maximum, maximum if version is None else version),)
+def offer(
+    minimum: int, maximum: int, version: int | None = None, name: str = "w"
+) -> AssignorOffers:
+    return (AssignorOffer(name, minimum, maximum, maximum if version is None else version),)
 
 
 def test_a_member_offers_its_assignors_and_a_classic_one_its_protocols() -> None:
@@ -30,7 +32,7 @@ def test_a_member_offers_its_assignors_and_a_classic_one_its_protocols() -> None
         rebalance_timeout_ms=1,
         client_assignors=(weighted(1, 3, version=2),),
     )
-    assert offers_of(member) == (Offer("weighted", 1, 3, 2),)
+    assert offers_of(member) == (AssignorOffer("weighted", 1, 3, 2),)
     classic = Member(
         member_id="m",
         client_id="",
@@ -57,7 +59,7 @@ def test_a_member_offers_its_assignors_and_a_classic_one_its_protocols() -> None
     ],
 )
 def test_an_assignor_needs_the_support_of_all_and_a_native_member_that_can_run_it(
-    lists: list[Offers], assignor: str | None
+    lists: list[AssignorOffers], assignor: str | None
 ) -> None:
     """It has to handle the versions in use, not all that others handle."""
     assert selected(dict.fromkeys(lists, 1)) == assignor
@@ -93,7 +95,7 @@ def test_who_can_run_an_assignor_handles_every_version_in_use() -> None:
     ],
 )
 def test_versions_overlap_with_those_of_some_member(
-    mine: Offers, others: list[Offers], *, expected: bool
+    mine: AssignorOffers, others: list[AssignorOffers], *, expected: bool
 ) -> None:
     """For some assignor that both support, if there is any."""
     assert overlap(mine, others) is expected

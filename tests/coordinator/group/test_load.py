@@ -4,7 +4,7 @@ import pytest
 
 from coordinator.group.load import has_adoption, has_group, has_members, newest, overrides_in
 from coordinator.interface.config import GroupConfig
-from coordinator.interface.records import GroupAdoption, GroupConfigs, MemberState
+from coordinator.interface.records import AdoptionRecord, GroupConfigs, MemberState
 from coordinator.interface.volatile_records import (
     ClassicPhase,
     DeadlineKey,
@@ -193,7 +193,7 @@ def test_a_log_shows_an_adoption_under_way_without_loading() -> None:
     """Whatever else it has, and until the record of its end."""
     configs = GroupConfigs(overrides={"consumer.session.timeout.ms": 50_000})
     begun = RECORDS["group_adoption"]
-    ended = GroupAdoption(value=None)
+    ended = AdoptionRecord(value=None)
     assert not has_adoption([])
     assert not has_adoption([configs])
     assert has_adoption([configs, begun])

@@ -21,7 +21,7 @@ from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import JoinGroupReceived
 from coordinator.interface.records import Member
 from coordinator.interface.topics import Topics
-from coordinator.interface.volatile_records import MemberReturned, Place, PlaceMoved
+from coordinator.interface.volatile_records import MemberReturned, MemberSlot, MemberSlotMoved
 
 NOW_MS = 1_000_000
 GRACE_MS = 3_000
@@ -78,8 +78,8 @@ def test_a_return_is_forgotten_after_a_while() -> None:
 # -- who may take a place --------------------------------------------------------------------------
 
 
-def place_of(client_id: str, client_host: str) -> Place:
-    return Place(
+def place_of(client_id: str, client_host: str) -> MemberSlot:
+    return MemberSlot(
         Member(
             member_id="m",
             client_id=client_id,
@@ -109,17 +109,19 @@ def join_from(client_host: str) -> JoinGroupReceived:
     st.lists(
         st.tuples(
             st.sampled_from("abcd"),
-            st.none() | st.just(Place(None)) | st.builds(place_of, *[st.sampled_from("xy")] * 2),
+            st.none()
+            | st.just(MemberSlot(None))
+            | st.builds(place_of, *[st.sampled_from("xy")] * 2),
         )
     )
 )
-def test_places_are_found_by_client(moves: list[tuple[str, Place | None]]) -> None:
+def test_places_are_found_by_client(moves: list[tuple[str, MemberSlot | None]]) -> None:
     """The index has each place of a member that is known, in the order of the places; a fork has
     its own."""
     original = GroupState("orders")
     state = original.fork()
     for member_id, place in moves:
-        state.apply(PlaceMoved(member_id, place))
+        state.apply(MemberSlotMoved(member_id, place))
     expected: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     for member_id, place in state.places.items():
         if place.member is not None:
@@ -135,11 +137,11 @@ def test_a_joiner_is_compared_with_its_own_predecessors_only(
     """All members of a deployment may be restarted at once."""
     state = GroupState("orders")
     for number in range(1_000):
-        state.apply(PlaceMoved(f"m{number}", place_of("client", f"/10.0.0.{number}")))
-    compared: list[Place] = []
+        state.apply(MemberSlotMoved(f"m{number}", place_of("client", f"/10.0.0.{number}")))
+    compared: list[MemberSlot] = []
     replaces = places._replaces
 
-    def count(event: JoinGroupReceived, place: Place) -> bool:
+    def count(event: JoinGroupReceived, place: MemberSlot) -> bool:
         compared.append(place)
         return replaces(event, place)
 

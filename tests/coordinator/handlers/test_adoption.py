@@ -7,13 +7,13 @@ import pytest
 from coordinator.handlers.adoption import obstacles
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.errors import InvariantError
-from coordinator.interface.events import AdoptionMoved, GroupAdopted, GroupLost
+from coordinator.interface.events import AdoptionEnded, AdoptionMoved, GroupLost
 from coordinator.interface.records import (
-    Adoption,
+    AdoptionRecord,
+    AdoptionState,
     ClassicGroupMember,
     ClassicGroupMetadata,
     ClassicGroupValue,
-    GroupAdoption,
     RemovalCause,
     is_tombstone,
 )
@@ -27,14 +27,14 @@ B = given_classic_group_member("b", {"foo": (1,)}, instance_id="i2")
 GROUP = ClassicGroupValue(
     protocol_type="consumer", generation=41, protocol="range", leader="b", members=(A, B)
 )
-ANNOUNCED = Adoption(group=GROUP)
+ANNOUNCED = AdoptionState(group=GROUP)
 LOCKED = replace(ANNOUNCED, lock_generation=43)
 
 
 def adopt(group: GroupScript) -> None:
     group.feed(AdoptionMoved(adoption=ANNOUNCED))
     group.feed(AdoptionMoved(adoption=LOCKED))
-    group.feed(GroupAdopted())
+    group.feed(AdoptionEnded())
 
 
 def test_an_id_that_was_never_used_is_forgotten(group: GroupScript) -> None:
@@ -62,13 +62,15 @@ def test_the_group_replaces_its_adoption_in_one_batch(group: GroupScript) -> Non
     adopt(group)
     assert group.last_step.durable == (
         ClassicGroupMetadata(value=GROUP),
-        GroupAdoption(value=None),
+        AdoptionRecord(value=None),
     )
     group.check_replay()
 
 
 @pytest.mark.parametrize("reached", [ANNOUNCED, LOCKED], ids=["announced", "locked"])
-def test_a_restart_knows_how_far_the_adoption_came(group: GroupScript, reached: Adoption) -> None:
+def test_a_restart_knows_how_far_the_adoption_came(
+    group: GroupScript, reached: AdoptionState
+) -> None:
     group.feed(AdoptionMoved(adoption=reached))
     group.restart()
     assert group.engine.state.adoption == reached
@@ -119,14 +121,14 @@ def test_sessions_start_at_full_length(group: GroupScript) -> None:
 def test_a_repeated_adoption_changes_nothing(group: GroupScript) -> None:
     """The log's answer was lost, and the gateway asks again."""
     adopt(group)
-    group.feed(GroupAdopted())
+    group.feed(AdoptionEnded())
     assert not group.last_step.records
 
 
 def test_a_group_is_not_adopted_before_it_is_locked(group: GroupScript) -> None:
     group.feed(AdoptionMoved(adoption=ANNOUNCED))
     with pytest.raises(InvariantError, match="before it is locked"):
-        group.feed(GroupAdopted())
+        group.feed(AdoptionEnded())
 
 
 def test_a_group_with_members_is_not_replaced(group: GroupScript) -> None:

@@ -5,17 +5,17 @@ import pytest
 from coordinator.group.load import has_group, is_adopted
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import (
+    AdoptionEnded,
     AdoptionMoved,
     ClaimReceived,
-    GroupAdopted,
     GroupLost,
     ReleaseBegan,
     ReleaseMoved,
 )
 from coordinator.interface.records import (
-    Adoption,
+    AdoptionState,
     ClassicGroupValue,
-    Release,
+    ReleaseState,
     ServedBySetting,
 )
 from coordinator.interface.replies import ClaimReply
@@ -43,8 +43,8 @@ def is_kept(group: GroupScript) -> bool:
 
 def adopt(group: GroupScript) -> None:
     """Take over a group of the cluster."""
-    group.feed(AdoptionMoved(adoption=Adoption(group=GROUP, lock_generation=43)))
-    group.feed(GroupAdopted())
+    group.feed(AdoptionMoved(adoption=AdoptionState(group=GROUP, lock_generation=43)))
+    group.feed(AdoptionEnded())
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_a_release_ends_it_and_a_claim_ends_the_release(group: GroupScript) -> N
     group.feed(ReleaseBegan())
     assert not is_kept(group)
     assert claim(group).error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "it is on its way"
-    group.feed(ReleaseMoved(release=Release()))
+    group.feed(ReleaseMoved(release=ReleaseState()))
     assert not is_kept(group)
     claim(group)
     assert group.engine.state.release is None
@@ -134,7 +134,7 @@ def test_a_release_ends_it_and_a_claim_ends_the_release(group: GroupScript) -> N
 
 
 def test_a_group_that_is_being_adopted_is_not_claimed(group: GroupScript) -> None:
-    group.feed(AdoptionMoved(adoption=Adoption(group=GROUP, lock_generation=None)))
+    group.feed(AdoptionMoved(adoption=AdoptionState(group=GROUP, lock_generation=None)))
     assert claim(group).error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 

@@ -7,19 +7,19 @@ from coordinator.group.load import release_in
 from coordinator.handlers.release import may_begin
 from coordinator.interface.errors import InvariantError
 from coordinator.interface.events import (
+    AdoptionEnded,
     AdoptionMoved,
-    GroupAdopted,
     GroupLost,
     ReleaseBegan,
     ReleaseMoved,
 )
 from coordinator.interface.records import (
-    Adoption,
+    AdoptionState,
     ClassicGroupMetadata,
     ClassicGroupValue,
-    GroupRelease,
     MemberMetadata,
-    Release,
+    ReleaseRecord,
+    ReleaseState,
     RemovalCause,
 )
 from coordinator.interface.replies import JoinGroupReply
@@ -36,15 +36,15 @@ GROUP = ClassicGroupValue(
 
 def serve(group: GroupScript) -> None:
     """A Stable group of two."""
-    group.feed(AdoptionMoved(adoption=Adoption(group=GROUP, lock_generation=43)))
-    group.feed(GroupAdopted())
+    group.feed(AdoptionMoved(adoption=AdoptionState(group=GROUP, lock_generation=43)))
+    group.feed(AdoptionEnded())
 
 
 def test_the_group_becomes_its_release_in_one_batch(group: GroupScript) -> None:
     serve(group)
     group.feed(ReleaseBegan())
     assert group.engine.state.group is None
-    assert group.last_step.durable[-1] == GroupRelease(value=Release(group=GROUP))
+    assert group.last_step.durable[-1] == ReleaseRecord(value=ReleaseState(group=GROUP))
     assert ClassicGroupMetadata(value=None) in group.last_step.durable
     assert not group.engine.state.is_quiet
     group.check_replay()
@@ -93,7 +93,7 @@ def test_members_of_a_consumer_group_are_recorded_with_what_tells_them_apart(
     group.native("n-3", topics=("nobody",))
     group.feed(ReleaseBegan())
     assert group.engine.state.group is None
-    (release,) = (each for each in group.last_step.durable if isinstance(each, GroupRelease))
+    (release,) = (each for each in group.last_step.durable if isinstance(each, ReleaseRecord))
     assert release.value is not None
     assert release.value.group is not None
     members = {each.member_id: each for each in release.value.group.members}
@@ -178,25 +178,25 @@ def test_members_are_told_to_rejoin_or_to_wait_meanwhile(group: GroupScript) -> 
 def test_a_released_group_is_quiet_and_its_log_knows(group: GroupScript) -> None:
     serve(group)
     group.feed(ReleaseBegan())
-    group.feed(ReleaseMoved(release=Release(guard_id="anchor-1")))
+    group.feed(ReleaseMoved(release=ReleaseState(guard_id="anchor-1")))
     assert not group.engine.state.is_quiet
-    group.feed(ReleaseMoved(release=Release()))
+    group.feed(ReleaseMoved(release=ReleaseState()))
     assert not group.engine.state.is_leaving
-    assert release_in(group.last_step.durable) == Release()
+    assert release_in(group.last_step.durable) == ReleaseState()
     group.check_replay()
 
 
 def test_an_adoption_ends_the_release(group: GroupScript) -> None:
     """In its last batch: an adoption that is undone leaves the group released."""
     group.feed(ReleaseBegan())
-    group.feed(ReleaseMoved(release=Release()))
-    group.feed(AdoptionMoved(adoption=Adoption(group=GROUP, lock_generation=43)))
-    assert group.engine.state.release == Release()
-    group.feed(GroupAdopted())
+    group.feed(ReleaseMoved(release=ReleaseState()))
+    group.feed(AdoptionMoved(adoption=AdoptionState(group=GROUP, lock_generation=43)))
+    assert group.engine.state.release == ReleaseState()
+    group.feed(AdoptionEnded())
     assert group.engine.state.release is None
 
 
 def test_a_group_that_is_served_is_not_released_further(group: GroupScript) -> None:
     serve(group)
     with pytest.raises(InvariantError):
-        group.feed(ReleaseMoved(release=Release()))
+        group.feed(ReleaseMoved(release=ReleaseState()))

@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from gateway.board import lag_watch
 from gateway.board.views import GroupPage
 from gateway.control.client import give, look
-from gateway.control.messages import Allow, DescribeGroup, Hold
+from gateway.control.messages import AllowCommand, DescribeGroup, HoldCommand
 from gateway.observers import offset_reporter
 from gateway.operators import OperatorsConfig
 from kafka_codecs.error_codes import ErrorCode
@@ -65,11 +65,11 @@ async def test_lag_is_what_the_cluster_has_beyond_the_commits(
             assert (found.lag, found.policy) == (RECORDS, "allow")
             await client.commit({0: end}, member_id=joined.member_id, epoch=joined.generation_id)
             await until_answered(page, lambda found: found.lag == 0)
-            await give(tmp_path, Hold(group_id=group))
+            await give(tmp_path, HoldCommand(group_id=group))
             refused = await other.native("n")
             assert refused.error_code == ErrorCode.GROUP_ID_NOT_FOUND
             assert "holds the migration of this group at 0 members" in (refused.error_message or "")
             assert (await page()).policy == "hold"
-            await give(tmp_path, Allow(group_id=group))
+            await give(tmp_path, AllowCommand(group_id=group))
             assert (await other.native("n")).error_code == 0
             assert (await page()).native_members == 1

@@ -10,7 +10,7 @@ from gateway.board import steps as module
 from gateway.board.lags import Lags
 from gateway.board.steps import BEFORE_MS, JUDGED_AFTER_MS, Steps
 from gateway.board.tallies import Tallies
-from gateway.data_path.removal import Client
+from gateway.data_path.removal import ClientIdentity
 from gateway.data_path.traffic import Rates, Traffic
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import ClientFlapped, GroupConverted, GroupDeleted, StepMadeWorse
@@ -33,10 +33,10 @@ class FakeTraffic:
     before: Rates | None = None
     now: Rates | None = None
 
-    def rates_before(self, _: Client) -> Rates | None:
+    def rates_before(self, _: ClientIdentity) -> Rates | None:
         return self.before
 
-    def rates_now(self, _: Client) -> Rates | None:
+    def rates_now(self, _: ClientIdentity) -> Rates | None:
         return self.now
 
 

@@ -8,18 +8,18 @@ import trio
 
 from gateway.commands import dispatch
 from gateway.control.messages import (
-    Adopt,
-    Adoption,
-    Allow,
+    AdoptCommand,
+    AdoptionAnswer,
+    AllowCommand,
     Answer,
     Command,
-    Drain,
-    Drained,
-    Hold,
-    Pause,
+    DrainAnswer,
+    DrainCommand,
+    HoldCommand,
+    PauseCommand,
     PolicySet,
     Refusal,
-    Roll,
+    RollCommand,
 )
 from gateway.control.server import serve_commands
 
@@ -103,18 +103,18 @@ NOT_STABLE = "the cluster says that it is PreparingRebalance"
 
 async def adopt(command: Command, _given_by: str) -> Answer:
     """A gateway whose groups are named after what becomes of them."""
-    assert isinstance(command, Adopt)
+    assert isinstance(command, AdoptCommand)
     group_id = command.group_id
     match group_id:
         case "adoptable":
             if command.dry_run:
-                return Adoption(group_id=group_id, is_adopted=False)
-            return Adoption(group_id=group_id, is_adopted=True, held_ms=120)
+                return AdoptionAnswer(group_id=group_id, is_adopted=False)
+            return AdoptionAnswer(group_id=group_id, is_adopted=True, held_ms=120)
         case "empty":
-            return Adoption(group_id=group_id, is_adopted=False, is_marked=True)
+            return AdoptionAnswer(group_id=group_id, is_adopted=False, is_marked=True)
         case "beside":
             reasons = (OUTSIDE, NOT_STABLE)
-            return Adoption(group_id=group_id, is_adopted=False, reasons=reasons)
+            return AdoptionAnswer(group_id=group_id, is_adopted=False, reasons=reasons)
         case _:
             return Refusal(why="groups_adopt is never")
 
@@ -122,13 +122,13 @@ async def adopt(command: Command, _given_by: str) -> Answer:
 async def steer(command: Command, _given_by: str) -> Answer:
     """A gateway that hosts only "orders"."""
     match command:
-        case Hold() | Pause() | Allow():
+        case HoldCommand() | PauseCommand() | AllowCommand():
             why = () if command.group_id == "orders" else ("the cluster serves it",)
             return PolicySet(group_id=command.group_id, policy=command.command, reasons=why)
-        case Roll(end=is_over):
+        case RollCommand(end=is_over):
             return PolicySet(group_id="orders", policy="end of roll" if is_over else "roll")
-        case Drain():
-            return Drained(is_draining=not command.dry_run, connections=3, hosted=2)
+        case DrainCommand():
+            return DrainAnswer(is_draining=not command.dry_run, connections=3, hosted=2)
         case _:
             return Refusal(why="no")
 

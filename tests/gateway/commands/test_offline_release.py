@@ -15,8 +15,8 @@ from coordinator.interface.records import (
     ClassicGroupMetadata,
     ClassicGroupValue,
     DurableRecord,
-    GroupRelease,
-    Release,
+    ReleaseRecord,
+    ReleaseState,
     ServedBySetting,
 )
 from gateway.commands import dispatch
@@ -112,7 +112,7 @@ async def test_each_group_that_cannot_be_released_says_why(
         "empty": [ClassicGroupMetadata(value=EMPTY)],
         "empty by a setting": [ClassicGroupMetadata(value=EMPTY), ServedBySetting(is_so=True)],
         "live": list(LIVE),
-        "released": [GroupRelease(value=Release())],
+        "released": [ReleaseRecord(value=ReleaseState())],
     }
     await keep(tmp_path, groups)
     async with running_mock_cluster() as cluster:

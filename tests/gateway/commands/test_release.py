@@ -8,7 +8,15 @@ import pytest
 import trio
 
 from gateway.commands import dispatch
-from gateway.control.messages import Answer, Command, ListGroups, Refusal, Release, Released, Shown
+from gateway.control.messages import (
+    Answer,
+    Command,
+    ListGroups,
+    Refusal,
+    ReleaseAnswer,
+    ReleaseCommand,
+    ViewAnswer,
+)
 from gateway.control.server import serve_commands
 
 NATIVE = "n-1 (n at /10.0.0.1) uses the new protocol"
@@ -41,17 +49,21 @@ class Gateway:
 
     async def carry_out(self, command: Command, _given_by: str) -> Answer:
         if isinstance(command, ListGroups):
-            return Shown(view={"groups": [line(each) for each in self.hosted], "next_after": None})
-        assert isinstance(command, Release)
+            return ViewAnswer(
+                view={"groups": [line(each) for each in self.hosted], "next_after": None}
+            )
+        assert isinstance(command, ReleaseCommand)
         match group_id := command.group_id:
             case "native":
-                return Released(group_id=group_id, is_released=False, reasons=(NATIVE, "so does m"))
+                return ReleaseAnswer(
+                    group_id=group_id, is_released=False, reasons=(NATIVE, "so does m")
+                )
             case "busy":
                 return Refusal(why="the gateway is busy")
             case _ if command.dry_run:
-                return Released(group_id=group_id, is_released=False)
+                return ReleaseAnswer(group_id=group_id, is_released=False)
             case _:
-                return Released(group_id=group_id, is_released=True, unowned_ms=120)
+                return ReleaseAnswer(group_id=group_id, is_released=True, unowned_ms=120)
 
 
 @pytest.mark.parametrize(

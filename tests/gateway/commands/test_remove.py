@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from gateway.commands import dispatch
-from gateway.control.messages import Answer, Command, Refusal, Remove, Removed
+from gateway.control.messages import Answer, Command, Refusal, RemovalAnswer, RemoveCommand
 from gateway.control.server import serve_commands
 
 OLD = "old at 10.0.0.1 (librdkafka 2.3.0) needs a restart: it asks for Metadata v12"
@@ -19,21 +19,21 @@ HOSTED = "orders is hosted: groupferry release orders"
     [
         (
             [],
-            Removed(is_removed=True, told=3),
+            RemovalAnswer(is_removed=True, told=3),
             0,
             ["clients told to resolve bootstrap.servers again: 3; none is left, stop the gateway"],
             [],
         ),
         (
             [],
-            Removed(is_removed=False, told=3, clients_left=(OLD,)),
+            RemovalAnswer(is_removed=False, told=3, clients_left=(OLD,)),
             1,
             ["clients told to resolve bootstrap.servers again: 3"],
             [OLD],
         ),
         (
             [],
-            Removed(is_removed=False, reasons=(HOSTED,)),
+            RemovalAnswer(is_removed=False, reasons=(HOSTED,)),
             1,
             [],
             [f"groupferry: the gateway is not removed: {HOSTED}"],
@@ -47,14 +47,14 @@ HOSTED = "orders is hosted: groupferry release orders"
         ),
         (
             ["--dry-run"],
-            Removed(is_removed=False, clients_left=(OLD,)),
+            RemovalAnswer(is_removed=False, clients_left=(OLD,)),
             0,
             [OLD, "the gateway can be removed; point bootstrap.servers at the cluster first"],
             [],
         ),
         (
             ["--dry-run"],
-            Removed(is_removed=False, reasons=(HOSTED,)),
+            RemovalAnswer(is_removed=False, reasons=(HOSTED,)),
             1,
             [],
             [f"groupferry: the gateway is not removed: {HOSTED}"],
@@ -74,7 +74,7 @@ async def test_a_removal_prints_its_outcome(
 
     async def carry_out(command: Command, _given_by: str) -> Answer:
         await trio.lowlevel.checkpoint()
-        assert command == Remove(dry_run="--dry-run" in arguments)
+        assert command == RemoveCommand(dry_run="--dry-run" in arguments)
         return answer
 
     stop = trio.Event()

@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from gateway.board.views import Events, GroupLine, GroupPage, Groups, View
+from gateway.board.views import Events, GroupLine, GroupList, GroupPage, View
 from gateway.commands import dispatch, show_board
 from gateway.commands.show_board import KnownGroups
 from gateway.control.messages import (
@@ -21,7 +21,7 @@ from gateway.control.messages import (
     LatestEvents,
     ListGroups,
     Refusal,
-    Shown,
+    ViewAnswer,
 )
 from gateway.control.server import serve_commands
 from tests.gateway.board.test_terminal import ROLL, page, printed
@@ -48,16 +48,16 @@ class Gateway:
         match command:
             case ListGroups(after=""):
                 listed = (line_of(self.groups["orders-readers"]),)
-                view = Groups(groups=listed, next_after="orders-readers")
+                view = GroupList(groups=listed, next_after="orders-readers")
             case ListGroups():
-                view = Groups(groups=(line_of(self.groups["other"]),), next_after=None)
+                view = GroupList(groups=(line_of(self.groups["other"]),), next_after=None)
             case DescribeGroup(group_id=group_id) if group_id in self.groups:
                 view = self.groups[group_id]
             case LatestEvents():
                 view = Events(stream_id="s", last=0, events=())
             case _:
                 return Refusal(why="the gateway does not know this group")
-        return Shown(view=view.model_dump(mode="json"))
+        return ViewAnswer(view=view.model_dump(mode="json"))
 
 
 async def run(folder: Path, *arguments: str, gateway: Gateway | None = None) -> int:
@@ -148,23 +148,23 @@ async def test_a_watcher_asks_for_what_has_changed(tmp_path: Path) -> None:
     """What it has been shown before it knows, until the gateway shows everything again."""
     roll, other = line_of(ROLL), line_of(page(group_id="other"))
     answers = [
-        Groups(groups=(roll,), next_after="orders-readers", revision=7),
-        Groups(groups=(other,), next_after=None, revision=7),
-        Groups(groups=(), next_after=None, revision=8, is_complete=False),
-        Groups(
+        GroupList(groups=(roll,), next_after="orders-readers", revision=7),
+        GroupList(groups=(other,), next_after=None, revision=7),
+        GroupList(groups=(), next_after=None, revision=8, is_complete=False),
+        GroupList(
             groups=(line_of(page(group_id="other", members=5)),),
             next_after=None,
             revision=9,
             is_complete=False,
             gone=("orders-readers",),
         ),
-        Groups(groups=(roll,), next_after=None, revision=3),
+        GroupList(groups=(roll,), next_after=None, revision=3),
     ]
     asked: list[Command] = []
 
     async def answer(command: Command, _given_by: str) -> Answer:
         asked.append(command)
-        return Shown(view=answers[len(asked) - 1].model_dump(mode="json"))
+        return ViewAnswer(view=answers[len(asked) - 1].model_dump(mode="json"))
 
     stop, known = trio.Event(), KnownGroups(tmp_path)
     with trio.fail_after(20):

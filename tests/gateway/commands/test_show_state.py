@@ -23,7 +23,7 @@ from gateway.state_log.last_events import LastEvents
 from gateway.state_log.log import StateLogUnreadable
 from gateway.state_log.record_format import Entry, encode_record
 from gateway.state_log.sqlite import open_sqlite_log
-from gateway.state_log.sqlite_writer import Batch
+from gateway.state_log.sqlite_writer import GroupWrite
 from tests.support.durable_records import BAR, FOO, GROUP, RECORDS
 
 
@@ -91,7 +91,7 @@ async def test_an_unreadable_record_is_shown_raw(
     """Its group cannot be loaded. The others are shown and served."""
     key = encode_record(GROUP, RECORDS["group_epoch"]).key
     async with open_sqlite_log(tmp_path) as log:
-        bad = Batch(GROUP, [Entry(key, b"\x00\x63")])
+        bad = GroupWrite(GROUP, [Entry(key, b"\x00\x63")])
         assert log._writer.write([bad]) == [None]  # noqa: SLF001, RUF100
         await log.append("other", [RECORDS["group_epoch"]])
     unreadable, other = shown(capsys, tmp_path)

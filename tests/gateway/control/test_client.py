@@ -14,17 +14,17 @@ from gateway.control.client import give, look
 from gateway.control.control_socket import listening
 from gateway.control.messages import (
     COMMANDS,
-    Adopt,
-    Adoption,
+    AdoptCommand,
+    AdoptionAnswer,
     Command,
     CommandRefused,
     LatestEvents,
     Refusal,
-    Shown,
+    ViewAnswer,
 )
 
-COMMAND = Adopt(group_id="g", dry_run=True)
-DONE = Adoption(group_id="g", is_adopted=False, reasons=("b is outside",))
+COMMAND = AdoptCommand(group_id="g", dry_run=True)
+DONE = AdoptionAnswer(group_id="g", is_adopted=False, reasons=("b is outside",))
 
 
 @asynccontextmanager
@@ -77,7 +77,7 @@ async def test_an_answer_to_a_question_is_a_view(tmp_path: Path) -> None:
     """One that it is not, is of another version."""
     view = Events(stream_id="s", last=0, events=())
     question = LatestEvents(group_id="g")
-    told = Shown(view=view.model_dump(mode="json")).model_dump_json().encode() + b"\n"
+    told = ViewAnswer(view=view.model_dump(mode="json")).model_dump_json().encode() + b"\n"
     async with answering(tmp_path, told, question):
         assert await look(tmp_path, question, Events) == view
     async with answering(tmp_path, b'{"kind":"shown","view":{"x":1}}\n', question):

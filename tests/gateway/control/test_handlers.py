@@ -17,17 +17,17 @@ from gateway.control.messages import (
     ANSWER_BYTES_MAX,
     COMMANDS,
     REASONS_MAX,
-    Adopt,
-    Adoption,
+    AdoptCommand,
+    AdoptionAnswer,
     Answer,
     CommandRefused,
     DescribeGroup,
-    Drain,
-    Drained,
+    DrainAnswer,
+    DrainCommand,
     Refusal,
-    Remove,
-    Removed,
-    Shown,
+    RemovalAnswer,
+    RemoveCommand,
+    ViewAnswer,
 )
 from gateway.data_path.removal import Removal
 from gateway.events.event import GatewayEvent
@@ -99,7 +99,7 @@ class Desk:
 
     async def adopt(self, group_id: str = "\x01" * 32_767, *, dry_run: bool = False) -> Answer:
         """The answer to a command."""
-        return await self.handlers.answer(Adopt(group_id=group_id, dry_run=dry_run), "me")
+        return await self.handlers.answer(AdoptCommand(group_id=group_id, dry_run=dry_run), "me")
 
     @property
     def audits(self) -> Sequence[dict[str, Any]]:
@@ -111,7 +111,7 @@ async def test_the_outcome_is_that_of_the_groups() -> None:
     """So is the wish."""
     groups = FakeGroups()
     told = await Desk(groups).adopt(dry_run=True)
-    assert isinstance(told, Adoption)
+    assert isinstance(told, AdoptionAnswer)
     assert (told.is_adopted, told.reasons, told.held_ms) == (True, (), 120)
     assert groups.dry_runs == [True]
 
@@ -120,7 +120,7 @@ async def test_the_reasons_are_bounded() -> None:
     """Clients choose the ids in them. The answer fits into its line; the event has ten."""
     desk = Desk(FakeGroups(*["\x01" * 70_000] * (REASONS_MAX + 5)))
     told = await desk.adopt()
-    assert isinstance(told, Adoption)
+    assert isinstance(told, AdoptionAnswer)
     assert len(told.reasons) == REASONS_MAX + 1
     assert told.reasons[-1] == "5 more"
     assert len(told.model_dump_json()) < ANSWER_BYTES_MAX
@@ -184,19 +184,21 @@ async def test_a_question_that_has_no_answer_is_refused(group_id: str, why: str)
 @pytest.mark.parametrize("line", [b'{"command":"groups"}', b'{"command":"gateway"}'])
 def test_a_question_is_told_from_an_order_by_its_name(line: bytes) -> None:
     """An answer to it has no other kind than shown."""
-    assert not isinstance(COMMANDS.validate_json(line), Adopt)
-    assert Shown(view={}).kind == "shown"
+    assert not isinstance(COMMANDS.validate_json(line), AdoptCommand)
+    assert ViewAnswer(view={}).kind == "shown"
 
 
 async def test_a_removal_begins_once_no_group_is_hosted() -> None:
     """It belongs to no group. Without clients it is over at once."""
     desk = Desk(FakeGroups("orders"))
-    told = await desk.handlers.answer(Remove(), "me")
+    told = await desk.handlers.answer(RemoveCommand(), "me")
     hosted = "orders is hosted: groupferry release orders"
-    assert told == Removed(is_removed=False, reasons=(hosted,))
+    assert told == RemovalAnswer(is_removed=False, reasons=(hosted,))
     desk = Desk(FakeGroups())
-    assert await desk.handlers.answer(Remove(dry_run=True), "me") == Removed(is_removed=False)
-    assert await desk.handlers.answer(Remove(), "me") == Removed(is_removed=True)
+    assert await desk.handlers.answer(RemoveCommand(dry_run=True), "me") == RemovalAnswer(
+        is_removed=False
+    )
+    assert await desk.handlers.answer(RemoveCommand(), "me") == RemovalAnswer(is_removed=True)
     assert [(each["command"], each["is_trial"]) for each in desk.audits] == [
         ("remove", True),
         ("remove", False),
@@ -210,17 +212,17 @@ async def test_one_removal_runs_at_a_time(autojump_clock: MockClock) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(desk.removal.run, lambda: ("held",))
         desk.removal._began_s = trio.current_time()
-        refused = await desk.handlers.answer(Remove(), "me")
+        refused = await desk.handlers.answer(RemoveCommand(), "me")
     assert refused == Refusal(why="another command removes it already")
 
 
 async def test_a_drain_ends_the_gateway_once_it_is_answered() -> None:
     """A dry run says what it would end. It belongs to no group."""
     desk = Desk(FakeGroups("orders"))
-    trial = await desk.handlers.answer(Drain(dry_run=True), "me")
-    assert trial == Drained(is_draining=False, connections=2, hosted=1)
+    trial = await desk.handlers.answer(DrainCommand(dry_run=True), "me")
+    assert trial == DrainAnswer(is_draining=False, connections=2, hosted=1)
     assert not desk.stop.is_set()
-    told = await desk.handlers.answer(Drain(), "me")
-    assert told == Drained(is_draining=True, connections=2, hosted=1)
+    told = await desk.handlers.answer(DrainCommand(), "me")
+    assert told == DrainAnswer(is_draining=True, connections=2, hosted=1)
     assert desk.stop.is_set()
     assert [group_id for _, group_id in desk.told] == [None, None]

@@ -3,7 +3,7 @@
 import pytest
 import trio.testing
 
-from gateway.control.lines import BadLine, receive_line
+from gateway.control.lines import UnreadableLine, receive_line
 
 
 async def test_a_line_may_arrive_in_pieces() -> None:
@@ -19,7 +19,7 @@ async def test_a_stream_that_ends_has_no_line() -> None:
     sender, receiver = trio.testing.memory_stream_pair()
     await sender.send_all(b"one")
     await sender.send_eof()
-    with pytest.raises(BadLine, match="no end"):
+    with pytest.raises(UnreadableLine, match="no end"):
         await receive_line(receiver, 3)
 
 
@@ -28,5 +28,5 @@ async def test_a_line_has_a_limit(data: bytes) -> None:
     """With or without an end."""
     sender, receiver = trio.testing.memory_stream_pair()
     await sender.send_all(data)
-    with pytest.raises(BadLine, match="more than 3 bytes"):
+    with pytest.raises(UnreadableLine, match="more than 3 bytes"):
         await receive_line(receiver, 3)

@@ -19,16 +19,16 @@ from gateway.control.lines import receive_line
 from gateway.control.messages import (
     ANSWER_BYTES_MAX,
     COMMAND_BYTES_MAX,
-    Adopt,
-    Adoption,
+    AdoptCommand,
+    AdoptionAnswer,
     Answer,
     Command,
     CommandRefused,
 )
 from gateway.control.server import CONNECTIONS_MAX, GetAnswer, serve_commands
 
-COMMAND = Adopt(group_id="g")
-DONE = Adoption(group_id="g", is_adopted=True, held_ms=120)
+COMMAND = AdoptCommand(group_id="g")
+DONE = AdoptionAnswer(group_id="g", is_adopted=True, held_ms=120)
 
 
 async def done(_command: Command, _by: str) -> Answer:
@@ -148,7 +148,7 @@ async def test_connections_beyond_the_limit_are_refused(tmp_path: Path) -> None:
         return DONE
 
     busy = "the gateway is busy with other commands; try again"
-    answers: list[Adoption] = []
+    answers: list[AdoptionAnswer] = []
 
     async def ask() -> None:
         answers.append(await give(tmp_path, COMMAND))

@@ -9,10 +9,10 @@ from trio.testing import MockClock
 
 from gateway.data_path.authentication import KEEP_ALIVE_S, REFUSED, Authentication
 from gateway.data_path.config import Limits
-from gateway.data_path.errors import NotAuthenticated, UpstreamLost
-from gateway.data_path.places import Places
+from gateway.data_path.errors import BrokerLost, NotAuthenticated
+from gateway.data_path.places import ConnectionLimiter
 from gateway.data_path.session import AWAY_S, RELAYED
-from gateway.data_path.treatments import Treatment
+from gateway.data_path.treatments import ApiHandling
 from gateway.data_path.upstream import Upstream
 from kafka_codecs.api_versions import ApiVersionsRequest
 from kafka_codecs.declaration import Struct
@@ -51,7 +51,7 @@ class Broker:
 
 
 def facing(broker: Broker) -> Authentication:
-    place = Places(Limits()).take("10.0.0.1", shakes=True)
+    place = ConnectionLimiter(Limits()).take("10.0.0.1", shakes=True)
     return Authentication(cast("Upstream", broker), place, timeout_s=TIMEOUT_S)
 
 
@@ -97,7 +97,7 @@ async def test_a_mechanism_that_the_cluster_lacks_begins_no_exchange() -> None:
     assert not authentication.expects_raw_tokens
     await authentication.advance(TOKEN, 1)
     with pytest.raises(NotAuthenticated):
-        await authentication.check(Treatment.RELAY)
+        await authentication.check(ApiHandling.RELAY)
 
 
 async def test_a_session_goes_on_if_its_client_authenticates_again_too_early() -> None:
@@ -106,16 +106,16 @@ async def test_a_session_goes_on_if_its_client_authenticates_again_too_early() -
     authentication, _ = await authenticated(refused)
     step = await authentication.advance(PLAIN, 1)
     assert (step.answer, step.refusal) == (refused, None)
-    await authentication.check(Treatment.RELAY)
+    await authentication.check(ApiHandling.RELAY)
 
 
 async def test_only_an_accepted_client_may_send_requests() -> None:
     authentication = facing(Broker(AGREED, ACCEPTED))
     for request in (PLAIN, TOKEN):
         with pytest.raises(NotAuthenticated, match="authenticate first"):
-            await authentication.check(Treatment.RELAY)
+            await authentication.check(ApiHandling.RELAY)
         await authentication.advance(request, 1)
-    await authentication.check(Treatment.RELAY)
+    await authentication.check(ApiHandling.RELAY)
 
 
 async def test_refused_credentials_close_the_connection_after_the_answer() -> None:
@@ -163,22 +163,25 @@ async def test_a_session_has_the_lifetime_that_the_cluster_gives(autojump_clock:
     last = SaslAuthenticateResponse(session_lifetime_ms=30_000)
     authentication, _ = await authenticated(last=last)
     await trio.sleep(29)
-    await authentication.check(Treatment.RELAY)
+    await authentication.check(ApiHandling.RELAY)
     await trio.sleep(1)
     with pytest.raises(NotAuthenticated, match="session has ended"):
-        await authentication.check(Treatment.RELAY)
+        await authentication.check(ApiHandling.RELAY)
 
 
 @pytest.mark.parametrize(
     ("treatments", "asked"),
-    [([Treatment.ANSWER] * 3, 1), ([Treatment.ANSWER, Treatment.RELAY, Treatment.ANSWER], 0)],
+    [
+        ([ApiHandling.ANSWER] * 3, 1),
+        ([ApiHandling.ANSWER, ApiHandling.RELAY, ApiHandling.ANSWER], 0),
+    ],
 )
 async def test_a_quiet_connection_to_the_broker_is_kept_alive(
-    autojump_clock: MockClock, treatments: Sequence[Treatment], asked: int
+    autojump_clock: MockClock, treatments: Sequence[ApiHandling], asked: int
 ) -> None:
     """Group requests do not reach the broker, which would close the connection. A broker that is
     lost meanwhile does not end the client's request."""
-    authentication, broker = await authenticated(UpstreamLost())
+    authentication, broker = await authenticated(BrokerLost())
     for treatment in treatments:
         await authentication.check(treatment)
         await trio.sleep(KEEP_ALIVE_S / 2)
@@ -189,13 +192,13 @@ async def test_a_client_without_its_broker_goes_on_for_a_while(autojump_clock: M
     """Each request tries to reach the broker again."""
     authentication, broker = await authenticated()
     broker.is_open = False
-    await authentication.check(Treatment.ANSWER)
+    await authentication.check(ApiHandling.ANSWER)
     await trio.sleep(AWAY_S - 1)
-    await authentication.check(Treatment.ANSWER)
+    await authentication.check(ApiHandling.ANSWER)
     assert broker.looks == 2
     await trio.sleep(1)
     with pytest.raises(NotAuthenticated):
-        await authentication.check(Treatment.ANSWER)
+        await authentication.check(ApiHandling.ANSWER)
 
 
 async def test_a_group_request_needs_no_task_while_the_broker_is_there(

@@ -22,7 +22,7 @@ from gateway.data_path.connection_tasks import ConnectionTasks
 from gateway.data_path.grants import Grants
 from gateway.data_path.group_apis import GroupApis, GroupRequest
 from gateway.data_path.held_requests import HeldRequests
-from gateway.data_path.places import Places
+from gateway.data_path.places import ConnectionLimiter
 from gateway.data_path.presence import Presence
 from gateway.quotas.owner import Owner
 from kafka_codecs import encode
@@ -382,7 +382,7 @@ async def test_a_drain_may_come_after_a_connection_has_ended(nursery: trio.Nurse
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     async with ground() as on:
-        connection = connection_at(on, ours, Places(Limits()), nursery)
+        connection = connection_at(on, ours, ConnectionLimiter(Limits()), nursery)
         theirs.send(BAD_FRAMES["negative size"])
         await connection.serve()
         connection.drain()
@@ -398,7 +398,7 @@ async def test_only_a_close_by_the_client_counts_as_one(
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     presence = Presence()
-    places = Places(Limits(), presence)
+    places = ConnectionLimiter(Limits(), presence)
     async with ground() as on:
         connection = connection_at(on, ours, places, nursery)
         nursery.start_soon(connection._shared.facilities.poller.run)
@@ -418,7 +418,7 @@ async def test_only_a_close_by_the_client_counts_as_one(
 
 
 def connection_at(
-    on: Ground, sock: socket.socket, places: Places, nursery: trio.Nursery
+    on: Ground, sock: socket.socket, places: ConnectionLimiter, nursery: trio.Nursery
 ) -> ClientConnection:
     """A connection to the broker, from the host h."""
     return ClientConnection(

@@ -1,7 +1,7 @@
 """What is remembered of the cluster's permissions, and for how long."""
 
 from gateway.data_path.config import Limits
-from gateway.data_path.grants import ASK_AGAIN_S, Grant, Grants, Operation, Resource
+from gateway.data_path.grants import ASK_AGAIN_S, Grants, Operation, Permission, Resource
 from gateway.quotas.owner import Owner
 from gateway.quotas.remembered import LONG_NAME_CHARS
 from gateway.quotas.shares import SharedTotal, ShareRule
@@ -10,8 +10,8 @@ LIFETIME_S = 60.0
 OWNER, OTHER_OWNER = Owner("10.0.0.1"), Owner("10.0.0.2")
 ALICE, BOB = Owner("alice", is_principal=True), Owner("bob", is_principal=True)
 LIMITS = Limits(permission_lifetime_s=LIFETIME_S)
-READ = Grant(Resource.GROUP, Operation.READ, "orders")
-OTHER = Grant(Resource.GROUP, Operation.READ, "payments")
+READ = Permission(Resource.GROUP, Operation.READ, "orders")
+OTHER = Permission(Resource.GROUP, Operation.READ, "payments")
 
 
 def test_a_grant_counts_for_its_lifetime() -> None:
@@ -119,5 +119,5 @@ def test_a_long_name_takes_more_room() -> None:
     assert (grants.has(long, 1), kept) == (True, [5])
 
 
-def _grant(name: str) -> Grant:
-    return Grant(Resource.GROUP, Operation.READ, name)
+def _grant(name: str) -> Permission:
+    return Permission(Resource.GROUP, Operation.READ, name)

@@ -4,7 +4,7 @@ import pytest
 
 from gateway.data_path.config import Limits
 from gateway.data_path.errors import TooManyConnections
-from gateway.data_path.places import Places
+from gateway.data_path.places import ConnectionLimiter
 from gateway.data_path.presence import Presence
 from gateway.quotas.owner import Owner
 
@@ -13,7 +13,9 @@ HERE, THERE = "10.0.0.1", "10.0.0.2"
 
 def test_a_connection_with_a_principal_makes_room_for_its_address() -> None:
     """Users behind one address do not limit each other."""
-    places = Places(Limits(max_connections_per_address=1, max_connections_per_principal=2))
+    places = ConnectionLimiter(
+        Limits(max_connections_per_address=1, max_connections_per_principal=2)
+    )
     places.take(HERE, shakes=True).settle("alice")
     places.take(HERE, shakes=True).settle("bob")
     second = places.take(HERE, shakes=True)
@@ -27,7 +29,7 @@ def test_a_connection_with_a_principal_makes_room_for_its_address() -> None:
 
 def test_authenticating_again_changes_nothing() -> None:
     """A session of the same user goes on (KIP-368)."""
-    places = Places(Limits(max_connections_per_principal=1))
+    places = ConnectionLimiter(Limits(max_connections_per_principal=1))
     place = places.take(HERE, shakes=True)
     for _ in range(3):
         place.settle("alice")
@@ -38,7 +40,7 @@ def test_authenticating_again_changes_nothing() -> None:
 def test_a_connection_that_ends_counts_no_longer() -> None:
     """In its handshake, or with a principal, or without one."""
     limits = Limits(max_connections=1, max_handshakes_per_address=1)
-    places = Places(limits)
+    places = ConnectionLimiter(limits)
     for principal in (None, "alice"):
         for settles in (False, True):
             place = places.take(HERE, shakes=True)
@@ -52,7 +54,7 @@ def test_a_connection_that_ends_counts_no_longer() -> None:
 
 def test_one_address_leaves_connections_for_others() -> None:
     """Also as one user, whose connections do not count towards an address."""
-    places = Places(Limits(max_connections=8))
+    places = ConnectionLimiter(Limits(max_connections=8))
     for _ in range(4):
         places.take(HERE, shakes=False)
     with pytest.raises(TooManyConnections, match="4 clients of the address"):
@@ -65,7 +67,7 @@ def test_one_address_leaves_connections_for_others() -> None:
 
 def test_handshakes_of_one_address_are_limited() -> None:
     """Until they end."""
-    places = Places(Limits(max_handshakes_per_address=1))
+    places = ConnectionLimiter(Limits(max_handshakes_per_address=1))
     place = places.take(HERE, shakes=True)
     with pytest.raises(TooManyConnections, match="1 handshakes with this address go on"):
         places.take(HERE, shakes=True)
@@ -77,7 +79,7 @@ def test_handshakes_of_one_address_are_limited() -> None:
 def test_only_a_presence_learns_whose_connections_end() -> None:
     """Without `group.static.takeover` nobody keeps that."""
     for presence in (None, Presence()):
-        place = Places(Limits(), presence).take(HERE, shakes=False)
+        place = ConnectionLimiter(Limits(), presence).take(HERE, shakes=False)
         place.introduce("consumer-1", 1)
         if presence is not None:
             presence.spoke(("orders", "m1"), 1)

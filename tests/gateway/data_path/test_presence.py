@@ -3,10 +3,10 @@
 import pytest
 
 from gateway.data_path.presence import CLOSED_MAX, GONE_MAX, Presence
-from gateway.data_path.removal import Client
+from gateway.data_path.removal import ClientIdentity
 from gateway.quotas.owner import Owner
 
-CLIENT = Client("10.0.0.1", "consumer-1")
+CLIENT = ClientIdentity("10.0.0.1", "consumer-1")
 USER = Owner("alice", is_principal=True)
 MEMBER = ("orders", "m1")
 FIRST, SECOND, THIRD = 1, 2, 3
@@ -49,7 +49,7 @@ def test_what_ended_before_the_heartbeats_connection_does_not_count(presence: Pr
 
 def test_other_clients_and_later_connections_do_not_count(presence: Presence) -> None:
     """The client that starts again may have the same address and client id."""
-    presence.begin(Client("10.0.0.1", "consumer-2"))
+    presence.begin(ClientIdentity("10.0.0.1", "consumer-2"))
     presence.end(CLIENT, USER, SECOND, by_client=True)
     presence.end(CLIENT, USER, FIRST, by_client=True)
     presence.begin(CLIENT)
@@ -75,7 +75,7 @@ def test_only_the_same_user_learns_of_it(presence: Presence) -> None:
 
 def test_only_the_connection_of_the_latest_heartbeat_counts(presence: Presence) -> None:
     """The gateway may notice late that an older one was closed."""
-    elsewhere = Client("10.0.0.2", "consumer-1")
+    elsewhere = ClientIdentity("10.0.0.2", "consumer-1")
     presence.begin(elsewhere)
     presence.spoke(MEMBER, THIRD)
     presence.end(CLIENT, USER, FIRST, by_client=True)

@@ -13,7 +13,7 @@ from gateway.data_path.removal import (
     QUIET_S,
     RUN_S,
     TELL_INTERVAL_S,
-    Client,
+    ClientIdentity,
     Departures,
     Removal,
 )
@@ -38,7 +38,7 @@ class FakeConnection:
         *,
         is_at_bootstrap: bool = False,
     ) -> None:
-        self.client = Client("10.0.0.1", name)
+        self.client = ClientIdentity("10.0.0.1", name)
         self.software = JAVA
         self.accepted_s = trio.current_time()
         self.is_at_bootstrap = is_at_bootstrap
@@ -70,7 +70,7 @@ class Scene:
 
     def asks(self, name: str, version: int = 13) -> bool:
         """Whether the client is told when it asks for Metadata."""
-        return self.removal.tells(Client("10.0.0.1", name), version)
+        return self.removal.tells(ClientIdentity("10.0.0.1", name), version)
 
     async def run(self) -> None:
         self.outcome = await self.removal.run(lambda: self.hosted)
@@ -98,11 +98,11 @@ async def test_the_clients_in_memory_have_a_bound(monkeypatch: pytest.MonkeyPatc
     """They choose their ids, and those of one address push out no others."""
     monkeypatch.setattr(module, "REMEMBERED_MAX", 4)
     removal = Removal()
-    removal.tells(Client("10.0.0.1", "c"), 12)
+    removal.tells(ClientIdentity("10.0.0.1", "c"), 12)
     for number in range(9):
-        removal.tells(Client("127.0.0.1", f"c{number}"), 12)
+        removal.tells(ClientIdentity("127.0.0.1", f"c{number}"), 12)
     assert len(removal._versions) == 3
-    assert hash(Client("10.0.0.1", "c")) in removal._versions
+    assert hash(ClientIdentity("10.0.0.1", "c")) in removal._versions
 
 
 async def test_a_client_is_told_once_a_minute(scene: Scene, autojump_clock: MockClock) -> None:

@@ -7,10 +7,10 @@ import trio
 from trio.testing import MockClock
 
 from gateway.data_path import traffic as module
-from gateway.data_path.removal import Client
+from gateway.data_path.removal import ClientIdentity
 from gateway.data_path.traffic import TOGETHER_S, Rates, Traffic
 
-CLIENT = Client("10.0.0.1", "c")
+CLIENT = ClientIdentity("10.0.0.1", "c")
 
 
 @dataclass
@@ -18,7 +18,7 @@ class FakeFlow:
     """A connection that has moved so much."""
 
     moved_bytes: tuple[int, int]
-    client: Client = CLIENT
+    client: ClientIdentity = CLIENT
     accepted_s: float = 0.0
     fetches: int = 0
 
@@ -58,10 +58,10 @@ async def test_the_clients_in_memory_have_a_bound(
     """The first one of the same address is forgotten, and its bytes still count."""
     monkeypatch.setattr(module, "CLIENTS_MAX", 4)
     traffic = Traffic()
-    traffic.note_end(FakeFlow((1, 1), Client("other", "z")))
+    traffic.note_end(FakeFlow((1, 1), ClientIdentity("other", "z")))
     for name in "abc":
-        traffic.note_end(FakeFlow((1, 1), Client("h", name)))
-    forgotten = [name for name in "abc" if traffic.rates_before(Client("h", name)) is None]
+        traffic.note_end(FakeFlow((1, 1), ClientIdentity("h", name)))
+    forgotten = [name for name in "abc" if traffic.rates_before(ClientIdentity("h", name)) is None]
     assert forgotten == ["a"]
-    assert traffic.rates_before(Client("other", "z")) is not None
+    assert traffic.rates_before(ClientIdentity("other", "z")) is not None
     assert traffic.totals() == (4, 4)

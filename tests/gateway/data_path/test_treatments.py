@@ -6,7 +6,7 @@ from gateway.data_path.treatments import (
     LEFT_OUT,
     LISTS_NAMES,
     TREATMENTS,
-    Treatment,
+    ApiHandling,
 )
 from kafka_codecs.apis import APIS, ApiKey
 
@@ -32,17 +32,17 @@ def test_no_answer_with_an_address_is_relayed() -> None:
     """Versions before the api had addresses are exceptions."""
     for key in WITH_ADDRESSES:
         treated = TREATMENTS.get(key)
-        if treated and treated.treatment is Treatment.RELAY:
+        if treated and treated.treatment is ApiHandling.RELAY:
             assert treated.max_version <= BEFORE_ADDRESSES[key]
 
 
 def test_decoded_apis_have_codecs_for_every_version() -> None:
     """The request has one as well, unless only the answer is rewritten."""
     for key, treated in TREATMENTS.items():
-        if treated.treatment is not Treatment.RELAY:
+        if treated.treatment is not ApiHandling.RELAY:
             versions = APIS[key].versions
             assert versions[0] == treated.min_version <= treated.max_version <= versions[-1], key
-            assert APIS[key].request or treated.treatment is Treatment.REWRITE, key
+            assert APIS[key].request or treated.treatment is ApiHandling.REWRITE, key
 
 
 def test_apis_that_name_or_list_topics_have_codecs() -> None:

@@ -12,7 +12,7 @@ import trio
 
 from gateway.data_path import upstream as upstream_module
 from gateway.data_path.config import Limits
-from gateway.data_path.errors import UpstreamAway, UpstreamLost
+from gateway.data_path.errors import BrokerLost, UpstreamAway
 from gateway.data_path.group_apis import GroupApis, GroupRequest
 from kafka_codecs.api_versions import ApiVersionsRequest
 from kafka_codecs.apis import ApiKey
@@ -56,7 +56,7 @@ class AnswersAlone(GroupApis):
     async def answer(self, request: GroupRequest) -> Struct:
         """The answer if the broker gives none."""
         if isinstance(request.message, OffsetCommitRequest):
-            with contextlib.suppress(UpstreamLost):
+            with contextlib.suppress(BrokerLost):
                 answered: Struct = await request.upstream.ask(request.message, 8)
                 return answered
             return OffsetCommitResponse(topics=())
@@ -64,7 +64,7 @@ class AnswersAlone(GroupApis):
             await request.upstream.ask(HEARTBEAT, 4)
         except UpstreamAway:
             return HeartbeatResponse(error_code=AWAY)
-        except UpstreamLost:
+        except BrokerLost:
             return HeartbeatResponse(error_code=LOST)
         return HeartbeatResponse()
 

@@ -10,12 +10,12 @@ import trio.testing
 
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.data_path.config import Limits
-from gateway.data_path.errors import BadAnswer, UpstreamAway, UpstreamLost
+from gateway.data_path.errors import BadAnswer, BrokerLost, UpstreamAway
 from gateway.data_path.held_answers import HeldAnswers
-from gateway.data_path.places import Places
+from gateway.data_path.places import ConnectionLimiter
 from gateway.data_path.splice import StreamEnded
 from gateway.data_path.stream import Facilities
-from gateway.data_path.upstream_connection import Asked, UpstreamConnection
+from gateway.data_path.upstream_connection import ExpectedAnswer, UpstreamConnection
 from kafka_codecs import decode, encode
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.describe_groups import (
@@ -65,7 +65,7 @@ class Asking:
         self._answers = answers or HeldAnswers()
 
     async def start(
-        self, nursery: trio.Nursery, end: type[Exception] = UpstreamLost
+        self, nursery: trio.Nursery, end: type[Exception] = BrokerLost
     ) -> UpstreamConnection:
         """Open the upstream. Answers for the client are dropped, until the `end`."""
         facilities = Facilities(answers=self._answers)
@@ -75,7 +75,7 @@ class Asking:
             opened.versions,
             limits=self._limits,
             facilities=facilities,
-            place=Places(self._limits).take("127.0.0.1", shakes=False),
+            place=ConnectionLimiter(self._limits).take("127.0.0.1", shakes=False),
         )
 
         async def pump() -> None:
@@ -233,7 +233,9 @@ async def _describe_at_length(wire: Wire, header: RequestHeader, body: bytes) ->
     await answer(wire, header, DescribeGroupsResponse(groups=(group,) * 7))
 
 
-async def _described(asking: Asking, nursery: trio.Nursery) -> tuple[UpstreamConnection, Asked]:
+async def _described(
+    asking: Asking, nursery: trio.Nursery
+) -> tuple[UpstreamConnection, ExpectedAnswer]:
     """A connection to which the broker sends a long answer."""
     asking.broker.handlers[ApiKey.DESCRIBE_GROUPS] = _describe_at_length
     asking.broker.versions = {**asking.broker.versions, ApiKey.DESCRIBE_GROUPS: (0, 4)}

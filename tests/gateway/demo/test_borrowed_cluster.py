@@ -21,7 +21,7 @@ from gateway.demo import borrowed_cluster
 from gateway.demo.borrowed_cluster import borrowed
 from gateway.demo.errors import DemoError
 from gateway.demo.gateway import run_demo_gateway
-from gateway.demo.outcome import Options, Outcome
+from gateway.demo.outcome import DemoOutcome, Options
 from gateway.demo.run import RunGateway, run
 from gateway.events.event import Listener
 from gateway.settings import Address
@@ -67,7 +67,7 @@ async def until_nothing_left_in(kafka: KafkaCluster, prefix: str) -> None:
     await until_answered(partial(left_in, kafka, prefix), not_)
 
 
-async def roll(kafka: KafkaCluster, prefix: str, run_gateway: RunGateway) -> Outcome:
+async def roll(kafka: KafkaCluster, prefix: str, run_gateway: RunGateway) -> DemoOutcome:
     with trio.fail_after(LIMIT_S):
         return await run(OPTIONS, run_gateway, partial(borrowed, addresses_of(kafka), prefix))
 

@@ -7,7 +7,13 @@ import time
 
 import pytest
 
-from gateway.demo.reports import Assigned, Closed, Committed, Produced, Revoked
+from gateway.demo.reports import (
+    AssignedReport,
+    ClosedReport,
+    CommittedReport,
+    ProducedReport,
+    RevokedReport,
+)
 from tests.support.demo_stage import LIMIT_S, PARTITIONS, open_stage
 
 
@@ -24,18 +30,21 @@ async def test_a_consumer_consumes_commits_and_revokes(
     async with open_stage() as at:
         producer, produced = await at.produce()
         child, heard = await at.consume(*arguments)
-        await heard.until(lambda: len(heard.numbers()) > 300 and bool(heard.of(Committed)))
+        await heard.until(lambda: len(heard.numbers()) > 300 and bool(heard.of(CommittedReport)))
         await producer.finish(LIMIT_S)
-        total = produced.of(Produced)[-1].acknowledged
+        total = produced.of(ProducedReport)[-1].acknowledged
         await heard.until(lambda: len(heard.numbers()) >= total)
         await child.finish(LIMIT_S)
     everything = set(range(PARTITIONS))
     assert sorted(heard.numbers()) == list(range(total))
-    assert {p for report in heard.of(Assigned) for p in report.partitions} == everything
-    assert {p for report in heard.of(Revoked) for p in report.partitions} == everything
-    committed = dict(pair for report in heard.of(Committed) for pair in report.offsets)
-    assert tuple(committed[p] for p in range(PARTITIONS)) == produced.of(Produced)[-1].end_offsets
-    assert isinstance(heard.all[-1], Closed)
+    assert {p for report in heard.of(AssignedReport) for p in report.partitions} == everything
+    assert {p for report in heard.of(RevokedReport) for p in report.partitions} == everything
+    committed = dict(pair for report in heard.of(CommittedReport) for pair in report.offsets)
+    assert (
+        tuple(committed[p] for p in range(PARTITIONS))
+        == produced.of(ProducedReport)[-1].end_offsets
+    )
+    assert isinstance(heard.all[-1], ClosedReport)
     stamps = [report.at_s for report in heard.all]
     assert stamps == sorted(stamps)
     assert started_s < stamps[0]
@@ -46,8 +55,8 @@ async def test_sigterm_closes_a_consumer() -> None:
     """A consumer stopped by hand leaves its group."""
     async with open_stage() as at:
         child, heard = await at.consume("--protocol=consumer")
-        await heard.until(lambda: bool(heard.of(Assigned)))
+        await heard.until(lambda: bool(heard.of(AssignedReport)))
         os.kill(child.pid, signal.SIGTERM)
         await child.ended.wait()
-    assert isinstance(heard.all[-1], Closed)
+    assert isinstance(heard.all[-1], ClosedReport)
     assert child.fate() == "exit status 0"

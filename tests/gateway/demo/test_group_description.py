@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 
 from gateway.demo.group_description import GroupDescription
-from gateway.demo.group_view import GroupView
+from gateway.demo.group_view import ObservedGroup
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeResponse
 from kafka_codecs.consumer_group_describe import DescribedGroup as ConsumerGroup
@@ -78,7 +78,7 @@ async def test_a_consumer_group_needs_one_request(coordinator: Coordinator) -> N
     with description_of(coordinator) as description:
         for _ in range(3):
             look = await description.look()
-            assert look == GroupView(protocol="consumer", state="Assigning", members=())
+            assert look == ObservedGroup(protocol="consumer", state="Assigning", members=())
     assert coordinator.asked(ApiKey.FIND_COORDINATOR) == 1
     assert coordinator.asked(ApiKey.CONSUMER_GROUP_DESCRIBE) == 3
     assert coordinator.asked(ApiKey.DESCRIBE_GROUPS) == 0
@@ -91,7 +91,7 @@ async def test_a_classic_group_is_described_by_the_classic_request(
     """ConsumerGroupDescribe answers GROUP_ID_NOT_FOUND for it."""
     with description_of(coordinator) as description:
         look = await description.look()
-    assert look == GroupView(protocol="classic", state="Stable", members=())
+    assert look == ObservedGroup(protocol="classic", state="Stable", members=())
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ async def test_an_error_is_reported_and_the_coordinator_looked_up(
             f"ConsumerGroupDescribe was answered with error {error_code}"
         )
         coordinator.consumer_group = ConsumerGroup(group_id="g", group_state="Stable")
-        assert isinstance(await description.look(), GroupView)
+        assert isinstance(await description.look(), ObservedGroup)
     assert coordinator.asked(ApiKey.FIND_COORDINATOR) == 2
 
 

@@ -5,24 +5,24 @@ from uuid import UUID
 
 import pytest
 
-from gateway.demo.group_view import GroupView, MemberView, Protocol, disagreement
+from gateway.demo.group_view import ObservedGroup, ObservedMember, Protocol, disagreement
 from kafka_codecs import consumer_group_describe, describe_groups
 from kafka_codecs.consumer_protocol import Assignment, TopicPartition, encode_assignment
 
-SETTLED = GroupView(
+SETTLED = ObservedGroup(
     protocol="consumer",
     state="Stable",
     members=(
-        MemberView(client_id="a", protocol="classic", partitions=(0, 2)),
-        MemberView(client_id="b", protocol="consumer", partitions=(1,)),
+        ObservedMember(client_id="a", protocol="classic", partitions=(0, 2)),
+        ObservedMember(client_id="b", protocol="consumer", partitions=(1,)),
     ),
 )
 EXPECTED: Mapping[str, Protocol] = {"a": "classic", "b": "consumer"}
 OWNERS = {0: {"a"}, 1: {"b"}, 2: {"a"}}
 
 
-def with_members(*members: MemberView) -> GroupView:
-    return GroupView(protocol="consumer", state="Stable", members=members)
+def with_members(*members: ObservedMember) -> ObservedGroup:
+    return ObservedGroup(protocol="consumer", state="Stable", members=members)
 
 
 def test_a_settled_group_is_accepted() -> None:
@@ -34,7 +34,7 @@ def test_a_settled_group_is_accepted() -> None:
     ("view", "owners", "why"),
     [
         (
-            GroupView(protocol="consumer", state="Reconciling", members=SETTLED.members),
+            ObservedGroup(protocol="consumer", state="Reconciling", members=SETTLED.members),
             OWNERS,
             "the group is Reconciling",
         ),
@@ -46,7 +46,7 @@ def test_a_settled_group_is_accepted() -> None:
         ),
         (
             with_members(
-                MemberView(client_id="a", protocol="consumer", partitions=(0, 2)),
+                ObservedMember(client_id="a", protocol="consumer", partitions=(0, 2)),
                 SETTLED.members[1],
             ),
             OWNERS,
@@ -54,14 +54,15 @@ def test_a_settled_group_is_accepted() -> None:
         ),
         (
             with_members(
-                MemberView(client_id="a", protocol="classic", partitions=(0,)), SETTLED.members[1]
+                ObservedMember(client_id="a", protocol="classic", partitions=(0,)),
+                SETTLED.members[1],
             ),
             OWNERS,
             "partition 2 is assigned to nobody",
         ),
         (
             with_members(
-                MemberView(client_id="a", protocol="classic", partitions=(0, 1, 2)),
+                ObservedMember(client_id="a", protocol="classic", partitions=(0, 1, 2)),
                 SETTLED.members[1],
             ),
             OWNERS,
@@ -73,7 +74,7 @@ def test_a_settled_group_is_accepted() -> None:
     ],
 )
 def test_an_unsettled_group_has_a_reason(
-    view: GroupView, owners: Mapping[int, set[str]], why: str
+    view: ObservedGroup, owners: Mapping[int, set[str]], why: str
 ) -> None:
     """It is shown when a step never settles."""
     assert disagreement(view, expected=EXPECTED, owners=owners) == why
@@ -81,7 +82,7 @@ def test_an_unsettled_group_has_a_reason(
 
 def test_a_group_of_classic_members_has_to_convert_before_it_is_settled() -> None:
     """A busy gateway may convert the group only after the last classic member has its share."""
-    member = MemberView(client_id="a", protocol="classic", partitions=(0,))
+    member = ObservedMember(client_id="a", protocol="classic", partitions=(0,))
     why = disagreement(with_members(member), expected={"a": "classic"}, owners={0: {"a"}})
     assert why == "the group is a consumer group"
 
@@ -111,7 +112,7 @@ def test_a_consumer_group_shows_each_members_protocol() -> None:
     described = consumer_group_describe.DescribedGroup(
         group_id="g", group_state="Stable", members=members
     )
-    assert GroupView.of_consumer_group(described) == SETTLED
+    assert ObservedGroup.of_consumer_group(described) == SETTLED
 
 
 def test_a_classic_group_shows_its_leaders_assignments() -> None:
@@ -132,11 +133,11 @@ def test_a_classic_group_shows_its_leaders_assignments() -> None:
     described = describe_groups.DescribedGroup(
         group_id="g", group_state="Stable", protocol_type="consumer", members=members
     )
-    assert GroupView.of_classic_group(described) == GroupView(
+    assert ObservedGroup.of_classic_group(described) == ObservedGroup(
         protocol="classic",
         state="Stable",
         members=(
-            MemberView(client_id="a", protocol="classic", partitions=(0, 1)),
-            MemberView(client_id="b", protocol="classic", partitions=()),
+            ObservedMember(client_id="a", protocol="classic", partitions=(0, 1)),
+            ObservedMember(client_id="b", protocol="classic", partitions=()),
         ),
     )

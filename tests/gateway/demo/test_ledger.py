@@ -4,14 +4,14 @@ import pytest
 
 from gateway.demo.ledger import Change, Disturbance, Ledger, Process
 from gateway.demo.reports import (
-    Assigned,
-    Closed,
-    Committed,
-    Consumed,
+    AssignedReport,
+    ClosedReport,
+    CommittedReport,
+    ConsumedReport,
     ConsumerReport,
-    Lost,
-    Revoked,
-    Troubled,
+    LostReport,
+    RevokedReport,
+    TroubledReport,
 )
 
 A = Process(member="a", incarnation=1)
@@ -20,24 +20,24 @@ B = Process(member="b", incarnation=1)
 C = Process(member="c", incarnation=1)
 
 
-def assigned(at_s: float, *partitions: int) -> Assigned:
-    return Assigned(at_s=at_s, partitions=partitions)
+def assigned(at_s: float, *partitions: int) -> AssignedReport:
+    return AssignedReport(at_s=at_s, partitions=partitions)
 
 
-def revoked(at_s: float, *partitions: int) -> Revoked:
-    return Revoked(at_s=at_s, partitions=partitions)
+def revoked(at_s: float, *partitions: int) -> RevokedReport:
+    return RevokedReport(at_s=at_s, partitions=partitions)
 
 
-def lost(at_s: float, *partitions: int) -> Lost:
-    return Lost(at_s=at_s, partitions=partitions)
+def lost(at_s: float, *partitions: int) -> LostReport:
+    return LostReport(at_s=at_s, partitions=partitions)
 
 
-def consumed(*runs: tuple[int, int, int]) -> Consumed:
-    return Consumed(at_s=0, partition=0, runs=runs)
+def consumed(*runs: tuple[int, int, int]) -> ConsumedReport:
+    return ConsumedReport(at_s=0, partition=0, runs=runs)
 
 
-def committed(at_s: float, offset: int) -> Committed:
-    return Committed(at_s=at_s, offsets=((0, offset),))
+def committed(at_s: float, offset: int) -> CommittedReport:
+    return CommittedReport(at_s=at_s, offsets=((0, offset),))
 
 
 def ledger(*reports: tuple[Process, ConsumerReport], partitions: int = 2) -> Ledger:
@@ -105,7 +105,7 @@ def test_a_dead_process_owns_nothing() -> None:
 
 def test_a_closed_consumer_owns_nothing() -> None:
     """Closing ends ownership without a revoke callback."""
-    books = ledger((A, assigned(1, 0)), (A, Closed(at_s=2)), (B, assigned(2, 0)))
+    books = ledger((A, assigned(1, 0)), (A, ClosedReport(at_s=2)), (B, assigned(2, 0)))
     assert books.owned_twice() == set()
 
 
@@ -119,9 +119,9 @@ def test_the_partitions_of_a_fenced_member_count_separately() -> None:
 def test_the_highest_acknowledged_commit_counts() -> None:
     """A slow answer to an earlier commit changes nothing."""
     books = ledger(
-        (A, Committed(at_s=1, offsets=((0, 10), (1, 4)))),
-        (A, Committed(at_s=2, offsets=((0, 7),))),
-        (A, Troubled(at_s=3, doing="commit", error="no")),
+        (A, CommittedReport(at_s=1, offsets=((0, 10), (1, 4)))),
+        (A, CommittedReport(at_s=2, offsets=((0, 7),))),
+        (A, TroubledReport(at_s=3, doing="commit", error="no")),
     )
     assert books.acknowledged_commits == {0: 10, 1: 4}
 

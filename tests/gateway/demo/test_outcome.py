@@ -8,15 +8,15 @@ from gateway.demo.group_view import Protocol
 from gateway.demo.ledger import Disturbance
 from gateway.demo.outcome import (
     Conversion,
+    DemoTotals,
     Options,
-    Totals,
     broken_promise,
     conversions,
 )
 from gateway.demo.roll import RollStep
 from gateway.events.group_events import Direction
 
-KEPT = Totals(
+KEPT = DemoTotals(
     produced=10,
     not_produced=0,
     consumed=12,
@@ -72,7 +72,7 @@ def test_records_delivered_twice_break_no_guarantee() -> None:
         (replace(KEPT, committed_offsets=(6, 5)), "partition 1: committed up to 5 of 4 records"),
     ],
 )
-def test_the_reason_names_the_first_wrong_figure(figures: Totals, why: str) -> None:
+def test_the_reason_names_the_first_wrong_figure(figures: DemoTotals, why: str) -> None:
     """The line has the first wrong figure."""
     assert broken_promise(Options(), BOTH_LIVE, figures) == why
 

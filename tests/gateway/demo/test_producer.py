@@ -1,6 +1,6 @@
 """The producer process, against the embedded cluster itself."""
 
-from gateway.demo.reports import Produced
+from gateway.demo.reports import ProducedReport
 from tests.support.demo_stage import LIMIT_S, open_stage
 
 
@@ -9,9 +9,9 @@ async def test_the_producer_numbers_its_records_and_counts_them() -> None:
     records."""
     async with open_stage() as at:
         child, heard = await at.produce()
-        await heard.until(lambda: any(each.acknowledged > 50 for each in heard.of(Produced)))
+        await heard.until(lambda: any(each.acknowledged > 50 for each in heard.of(ProducedReport)))
         await child.finish(LIMIT_S)
-    *_, last = heard.of(Produced)
+    *_, last = heard.of(ProducedReport)
     assert last.final
     assert last.failed == 0
     assert sum(last.end_offsets) == last.acknowledged

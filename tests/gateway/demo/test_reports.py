@@ -5,18 +5,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.demo import reports
-from gateway.demo.reports import Assigned, Closed, Committed, Consumed, Lost, Produced, Report
+from gateway.demo.reports import (
+    AssignedReport,
+    ClosedReport,
+    CommittedReport,
+    ConsumedReport,
+    LostReport,
+    ProducedReport,
+    Report,
+)
 
 
 @pytest.mark.parametrize(
     "report",
     [
-        Assigned(at_s=1.5, partitions=(0, 11)),
-        Lost(at_s=1.5, partitions=()),
-        Closed(at_s=2.0),
-        Consumed(at_s=3.0, partition=1, runs=((0, 13, 12), (25, 26, 1))),
-        Committed(at_s=3.0, offsets=((0, 5), (1, 7))),
-        Produced(at_s=1.0, acknowledged=3, failed=0, end_offsets=(2, 1), final=True),
+        AssignedReport(at_s=1.5, partitions=(0, 11)),
+        LostReport(at_s=1.5, partitions=()),
+        ClosedReport(at_s=2.0),
+        ConsumedReport(at_s=3.0, partition=1, runs=((0, 13, 12), (25, 26, 1))),
+        CommittedReport(at_s=3.0, offsets=((0, 5), (1, 7))),
+        ProducedReport(at_s=1.0, acknowledged=3, failed=0, end_offsets=(2, 1), final=True),
     ],
 )
 def test_a_report_survives_its_line(report: Report) -> None:

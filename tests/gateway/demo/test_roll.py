@@ -6,9 +6,9 @@ from trio.testing import MockClock
 
 from gateway.demo.errors import DemoError
 from gateway.demo.fleet import Fleet
-from gateway.demo.group_view import GroupView, MemberView, Protocol
+from gateway.demo.group_view import ObservedGroup, ObservedMember, Protocol
 from gateway.demo.ledger import Ledger, Process
-from gateway.demo.reports import Assigned, Closed
+from gateway.demo.reports import AssignedReport, ClosedReport
 from gateway.demo.roll import SETTLE_LIMIT_S, Roll
 
 NAMES = ["c-1", "c-2"]
@@ -29,33 +29,35 @@ class PaperFleet(Fleet):
         incarnation = len(self.history)
         owner = Process(member=name, incarnation=incarnation)
         for before in range(incarnation):
-            self.books.hear(Process(member=name, incarnation=before), Closed(at_s=incarnation))
+            self.books.hear(
+                Process(member=name, incarnation=before), ClosedReport(at_s=incarnation)
+            )
         self.wanted[name] = protocol
         self.history.append(dict(self.wanted))
         self._own(NAMES.index(name), owner)
 
     def _own(self, partition: int, owner: Process) -> None:
-        self.books.hear(owner, Assigned(at_s=owner.incarnation, partitions=(partition,)))
+        self.books.hear(owner, AssignedReport(at_s=owner.incarnation, partitions=(partition,)))
 
 
 class Description:
     """Describes the group as it should be, after some other answers."""
 
-    def __init__(self, fleet: PaperFleet, *first: GroupView | str) -> None:
+    def __init__(self, fleet: PaperFleet, *first: ObservedGroup | str) -> None:
         self._fleet = fleet
         self._first = list(first)
 
-    async def __call__(self) -> GroupView | str:
+    async def __call__(self) -> ObservedGroup | str:
         """Look at the group."""
         await trio.lowlevel.checkpoint()
         if self._first:
             return self._first.pop(0)
         wanted = self._fleet.wanted
-        return GroupView(
+        return ObservedGroup(
             protocol="consumer" if "consumer" in wanted.values() else "classic",
             state="Stable",
             members=tuple(
-                MemberView(client_id=name, protocol=wanted[name], partitions=(partition,))
+                ObservedMember(client_id=name, protocol=wanted[name], partitions=(partition,))
                 for partition, name in enumerate(NAMES)
             ),
         )
@@ -92,7 +94,7 @@ async def test_members_roll_one_by_one_and_back(autojump_clock: MockClock) -> No
 async def test_the_roll_waits_for_a_settled_group(autojump_clock: MockClock) -> None:
     """A temporary error or rebalance is no failure."""
     fleet = PaperFleet()
-    rebalancing = GroupView(protocol="classic", state="PreparingRebalance", members=())
+    rebalancing = ObservedGroup(protocol="classic", state="PreparingRebalance", members=())
     roll = Roll(fleet, fleet.books, Description(fleet, "no coordinator", rebalancing))
     await roll.run()
     assert len(roll.steps) == 5
@@ -104,7 +106,7 @@ async def test_a_step_that_never_settles_fails_with_the_last_reason(
     """The reason names the step and the last problem."""
     fleet = PaperFleet()
 
-    async def describe() -> GroupView | str:
+    async def describe() -> ObservedGroup | str:
         await trio.lowlevel.checkpoint()
         return "no coordinator"
 

@@ -6,7 +6,13 @@ from typing import Any, cast
 import pytest
 from trio.testing import MockClock
 
-from gateway.control.messages import Adoption, Order, Released, Remove, Removed
+from gateway.control.messages import (
+    AdoptionAnswer,
+    Order,
+    ReleaseAnswer,
+    RemovalAnswer,
+    RemoveCommand,
+)
 from gateway.demo import story as story_module
 from gateway.demo.errors import DemoError
 from gateway.demo.fleet import Fleet
@@ -15,7 +21,7 @@ from gateway.demo.ledger import Change
 from gateway.demo.roll import Roll
 from gateway.demo.story import ADOPTIONS_MAX, Story
 
-Outcome = Adoption | Released | Removed
+Outcome = AdoptionAnswer | ReleaseAnswer | RemovalAnswer
 
 
 class PaperRoll:
@@ -52,16 +58,16 @@ class PaperFleet:
 
 
 GIVEN: dict[str, Outcome] = {
-    "adopt": Adoption(group_id="g", is_adopted=True, held_ms=20),
-    "release": Released(group_id="g", is_released=True),
-    "remove": Removed(is_removed=True),
+    "adopt": AdoptionAnswer(group_id="g", is_adopted=True, held_ms=20),
+    "release": ReleaseAnswer(group_id="g", is_released=True),
+    "remove": RemovalAnswer(is_removed=True),
 }
 REFUSED: dict[str, Outcome] = {
-    "adopt": Adoption(group_id="g", is_adopted=False, reasons=("b is outside",)),
-    "release": Released(group_id="g", is_released=False, reasons=("b is native",)),
-    "remove": Removed(is_removed=False, reasons=("b came back",)),
+    "adopt": AdoptionAnswer(group_id="g", is_adopted=False, reasons=("b is outside",)),
+    "release": ReleaseAnswer(group_id="g", is_released=False, reasons=("b is native",)),
+    "remove": RemovalAnswer(is_removed=False, reasons=("b came back",)),
 }
-UNDONE = Adoption(group_id="g", is_adopted=False, reasons=("undone: a left",), held_ms=3000)
+UNDONE = AdoptionAnswer(group_id="g", is_adopted=False, reasons=("undone: a left",), held_ms=3000)
 TITLES = [
     "all start on the cluster",
     "a behind the gateway",
@@ -100,7 +106,7 @@ class Stage:
 
     async def _give(self, _folder: Path, order: Order) -> Outcome:
         self.orders.append(order.command)
-        assert (self.front.target == "cluster") is isinstance(order, Remove)
+        assert (self.front.target == "cluster") is isinstance(order, RemoveCommand)
         first = self.outcomes[order.command]
         return first.pop(0) if first else GIVEN[order.command]
 

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.demo import summary
 from gateway.demo.ledger import Change, Disturbance
-from gateway.demo.outcome import Options, Outcome, Totals
+from gateway.demo.outcome import DemoOutcome, DemoTotals, Options
 from gateway.demo.roll import RollStep
 
 STEP = RollStep(
@@ -18,7 +18,7 @@ STEP = RollStep(
     settled_after_s=3.25,
     disturbance=Disturbance(partitions_moved=4, members_disturbed=2, unowned_partition_s=1.5),
 )
-TOTALS = Totals(
+TOTALS = DemoTotals(
     produced=1000,
     not_produced=0,
     consumed=1007,
@@ -32,7 +32,7 @@ TOTALS = Totals(
     acknowledged_commits=(600, 400),
     committed_offsets=(600, 400),
 )
-GOOD = Outcome(
+GOOD = DemoOutcome(
     options=Options(partitions=2),
     steps=(STEP,),
     conversions={"classic->consumer": "live", "consumer->classic": "live"},
@@ -40,7 +40,7 @@ GOOD = Outcome(
     reason=None,
     verdict=("no partitions owned twice", "no [lost] commits"),
 )
-BROKEN = Outcome(
+BROKEN = DemoOutcome(
     options=Options(), steps=(), conversions={}, totals=None, reason="the producer died"
 )
 
@@ -70,7 +70,7 @@ def test_an_aborted_run_shows_its_steps(capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.parametrize("outcome", [GOOD, BROKEN])
-def test_the_json_summary_is_one_document(outcome: Outcome) -> None:
+def test_the_json_summary_is_one_document(outcome: DemoOutcome) -> None:
     """It has everything, with the verdict first."""
     document = json.loads(summary.as_json(outcome))
     assert document["ok"] is (outcome.reason is None)

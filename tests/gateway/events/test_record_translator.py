@@ -11,12 +11,12 @@ from coordinator.engine import Step
 from coordinator.group.embedded_protocol import read_stored_assignment
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import (
+    AdoptionEnded,
     AdoptionMoved,
     DeleteGroupReceived,
     Event,
-    GroupAdopted,
 )
-from coordinator.interface.records import Adoption, ClassicGroupValue
+from coordinator.interface.records import AdoptionState, ClassicGroupValue
 from coordinator.interface.replies import JoinGroupReply
 from coordinator.interface.topics import Partition, Topics
 from gateway.events import record_translator
@@ -223,9 +223,9 @@ def test_an_adopted_group_is_told_with_its_members(is_left: bool) -> None:
     if is_left:
         group.native("n")
         group.native("n", -1)
-    group.feed(AdoptionMoved(adoption=Adoption(group=ADOPTED)))
-    group.feed(AdoptionMoved(adoption=Adoption(group=ADOPTED, lock_generation=43)))
-    group.feed(GroupAdopted())
+    group.feed(AdoptionMoved(adoption=AdoptionState(group=ADOPTED)))
+    group.feed(AdoptionMoved(adoption=AdoptionState(group=ADOPTED, lock_generation=43)))
+    group.feed(AdoptionEnded())
     begun = "group_converted" if is_left else "group_created"
     assert group.names == [begun, "group_state_changed", "member_joined", "member_joined"]
     assert group.moves() == [("Empty", "Stable")]

@@ -8,14 +8,14 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from coordinator.interface.records import (
-    Adoption,
+    AdoptionRecord,
+    AdoptionState,
     ClassicGroupMetadata,
     ClassicGroupValue,
     DurableRecord,
-    GroupAdoption,
     GroupConfigs,
-    GroupRelease,
-    Release,
+    ReleaseRecord,
+    ReleaseState,
     ServedBySetting,
 )
 from gateway.cluster.errors import UpstreamError
@@ -148,7 +148,7 @@ async def test_an_adoption_in_the_log_counts_before_it_is_loaded(
     """The cluster must not answer for the group meanwhile."""
     group = ClassicGroupValue(protocol_type="consumer", generation=3, protocol="range", leader="m")
     log = ScriptedLog()
-    await log.append(GROUP, [GroupAdoption(value=Adoption(group=group))])
+    await log.append(GROUP, [AdoptionRecord(value=AdoptionState(group=group))])
     await log.append("other", [GroupConfigs(overrides={"consumer.session.timeout.ms": 50_000})])
     delayed(log, monkeypatch)
     async with hosted_groups(log=log) as groups:
@@ -168,7 +168,7 @@ async def test_adopted_groups_are_known_from_the_start(
     log = ScriptedLog()
     await log.append("adopted", [group])
     await log.append("by-setting", [group, ServedBySetting(is_so=True)])
-    await log.append("released", [GroupRelease(value=Release())])
+    await log.append("released", [ReleaseRecord(value=ReleaseState())])
     await log.append("configs", [GroupConfigs(overrides={"consumer.session.timeout.ms": 50_000})])
     is_asked = delayed(log, monkeypatch)
     async with hosted_groups(log=log) as groups:
@@ -187,8 +187,8 @@ async def test_only_a_release_that_is_over_leaves_the_group_to_the_cluster(
     """Until then the next process takes over its anchor: the killed one's still holds the group."""
     group = ClassicGroupValue(protocol_type="consumer", generation=3, protocol="range", leader="m")
     log = ScriptedLog()
-    release = Release(group=group) if is_under_way else Release()
-    await log.append(GROUP, [GroupRelease(value=release)])
+    release = ReleaseState(group=group) if is_under_way else ReleaseState()
+    await log.append(GROUP, [ReleaseRecord(value=release)])
     async with hosted_groups(log=log, max_groups=1) as groups:
         groups.cluster.failure = UpstreamError("not now")
         await groups.nursery.start(groups.table.resume)
@@ -202,7 +202,7 @@ async def test_a_group_that_is_being_adopted_is_loaded_beyond_the_limit(
     """Unloaded, its members' requests would go to the cluster."""
     group = ClassicGroupValue(protocol_type="consumer", generation=3, protocol="range", leader="m")
     log = ScriptedLog()
-    await log.append(GROUP, [GroupAdoption(value=Adoption(group=group))])
+    await log.append(GROUP, [AdoptionRecord(value=AdoptionState(group=group))])
     async with hosted_groups(log=log, max_groups=0) as groups:
         await groups.nursery.start(groups.table.resume)
         await wait_all_tasks_blocked()

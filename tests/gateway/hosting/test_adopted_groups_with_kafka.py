@@ -8,7 +8,7 @@ from typing import TypeVar
 import pytest
 import trio
 
-from coordinator.interface.records import GroupAdoption
+from coordinator.interface.records import AdoptionRecord
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import AdoptionUndone, GroupAdopted
 from gateway.hosting.adoption import HOLD_MAX_MS
@@ -172,7 +172,7 @@ class LogWithoutLocks(MemoryLog):
     """Fails when it has to store that the cluster's group is locked."""
 
     async def append(self, group_id: str, batch: Sequence[LogRecord]) -> None:
-        adoptions = [each.value for each in batch if isinstance(each, GroupAdoption)]
+        adoptions = [each.value for each in batch if isinstance(each, AdoptionRecord)]
         if any(each is not None and each.lock_generation is not None for each in adoptions):
             raise StateLogError("the disk is full")
         await super().append(group_id, batch)

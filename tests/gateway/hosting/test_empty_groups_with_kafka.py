@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from coordinator.group.load import is_adopted
 from gateway.control.client import give
-from gateway.control.messages import Adopt, Release
+from gateway.control.messages import AdoptCommand, ReleaseCommand
 from gateway.hosting.identity import log_of
 from gateway.operators import OperatorsConfig
 from gateway.settings import Settings
@@ -98,12 +98,12 @@ async def test_an_adopted_group_is_hosted_until_it_is_released(
         group_client(gateway.address, group) as behind,
         group_client(kafka.addresses[0], group) as direct,
     ):
-        trial = await give(tmp_path, Adopt(group_id=group, dry_run=True))
+        trial = await give(tmp_path, AdoptCommand(group_id=group, dry_run=True))
         assert (trial.is_marked, trial.reasons) == (True, ())
         outside = await direct.enter()
-        assert not (await give(tmp_path, Adopt(group_id=group))).is_marked
+        assert not (await give(tmp_path, AdoptCommand(group_id=group))).is_marked
         await direct.leave(outside.member_id)
-        adopted = await give(tmp_path, Adopt(group_id=group))
+        adopted = await give(tmp_path, AdoptCommand(group_id=group))
         assert (adopted.is_marked, adopted.is_adopted, adopted.reasons) == (True, False, ())
         with capture_logs() as lines:
             for times in (1, 2):
@@ -119,7 +119,9 @@ async def test_an_adopted_group_is_hosted_until_it_is_released(
                 await direct.leave(outside.member_id)
                 await behind.leave(follower.member_id)
         outside = await direct.enter()
-        assert (await give(tmp_path, Release(group_id=group))).is_released, "it removes the mark"
+        assert (await give(tmp_path, ReleaseCommand(group_id=group))).is_released, (
+            "it removes the mark"
+        )
         await direct.leave(outside.member_id)
         await behind.enter()
         assert not await is_hosted(direct)
@@ -154,7 +156,7 @@ async def test_deleting_a_group_removes_its_mark(
     group, log = fresh_group("deleted"), MemoryLog()
     operators = OperatorsConfig(control_folder=tmp_path)
     async with whole_gateway(kafka.addresses, operators=operators, state_log=log):
-        assert (await give(tmp_path, Adopt(group_id=group))).is_marked
+        assert (await give(tmp_path, AdoptCommand(group_id=group))).is_marked
     assert is_adopted(await log.read(group))
     async with (
         whole_gateway(kafka.addresses, forward_patterns=forward, state_log=log) as gateway,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.interface.records import GroupAdoption
+from coordinator.interface.records import AdoptionRecord
 from coordinator.interface.replies import (
     HeartbeatReply,
     JoinGroupReply,
@@ -487,7 +487,7 @@ def test_no_adoption_begins_once_the_gateway_ends(on: Scene) -> None:
 def test_the_record_of_an_adoption_is_gone_in_the_end(on: Scene) -> None:
     """Otherwise the next process would go on with it."""
     on.to_end()
-    (last,) = [each for each in on.records if isinstance(each, GroupAdoption)][-1:]
+    (last,) = [each for each in on.records if isinstance(each, AdoptionRecord)][-1:]
     assert last.value is None
 
 

@@ -9,7 +9,7 @@ from unittest.mock import ANY
 
 import pytest
 
-from coordinator.interface.records import GroupRelease, Release
+from coordinator.interface.records import ReleaseRecord, ReleaseState
 from coordinator.interface.replies import ClaimReply, ConsumerHeartbeatReply, Reply
 from gateway.hosting.adoption_steps import Ask, Wish
 from gateway.hosting.answers import GroupApi, Situation, code_for
@@ -110,7 +110,7 @@ class Scene(HostedScene):
         again.feed(Resumed(is_adopting=True))
         return again
 
-    def log_has(self) -> Release | None:
+    def log_has(self) -> ReleaseState | None:
         return log_has(self)
 
 
@@ -118,8 +118,8 @@ def step(on: HostedScene, answer: Any) -> None:
     on.feed(Done(on.take(Ask), answer))
 
 
-def log_has(on: HostedScene) -> Release | None:
-    found = [each.value for each in on.records if isinstance(each, GroupRelease)]
+def log_has(on: HostedScene) -> ReleaseState | None:
+    found = [each.value for each in on.records if isinstance(each, ReleaseRecord)]
     return found[-1] if found else None
 
 
@@ -206,7 +206,7 @@ def test_the_outcome_and_what_the_log_has(on: Scene) -> None:
     on.to_the_end()
     assert on.outcome is not None
     assert (on.outcome.is_released, on.outcome.reasons) == (True, ())
-    assert on.log_has() == Release()
+    assert on.log_has() == ReleaseState()
     (told,) = on.told("group_released")
     assert told["unowned_ms"] == on.outcome.unowned_ms
     assert on.told("group_forwarded") == [{"reason": "released"}]
@@ -430,7 +430,7 @@ def test_the_first_member_in_the_cluster_is_a_native_one(
     on.native("n-1", 0)
     on.wait(4_000)  # the heartbeat has been answered
     on.join(on.member_id)
-    assert on.log_has() == Release(guard_id=ANY, is_native_due=True)
+    assert on.log_has() == ReleaseState(guard_id=ANY, is_native_due=True)
     last = on.killed() if is_killed else on
     step(last, LeaveGroupResponse())
     last.wait(1_000)
@@ -446,7 +446,7 @@ def test_the_first_member_in_the_cluster_is_a_native_one(
     last.wait(1)
     assert isinstance(classic.answer, Forwarded)
     assert last.told("group_released")
-    assert log_has(last) == Release()
+    assert log_has(last) == ReleaseState()
 
 
 def test_a_native_member_that_has_left_is_not_waited_for(on: Scene) -> None:
@@ -455,7 +455,7 @@ def test_a_native_member_that_has_left_is_not_waited_for(on: Scene) -> None:
     on.native("n-1", -1)
     on.native("n-1", epoch)
     on.join(on.member_id)
-    assert on.log_has() == Release(guard_id=ANY)
+    assert on.log_has() == ReleaseState(guard_id=ANY)
 
 
 def test_silent_members_of_an_unattended_group_are_waited_for(on: Scene) -> None:
@@ -588,7 +588,7 @@ def test_a_bug_after_the_hand_over_leaves_no_anchor_behind(on: Scene) -> None:
     on.join(on.member_id)
     assert on.group.release.stage is not None
     assert isinstance(on.take(Ask).message, JoinGroupRequest)
-    assert on.log_has() == Release(guard_id=on.in_cluster.member_id)
+    assert on.log_has() == ReleaseState(guard_id=on.in_cluster.member_id)
 
 
 def test_a_late_anchor_in_the_place_of_the_released_one_leaves_as_well(on: Scene) -> None:
@@ -640,7 +640,7 @@ def test_an_anchor_that_a_failover_brings_back_leaves_again(on: Scene) -> None:
     assert again.outcome is not None
     assert again.outcome.is_released
     assert not on.in_cluster.member_id
-    assert on.log_has() == Release()
+    assert on.log_has() == ReleaseState()
 
 
 def test_a_setting_fences_nobody_and_the_group_is_released_as_by_an_operator(on: Scene) -> None:
@@ -745,7 +745,7 @@ def test_a_gateway_that_was_killed_after_the_hand_over_takes_no_anchor_again(on:
     """It would keep out the members, which may be back in the cluster already."""
     on.begin()
     on.join(on.member_id)
-    assert on.log_has() == Release(guard_id=on.in_cluster.member_id)
+    assert on.log_has() == ReleaseState(guard_id=on.in_cluster.member_id)
     again = on.killed()
     again.wait(1_000)
     assert again.asked(JoinGroupRequest) == 0

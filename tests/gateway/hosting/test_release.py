@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.interface.records import ClassicGroupValue, Release
+from coordinator.interface.records import ClassicGroupValue, ReleaseState
 from gateway.hosting.adoption_requests import BACKOFF_MS
 from gateway.hosting.adoption_steps import (
     Answered,
@@ -48,7 +48,7 @@ VALUE = ClassicGroupValue(
     protocol_type="consumer", generation=41, protocol="range", leader=A, members=MEMBERS
 )
 NATIVE = replace(MEMBERS[1], protocols=())
-MIXED = Release(group=replace(VALUE, members=(MEMBERS[0], NATIVE)))
+MIXED = ReleaseState(group=replace(VALUE, members=(MEMBERS[0], NATIVE)))
 IDS = AnchorIds(member_id="anchor-1", generation=5)
 JOINED = JoinGroupResponse(generation_id=6, protocol_name=GUISE.protocol)
 
@@ -67,7 +67,7 @@ LEFT, GONE = left(ErrorCode.NONE), left(ErrorCode.UNKNOWN_MEMBER_ID)
 class Script:
     """One release. `todo` has the effects that wait for an answer."""
 
-    def __init__(self, release: Release) -> None:
+    def __init__(self, release: ReleaseState) -> None:
         self.now_ms = NOW_MS
         self.machine = Releasing(GROUP, GUISE, release, NOW_MS, Grace())
         self.todo: list[Any] = []
@@ -99,7 +99,7 @@ class Script:
         assert not self.machine.is_ready(commits=1)
         return len(self.machine.holders)
 
-    def stored(self) -> Release:
+    def stored(self) -> ReleaseState:
         """The log has what it was asked to store."""
         (effect,) = self.todo
         self.todo.clear()
@@ -149,7 +149,7 @@ class Script:
 @pytest.fixture
 def on() -> Script:
     """A release that begins."""
-    return Script(Release(group=VALUE))
+    return Script(ReleaseState(group=VALUE))
 
 
 def test_the_way_of_a_release(on: Script) -> None:
@@ -159,7 +159,7 @@ def test_the_way_of_a_release(on: Script) -> None:
     on.feed(GaveUp(B))
     assert not on.holders
     on.feed(HandedOver(IDS))
-    assert on.stored() == Release(guard_id=IDS.member_id)
+    assert on.stored() == ReleaseState(guard_id=IDS.member_id)
     assert on.asked() is JoinGroupRequest
     on.answer(JOINED)
     assert on.asked() is SyncGroupRequest
@@ -171,7 +171,7 @@ def test_the_way_of_a_release(on: Script) -> None:
     on.describe(IDS.member_id, "x", "y")
     assert on.asked() is LeaveGroupRequest
     on.answer(LEFT)
-    assert on.stored() == Release()
+    assert on.stored() == ReleaseState()
     assert on.machine.is_over
     assert on.machine.unowned_ms == LOOK_AGAIN_MS
 
@@ -234,10 +234,10 @@ def test_it_waits_for_nobody_who_has_left(on: Script) -> None:
 @pytest.mark.parametrize("answer", [GONE, LEFT], ids=["gone", "left"])
 def test_a_killed_gateway_has_the_anchor_leave_first(answer: LeaveGroupResponse) -> None:
     """The next process finds that nobody holds anything. Joins wait until the anchor has left."""
-    on = Script(Release(guard_id=IDS.member_id))
+    on = Script(ReleaseState(guard_id=IDS.member_id))
     assert on.is_recalling
     on.answer(answer)
-    assert on.stored() == Release()
+    assert on.stored() == ReleaseState()
 
 
 def test_a_lost_answer_to_the_leave_is_asked_again(on: Script) -> None:
@@ -247,7 +247,7 @@ def test_a_lost_answer_to_the_leave_is_asked_again(on: Script) -> None:
     assert on.todo == []
     on.wait(BACKOFF_MS)
     on.answer(GONE)
-    assert on.stored() == Release()
+    assert on.stored() == ReleaseState()
 
 
 @pytest.mark.parametrize("at", [JoinGroupRequest, SyncGroupRequest])
@@ -299,13 +299,13 @@ def test_a_native_member_that_does_not_rejoin_in_time_is_due_if_it_is_heard(
     on.wait(1)
     assert not on.holders
     on.feed(HandedOver(IDS))
-    assert on.stored() == Release(guard_id=IDS.member_id, is_native_due=is_heard)
+    assert on.stored() == ReleaseState(guard_id=IDS.member_id, is_native_due=is_heard)
 
 
 @pytest.mark.parametrize("joins", [True, False])
 def test_the_conclusion_waits_for_a_native_member(*, joins: bool) -> None:
     """So the process after a kill waits for it, too."""
-    on = Script(Release(guard_id=IDS.member_id, is_native_due=True))
+    on = Script(ReleaseState(guard_id=IDS.member_id, is_native_due=True))
     on.answer(LEFT)
     assert (on.stage, on.todo) == (Stage.CONCLUDING, [])
     if joins:
@@ -314,7 +314,7 @@ def test_the_conclusion_waits_for_a_native_member(*, joins: bool) -> None:
         on.wait(NATIVE_FIRST_MAX_MS - 1)
         assert on.todo == []
         on.wait(1)
-    assert on.stored() == Release()
+    assert on.stored() == ReleaseState()
     assert on.machine.is_over
 
 
@@ -324,7 +324,7 @@ def test_no_native_member_is_due_where_somebody_else_is() -> None:
     on.feed(GaveUp(B))
     assert on.machine.is_native_due
     on.feed(HandedOver(None))
-    assert on.stored() == Release()
+    assert on.stored() == ReleaseState()
 
 
 def test_a_group_that_somebody_else_has_is_released_as_it_is(on: Script) -> None:
@@ -332,7 +332,7 @@ def test_a_group_that_somebody_else_has_is_released_as_it_is(on: Script) -> None
     on.feed(GaveUp(B))
     on.feed(HandedOver(None))
     assert on.is_recalling
-    assert on.stored() == Release()
+    assert on.stored() == ReleaseState()
     assert on.machine.is_over
 
 
@@ -344,4 +344,4 @@ def test_the_log_is_asked_again_after_a_failure(on: Script) -> None:
     on.feed(StoreFailed("it is full"))
     assert on.todo == []
     on.wait(BACKOFF_MS)
-    assert on.stored() == Release(guard_id=IDS.member_id)
+    assert on.stored() == ReleaseState(guard_id=IDS.member_id)

@@ -10,7 +10,7 @@ import trio
 
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.control.client import give
-from gateway.control.messages import Allow, Hold, Pause
+from gateway.control.messages import AllowCommand, HoldCommand, PauseCommand
 from gateway.hosting.identity import log_of
 from gateway.operators import OperatorsConfig
 from kafka_codecs.consumer_group_describe import MemberType
@@ -109,9 +109,9 @@ async def test_a_held_group_of_the_cluster_gets_no_further_native_member(
     ):
         await direct.enter()
         assert (await client.native("n")).error_code == 0
-        pause = await give(tmp_path, Pause(group_id=group))
+        pause = await give(tmp_path, PauseCommand(group_id=group))
         assert "only be held" in pause.reasons[0]
-        assert (await give(tmp_path, Hold(group_id=group))).reasons == ()
+        assert (await give(tmp_path, HoldCommand(group_id=group))).reasons == ()
         refused = await client.native("m")
         assert refused.error_code == ErrorCode.GROUP_ID_NOT_FOUND
         assert "at 1 members with the new protocol" in (refused.error_message or "")
@@ -119,7 +119,7 @@ async def test_a_held_group_of_the_cluster_gets_no_further_native_member(
         described = await direct.described_as_consumer_group()
         types = sorted(member.member_type for member in described.members)
         assert types == [MemberType.CLASSIC, MemberType.CONSUMER]
-        assert (await give(tmp_path, Allow(group_id=group))).reasons == ()
+        assert (await give(tmp_path, AllowCommand(group_id=group))).reasons == ()
         assert (await client.native("m")).error_code == 0
         assert not any(event.name == "hosting_started" for event in gateway.events)
 

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from gateway.cluster.librdkafka import client_config
 from gateway.journal import events_topic
-from gateway.journal.events_topic import CLIENT_ID, EventsTopic, open_events_topic
+from gateway.journal.events_topic import CLIENT_ID, EventsTopicWriter, open_events_topic
 from gateway.state_log.log import StateLogTaken
 from tests.support.ports import HOST, free_port
 from tests.support.until import until
@@ -20,13 +20,13 @@ FLUSH_LIMIT_S = 10
 
 
 @pytest.fixture
-def cut_off() -> Iterator[Callable[[], EventsTopic]]:
+def cut_off() -> Iterator[Callable[[], EventsTopicWriter]]:
     """Make a topic of a cluster that is down. At the end its lines are dropped: each refers to the
     producer, which would otherwise look for the cluster until all tests have ended."""
     topics = []
 
-    def make() -> EventsTopic:
-        topics.append(EventsTopic(client_config([(HOST, free_port())], CLIENT_ID), "events"))
+    def make() -> EventsTopicWriter:
+        topics.append(EventsTopicWriter(client_config([(HOST, free_port())], CLIENT_ID), "events"))
         return topics[-1]
 
     yield make
@@ -38,7 +38,7 @@ def cut_off() -> Iterator[Callable[[], EventsTopic]]:
 
 @pytest.mark.timeout(60)
 def test_lines_beyond_the_buffer_are_dropped(
-    cut_off: Callable[[], EventsTopic], monkeypatch: pytest.MonkeyPatch
+    cut_off: Callable[[], EventsTopicWriter], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No writer waits, and one log line reports any number of them."""
     monkeypatch.setattr(events_topic, "BUFFER_LINES_MAX", 3)
@@ -57,7 +57,7 @@ def test_lines_beyond_the_buffer_are_dropped(
     ]
 
 
-def test_an_oversized_line_is_dropped(cut_off: Callable[[], EventsTopic]) -> None:
+def test_an_oversized_line_is_dropped(cut_off: Callable[[], EventsTopicWriter]) -> None:
     """The others are sent."""
     topic = cut_off()
     with capture_logs() as lines:
@@ -67,7 +67,7 @@ def test_an_oversized_line_is_dropped(cut_off: Callable[[], EventsTopic]) -> Non
 
 
 async def test_a_line_that_waits_too_long_is_dropped(
-    cut_off: Callable[[], EventsTopic], monkeypatch: pytest.MonkeyPatch
+    cut_off: Callable[[], EventsTopicWriter], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """This needs no further line. An empty buffer does not mean that the cluster is back."""
     monkeypatch.setattr(events_topic, "DELIVERY_TIMEOUT_MS", 300)
@@ -84,7 +84,7 @@ async def test_a_line_that_waits_too_long_is_dropped(
 
 
 async def test_the_end_of_the_gateway_waits_only_briefly(
-    cut_off: Callable[[], EventsTopic], monkeypatch: pytest.MonkeyPatch
+    cut_off: Callable[[], EventsTopicWriter], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It logs the number of lines that only the files have."""
     monkeypatch.setattr(events_topic, "CLOSE_TIMEOUT_S", 0.1)
@@ -101,7 +101,7 @@ async def test_the_last_lines_of_a_gateway_whose_log_is_taken_are_sent(
     """It ends by an error, with lines that have just been written."""
     monkeypatch.setattr(events_topic, "CLOSE_TIMEOUT_S", 0.1)
     monkeypatch.setattr(events_topic, "_make_or_check", lambda _config, _topic: None)
-    kept: list[EventsTopic] = []
+    kept: list[EventsTopicWriter] = []
 
     async def end_by_an_error() -> None:
         async with open_events_topic([(HOST, free_port())], "events") as topic:

@@ -20,7 +20,7 @@ from gateway.events.group_events import (
 from gateway.events.member_events import MemberLeft
 from gateway.journal import journal as journal_module
 from gateway.journal import line_files
-from gateway.journal.events_topic import EventsTopic
+from gateway.journal.events_topic import EventsTopicWriter
 from gateway.journal.journal import Journal, Sinks, last_events
 from gateway.journal.line_files import PATTERN, LineFiles
 from gateway.state_log.last_events import LastEvents
@@ -207,7 +207,7 @@ def test_a_log_that_cannot_be_read_holds_up_no_event(tmp_path: Path, files: Line
         journal.take_up("a")
 
 
-class RecordedTopic(EventsTopic):
+class RecordedTopic(EventsTopicWriter):
     """The lines that would be sent."""
 
     def __init__(self) -> None:

@@ -7,11 +7,11 @@ import pytest
 from gateway.events.catalog import BadLine
 from gateway.events.event import Envelope
 from gateway.journal import reading
-from gateway.journal.reading import Line, read_lines
+from gateway.journal.reading import JournalLine, read_lines
 from tests.support.event_lines import event_line
 
 
-def place(line: Line) -> tuple[str | None, str | None, int] | str:
+def place(line: JournalLine) -> tuple[str | None, str | None, int] | str:
     """The place of an event in its sequence, or of any other line in its file."""
     if isinstance(line.found, Envelope):
         return line.found.group_id, line.found.process_id, line.found.sequence

@@ -15,8 +15,8 @@ from gateway.groups.group_driver import GroupDriver
 from gateway.hosting.answers import GroupApi, Situation
 from gateway.hosting.calls import Answer, Call, Refused
 from gateway.requests.member_apis import (
-    Asked,
     MemberApis,
+    PendingRequest,
     is_foreign,
     member_of,
     note_member,
@@ -111,7 +111,9 @@ def test_a_refusal_of_the_gateway_is_told_from_an_error_of_the_group(
     request = Connection().request(NATIVE)
     call = Call(api=GroupApi.CONSUMER_JOIN, make=None)
     call.end(answer)
-    asked = Asked(request=request, message=NATIVE, call=call, driver=cast(GroupDriver, None))
+    asked = PendingRequest(
+        request=request, message=NATIVE, call=call, driver=cast(GroupDriver, None)
+    )
     assert asked.answer is not None
     assert request.is_refused is is_refused
 

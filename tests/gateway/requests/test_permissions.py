@@ -1,7 +1,7 @@
 """The table of permissions."""
 
 from gateway.data_path.grants import Resource
-from gateway.data_path.treatments import TREATMENTS, Treatment
+from gateway.data_path.treatments import TREATMENTS, ApiHandling
 from gateway.requests.permissions import NEEDED
 from kafka_codecs.apis import ApiKey
 
@@ -12,7 +12,7 @@ def test_every_api_about_groups_needs_a_permission() -> None:
     about_groups = {
         key
         for key, treated in TREATMENTS.items()
-        if treated.treatment in {Treatment.ANSWER, Treatment.VET}
+        if treated.treatment in {ApiHandling.ANSWER, ApiHandling.VET}
     }
     free = {
         *(ApiKey.API_VERSIONS, ApiKey.FIND_COORDINATOR),

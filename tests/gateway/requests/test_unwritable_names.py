@@ -7,7 +7,7 @@ import pytest
 import trio
 from structlog.testing import capture_logs
 
-from gateway.data_path.treatments import TREATMENTS, Treatment
+from gateway.data_path.treatments import TREATMENTS, ApiHandling
 from gateway.requests.unwritable_names import refused_for_its_names
 from kafka_codecs import decode, encode
 from kafka_codecs.apis import APIS, ApiKey
@@ -30,7 +30,7 @@ WITHOUT_NAMES = {ApiKey.API_VERSIONS, ApiKey.LIST_CONFIG_RESOURCES}
 KEYS = [
     key
     for key, treated in TREATMENTS.items()
-    if treated.treatment in (Treatment.ANSWER, Treatment.VET) and key not in WITHOUT_NAMES
+    if treated.treatment in (ApiHandling.ANSWER, ApiHandling.VET) and key not in WITHOUT_NAMES
 ]
 
 

@@ -3,7 +3,8 @@
 import pytest
 
 from coordinator.interface.records import (
-    Adoption,
+    AdoptionRecord,
+    AdoptionState,
     Assignment,
     ClassicGroupMetadata,
     ClassicGroupValue,
@@ -11,7 +12,6 @@ from coordinator.interface.records import (
     CurrentAssignment,
     DurableRecord,
     EpochCause,
-    GroupAdoption,
     GroupConfigs,
     GroupEpoch,
     Member,
@@ -186,14 +186,14 @@ def test_configs_in_storage_may_have_a_group(others: tuple[LogRecord, ...]) -> N
 def test_an_adoption_is_known_before_its_group_is_decoded() -> None:
     """The group's requests are held from the first one on."""
     group = ClassicGroupValue(protocol_type="consumer", generation=3, protocol="range", leader="m")
-    adoption = GroupAdoption(value=Adoption(group=group))
+    adoption = AdoptionRecord(value=AdoptionState(group=group))
     log = in_storage("g", adoption)
     assert log.moving == {"g"}
     log.put("g", [adoption])
     log.put("h", [adoption])
     assert log.moving == {"g", "h"}
-    log.put("g", [GroupAdoption(value=None)])
-    log.put("h", [adoption, GroupAdoption(value=None)])
+    log.put("g", [AdoptionRecord(value=None)])
+    log.put("h", [adoption, AdoptionRecord(value=None)])
     assert log.moving == set()
 
 

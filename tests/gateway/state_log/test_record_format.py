@@ -13,9 +13,9 @@ from coordinator.interface.records import (
     ClassicGroupValue,
     CurrentAssignment,
     DurableRecord,
-    GroupRelease,
     MemberMetadata,
-    Release,
+    ReleaseRecord,
+    ReleaseState,
 )
 from gateway.state_log.last_events import FORGOTTEN, LastEvents
 from gateway.state_log.record_format import Entry, decode_record, encode_record
@@ -131,7 +131,7 @@ def test_the_record_of_a_release_keeps_the_epochs_of_members_that_lag() -> None:
         members=(given_classic_group_member("n-1"), given_classic_group_member("n-2")),
         laggards={"n-1": 2},
     )
-    record = GroupRelease(value=Release(group=value))
+    record = ReleaseRecord(value=ReleaseState(group=value))
     assert decode_record(encode_record(GROUP, record)) == (GROUP, record)
 
 

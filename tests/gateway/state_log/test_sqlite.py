@@ -16,7 +16,7 @@ from gateway.state_log.last_events import FORGOTTEN, LastEvents
 from gateway.state_log.log import StateLogError, StateLogUnreadable, StateLogUnsure
 from gateway.state_log.record_format import Entry
 from gateway.state_log.sqlite import BATCHES_MAX, SqliteLog, open_sqlite_log
-from gateway.state_log.sqlite_writer import Batch
+from gateway.state_log.sqlite_writer import GroupWrite
 from tests.support.durable_records import GROUP, RECORDS, TOMBSTONES
 from tests.support.failing_sync import without_sync
 from tests.support.state_folders import epoch, stored
@@ -182,7 +182,7 @@ async def test_a_bug_in_the_writer_leaves_the_batch_in_doubt(
     """It may have occurred before or after the commit. The group is read again once that is
     known."""
 
-    def write(_batches: Sequence[Batch]) -> list[StateLogError | None]:
+    def write(_batches: Sequence[GroupWrite]) -> list[StateLogError | None]:
         raise RuntimeError("a bug")
 
     async with open_sqlite_log(tmp_path) as log:
@@ -204,7 +204,7 @@ async def test_a_bug_in_the_writer_leaves_the_batch_in_doubt(
 async def test_a_record_of_a_later_groupferry_makes_its_group_unreadable(tmp_path: Path) -> None:
     """The record is intact, but its meaning is unknown."""
     async with open_sqlite_log(tmp_path) as log:
-        log._writer.write([Batch(GROUP, [Entry(b"\x7f\x00", b"\x00\x00")])])
+        log._writer.write([GroupWrite(GROUP, [Entry(b"\x7f\x00", b"\x00\x00")])])
         await log.append("other", [epoch(1)])
     why = "record 1 of state.sqlite cannot be read: record type 32512 is not known"
     async with open_sqlite_log(tmp_path) as log:

@@ -11,7 +11,7 @@ from gateway.state_log.record_format import Entry, encode_record
 from gateway.state_log.sqlite import open_sqlite_log
 from gateway.state_log.sqlite_layout import FORMAT
 from gateway.state_log.sqlite_reader import read_state
-from gateway.state_log.sqlite_writer import Batch, SqliteWriter
+from gateway.state_log.sqlite_writer import GroupWrite, SqliteWriter
 from tests.support.durable_records import FIRST_VERSION, GROUP, RECORDS
 from tests.support.state_folders import epoch, killed_writer, refusal, stored
 
@@ -128,7 +128,7 @@ def test_a_record_of_a_later_groupferry_is_read_in_bytes(tmp_path: Path) -> None
     """`groupferry state` shows it raw."""
     writer = SqliteWriter.open(tmp_path, None)
     unknown = Entry(b"\x7f\x00", b"\x00\x00")
-    assert writer.write([Batch(GROUP, [unknown])]) == [None]
+    assert writer.write([GroupWrite(GROUP, [unknown])]) == [None]
     writer.close()
     state = read_state(tmp_path)
     assert state is not None

@@ -19,7 +19,7 @@ from gateway.state_log.record_format import encode_record
 from gateway.state_log.sqlite import open_sqlite_log
 from gateway.state_log.sqlite_layout import FORMAT
 from gateway.state_log.sqlite_reader import read_state
-from gateway.state_log.sqlite_writer import Batch, SqliteWriter
+from gateway.state_log.sqlite_writer import GroupWrite, SqliteWriter
 from tests.support.durable_records import FIRST_VERSION, GROUP, RECORDS, TOMBSTONES
 from tests.support.state_folders import epoch, killed_writer, refusal, stored
 
@@ -42,7 +42,7 @@ def test_batches_written_together_are_one_transaction(tmp_path: Path) -> None:
     """They share one sync and one mark."""
     writer = SqliteWriter.open(tmp_path, None)
     before = writer.head
-    batches = [Batch(group, [encode_record(group, epoch(1))]) for group in ("a", "b", "c")]
+    batches = [GroupWrite(group, [encode_record(group, epoch(1))]) for group in ("a", "b", "c")]
     assert writer.write(batches) == [None, None, None]
     assert writer.head.transactions == before.transactions + 1
     assert writer.head.records == before.records + 3

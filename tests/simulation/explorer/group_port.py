@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from coordinator.engine import GroupEngine
 from coordinator.interface.events import Request
-from coordinator.interface.records import DurableRecord, GroupAdoption, GroupRelease
+from coordinator.interface.records import AdoptionRecord, DurableRecord, ReleaseRecord
 from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
@@ -47,7 +47,9 @@ from tests.simulation.explorer.small_consumers import TOPIC, MakeCommit
 from tests.simulation.explorer.small_world import new_machine
 from tests.simulation.messages import answer_message, request_message
 
-_INSTANT = effects.Log | effects.Tell | effects.TellNow | effects.AnswerClient | effects.Conclude
+_INSTANT = (
+    effects.Log | effects.ReportEvents | effects.TellNow | effects.AnswerClient | effects.Conclude
+)
 """Effects without a result."""
 
 
@@ -217,7 +219,7 @@ class GroupPort:
 
     def pass_time(self, now_ms: int) -> None:
         """A deadline is over."""
-        self._feed(inputs.TimePassed(), now_ms)
+        self._feed(inputs.TimerFired(), now_ms)
 
     # -- effects ---------------------------------------------------------------------------------
 
@@ -262,9 +264,9 @@ def name_of_effect(effect: Effect) -> str:
 def _is_of_move(record: DurableRecord) -> bool:
     """Whether the record belongs to an adoption or release under way."""
     match record:
-        case GroupAdoption():
+        case AdoptionRecord():
             return True
-        case GroupRelease(value=release):
+        case ReleaseRecord(value=release):
             return release is not None and release.is_under_way
         case _:
             return False

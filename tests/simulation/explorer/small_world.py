@@ -46,7 +46,7 @@ from gateway.hosting.effects import (
     LoadedGroup,
     Log,
     Look,
-    Tell,
+    ReportEvents,
     TellNow,
     Write,
 )
@@ -60,7 +60,7 @@ from gateway.hosting.inputs import (
     Gone,
     Input,
     Resumed,
-    TimePassed,
+    TimerFired,
 )
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import Standing, StandingRules
@@ -276,7 +276,7 @@ class World:
     def _play_around(self, verb: str, what: str) -> None:
         match verb:
             case "tick":
-                self._feed(TimePassed())
+                self._feed(TimerFired())
             case "wait" | "slow":
                 self._wait()
             case "restart":
@@ -316,7 +316,7 @@ class World:
                 case TellNow(GroupTaken() | GenerationWentBack()):
                     promise(self._may_be_taken(), "the group is given up though nobody else has it")
                     self._void_leases()
-                case Tell() | TellNow() | AnswerClient() | ProbeBroker() | StoreCommits():
+                case ReportEvents() | TellNow() | AnswerClient() | ProbeBroker() | StoreCommits():
                     pass  # calls have their answers and errands
                 case Reserve():
                     places.append(effect)

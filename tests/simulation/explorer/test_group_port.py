@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator.interface.records import GroupRelease, Release
+from coordinator.interface.records import ReleaseRecord, ReleaseState
 from gateway.hosting.adoption_steps import Ask, Hold, Lane
 from gateway.hosting.effects import Look
 from gateway.hosting.release_steps import NewProtocol
@@ -38,7 +38,7 @@ def test_a_step_of_a_move_is_named_after_its_lane() -> None:
 def test_a_process_resumes_only_what_the_log_has(port: GroupPort) -> None:
     port.resume((), NewProtocol(), START_MS)
     assert not port.take_effects()
-    port.resume((GroupRelease(value=Release(guard_id="g")),), NewProtocol(), START_MS)
+    port.resume((ReleaseRecord(value=ReleaseState(guard_id="g")),), NewProtocol(), START_MS)
     assert port.is_moving
 
 

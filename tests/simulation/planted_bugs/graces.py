@@ -19,7 +19,7 @@ from coordinator.interface.records import (
     TargetAssignmentMember,
 )
 from coordinator.interface.topics import Partition
-from coordinator.interface.volatile_records import DeadlineKind, Place, PlaceMoved
+from coordinator.interface.volatile_records import DeadlineKind, MemberSlot, MemberSlotMoved
 from tests.simulation.invariants import Invariant
 from tests.simulation.planted_bugs.bug import Patch, noticed_by
 
@@ -46,7 +46,7 @@ def a_restart_forgets_the_places(patch: Patch) -> None:
 
 def _is_of_place(record: object) -> bool:
     key = getattr(record, "key", None)
-    return isinstance(record, PlaceMoved) or getattr(key, "kind", None) is DeadlineKind.GRACE
+    return isinstance(record, MemberSlotMoved) or getattr(key, "kind", None) is DeadlineKind.GRACE
 
 
 @noticed_by(Invariant.SINGLE_HOLDER, Invariant.NO_ERROR)
@@ -124,7 +124,7 @@ def a_live_member_is_replaced(patch: Patch) -> None:
         for old_id, member in group.members.items() if isinstance(group, ConsumerGroup) else ():
             if member.client_id == event.client_id and member.instance_id is None:
                 delete_member(step, old_id, RemovalCause.LEFT, keeps_target=True)
-                step.emit(PlaceMoved(old_id, Place(member)))
+                step.emit(MemberSlotMoved(old_id, MemberSlot(member)))
                 step.arm(DeadlineKind.GRACE, old_id, 0)
                 break
         return take_place(step, member_id, event)

@@ -4,7 +4,7 @@ same cost of a roll, step by step."""
 from coordinator.interface.records import EpochCause, RemovalCause
 from coordinator.interface.volatile_records import ClassicPhase
 from gateway.demo.ledger import Ledger, Process
-from gateway.demo.reports import Assigned, Revoked
+from gateway.demo.reports import AssignedReport, RevokedReport
 from gateway.events.group_events import (
     GroupConverted,
     GroupCreated,
@@ -66,7 +66,7 @@ class Roll:
         )
         self.writer.tell(at_s, event)
         self.ledger.hear(
-            Process(member=member_id, incarnation=1), Assigned(at_s=at_s, partitions=numbers)
+            Process(member=member_id, incarnation=1), AssignedReport(at_s=at_s, partitions=numbers)
         )
 
     def leaves(self, at_s: float, member_id: str, numbers: tuple[int, ...]) -> None:
@@ -81,7 +81,7 @@ class Roll:
             MemberLeft(member_id=member_id, cause=RemovalCause.LEFT),
         )
         self.ledger.hear(
-            Process(member=member_id, incarnation=1), Revoked(at_s=at_s, partitions=numbers)
+            Process(member=member_id, incarnation=1), RevokedReport(at_s=at_s, partitions=numbers)
         )
 
 
