@@ -35,8 +35,8 @@ def read_mark(path: Path) -> Mark | None:
         text = path.read_bytes().decode("ascii", "replace")
     except FileNotFoundError:
         return None
-    found = _LINE.fullmatch(text)
-    if found is None or _line(mark := Mark(found[1], int(found[2]))) != text:
+    match = _LINE.fullmatch(text)
+    if match is None or _line(mark := Mark(match[1], int(match[2]))) != text:
         raise DamagedMark(str(path))
     return mark
 

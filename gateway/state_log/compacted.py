@@ -61,7 +61,7 @@ class CompactedLog:
 
     def group_ids(self) -> Collection[str]:
         """The groups that have records, without unreadable ones."""
-        return tuple(each for each in self._groups if each not in self.unreadable)
+        return tuple(group_id for group_id in self._groups if group_id not in self.unreadable)
 
     def last_events(self, group_id: str) -> LastEvents | None:
         """The events of the group's last batch with events."""

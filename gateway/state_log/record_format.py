@@ -339,14 +339,14 @@ def _member(member: Member) -> wire.ConsumerGroupMemberMetadataValue:
         classic_member_metadata=classic,
         client_assignors=tuple(
             wire.ClientAssignor(
-                name=each.name,
-                minimum_version=each.minimum_version,
-                maximum_version=each.maximum_version,
-                reason=each.reason,
-                version=each.version,
-                metadata=each.metadata,
+                name=assignor.name,
+                minimum_version=assignor.minimum_version,
+                maximum_version=assignor.maximum_version,
+                reason=assignor.reason,
+                version=assignor.version,
+                metadata=assignor.metadata,
             )
-            for each in member.client_assignors
+            for assignor in member.client_assignors
         ),
     )
 
@@ -399,13 +399,13 @@ def _record(key: wire.Key, value: wire.Value) -> DurableRecord:  # noqa: PLR0912
                 for topic in value.topic_partitions
                 for number in topic.partitions
             )
-            said = value.metadata
+            metadata = value.metadata
             return TargetAssignmentMember(
                 member_id=member_id,
                 partitions=partitions,
                 metadata=None
-                if said is None
-                else AssignmentMetadata(version=said.version, metadata=said.metadata),
+                if metadata is None
+                else AssignmentMetadata(version=metadata.version, metadata=metadata.metadata),
             )
         case wire.MemberKey(member_id=member_id), wire.ConsumerGroupCurrentMemberAssignmentValue():
             return CurrentAssignment(member_id=member_id, value=_read_assignment(value))
@@ -499,20 +499,22 @@ def _read_member(member_id: str, value: wire.ConsumerGroupMemberMetadataValue) -
         server_assignor=value.server_assignor,
         client_assignors=tuple(
             ClientAssignor(
-                name=each.name,
-                minimum_version=each.minimum_version,
-                maximum_version=each.maximum_version,
-                reason=each.reason,
-                version=each.version,
-                metadata=each.metadata,
+                name=assignor.name,
+                minimum_version=assignor.minimum_version,
+                maximum_version=assignor.maximum_version,
+                reason=assignor.reason,
+                version=assignor.version,
+                metadata=assignor.metadata,
             )
-            for each in value.client_assignors
+            for assignor in value.client_assignors
         ),
         classic=None
         if classic is None
         else ClassicMetadata(
             session_timeout_ms=classic.session_timeout_ms,
-            protocols=tuple((each.name, each.metadata) for each in classic.supported_protocols),
+            protocols=tuple(
+                (protocol.name, protocol.metadata) for protocol in classic.supported_protocols
+            ),
         ),
     )
 

@@ -109,15 +109,15 @@ class SqliteLog:
         taken, self._waiting = self._waiting[:BATCHES_MAX], self._waiting[BATCHES_MAX:]
         try:
             outcomes = await trio.to_thread.run_sync(
-                self._writer.write, [each.batch for each in taken], limiter=self._one_thread
+                self._writer.write, [waiting.batch for waiting in taken], limiter=self._one_thread
             )
         except Exception as error:  # a bug must not leave callers waiting for ever
             log.exception("state_log_failed")
             self._writer.is_in_doubt = True
             outcomes = [StateLogUnsure(repr(error)) for _ in taken]
-        for each, outcome in zip(taken, outcomes, strict=True):
-            each.error, each.is_done = outcome, True
-            each.turn.set()
+        for waiting, outcome in zip(taken, outcomes, strict=True):
+            waiting.error, waiting.is_done = outcome, True
+            waiting.turn.set()
         self._is_writing = bool(self._waiting)
         if self._waiting:
             self._waiting[0].turn.set()
@@ -139,10 +139,10 @@ async def open_sqlite_log(folder: Path) -> AsyncIterator[SqliteLog]:
 
 def _open(folder: Path) -> SqliteLog:
     with without_garbage_collection():
-        found = read_state(folder)
+        stored = read_state(folder)
         records = CompactedLog(place_of)
-        for position, group_id, entry, _checksum in found.rows if found else ():
+        for position, group_id, entry, _checksum in stored.rows if stored else ():
             records.put_stored(group_id, StoredEntry(position, *entry))
-    if found is not None and not found.is_marked:
+    if stored is not None and not stored.is_marked:
         log.warning("state_log_unmarked", folder=str(folder))
-    return SqliteLog(SqliteWriter.open(folder, found), records)
+    return SqliteLog(SqliteWriter.open(folder, stored), records)

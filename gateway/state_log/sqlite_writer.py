@@ -75,7 +75,7 @@ class SqliteWriter:
         """Whether a failed transaction may be found when the file is next opened."""
 
     @classmethod
-    def open(cls, folder: Path, found: StoredState | None) -> Self:
+    def open(cls, folder: Path, stored: StoredState | None) -> Self:
         """Open the file that was `found`, or create one. Raises StateLogUnusable."""
         path = folder / FILE_NAME
         try:
@@ -83,7 +83,7 @@ class SqliteWriter:
                 path, isolation_level=None, timeout=BUSY_S, check_same_thread=False
             )
             try:
-                return cls._start(path, connection, found)
+                return cls._start(path, connection, stored)
             except BaseException:
                 connection.close()
                 raise
@@ -95,14 +95,14 @@ class SqliteWriter:
             ) from None
 
     @classmethod
-    def _start(cls, path: Path, connection: sqlite3.Connection, found: StoredState | None) -> Self:
-        if found is None:
+    def _start(cls, path: Path, connection: sqlite3.Connection, stored: StoredState | None) -> Self:
+        if stored is None:
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA journal_size_limit = {WAL_BYTES_MAX}")
-        head = _make(connection, path.parent) if found is None else found.head
-        last_position = found.rows[-1].position if found and found.rows else 0
+        head = _make(connection, path.parent) if stored is None else stored.head
+        last_position = stored.rows[-1].position if stored and stored.rows else 0
         writer = cls(path, connection, head, last_position)
         connection.execute(f"PRAGMA user_version = {FORMAT}")  # upgrades an older file
         connection.executescript("PRAGMA incremental_vacuum")  # `execute` would free one page
@@ -232,10 +232,10 @@ class SqliteWriter:
     def _check_files(self) -> None:
         """Check that the files still exist: SQLite would keep writing to a deleted file."""
         for path, expected in self._files.items():
-            found = _identity(path)
-            if found is None or found[:2] != expected[:2]:
+            identity = _identity(path)
+            if identity is None or identity[:2] != expected[:2]:
                 raise sqlite3.DatabaseError(f"{path.name} was deleted or replaced")
-            if found.size < expected.size:
+            if identity.size < expected.size:
                 raise sqlite3.DatabaseError(f"{path.name} was truncated")
 
     @property
@@ -275,12 +275,12 @@ def _sync(folder: Path) -> None:
 
 def _identities(path: Path) -> dict[Path, _Identity]:
     both = (path, path.with_name(path.name + "-wal"))
-    return {each: found for each in both if (found := _identity(each)) is not None}
+    return {file: identity for file in both if (identity := _identity(file)) is not None}
 
 
 def _identity(path: Path) -> _Identity | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return _Identity(found.st_dev, found.st_ino, found.st_size)
+    return _Identity(status.st_dev, status.st_ino, status.st_size)

@@ -36,13 +36,13 @@ def make_or_check(config: Mapping[str, Any], topic: str) -> int:
     not answer.
     """
     try:
-        found = made_or_found(config, topic, partitions=1, settings=_SETTINGS)
+        settings = made_or_found(config, topic, partitions=1, settings=_SETTINGS)
     except KafkaException as error:
         raise StateLogError(f"topic {topic}: {error.args[0].str()}") from None
-    policy = found["cleanup.policy"]
+    policy = settings["cleanup.policy"]
     if policy != "compact":
         raise StateLogUnusable(
             f"topic {topic} has cleanup.policy={policy}, which would lose groups:"
             " set it to compact, or name another topic with --state-topic"
         )
-    return min(RECORD_BYTES_MAX, int(found["max.message.bytes"])) - BATCH_OVERHEAD
+    return min(RECORD_BYTES_MAX, int(settings["max.message.bytes"])) - BATCH_OVERHEAD
