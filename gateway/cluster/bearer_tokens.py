@@ -81,8 +81,8 @@ class BearerTokens:
         try:
             opener = build_opener(_NoRedirects, HTTPSHandler(context=self._trusting()))
             with opener.open(request, timeout=TIMEOUT_S) as answer:
-                told = json.loads(answer.read(ANSWER_BYTES_MAX))
-            return str(told["access_token"]), float(told.get("expires_in", LIFETIME_S))
+                response = json.loads(answer.read(ANSWER_BYTES_MAX))
+            return str(response["access_token"]), float(response.get("expires_in", LIFETIME_S))
         except HTTPError as error:
             error.close()
             raise UpstreamRefused(f"no token from {self.url}: HTTP status {error.code}") from None

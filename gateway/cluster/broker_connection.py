@@ -298,10 +298,10 @@ class BrokerConnection:
     async def _receive_exactly(self, count: int) -> bytes:
         received = bytearray()
         while len(received) < count:
-            some = await receive_some(self._sock, count - len(received))
-            if not some:
+            chunk = await receive_some(self._sock, count - len(received))
+            if not chunk:
                 raise ConnectionResetError
-            received += some
+            received += chunk
         return bytes(received)
 
     @contextlib.contextmanager

@@ -270,8 +270,8 @@ class Cluster:
         self._next_give_up_s = trio.current_time() + GIVE_UP_INTERVAL_S
         needed = {*keep, *self.needed_topics()}
         self._follow({name: topic for name, topic in self._topics.items() if name in needed})
-        kept = tuple(topic for topic in self._latest.topics if topic.name in self._topics)
-        self._latest = replace(self._latest, topics=kept)
+        topics = tuple(topic for topic in self._latest.topics if topic.name in self._topics)
+        self._latest = replace(self._latest, topics=topics)
 
     def _follow(self, topics: dict[str, ClusterTopic]) -> None:
         for name in self._topics.keys() - topics.keys():
@@ -307,9 +307,11 @@ class Cluster:
         An unknown id triggers a listing of all topics, unless the last one was too recent.
         """
         listed = self.names.by_id
-        if any(each not in self._name_of and each not in listed for each in topic_ids):
+        if any(topic_id not in self._name_of and topic_id not in listed for topic_id in topic_ids):
             listed = await self.names.get()
-        named = {each: self._name_of.get(each) or listed.get(each) for each in topic_ids}
+        named = {
+            topic_id: self._name_of.get(topic_id) or listed.get(topic_id) for topic_id in topic_ids
+        }
         return {topic_id: name for topic_id, name in named.items() if name is not None}
 
     async def names_now(self, topic_ids: Collection[UUID]) -> Mapping[UUID, str]:
@@ -317,7 +319,11 @@ class Cluster:
         names now. The topics are kept up to date from now on. Raises UpstreamError."""
         names = await self.names_of(topic_ids)
         await self.topics_for(names.values())
-        return {each: name for each, name in names.items() if self._name_of.get(each) == name}
+        return {
+            topic_id: name
+            for topic_id, name in names.items()
+            if self._name_of.get(topic_id) == name
+        }
 
     async def ask_names(self) -> Mapping[UUID, str]:
         """List the names of all topics by id. `names` caches them. Raises UpstreamError."""
@@ -329,27 +335,31 @@ class Cluster:
 
         Raises UpstreamError if the group has none for now.
         """
-        found = (await self.coordinators_of((group_id,), doubtful=doubtful))[group_id]
-        if isinstance(found, UpstreamError):
-            raise UpstreamError(str(found))  # not the one in this frame: it would be a cycle
-        return found
+        node_or_error = (await self.coordinators_of((group_id,), doubtful=doubtful))[group_id]
+        if isinstance(node_or_error, UpstreamError):
+            raise UpstreamError(
+                str(node_or_error)
+            )  # not the one in this frame: it would be a cycle
+        return node_or_error
 
     async def coordinators_of(
         self, group_ids: Iterable[str], *, doubtful: int | None = None
     ) -> Mapping[str, int | UpstreamError]:
         """The node id of each group's coordinator, or the error if it has none for now."""
         failure = UpstreamError("no broker is known")
-        found: dict[str, int | UpstreamError] = dict.fromkeys(group_ids, failure)
-        missing = tuple(found)
+        nodes: dict[str, int | UpstreamError] = dict.fromkeys(group_ids, failure)
+        missing = tuple(nodes)
         for node_id in self._nodes_in_turn(doubtful):
             if not missing:
                 break
             try:
-                found |= await self._coordinators_from(node_id, missing)
+                nodes |= await self._coordinators_from(node_id, missing)
             except UpstreamError as error:
-                found |= dict.fromkeys(missing, UpstreamError(str(error)))
-            missing = tuple(each for each in missing if isinstance(found[each], UpstreamError))
-        return found
+                nodes |= dict.fromkeys(missing, UpstreamError(str(error)))
+            missing = tuple(
+                group_id for group_id in missing if isinstance(nodes[group_id], UpstreamError)
+            )
+        return nodes
 
     async def _coordinators_from(
         self, node_id: int, group_ids: Sequence[str]
@@ -361,9 +371,12 @@ class Cluster:
             answer: FindCoordinatorResponse = await self._ask_within(
                 PROMPT_ANSWER_TIMEOUT_S, node_id, request, version
             )
-            return {each.key: _node_or_error(each.key, each) for each in answer.coordinators}
+            return {
+                coordinator.key: _node_or_error(coordinator.key, coordinator)
+                for coordinator in answer.coordinators
+            }
         too_many = UpstreamError(f"more than {COORDINATORS_ONE_BY_ONE_MAX} groups at once")
-        found: dict[str, int | UpstreamError] = dict.fromkeys(group_ids, too_many)
+        nodes: dict[str, int | UpstreamError] = dict.fromkeys(group_ids, too_many)
         failures: list[str] = []
 
         async def find(group_id: str) -> None:
@@ -373,7 +386,7 @@ class Cluster:
             except UpstreamError as error:
                 failures.append(str(error))
             else:
-                found[group_id] = _node_or_error(group_id, one)
+                nodes[group_id] = _node_or_error(group_id, one)
 
         asked = group_ids[:COORDINATORS_ONE_BY_ONE_MAX]
         for together in batches(asked, COORDINATORS_TOGETHER_MAX):
@@ -382,7 +395,7 @@ class Cluster:
                     finding.start_soon(find, group_id)
             if failures:
                 raise UpstreamError(failures[0])
-        return found
+        return nodes
 
     async def ask(self, node_id: int, message: Struct, version: int | None = None) -> Any:
         """Send a request to one broker, by default in the highest common version.
@@ -553,8 +566,10 @@ class Cluster:
 
 
 def _node_or_error(
-    group_id: str, told: Coordinator | FindCoordinatorResponse
+    group_id: str, coordinator: Coordinator | FindCoordinatorResponse
 ) -> int | UpstreamError:
-    if told.error_code:
-        return UpstreamError(f"no coordinator for group {group_id}: {name_of(told.error_code)}")
-    return told.node_id
+    if coordinator.error_code:
+        return UpstreamError(
+            f"no coordinator for group {group_id}: {name_of(coordinator.error_code)}"
+        )
+    return coordinator.node_id

@@ -39,15 +39,15 @@ async def connection_limits_below(
     """The limits of brokers that are below this number of connections. A broker that cannot be
     asked, or does not tell without DESCRIBE_CONFIGS on the cluster, adds none. Raises
     UpstreamError."""
-    found: list[ConnectionLimit] = []
+    limits_below: list[ConnectionLimit] = []
 
     async def ask(broker: MetadataResponseBroker) -> None:
         address = (broker.host, broker.port)
         with suppress(UpstreamError), trio.move_on_after(ANSWER_TIMEOUT_S):
-            async with await BrokerConnection.open(*address, access=access) as each:
-                configs = await broker_configs(each, broker.node_id, _NAMES)
-                limits = _limits(configs, each.local_host)
-                found.extend(
+            async with await BrokerConnection.open(*address, access=access) as opened:
+                configs = await broker_configs(opened, broker.node_id, _NAMES)
+                limits = _limits(configs, opened.local_host)
+                limits_below.extend(
                     ConnectionLimit(node_id=broker.node_id, config=config, limit=limit)
                     for config, limit in limits
                     if limit < wanted
@@ -57,7 +57,7 @@ async def connection_limits_below(
     async with trio.open_nursery() as nursery:
         for broker in islice(brokers, BROKERS_ASKED_MAX):
             nursery.start_soon(ask, broker)
-    return sorted(found, key=lambda each: each.node_id)
+    return sorted(limits_below, key=lambda limit: limit.node_id)
 
 
 def _limits(configs: Mapping[str, str | None], local_host: str) -> Iterator[tuple[str, int]]:

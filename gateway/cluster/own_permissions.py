@@ -55,7 +55,7 @@ async def missing_permissions(
 ) -> list[Missing]:
     """What the gateway lacks for hosting groups and for its own topics. Raises UpstreamError."""
     asked = MetadataRequest(
-        topics=tuple(MetadataRequestTopic(name=each) for each in (ANY_NAME, *topics)),
+        topics=tuple(MetadataRequestTopic(name=name) for name in (ANY_NAME, *topics)),
         allow_auto_topic_creation=False,
         include_topic_authorized_operations=True,
     )
@@ -68,7 +68,7 @@ async def missing_permissions(
         else:
             effect = "the gateway cannot keep its state or events there"
             lacking = _lacking(topic)
-            missing += (Missing(each, f"topic {topic.name}", effect) for each in lacking)
+            missing += (Missing(operation, f"topic {topic.name}", effect) for operation in lacking)
     beat = HeartbeatRequest(group_id=ANY_NAME, generation_id=-1, member_id=ANY_NAME)
     effect = "only groups that ACLs for the gateway name can be hosted"
     if (await connection.ask(beat, 0)).error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED:
@@ -121,8 +121,8 @@ async def other_writers(
     writers: dict[str, frozenset[str]] = {}
 
     async def look(topic: str) -> None:
-        found = await trio.to_thread.run_sync(_writers, config, topic, abandon_on_cancel=True)
-        writers[topic] = found - {own_principal}
+        principals = await trio.to_thread.run_sync(_writers, config, topic, abandon_on_cancel=True)
+        writers[topic] = principals - {own_principal}
 
     async with trio.open_nursery() as nursery:
         for topic in topics:
@@ -143,7 +143,7 @@ def _writers(config: Mapping[str, Any], topic: str) -> frozenset[str]:
     )
     try:
         admin = AdminClient(dict(config))  # kept until it has answered
-        found = admin.describe_acls(wanted, request_timeout=TIMEOUT_S).result()
+        bindings = admin.describe_acls(wanted, request_timeout=TIMEOUT_S).result()
     except KafkaException:
         return frozenset()
-    return frozenset(each.principal for each in found if each.operation in _MAY_WRITE)
+    return frozenset(binding.principal for binding in bindings if binding.operation in _MAY_WRITE)

@@ -50,10 +50,10 @@ def made_or_found(
             ),
         )
     resource = ConfigResource(ResourceType.TOPIC, topic)
-    found = _retry_until_known(
+    entries = _retry_until_known(
         lambda: admin.describe_configs([resource], request_timeout=CLUSTER_TIMEOUT_S)[resource]
     )
-    return {name: entry.value for name, entry in found.items()}
+    return {name: entry.value for name, entry in entries.items()}
 
 
 def _make(admin: AdminClient, wanted: NewTopic) -> None:

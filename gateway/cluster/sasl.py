@@ -71,18 +71,18 @@ def _scram(algorithm: str, username: str, password: str, nonce: str) -> Exchange
     name = username.replace("=", "=3D").replace(",", "=2C")
     client_first = f"n={name},r={nonce}"
     server_first = _text((yield f"n,,{client_first}".encode()))
-    told = _SERVER_FIRST.fullmatch(server_first)
-    if told is None or not told["nonce"].startswith(nonce) or told["nonce"] == nonce:
+    challenge = _SERVER_FIRST.fullmatch(server_first)
+    if challenge is None or not challenge["nonce"].startswith(nonce) or challenge["nonce"] == nonce:
         raise UpstreamRefused("the broker's SCRAM answer is malformed")
-    iterations = int(told["iterations"])
+    iterations = int(challenge["iterations"])
     if iterations > ITERATIONS_MAX:
         raise UpstreamRefused(f"the broker asks for {iterations} SCRAM iterations")
     try:
-        salt = base64.b64decode(told["salt"], validate=True)
+        salt = base64.b64decode(challenge["salt"], validate=True)
     except ValueError:
         raise UpstreamRefused("the broker's SCRAM answer is malformed") from None
     salted = hashlib.pbkdf2_hmac(algorithm, password.encode(), salt, iterations)
-    final = f"c=biws,r={told['nonce']}"
+    final = f"c=biws,r={challenge['nonce']}"
     signed = f"{client_first},{server_first},{final}".encode()
     key = mac(salted, b"Client Key")
     signature = mac(hashlib.new(algorithm, key).digest(), signed)
