@@ -237,13 +237,13 @@ class TlsSocket:
     async def _received(self) -> bytes:
         while True:
             try:
-                some = self._sock.recv(RECORD_BYTES_MAX)
+                data = self._sock.recv(RECORD_BYTES_MAX)
             except BlockingIOError:
                 await trio.lowlevel.wait_readable(self._sock)
             else:
-                if not some:
+                if not data:
                     raise ssl.SSLEOFError(ssl.SSL_ERROR_EOF, "the peer has closed the connection")
-                return some
+                return data
 
     def _end_receiving(self) -> None:
         with contextlib.suppress(OSError):
