@@ -91,13 +91,13 @@ class Board:
         self.about = About(gateway_id="", bootstrap="", connections_max=lambda: 0)
         """Set once the gateway listens."""
 
-    def take(self, told: Envelope) -> None:
+    def take(self, envelope: Envelope) -> None:
         """See an event. Never raises."""
-        self.events.take(told)
-        self.tallies.take(told)
-        if len(told.group_id or "") <= GROUP_CHARS_MAX:
-            self.lags.take(told)
-            self.steps.take(told)
+        self.events.take(envelope)
+        self.tallies.take(envelope)
+        if len(envelope.group_id or "") <= GROUP_CHARS_MAX:
+            self.lags.take(envelope)
+            self.steps.take(envelope)
 
     # -- groups ----------------------------------------------------------------------------------
 
@@ -211,12 +211,12 @@ class Board:
 
     def latest_events(self, group_id: str | None, events_max: int = EVENTS_MAX) -> Events:
         """The latest events of a group, or of the gateway and all groups."""
-        found = self.events.latest(group_id, events_max=min(events_max, EVENTS_MAX))
+        events = self.events.latest(group_id, events_max=min(events_max, EVENTS_MAX))
         return Events(
             stream_id=self.events.stream_id,
             last=self.events.last,
             events=tuple(
-                EventLine(position=each.position, line=each.line.decode()) for each in found
+                EventLine(position=event.position, line=event.line.decode()) for event in events
             ),
         )
 
@@ -230,8 +230,8 @@ class Board:
             "no broker of the cluster answers": self._cluster.is_away,
             "the gateway is shutting down": self._stop.is_set(),
         }
-        found = tuple(reason for reason, is_true in reasons.items() if is_true)
-        return Readiness(is_ready=not found, reasons=found)
+        reasons_now = tuple(reason for reason, is_true in reasons.items() if is_true)
+        return Readiness(is_ready=not reasons_now, reasons=reasons_now)
 
     def gateway(self) -> GatewayLine:
         """The gateway as a whole."""

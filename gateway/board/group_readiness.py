@@ -62,7 +62,7 @@ def assess(
         to_change=tuple(map(short, to_change[:LINES_MAX])),
         warnings=tuple(map(short, warnings[:LINES_MAX])),
         clients=clients[:LINES_MAX],
-        left_out=sum(max(0, len(each) - LINES_MAX) for each in kinds),
+        left_out=sum(max(0, len(lines) - LINES_MAX) for lines in kinds),
     )
 
 
@@ -97,16 +97,16 @@ def _classic_group(glance: Glance) -> ClassicGroupValue | None:
 def _watched_group(watched: WatchedGroup) -> ClassicGroupValue:
     members = tuple(
         ClassicGroupMember(
-            member_id=each.member_id,
-            instance_id=each.instance_id,
-            client_id=each.client_id,
-            client_host=each.client_host,
-            session_timeout_ms=each.session_timeout_ms or 0,
-            rebalance_timeout_ms=each.rebalance_timeout_ms or 0,
-            protocols=each.protocols,
-            assignment=each.assignment,
+            member_id=member.member_id,
+            instance_id=member.instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            session_timeout_ms=member.session_timeout_ms or 0,
+            rebalance_timeout_ms=member.rebalance_timeout_ms or 0,
+            protocols=member.protocols,
+            assignment=member.assignment,
         )
-        for each in watched.members.values()
+        for member in watched.members.values()
     )
     protocol = watched.protocol or next(
         (name for member in members for name, _metadata in member.protocols), ""
@@ -214,7 +214,7 @@ def _members(
             for member_id in group.members:
                 yield software(member_id), "classic"
         case None if glance.watched is not None:
-            for each in glance.watched.members.values():
-                yield (each.software_name, each.software_version), "classic"
+            for watched in glance.watched.members.values():
+                yield (watched.software_name, watched.software_version), "classic"
         case None:
             pass

@@ -63,7 +63,7 @@ class LagWatch:
     async def look(self) -> None:
         """Look once, and judge the steps that are due."""
         turns = self._lags.take_turns(PARTITIONS_AT_ONCE_MAX, self._steps.watched)
-        wanted = {each for partitions in turns.values() for each in partitions}
+        wanted = {partition for partitions in turns.values() for partition in partitions}
         ends = await self._ends_of(wanted) if wanted else {}
         self._lags.take_ends(turns, ends, self._now_ms())
         for group_id, event in tuple(self._steps.judge(self._now_ms())):
@@ -75,24 +75,24 @@ class LagWatch:
         """Where the partitions end, as far as the cluster says."""
         leaders = self._cluster.leaders_of({topic for topic, _ in partitions})
         by_leader: defaultdict[int, list[Partition]] = defaultdict(list)
-        for each in partitions:
-            if (leader := leaders.get(each)) is not None:
-                by_leader[leader].append(each)
-        found: dict[Partition, int] = {}
+        for partition in partitions:
+            if (leader := leaders.get(partition)) is not None:
+                by_leader[leader].append(partition)
+        ends: dict[Partition, int] = {}
 
-        async def ask(node_id: int, some: Iterable[Partition]) -> None:
+        async def ask(node_id: int, led: Iterable[Partition]) -> None:
             try:
                 with trio.fail_after(ANSWER_S):
-                    answer = await self._cluster.ask(node_id, _request(some))
+                    answer = await self._cluster.ask(node_id, _request(led))
             except (UpstreamError, trio.TooSlowError) as error:
                 log.debug("ends_unknown", node_id=node_id, reason=str(error))
             else:
-                found.update(_ends_in(answer))
+                ends.update(_ends_in(answer))
 
         async with trio.open_nursery() as nursery:
-            for node_id, some in by_leader.items():
-                nursery.start_soon(ask, node_id, some)
-        return found
+            for node_id, led_partitions in by_leader.items():
+                nursery.start_soon(ask, node_id, led_partitions)
+        return ends
 
 
 def _request(partitions: Iterable[Partition]) -> ListOffsetsRequest:
@@ -101,13 +101,14 @@ def _request(partitions: Iterable[Partition]) -> ListOffsetsRequest:
         by_topic[topic].append(ListOffsetsPartition(partition_index=number, timestamp=LATEST))
     return ListOffsetsRequest(
         topics=tuple(
-            ListOffsetsTopic(name=name, partitions=tuple(some)) for name, some in by_topic.items()
+            ListOffsetsTopic(name=name, partitions=tuple(numbers))
+            for name, numbers in by_topic.items()
         )
     )
 
 
 def _ends_in(answer: ListOffsetsResponse) -> Iterable[tuple[Partition, int]]:
     for topic in answer.topics:
-        for each in topic.partitions:
-            if not each.error_code and each.offset >= 0:
-                yield (topic.name, each.partition_index), each.offset
+        for partition in topic.partitions:
+            if not partition.error_code and partition.offset >= 0:
+                yield (topic.name, partition.partition_index), partition.offset

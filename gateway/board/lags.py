@@ -75,15 +75,15 @@ class GroupLag:
 
     def of(self, partitions: Iterable[Partition]) -> int | None:
         """The lag of some partitions, as far as known; None if of none it is."""
-        known = [each for each in partitions if each in self.ends]
+        known = [partition for partition in partitions if partition in self.ends]
         return sum(map(self._lag, known)) if known else None
 
     def take_turn(self, partitions_max: int) -> Collection[Partition]:
         """The next partitions to ask for."""
         if not self._turn:
             self._turn = list(self.committed)
-        some, self._turn = self._turn[:partitions_max], self._turn[partitions_max:]
-        return some
+        taken, self._turn = self._turn[:partitions_max], self._turn[partitions_max:]
+        return taken
 
     def looked(self, now_ms: int) -> None:
         """The partitions of the turn have been asked for."""
@@ -111,33 +111,35 @@ class Lags:
         """The groups, the one that was looked at last at the end."""
         self._partitions = 0
 
-    def take(self, told: Envelope) -> None:
+    def take(self, envelope: Envelope) -> None:
         """See an event."""
-        if (group_id := told.group_id) is None:
+        if (group_id := envelope.group_id) is None:
             return
-        match told.fields:
+        match envelope.fields:
             case OffsetsCommitted(offsets=offsets):
                 last = {
-                    (topic, each.partition): each.last
-                    for topic, some in offsets.items()
-                    for each in some
+                    (topic, commits.partition): commits.last
+                    for topic, partitions in offsets.items()
+                    for commits in partitions
                 }
                 self._commit(group_id, last)
             case OffsetsFetched(starts=starts):
                 started = {
-                    (topic, each.partition): each.offset
-                    for topic, some in starts.items()
-                    for each in some
-                    if each.offset >= 0
+                    (topic, start.partition): start.offset
+                    for topic, partitions in starts.items()
+                    for start in partitions
+                    if start.offset >= 0
                 }
                 self._commit(group_id, started)
             case OffsetsDeleted(partitions=partitions):
-                gone = [(topic, each) for topic, some in partitions.items() for each in some]
+                gone = [
+                    (topic, number) for topic, numbers in partitions.items() for number in numbers
+                ]
                 self._drop(group_id, gone)
             case TopicsDeleted(topics=topics):
                 group = self._groups.get(group_id)
                 known = () if group is None else tuple(group.committed)
-                self._drop(group_id, [each for each in known if each[0] in topics])
+                self._drop(group_id, [partition for partition in known if partition[0] in topics])
             case GroupDeleted():
                 self._forget(group_id)
             case _:
@@ -166,9 +168,9 @@ class Lags:
             group = self._groups.get(group_id)
             if group is None or group_id in turns:
                 continue
-            some = group.take_turn(left)
-            turns[group_id] = some
-            left -= len(some)
+            partitions = group.take_turn(left)
+            turns[group_id] = partitions
+            left -= len(partitions)
             self._turns.pop(group_id)
             self._turns[group_id] = None
             if left <= 0:
@@ -186,9 +188,9 @@ class Lags:
             group = self._groups.get(group_id)
             if group is None:
                 continue
-            known = [each for each in partitions if each in ends]
-            for each in known:
-                group.end(each, ends[each])
+            known = [partition for partition in partitions if partition in ends]
+            for partition in known:
+                group.end(partition, ends[partition])
             if known or not partitions:
                 group.looked(now_ms)
 
@@ -211,16 +213,16 @@ class Lags:
         group, topics = self._groups.get(group_id), self._subscribed_topics(group_id)
         if group is not None and topics:
             known = tuple(group.committed)
-            self._drop(group_id, [each for each in known if each[0] not in topics])
+            self._drop(group_id, [partition for partition in known if partition[0] not in topics])
 
     def _drop(self, group_id: str, partitions: Iterable[Partition]) -> None:
         group = self._groups.get(group_id)
         if group is None:
             return
         before = len(group.committed)
-        for each in partitions:
-            if each in group.committed:
-                group.drop(each)
+        for partition in partitions:
+            if partition in group.committed:
+                group.drop(partition)
         self._partitions += len(group.committed) - before
         if not group.committed:
             self._forget(group_id)

@@ -79,7 +79,7 @@ class TakenMember:
             owned=owned,
             lag=None
             if lag is None
-            else lag.of((topic, each) for topic, some in owned.items() for each in some),
+            else lag.of((topic, number) for topic, numbers in owned.items() for number in numbers),
             to_give_up=self.topics.names(held - target),
             to_get=self.topics.names(target - held),
         )
@@ -89,7 +89,7 @@ def group_page(
     glance: Glance, summary: GroupView | None, tally: Tally | None, lag: int | None = None
 ) -> tuple[GroupPage, list[TakenMember]]:
     """A group without its members, and the members that it shows."""
-    taken = sorted(_members(glance, tally), key=lambda each: (each.client_id, each.member_id))
+    taken = sorted(_members(glance, tally), key=lambda member: (member.client_id, member.member_id))
     page = GroupPage(
         **_fields_of_line(glance, summary, tally, lag),
         mode_reason=short(glance.verdict.why),
@@ -246,7 +246,9 @@ def _blocker(glance: Glance, mode: _Mode) -> str | None:
 def _classic_blocker(group: ClassicGroup) -> str | None:
     match group.phase:
         case ClassicPhase.PREPARING_REBALANCE:
-            late = [each for each in group.members.values() if each.member_id not in group.joins]
+            late = [
+                member for member in group.members.values() if member.member_id not in group.joins
+            ]
             return f"waits for {_named(late)} to join" if late else "waits for more members"
         case ClassicPhase.COMPLETING_REBALANCE:
             leader = group.members.get(group.core.leader or "")
@@ -257,9 +259,9 @@ def _classic_blocker(group: ClassicGroup) -> str | None:
 
 
 def _consumer_blocker(group: ConsumerGroup, policy: RollMode) -> str | None:
-    told = _in_phase(group, MemberPhase.PREPARE_REBALANCE)
-    if told:
-        return f"waits for {_named(told)} to rejoin"
+    rejoining = _in_phase(group, MemberPhase.PREPARE_REBALANCE)
+    if rejoining:
+        return f"waits for {_named(rejoining)} to rejoin"
     joined = _in_phase(group, MemberPhase.COMPLETING_REBALANCE)
     if joined:
         return f"waits for {_named(joined)} to sync"
@@ -302,7 +304,7 @@ def _in_state(group: ConsumerGroup, state: MemberState) -> list[Member]:
 
 
 def _behind(group: ConsumerGroup) -> list[Member]:
-    return [each for each in group.members.values() if not _is_done(group, each.member_id)]
+    return [member for member in group.members.values() if not _is_done(group, member.member_id)]
 
 
 def _is_done(group: ConsumerGroup, member_id: str) -> bool:
@@ -310,7 +312,7 @@ def _is_done(group: ConsumerGroup, member_id: str) -> bool:
 
 
 def _named(members: Sequence[Member | ClassicGroupMember]) -> str:
-    names = sorted({short(each.client_id or each.member_id) for each in members})
+    names = sorted({short(member.client_id or member.member_id) for member in members})
     more = len(names) - NAMED_MAX
     return ", ".join(names[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
 
@@ -324,8 +326,8 @@ def _members(glance: Glance, tally: Tally | None) -> Iterator[TakenMember]:
             for member in group.members.values():
                 yield _of_consumer_group(group, member, glance.topics, tally)
         case ClassicGroup() as group:
-            for each in group.members.values():
-                yield _of_classic_group(group, each, glance.topics, tally)
+            for classic in group.members.values():
+                yield _of_classic_group(group, classic, glance.topics, tally)
         case None if glance.watched is not None:
             for watched in glance.watched.members.values():
                 yield _of_cluster(watched)
@@ -342,7 +344,9 @@ def members_by_phase(glance: Glance) -> Counter[tuple[str, str]]:
                 for member in group.members.values()
             )
         case ClassicGroup() as group:
-            return Counter(("classic", _classic_phase(group, each)) for each in group.members)
+            return Counter(
+                ("classic", _classic_phase(group, member_id)) for member_id in group.members
+            )
         case None:
             watched = glance.watched
             return Counter({("classic", ""): len(watched.members)} if watched else {})
@@ -434,9 +438,9 @@ def _software(name: str | None, version: str | None) -> str | None:
     return short(" ".join(known)) if known else None
 
 
-def partitions_in(some: Partitions) -> int:
+def partitions_in(partitions: Partitions) -> int:
     """The number of partitions."""
-    return sum(map(len, some.values()))
+    return sum(map(len, partitions.values()))
 
 
 def compact(numbers: Iterable[int]) -> str:

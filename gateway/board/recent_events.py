@@ -41,12 +41,12 @@ class RecentEvents:
         self._last = 0
         self._waiting = trio.lowlevel.ParkingLot()
 
-    def take(self, told: Envelope) -> None:
+    def take(self, envelope: Envelope) -> None:
         """Keep an event."""
         self._last += 1
-        line = told.line.encode()
-        is_commit = isinstance(told.fields, OffsetsCommitted)
-        self._kept.append(RecentEvent(self._last, told.group_id, line, is_commit))
+        line = envelope.line.encode()
+        is_commit = isinstance(envelope.fields, OffsetsCommitted)
+        self._kept.append(RecentEvent(self._last, envelope.group_id, line, is_commit))
         self._bytes += len(line)
         while len(self._kept) > EVENTS_MAX or (self._bytes > BYTES_MAX and len(self._kept) > 1):
             self._bytes -= len(self._kept.popleft().line)
@@ -77,9 +77,9 @@ class RecentEvents:
         return list(islice(self._of(group_id), events_max))[::-1]
 
     def _of(self, group_id: str | None) -> Iterator[RecentEvent]:
-        for each in reversed(self._kept):
-            if group_id in (None, each.group_id) and not each.is_commit:
-                yield each
+        for event in reversed(self._kept):
+            if group_id in (None, event.group_id) and not event.is_commit:
+                yield event
 
     async def wait_after(self, position: int) -> None:
         """Wait until there is an event after this position."""

@@ -127,24 +127,24 @@ class Steps:
         self._open: deque[_SwitchStep] = deque()
         self._flapped: deque[tuple[str, ClientFlapped]] = deque(maxlen=FLAPS_UNTOLD_MAX)
 
-    def take(self, told: Envelope) -> None:
+    def take(self, envelope: Envelope) -> None:
         """See an event."""
-        if (group_id := told.group_id) is None:
+        if (group_id := envelope.group_id) is None:
             return
-        match told.fields:
-            case MemberJoined() as joined if len(told.line) <= LINE_CHARS_MAX:
+        match envelope.fields:
+            case MemberJoined() as joined if len(envelope.line) <= LINE_CHARS_MAX:
                 client = (joined.client_id, joined.client_host)
-                self._see(group_id, joined.member_id, client, joined.protocol, told.at_ms)
+                self._see(group_id, joined.member_id, client, joined.protocol, envelope.at_ms)
             case MemberSwitched(member_id=member_id, protocol=protocol):
                 group = self._touch(group_id)
                 if (known := group.clients.get(member_id)) is not None:
-                    self._see(group_id, member_id, known, protocol, told.at_ms)
+                    self._see(group_id, member_id, known, protocol, envelope.at_ms)
             case GroupConverted(direction="classic->consumer"):
                 group = self._touch(group_id)
-                group.lag_before = self._lags.total(group_id, told.at_ms)
-                group.converted_ms = told.at_ms
+                group.lag_before = self._lags.total(group_id, envelope.at_ms)
+                group.converted_ms = envelope.at_ms
             case OffsetsCommitted():
-                self._sample(group_id, told.at_ms)
+                self._sample(group_id, envelope.at_ms)
             case GroupDeleted():
                 self._forget(group_id)
             case _:
@@ -230,17 +230,17 @@ class Steps:
 
     def _own_of(self, group_id: str, now_ms: int) -> Mapping[_Client, _Own]:
         """What each client of a group has. The cost follows the group's partitions."""
-        found: defaultdict[_Client, _Own] = defaultdict(_Own)
+        owned: defaultdict[_Client, _Own] = defaultdict(_Own)
         tally, group = self._tallies.of(group_id, now_ms), self._groups.get(group_id)
         lags = self._lags.of(group_id)
         if tally is None or group is None or lags is None:
-            return found
+            return owned
         for partition, member_id in tally.owners():
             client, lag = group.clients.get(member_id), lags.of((partition,))
             if client is not None and lag is not None:
-                found[client].partitions += 1
-                found[client].lag += lag
-        return found
+                owned[client].partitions += 1
+                owned[client].lag += lag
+        return owned
 
     def _see(
         self, group_id: str, member_id: str, client: _Client, protocol: Protocol, at_ms: int
@@ -270,7 +270,7 @@ class Steps:
         lag, known = self._lags.total(group_id, at_ms), self._lags.of(group_id)
         if lag is None or known is None or len(self._open) >= OPEN_STEPS_MAX:
             return
-        since = next((each for each in group.samples if at_ms - each[0] <= BEFORE_MS), None)
+        since = next((sample for sample in group.samples if at_ms - sample[0] <= BEFORE_MS), None)
         if since is None or at_ms <= since[0]:
             return  # what it consumed before is not known
         per_s = 1000 * (known.consumed - since[1]) / (at_ms - since[0])

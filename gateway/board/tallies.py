@@ -206,7 +206,7 @@ class Tally:
             for owner in self._owners.pop(topic, {}).values():
                 self._owned -= 1
                 self._held[owner] -= 1
-        self._unowned = {each for each in self._unowned if each[0] not in topics}
+        self._unowned = {partition for partition in self._unowned if partition[0] not in topics}
 
     def _see(self, client: ClientSeen) -> None:
         self.clients.pop(client.member_id, None)
@@ -231,22 +231,22 @@ class Tallies:
         self._seen: dict[tuple[str, str], None] = {}
         """Groups and member ids of clients, the one seen last at the end."""
 
-    def take(self, told: Envelope) -> None:
+    def take(self, envelope: Envelope) -> None:
         """Count an event."""
-        self.events[told.event] += 1
-        group_id = told.group_id
+        self.events[envelope.event] += 1
+        group_id = envelope.group_id
         if group_id is None or len(group_id) > GROUP_CHARS_MAX:
             return
-        tally = self._tallies.pop(group_id, None) or Tally(told.at_ms, told.at_ms)
+        tally = self._tallies.pop(group_id, None) or Tally(envelope.at_ms, envelope.at_ms)
         self._tallies[group_id] = tally  # the latest one is the last
         with self._counting(tally):
-            self._advance(tally, group_id, told.at_ms)
-            if not isinstance(told.fields, ClientSeen):
-                tally.add(told.fields, told.at_ms)
-            elif len(told.line) <= LINE_CHARS_MAX:
-                tally.add(told.fields, told.at_ms)
-                self._see(group_id, told.fields.member_id)
-        if isinstance(told.fields, GroupDeleted):
+            self._advance(tally, group_id, envelope.at_ms)
+            if not isinstance(envelope.fields, ClientSeen):
+                tally.add(envelope.fields, envelope.at_ms)
+            elif len(envelope.line) <= LINE_CHARS_MAX:
+                tally.add(envelope.fields, envelope.at_ms)
+                self._see(group_id, envelope.fields.member_id)
+        if isinstance(envelope.fields, GroupDeleted):
             self._drop(group_id)
         while len(self._tallies) > GROUPS_MAX or self._partitions > PARTITIONS_MAX:
             self._drop(next(iter(self._tallies)))

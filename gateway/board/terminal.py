@@ -103,8 +103,8 @@ def _rests(group: GroupLine) -> bool:
 def one_line(group: GroupLine) -> str:
     """How a group stands, in one line for a log."""
     about = [group.group_id, group.mode, group.type or "-", group.state or "-"]
-    told = [group.stands, group.blocker or "waits for nothing"]
-    return f"{shown_all(about)}  {escaped('; '.join(told))}"
+    words = [group.stands, group.blocker or "waits for nothing"]
+    return f"{shown_all(about)}  {escaped('; '.join(words))}"
 
 
 def shown_all(words: Iterable[str]) -> str:
@@ -116,15 +116,15 @@ def group_text(page: GroupPage) -> RenderableType:
     """One group with its members."""
     names = ("CLIENT", "PROTOCOL", "PHASE", "SOFTWARE", "HOST", "OWNS", "PENDING")
     members = _Table(*names, cut=("CLIENT", "SOFTWARE", "HOST", "OWNS"))
-    for each in page.member_list:
+    for member in page.member_list:
         members.add_row(
-            _cut(each.client_id or each.member_id),
-            each.protocol,
-            each.phase or "-",
-            _cut(each.software or "-"),
-            _cut(each.client_host.removeprefix("/")),
-            _cut(_partitions(each.owned) or "-"),
-            escaped(_pending(each)),
+            _cut(member.client_id or member.member_id),
+            member.protocol,
+            member.phase or "-",
+            _cut(member.software or "-"),
+            _cut(member.client_host.removeprefix("/")),
+            _cut(_partitions(member.owned) or "-"),
+            escaped(_pending(member)),
         )
     parts: list[RenderableType] = [*_heading(page), Text(), members]
     if page.members_left_out:
@@ -132,20 +132,22 @@ def group_text(page: GroupPage) -> RenderableType:
     return Group(*parts)
 
 
-def readiness_text(found: GroupReadiness) -> RenderableType:
+def readiness_text(readiness: GroupReadiness) -> RenderableType:
     """Whether a group is ready for the new protocol, line by line."""
-    lines = [Text.assemble((escaped(found.group_id), "bold"), f"  {found.mode}")]
-    converts = "yes" if found.can_convert else "no"
+    lines = [Text.assemble((escaped(readiness.group_id), "bold"), f"  {readiness.mode}")]
+    converts = "yes" if readiness.can_convert else "no"
     lines.append(Text(f"  can convert: {converts}"))
-    lines += [Text(f"    {escaped(each)}") for each in found.conversion_obstacles]
-    if found.can_be_adopted is not None:
-        lines.append(Text(f"  can be adopted now: {'yes' if found.can_be_adopted else 'no'}"))
-        lines += [Text(f"    {escaped(each)}") for each in found.adoption_obstacles]
-    if found.to_change:
+    lines += [Text(f"    {escaped(obstacle)}") for obstacle in readiness.conversion_obstacles]
+    if readiness.can_be_adopted is not None:
+        lines.append(Text(f"  can be adopted now: {'yes' if readiness.can_be_adopted else 'no'}"))
+        lines += [Text(f"    {escaped(obstacle)}") for obstacle in readiness.adoption_obstacles]
+    if readiness.to_change:
         lines.append(Text("  to change before the switch:"))
-        lines += [Text(f"    {escaped(each)}") for each in found.to_change]
-    lines += [Text(f"  warning: {escaped(each)}", style="yellow") for each in found.warnings]
-    for client in found.clients:
+        lines += [Text(f"    {escaped(change)}") for change in readiness.to_change]
+    lines += [
+        Text(f"  warning: {escaped(warning)}", style="yellow") for warning in readiness.warnings
+    ]
+    for client in readiness.clients:
         speaks = {True: "yes", False: "no", None: "unknown"}[client.speaks_consumer]
         name = " ".join(filter(None, (client.software_name, client.software_version)))
         lines.append(
@@ -154,9 +156,9 @@ def readiness_text(found: GroupReadiness) -> RenderableType:
                 f" new protocol: {speaks}"
             )
         )
-        lines += [Text(f"    {escaped(each)}", style="red") for each in client.defects]
-    if found.left_out:
-        lines.append(Text(f"  and {found.left_out} more lines"))
+        lines += [Text(f"    {escaped(defect)}", style="red") for defect in client.defects]
+    if readiness.left_out:
+        lines.append(Text(f"  and {readiness.left_out} more lines"))
     return Group(*lines)
 
 
@@ -184,8 +186,8 @@ def _heading(page: GroupPage) -> list[Text]:
 def sparkline(numbers: Sequence[int]) -> str:
     """The last numbers as bars, from nothing to the highest."""
     shown = numbers[-SPARKS_MAX:]
-    most = max(shown, default=0) or 1
-    return "".join(_BARS[each * (len(_BARS) - 1) // most] for each in shown)
+    highest = max(shown, default=0) or 1
+    return "".join(_BARS[value * (len(_BARS) - 1) // highest] for value in shown)
 
 
 def _figures(page: GroupLine) -> Text:
@@ -196,8 +198,10 @@ def _figures(page: GroupLine) -> Text:
     )
 
 
-def _partitions(some: Partitions) -> str:
-    return " ".join(f"{topic}:{compact(numbers)}" for topic, numbers in some.items() if numbers)
+def _partitions(partitions: Partitions) -> str:
+    return " ".join(
+        f"{topic}:{compact(numbers)}" for topic, numbers in partitions.items() if numbers
+    )
 
 
 def _pending(member: MemberLine) -> str:
@@ -256,14 +260,16 @@ def _cut(text: str) -> Text:
 
 def event_lines(events: Sequence[EventLine]) -> list[Text]:
     """Events as text, the oldest first."""
-    return [Text(_event(each.line), no_wrap=True, overflow="ellipsis") for each in events]
+    return [Text(_event(event.line), no_wrap=True, overflow="ellipsis") for event in events]
 
 
 def _event(line: str) -> str:
     with suppress(BadLine):
-        told = read_line(line)
-        fields = " ".join(f"{name}={shown(value)}" for name, value in told.fields.fields.items())
-        return f"{moment(told.at_ms)[11:19]}  {told.event}  {fields}"
+        envelope = read_line(line)
+        fields = " ".join(
+            f"{name}={shown(value)}" for name, value in envelope.fields.fields.items()
+        )
+        return f"{moment(envelope.at_ms)[11:19]}  {envelope.event}  {fields}"
     return escaped(line)
 
 
@@ -280,7 +286,7 @@ class Bands:
     def add(self, page: GroupPage) -> None:
         """Take the next look."""
         self._looks += 1
-        here = {each.member_id: each for each in page.member_list}
+        here = {member.member_id: member for member in page.member_list}
         for member_id in self._bands.keys() - here.keys():
             del self._bands[member_id]
         for member_id, member in here.items():
@@ -300,21 +306,28 @@ def screen(
     room = max(1, height - FRAME_LINES - EVENTS_MIN)
     members = page.member_list
     if len(members) > room:
-        busy = [each for each in members if each.phase != "Stable"]
-        members = tuple((busy + [each for each in members if each.phase == "Stable"])[: room - 1])
+        busy = [member for member in members if member.phase != "Stable"]
+        members = tuple(
+            (busy + [member for member in members if member.phase == "Stable"])[: room - 1]
+        )
     left_out = len(page.member_list) + page.members_left_out - len(members)
     table = Table(box=None, pad_edge=False, header_style="bold")
     band_width = max(BAND_WIDTH_MIN, width - CLIENT_WIDTH - 34)
-    for heading, most in (("CLIENT", CLIENT_WIDTH), ("PHASE", 12), ("OWNS", 5), ("PENDING", 9)):
-        table.add_column(heading, no_wrap=True, overflow="ellipsis", width=most)
+    for heading, width_max in (
+        ("CLIENT", CLIENT_WIDTH),
+        ("PHASE", 12),
+        ("OWNS", 5),
+        ("PENDING", 9),
+    ):
+        table.add_column(heading, no_wrap=True, overflow="ellipsis", width=width_max)
     table.add_column("TIME", no_wrap=True, width=band_width)
-    for each in members:
+    for member in members:
         table.add_row(
-            escaped(each.client_id or each.member_id),
-            each.phase or "-",
-            str(partitions_in(each.owned)),
-            _pending(each),
-            bands.text(each.member_id, band_width),
+            escaped(member.client_id or member.member_id),
+            member.phase or "-",
+            str(partitions_in(member.owned)),
+            _pending(member),
+            bands.text(member.member_id, band_width),
         )
     shown_events = EVENTS_MIN + max(0, room - len(page.member_list))
     parts: list[RenderableType] = [
@@ -331,8 +344,8 @@ def screen(
 
 
 def _one_line_each(lines: Iterable[Text]) -> list[Text]:
-    for each in lines:
-        each.no_wrap, each.overflow = True, "ellipsis"
+    for line in lines:
+        line.no_wrap, line.overflow = True, "ellipsis"
     return list(lines)
 
 
