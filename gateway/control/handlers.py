@@ -236,8 +236,8 @@ def _audit(order: Order, given_by: str, answer: Answer) -> CommandGiven:
 
 def _bounded(reasons: Sequence[str]) -> tuple[str, ...]:
     shown = (
-        each if len(each) <= REASON_CHARS_MAX else f"{each[: REASON_CHARS_MAX - 1]}…"
-        for each in reasons[:REASONS_MAX]
+        reason if len(reason) <= REASON_CHARS_MAX else f"{reason[: REASON_CHARS_MAX - 1]}…"
+        for reason in reasons[:REASONS_MAX]
     )
     left_out = len(reasons) - REASONS_MAX
     return (*shown, f"{left_out} more") if left_out > 0 else tuple(shown)

@@ -230,8 +230,8 @@ Answer = (
 )
 
 ORDERS: Mapping[str, type[Order]] = {
-    each.model_fields["command"].default: each
-    for each in (
+    order.model_fields["command"].default: order
+    for order in (
         AdoptCommand,
         ReleaseCommand,
         HoldCommand,

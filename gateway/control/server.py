@@ -107,6 +107,6 @@ class _ControlServer:
 
 def _peer(stream: trio.SocketStream) -> str:
     """The process that gave the command, and its user."""
-    found = stream.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    process, user, _ = _CREDENTIALS.unpack(found)
+    credentials = stream.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    process, user, _ = _CREDENTIALS.unpack(credentials)
     return f"control socket: user {user}, process {process}"
