@@ -190,11 +190,13 @@ class _Api:
                 if not recent.has_after(position):
                     position = recent.first - 1
                     yield _named(recent, "gap", position)
-                some = recent.after(position, events_max=EVENTS_TOGETHER_MAX)
-                if some:
-                    position = some[-1].position
+                batch = recent.after(position, events_max=EVENTS_TOGETHER_MAX)
+                if batch:
+                    position = batch[-1].position
                     text = b"".join(
-                        _event(recent, each) for each in some if group_id in (None, each.group_id)
+                        _event(recent, event)
+                        for event in batch
+                        if group_id in (None, event.group_id)
                     )
                     if text:
                         yield text
@@ -233,8 +235,8 @@ def _describe(request: Request) -> Question:
 
 
 def _text(request: Request, name: str) -> str | None:
-    found: str | None = request.query_params.get(name)
-    return found
+    value: str | None = request.query_params.get(name)
+    return value
 
 
 def _start(recent: RecentEvents, given: str | None) -> int | None:
@@ -248,9 +250,9 @@ def _start(recent: RecentEvents, given: str | None) -> int | None:
     return min(int(position), recent.last) if stream_id == recent.stream_id else 0
 
 
-def _event(recent: RecentEvents, each: RecentEvent) -> bytes:
-    line = escaped(each.line.decode()).encode()
-    return b"id: %b-%d\ndata: %b\n\n" % (recent.stream_id.encode(), each.position, line)
+def _event(recent: RecentEvents, event: RecentEvent) -> bytes:
+    line = escaped(event.line.decode()).encode()
+    return b"id: %b-%d\ndata: %b\n\n" % (recent.stream_id.encode(), event.position, line)
 
 
 def _named(recent: RecentEvents, name: str, position: int) -> bytes:
@@ -278,14 +280,14 @@ async def _http_error(_: Request, error: Any) -> Response:
 
 
 def _page() -> Mapping[str, tuple[bytes, str]]:
-    found = {
-        f"/{each.name}": (each.read_bytes(), PAGE_TYPES[f".{each.name.rpartition('.')[2]}"])
-        for each in files("gateway.admin").joinpath("page").iterdir()
-        if f".{each.name.rpartition('.')[2]}" in PAGE_TYPES
+    pages = {
+        f"/{file.name}": (file.read_bytes(), PAGE_TYPES[f".{file.name.rpartition('.')[2]}"])
+        for file in files("gateway.admin").joinpath("page").iterdir()
+        if f".{file.name.rpartition('.')[2]}" in PAGE_TYPES
     }
-    if "/index.html" in found:
-        found["/"] = found.pop("/index.html")
-    return found
+    if "/index.html" in pages:
+        pages["/"] = pages.pop("/index.html")
+    return pages
 
 
 def _served(content: bytes, kind: str) -> Endpoint:

@@ -70,7 +70,9 @@ _VIEWS: tuple[type[BaseModel], ...] = (
 
 def description() -> dict[str, Any]:
     """The OpenAPI document."""
-    _, found = models_json_schema([(model, "serialization") for model in _VIEWS], ref_template=_REF)
+    _, schemas = models_json_schema(
+        [(model, "serialization") for model in _VIEWS], ref_template=_REF
+    )
     return {
         "openapi": "3.1.0",
         "info": {
@@ -130,15 +132,17 @@ def description() -> dict[str, Any]:
             "/api/commands/adopt": _post(AdoptCommand, AdoptionAnswer),
             "/api/commands/release": _post(ReleaseCommand, ReleaseAnswer),
             **{
-                f"/api/commands/{each.model_fields['command'].default}": _post(each, PolicySet)
-                for each in (HoldCommand, PauseCommand, AllowCommand, RollCommand)
+                f"/api/commands/{command.model_fields['command'].default}": _post(
+                    command, PolicySet
+                )
+                for command in (HoldCommand, PauseCommand, AllowCommand, RollCommand)
             },
             "/api/commands/drain": _post(DrainCommand, DrainAnswer),
             "/api/commands/remove": _post(RemoveCommand, RemovalAnswer),
             "/api/openapi.json": _get("This description.", {"type": "object"}),
         },
         "components": {
-            "schemas": found["$defs"],
+            "schemas": schemas["$defs"],
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
         "security": [{}, {"token": []}],
@@ -190,15 +194,15 @@ def _post(order: type[BaseModel], answer: type[BaseModel]) -> dict[str, Any]:
 
 
 def _readyz() -> dict[str, Any]:
-    found = _get("Whether the gateway can serve clients.", Readiness, refusals=())
-    responses = found["get"]["responses"]
+    operations = _get("Whether the gateway can serve clients.", Readiness, refusals=())
+    responses = operations["get"]["responses"]
     responses["503"] = _json("It cannot, and why.", _schema(Readiness))
-    return found
+    return operations
 
 
 def _refusals(codes: tuple[int, ...]) -> dict[str, Any]:
-    found = {str(code): _json(_REASONS[code], _WHY) for code in sorted({*codes, 401, 403, 421})}
-    return found | {"431": {"description": "The address and the headers are too long."}}
+    responses = {str(code): _json(_REASONS[code], _WHY) for code in sorted({*codes, 401, 403, 421})}
+    return responses | {"431": {"description": "The address and the headers are too long."}}
 
 
 def _json(about: str, schema: dict[str, Any]) -> dict[str, Any]:

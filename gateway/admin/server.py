@@ -200,13 +200,13 @@ class _Patient(trio.abc.HalfCloseableStream):
         await self._stream.wait_send_all_might_not_block()
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
-        found: bytes | bytearray = b""
+        received: bytes | bytearray = b""
         try:
-            found = await self._stream.receive_some(max_bytes)
+            received = await self._stream.receive_some(max_bytes)
         finally:
-            if not found:
+            if not received:
                 self._end()
-        return found
+        return received
 
     async def send_eof(self) -> None:
         await self._stream.send_eof()
