@@ -402,12 +402,12 @@ def _add_demo(commands: _Commands) -> None:
         help="a new folder for the gateway's state and events (default: none)",
     )
     defaults = Options()
-    for name, most, default, about in (
+    for name, limit, default, about in (
         ("--consumers", CONSUMERS_MAX, defaults.consumers, "members of the group"),
         ("--partitions", PARTITIONS_MAX, defaults.partitions, "partitions of the topic"),
         ("--rate", RATE_MAX, defaults.rate, "records per second, over all partitions"),
     ):
-        demo.add_argument(name, type=_count(most), metavar="N", default=default, help=about)
+        demo.add_argument(name, type=_count(limit), metavar="N", default=default, help=about)
     demo.add_argument(
         "--assignor",
         choices=ASSIGNORS,
@@ -538,9 +538,9 @@ def _spark_setting(text: str) -> tuple[str, str]:
 
 def _jars(text: str) -> str:
     """Check the files here, patterns included, because Spark only warns of missing ones."""
-    for each in text.split(","):
-        if ":" not in each and not glob(each):  # noqa: PTH207  (also absolute ones)
-            raise argparse.ArgumentTypeError(f"there is no {each!r}")
+    for jar in text.split(","):
+        if ":" not in jar and not glob(jar):  # noqa: PTH207  (also absolute ones)
+            raise argparse.ArgumentTypeError(f"there is no {jar!r}")
     return text
 
 
@@ -563,10 +563,12 @@ def _prefix(text: str) -> str:
     return text
 
 
-def _count(most: int, *, least: int = 1) -> Callable[[str], int]:
+def _count(number_max: int, *, number_min: int = 1) -> Callable[[str], int]:
     def count(text: str) -> int:
-        if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
-            raise argparse.ArgumentTypeError(f"{text!r} is not a number from {least} to {most}")
+        if not (text.isascii() and text.isdigit() and number_min <= int(text) <= number_max):
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is not a number from {number_min} to {number_max}"
+            )
         return int(text)
 
     return count

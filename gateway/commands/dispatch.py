@@ -106,16 +106,16 @@ def _adopt(options: argparse.Namespace) -> int:
     if outcome.reasons:
         return _FAILED
     if is_trial and not outcome.is_marked:
-        told = f"{group_id} can be adopted"
+        line = f"{group_id} can be adopted"
     elif outcome.is_marked:
         what = "can be" if is_trial else "is"
-        told = (
+        line = (
             f"{group_id} {what} adopted: without members in the cluster, it is hosted from its next"
             " join on, until it is released"
         )
     else:
-        told = f"{group_id} is adopted; its calls were held for {outcome.held_ms} ms"
-    sys.stdout.write(f"{escaped(told)}\n")
+        line = f"{group_id} is adopted; its calls were held for {outcome.held_ms} ms"
+    sys.stdout.write(f"{escaped(line)}\n")
     return 0
 
 
@@ -159,8 +159,8 @@ def _set_policy(make: Callable[..., PolicyCommand], options: argparse.Namespace)
         _print_error(f"{group_id} stays as it is: {reason}")
     if reasons:
         return _FAILED
-    told = f"it {'would be' if options.dry_run else 'is'} {_POLICIES[outcome.policy]}"
-    sys.stdout.write(f"{escaped(group_id)}: {told}\n")
+    outcome_text = f"it {'would be' if options.dry_run else 'is'} {_POLICIES[outcome.policy]}"
+    sys.stdout.write(f"{escaped(group_id)}: {outcome_text}\n")
     return 0
 
 
@@ -175,9 +175,9 @@ def _drain(options: argparse.Namespace) -> int:
     except (ValueError, NoControlSocket, CommandRefused) as error:
         _print_error(f"the gateway is not drained: {error}")
         return _FAILED
-    told = "would end" if options.dry_run else "ends"
+    verb = "would end" if options.dry_run else "ends"
     sys.stdout.write(
-        f"the gateway {told} {outcome.connections} connections;"
+        f"the gateway {verb} {outcome.connections} connections;"
         f" {outcome.hosted} hosted groups stay in its state log\n"
     )
     return 0
@@ -293,7 +293,7 @@ def _why_no_demo(options: argparse.Namespace, security: Security) -> str | None:
         from gateway.demo.mock_cluster import RATE_PER_PARTITION_MAX
         from gateway.demo.own_kafka import why_not as why_no_kafka
 
-    most = options.partitions * RATE_PER_PARTITION_MAX
+    rate_max = options.partitions * RATE_PER_PARTITION_MAX
     if options.prefix and not options.upstream:
         return "--prefix: works only with --upstream"
     if options.story and options.static:
@@ -302,17 +302,20 @@ def _why_no_demo(options: argparse.Namespace, security: Security) -> str | None:
         return "--story: its consumers go without TLS; give a listener of the cluster without it"
     if options.story and not options.upstream and (why := why_no_kafka(options.kafka_home)):
         return f"--story: {why}"
-    if not (options.story or options.upstream) and options.rate > most:
-        return f"--rate: at most {most} for {options.partitions} partitions in the embedded cluster"
+    if not (options.story or options.upstream) and options.rate > rate_max:
+        return (
+            f"--rate: at most {rate_max} for {options.partitions} partitions"
+            " in the embedded cluster"
+        )
     if options.state_dir is not None and (why := _why_unusable(options.state_dir)):
         return f"--state-dir: {why}"
     return None
 
 
 @contextmanager
-def _folder_of_demo(kept: Path | None) -> Iterator[Path]:
-    if kept is not None:
-        yield kept
+def _folder_of_demo(folder: Path | None) -> Iterator[Path]:
+    if folder is not None:
+        yield folder
     else:
         with tempfile.TemporaryDirectory(prefix="groupferry-demo-") as name:
             yield Path(name)

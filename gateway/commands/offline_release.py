@@ -64,32 +64,32 @@ async def _release(settings: Settings, security: Security, group_id: str | None)
     limits = limits_of(settings)
     reloading = Reloading(settings, lambda: settings, security=security, limits=limits)
     config = gateway_config(settings, security, reloading)
-    async with AsyncExitStack() as kept:
-        kept.enter_context(locked(settings.state_dir))
+    async with AsyncExitStack() as resources:
+        resources.enter_context(locked(settings.state_dir))
         cluster = await find_cluster(settings.upstream, security.own)
         bind_to_cluster(settings.state_dir, cluster.cluster_id)
         config = replace(config, upstream=cluster.addresses, cluster_id=cluster.cluster_id)
-        state_log = await kept.enter_async_context(
+        state_log = await resources.enter_async_context(
             open_state_log(settings, security.own, cluster.cluster_id)
         )
-        files = kept.enter_context(closing(LineFiles(settings.state_dir / FOLDER_NAME)))
+        files = resources.enter_context(closing(LineFiles(settings.state_dir / FOLDER_NAME)))
         sinks = Sinks(files=files, topic=None)
-        offline = Offline(await kept.enter_async_context(backstage(config, state_log, sinks)))
+        offline = Offline(await resources.enter_async_context(backstage(config, state_log, sinks)))
         if group_id is not None:
             return await offline.release(group_id)
         statuses = [0]
         limit = trio.CapacityLimiter(min(AT_ONCE_MAX, config.max_groups))
 
-        async def release(each: str) -> None:
+        async def release(group_id: str) -> None:
             async with limit:
-                statuses.append(await offline.release(each))
+                statuses.append(await offline.release(group_id))
 
-        found = await offline.hosted_ids()
-        if not found:
+        hosted_ids = await offline.hosted_ids()
+        if not hosted_ids:
             _tell("no group is hosted or adopted")
         async with trio.open_nursery() as nursery:
-            for each in found:
-                nursery.start_soon(release, each)
+            for hosted_id in hosted_ids:
+                nursery.start_soon(release, hosted_id)
         return max(statuses)
 
 
@@ -104,14 +104,14 @@ class Offline:
     async def hosted_ids(self) -> Collection[str]:
         """The groups that are adopted, have members or change their coordinator, and those that
         cannot be read. Raises StateLogError."""
-        found = list(await self._state_log.unreadable_groups())
+        hosted_ids = list(await self._state_log.unreadable_groups())
         for group_id in await self._state_log.group_ids():
             records = await self._state_log.read(group_id)
             release = release_in(records)
             is_moving = has_adoption(records) or (release is not None and release.is_under_way)
             if is_moving or has_members(records) or is_adopted(records):
-                found.append(group_id)
-        return found
+                hosted_ids.append(group_id)
+        return hosted_ids
 
     async def release(self, group_id: str) -> int:
         """Give a group back to the cluster, and tell what comes of it. Returns the exit status."""
@@ -163,7 +163,7 @@ class Offline:
         """How long its members may hold partitions."""
         release, now_ms = state.release, self._services.clock.now_ms()
         recalled = () if release is None or release.group is None else release.group.members
-        sessions_ms = [each.session_timeout_ms for each in recalled]
+        sessions_ms = [member.session_timeout_ms for member in recalled]
         for key, at_ms in state.deadlines.items():
             if key.kind is DeadlineKind.SESSION:
                 sessions_ms.append(at_ms - now_ms)

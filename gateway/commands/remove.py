@@ -32,8 +32,8 @@ async def run(folder: Path, is_trial: bool) -> int:
 
 
 def _told(clients: int, *, is_over: bool) -> str:
-    told = f"clients told to resolve bootstrap.servers again: {clients}"
-    return f"{told}; none is left, stop the gateway" if is_over else told
+    line = f"clients told to resolve bootstrap.servers again: {clients}"
+    return f"{line}; none is left, stop the gateway" if is_over else line
 
 
 def _tell(where: TextIO, line: str) -> None:

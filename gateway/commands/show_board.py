@@ -40,13 +40,13 @@ Draw = Callable[[int, int], RenderableType]
 
 async def groups(folder: Path, *, as_json: bool) -> None:
     """Print how the groups stand. Raises CommandRefused, NoControlSocket."""
-    found = [each async for each in all_groups(folder)]
+    lines = [line async for line in all_groups(folder)]
     if as_json:
-        for each in found:
-            _print_json(each.model_dump_json())
-    elif found:
+        for line in lines:
+            _print_json(line.model_dump_json())
+    elif lines:
         console = terminal.console()
-        console.print(terminal.groups_table(found, width=console.width))
+        console.print(terminal.groups_table(lines, width=console.width))
     else:
         sys.stdout.write("no groups yet\n")
 
@@ -64,18 +64,18 @@ async def readiness(folder: Path, group_id: str | None, *, as_json: bool) -> Non
     """Print whether a group is ready for the new protocol, or each. Raises CommandRefused,
     NoControlSocket."""
     if group_id is None:
-        group_ids = [each.group_id async for each in all_groups(folder)]
+        group_ids = [line.group_id async for line in all_groups(folder)]
         if not group_ids and not as_json:
             sys.stdout.write("no groups yet\n")
     else:
         group_ids = [group_id]
-    for each in group_ids:
-        question = AssessGroup(group_id=each)  # which may ask the cluster
-        found = await look(folder, question, GroupReadiness, limit_s=ANSWER_S)
+    for assessed_id in group_ids:
+        question = AssessGroup(group_id=assessed_id)  # which may ask the cluster
+        group_readiness = await look(folder, question, GroupReadiness, limit_s=ANSWER_S)
         if as_json:
-            _print_json(found.model_dump_json())
+            _print_json(group_readiness.model_dump_json())
         else:
-            terminal.console().print(terminal.readiness_text(found))
+            terminal.console().print(terminal.readiness_text(group_readiness))
 
 
 async def watch(folder: Path, group_id: str | None, *, as_json: bool) -> None:
@@ -244,8 +244,8 @@ async def all_groups(folder: Path) -> AsyncIterator[GroupLine]:
     after: str | None = ""
     while after is not None:
         part = await look(folder, ListGroups(after=after), GroupList)
-        for each in part.groups:
-            yield each
+        for line in part.groups:
+            yield line
         after = part.next_after
 
 

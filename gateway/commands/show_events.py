@@ -30,7 +30,7 @@ def run(folder: Path, group_id: str | None, *, follows: bool, as_json: bool) -> 
     return True
 
 
-def _readable(told: Envelope) -> str:
-    group = NO_GROUP if told.group_id is None else shown(told.group_id)
-    fields = [f"{name}={shown(value)}" for name, value in told.fields.fields.items()]
-    return "  ".join([moment(told.at_ms), group, told.event, *fields])
+def _readable(envelope: Envelope) -> str:
+    group = NO_GROUP if envelope.group_id is None else shown(envelope.group_id)
+    fields = [f"{name}={shown(value)}" for name, value in envelope.fields.fields.items()]
+    return "  ".join([moment(envelope.at_ms), group, envelope.event, *fields])

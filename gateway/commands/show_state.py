@@ -103,17 +103,17 @@ def _show_modes(events: Path, group_id: str | None, log_id: str) -> None:
                 if not any(mark in data for mark in _ABOUT_MODES):
                     continue
                 with contextlib.suppress(BadLine):
-                    told = read_line(data)
-                    if told.gateway_id == log_id:  # the folder may have had another log before
-                        latest[told.group_id] = told
-    for each, told in latest.items():
-        mode = _MODES.get(told.event)
-        if mode is not None and group_id in (None, each):
+                    envelope = read_line(data)
+                    if envelope.gateway_id == log_id:  # the folder may have had another log before
+                        latest[envelope.group_id] = envelope
+    for shown_id, envelope in latest.items():
+        mode = _MODES.get(envelope.event)
+        if mode is not None and group_id in (None, shown_id):
             shown = {
-                "group_id": each,
+                "group_id": shown_id,
                 "mode": str(mode),
-                **told.fields.fields,
-                "at_ms": told.at_ms,
+                **envelope.fields.fields,
+                "at_ms": envelope.at_ms,
             }
             _print(shown)
 
@@ -145,13 +145,15 @@ def _print(line: Mapping[str, Any]) -> None:
 def _as_json(name: str, value: Any) -> Any:
     match value:
         case Struct():
-            known = [each.name for each in fields(value) if each.name != "unknown_tags"]
-            shown = {each: _as_json(each, getattr(value, each)) for each in known}
+            known = [field.name for field in fields(value) if field.name != "unknown_tags"]
+            shown = {
+                field_name: _as_json(field_name, getattr(value, field_name)) for field_name in known
+            }
             if value.unknown_tags:
                 shown["unknown_tags"] = {tag: data.hex() for tag, data in value.unknown_tags}
             return shown
         case tuple():
-            return [_as_json(name, each) for each in value]
+            return [_as_json(name, item) for item in value]
         case bytes() if name == "lines":
             return value.decode(errors="replace")
         case bytes():
