@@ -119,7 +119,7 @@ async def _client_of(addresses: Sequence[Address], access: Access) -> AsyncItera
 async def _refuse_taken_group(cluster: Cluster, group: str) -> None:
     """A coordinator lists all of its groups, of any type, including those without members."""
     listed = await cluster.ask(await _coordinator_of(cluster, group), ListGroupsRequest())
-    if any(each.group_id == group for each in listed.groups):
+    if any(listed_group.group_id == group for listed_group in listed.groups):
         raise DemoError(f"group {group} exists already, choose another --prefix")
 
 
@@ -214,8 +214,8 @@ async def _remove_group(cluster: Cluster, group: str) -> None:
         described = await cluster.ask(coordinator, DescribeGroupsRequest(groups=(group,)))
         members = tuple(
             MemberIdentity(member_id=member.member_id, group_instance_id=member.group_instance_id)
-            for each in described.groups
-            for member in each.members
+            for described_group in described.groups
+            for member in described_group.members
         )
         if members:
             await cluster.ask(coordinator, LeaveGroupRequest(group_id=group, members=members))

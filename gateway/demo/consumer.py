@@ -150,15 +150,15 @@ class ReportingConsumer:
         ]
 
     def _forget(self, partitions: list[TopicPartition]) -> None:
-        for each in partitions:
-            self._uncommitted.pop(each.partition, None)
+        for partition in partitions:
+            self._uncommitted.pop(partition.partition, None)
 
     def _on_assign(self, _: Consumer, added: list[TopicPartition]) -> None:
         say(AssignedReport(at_s=time.monotonic(), partitions=_numbers(added)))
 
     def _on_revoke(self, _: Consumer, removed: list[TopicPartition]) -> None:
         self._report_consumed()
-        self._commit_now([each.partition for each in removed])
+        self._commit_now([partition.partition for partition in removed])
         self._forget(removed)
         say(RevokedReport(at_s=time.monotonic(), partitions=_numbers(removed)))
 
@@ -168,15 +168,17 @@ class ReportingConsumer:
         say(LostReport(at_s=time.monotonic(), partitions=_numbers(removed)))
 
     def _on_commit(self, error: KafkaError | None, offsets: list[TopicPartition]) -> None:
-        for refusal in {str(each.error or error) for each in offsets if each.error or error}:
+        for refusal in {
+            str(partition.error or error) for partition in offsets if partition.error or error
+        }:
             say(TroubledReport(at_s=time.monotonic(), doing="commit", error=refusal))
-        stored = [each for each in offsets if not (each.error or error)]
-        for each in stored:
+        stored = [partition for partition in offsets if not (partition.error or error)]
+        for partition in stored:
             # A later record may have been consumed since this commit was sent.
-            if self._uncommitted.get(each.partition) == each.offset:
-                self._forget([each])
+            if self._uncommitted.get(partition.partition) == partition.offset:
+                self._forget([partition])
         if stored:
-            pairs = tuple((each.partition, each.offset) for each in stored)
+            pairs = tuple((partition.partition, partition.offset) for partition in stored)
             say(CommittedReport(at_s=time.monotonic(), offsets=pairs))
 
     def _on_error(self, error: KafkaError) -> None:
@@ -188,7 +190,7 @@ class ReportingConsumer:
 
 
 def _numbers(partitions: list[TopicPartition]) -> tuple[int, ...]:
-    return tuple(sorted(each.partition for each in partitions))
+    return tuple(sorted(partition.partition for partition in partitions))
 
 
 def main() -> None:

@@ -36,12 +36,12 @@ async def run_demo_gateway(
 
     Raises what `run_gateway` does, StateFolderError, and StateLogUnusable.
     """
-    async with AsyncExitStack() as kept, trio.open_nursery() as nursery:
-        kept.enter_context(locked(state_dir))
+    async with AsyncExitStack() as resources, trio.open_nursery() as nursery:
+        resources.enter_context(locked(state_dir))
         cluster = await find_cluster(addresses(upstream), security.own)
         bind_to_cluster(state_dir, cluster.cluster_id)
-        state_log = await kept.enter_async_context(open_sqlite_log(state_dir))
-        files = kept.enter_context(closing(LineFiles(state_dir / FOLDER_NAME)))
+        state_log = await resources.enter_async_context(open_sqlite_log(state_dir))
+        files = resources.enter_context(closing(LineFiles(state_dir / FOLDER_NAME)))
         config = GatewayConfig(
             upstream=cluster.addresses,
             cluster_id=cluster.cluster_id,

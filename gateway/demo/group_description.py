@@ -35,12 +35,12 @@ class GroupDescription:
     async def look(self) -> ObservedGroup | str:
         """The group as it is described now, or a text that says why it is not."""
         try:
-            found = await self._describe(self._coordinator or await self._find_coordinator())
+            description = await self._describe(self._coordinator or await self._find_coordinator())
         except (UpstreamError, WireError) as failure:
-            found = str(failure)
-        if isinstance(found, str):
+            description = str(failure)
+        if isinstance(description, str):
             self.close()
-        return found
+        return description
 
     async def _describe(self, coordinator: BrokerConnection) -> ObservedGroup | str:
         """Ask for a consumer group first. A classic group answers with an error."""
@@ -62,12 +62,12 @@ class GroupDescription:
 
     async def _find_coordinator(self) -> BrokerConnection:
         async with await self._connect(self._bootstrap) as connection:
-            found = await connection.ask(
+            coordinator = await connection.ask(
                 FindCoordinatorRequest(key=self._group), _LAST_VERSION_FOR_ONE_KEY
             )
-        if found.error_code:
-            raise UpstreamError(f"FindCoordinator was answered with error {found.error_code}")
-        self._coordinator = await self._connect(f"{found.host}:{found.port}")
+        if coordinator.error_code:
+            raise UpstreamError(f"FindCoordinator was answered with error {coordinator.error_code}")
+        self._coordinator = await self._connect(f"{coordinator.host}:{coordinator.port}")
         return self._coordinator
 
     async def _connect(self, address: str) -> BrokerConnection:

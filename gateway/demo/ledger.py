@@ -213,15 +213,15 @@ class Ledger:
         unowned_s = 0.0
         for history in self._histories():
             step = [
-                each
-                for each in history
-                if each.since_s < until_s and (each.until_s is None or each.until_s > since_s)
+                owned
+                for owned in history
+                if owned.since_s < until_s and (owned.until_s is None or owned.until_s > since_s)
             ]
             moved += any(a.process.member != b.process.member for a, b in pairwise(step))
             disturbed |= {
-                each.process.member
-                for each in step
-                if each.until_s is not None and each.until_s <= until_s
+                owned.process.member
+                for owned in step
+                if owned.until_s is not None and owned.until_s <= until_s
             }
             if history:  # before its first owner a partition is not unowned
                 unowned_s += _unowned_s(step, max(since_s, history[0].since_s), until_s)
@@ -239,9 +239,9 @@ class Ledger:
             ended_s = owned.until_s
             gave_up[owned.process.member] += ended_s is not None and since_s < ended_s <= until_s
         return tuple(
-            Change(member=each, gave_up=gave_up[each], got=got[each])
-            for each in sorted(got)
-            if each != replaced and (gave_up[each] or got[each])
+            Change(member=member, gave_up=gave_up[member], got=got[member])
+            for member in sorted(got)
+            if member != replaced and (gave_up[member] or got[member])
         )
 
     def _assign(self, process: Process, report: AssignedReport) -> None:
@@ -273,11 +273,11 @@ class Ledger:
         time of an answer says little about the time at which the commit was stored.
         """
         last: dict[Process, int] = {}
-        for each in self._acknowledged[owned.partition]:
-            if each.at_s <= owned.since_s:
-                last[each.process] = each.offset
-            elif each.process in last and each.process != owned.process:
-                last[each.process] = min(last[each.process], each.offset)
+        for commit in self._acknowledged[owned.partition]:
+            if commit.at_s <= owned.since_s:
+                last[commit.process] = commit.offset
+            elif commit.process in last and commit.process != owned.process:
+                last[commit.process] = min(last[commit.process], commit.offset)
         return max(last.values(), default=0)
 
     def _owned_by(self, process: Process) -> tuple[int, ...]:
@@ -285,7 +285,7 @@ class Ledger:
 
     def _histories(self) -> Iterator[list[Ownership]]:
         for history in self._history:
-            yield sorted(history, key=lambda each: each.since_s)
+            yield sorted(history, key=lambda owned: owned.since_s)
 
 
 def _booked_s(entry: Ownership | Acknowledged) -> float:
@@ -295,7 +295,7 @@ def _booked_s(entry: Ownership | Acknowledged) -> float:
 def _unowned_s(history: list[Ownership], since_s: float, until_s: float) -> float:
     unowned_s = 0.0
     owned_until_s = since_s
-    for each in history:
-        unowned_s += max(0.0, each.since_s - owned_until_s)
-        owned_until_s = max(owned_until_s, until_s if each.until_s is None else each.until_s)
+    for owned in history:
+        unowned_s += max(0.0, owned.since_s - owned_until_s)
+        owned_until_s = max(owned_until_s, until_s if owned.until_s is None else owned.until_s)
     return unowned_s + max(0.0, until_s - owned_until_s)

@@ -236,9 +236,9 @@ class Demo:
         if not child.asked_to_end:
             raise DemoError(f"the producer died ({child.fate()})")
 
-    def _hear_gateway(self, told: Envelope) -> None:
-        if isinstance(told.fields, GroupConverted) and told.fields.is_live:
-            self._converted_live.add(told.fields.direction)
+    def _hear_gateway(self, envelope: Envelope) -> None:
+        if isinstance(envelope.fields, GroupConverted) and envelope.fields.is_live:
+            self._converted_live.add(envelope.fields.direction)
 
     def _hear_producer(self, line: str) -> None:
         report = reports.decode(line)
@@ -299,4 +299,7 @@ def _committed_offsets(upstream: DemoCluster, partitions: int) -> tuple[int, ...
         raise DemoError(f"reading the committed offsets upstream failed: {failure}") from failure
     finally:
         reader.close()
-    return tuple(max(each.offset, 0) for each in sorted(stored, key=lambda each: each.partition))
+    return tuple(
+        max(partition.offset, 0)
+        for partition in sorted(stored, key=lambda partition: partition.partition)
+    )

@@ -71,8 +71,8 @@ def _rebalances(outcome: DemoOutcome) -> Table:
     for heading in ("gave up", "got"):
         table.add_column(heading, justify="right")
     for step in outcome.steps:
-        for each in step.rebalanced:
-            table.add_row(step.title, each.member, str(each.gave_up), str(each.got))
+        for change in step.rebalanced:
+            table.add_row(step.title, change.member, str(change.gave_up), str(change.got))
     return table
 
 
