@@ -30,7 +30,7 @@ def _type_of(field: dict[str, Any], definitions: dict[str, Any]) -> str:
             return f"object of {_type_of(values, definitions)}"
         case {"type": "object", "properties": dict(properties)}:
             names = ", ".join(
-                f"`{name}`: {_type_of(each, definitions)}" for name, each in properties.items()
+                f"`{name}`: {_type_of(schema, definitions)}" for name, schema in properties.items()
             )
             return f"object ({names})"
         case {"type": str(name)}:

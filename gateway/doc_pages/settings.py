@@ -73,7 +73,7 @@ def _toml(default: object) -> str:
         case int():
             return f"{default:_}"
         case tuple() if not hasattr(default, "_fields"):
-            return "[" + ", ".join(f'"{each}"' for each in default) + "]"
+            return "[" + ", ".join(f'"{item}"' for item in default) + "]"
         case _:
             return f'"{default}"'
 

@@ -123,7 +123,9 @@ def meanings(states: type[Enum]) -> Iterator[str]:
 def page() -> str:
     """The page as it should be: its own text, followed by the diagrams."""
     words, mark, _diagrams = PAGE.read_text().partition(MARK)
-    return words + mark + "\n".join(line for each in MACHINES for line in _section(each)) + "\n"
+    return (
+        words + mark + "\n".join(line for machine in MACHINES for line in _section(machine)) + "\n"
+    )
 
 
 def _section(machine: Machine) -> Iterator[str]:
