@@ -72,7 +72,7 @@ class ClientsSeen:
                 LeaveGroupResponse(error_code=0, members=answers),
             ):
                 left = [message.member_id] if message.member_id else []
-                left += [each.member_id for each in answers if not each.error_code]
+                left += [member.member_id for member in answers if not member.error_code]
             case (
                 ConsumerGroupHeartbeatRequest(member_epoch=epoch, group_id=group_id) as message,
                 ConsumerGroupHeartbeatResponse(error_code=0),
@@ -94,7 +94,9 @@ class ClientsSeen:
 def _classic(request: GroupRequest, message: JoinGroupRequest, member_id: str) -> ClientSeen:
     software = request.upstream.introduced
     is_consumer = message.protocol_type == CONSUMER_PROTOCOL_TYPE
-    versions = [version_of(each.metadata) for each in message.protocols] if is_consumer else []
+    versions = (
+        [version_of(protocol.metadata) for protocol in message.protocols] if is_consumer else []
+    )
     return ClientSeen(
         member_id=member_id,
         client_id=request.header.client_id or "",
@@ -106,7 +108,7 @@ def _classic(request: GroupRequest, message: JoinGroupRequest, member_id: str) -
         protocol="classic",
         protocol_type=message.protocol_type,
         embedded_version=min(versions, default=None),
-        assignors=tuple(each.name for each in message.protocols),
+        assignors=tuple(protocol.name for protocol in message.protocols),
     )
 
 
@@ -126,5 +128,6 @@ def _native(
         protocol="consumer",
         protocol_type=CONSUMER_PROTOCOL_TYPE,
         embedded_version=None,
-        assignors=server_side or tuple(each.name for each in message.client_assignors or ()),
+        assignors=server_side
+        or tuple(assignor.name for assignor in message.client_assignors or ()),
     )

@@ -141,10 +141,10 @@ class OffsetReporter:
             return
         assert isinstance(answer, _ANSWERS)
         stored = {
-            (topic.name, each.partition_index)
+            (topic.name, partition.partition_index)
             for topic in answer.topics
-            for each in topic.partitions
-            if not each.error_code
+            for partition in topic.partitions
+            if not partition.error_code
         }
         if not stored:
             return
@@ -165,9 +165,11 @@ class OffsetReporter:
             )
         interval.to_ms, interval.last_sequence = now_ms, sequence
         for topic in message.topics:
-            for each in topic.partitions:
-                if (topic.name, each.partition_index) in stored:
-                    self._add(interval, topic.name, each.partition_index, each.committed_offset)
+            for partition in topic.partitions:
+                if (topic.name, partition.partition_index) in stored:
+                    self._add(
+                        interval, topic.name, partition.partition_index, partition.committed_offset
+                    )
         if is_first and committer == _OUTSIDER:
             self._tell(self._cut(committer, interval), message.group_id, request.owner)
         if self._partitions >= PARTITIONS_MAX:
@@ -185,9 +187,9 @@ class OffsetReporter:
         known = self._starts.get(group_id, {}).get(member_id, set())
         fetched = {
             topic.name: {
-                each.partition_index: each.committed_offset
-                for each in topic.partitions
-                if not each.error_code and (topic.name, each.partition_index) not in known
+                partition.partition_index: partition.committed_offset
+                for partition in topic.partitions
+                if not partition.error_code and (topic.name, partition.partition_index) not in known
             }
             for topic in topics
         }
@@ -220,7 +222,11 @@ class OffsetReporter:
         assert isinstance(answer, OffsetDeleteResponse)
         partitions = {
             topic.name: tuple(
-                sorted(each.partition_index for each in topic.partitions if not each.error_code)
+                sorted(
+                    partition.partition_index
+                    for partition in topic.partitions
+                    if not partition.error_code
+                )
             )
             for topic in answer.topics
         }
@@ -244,13 +250,13 @@ class OffsetReporter:
                     | MemberFenced(member_id=member_id)
                     | MemberReplaced(member_id=member_id)
                 ):
-                    for each in (member_id, NO_MEMBER):
-                        ended += (commits for commits, _owner in self._end(group_id, each))
-                        self._forget_starts(group_id, each)
+                    for former_id in (member_id, NO_MEMBER):
+                        ended += (commits for commits, _owner in self._end(group_id, former_id))
+                        self._forget_starts(group_id, former_id)
                 case GroupConverted() | GroupDeleted() | GroupStateChanged() | TopicsDeleted():
                     ended += (commits for commits, _owner in self._end(group_id))
-                    for each in list(self._starts.get(group_id, ())):
-                        self._forget_starts(group_id, each)
+                    for former_id in list(self._starts.get(group_id, ())):
+                        self._forget_starts(group_id, former_id)
                 case _:
                     pass
         return ended
