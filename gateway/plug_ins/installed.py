@@ -21,13 +21,13 @@ def load(name: str) -> Assignor:
 
 
 def _entry_point(name: str) -> EntryPoint:
-    found = set(entry_points(group=ENTRY_POINTS, name=name))
-    if not found:
+    matches = set(entry_points(group=ENTRY_POINTS, name=name))
+    if not matches:
         raise ValueError(
             f"{name!r} is neither one of {', '.join(ASSIGNORS)}, nor an entry point"
             f" {ENTRY_POINTS} of an installed package"
         )
-    if len(found) > 1:
-        offers = " and ".join(sorted(each.value for each in found))
+    if len(matches) > 1:
+        offers = " and ".join(sorted(entry_point.value for entry_point in matches))
         raise ValueError(f"several installed packages offer the assignor {name!r}: {offers}")
-    return found.pop()
+    return matches.pop()

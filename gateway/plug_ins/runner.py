@@ -101,17 +101,17 @@ async def _send(to: trio.abc.SendStream, question: bytes) -> None:
 
 def _target_in(answer: bytes) -> dict[str, frozenset[Partition]]:
     """Raises ValueError if the plug-in failed. It may have written the answer past the worker."""
-    found = json.loads(answer)
-    if "failure" in found:
-        raise ValueError(found["failure"])
+    computed = json.loads(answer)
+    if "failure" in computed:
+        raise ValueError(computed["failure"])
     try:
         return {
             member_id: frozenset(
                 Partition(UUID(topic_id), int(number))
-                for topic_id in mine
-                for number in mine[topic_id]
+                for topic_id in by_topic
+                for number in by_topic[topic_id]
             )
-            for member_id, mine in found["target"].items()
+            for member_id, by_topic in computed["target"].items()
         }
     except (AttributeError, KeyError, TypeError):
         raise ValueError("the answer is malformed") from None

@@ -41,7 +41,7 @@ def answer_to(computation: Computation) -> Mapping[str, Any]:
     """The plug-in's target, or what went wrong."""
     try:
         target = load(computation.assignor)(spec_of(computation))
-        return {"target": {_text(id_): _numbers(mine) for id_, mine in target.items()}}
+        return {"target": {_text(id_): _numbers(partitions) for id_, partitions in target.items()}}
     except Exception as error:  # the boundary: whatever the plug-in raises
         return {"failure": f"{type(error).__name__}: {error}"}
 
