@@ -213,7 +213,9 @@ class Metrics:
             "side",
         )
         refusals = dict.fromkeys(_ALERTED_REFUSALS, 0)
-        refusals |= {each.name.lower(): n for each, n in self._sources.counts.refusals.items()}
+        refusals |= {
+            refusal.name.lower(): n for refusal, n in self._sources.counts.refusals.items()
+        }
         yield _counter(
             "refusals",
             "Requests and connections that the gateway itself refused.",
@@ -233,12 +235,15 @@ class Metrics:
         totals: Counter[str] = Counter()
         for (api, _code), count in answered.items():
             totals[api] += round(count)
-        waits = {_api(each): waits for each, waits in tuple(self._sources.answers.waits.items())}
+        waits = {_api(kind): waits for kind, waits in tuple(self._sources.answers.waits.items())}
         samples = []
         for api, total in totals.items():
-            found, whole = waits.get(api, Durations()), Durations()
-            whole.total_s = found.total_s
-            whole.counts = [max(0, total - sum(found.counts)) + found.counts[0], *found.counts[1:]]
+            durations, whole = waits.get(api, Durations()), Durations()
+            whole.total_s = durations.total_s
+            whole.counts = [
+                max(0, total - sum(durations.counts)) + durations.counts[0],
+                *durations.counts[1:],
+            ]
             samples.append(((api,), whole))
         return _histogram(
             "request_seconds", "How long an answer about groups takes.", samples, "api"
@@ -317,10 +322,10 @@ def _histogram(
     name: str, about: str, samples: Iterable[tuple[tuple[str, ...], Durations]], *labels: str
 ) -> Metric:
     made = HistogramMetricFamily(_PREFIX + name, about, labels=labels)
-    for values, found in samples:
-        bounds = (*map(str, found.bounds_s), "+Inf")
-        buckets = list(zip(bounds, accumulate(map(float, found.counts)), strict=True))
-        made.add_metric(values, buckets=buckets, sum_value=found.total_s)
+    for values, durations in samples:
+        bounds = (*map(str, durations.bounds_s), "+Inf")
+        buckets = list(zip(bounds, accumulate(map(float, durations.counts)), strict=True))
+        made.add_metric(values, buckets=buckets, sum_value=durations.total_s)
     return made
 
 

@@ -17,12 +17,12 @@ FILES_BESIDES = 256
 def connections_within(wanted: int | None) -> int:
     """The number of connections that the process may have: `wanted`, by default CONNECTIONS_MAX, or
     what the limit on open files allows. Raises that limit, whose usual value of 1024 is low."""
-    most = CONNECTIONS_MAX if wanted is None else wanted
-    allowed = _allow_open_files(most * FILES_PER_CONNECTION + FILES_BESIDES)
+    connections = CONNECTIONS_MAX if wanted is None else wanted
+    allowed = _allow_open_files(connections * FILES_PER_CONNECTION + FILES_BESIDES)
     besides = min(FILES_BESIDES, allowed // 2)
     fitting = max(1, (allowed - besides) // FILES_PER_CONNECTION)
-    if fitting >= most:
-        return most
+    if fitting >= connections:
+        return connections
     if wanted is not None:
         log.warning("open_files_limited", limit=allowed, max_connections=fitting)
     return fitting
@@ -30,10 +30,10 @@ def connections_within(wanted: int | None) -> int:
 
 def _allow_open_files(wanted: int) -> int:
     """Raise the limit on open files to `wanted` if possible. Returns the limit."""
-    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     if allowed == resource.RLIM_INFINITY or allowed >= wanted:
         return wanted
-    if most != resource.RLIM_INFINITY:
-        wanted = min(wanted, most)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+    if hard_limit != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard_limit)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard_limit))
     return wanted

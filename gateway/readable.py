@@ -22,7 +22,7 @@ _PLAIN = re.compile(r"[\w./:@+>-]+", re.ASCII)
 def escaped(line: str) -> str:
     """One line with JSON escapes in place of characters that control the terminal or are invisible.
     JSON stays equivalent JSON."""
-    return UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1].replace("\x7f", "\\u007f"), line)
+    return UNSEEN.sub(lambda match: json.dumps(match[0])[1:-1].replace("\x7f", "\\u007f"), line)
 
 
 def shown(value: Any) -> str:

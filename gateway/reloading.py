@@ -92,8 +92,8 @@ class Reloading:
         if {"log_format", "log_level"} & changed.keys():
             logs.configure(settings.log_format, settings.log_level, counts_repeats=True)
         limits = limits_of(settings)
-        for each in fields(limits):
-            setattr(self.limits, each.name, getattr(limits, each.name))
+        for field in fields(limits):
+            setattr(self.limits, field.name, getattr(limits, field.name))
         if self._in_force is not None:
             rules, group_limits = self._in_force
             rules.standing.adoption = settings.groups_adopt

@@ -167,8 +167,8 @@ async def _check_cluster(
         async with await BrokerConnection.open(*address, access=access) as connection:
             if is_embedded(connection.versions):
                 return
-            for each in await missing_permissions(connection, own_topics, transactional_ids):
-                log.warning("permission_missing", **asdict(each))
+            for missing in await missing_permissions(connection, own_topics, transactional_ids):
+                log.warning("permission_missing", **asdict(missing))
             for low in await connection_limits_below(max_connections, connection, access):
                 log.warning("connection_limit_low", **asdict(low), max_connections=max_connections)
     own = None if access.credentials is None else f"User:{access.credentials.username}"
@@ -265,8 +265,8 @@ async def _run_settings(
     task_status: trio.TaskStatus[Address],
 ) -> None:
     config = gateway_config(settings, security, reloading)
-    async with AsyncExitStack() as kept:
-        kept.enter_context(locked(settings.state_dir))
+    async with AsyncExitStack() as resources:
+        resources.enter_context(locked(settings.state_dir))
         cluster = await _check_start(settings, security.own, config.data_path)
         config = replace(config, upstream=cluster.addresses, cluster_id=cluster.cluster_id)
         own_topics, max_connections = config.private_topics, reloading.limits.max_connections
@@ -274,11 +274,11 @@ async def _run_settings(
         await _check_cluster(settings, address, security.own, own_topics, max_connections)
         groups = await group_config_at(settings, address, security.own)
         config = replace(config, groups=groups)
-        topic = await kept.enter_async_context(_events_topic(settings, security.own))
-        state_log = await kept.enter_async_context(
+        topic = await resources.enter_async_context(_events_topic(settings, security.own))
+        state_log = await resources.enter_async_context(
             open_state_log(settings, security.own, cluster.cluster_id)
         )
-        files = kept.enter_context(closing(LineFiles(settings.state_dir / FOLDER_NAME)))
+        files = resources.enter_context(closing(LineFiles(settings.state_dir / FOLDER_NAME)))
         sinks = Sinks(files=files, topic=topic)
         await run_gateway(config, state_log, sinks, stop=stop, task_status=task_status)
 

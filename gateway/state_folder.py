@@ -101,14 +101,14 @@ def _open_lock(folder: Path) -> int:
 
 def _make_private(folder: Path) -> None:
     """Raises StateFolderError for another user's folder, or one that contains symbolic links."""
-    found = folder.stat()
-    if found.st_uid not in {os.geteuid(), _ROOT}:
+    status = folder.stat()
+    if status.st_uid not in {os.geteuid(), _ROOT}:
         raise StateFolderError(
-            f"the state folder {folder} belongs to another user (uid {found.st_uid}), who could"
+            f"the state folder {folder} belongs to another user (uid {status.st_uid}), who could"
             " change its contents; give another --state-dir"
         )
-    if found.st_uid == os.geteuid() and found.st_mode & _OTHER_USERS:
-        folder.chmod(stat.S_IMODE(found.st_mode) & ~_OTHER_USERS)
+    if status.st_uid == os.geteuid() and status.st_mode & _OTHER_USERS:
+        folder.chmod(stat.S_IMODE(status.st_mode) & ~_OTHER_USERS)
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_symlink() and not entry.is_dir():
