@@ -36,7 +36,7 @@ from gateway.control.messages import (
     ListGroups,
     NotKnown,
     Question,
-    Refusal,
+    RefusalAnswer,
 )
 from gateway.metrics import CONTENT_TYPE
 from gateway.quotas.owner import Owner
@@ -161,7 +161,7 @@ class _Api:
         client = request.client
         given_by = f"admin API: {client.host if client else 'somebody'}"
         answer = await self._desk.handlers.answer(order, given_by)
-        if isinstance(answer, Refusal):
+        if isinstance(answer, RefusalAnswer):
             return _why(409, answer.why)
         return _view(answer)
 

@@ -31,7 +31,7 @@ from gateway.control.messages import (
     PolicyCommand,
     PolicySet,
     Question,
-    Refusal,
+    RefusalAnswer,
     ReleaseAnswer,
     ReleaseCommand,
     RemovalAnswer,
@@ -113,6 +113,6 @@ async def _ask(folder: Path, command: Command, limit_s: float) -> Answer:
         ) from None
     except ValidationError:
         raise _other_version(folder) from None
-    if isinstance(answer, Refusal):
+    if isinstance(answer, RefusalAnswer):
         raise CommandRefused(answer.why)
     return answer

@@ -34,7 +34,7 @@ from gateway.control.messages import (
     PauseCommand,
     PolicySet,
     Question,
-    Refusal,
+    RefusalAnswer,
     ReleaseAnswer,
     ReleaseCommand,
     RemovalAnswer,
@@ -77,12 +77,12 @@ class Handlers:
                     return ViewAnswer(view=view.model_dump(mode="json"))
                 return await self._obey(command, given_by)
         except CommandRefused as refused:
-            return Refusal(why=str(refused))
+            return RefusalAnswer(why=str(refused))
         except trio.TooSlowError:
-            return Refusal(why=_OPEN_END)
+            return RefusalAnswer(why=_OPEN_END)
         except Exception:  # the boundary: a bug in a command ends no gateway
             log.exception("command_failed", **command.model_dump(), given_by=given_by)
-            return Refusal(why="the gateway failed to carry it out; its log says why")
+            return RefusalAnswer(why="the gateway failed to carry it out; its log says why")
 
     async def show(self, question: Question) -> View:
         """What was asked for. Raises CommandRefused."""
@@ -104,7 +104,7 @@ class Handlers:
             raise CommandRefused(f"the state log cannot be read: {error}") from None
 
     async def _obey(self, order: Order, given_by: str) -> Answer:
-        answer: Answer = Refusal(why="the gateway is shutting down")
+        answer: Answer = RefusalAnswer(why="the gateway is shutting down")
         try:
             match order:
                 case AdoptCommand():
@@ -120,12 +120,12 @@ class Handlers:
                 case RemoveCommand():
                     answer = await self._remove(order)
         except CommandRefused as refused:
-            answer = Refusal(why=str(refused))
+            answer = RefusalAnswer(why=str(refused))
         except trio.Cancelled:
-            answer = Refusal(why="nobody waited for its end")
+            answer = RefusalAnswer(why="nobody waited for its end")
             raise
         except Exception:
-            answer = Refusal(why="the gateway failed to carry it out")
+            answer = RefusalAnswer(why="the gateway failed to carry it out")
             raise
         finally:
             group_id = None if isinstance(order, DrainCommand | RemoveCommand) else order.group_id
@@ -222,7 +222,7 @@ def _audit(order: Order, given_by: str, answer: Answer) -> CommandGiven:
             reasons = answer.reasons
         case RemovalAnswer():
             reasons = answer.reasons or (() if order.dry_run else answer.clients_left)
-        case Refusal(why=why):
+        case RefusalAnswer(why=why):
             reasons = (why,)
         case DrainAnswer() | ViewAnswer():
             pass

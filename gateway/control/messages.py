@@ -212,7 +212,7 @@ class ViewAnswer(_Message):
     """A view of the board, in `gateway/board/views.py`."""
 
 
-class Refusal(_Message):
+class RefusalAnswer(_Message):
     """The command had no effect."""
 
     kind: Literal["refusal"] = "refusal"
@@ -226,7 +226,13 @@ Order = AdoptCommand | ReleaseCommand | PolicyCommand | DrainCommand | RemoveCom
 """Changes something."""
 Command = Question | Order
 Answer = (
-    AdoptionAnswer | ReleaseAnswer | PolicySet | DrainAnswer | RemovalAnswer | ViewAnswer | Refusal
+    AdoptionAnswer
+    | ReleaseAnswer
+    | PolicySet
+    | DrainAnswer
+    | RemovalAnswer
+    | ViewAnswer
+    | RefusalAnswer
 )
 
 ORDERS: Mapping[str, type[Order]] = {

@@ -23,7 +23,7 @@ from gateway.control.messages import (
     SEND_S,
     Answer,
     Command,
-    Refusal,
+    RefusalAnswer,
 )
 
 CONNECTIONS_MAX = 16
@@ -87,7 +87,7 @@ class _ControlServer:
     async def _answer(self, stream: trio.SocketStream) -> Answer:
         """Raises UnreadableLine, trio.BrokenResourceError."""
         if self._connections > CONNECTIONS_MAX:
-            return Refusal(why="the gateway is busy with other commands; try again")
+            return RefusalAnswer(why="the gateway is busy with other commands; try again")
         with trio.CancelScope() as scope:
             self._under_way.add(scope)
             try:
@@ -95,14 +95,14 @@ class _ControlServer:
                     line = await receive_line(stream, COMMAND_BYTES_MAX)
                 return await self._get_answer(COMMANDS.validate_json(line), _peer(stream))
             except trio.TooSlowError:
-                return Refusal(why=f"the gateway waited {RECEIVE_S:g} s for the command")
+                return RefusalAnswer(why=f"the gateway waited {RECEIVE_S:g} s for the command")
             except ValidationError:
-                return Refusal(
+                return RefusalAnswer(
                     why="the gateway does not know this command: it runs another version"
                 )
             finally:
                 self._under_way.discard(scope)
-        return Refusal(why="the gateway is shutting down")
+        return RefusalAnswer(why="the gateway is shutting down")
 
 
 def _peer(stream: trio.SocketStream) -> str:

@@ -18,7 +18,7 @@ from gateway.control.messages import (
     HoldCommand,
     PauseCommand,
     PolicySet,
-    Refusal,
+    RefusalAnswer,
     RollCommand,
 )
 from gateway.control.server import serve_commands
@@ -116,7 +116,7 @@ async def adopt(command: Command, _given_by: str) -> Answer:
             reasons = (OUTSIDE, NOT_STABLE)
             return AdoptionAnswer(group_id=group_id, is_adopted=False, reasons=reasons)
         case _:
-            return Refusal(why="groups_adopt is never")
+            return RefusalAnswer(why="groups_adopt is never")
 
 
 async def steer(command: Command, _given_by: str) -> Answer:
@@ -130,7 +130,7 @@ async def steer(command: Command, _given_by: str) -> Answer:
         case DrainCommand():
             return DrainAnswer(is_draining=not command.dry_run, connections=3, hosted=2)
         case _:
-            return Refusal(why="no")
+            return RefusalAnswer(why="no")
 
 
 ROLLED = "being rolled: the partitions of a consumer that leaves wait for its replacement"

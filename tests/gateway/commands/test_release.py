@@ -12,7 +12,7 @@ from gateway.control.messages import (
     Answer,
     Command,
     ListGroups,
-    Refusal,
+    RefusalAnswer,
     ReleaseAnswer,
     ReleaseCommand,
     ViewAnswer,
@@ -59,7 +59,7 @@ class Gateway:
                     group_id=group_id, is_released=False, reasons=(NATIVE, "so does m")
                 )
             case "busy":
-                return Refusal(why="the gateway is busy")
+                return RefusalAnswer(why="the gateway is busy")
             case _ if command.dry_run:
                 return ReleaseAnswer(group_id=group_id, is_released=False)
             case _:

@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from gateway.commands import dispatch
-from gateway.control.messages import Answer, Command, Refusal, RemovalAnswer, RemoveCommand
+from gateway.control.messages import Answer, Command, RefusalAnswer, RemovalAnswer, RemoveCommand
 from gateway.control.server import serve_commands
 
 OLD = "old at 10.0.0.1 (librdkafka 2.3.0) needs a restart: it asks for Metadata v12"
@@ -40,7 +40,7 @@ HOSTED = "orders is hosted: groupferry release orders"
         ),
         (
             [],
-            Refusal(why="the gateway is busy"),
+            RefusalAnswer(why="the gateway is busy"),
             1,
             [],
             ["groupferry: the gateway is not removed: the gateway is busy"],

@@ -20,7 +20,7 @@ from gateway.control.messages import (
     DescribeGroup,
     LatestEvents,
     ListGroups,
-    Refusal,
+    RefusalAnswer,
     ViewAnswer,
 )
 from gateway.control.server import serve_commands
@@ -56,7 +56,7 @@ class Gateway:
             case LatestEvents():
                 view = Events(stream_id="s", last=0, events=())
             case _:
-                return Refusal(why="the gateway does not know this group")
+                return RefusalAnswer(why="the gateway does not know this group")
         return ViewAnswer(view=view.model_dump(mode="json"))
 
 

@@ -19,7 +19,7 @@ from gateway.control.messages import (
     Command,
     CommandRefused,
     LatestEvents,
-    Refusal,
+    RefusalAnswer,
     ViewAnswer,
 )
 
@@ -56,7 +56,7 @@ async def test_an_outcome_is_returned(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        (Refusal(why="not now").model_dump_json().encode() + b"\n", "not now"),
+        (RefusalAnswer(why="not now").model_dump_json().encode() + b"\n", "not now"),
         (b"{}\n", "runs another version"),
         (b"HTTP/1.1 400 Bad Request\r\n", "runs another version"),
         (b"", "ended before it answered"),

@@ -24,7 +24,7 @@ from gateway.control.messages import (
     DescribeGroup,
     DrainAnswer,
     DrainCommand,
-    Refusal,
+    RefusalAnswer,
     RemovalAnswer,
     RemoveCommand,
     ViewAnswer,
@@ -144,7 +144,7 @@ async def test_an_event_names_who_gave_a_command() -> None:
 async def test_a_refused_command_says_why() -> None:
     """In the words of its handler."""
     desk = Desk(FakeGroups(failure=CommandRefused("groups_adopt is never")))
-    assert await desk.adopt("g") == Refusal(why="groups_adopt is never")
+    assert await desk.adopt("g") == RefusalAnswer(why="groups_adopt is never")
     assert desk.audits[0]["reasons"] == ["groups_adopt is never"]
 
 
@@ -153,7 +153,7 @@ async def test_a_bug_in_a_command_ends_no_gateway() -> None:
     desk = Desk(FakeGroups(failure=ZeroDivisionError()))
     with capture_logs() as lines:
         told = await desk.adopt("g")
-    assert isinstance(told, Refusal)
+    assert isinstance(told, RefusalAnswer)
     assert "its log says why" in told.why
     assert [line["event"] for line in lines] == ["command_failed"]
     assert len(desk.audits) == 1
@@ -163,7 +163,7 @@ async def test_a_command_without_an_end_is_answered(autojump_clock: MockClock) -
     """The client learns where to look."""
     desk = Desk(FakeGroups())
     told = await desk.adopt("endless")
-    assert isinstance(told, Refusal)
+    assert isinstance(told, RefusalAnswer)
     assert "groupferry events" in told.why
     assert len(desk.audits) == 1
 
@@ -176,7 +176,7 @@ async def test_a_question_that_has_no_answer_is_refused(group_id: str, why: str)
     """Nothing was changed, so there is no event."""
     desk = Desk(FakeGroups())
     told = await desk.handlers.answer(DescribeGroup(group_id=group_id), "me")
-    assert isinstance(told, Refusal)
+    assert isinstance(told, RefusalAnswer)
     assert why in told.why
     assert desk.told == []
 
@@ -213,7 +213,7 @@ async def test_one_removal_runs_at_a_time(autojump_clock: MockClock) -> None:
         nursery.start_soon(desk.removal.run, lambda: ("held",))
         desk.removal._began_s = trio.current_time()
         refused = await desk.handlers.answer(RemoveCommand(), "me")
-    assert refused == Refusal(why="another command removes it already")
+    assert refused == RefusalAnswer(why="another command removes it already")
 
 
 async def test_a_drain_ends_the_gateway_once_it_is_answered() -> None:

@@ -1,0 +1,146 @@
+"""Names and first words that a machine can judge.
+
+A rule that older code still breaks has a limit for each package. A limit only ever shrinks, and a
+package without one keeps the rule.
+"""
+
+import ast
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+CODECS = ROOT / "codecs" / "kafka_codecs"
+COORDINATOR = ROOT / "coordinator"
+GATEWAY = ROOT / "gateway"
+
+VAGUE = {"each", "found", "some", "mine", "said", "told", "kept", "most", "least"}
+"""Names that say nothing of what a variable holds."""
+LEANING = {"Of", "Those", "It", "Nor", "As", "Otherwise"}
+"""First words of a docstring that need another text before them."""
+IRREGULAR = {
+    *("begun", "done", "found", "given", "gone", "heard", "held", "kept", "known", "left", "lost"),
+    *("made", "met", "said", "seen", "sent", "shown", "spoken", "taken", "told", "written"),
+}
+"""Participles that do not end in "ed"."""
+NO_PARTICIPLES = {"embed", "exceed", "feed", "need", "proceed", "seed", "speed", "succeed"}
+
+MAY_SHARE_NAMES = {
+    *("Store", "TimePassed", "Told", "Verdict"),  # gateway/hosting, gateway/events
+    *("Interval", "Partition", "Step", "_End", "_Step", "_Turn"),  # gateway/pipeline
+}
+"""Names that classes still share."""
+
+Check = Callable[[ast.Module], Iterator[str]]
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    """The syntax tree of a module."""
+    return ast.parse(path.read_text())
+
+
+def modules(*folders: Path) -> Iterator[Path]:
+    """The modules in these folders."""
+    for folder in folders:
+        yield from sorted(folder.rglob("*.py"))
+
+
+def package_of(path: Path) -> str:
+    """The package that a module counts towards: a folder of the coordinator or the gateway."""
+    package, *rest = path.relative_to(ROOT).parts
+    return package if package == "codecs" or len(rest) == 1 else f"{package}/{rest[0]}"
+
+
+def vague_variables(tree: ast.Module) -> Iterator[str]:
+    """The variables and parameters with a name that says nothing."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            name = node.id
+        elif isinstance(node, ast.arg):
+            name = node.arg
+        else:
+            continue
+        if name in VAGUE:
+            yield name
+
+
+def leaning_docstrings(tree: ast.Module) -> Iterator[str]:
+    """The texts that do not stand alone, those of constants and fields included."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str(text))):
+                if re.split(r"\W", text.lstrip(), maxsplit=1)[0] in LEANING:
+                    yield text
+            case _:
+                pass
+
+
+def bare_participles(tree: ast.Module) -> Iterator[str]:
+    """The functions whose whole name is a participle."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            name = node.name.lstrip("_")
+            is_regular = name.endswith("ed") and "_" not in name and name not in NO_PARTICIPLES
+            if is_regular or name in IRREGULAR:
+                yield node.name
+
+
+RULES: Mapping[str, tuple[Check, Mapping[str, int]]] = {
+    "vague variables": (vague_variables, {}),
+    "leaning docstrings": (leaning_docstrings, {}),
+    "bare participles": (bare_participles, {}),
+}
+"""What a rule forbids, and how often each package may still do it."""
+
+
+def violations(check: Check) -> Counter[str]:
+    """How often each package breaks a rule."""
+    return Counter(
+        package_of(path)
+        for path in modules(CODECS, COORDINATOR, GATEWAY)
+        for _ in check(parsed(path))
+    )
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_no_package_breaks_a_rule_more_often_than_before(rule: str) -> None:
+    """Shrink the limits of a package whose names have become better."""
+    check, limits = RULES[rule]
+    counts = violations(check)
+    assert {name: count for name, count in counts.items() if count > limits.get(name, 0)} == {}
+    assert {name for name in limits if not counts[name]} == set(), "no limit is needed any more"
+
+
+def test_no_two_classes_share_a_name() -> None:
+    """Neither in the gateway nor in the coordinator."""
+    homes: dict[str, set[Path]] = defaultdict(set)
+    for path in modules(COORDINATOR, GATEWAY):
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.ClassDef):
+                homes[node.name].add(path)
+    shared = {name for name, paths in homes.items() if len(paths) > 1}
+    assert shared - MAY_SHARE_NAMES == set()
+    assert MAY_SHARE_NAMES - shared == set(), "no exemption is needed any more"
+
+
+@pytest.mark.parametrize(
+    ("rule", "source", "count"),
+    [
+        ("vague variables", "for each in groups: pass", 1),
+        ("vague variables", "def f(told, *, mine): some = [least for least in told]", 4),
+        ("vague variables", "groups = each; each.least = 1; f(most=1)", 0),
+        ("leaning docstrings", 'LIMIT = 1\n"""Of all connections."""', 1),
+        ("leaning docstrings", 'def f():\n    """As `g`, here."""', 1),
+        ("leaning docstrings", 'def f():\n    """Offer it."""', 0),
+        ("bare participles", "def looked(): pass\nasync def _told(): pass", 2),
+        ("bare participles", "def on_lookup_finished(): pass\ndef feed(): pass", 0),
+    ],
+)
+def test_a_planted_name_is_found(rule: str, source: str, count: int) -> None:
+    check, _limits = RULES[rule]
+    assert len(list(check(ast.parse(source)))) == count
