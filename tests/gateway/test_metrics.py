@@ -14,7 +14,6 @@ import gateway
 from gateway.data_path.complaints import Complaints
 from gateway.data_path.traffic import Traffic
 from gateway.groups.group_drivers import GroupRefused
-from gateway.groups.groups import GroupRefused
 from gateway.metrics import LAG_LOOK_S, Metrics, MetricSources
 from gateway.observers.counts import AnswerCounts, GroupCounts
 from gateway.readable import UNSEEN

@@ -134,7 +134,7 @@ TYPES_BESIDE_THE_TARGET = TYPES_BESIDE_THE_GROUP | {
     *(MemberPhaseMoved, RepetitionMoved),
 }
 """Records of these types change no epoch, no target, and not who is a member."""
-RECORDS_OF_MOVES = {GroupAdoption, GroupRelease}
+RECORDS_OF_MOVES = {AdoptionRecord, ReleaseRecord}
 NO_OVERRIDES: Mapping[str, int] = {}
 SAMPLE = 32
 """The number of steps between expensive checks."""

@@ -10,13 +10,13 @@ from coordinator.handlers import adoption as engine_adoption
 from coordinator.handlers import release as engine_release
 from coordinator.interface.events import ReleaseBegan
 from coordinator.interface.records import (
+    AdoptionRecord,
     ClassicGroupMember,
     ClassicGroupMetadata,
     ClassicGroupValue,
     DurableRecord,
-    GroupAdoption,
-    GroupRelease,
-    Release,
+    ReleaseRecord,
+    ReleaseState,
 )
 from coordinator.interface.replies import OffsetVerdict
 from gateway.hosting import adoptable, adoption, recall
@@ -85,7 +85,7 @@ def a_release_forgets_a_member(patch: Patch) -> None:
         release = step.state.release
         if release is not None and release.group is not None:
             group = replace(release.group, members=release.group.members[1:])
-            step.emit(GroupRelease(value=Release(group=group)))
+            step.emit(ReleaseRecord(value=ReleaseState(group=group)))
 
     patch.setattr("coordinator.engine.release.begin", begin)
 
@@ -128,13 +128,13 @@ def a_release_waits_for_no_commit(patch: Patch) -> None:
 @noticed_by(Invariant.SINGLE_OWNER, Invariant.MOVES, Invariant.GRANTED, Invariant.LIVENESS)
 def a_kill_forgets_the_release(patch: Patch) -> None:
     """The next process does not go on with a release that has begun."""
-    _forget(patch, GroupRelease)
+    _forget(patch, ReleaseRecord)
 
 
 @noticed_by(Invariant.SINGLE_OWNER, Invariant.MOVES, Invariant.GRANTED, Invariant.LIVENESS)
 def a_kill_forgets_the_adoption(patch: Patch) -> None:
     """The next process leaves a group that was locked as it is."""
-    _forget(patch, GroupAdoption)
+    _forget(patch, AdoptionRecord)
 
 
 @noticed_by(Invariant.LIVENESS, Invariant.NO_ERROR, Invariant.SINGLE_OWNER)
