@@ -34,6 +34,7 @@ from gateway.groups.group_driver import Services
 from gateway.groups.group_limits import GroupLimits
 from gateway.groups.groups import Groups
 from gateway.groups.pauses import Pauses
+from gateway.groups.readiness_reporter import ReadinessReporter
 from gateway.groups.regex_permissions import RegexPermissions
 from gateway.groups.regex_resolver import RegexResolver
 from gateway.hosting.forwarded import WatchedGroups
@@ -180,10 +181,14 @@ async def backstage(
             ),
             limits=limits,
         )
+        hosted_groups = Groups(rules, services)
+        readiness = ReadinessReporter(journal.tell, hosted_groups.glance, rules.config_of, names)
+        journal.listen(readiness.take)
+        hosted_groups.router.on_watched = readiness.on_watched
         with closing(connections):
             yield Backstage(
                 cluster=cluster,
-                groups=Groups(rules, services),
+                groups=hosted_groups,
                 rules=rules,
                 services=services,
                 coordinators=coordinators,

@@ -139,7 +139,7 @@ def _upgrade(step: StepBuilder, group: ClassicGroup, event: ConsumerHeartbeatRec
         for id_, place in step.state.places.items()
         if isinstance(place.member, ClassicGroupMember)
     }
-    protocol = _protocol_in_force(group)
+    protocol = protocol_in_force(group)
     keeps_user_data = _supports(event, protocol, step.config)
     converted = _convert_members(
         group, left, protocol, step.topics, keeps_user_data=keeps_user_data
@@ -212,7 +212,7 @@ def _write_consumer_group(
             step.arm(DeadlineKind.REVOCATION, member_id, member.member.rebalance_timeout_ms)
 
 
-def _protocol_in_force(group: ClassicGroup) -> str:
+def protocol_in_force(group: ClassicGroup) -> str:
     """The selected protocol. If there is none yet (DEV D2), or if a member that waits to rejoin no
     longer offers it, the protocol that would be selected now."""
     lists = [member.protocols for member in group.members.values()]
@@ -222,23 +222,29 @@ def _protocol_in_force(group: ClassicGroup) -> str:
 
 def obstacles(group: ClassicGroupValue, config: GroupConfig) -> Iterator[str]:
     """Why the group cannot become a consumer group as it is, a phrase each; none if it can."""
-    yield from _refusals(group.protocol_type, len(group.members), config)
+    yield from group_obstacles(group.protocol_type, len(group.members), config)
     for member in group.members:
-        try:
-            read_subscription(
-                member.metadata_for(group.protocol), refuse_with=ErrorCode.GROUP_ID_NOT_FOUND
-            )
-            list_stored_assignment(member.assignment, protocol=group.protocol)
-        except GroupError as error:
-            yield f"{member.member_id}: {error.why}"
+        if (obstacle := member_obstacle(member, group.protocol)) is not None:
+            yield f"{member.member_id}: {obstacle}"
+
+
+def member_obstacle(member: ClassicGroupMember, protocol: str | None) -> str | None:
+    """Why a member of a classic group with this protocol cannot be converted; None if it can."""
+    try:
+        read_subscription(member.metadata_for(protocol), refuse_with=ErrorCode.GROUP_ID_NOT_FOUND)
+        list_stored_assignment(member.assignment, protocol=protocol)
+    except GroupError as error:
+        return error.why
+    return None
 
 
 def _check_allowed(step: StepBuilder, group: ClassicGroup) -> None:
-    for why in _refusals(group.core.protocol_type, len(group.members), step.config):
+    for why in group_obstacles(group.core.protocol_type, len(group.members), step.config):
         raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, why)
 
 
-def _refusals(protocol_type: str | None, members: int, config: GroupConfig) -> Iterator[str]:
+def group_obstacles(protocol_type: str | None, members: int, config: GroupConfig) -> Iterator[str]:
+    """Why a classic group cannot become a consumer group, whoever its members are."""
     refusals = (
         (
             not config.consumer_migration_policy.allows_upgrade,

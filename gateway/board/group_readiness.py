@@ -1,11 +1,10 @@
-"""Whether a group is ready for the new protocol, and what is in the way: pure functions of what is
-known of the group. Hosts nothing and changes nothing."""
+"""Whether a group is ready for the new protocol, and what to change before: pure functions of what
+is known of the group. Hosts nothing and changes nothing."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
-from coordinator.conversion.upgrade import obstacles
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.interface.config import GroupConfig
@@ -14,11 +13,16 @@ from gateway.board.reading import short
 from gateway.board.tallies import Tally
 from gateway.board.views import GroupPage, GroupReadiness, LibraryVersion
 from gateway.defective_clients import defects_of
+from gateway.events.group_events import Blocker
 from gateway.groups.glance import Glance
+from gateway.groups.readiness import (
+    assess_conversion,
+    blockers_of,
+    classic_group_of,
+    starved_members,
+)
 from gateway.hosting.anchor import SESSION_TIMEOUTS_MS
-from gateway.hosting.forwarded import WatchedGroup
 from gateway.pipeline.fold.readiness import speaks_consumer
-from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 
 LINES_MAX = 200
 """Lines of each kind in one answer."""
@@ -44,17 +48,19 @@ def assess(
 ) -> GroupReadiness:
     """`adoption_obstacles`: what an adoption would say now; of no interest for a hosted group."""
     is_hosted = page.mode == "hosted"
-    classic = _classic_group(glance)
-    blocked = tuple(_conversion_obstacles(glance, page, classic, config))
+    classic = classic_group_of(glance)
+    blocked = tuple(map(_shown, blockers_of(glance, config)))
     to_change = tuple(dict.fromkeys(_to_change(classic.members))) if classic else ()
     adoption = () if is_hosted else tuple(adoption_obstacles)
-    warnings = tuple(_long_sessions(glance, classic, config))
+    starved = () if classic is None else starved_members(classic, glance.topics)
+    warnings = (*_long_sessions(glance, classic, config), *starved)
     clients = tuple(_clients(glance, tally))
     kinds = (blocked, to_change, adoption, warnings, clients)
     return GroupReadiness(
         group_id=glance.group_id,
         mode=page.mode,
         members=page.members,
+        direction=assess_conversion(glance, config).direction,
         can_convert=not blocked,
         conversion_obstacles=tuple(map(short, blocked[:LINES_MAX])),
         can_be_adopted=None if is_hosted else not adoption,
@@ -66,58 +72,8 @@ def assess(
     )
 
 
-def _conversion_obstacles(
-    glance: Glance, page: GroupPage, classic: ClassicGroupValue | None, config: GroupConfig
-) -> Iterator[str]:
-    if classic is not None:
-        yield from obstacles(classic, config)
-    elif page.mode in ("elsewhere", "unknown"):
-        yield glance.verdict.why
-    elif page.mode == "forwarded" and glance.watched is None:
-        yield f"the cluster serves it: {glance.verdict.why}"
-
-
-def _classic_group(glance: Glance) -> ClassicGroupValue | None:
-    """The classic group, hosted or watched; None for any other."""
-    match None if glance.state is None else glance.state.group:
-        case ClassicGroup() as group if group.members:
-            return ClassicGroupValue(
-                protocol_type=group.core.protocol_type,
-                generation=group.core.generation,
-                protocol=group.core.protocol,
-                leader=group.core.leader,
-                members=tuple(group.members.values()),
-            )
-        case None if glance.watched is not None:
-            return _watched_group(glance.watched)
-        case _:
-            return None
-
-
-def _watched_group(watched: WatchedGroup) -> ClassicGroupValue:
-    members = tuple(
-        ClassicGroupMember(
-            member_id=member.member_id,
-            instance_id=member.instance_id,
-            client_id=member.client_id,
-            client_host=member.client_host,
-            session_timeout_ms=member.session_timeout_ms or 0,
-            rebalance_timeout_ms=member.rebalance_timeout_ms or 0,
-            protocols=member.protocols,
-            assignment=member.assignment,
-        )
-        for member in watched.members.values()
-    )
-    protocol = watched.protocol or next(
-        (name for member in members for name, _metadata in member.protocols), ""
-    )
-    return ClassicGroupValue(
-        protocol_type=CONSUMER_PROTOCOL_TYPE,
-        generation=watched.generation or 0,
-        protocol=protocol,
-        leader=watched.leader_id,
-        members=members,
-    )
+def _shown(blocker: Blocker) -> str:
+    return f"{blocker.member_id}: {blocker.reason}" if blocker.member_id else blocker.reason
 
 
 def _to_change(members: Iterable[ClassicGroupMember]) -> Iterator[str]:

@@ -136,7 +136,8 @@ def readiness_text(readiness: GroupReadiness) -> RenderableType:
     """Whether a group is ready for the new protocol, line by line."""
     lines = [Text.assemble((escaped(readiness.group_id), "bold"), f"  {readiness.mode}")]
     converts = "yes" if readiness.can_convert else "no"
-    lines.append(Text(f"  can convert: {converts}"))
+    back = " back" if readiness.direction == "consumer->classic" else ""
+    lines.append(Text(f"  can convert{back}: {converts}"))
     lines += [Text(f"    {escaped(obstacle)}") for obstacle in readiness.conversion_obstacles]
     if readiness.can_be_adopted is not None:
         lines.append(Text(f"  can be adopted now: {'yes' if readiness.can_be_adopted else 'no'}"))

@@ -142,8 +142,12 @@ class GroupReadiness(View):
     group_id: str
     mode: Literal["hosted", "adopting", "releasing", "forwarded", "elsewhere", "unknown"]
     members: Count
+    direction: Literal["classic->consumer", "consumer->classic"]
+    """The conversion that `can_convert` is about: a group with the new protocol can convert
+    back."""
     can_convert: bool
-    """Whether the group, once hosted, converts when a member with the new protocol joins."""
+    """Whether the group, once hosted, converts when a member with the new protocol joins, or when
+    the last one leaves."""
     conversion_obstacles: tuple[str, ...]
     """What prevents it."""
     can_be_adopted: bool | None

@@ -5,7 +5,7 @@ that was asked lately, once for all who wait. What can be answered then needs no
 answers, or the log of a group without members.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import trio
@@ -59,6 +59,8 @@ class GroupRouter:
         self._journal = services.journal
         self._clock = services.clock
         self._lookups: SharedLookups[Verdict | None] = SharedLookups()
+        self.on_watched: Callable[[str], None] = lambda _group_id: None
+        """Called when all members of a forwarded group have become known."""
 
     async def answer_without_driver(self, group_id: str, call: Call) -> Answer | None:
         """The answer to a call that adds no member, if nothing of the group is in memory and the
@@ -118,6 +120,8 @@ class GroupRouter:
         else:
             now_ms = self._clock.now_ms()
             self._rules.watched.relayed(group_id, client, request, answer, now_ms)
+        for described_id in self._rules.watched.take_described():
+            self.on_watched(described_id)
 
     def _may_adopt(self, group_id: str, answer: Struct) -> bool:
         """Whether this answer may be a reason to adopt the group."""

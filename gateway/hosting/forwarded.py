@@ -92,6 +92,8 @@ class WatchedGroup:
     group_id: str
     generation: int | None = None
     """None until an answer to a member tells it: descriptions do not."""
+    protocol_type: str = ""
+    """Empty if neither a join nor a description has told it."""
     protocol: str = ""
     """The assignor in force; empty during a rebalance."""
     leader_id: str | None = None
@@ -105,8 +107,11 @@ class _Watch:
     """One group."""
 
     generation: int | None = None
+    protocol_type: str = ""
     protocol: str = ""
     leader_id: str | None = None
+    is_consumer: bool = False
+    """Whether the cluster has converted the group to the new protocol, as far as known."""
     members: dict[str, WatchedMember] = field(default_factory=dict)
     of_instance: dict[str, str] = field(default_factory=dict)
     """The member ids of static members."""
@@ -158,15 +163,22 @@ class WatchedGroups:
     def __init__(self, names: ShareRule | None = None) -> None:
         self._watches: Remembered[str, _Watch] = Remembered(GROUPS_MAX, names or ShareRule())
         self._size = 0
+        self._described: set[str] = set()
+
+    def take_described(self) -> Collection[str]:
+        """The groups of which all members have become known since the previous call."""
+        described, self._described = self._described, set()
+        return described
 
     def group(self, group_id: str) -> WatchedGroup | None:
         """What is known of a group now; None if it is not watched."""
         watch = self._watches.get(group_id)
-        if watch is None or watch.is_too_large:
+        if watch is None or watch.is_too_large or watch.is_consumer:
             return None
         return WatchedGroup(
             group_id=group_id,
             generation=watch.generation,
+            protocol_type=watch.protocol_type,
             protocol=watch.protocol,
             leader_id=watch.leader_id,
             members=dict(watch.members),
@@ -175,7 +187,8 @@ class WatchedGroups:
     def count_members(self, group_id: str) -> int | None:
         """How many members a group has, as far as known; None if it is not watched."""
         watch = self._watches.get(group_id)
-        return None if watch is None or watch.is_too_large else len(watch.members)
+        is_known = watch is not None and not (watch.is_too_large or watch.is_consumer)
+        return len(watch.members) if watch is not None and is_known else None
 
     def forget(self, group_id: str) -> None:
         """The group has ended, or is no longer forwarded."""
@@ -186,18 +199,21 @@ class WatchedGroups:
     ) -> None:
         """The cluster has answered a client's request, and the gateway has passed both on."""
         watch = self._begin(group_id)
-        if not watch.is_too_large:
+        if isinstance(answer, ConsumerGroupHeartbeatResponse) and not answer.error_code:
+            watch.is_consumer = True  # the cluster has converted the group
+            watch.keep_only(())
+        elif not (watch.is_too_large or watch.is_consumer):
             match request, answer:
                 case JoinGroupRequest(), JoinGroupResponse():
                     _joined(watch, client, request, answer, now_ms)
                 case SyncGroupRequest(), SyncGroupResponse():
                     _synced(watch, client, request, answer, now_ms)
+                    if request.member_id == watch.leader_id and not answer.error_code:
+                        self._described.add(group_id)
                 case HeartbeatRequest(), HeartbeatResponse():
                     _heartbeat_answered(watch, client, request, answer, now_ms)
                 case LeaveGroupRequest(), LeaveGroupResponse():
                     _left(watch, request, answer)
-                case _, ConsumerGroupHeartbeatResponse(error_code=0):
-                    watch.keep_only(())  # the cluster has converted the group
                 case _:
                     pass
         self._end(group_id, watch, client.owner)
@@ -205,11 +221,14 @@ class WatchedGroups:
     def described(self, group: DescribedGroup) -> None:
         """The cluster has described a classic group with members."""
         watch = self._begin(group.group_id)
+        watch.is_consumer = False
         if not watch.is_too_large:
+            watch.protocol_type = group.protocol_type
             watch.protocol = group.protocol_data if group.group_state == STABLE else ""
             watch.keep_only({each.member_id for each in group.members})
             for each in group.members[: MEMBERS_MAX + 1]:
                 watch.put(_described(watch.member(each.member_id), each, watch.protocol))
+            self._described.add(group.group_id)
         self._end(group.group_id, watch)
 
     def _begin(self, group_id: str) -> _Watch:
@@ -223,7 +242,7 @@ class WatchedGroups:
         if len(watch.members) > MEMBERS_MAX or watch.size > BYTES_PER_GROUP_MAX:
             watch.keep_only(())
             watch.is_too_large = True
-        if watch.members or watch.is_too_large:
+        if watch.members or watch.is_too_large or watch.is_consumer:
             self._size += watch.size
             self._drop(self._watches.put(group_id, watch, owner))
         else:
@@ -254,6 +273,7 @@ def _joined(
         watch.drop(asked.member_id)
     if answer.error_code or not watch.is_current(answer.generation_id):
         return
+    watch.protocol_type = asked.protocol_type
     watch.protocol, watch.leader_id = answer.protocol_name or "", answer.leader
     if answer.members:  # only the leader is told who is in the generation
         watch.keep_only({each.member_id for each in answer.members})

@@ -425,7 +425,7 @@ async function assess() {
     const part = (title, lines) => (lines.length ? [make("p", {}, title), make("ul", {}, ...lines.map((each) => make("li", {}, each)))] : []);
     told = [
       ...part("It cannot convert yet:", found.conversion_obstacles),
-      ...(found.can_convert ? [make("p", {}, "It can convert: the first consumer with the new protocol begins the roll.")] : []),
+      ...(found.can_convert && found.direction === "classic->consumer" ? [make("p", {}, "It can convert: the first consumer with the new protocol begins the roll.")] : []),
       ...part("It cannot be adopted now:", found.adoption_obstacles),
       ...(found.can_be_adopted ? [make("p", {}, "It can be adopted now.")] : []),
       ...part("To change in the consumers before they switch:", found.to_change),

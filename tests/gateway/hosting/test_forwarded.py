@@ -318,6 +318,25 @@ def test_a_converted_group_is_not_watched(on: Relay) -> None:
         ConsumerGroupHeartbeatResponse(member_id="n", member_epoch=4),
     )
     assert on.groups.group(GROUP) is None
+    on.beat("a", 3)  # a classic member of the mixed group
+    assert on.groups.group(GROUP) is None
+    on.describe("a")  # it is classic again
+    assert on.groups.group(GROUP) is not None
+
+
+def test_a_group_is_known_as_a_whole_once_its_leader_has_synced_or_it_is_described(
+    on: Relay,
+) -> None:
+    """Each time once."""
+    on.join("a", 3, leader="a")
+    on.sync("b", 3)
+    assert on.groups.take_described() == set()
+    on.sync("a", 3, "a")
+    assert on.groups.take_described() == {GROUP}
+    assert on.groups.take_described() == set()
+    on.describe("a")
+    assert on.groups.take_described() == {GROUP}
+    assert on.group.protocol_type == "consumer"
 
 
 # -- limits --------------------------------------------------------------------------------------

@@ -1,0 +1,69 @@
+"""Reports whether groups can change their protocol, and who is in forwarded groups, each time when
+that has changed.
+
+A hosted group is looked at when a rebalance has ended, which has cost as much. A forwarded one is
+looked at when its leader has distributed an assignment, or the cluster has described it.
+"""
+
+from collections.abc import Callable, Hashable
+
+from coordinator.interface.config import GroupConfig
+from gateway.events.event import Envelope, Tell
+from gateway.events.group_events import (
+    GroupConfigsAltered,
+    GroupConverted,
+    GroupForwarded,
+    GroupLoaded,
+    RebalanceEnded,
+)
+from gateway.groups.cluster_members import cluster_members_of
+from gateway.groups.glance import Glance
+from gateway.groups.readiness import assess_conversion
+from gateway.quotas.remembered import Remembered
+from gateway.quotas.shares import ShareRule
+
+REMEMBERED_MAX = 10_000
+"""Groups whose latest report is remembered. Beyond that the oldest are reported again."""
+
+_OCCASIONS = (GroupLoaded, GroupConverted, RebalanceEnded, GroupConfigsAltered, GroupForwarded)
+
+
+class ReadinessReporter:
+    """A listener of the journal."""
+
+    def __init__(
+        self,
+        tell: Tell,
+        glance_of: Callable[[str], Glance],
+        config_of: Callable[[str], GroupConfig],
+        names: ShareRule,
+    ) -> None:
+        self._tell = tell
+        self._glance_of = glance_of
+        self._config_of = config_of
+        self._readiness: Remembered[str, Hashable] = Remembered(REMEMBERED_MAX, names)
+        self._members: Remembered[str, Hashable] = Remembered(REMEMBERED_MAX, names)
+
+    def take(self, envelope: Envelope) -> None:
+        """Look at the group of an event that may have changed its readiness."""
+        if envelope.group_id is not None and isinstance(envelope.fields, _OCCASIONS):
+            self._report_readiness(envelope.group_id, self._glance_of(envelope.group_id))
+
+    def on_watched(self, group_id: str) -> None:
+        """The members of a forwarded group are known anew."""
+        glance = self._glance_of(group_id)
+        if glance.watched is None:
+            return
+        seen = cluster_members_of(glance.watched)
+        key = hash(str(seen))  # a fixed size, because groups are large
+        if self._members.get(group_id) != key:
+            self._members.put(group_id, key)
+            self._tell(seen, group_id)
+        self._report_readiness(group_id, glance)
+
+    def _report_readiness(self, group_id: str, glance: Glance) -> None:
+        assessed = assess_conversion(glance, self._config_of(group_id))
+        key = hash(str(assessed))
+        if self._readiness.get(group_id) != key:
+            self._readiness.put(group_id, key)
+            self._tell(assessed, group_id)

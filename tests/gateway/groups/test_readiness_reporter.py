@@ -1,0 +1,64 @@
+"""Readiness, and the members of forwarded groups, are reported when they have changed."""
+
+from collections.abc import Hashable
+from dataclasses import replace
+
+from coordinator.interface.config import GroupConfig
+from gateway.events.event import GatewayEvent
+from gateway.events.group_events import (
+    ClusterMembersSeen,
+    GroupForwarded,
+    ReadinessChanged,
+    RegexResolved,
+)
+from gateway.groups.glance import Glance
+from gateway.groups.readiness_reporter import ReadinessReporter
+from gateway.quotas.shares import ShareRule
+from tests.gateway.groups.test_readiness import MEMBER, glance
+from tests.support.group_events import enveloped
+
+
+class Reports:
+    """The reports on a forwarded group."""
+
+    def __init__(self) -> None:
+        self.shown: Glance = glance(MEMBER)
+        self.told: list[GatewayEvent] = []
+        self.reporter = ReadinessReporter(
+            self._tell, lambda _group_id: self.shown, lambda _group_id: GroupConfig(), ShareRule()
+        )
+
+    def _tell(
+        self, event: GatewayEvent, group_id: str | None = None, owner: Hashable | None = None
+    ) -> None:
+        assert group_id == "g"
+        self.told.append(event)
+
+    def take_told(self) -> list[type[GatewayEvent]]:
+        """The kinds of events since the previous call."""
+        told, self.told = self.told, []
+        return [type(event) for event in told]
+
+
+def test_a_group_is_reported_once_until_it_changes() -> None:
+    """The first time, too: whoever reads from there knows it."""
+    on = Reports()
+    for _ in range(2):
+        on.reporter.on_watched("g")
+    assert on.take_told() == [ClusterMembersSeen, ReadinessChanged]
+    on.shown = glance(MEMBER, replace(MEMBER, member_id="n"))
+    on.reporter.on_watched("g")
+    assert on.take_told() == [ClusterMembersSeen]
+    on.shown = glance(replace(MEMBER, protocols=(("range", b"\0"),)))
+    on.reporter.on_watched("g")
+    assert on.take_told() == [ClusterMembersSeen, ReadinessChanged]
+
+
+def test_only_events_that_may_change_readiness_cost_a_look() -> None:
+    """Members come and go by the thousand."""
+    on = Reports()
+    resolved = RegexResolved(regex="a.*", matches=0, added=(), removed=())
+    on.reporter.take(enveloped(resolved, group_id="g"))
+    assert on.take_told() == []
+    on.reporter.take(enveloped(GroupForwarded(reason="it has members"), group_id="g"))
+    assert on.take_told() == [ReadinessChanged]
