@@ -36,6 +36,15 @@ own timers and share the cores with other tests; a defect fails every time. Pyte
 each failure. A broken promise is not repeated."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of single tests."""
+    parser.addoption(
+        "--rewrite-stories",
+        action="store_true",
+        help="Write what the pipeline says into the transcripts of tests/gateway/pipeline/fold",
+    )
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Pause garbage collection, and exempt from it what was loaded and collected: it is much, and

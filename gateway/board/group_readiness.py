@@ -12,6 +12,7 @@ from coordinator.interface.records import ClassicGroupMember, ClassicGroupValue,
 from gateway.board.reading import short
 from gateway.board.tallies import Tally
 from gateway.board.views import GroupPage, GroupReadiness, LibraryVersion
+from gateway.client_versions import speaks_consumer
 from gateway.defective_clients import defects_of
 from gateway.events.group_events import Blocker
 from gateway.groups.glance import Glance
@@ -22,7 +23,6 @@ from gateway.groups.readiness import (
     starved_members,
 )
 from gateway.hosting.anchor import SESSION_TIMEOUTS_MS
-from gateway.pipeline.fold.readiness import speaks_consumer
 
 LINES_MAX = 200
 """Lines of each kind in one answer."""

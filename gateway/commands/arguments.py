@@ -429,7 +429,7 @@ def _add_verdict(commands: _Commands) -> None:
         "verdict",
         help="judge the events of any number of gateways, without Spark",
         description="Print the verdict of groupferry report, and exit with status 1 unless it is"
-        " safe. Needs neither Spark nor Java, but the events must fit into memory.",
+        " SAFE. Needs neither Spark nor Java, but the events must fit into memory.",
         allow_abbrev=False,
     )
     verdict.add_argument(
@@ -465,8 +465,7 @@ def _add_report(commands: _Commands) -> None:
     report.add_argument(
         "--check",
         action="store_true",
-        help="exit with status 1 if a partition had two owners, an offset went back, a commit was"
-        " lost, or events are missing or contradictory",
+        help="exit with status 1 unless the verdict is SAFE",
     )
     report.add_argument(
         "--top", type=_count(TOP_MAX), metavar="N", default=50, help="groups with a section"
@@ -487,7 +486,7 @@ def _add_report(commands: _Commands) -> None:
         "--keep-days",
         type=_count(KEEP_DAYS_MAX),
         metavar="D",
-        help="with --follow: days for which lines and commits are kept; by default for ever",
+        help="with --follow: days for which lines are kept; by default for ever",
     )
     report.add_argument(
         "--jars",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gateway.doc_pages.fields import field_table
 from gateway.json_schemas import json_schema
-from gateway.pipeline.fold.tables import ALL_ROWS
+from gateway.pipeline.fold.rows import ALL_ROWS
 
 PAGE = Path(__file__).parent.parent / "docs" / "report.md"
 MARK = "<!-- From here on generated: python -m gateway.doc_pages.report -->\n"

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from gateway.pipeline import PipelineError
 
-NEEDED = ("pyspark", "pyarrow")
+NEEDED = ("pyspark", "pyarrow", "htpy")
 
 
 def require() -> None:
@@ -27,7 +27,7 @@ def require() -> None:
     absent = [name for name in NEEDED if find_spec(name) is None]
     if absent:
         raise PipelineError(
-            f"this needs {' and '.join(absent)}, from the extra pipeline: in a checkout,"
+            f"this needs {', '.join(absent)}, from the extra pipeline: in a checkout,"
             " pip install -c constraints.txt '.[pipeline]'"
         )
 

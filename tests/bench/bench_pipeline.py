@@ -7,7 +7,7 @@
 writes the events of a day, as that many groups that are rolled to the new protocol would tell them,
 and runs `groupferry report` on each amount: events per second, the memory of all its processes at
 the peak, and how many times as long it takes as the amount before. Each of a group's three members
-commits for its share of the partitions in one event, which makes as many rows. Beside it stands
+commits for its share of the partitions in one event. Beside it stands
 what one core does without Spark: it folds the same lines into the same tables, and as a reference
 only decodes their JSON. DuckDB, if it is installed, only reads the envelope's columns. CPU seconds
 say more than wall time on a busy machine.
@@ -54,7 +54,7 @@ from gateway.events.member_events import (
 )
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
 from gateway.loading import without_garbage_collection
-from gateway.pipeline.fold.tables import SourceLine, fold_lines
+from gateway.pipeline.fold.folding import SourceLine, fold_lines
 from tests.support.event_writer import START_MS, EventWriter
 
 GATEWAYS = 4

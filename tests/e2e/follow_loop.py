@@ -25,7 +25,6 @@ from gateway.events.event import GatewayEvent
 from gateway.events.gateway_events import GatewayStarted
 from gateway.events.group_events import GroupForwarded, GroupStateChanged, HostingStarted
 from gateway.events.offset_events import OffsetsCommitted
-from gateway.pipeline.report.wording import DAY_MS
 from gateway.pipeline.spark.analysis import Analysis
 from gateway.pipeline.spark.output import CHECKPOINT, Folder
 from gateway.pipeline.spark.session import open_session
@@ -51,11 +50,7 @@ LIVES_S = 4.0, 45.0
 CAUGHT_UP_S_MAX = 1_200.0
 
 
-STEPS_A_DAY = 20
-"""With `--keep-days`."""
-
-
-def history(dice: random.Random, *, is_week: bool) -> list[str]:
+def history(dice: random.Random) -> list[str]:
     """All lines, most of them in the order of their times."""
     lines: list[tuple[float, str]] = []
     ahead_s = 0.0, dice.uniform(-AHEAD_S_MAX, AHEAD_S_MAX)
@@ -63,7 +58,7 @@ def history(dice: random.Random, *, is_week: bool) -> list[str]:
         writers = [
             EventWriter(f"gateway-{n}", f"process-{number}", f"group-{number}") for n in GATEWAYS
         ]
-        begins_s, ended_s, place = dice.uniform(0, 600), 0.0, 0
+        begins_s, ended_s = dice.uniform(0, 600), 0.0
         for gateway, steps in hosts(number):
             writer = writers[gateway]
             if not writer.lines:
@@ -71,14 +66,13 @@ def history(dice: random.Random, *, is_week: bool) -> list[str]:
             # Another run begins when the one before it has ended.
             after_s = begins_s + max(0.0, ended_s - steps[0].at_ms / 1000) + ahead_s[gateway]
             for number_there, step in enumerate(steps):
-                later_s = after_s + (place // STEPS_A_DAY * DAY_MS / 1000 if is_week else 0)
+                later_s = after_s
                 if number_there == 0:
                     writer.beside(later_s + step.at_ms / 1000, HostingStarted(reason="moves"))
                 for at_ms, event in step.offsets:
                     writer.beside(later_s + at_ms / 1000, later(event, later_s))
                 tell = writer.tell if step.is_durable else writer.beside
                 tell(later_s + step.at_ms / 1000, *step.events)
-                place += 1
             ended_s = steps[-1].at_ms / 1000
             writer.beside(later_s + ended_s, LEFT, GroupForwarded(reason="moves"))
         lines += [
@@ -159,8 +153,6 @@ def followed(folder: Path, output: Path, lines: list[str], options: argparse.Nam
 
 def start(folder: Path, output: Path, options: argparse.Namespace) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "gateway", "report", str(folder), "--output", str(output)]
-    if options.keep_days is not None:
-        command += ["--keep-days", str(options.keep_days)]
     conf = [f"--conf={name}={value}" for name, value in SETTINGS.items()]
     return subprocess.Popen(
         [*command, "--follow", "--interval", "1", "--master", "local[2]", *conf],
@@ -187,23 +179,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=5)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--keep-days", type=int)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder, output = Path(name, "events"), Path(name, "followed")
         folder.mkdir()
-        lines = history(random.Random(options.seed), is_week=options.keep_days is not None)
+        lines = history(random.Random(options.seed))
         total = len(lines)
         kills = followed(folder, output, lines, options)
         batches = len(numbers(output / CHECKPOINT / "commits"))
         print(f"{total} lines, {kills} kills, at least {batches} batches", flush=True)
         with open_session("compare", master="local[2]", settings=SETTINGS) as spark:
             stream = Analysis(spark, Folder(spark, str(output)), top=1)
-            from_ms = 0
-            if options.keep_days is not None:
-                days = (stream.digest().figures.to_ms or 0) // DAY_MS
-                from_ms = (days - options.keep_days) * DAY_MS
-            differ = differences(spark, stream, folder, Path(name, "at-once"), from_ms)
+            differ = differences(spark, stream, folder, Path(name, "at-once"))
     if differ:
         sys.exit(f"differs from one batch: {', '.join(differ)}")
     print("equal to one batch")

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from gateway.events.event import Envelope, GatewayEvent
+from gateway.events.gateway_events import GatewayEnded
+from gateway.events.group_events import HostingEnded
 
 START_MS = 1_700_035_200_000
 """2023-11-15 08:00 UTC."""
@@ -14,12 +16,15 @@ GROUP = "orders"
 
 
 class EventWriter:
-    """Writes the events of one gateway; `at_s` are seconds since START_MS."""
+    """Writes the events of one gateway, which hosts the group; `at_s` are seconds since
+    START_MS."""
 
     def __init__(self, gateway_id: str = "g", process_id: str = "p", group_id: str = GROUP) -> None:
         self.gateway_id = gateway_id
         self.process_id = process_id
         self.group_id = group_id
+        self.run = 1
+        self.hosting: int | None = 1
         self.lines: list[str] = []
         self._sequences: Counter[str | None] = Counter()
         self._began_ms = START_MS
@@ -38,6 +43,17 @@ class EventWriter:
     def gateway(self, at_s: float, *events: GatewayEvent) -> None:
         """Write events of the gateway itself."""
         self._beside(at_s, None, *events)
+
+    def restart(self, process_id: str) -> None:
+        """The next process has the log."""
+        self.process_id = process_id
+        self.run += 1
+        self._sequences[None] = 0
+
+    def end(self, at_s: float) -> None:
+        """Write the last events of the process."""
+        self.beside(at_s, HostingEnded(cause="gateway_ended"))
+        self.gateway(at_s, GatewayEnded())
 
     def lose(self, events: int = 1) -> None:
         """Skip numbers of the group's sequence, as if lines were missing."""
@@ -70,6 +86,9 @@ class EventWriter:
         envelope = Envelope(
             event=event.name,
             schema_version=event.schema_version,
+            cluster_id="c",
+            run=self.run,
+            hosting=None if group_id is None else self.hosting,
             gateway_id=self.gateway_id,
             group_id=group_id,
             process_id=process_id,

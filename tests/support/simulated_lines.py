@@ -1,8 +1,11 @@
 """Writes a simulated run as gateways would. Each load starts a new process."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from gateway.events.member_events import ClientSeen, MemberJoined
+from gateway.events.event import GatewayEvent
+from gateway.events.group_events import HostingStarted, RebalanceEnded, StepEnded
+from gateway.events.offset_events import OffsetsCommitted
 from tests.support.event_writer import START_MS, EventWriter
 from tests.support.simulated_events import SimulatedStep
 
@@ -10,39 +13,43 @@ from tests.support.simulated_events import SimulatedStep
 def write(steps: Sequence[SimulatedStep], writer: EventWriter) -> None:
     """Write the steps. Times are simulated, from START_MS on."""
     processes = 1
+    writer.process_id = "process 1"
+    _host(writer, steps[0].at_ms / 1000 if steps else 0)
     for step in steps:
+        at_s = step.at_ms / 1000
         if step.loaded is not None:
             processes += 1
-        writer.process_id = f"process {processes}"
-        at_s = step.at_ms / 1000
-        (writer.tell if step.is_durable else writer.beside)(at_s, *step.events)
-        if step.is_durable:
-            natives = [each for each in step.events if _is_native(each)]
-            writer.beside(at_s, *(seen(each) for each in natives))
+            writer.restart(f"process {processes}")
+            _host(writer, at_s)
+        write_reports(step, writer)
+        tell = writer.tell if step.is_durable else writer.beside
+        tell(at_s, *map(shifted, step.events))
+
+
+def _host(writer: EventWriter, at_s: float) -> None:
+    writer.beside(at_s, HostingStarted(reason="it is free", anchor_generation=writer.run))
 
 
 def write_reports(step: SimulatedStep, writer: EventWriter) -> None:
-    """Write the reports of commits and fetches. Times are those of the simulator."""
+    """Write the reports of commits and fetches."""
     for at_ms, event in step.offsets:
-        writer.beside((at_ms - START_MS) / 1000, event)
+        writer.beside(at_ms / 1000, shifted(event))
 
 
-def _is_native(event: object) -> bool:
-    return isinstance(event, MemberJoined) and event.protocol == "consumer"
-
-
-def seen(joined: object) -> ClientSeen:
-    """The gateway's report of the client that joined."""
-    assert isinstance(joined, MemberJoined)
-    return ClientSeen(
-        member_id=joined.member_id,
-        client_id=joined.client_id,
-        client_host=joined.client_host,
-        instance_id=joined.instance_id,
-        software_name=None,
-        software_version=None,
-        protocol=joined.protocol,
-        protocol_type="consumer",
-        embedded_version=None,
-        assignors=(),
-    )
+def shifted(event: GatewayEvent) -> GatewayEvent:
+    """The same event; its times are those of the simulator."""
+    match event:
+        case OffsetsCommitted():
+            requested_ms = None if event.requested_ms is None else event.requested_ms + START_MS
+            return replace(
+                event,
+                from_ms=event.from_ms + START_MS,
+                to_ms=event.to_ms + START_MS,
+                requested_ms=requested_ms,
+                first_sequence=None,  # the simulator has no log
+                last_sequence=None,
+            )
+        case RebalanceEnded() | StepEnded():
+            return replace(event, started_ms=event.started_ms + START_MS)
+        case _:
+            return event

@@ -1,5 +1,5 @@
-"""Compares the tables with what the simulator knows: the holders, members, rebalances and committed
-offsets of a seed at every step."""
+"""Compares the tables with what the simulator knows: the holders, rebalances and committed offsets
+of a seed at every step."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -10,18 +10,16 @@ from gateway.events.event import GatewayEvent
 from gateway.events.group_events import GroupEpochBumped, GroupStateChanged, TopicsDeleted
 from gateway.events.member_events import PartitionsAssigned
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
-from gateway.pipeline.fold.sightings import CHANGES
-from gateway.pipeline.fold.tables import Tables
+from gateway.pipeline.fold.rows import Tables
 from tests.support.event_writer import GROUP, START_MS, EventWriter, lines_of
 from tests.support.folded_lines import folded
 from tests.support.group_events import EMPTY, PREPARING, STABLE
 from tests.support.simulated_events import (
-    SimulatedMember,
     SimulatedStep,
     is_determined,
     simulated_with_excuses,
 )
-from tests.support.simulated_lines import write, write_reports
+from tests.support.simulated_lines import write
 
 ZOMBIE = "zombie"
 
@@ -32,7 +30,7 @@ def problems(seed: int) -> list[str]:
     told = tables(steps)
     found = [*owners(told, steps), *offsets(steps, excused)]
     if is_determined(steps):
-        found += [*members(told, steps), *rebalances(told, steps)]
+        found += rebalances(told, steps)
     return found
 
 
@@ -42,22 +40,15 @@ def tables(steps: Sequence[SimulatedStep]) -> Tables:
 
 
 def owners(told: Tables, steps: Sequence[SimulatedStep]) -> Iterator[str]:
-    """No partition ever has two owners, and the last owners before the first load are the
-    engine's."""
-    yield from (
-        f"overlap: {row}"
-        for row in told.ownership
-        if row.basis == "granted" and row.kind == "overlap"
-    )
-    lives = [step.loaded is None for step in steps]
-    first = steps[: lives.index(False) if False in lives else len(steps)]
+    """No partition ever has two owners, and the last owners are the engine's."""
+    yield from (f"owned twice: {row}" for row in told.findings if row.kind == "owned_twice")
     still = {
         (row.topic, row.partition): row.member_id
-        for row in tables(first).ownership
-        if row.basis == "granted" and row.kind == "owner" and row.to_ms is None
+        for row in told.ownership
+        if row.to_ms is None and row.member_id is not None
     }
-    untold = untold_holdings(first)[-1] if first else frozenset()
-    true = {p: owner for p, owner in first[-1].holdings.items() if p not in untold} if first else {}
+    untold = untold_holdings(steps)[-1] if steps else frozenset()
+    true = {p: owner for p, owner in steps[-1].holdings.items() if p not in untold} if steps else {}
     if {p: owner for p, owner in still.items() if p not in untold} != true:
         yield f"last owners: {still} are {true}"
 
@@ -83,59 +74,14 @@ def untold_holdings(steps: Sequence[SimulatedStep]) -> Sequence[Set[tuple[str, i
     return found
 
 
-def members(told: Tables, steps: Sequence[SimulatedStep]) -> Iterator[str]:
-    """Members and states equal the engine's at every moment, except where they cannot be known:
-    between the last event of a process and its end, and for classic members after a load, which may
-    rejoin without an event."""
-    truth: dict[int, Mapping[str, SimulatedMember]] = {}
-    since_told: list[int] = []
-    has_ended = False
-    for step in steps:
-        if step.loaded is not None:
-            has_ended = True
-            for at_ms in since_told:
-                truth.pop(at_ms, None)
-        if step.loaded is not None or (not step.is_durable and any(map(shows, step.events))):
-            since_told = []
-        truth[step.at_ms] = step.members
-        since_told.append(step.at_ms)
-    for at_ms, there in truth.items():
-        found = {
-            str(row.member_id): (str(row.kind), str(row.protocol), str(row.state))
-            for row in told.timeline
-            if row.member_id
-            and row.from_ms - START_MS <= at_ms
-            and (row.to_ms is None or row.to_ms - START_MS > at_ms)
-        }
-        true = {name: (each.kind, each.protocol, each.state) for name, each in there.items()}
-        if has_ended:
-            found, true = _without_rejoins(found), _without_rejoins(true)
-        if found != true:
-            yield f"members at {at_ms}: {found} are {true}"
-
-
-def shows(event: GatewayEvent) -> bool:
-    """Whether the process that serves the group is known from then on."""
-    return isinstance(event, CHANGES)
-
-
-def _without_rejoins(
-    members: Mapping[str, tuple[str, str, str]],
-) -> dict[str, tuple[str, str, str]]:
-    return {
-        name: (kind, protocol, "" if protocol == "classic" else state)
-        for name, (kind, protocol, state) in members.items()
-    }
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
     """A rebalance in the engine's state."""
 
     from_ms: int
-    moved: int
-    least: int
-    members: int
+    first: int
+    """Its first step."""
+    is_last: bool
     is_known: bool
     """Whether no process ended during it, because its unfinished work is not reported, no topic was
     recreated, because the state does not tell the partitions of one from those of the other, and
@@ -143,21 +89,35 @@ class Round:
 
 
 def rebalances(told: Tables, steps: Sequence[SimulatedStep]) -> Iterator[str]:
-    """Moved partitions are the difference between the members' assignments before and after. The
-    least number is that of the best assignment with the same loads."""
-    rounds = list(simulated_rounds(steps))
-    if len(told.rebalances) != len(rounds):
-        yield f"rebalances: {len(told.rebalances)} are {len(rounds)}"
-        return
-    for row, true in zip(told.rebalances, rounds, strict=True):
-        is_possible = (
-            row.from_ms - START_MS == true.from_ms
-            and row.partitions_moved_least <= row.partitions_moved
-            and row.members_disturbed <= row.members
-        )
-        found = row.partitions_moved, row.partitions_moved_least, row.members
-        if not is_possible or (true.is_known and found != (true.moved, true.least, true.members)):
-            yield f"rebalance: {row} is {true}"
+    """The engine's figures equal those of the simulator's state when a rebalance began and ended.
+    One that a process did not end, or that goes on, has no row."""
+    rounds = {true.from_ms: true for true in simulated_rounds(steps)}
+    rows = {row.from_ms - START_MS: row for row in told.rebalances}
+    yield from (f"rebalance at {at_ms} did not begin" for at_ms in sorted(rows.keys() - rounds))
+    for at_ms, true in rounds.items():
+        if not true.is_known:
+            continue
+        row = rows.get(at_ms)
+        if row is None:
+            if not true.is_last:
+                yield f"rebalance at {at_ms} is not told"
+            continue
+        if row.was_interrupted or _is_shared(steps, row.to_ms - START_MS):
+            continue  # its end is within a step
+        moved, least, members = figures(steps, true.first, row.to_ms - START_MS)
+        if (row.partitions_moved, row.least_possible, row.members) != (moved, least, members):
+            yield f"rebalance: {row} moved {moved}, at least {least}, of {members} members"
+
+
+def figures(steps: Sequence[SimulatedStep], first: int, to_ms: int) -> tuple[int, int, int]:
+    """The partitions that moved from the step on until a time, the fewest possible, and the members
+    then."""
+    last = max(n for n, step in enumerate(steps) if step.at_ms <= to_ms)
+    had = _owners(steps[first - 1]) if first else {}
+    has = _owners(steps[last])
+    sizes, same = Counter(has.values()), Counter(had[p] for p in has if p in had)
+    moved = sum(had.get(p) != owner for p, owner in has.items())
+    return moved, len(has) - sum((sizes & same).values()), len(steps[last].members)
 
 
 def simulated_rounds(steps: Sequence[SimulatedStep]) -> Iterator[Round]:
@@ -167,9 +127,7 @@ def simulated_rounds(steps: Sequence[SimulatedStep]) -> Iterator[Round]:
     begins = [n for n, step in enumerate(steps) for event in step.events if begins_one(event)]
     for first, after in zip(begins, [*begins[1:], len(steps)], strict=True):
         last = max(first, after - 1) if after > first else first - 1
-        had = _owners(steps[first - 1]) if first else {}
         has = _owners(steps[last])
-        sizes, kept = Counter(has.values()), Counter(had[p] for p in has if p in had)
         loads = [step.loaded is not None for step in steps[first : after + 1]]
         bounds = [n for n in (first, after) if n < len(steps)]
         spell = steps[max(0, first - 1) : after + 1]
@@ -182,11 +140,14 @@ def simulated_rounds(steps: Sequence[SimulatedStep]) -> Iterator[Round]:
         )
         yield Round(
             from_ms=steps[first].at_ms,
-            moved=sum(had.get(p) != owner for p, owner in has.items()),
-            least=len(has) - sum((sizes & kept).values()),
-            members=len(steps[last].members),
+            first=first,
+            is_last=after == len(steps),
             is_known=not any(loads) and after > first and is_clear and is_same and is_told,
         )
+
+
+def _is_shared(steps: Sequence[SimulatedStep], at_ms: int) -> bool:
+    return sum(step.at_ms == at_ms for step in steps) > 1
 
 
 def _owners(step: SimulatedStep) -> dict[tuple[str, int], str]:
@@ -239,17 +200,14 @@ def offsets(steps: Sequence[SimulatedStep], excused: Set[tuple[str, int]]) -> It
     takes one record of each partition back. Excused are the partitions that members lied about, or
     whose reset no event tells, so that what the zombie commits may be ahead of it."""
     writer = EventWriter()
-    for step in steps:
-        at_s = (step.at_ms - START_MS) / 1000
-        write_reports(step, writer)
-        (writer.tell if step.is_durable else writer.beside)(at_s, *step.events)
+    write(steps, writer)
     last, committed = steps[-1], _committed(steps)
     taken_back = committed.keys() & last.holdings.keys() - untold_holdings(steps)[-1] - excused
     for topic, number in sorted(taken_back):
-        writer.beside((last.at_ms - START_MS) / 1000, _back(topic, number, committed, last.at_ms))
+        writer.beside(last.at_ms / 1000, _back(topic, number, committed, last.at_ms))
     told = folded(*writer.lines)
-    lost = {(row.topic, row.partition) for row in told.wrong_starts if row.finding == "lost"}
-    back = [row for row in told.offsets if row.finding == "non_monotonic"]
+    lost = {(row.topic, row.partition) for row in told.findings if row.kind == "commit_lost"}
+    back = [row for row in told.findings if row.kind == "commit_went_back"]
     by_zombie = {(row.topic, row.partition) for row in back if row.member_id == ZOMBIE}
     others = {(row.topic, row.partition) for row in back if row.member_id != ZOMBIE}
     yield from (f"a lost commit of {each}" for each in sorted(lost.difference(excused)))
@@ -281,7 +239,7 @@ def _back(
     return OffsetsCommitted(
         member_id=ZOMBIE,
         is_transactional=False,
-        from_ms=at_ms,
-        to_ms=at_ms,
+        from_ms=at_ms + START_MS,
+        to_ms=at_ms + START_MS,
         offsets={topic: (back,)},
     )

@@ -1,6 +1,5 @@
-"""The fold: ordered lines of one group in, rows of all tables and a state out. Pure, without Spark.
+"""The fold: ordered lines of one group in, rows of all tables out. Pure, without Spark.
 
-`lines` parses a line, `history` orders the lines of a group, `tables` makes the rows of all tables.
-`sightings` tells what is known of members. Each other module makes one table or a few that belong
-together.
+`lines` parses a line, `order` places the lines of a group, `group` folds them, `rows` lists the
+tables, and `folding` does all of it for the lines of many groups.
 """

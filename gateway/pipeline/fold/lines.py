@@ -1,17 +1,17 @@
-"""Parses JSON lines into events. A line that cannot be read becomes a row of `rejected`."""
+"""Parses JSON lines into events. A line that cannot be read becomes a row of `unread`."""
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias
 from zlib import crc32
 
 from msgspec import Meta, MsgspecError, Raw, Struct, ValidationError
-from msgspec.json import Decoder, decode
+from msgspec.json import Decoder, decode, encode
 
-from gateway.events.catalog import EVENTS
+from gateway.events.catalog import EVENTS, VERSION
 from gateway.events.event import GatewayEvent, Moment
-from gateway.pipeline.fold.row import BaseRow
+from gateway.events.version_1 import upgraded
+from gateway.pipeline.fold.rows import UnreadRow
 
 LINE_BYTES_MAX = 16 << 20
 """A longer line is no event: Spark gets only its beginning, or pieces."""
@@ -34,8 +34,12 @@ class Line(Struct):
     """A line with a place in a sequence, whatever else is wrong with it. Fields as in `Envelope`;
     unknown ones are ignored."""
 
+    version: int
     event: str
     gateway_id: str
+    cluster_id: str | None
+    run: int
+    hosting: int | None
     group_id: str | None
     process_id: str | None
     sequence: int
@@ -47,18 +51,9 @@ class Line(Struct):
     content: int
     """A checksum of the text: a line that is written twice has the same one."""
 
-    @property
-    def is_beside(self) -> bool:
-        """Whether the line belongs to the sequence of a process."""
-        return self.process_id is not None
-
-    @property
-    def is_known(self) -> bool:
-        """Whether this version knows an event of this name."""
-        return self.event in EVENTS
-
 
 _Number: TypeAlias = Annotated[int, Meta(ge=-NUMBER_MAX - 1, le=NUMBER_MAX)]
+_Count: TypeAlias = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
 
 
 class _Envelope(Struct):
@@ -69,9 +64,13 @@ class _Envelope(Struct):
     gateway_id: str
     sequence: Annotated[int, Meta(ge=1, le=NUMBER_MAX)]
     at_ms: Moment
+    version: _Count = 1
+    cluster_id: str | None = None
+    run: _Count | None = None
+    hosting: _Count | None = None
     group_id: str | None = None
     process_id: str | None = None
-    began_ms: Annotated[int, Meta(ge=0, le=NUMBER_MAX)] | None = None
+    began_ms: _Count | None = None
     after: _Number | None = None
     fields: Raw = Raw(b"null")
 
@@ -92,60 +91,64 @@ def parse(text: str) -> tuple[Line | None, str | None]:
     if len(data) > LINE_BYTES_MAX:
         return None, NOT_AN_EVENT
     try:
-        its = _ENVELOPES.decode(data)
+        envelope = _ENVELOPES.decode(data)
+        if envelope.version == 1:
+            envelope = _ENVELOPES.decode(encode(upgraded(decode(data))))
     except _UNREADABLE:
         return None, INCOMPLETE if _names_event(data) else NOT_AN_EVENT
-    if its.group_id is None and its.process_id is None:
+    if envelope.group_id is None and envelope.process_id is None:
         return None, INCOMPLETE
-    fields, problem = _fields_of(its)
+    fields, problem = _fields_of(envelope)
     if len(data) > STRING_BYTES_MAX or _MAY_BE_HUGE in data.translate(_ZEROS):
-        if not _fits([its.event, its.gateway_id, its.group_id, its.process_id]):
+        names = [envelope.event, envelope.gateway_id, envelope.group_id, envelope.process_id]
+        if not _fits([*names, envelope.cluster_id]):
             return None, INCOMPLETE
-        if fields is not None and not _fields_fit(its.fields):
-            fields, problem = None, f"{its.event} has an invalid value"
+        if fields is not None and not _fields_fit(envelope.fields):
+            fields, problem = None, f"{envelope.event} has an invalid value"
     line = Line(
-        its.event,
-        its.gateway_id,
-        its.group_id,
-        its.process_id,
-        its.sequence,
-        its.began_ms,
-        its.after,
-        its.at_ms,
+        envelope.version,
+        envelope.event,
+        envelope.gateway_id,
+        envelope.cluster_id,
+        envelope.run or 0,
+        envelope.hosting,
+        envelope.group_id,
+        envelope.process_id,
+        envelope.sequence,
+        envelope.began_ms,
+        envelope.after,
+        envelope.at_ms,
         fields,
-        content_of(data),
+        crc32(data),
     )
     return line, problem
 
 
-def content_of(data: bytes) -> int:
-    """See `Line.content`."""
-    return crc32(data)
-
-
 def _names_event(data: bytes) -> bool:
     try:
-        found = decode(data)
+        value = decode(data)
     except _UNREADABLE:
         return False
-    return isinstance(found, dict) and found.get("event") is not None
+    return isinstance(value, dict) and value.get("event") is not None
 
 
-def _fields_of(its: _Envelope) -> tuple[GatewayEvent | None, str | None]:
+def _fields_of(envelope: _Envelope) -> tuple[GatewayEvent | None, str | None]:
     """The event, or why it cannot be read."""
-    decoder = _FIELDS.get((its.event, its.schema_version))
+    if envelope.version > VERSION:
+        return None, f"lines of version {envelope.version} are not known"
+    decoder = _FIELDS.get((envelope.event, envelope.schema_version))
     if decoder is not None:
         try:
-            return decoder.decode(its.fields), None
+            return decoder.decode(envelope.fields), None
         except ValidationError as error:
             lacks_field = _LACKS_FIELD.fullmatch(str(error))
             what = "lacks a field" if lacks_field else "has an invalid value"
-            return None, f"{its.event} {what}"
+            return None, f"{envelope.event} {what}"
         except _UNREADABLE:
-            return None, f"{its.event} has an invalid value"
-    if its.event not in EVENTS:
-        return None, f"this groupferry does not know {its.event[:TEXT_MAX]}"
-    return None, f"{its.event} of schema version {its.schema_version} is not known"
+            return None, f"{envelope.event} has an invalid value"
+    if envelope.event not in EVENTS:
+        return None, f"this groupferry does not know {envelope.event[:TEXT_MAX]}"
+    return None, f"{envelope.event} of schema version {envelope.schema_version} is not known"
 
 
 def _fields_fit(fields: Raw) -> bool:
@@ -163,7 +166,7 @@ def _fits(value: Any) -> bool:
         case int():
             return -NUMBER_MAX - 1 <= value <= NUMBER_MAX
         case dict():
-            return all(_fits(key) and _fits(each) for key, each in value.items())
+            return all(_fits(key) and _fits(entry) for key, entry in value.items())
         case list():
             return all(map(_fits, value))
         case _:
@@ -171,36 +174,21 @@ def _fits(value: Any) -> bool:
     return True
 
 
-@dataclass(slots=True, kw_only=True)
-class RejectedRow(BaseRow):
-    """Lines that are no event, or none that this version of groupferry knows."""
-
-    file: str
-    """The file; for a topic `kafka:TOPIC/PARTITION`."""
-    place: str | None
-    """The line, byte or offset in it. In a file that Spark reads in several blocks, lines are
-    counted from the beginning of the block, as in `line 3 after byte 4194304`."""
-    problem: str
-    line: str
-    """The beginning of the line."""
-    group_id: str | None
-    """The group, if the line has a place in a sequence and is an event of the group with a known
-    name: its contents are lost as if it were missing. Otherwise null."""
-
-    @property
-    def is_unread(self) -> bool:
-        """Whether it is an event of a group."""
-        return self.group_id is not None
-
-
-def rejected(
+def unread_line(
     file: str, place: str | None, text: str, line: Line | None, problem: str
-) -> RejectedRow:
+) -> UnreadRow:
     """The row of a line with a problem; `line` is null if it has no place in a sequence."""
-    return RejectedRow(
+    return UnreadRow(
+        kind="line",
+        cluster_id=line.cluster_id or "" if line else "",
+        group_id=line.group_id if line else None,
+        gateway_id=line.gateway_id if line else None,
+        process_id=line.process_id if line else None,
         file=file,
         place=place,
         problem=problem,
-        line=text[:TEXT_MAX],
-        group_id=line.group_id if line and line.is_known else None,
+        text=text[:TEXT_MAX],
+        first=line.sequence if line else None,
+        last=line.sequence if line else None,
+        at_ms=line.at_ms if line else None,
     )

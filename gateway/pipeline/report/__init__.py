@@ -1,5 +1,1 @@
-"""The report for people: the numbers as JSON, one HTML page that needs no network, and a verdict.
-
-`digest` sums up the rows of many groups, and turns the sums into the `Report` of `model`. The page
-is made from that alone.
-"""
+"""Sums the rows up for a verdict and for one page. Needs no Spark."""

@@ -1,285 +1,362 @@
 """The page: one self-contained HTML file, made from the `Report` alone.
 
-From top to bottom: the verdict in words, the plots, the worst groups, the evidence. The page has no
-script, makes no requests, and is identical for the same report.
+From top to bottom: the verdict and how much it saw, who can go next, the worst groups, the
+evidence. The page has no script, makes no requests, and is identical for the same report.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from gateway.pipeline.report import verdict
-from gateway.pipeline.report.group_story import around, what_matters
-from gateway.pipeline.report.markup import Markup, join, shortened, tag, trusted
-from gateway.pipeline.report.model import ClientVersion, Provenance, Report, Totals
-from gateway.pipeline.report.plots import (
-    READINESS,
-    client_name,
-    protocol_timeline,
-    readiness_bars,
-    step_bars,
-)
-from gateway.pipeline.report.sections import (
-    TITLES,
-    evidence_section,
-    group_section,
-    left_out,
-    note,
-    rebalance_rows,
-)
-from gateway.pipeline.report.svg import Axis, patterns
-from gateway.pipeline.report.verdict import Check
-from gateway.pipeline.report.wording import counted, duration, number
+import htpy as h
+from htpy import Element, Node
+from markupsafe import Markup
+from pydantic import TypeAdapter
+
+from gateway.pipeline.fold.rows import GroupRow, OwnershipRow, RunRow, StepRow
+from gateway.pipeline.report.plots import Axis, bar, ownership_map, patterns, swatch
+from gateway.pipeline.report.summary import Evidence, Names, Summary, VersionSum
+from gateway.pipeline.report.verdict import FAULTS, UNREAD, Verdict, sentence, unread_sentence
+from gateway.pipeline.report.wording import counted, duration, number, partition_seconds, visible
 from gateway.readable import moment
+
+INTERVALS_MAX = 1_500
+"""Intervals of one group that are drawn."""
+STEPS_MAX = 200
+"""Steps of one group that are listed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupStory:
+    """One group with its owners over time and the steps of its rolls."""
+
+    group: GroupRow
+    ownership: tuple[OwnershipRow, ...] = ()
+    ownership_left_out: int = 0
+    steps: tuple[StepRow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """The whole report."""
+
+    verdict: Verdict
+    summary: Summary
+    run: RunRow
+    groups: tuple[GroupStory, ...] = ()
+    """Worst first."""
+
+
+REPORTS: TypeAdapter[Report] = TypeAdapter(Report)
+"""Reports in JSON."""
+
+
+def story(
+    group: GroupRow, ownership: Iterable[OwnershipRow], steps: Iterable[StepRow]
+) -> GroupStory:
+    """The story of a group, within the limits of a page."""
+    owners = sorted(ownership, key=lambda row: (row.topic, row.partition, row.from_ms or 0))
+    return GroupStory(
+        group=group,
+        ownership=tuple(owners[:INTERVALS_MAX]),
+        ownership_left_out=max(0, len(owners) - INTERVALS_MAX),
+        steps=tuple(sorted(steps, key=lambda row: (row.migration, row.number))[:STEPS_MAX]),
+    )
+
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 """Tells the browser to run and fetch nothing."""
-_MARKS = {"good": "✓", "warning": "!", "bad": "✗", "none": "?"}
-_INPUTS_MAX = 8
-_INPUT_LENGTH_MAX = 120
+_LEVELS = {"SAFE": ("good", "✓"), "NOT PROVEN": ("warning", "?"), "NOT SAFE": ("bad", "✗")}
 _OPEN_GROUPS_MAX = 3
-"""Sections of groups that are not folded up."""
-_BLOCKS_MAX = 12
-_FILTERS = {"all": "all", "findings": "with findings", "migrations": "with migrations"}
-"""Which groups may be shown, by the ids that style.css knows."""
+_INPUTS_MAX = 8
+_MEMBERS_MAX = 64
+_VERSIONS_MAX = 40
 
 
 def page(report: Report) -> str:
     """The contents of the file."""
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("title", "groupferry: what the migration did"),
-        tag("style", _style()),
-    )
-    body = tag("body", patterns(), tag("main", *_sections(report)))
-    return "<!doctype html>\n" + tag("html", head, body, lang="en") + "\n"
+    head = h.head[
+        h.meta(charset="utf-8"),
+        h.meta({"http-equiv": "Content-Security-Policy", "content": _POLICY}),
+        h.meta(name="viewport", content="width=device-width, initial-scale=1"),
+        h.meta({"name": "color-scheme", "content": "light dark"}),
+        h.title["groupferry: was it safe?"],
+        h.style[_style()],
+    ]
+    body = h.body[patterns(), h.main[list(_sections(report))]]
+    return f"{h.html(lang='en')[head, body]}\n"
 
 
-def _sections(report: Report) -> Iterator[Markup]:
-    totals = report.totals
-    yield tag("h1", "What the migration did")
-    yield note(_period(totals))
-    if report.provenance is not None:
-        yield note(_provenance(report.provenance))
+def _sections(report: Report) -> Iterator[Node]:
+    summary = report.summary
     yield _verdict(report)
-    if totals.groups:
-        yield _figures(totals)
-        yield from _plots(report)
+    yield h.p(".note")[_provenance(report)]
+    if summary.groups:
+        yield from _next(summary)
+        yield _figures(summary)
         yield from _groups(report)
-    yield tag("h2", "Evidence")
-    yield note(
-        "Rows of the tables behind the figures, all times UTC. Point at a column's heading to see"
-        " what it means."
-    )
-    for key in TITLES:
-        if key in report.evidence:
-            yield evidence_section(key, report.evidence[key])
+    yield h.h2["Evidence"]
+    yield h.p(".note")[
+        "All times are UTC. The tables ",
+        h.code["findings"],
+        " and ",
+        h.code["unread"],
+        " have all rows.",
+    ]
+    yield from _evidence(summary)
     yield _glossary()
 
 
-def _period(totals: Totals) -> str:
-    if totals.from_ms is None or totals.to_ms is None:
-        return "No event of a group was found."
-    lasted = duration(totals.to_ms - totals.from_ms)
-    return (
-        f"{counted(totals.groups, 'group')}, {counted(totals.partitions, 'partition')};"
-        f" {moment(totals.from_ms)} to {moment(totals.to_ms)} ({lasted})"
-    )
+def _verdict(report: Report) -> Element:
+    verdict = report.verdict
+    level, mark = _LEVELS[verdict.word]
+    return h.section(class_=f"verdict {level}", aria_label="Verdict")[
+        h.h1(".headline")[
+            h.span(".mark", aria_hidden="true")[mark], h.bdi[visible(verdict.headline, 1_000)]
+        ],
+        h.p[visible(verdict.coverage, 1_000)],
+    ]
 
 
-def _provenance(source: Provenance) -> str:
-    inputs = ", ".join(shortened(each, _INPUT_LENGTH_MAX) for each in source.inputs[:_INPUTS_MAX])
-    more = len(source.inputs) - _INPUTS_MAX
+def _provenance(report: Report) -> str:
+    run = report.run
+    inputs = ", ".join(visible(name, 120) for name in run.inputs[:_INPUTS_MAX])
+    more = len(run.inputs) - _INPUTS_MAX
     rest = f" and {number(more)} more" if more > 0 else ""
-    versions = ", ".join(f"{name} {version}" for name, version in source.versions.items())
-    return f"From {inputs}{rest}, in {duration(source.took_s * 1_000)}, with {versions}."
+    span = ""
+    if run.from_ms is not None and run.to_ms is not None:
+        span = f" {moment(run.from_ms)} to {moment(run.to_ms)}."
+    took = duration(run.took_s * 1_000)
+    source = f"From {inputs}{rest}: {counted(run.lines, 'line')}.{span}"
+    return f"{source} Made in {took} by groupferry {run.version}."
 
 
-def _verdict(report: Report) -> Markup:
-    headline = verdict.headline(report.totals)
-    checks = [
-        _check(check)
-        for check in verdict.safety(report.totals)
-        if report.totals.groups or check.level != "good"
-    ]
-    sentences = (tag("li", text) for text in verdict.outcome(report.totals, report.clients))
-    parts = [tag("p", _mark(headline), headline.answer, class_="headline")]
-    if report.totals.groups:
-        parts.append(tag("ul", *sentences, class_="outcome"))
-    return tag(
-        "section",
-        *parts,
-        tag("ul", *checks, class_="checks") if checks else "",
-        class_=f"verdict {headline.level}",
-        aria_label="Verdict",
-    )
-
-
-def _check(check: Check) -> Markup:
-    answer = check.answer
-    if check.evidence:
-        answer = tag("a", check.answer, href=f"#evidence-{check.evidence}")
-    return tag("li", _mark(check), answer, class_=check.level)
-
-
-def _mark(check: Check) -> Markup:
-    return tag("span", _MARKS[check.level], class_="mark", aria_hidden="true")
-
-
-def _figures(totals: Totals) -> Markup:
-    figures = (
-        (number(totals.overlaps), "times owned twice"),
-        (number(totals.non_monotonic), "offsets that went back"),
-        (number(totals.lost_commits), "commits lost"),
-        (number(totals.unowned_partition_s), "partition-seconds without owner"),
+def _next(summary: Summary) -> Iterator[Node]:
+    yield h.h2["Who can go next"]
+    yield from _names("can convert now", summary.ready)
+    yield from _names("cannot convert yet", summary.blocked)
+    if not summary.ready.count and not summary.blocked.count:
+        yield h.p(".note")["No line states which groups can convert."]
+    versions = sorted(
         (
-            number(totals.groups_on_consumer),
-            f"of {counted(totals.groups, 'group')} on the consumer protocol",
+            (name, version, its)
+            for name, of_name in summary.versions.items()
+            for version, its in of_name.items()
         ),
-        (number(totals.rebalances), "rebalances"),
-        (number(totals.members_disturbed), "members interrupted"),
-        (
-            number(totals.partitions_moved),
-            f"partitions moved; {number(totals.partitions_moved_least)} would have been enough",
-        ),
+        key=lambda item: (-item[2].members, item[0], item[1]),
     )
-    return tag(
-        "dl",
-        *(tag("div", tag("dt", what), tag("dd", figure)) for figure, what in figures),
-        class_="figures",
-    )
-
-
-def _plots(report: Report) -> Iterator[Markup]:
-    yield tag("h2", "Protocol of each group over time")
-    yield _legend(
-        ("classic", "members on the classic protocol"),
-        ("consumer", "members on the consumer protocol (KIP-848)"),
-        ("empty", "no members"),
-        ("migration", "migration"),
-        ("finding-mark", "finding"),
-    )
-    yield from _timeline(report)
-    yield tag("h2", "Time without owner by step of the migration")
-    yield note(
-        "A step is a member that changed its protocol, and lasts until the next one does. p·s are"
-        " partition-seconds, added up over all migrations."
-    )
-    yield step_bars(report.step_costs) if report.step_costs else note("No migration.")
-    yield left_out(report.step_costs_left_out, "step", "timeline")
-    yield tag("h2", "Who can go next, by client version")
-    yield _legend(*((class_, meaning) for class_, (meaning, _) in READINESS.items()))
-    yield (readiness_bars(report.clients) if report.clients else note("No members at the end."))
-    yield left_out(report.clients_left_out, "version", "readiness")
-    yield _blocks(report.clients)
-
-
-def _timeline(report: Report) -> Iterator[Markup]:
-    full_span = (report.totals.from_ms or 0, report.totals.to_ms or 0)
-    matters = (
-        span
-        for group in report.groups
-        for span in what_matters(group.migrations, group.finding_times_ms, full_span)
-    )
-    shown = around(matters, full_span)
-    if shown != full_span:
-        yield note(
-            f"Shown is the time around migrations and findings: {duration(shown[1] - shown[0])}"
-            f" of {duration(full_span[1] - full_span[0])}."
+    if versions:
+        most = versions[0][2].members
+        yield _table(
+            ("client", "members", ""),
+            [
+                (
+                    h.bdi[visible(f"{name} {version}".strip() or "(unnamed client)", 60)],
+                    number(its.members),
+                    [bar(_parts(its), most), f" {_readiness(its)}"],
+                )
+                for name, version, its in versions[:_VERSIONS_MAX]
+            ],
+            "Client versions",
         )
-    yield protocol_timeline(report.groups, Axis(*shown))
-    yield _groups_left_out(report)
+        yield _left_out(len(versions) - _VERSIONS_MAX, "version", "clients")
 
 
-def _blocks(clients: Sequence[ClientVersion]) -> Markup:
-    lines = [
-        tag("li", tag("bdi", client_name(client)), ": ", reason)
-        for client in clients
-        for reason in client.blocked_by
-    ]
-    if not lines:
-        return join(())
-    return join((tag("p", "Why groups cannot convert:"), tag("ul", *lines[:_BLOCKS_MAX])))
-
-
-def _groups(report: Report) -> Iterator[Markup]:
-    yield tag("h2", "The groups, worst first")
-    yield note("By the number of findings, then by the time that partitions had no owner.")
-    rebalances = rebalance_rows(report.evidence)
-    yield tag(
-        "section",
-        *_filter(),
-        *(
-            group_section(group, place, rebalances, is_open=place <= _OPEN_GROUPS_MAX)
-            for place, group in enumerate(report.groups, start=1)
-        ),
-        class_="groups",
-    )
-    yield _groups_left_out(report)
-
-
-def _filter() -> Iterator[Markup]:
-    """Chooses which groups are shown, by style alone."""
-    for place, (name, meaning) in enumerate(_FILTERS.items()):
-        checked = "" if not place else None
-        yield tag("input", type="radio", name="groups", id=f"show-{name}", checked=checked)
-        yield tag("label", meaning, for_=f"show-{name}")
-
-
-def _groups_left_out(report: Report) -> Markup:
-    count = report.totals.groups - len(report.groups)
-    if count <= 0:
-        return join(())
-    return note(f"{counted(count, 'group')} more, in Parquet only.")
-
-
-def _legend(*entries: tuple[str, str]) -> Markup:
-    return tag(
-        "p",
-        *(
-            tag("span", tag("span", class_=f"key {class_}"), meaning, class_="entry")
-            for class_, meaning in entries
-        ),
-        class_="legend",
-    )
-
-
-def _glossary() -> Markup:
-    terms = (
+def _names(what: str, names: Names) -> Iterator[Node]:
+    if not names.count:
+        return
+    yield h.p[h.strong[f"{counted(names.count, 'group')} {what}:"]]
+    yield h.ul[
         (
-            "classic protocol",
-            "JoinGroup, SyncGroup and Heartbeat: all members stop while partitions are reassigned.",
+            h.li[h.bdi[visible(group_id, 80)], f": {visible(reason, 200)}" if reason else ""]
+            for group_id, reason in names.names
+        )
+    ]
+    yield _left_out(names.count - len(names.names), "group", "groups")
+
+
+def _parts(its: VersionSum) -> list[tuple[int, str, str]]:
+    rest = its.members - its.on_consumer
+    class_ = {True: "ready", False: "too-old", None: "unknown"}[its.speaks_consumer]
+    return [(its.on_consumer, "consumer", "on the consumer protocol"), (rest, class_, "others")]
+
+
+def _readiness(its: VersionSum) -> str:
+    if its.on_consumer == its.members:
+        return "on the consumer protocol already"
+    return {True: "can switch", False: "version too old", None: "unknown version"}[
+        its.speaks_consumer
+    ]
+
+
+def _figures(summary: Summary) -> Element:
+    sums = summary.sums
+    figures = (
+        (f"{summary.safe_groups:,}", f"of {counted(summary.groups, 'group')} proven safe"),
+        (number(summary.groups_on_consumer), "groups on the consumer protocol"),
+        (number(summary.groups_mixed), "groups with members of both protocols"),
+        (number(sums["unowned_ms"] / 1_000), "partition-seconds without an owner in rebalances"),
+        (number(sums["rebalances"]), "rebalances"),
+        (number(sums["members_disturbed"]), "members interrupted"),
+        (
+            number(sums["partitions_moved"]),
+            f"partitions moved; {number(sums['least_possible'])} would have been enough",
         ),
-        ("consumer protocol", "KIP-848: partitions move one by one while other members go on."),
+        (number(sums["steps"]), "consumers that changed their protocol"),
+    )
+    return h.dl(".figures")[(h.div[h.dt[meaning], h.dd[figure]] for figure, meaning in figures)]
+
+
+def _groups(report: Report) -> Iterator[Node]:
+    yield h.h2["The groups, worst first"]
+    for place, story in enumerate(report.groups, 1):
+        group = story.group
+        yield h.details(
+            class_="group has-findings" if group.verdict == "not safe" else "group",
+            open=place <= _OPEN_GROUPS_MAX,
+        )[
+            h.summary[h.bdi[visible(group.group_id, 80)], h.span(".count")[_group_figures(group)]],
+            h.div(id=f"group-{place}")[list(_inside(story))],
+        ]
+    yield _left_out(report.summary.groups - len(report.groups), "group", "groups")
+
+
+def _group_figures(group: GroupRow) -> str:
+    verdict = group.verdict.upper()
+    reason = f" ({group.reason.replace('_', ' ')})" if group.reason else ""
+    return (
+        f"{verdict}{reason} · {group.compared:,} of {counted(group.handovers, 'hand-over')}"
+        f" compared · {counted(group.first_grants, 'first grant')}"
+    )
+
+
+def _inside(story: GroupStory) -> Iterator[Node]:
+    group = story.group
+    where = f"Cluster {visible(group.cluster_id, 60)}. " if group.cluster_id else ""
+    kind = group.kind or "kind not known"
+    unowned = partition_seconds(group.unowned_ms / 1_000)
+    yield h.p(".note")[
+        f"{where}{kind}; {counted(group.members, 'member')} at the end;"
+        f" {counted(group.rebalances, 'rebalance')}, {unowned} without an owner;"
+        f" {counted(group.partitions_moved, 'partition')} moved,"
+        f" {number(group.least_possible)} would have been enough."
+    ]
+    if story.ownership:
+        members: dict[str, int] = {}
+        for row in sorted(story.ownership, key=lambda row: row.from_ms or 0):
+            if row.member_id is not None:
+                members.setdefault(row.member_id, len(members) + 1)
+        axis = Axis(group.from_ms, max(group.to_ms, group.from_ms + 1))
+        yield ownership_map(story.ownership, members, axis)
+        yield h.p(".legend")[
+            [
+                h.span(".entry", title=visible(member_id, 256))[
+                    swatch(n), h.bdi[visible(member_id, 40)]
+                ]
+                for member_id, n in list(members.items())[:_MEMBERS_MAX]
+            ],
+            h.span(".entry")[h.span(".key.gap"), "no member"],
+        ]
+        yield _left_out(story.ownership_left_out, "interval", "ownership")
+    if story.steps:
+        yield _steps(story.steps)
+
+
+def _steps(steps: Sequence[StepRow]) -> Element:
+    most = max(step.unowned_ms for step in steps) or 1
+    head = (
+        "step",
+        "who",
+        "to",
+        "from",
+        "lasted",
+        "moved",
+        "enough",
+        "interrupted",
+        "without owner",
+    )
+    return _table(
+        head,
+        [
+            (
+                f"{step.migration}.{step.number}",
+                h.bdi[visible(step.instance_id or step.client_id, 40)],
+                step.to_protocol,
+                moment(step.from_ms),
+                duration(max(step.to_ms - step.from_ms, 0)),
+                number(step.partitions_moved),
+                number(step.least_possible),
+                number(step.members_disturbed),
+                [
+                    bar([(step.unowned_ms, "unowned", "ms")], most),
+                    f" {number(step.unowned_ms / 1_000)} p·s",
+                ],
+            )
+            for step in steps
+        ],
+        "Steps",
+    )
+
+
+def _evidence(summary: Summary) -> Iterator[Node]:
+    for doubt, of_kind in (("", summary.findings), ("perhaps ", summary.doubts)):
+        for kind, names in FAULTS.items():
+            if (evidence := of_kind.get(kind)) is not None:
+                lines = map(sentence, evidence.rows)
+                title = f"{doubt}{counted(evidence.count, *names)}"
+                yield _list(title, lines, evidence, "findings")
+    for kind, names in UNREAD.items():
+        if (unread := summary.unread.get(kind)) is not None:
+            lines = map(unread_sentence, unread.rows)
+            yield _list(counted(unread.count, *names), lines, unread, "unread")
+
+
+def _list(title: str, lines: Iterable[str], evidence: Evidence, table: str) -> Element:
+    return h.details(open=True)[
+        h.summary[title],
+        h.ul[(h.li[h.bdi[visible(line, 600)]] for line in lines)],
+        _left_out(evidence.count - len(evidence.rows), "row", table),
+    ]
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[Node]], label: str) -> Element:
+    return h.div(".scroll", tabindex="0", role="region", aria_label=label)[
+        h.table[
+            h.thead[h.tr[(h.th[name] for name in head)]],
+            h.tbody[(h.tr[(h.td[cell] for cell in row)] for row in rows)],
+        ]
+    ]
+
+
+def _left_out(count: int, what: str, table: str) -> Node:
+    if count <= 0:
+        return None
+    return h.p(".note")[f"{counted(count, what)} more: as Parquet in tables/", h.code[table], "."]
+
+
+def _glossary() -> Element:
+    terms = (
+        ("hand-over", "A partition passed from one member to another."),
+        (
+            "compared",
+            "The order of both owners is known, and where the new one began was compared with what"
+            " had been stored.",
+        ),
+        ("first grant", "A partition got its first owner that any line names."),
         (
             "partition-second",
-            "One partition without an owner for one second while its group has members:"
-            " its new records had to wait. Also written p·s.",
+            "One partition without an owner for one second: its new records had to wait. Also"
+            " written p·s.",
         ),
-        ("rebalance", "The group reassigns its partitions."),
-        ("interrupted", "A member that had to give up or take over partitions, or to rejoin."),
-        (
-            "would have been enough",
-            "The fewest partitions that had to change hands for that change of members.",
-        ),
-        (
-            "finding",
-            "A partition owned twice, a committed offset that went back, a lost commit, a member"
-            " that claimed partitions not granted to it, a contradiction, or a missing event.",
-        ),
+        ("interrupted", "A member that had to rejoin, or whose partitions changed."),
+        ("would have been enough", "The fewest partitions that had to change hands."),
     )
-    return tag(
-        "section",
-        tag("h2", "Words"),
-        tag("dl", *(join((tag("dt", term), tag("dd", text))) for term, text in terms)),
-        class_="words",
-    )
+    return h.section(".words")[
+        h.h2["Words"], h.dl[([h.dt[term], h.dd[text]] for term, text in terms)]
+    ]
 
 
 @cache
 def _style() -> Markup:
-    return trusted(files(__package__).joinpath("style.css").read_text())
+    return Markup(files(__package__).joinpath("style.css").read_text())  # noqa: S704  (our own)

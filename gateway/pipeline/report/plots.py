@@ -1,342 +1,197 @@
-"""The plots of the page: bars of costs and readiness, protocols over time, owners over time."""
+"""The plots of the page: who owned each partition when, and bars. SVG without scripts; colours are
+classes of style.css."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from gateway.pipeline.report.markup import Markup, join, shortened, tag
-from gateway.pipeline.report.model import (
-    ClientVersion,
-    GroupStory,
-    Interval,
-    Migration,
-    MigrationStep,
-    PartitionStory,
-    ProtocolMix,
-    StepCost,
+import htpy as h
+from htpy import Element, Node
+
+from gateway.pipeline.fold.rows import OwnershipRow
+from gateway.pipeline.report.wording import (
+    DAY_MS,
+    HOUR_MS,
+    MINUTE_MS,
+    SECOND_MS,
+    date_time,
+    duration,
+    visible,
 )
-from gateway.pipeline.report.svg import (
-    COLOURS,
-    LABELS_HEIGHT,
-    LEFT,
-    RIGHT,
-    WIDTH,
-    Axis,
-    box,
-    centred,
-    picture,
-    row_name,
-    titled,
-    words,
-)
-from gateway.pipeline.report.wording import counted, duration, number, partition_seconds
 from gateway.readable import moment
 
-_BARS_ROW_HEIGHT = 24
-_BARS_BOX_HEIGHT = 16
-_BARS_TOP = 4
-_CHAR_WIDTH = 8
-
-READINESS: Mapping[str, tuple[str, Callable[[ClientVersion], int]]] = MappingProxyType(
-    {
-        "consumer": ("on the consumer protocol already", lambda client: client.on_consumer),
-        "ready": ("can switch now", lambda client: client.ready),
-        "blocked": ("could switch, but the group cannot convert", lambda client: client.blocked),
-        "unknown": ("unknown version", lambda client: client.unknown),
-        "too-old": ("version too old", lambda client: client.too_old),
-    }
-)
-"""The states of a version's members, by the CSS class of their colour."""
-
-
-def step_bars(costs: Sequence[StepCost]) -> Markup:
-    """Unowned time by step number."""
-    most = max((cost.unowned_partition_s for cost in costs), default=0.0) or 1.0
-    rows = []
-    for n, cost in enumerate(costs):
-        y = _BARS_TOP + _BARS_ROW_HEIGHT * n
-        end = LEFT + (RIGHT - LEFT - 130) * cost.unowned_partition_s / most
-        title = (
-            f"step {cost.number} of {counted(cost.steps, 'migration')}:"
-            f" {partition_seconds(cost.unowned_partition_s)},"
-            f" in the worst {number(cost.unowned_partition_s_most)}"
-        )
-        rows += [
-            row_name(f"step {cost.number}", y + 12),
-            box(LEFT, end, y, _BARS_BOX_HEIGHT, class_="unowned", title=title),
-            words(
-                f"{number(cost.unowned_partition_s)} p·s in {counted(cost.steps, 'migration')}",
-                end + 6,
-                y + 12,
-                class_="figure",
-            ),
-        ]
-    return picture(
-        _BARS_TOP + _BARS_ROW_HEIGHT * len(costs), *rows, says="Time without owner by step"
-    )
-
-
-def readiness_bars(clients: Sequence[ClientVersion]) -> Markup:
-    """The members of each client version, by readiness."""
-    most = max((_members(client) for client in clients), default=0) or 1
-    rows = []
-    for n, client in enumerate(clients):
-        y, x = _BARS_TOP + _BARS_ROW_HEIGHT * n, float(LEFT)
-        label = client_name(client)
-        rows.append(row_name(label, y + 12))
-        for class_, (meaning, of) in READINESS.items():
-            count = of(client)
-            if not count:
-                continue
-            end = x + (RIGHT - LEFT) * count / most
-            title = f"{label}: {counted(count, 'member')}, {meaning}"
-            rows.append(box(x, end, y, _BARS_BOX_HEIGHT, class_=class_, title=title))
-            text = number(count)
-            if end - x > _CHAR_WIDTH * (len(text) + 1):
-                rows.append(centred(text, (x + end) / 2, y + 12, f"on-{class_}"))
-            x = end
-        in_all = counted(_members(client), "member")
-        rows.append(words(in_all, WIDTH, y + 12, class_="figure", text_anchor="end"))
-    return picture(
-        _BARS_TOP + _BARS_ROW_HEIGHT * len(clients),
-        *rows,
-        says="Members by client version and readiness",
-    )
-
-
-def client_name(client: ClientVersion) -> str:
-    """The version as the client introduced itself."""
-    if client.software_name is None:
-        return "(unnamed client)"
-    return f"{client.software_name} {client.software_version or ''}".strip()
-
-
-def _members(client: ClientVersion) -> int:
-    return sum(of(client) for _, of in READINESS.values())
-
-
-BAR_HEIGHT = 16
-_TIMELINE_ROW_HEIGHT = 30
-_TIMELINE_TOP = 22
-
-
-def protocol_timeline(groups: Sequence[GroupStory], axis: Axis) -> Markup:
-    """Several groups below each other, each with a link to its section."""
-    bottom = _TIMELINE_TOP + _TIMELINE_ROW_HEIGHT * len(groups)
-    rows = [
-        _row(group, place, axis, _TIMELINE_TOP + _TIMELINE_ROW_HEIGHT * (place - 1))
-        for place, group in enumerate(groups, start=1)
-    ]
-    return picture(
-        bottom + LABELS_HEIGHT,
-        words("without owner", WIDTH, 12, class_="tick", text_anchor="end"),
-        axis.drawn(_TIMELINE_TOP - 4, bottom),
-        *rows,
-        says=f"Protocol of {counted(len(groups), 'group')} over time",
-    )
-
-
-def bar(mixes: Sequence[ProtocolMix], axis: Axis, y: float) -> Markup:
-    """The bar of one group; its lower part is the share of members on the consumer protocol."""
-    shown = (mix for mix in mixes if mix.from_ms <= axis.to_ms and axis.from_ms <= mix.to_ms)
-    return join(part for mix in shown for part in _mix(mix, axis, y))
-
-
-def _row(group: GroupStory, place: int, axis: Axis, y: float) -> Markup:
-    unowned = f"{number(group.unowned_partition_s)} p·s"
-    return tag(
-        "a",
-        titled(
-            f"{group.group_id}: {counted(group.findings, 'finding')},"
-            f" {unowned} without owner, {counted(group.rebalances, 'rebalance')}"
-        ),
-        box(0, WIDTH, y, _TIMELINE_ROW_HEIGHT, class_="target"),
-        row_name(group.group_id, y + 17),
-        bar(group.protocol_mixes, axis, y + 6),
-        *(_span(migration, axis, y + 6 + BAR_HEIGHT) for migration in group.migrations),
-        *(_mark(at_ms, axis, y + 6) for at_ms in group.finding_times_ms),
-        words(unowned, WIDTH, y + 18, class_="figure", text_anchor="end"),
-        href=f"#group-{place}",
-    )
-
-
-def _mix(mix: ProtocolMix, axis: Axis, y: float) -> Iterator[Markup]:
-    x_from, x_to = axis.x(mix.from_ms), axis.x(mix.to_ms)
-    members = mix.classic_members + mix.consumer_members
-    title = (
-        f"{mix.classic_members} classic, {mix.consumer_members} consumer members"
-        f" for {duration(mix.to_ms - mix.from_ms)} from {moment(mix.from_ms)}"
-    )
-    if not members:
-        yield box(
-            x_from, x_to, y + BAR_HEIGHT / 2 - 1, 2, class_="empty", title=f"no members: {title}"
-        )
-        return
-    filled = BAR_HEIGHT * mix.consumer_members / members
-    if mix.classic_members:
-        yield box(x_from, x_to, y, BAR_HEIGHT - filled, class_="classic", title=title)
-    if mix.consumer_members:
-        yield box(x_from, x_to, y + BAR_HEIGHT - filled, filled, class_="consumer", title=title)
-
-
-def _span(migration: Migration, axis: Axis, y: float) -> Markup:
-    """A line under the bar for the duration of a migration."""
-    end_ms = axis.to_ms if migration.to_ms is None else migration.to_ms
-    took = "goes on" if migration.to_ms is None else f"took {duration(end_ms - migration.from_ms)}"
-    title = f"{migration.direction} from {moment(migration.from_ms)}, {took}"
-    return box(
-        axis.x(migration.from_ms) - 1, axis.x(end_ms) + 1, y + 1, 3, class_="migration", title=title
-    )
-
-
-def _mark(at_ms: int, axis: Axis, y: float) -> Markup:
-    """A triangle that points at a finding."""
-    x = axis.x(at_ms)
-    return tag(
-        "path",
-        titled(f"finding at {moment(at_ms)}"),
-        d=f"M{x - 5:.1f} {y - 5:.1f}h10l-5 9z",
-        class_="finding-mark",
-    )
-
-
-STYLES = 2 * COLOURS
-"""Plain and striped colours. Further owners reuse them; the member's number tells them apart."""
-
+WIDTH = 1000
+LEFT = 190
+"""The left end of a plot, next to the names."""
+RIGHT = 990
+COLOURS = 8
+"""Colours of owners; further ones are striped, then both repeat: the number tells them apart."""
 _LINE_HEIGHT = 17
-_MAP_BOX_HEIGHT = 14
-_MAP_TOP = 20
+_BOX_HEIGHT = 14
+_TOP = 12
+_LABELS_HEIGHT = 32
+_NAME_MAX = 25
 _DIGIT_WIDTH = 8
-_OVERLAP_MORE = 2
-"""The extra width at either end, so that the shortest overlap is visible."""
-_SUMMARY_INTERVALS_MAX = 4
+_STEPS_MS = (
+    *(unit * count for unit in (1, 10, 100) for count in (1, 2, 5)),
+    *(count * SECOND_MS for count in (1, 2, 5, 10, 15, 30)),
+    *(count * MINUTE_MS for count in (1, 2, 5, 10, 15, 30)),
+    *(count * HOUR_MS for count in (1, 2, 3, 6, 12)),
+    *(count * DAY_MS for count in (1, 2, 7, 14, 28, 91, 365)),
+)
+_LABEL_WIDTH = 92
 
 
-def drawn_map(group: GroupStory) -> Markup:
-    """The map of one group; empty if no member ever owned a partition."""
-    owned = group.ownership
-    if owned is None:
-        return join(())
-    axis = Axis(owned.from_ms, owned.to_ms)
-    numbers = {member.member_id: n for n, member in enumerate(group.members, start=1)}
-    first = _MAP_TOP + BAR_HEIGHT + 10
-    bottom = first + _LINE_HEIGHT * len(owned.partitions)
-    lines = [
-        _line(story, axis, numbers, first + _LINE_HEIGHT * n, bottom + LABELS_HEIGHT + 12)
-        for n, story in enumerate(owned.partitions)
+def svg(name: str, children: Node = None, **attributes: str | float) -> Element:
+    """An element of SVG."""
+    names = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items()}
+    return Element(name)(
+        {"viewBox" if key == "viewbox" else key: _value(value) for key, value in names.items()}
+    )[children]
+
+
+def _value(value: str | float) -> str:
+    return f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else str(value)
+
+
+def picture(height: float, label: str, children: Node) -> Element:
+    """A picture; `label` describes it to screen readers."""
+    drawn = svg("svg", children, viewbox=f"0 0 {WIDTH} {height:.0f}", role="img", aria_label=label)
+    return h.div(".plot")[drawn]
+
+
+def box(x_from: float, x_to: float, y: float, *, class_: str, title: str) -> Element:
+    """A rectangle with a minimum width and a tooltip."""
+    width = max(x_to - x_from, 1.0)
+    tooltip = svg("title", visible(title, 300))
+    return svg("rect", tooltip, x=x_from, y=y, width=width, height=_BOX_HEIGHT, class_=class_)
+
+
+def words(text: str, x: float, y: float, *, class_: str, anchor: str = "middle") -> Element:
+    """A text."""
+    return svg("text", text, x=x, y=y, class_=class_, text_anchor=anchor)
+
+
+def patterns() -> Element:
+    """The pattern fills, defined once for all pictures of the page."""
+    stripes = [_stripes("gap", "gap-back", "gap-line", 5)]
+    stripes += [
+        _stripes(f"owner-{n}-striped", f"owner-{n}", "owner-line", 6) for n in range(COLOURS)
     ]
-    return picture(
-        bottom + LABELS_HEIGHT + 18,
-        axis.drawn(_MAP_TOP - 4, bottom),
-        _steps(group.steps, axis, bottom),
-        row_name("members' protocol", _MAP_TOP + 12),
-        bar(group.protocol_mixes, axis, _MAP_TOP),
-        *lines,
-        says="Owners of partitions over time",
+    return svg(
+        "svg", svg("defs", stripes), width=0, height=0, class_="patterns", aria_hidden="true"
     )
 
 
-def swatch(number: int) -> Markup:
-    """The colour and number of a member."""
-    return tag(
-        "svg",
-        box(0, 26, 0, 16, class_=owner_class(number)),
-        centred(str(number), 13, 12, "on-owner"),
-        viewBox="0 0 26 16",
-        class_="swatch",
-        aria_hidden="true",
-    )
+def _stripes(name: str, back: str, line: str, size: int) -> Element:
+    parts = [
+        svg("rect", width=size, height=size, class_=back),
+        svg("rect", width=size / 3, height=size, class_=line),
+    ]
+    how = {"patternUnits": "userSpaceOnUse", "patternTransform": "rotate(45)"}
+    pattern = Element("pattern")({"id": name, "width": str(size), "height": str(size), **how})
+    return pattern[parts]
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A time axis as wide as the plots."""
+
+    from_ms: int
+    to_ms: int
+
+    def x(self, at_ms: int) -> float:
+        """The position of a moment; moments outside are moved to the nearer end."""
+        share = (at_ms - self.from_ms) / max(self.to_ms - self.from_ms, 1)
+        return LEFT + (RIGHT - LEFT) * min(max(share, 0.0), 1.0)
+
+    def drawn(self, top: float, bottom: float) -> Iterator[Element]:
+        """Vertical lines at round moments, with labels below."""
+        length_ms = max(self.to_ms - self.from_ms, 10)
+        room_ms = length_ms * _LABEL_WIDTH / (RIGHT - LEFT)
+        step_ms = next((step for step in _STEPS_MS if step >= room_ms), int(room_ms) + 1)
+        date = ""
+        for at_ms in range(-(-self.from_ms // step_ms) * step_ms, self.to_ms + 1, step_ms):
+            x, at = self.x(at_ms), date_time(at_ms)
+            yield svg("line", class_="grid", x1=x, x2=x, y1=top, y2=bottom)
+            if step_ms < DAY_MS:
+                yield words(_time(at_ms, step_ms), x, bottom + 13, class_="tick")
+            if date != (date := f"{at:%Y-%m-%d}"):
+                yield words(date, x, bottom + (26 if step_ms < DAY_MS else 13), class_="tick")
+
+
+def _time(at_ms: int, step_ms: int) -> str:
+    at = date_time(at_ms)
+    if step_ms >= MINUTE_MS:
+        return f"{at:%H:%M}"
+    return f"{at:%H:%M:%S}" if step_ms >= SECOND_MS else f"{at:%H:%M:%S}.{at_ms % SECOND_MS:03}"
 
 
 def owner_class(number: int) -> str:
     """The CSS class of the member with this number."""
-    style = (number - 1) % STYLES
+    style = (number - 1) % (2 * COLOURS)
     return f"owner-{style % COLOURS}" + ("-striped" if style >= COLOURS else "")
 
 
-def _line(
-    story: PartitionStory, axis: Axis, numbers: Mapping[str, int], y: float, y_summary: float
-) -> Markup:
-    """One partition. Its summary is shown below the map while the line has pointer or focus."""
-    place = f"{story.topic}-{story.partition}"
-    summary = f"{place}: {_summary(story.intervals, numbers)}"
-    return tag(
-        "g",
-        box(0, RIGHT, y - 1, _LINE_HEIGHT, class_="target"),
-        row_name(place, y + 11),
-        # Gaps and overlaps are drawn last, on top of owners.
-        *(
-            _interval(interval, place, axis, numbers, y)
-            for interval in sorted(story.intervals, key=_urgency)
-        ),
-        words(shortened(summary, 150), LEFT, y_summary, class_="summary"),
-        class_="line",
-        tabindex=0,
-        role="img",
-        aria_label=shortened(summary, 300),
-    )
-
-
-def _urgency(interval: Interval) -> int:
-    return ("owner", "gap", "overlap").index(interval.kind)
-
-
-def _interval(
-    interval: Interval, place: str, axis: Axis, numbers: Mapping[str, int], y: float
-) -> Markup:
-    x_from, x_to = axis.x(interval.from_ms), axis.x(interval.to_ms)
-    who = _owner_text(interval, numbers)
-    lasted = duration(interval.to_ms - interval.from_ms)
-    title = f"{place}: {who} for {lasted} from {moment(interval.from_ms)}"
-    number = numbers.get(interval.member_id or "", 0)
-    class_ = owner_class(number) if interval.kind == "owner" else interval.kind
-    if interval.kind == "overlap":
-        x_from, x_to = x_from - _OVERLAP_MORE, x_to + _OVERLAP_MORE
-    drawn = box(x_from, x_to, y, _MAP_BOX_HEIGHT, class_=class_, title=title)
-    text = _label(interval, numbers)
-    if not text or x_to - x_from < _DIGIT_WIDTH * len(text) + 4:
-        return drawn
-    return join((drawn, centred(text, (x_from + x_to) / 2, y + 11, f"on-{interval.kind}")))
-
-
-def _label(interval: Interval, numbers: Mapping[str, int]) -> str:
-    """The numbers of the owners; empty for a gap."""
-    who = (interval.other_member_id, interval.member_id)
-    return " + ".join(str(numbers.get(each, "?")) for each in who if each is not None)
-
-
-def _owner_text(interval: Interval, numbers: Mapping[str, int]) -> str:
-    owner = _member(interval.member_id, numbers)
-    if interval.kind == "overlap":
-        return f"{owner} while {_member(interval.other_member_id, numbers)} had it"
-    return "nobody" if interval.kind == "gap" else owner
-
-
-def _member(member_id: str | None, numbers: Mapping[str, int]) -> str:
-    return f"{numbers.get(member_id or '', '?')} ({member_id})"
-
-
-def _summary(intervals: Sequence[Interval], numbers: Mapping[str, int]) -> str:
-    shown = [
-        f"{_short_label(each, numbers)} for {duration(each.to_ms - each.from_ms)}"
-        for each in intervals[:_SUMMARY_INTERVALS_MAX]
+def swatch(number: int) -> Element:
+    """The colour and number of a member."""
+    parts = [
+        svg("rect", x=0, y=0, width=26, height=16, class_=owner_class(number)),
+        words(str(number), 13, 12, class_="on-owner"),
     ]
-    more = len(intervals) - len(shown)
-    return ", ".join(shown) + (f", and {more} more" if more else "")
+    return svg("svg", parts, viewbox="0 0 26 16", class_="swatch", aria_hidden="true")
 
 
-def _short_label(interval: Interval, numbers: Mapping[str, int]) -> str:
-    return f"member {_label(interval, numbers)}" if interval.kind != "gap" else "nobody"
+def ownership_map(rows: Sequence[OwnershipRow], members: dict[str, int], axis: Axis) -> Element:
+    """Who owned each partition when. The rows are sorted by partition; `members` are numbered."""
+    places = list(dict.fromkeys((row.topic, row.partition) for row in rows))
+    line_of = {place: n for n, place in enumerate(places)}
+    bottom = _TOP + _LINE_HEIGHT * len(places)
+    names = [
+        words(
+            visible(f"{topic}-{number}", _NAME_MAX),
+            LEFT - 8,
+            _y(n) + 11,
+            class_="name",
+            anchor="end",
+        )
+        for n, (topic, number) in enumerate(places)
+    ]
+    boxes = [_interval(row, members, axis, _y(line_of[row.topic, row.partition])) for row in rows]
+    parts: Node = [list(axis.drawn(_TOP - 4, bottom)), names, boxes]
+    return picture(bottom + _LABELS_HEIGHT, "Owners of partitions over time", parts)
 
 
-def _steps(steps: Sequence[MigrationStep], axis: Axis, bottom: float) -> Markup:
-    """A line at the start of each step, with its number if there is room."""
-    parts, free = [], 0.0
-    for step in steps:
-        if not axis.from_ms <= step.from_ms <= axis.to_ms:
-            continue
-        x = axis.x(step.from_ms)
-        parts.append(tag("line", class_="step", x1=x, x2=x, y1=_MAP_TOP - 6, y2=bottom))
-        if x >= free:
-            parts.append(centred(str(step.number), x, 10, "tick"))
-            free = x + _DIGIT_WIDTH * (len(str(step.number)) + 1)
-    return join((row_name("step", 10), *parts) if parts else ())
+def _y(line: int) -> float:
+    return _TOP + _LINE_HEIGHT * line
+
+
+def _interval(row: OwnershipRow, members: dict[str, int], axis: Axis, y: float) -> Node:
+    from_ms = axis.from_ms if row.from_ms is None else row.from_ms
+    to_ms = axis.to_ms if row.to_ms is None else row.to_ms
+    x_from, x_to = axis.x(from_ms), axis.x(to_ms)
+    place = f"{row.topic}-{row.partition}"
+    lasted = f"{duration(max(to_ms - from_ms, 0))} from {moment(from_ms)}"
+    if row.member_id is None:
+        return box(x_from, x_to, y, class_="gap", title=f"{place}: no member for {lasted}")
+    number = members[row.member_id]
+    title = f"{place}: {number} ({row.member_id}) for {lasted}"
+    drawn = box(x_from, x_to, y, class_=owner_class(number), title=title)
+    text = str(number)
+    if x_to - x_from < _DIGIT_WIDTH * len(text) + 4:
+        return drawn
+    return [drawn, words(text, (x_from + x_to) / 2, y + 11, class_="on-owner")]
+
+
+def bar(parts: Sequence[tuple[int, str, str]], total: int) -> Element:
+    """A bar of numbers; each part has a class and a meaning."""
+    return h.span(".stack")[
+        (
+            h.span(
+                class_=f"bar {class_}",
+                style=f"width:{160 * count / max(total, 1):.0f}px",
+                title=f"{count:,} {meaning}",
+            )
+            for count, class_, meaning in parts
+            if count
+        )
+    ]

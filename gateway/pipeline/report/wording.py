@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from gateway.readable import moment
+from gateway.readable import UNSEEN
 
 SECOND_MS = 1_000
 MINUTE_MS = 60 * SECOND_MS
@@ -17,11 +17,6 @@ _MOMENT_MS_MAX = 253_402_300_799_999
 def date_time(at_ms: int) -> datetime:
     """The moment in UTC, moved into the calendar's range."""
     return _EPOCH + timedelta(milliseconds=min(max(at_ms, 0), _MOMENT_MS_MAX))
-
-
-def beginning(from_ms: int | None) -> str:
-    """The start of something; null means that it had begun before the first event."""
-    return "before the first event" if from_ms is None else moment(from_ms)
 
 
 def duration(length_ms: float) -> str:
@@ -59,3 +54,12 @@ def counted(count: int, one: str, many: str | None = None) -> str:
 def partition_seconds(amount_s: float) -> str:
     """Unowned time, summed over partitions."""
     return f"{number(amount_s)} partition-seconds"
+
+
+def visible(text: str, length: int) -> str:
+    """A text from events, cut in its middle, with invisible characters as escapes: they could hide
+    a name or reverse the direction of a line."""
+    if len(text) > length:
+        half = (length - 1) // 2
+        text = f"{text[:half]}…{text[-half:]}"
+    return UNSEEN.sub(lambda character: f"\\u{ord(character[0]):04x}", text)

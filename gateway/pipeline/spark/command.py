@@ -6,22 +6,24 @@ again. Needs Spark, so import it only to run the command.
 """
 
 import logging
-import platform
 import queue
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from importlib.metadata import version
+from typing import TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.utils import is_remote
 
 from gateway.pipeline import PipelineError
-from gateway.pipeline.report.digest import Digest, report
-from gateway.pipeline.report.model import Provenance, Report
-from gateway.pipeline.report.page import page
+from gateway.pipeline.fold.rows import OwnershipRow, RunRow, StepRow, columns
+from gateway.pipeline.progress import spark_progress
+from gateway.pipeline.report.page import REPORTS, GroupStory, Report, page, story
+from gateway.pipeline.report.summary import Summary
 from gateway.pipeline.report.verdict import Verdict, judge
 from gateway.pipeline.spark.analysis import Analysis
 from gateway.pipeline.spark.inputs import Sources
@@ -99,6 +101,8 @@ def _quiet() -> Iterator[None]:
         log.setLevel(before)
 
 
+ROWS_MAX = 100_000
+"""Rows of one table that the page is made from."""
 NUMBERS = "report.json"
 PAGE = "report.html"
 
@@ -123,7 +127,8 @@ def run(
     ) as spark:
         send_to_machines(spark)
         folder = Folder(spark, output)
-        with locked(folder, follows=False):
+        tracker = None if is_remote() else spark.sparkContext.statusTracker()
+        with locked(folder, follows=False), spark_progress(tracker):
             verdict = renew(spark, sources.lines(spark), folder, top, sources.names)
     _print(verdict, folder)
     return verdict.is_safe
@@ -138,7 +143,7 @@ def renew(
     new = folder / "new"
     _replace(folder, new)  # left by a killed run
     analysis = Analysis(spark, new, top)
-    verdict = _report(analysis, analysis.make(lines), new, partial(_told, spark, inputs, began_s))
+    verdict = _report(analysis, analysis.make(lines), new, inputs, began_s)
     _replace(folder, new)
     return verdict
 
@@ -176,48 +181,77 @@ def run_follow(
         folder = Folder(spark, output)
         lines = sources.growing_lines(spark)
         analysis = Analysis(spark, folder, top, keep_days)
-        said: list[Verdict] = []
+        printed: list[Verdict] = []
 
         def take_in(batch: DataFrame, number: int) -> None:
-            told = partial(_told, spark, sources.names, time.monotonic())
-            verdict = _report(analysis, analysis.take_in(batch, number), folder, told)
-            if verdict not in said[-1:]:
-                said.append(verdict)
+            began_s = time.monotonic()
+            summary = analysis.take_in(batch, number)
+            verdict = _report(analysis, summary, folder, sources.names, began_s)
+            if verdict not in printed[-1:]:
+                printed[:] = [verdict]
                 _print(verdict, folder)
 
         with locked(folder, follows=True):
-            if analysis.is_outdated():
-                _say(
-                    f"{folder.path} has states of another version of groupferry:"
-                    " all stored lines are folded again"
-                )
             return follow(spark, lines, take_in, folder, interval_s=interval_s)
 
 
 def _report(
-    analysis: Analysis, digest: Digest, folder: Folder, told: Callable[[], Provenance]
+    analysis: Analysis, summary: Summary, folder: Folder, inputs: tuple[str, ...], began_s: float
 ) -> Verdict:
-    drawn = analysis.drawn(digest)
-    write_report(report(digest, drawn, told()), folder)
-    return judge(digest)
-
-
-def _told(spark: SparkSession, inputs: tuple[str, ...], began_s: float) -> Provenance:
-    """What is known of a report that is complete now."""
-    return Provenance(
+    """Write what is made from the tables: the row of the run, the numbers and the page."""
+    verdict = judge(summary)
+    groups = tuple(_stories(analysis, summary))
+    run = RunRow(
+        cluster_id="",
         inputs=inputs,
-        versions={
-            "groupferry": version("groupferry"),
-            "Spark": spark.version,
-            "Python": platform.python_version(),
-        },
+        version=version("groupferry"),
+        verdict=verdict.headline,
+        groups=summary.groups,
+        lines=summary.lines,
+        unread=summary.unread_count,
+        handovers=summary.sums["handovers"],
+        compared=summary.sums["compared"],
+        not_compared=dict(summary.not_compared),
+        from_ms=summary.from_ms,
+        to_ms=summary.to_ms,
+        made_ms=int(time.time() * 1_000),
         took_s=time.monotonic() - began_s,
     )
+    analysis.add_run(run)
+    write_report(Report(verdict=verdict, summary=summary, run=run, groups=groups), folder)
+    return verdict
+
+
+def _stories(analysis: Analysis, summary: Summary) -> Iterator[GroupStory]:
+    """The worst groups with their owners and steps."""
+    ownership = _of_groups(analysis, summary, "ownership", OwnershipRow)
+    steps = _of_groups(analysis, summary, "steps", StepRow)
+    for group in summary.worst:
+        key = group.cluster_id, group.group_id
+        yield story(group, ownership.get(key, ()), steps.get(key, ()))
+
+
+R = TypeVar("R", OwnershipRow, StepRow)
+
+
+def _of_groups(
+    analysis: Analysis, summary: Summary, name: str, model: type[R]
+) -> Mapping[tuple[str, str], Sequence[R]]:
+    """The rows of a table about the worst groups."""
+    keys = {(group.cluster_id, group.group_id) for group in summary.worst}
+    if not keys or not summary.rows[name]:
+        return {}
+    names = sorted({group_id for _cluster_id, group_id in keys})
+    table = analysis.table(name).where(F.col("group_id").isin(names)).select(*columns(model))
+    rows: dict[tuple[str, str], list[R]] = {}
+    for row in table.limit(ROWS_MAX).collect():
+        rows.setdefault((row.cluster_id, row.group_id), []).append(model(**row.asDict()))
+    return rows
 
 
 def write_report(report: Report, output: Folder) -> None:
     """Write the numbers, and the page made from them."""
-    output.write_text(NUMBERS, report.model_dump_json(indent=2) + "\n")
+    output.write_text(NUMBERS, REPORTS.dump_json(report, indent=2).decode() + "\n")
     output.write_text(PAGE, page(report))
 
 

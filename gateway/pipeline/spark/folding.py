@@ -2,15 +2,14 @@
 
 Spark only brings the lines of a group together. One exchange sorts the rows into which they are
 packed by bucket and group, and `folded` streams through them, with one group in memory at a time.
-`continued` does the same with new lines and the states in which earlier folds stopped.
 """
 
 import types
 import typing
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
-from itertools import chain, groupby, starmap
+from itertools import groupby, starmap
 from operator import attrgetter, itemgetter
 from tempfile import TemporaryFile
 from typing import IO, Any, TypeVar
@@ -25,7 +24,6 @@ from pyspark.sql.types import (
     BooleanType,
     DataType,
     DoubleType,
-    IntegerType,
     LongType,
     MapType,
     StringType,
@@ -33,36 +31,22 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from gateway.events.gateway_events import GatewayStarted
+from gateway.json_schemas import json_schema
 from gateway.loading import without_garbage_collection
-from gateway.pipeline.fold.history import LateLineError, clusters
-from gateway.pipeline.fold.lines import Line, RejectedRow, parse
-from gateway.pipeline.fold.row import BaseRow, columns
-from gateway.pipeline.fold.sequences import PROCESS_STATES, SequenceKey
-from gateway.pipeline.fold.tables import (
-    ALL_ROWS,
-    STATES,
-    Key,
-    Part,
-    Tables,
-    fold_name,
-    fold_process,
-    go_on,
-    pieces_of,
-)
-from gateway.pipeline.report.digest import Digest
+from gateway.pipeline.fold.folding import fold_name, fold_runs
+from gateway.pipeline.fold.lines import Line, parse
+from gateway.pipeline.fold.rows import ALL_ROWS, SCHEMA_VERSION, Row, Tables, columns
+from gateway.pipeline.fold.sequences import Number, RunKey
+from gateway.pipeline.report.summary import SUMMARIES, Summary
 from gateway.pipeline.spark.packing import (
     BUCKET,
-    DIGEST,
-    GATEWAY,
-    INPUT,
     KEY,
     KINDS,
     OF_GROUP,
-    OF_PROCESS,
+    OF_RUN,
     PARSED,
-    REJECTED,
     SEPARATOR,
+    UNREAD_ROWS,
     InputRow,
     map_in_arrow,
     unpacked_lines,
@@ -74,19 +58,32 @@ _PLAIN: Mapping[type, DataType] = types.MappingProxyType(
 )
 
 
-def struct_of(row: type[BaseRow]) -> StructType:
-    """The columns in their order, all nullable."""
+def struct_of(row: type[Row]) -> StructType:
+    """The columns in their order, all nullable, with what they mean."""
     hints = typing.get_type_hints(row)
-    return StructType([StructField(name, type_of(hints[name])) for name in columns(row)])
+    meanings = json_schema(row)["properties"]
+    return StructType(
+        [
+            StructField(
+                name,
+                type_of(hints[name]),
+                metadata={
+                    "comment": " ".join(meanings[name].get("description", "").split()),
+                    "schema_version": SCHEMA_VERSION,
+                },
+            )
+            for name in columns(row)
+        ]
+    )
 
 
 def type_of(annotation: Any) -> DataType:
     """The Spark type of a column. Raises TypeError if there is none."""
     choices = typing.get_args(annotation)
     if type(None) in choices and len(choices) == 2:
-        annotation = next(each for each in choices if each is not type(None))
+        annotation = next(choice for choice in choices if choice is not type(None))
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is typing.Literal and all(isinstance(each, str) for each in arguments):
+    if origin is typing.Literal and all(isinstance(value, str) for value in arguments):
         return StringType()
     if origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:
         return ArrayType(type_of(arguments[0]))
@@ -101,27 +98,15 @@ _ROWS_MAX = 1_024
 """Rows in one message to Spark."""
 _PACKED_BYTES_MAX = 256 << 10
 """Rows that are packed together, which Spark's heap has several times."""
-_KEPT_MAX = 64
-"""The same for kept rows, which may be long."""
 
-
-KEPT = "kept"
-"""The column with kept rows in what a fold makes; the others are named after tables."""
-IS_CLOSED = "is_closed"
-"""The column that tells whether no later line changes the row."""
-IS_NEW = "is_new"
-"""The column that tells whether a fold has changed the row that it keeps; null for new lines."""
-KEPT_ROW = StructType(
-    [each for each in INPUT if each.name in (*KEY, "line", "state", "closed", "digest", IS_NEW)]
-)
-"""What is kept of a group or process: its `state`, and digests of its closed rows and of all. Of
-others either a line or a digest is kept."""
+SUMMARY = "summary"
+"""The column with the summary of a bucket in what a fold makes; the others are named after
+tables."""
 FOLDED = StructType(
     [
-        StructField(BUCKET, IntegerType()),
-        StructField(IS_CLOSED, BooleanType()),
+        PARSED[BUCKET],
         *(StructField(name, BinaryType()) for name in ALL_ROWS),
-        StructField(KEPT, KEPT_ROW),
+        StructField(SUMMARY, StringType()),
     ]
 )
 """What a fold makes. Rows of a table are packed as Arrow packs them: Spark would spend more time on
@@ -129,14 +114,8 @@ the empty columns of all other tables than on everything else."""
 
 
 def folded(rows: DataFrame, top: int) -> DataFrame:
-    """The rows of all tables, each in the column of its table, and a digest for each bucket."""
-    return map_in_arrow(_in_order(rows), partial(_fold, top=top), FOLDED)
-
-
-def continued(rows: DataFrame, top: int) -> DataFrame:
-    """The same from new lines and states, with the states after the lines. If a line came too late
-    for a group or process, its only row has no state: the caller folds all of its lines again."""
-    return map_in_arrow(_in_order(rows), partial(_continue, top=top), FOLDED)
+    """The rows of all tables, each in the column of its table, and a summary for each bucket."""
+    return map_in_arrow(in_order(rows), partial(_fold, top=top), FOLDED)
 
 
 def unpacked(rows: DataFrame, name: str) -> DataFrame:
@@ -153,185 +132,56 @@ def _unpack(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa
             yield rows.append_column(BUCKET, pa.repeat(bucket, rows.num_rows))
 
 
-def _in_order(rows: DataFrame) -> DataFrame:
+def in_order(rows: DataFrame) -> DataFrame:
     """By bucket and kind, which one number tells: most comparisons need no other column. The rows
     of a group are sorted by time alone."""
-    name = F.coalesce("group_id", "process_id", F.lit(""))
+    name = F.coalesce("group_id", "gateway_id", F.lit(""))
     rank = F.col(BUCKET).cast("long") * len(KINDS) + F.col("kind")
     rank = F.shiftleft(rank, 32) + F.crc32(name.cast("binary"))
-    rows = rows.select(*(each for each in InputRow._fields if each in rows.columns))
+    rows = rows.select(*InputRow._fields)
     return rows.repartition(BUCKET).sortWithinPartitions(rank, *KEY[1:], "first")
 
 
 def _fold(batches: Iterable[pa.RecordBatch], top: int) -> Iterator[pa.RecordBatch]:
     with without_garbage_collection():
-        for bucket, of_bucket in groupby(_rows(batches), key=attrgetter(BUCKET)):
-            out, digest = _Out(bucket), Digest(top=top)
-            for part in _parts(of_bucket):
-                digest.add(part.key, part.tables, is_last=part.is_last)
-                yield from out.take(part)
-            yield from out.finish(digest)
+        for bucket, of_bucket in groupby(rows_of(batches), key=attrgetter(BUCKET)):
+            out, summary = _Out(bucket), Summary(top=top)
+            for tables in _tables(of_bucket, summary):
+                summary.add(tables)
+                yield from out.take(tables)
+            yield from out.finish(summary)
 
 
-def _parts(rows: Iterable[InputRow]) -> Iterator[Part]:
-    """The rows of each group and process in a bucket."""
-    cluster_of: Mapping[str, str] = {}
+def _tables(rows: Iterable[InputRow], summary: Summary) -> Iterator[Tables]:
+    """The rows of each group and run in a bucket."""
     for kind, of_kind in groupby(rows, key=attrgetter("kind")):
-        if kind == GATEWAY:
-            cluster_of = clusters(map(_start, of_kind))
-        elif kind == OF_GROUP:
+        if kind == OF_GROUP:
             for group_id, of_group in groupby(of_kind, key=attrgetter("group_id")):
                 with closing(Pieces(of_group)) as pieces:
-                    yield from fold_name(group_id, pieces, cluster_of)
-        elif kind == OF_PROCESS:
-            for key, of_process in groupby(of_kind, key=_sequence_key):
-                cluster_id = cluster_of.get(key.gateway_id, "")
-                yield fold_process(cluster_id, key, unpacked_numbers(of_process))
+                    summary.lines += pieces.lines
+                    yield from fold_name(group_id, pieces)
+        elif kind == OF_RUN:
+            for chunk in _chunks(fold_runs(_numbers(of_kind))):
+                yield Tables(unread=chunk)
         else:
-            yield from _rejections(of_kind)
+            for chunk in _chunks(UNREAD_ROWS.validate_json(row.line) for row in of_kind):
+                yield Tables(unread=chunk)
 
 
-def _continue(batches: Iterable[pa.RecordBatch], top: int) -> Iterator[pa.RecordBatch]:
-    with without_garbage_collection():
-        for bucket, of_bucket in groupby(_rows(batches), key=attrgetter(BUCKET)):
-            out, digest = _Out(bucket), Digest(top=top)
-            yield from _Continued(out, digest).take(of_bucket)
-            yield from out.finish(digest)
+def _numbers(rows: Iterable[InputRow]) -> Iterator[tuple[RunKey, Iterator[Number]]]:
+    for key, of_process in groupby(rows, key=attrgetter("gateway_id", "run", "process_id")):
+        yield RunKey(*key), unpacked_numbers(of_process)
 
 
-class _Continued:
-    """Goes on with the folds of one bucket. What is kept of a group or process without new lines
-    stays as it is."""
-
-    def __init__(self, out: "_Out", digest: Digest) -> None:
-        self._out = out
-        self._digest = digest
-        self._cluster_of: Mapping[str, str] = {}
-        self._have_moved = False
-        """Whether the new lines name another cluster for any gateway."""
-
-    def take(self, rows: Iterable[InputRow]) -> Iterator[pa.RecordBatch]:
-        """Take new lines, and what is kept from earlier ones."""
-        for kind, of_kind in groupby(rows, key=attrgetter("kind")):
-            if kind == GATEWAY:
-                self._take_starts(list(of_kind))
-            elif kind == OF_GROUP:
-                for group_id, of_group in groupby(of_kind, key=attrgetter("group_id")):
-                    yield from self._go_on(of_group, partial(self._fold_group, group_id))
-            elif kind == OF_PROCESS:
-                for key, of_process in groupby(of_kind, key=_sequence_key):
-                    yield from self._go_on(of_process, partial(self._fold_process, key))
-            else:
-                yield from self._take_rejected(of_kind)
-
-    def _take_starts(self, rows: Sequence[InputRow]) -> None:
-        starts = [(*_start(row), row) for row in rows]
-        starts.sort(key=lambda each: (each[0].at_ms, each[0].sequence))
-        self._cluster_of = clusters((line, event) for line, event, _row in starts)
-        before = clusters((line, event) for line, event, row in starts if row.is_new is not None)
-        self._have_moved = before != self._cluster_of
-        for row in {line.gateway_id: row for line, _event, row in starts}.values():
-            self._out.keep(row)
-
-    def _go_on(
-        self,
-        rows: Iterable[InputRow],
-        fold: Callable[[Sequence[InputRow], Iterator[InputRow]], Iterator[pa.RecordBatch]],
-    ) -> Iterator[pa.RecordBatch]:
-        kept, lines = _divided(rows)
-        if lines is not None or self._have_moved:
-            yield from fold(kept, lines or iter(()))
-            return
-        for row in kept:
-            self._out.keep(row, is_new=False)
-            self._digest.merge(Digest.model_validate_json(row.digest))
-        yield from self._out.take_kept()
-
-    def _fold_group(
-        self, group_id: str, kept: Sequence[InputRow], lines: Iterator[InputRow]
-    ) -> Iterator[pa.RecordBatch]:
-        row = InputRow(self._out.bucket, OF_GROUP, group_id)
-        digests: dict[Key | None, Digest] = {}
-        folds = [STATES.validate_json(row.state) for row in kept]
-        for fold, its_row in zip(folds, kept, strict=True):
-            digests[fold.key] = Digest.model_validate_json(its_row.closed)
-        try:
-            with closing(Pieces(lines)) as pieces:
-                if folds:
-                    parts = go_on(group_id, folds, chain.from_iterable(pieces), self._cluster_of)
-                else:
-                    parts = fold_name(group_id, pieces, self._cluster_of, keeps_state=True)
-                for part in parts:
-                    its = digests.setdefault(part.key, Digest(top=1))
-                    closed = its.model_dump_json() if part.is_last else None
-                    its.add(part.key, part.tables, is_last=part.is_last)
-                    if part.is_last:
-                        digest = its.model_dump_json()
-                        self._out.keep(row._replace(state=part.state, closed=closed, digest=digest))
-                        self._digest.merge(its)
-                    yield from self._out.take(part)
-        except LateLineError:
-            self._out.keep(row)
-
-    def _fold_process(
-        self, key: SequenceKey, kept: Sequence[InputRow], lines: Iterator[InputRow]
-    ) -> Iterator[pa.RecordBatch]:
-        fold = PROCESS_STATES.validate_json(kept[0].state) if kept else None
-        row = InputRow(self._out.bucket, OF_PROCESS, None, key.gateway_id, key.process_id)
-        cluster_id = self._cluster_of.get(key.gateway_id, "")
-        try:
-            part = fold_process(cluster_id, key, unpacked_numbers(lines), fold)
-        except LateLineError:
-            self._out.keep(row)
-            return
-        its = Digest(top=1)
-        its.add(None, part.tables)
-        self._out.keep(row._replace(state=part.state, digest=its.model_dump_json()))
-        self._digest.merge(its)
-        yield from self._out.take(part)
-
-    def _take_rejected(self, rows: Iterable[InputRow]) -> Iterator[pa.RecordBatch]:
-        its = Digest(top=1)
-        for part in _rejections(_without_sums(rows, its)):
-            its.add(None, part.tables)
-            yield from self._out.take(part)
-        self._out.keep(InputRow(self._out.bucket, REJECTED, digest=its.model_dump_json()))
-        self._digest.merge(its)
-
-
-def _divided(rows: Iterable[InputRow]) -> tuple[list[InputRow], Iterator[InputRow] | None]:
-    """What is kept, which comes first, and the lines; None if there are no lines."""
-    rest = iter(rows)
-    kept: list[InputRow] = []
-    for row in rest:
-        if row.state is None:
-            return kept, chain([row], rest)
-        kept.append(row)
-    return kept, None
-
-
-def _without_sums(rows: Iterable[InputRow], digest: Digest) -> Iterator[InputRow]:
-    """Add what is kept of earlier rejected lines to the digest."""
-    for row in rows:
-        if row.digest is None:
-            yield row
-        else:
-            digest.merge(Digest.model_validate_json(row.digest))
-
-
-def _rejections(rows: Iterable[InputRow]) -> Iterator[Part]:
-    for some in _chunks(rows):
-        yield Part(None, Tables(rejected=list(map(_rejected, some))))
-
-
-def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[InputRow]:
+def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[InputRow]:
+    """The parsed rows in these messages."""
     for batch in batches:
-        columns = (each.to_pylist() for each in batch.columns)
-        yield from starmap(InputRow, zip(*columns, strict=True))
+        values = (column.to_pylist() for column in batch.columns)
+        yield from starmap(InputRow, zip(*values, strict=True))
 
 
-def _sequence_key(row: InputRow) -> SequenceKey:
-    return SequenceKey(row.gateway_id, None, row.process_id, None)
+PIECE_MIN = 4_096
+"""The length of the pieces in which long histories are folded."""
 
 
 class Pieces(Collection[list[Line]]):
@@ -340,15 +190,17 @@ class Pieces(Collection[list[Line]]):
 
     def __init__(self, rows: Iterable[InputRow]) -> None:
         """The rows are sorted by their first times."""
-        lines = pieces_of(unpacked_lines(rows), itemgetter(0))
-        pieces = ([text for _at_ms, text in some] for some in lines)
+        pieces = ([text for _at_ms, text in piece] for piece in _pieces(unpacked_lines(rows)))
         self._first = next(pieces, [])
+        self.lines = len(self._first)
+        """The number of lines."""
         self._sizes: list[int] = []
         self._file: IO[bytes] | None = None
         for piece in pieces:
             if self._file is None:
                 self._file = TemporaryFile()  # noqa: SIM115  (see `close`)
             self._sizes.append(self._file.write(SEPARATOR.join(piece).encode()))
+            self.lines += len(piece)
 
     def __iter__(self) -> Iterator[list[Line]]:
         yield list(map(_line, self._first))
@@ -363,7 +215,7 @@ class Pieces(Collection[list[Line]]):
         return 1 + len(self._sizes)
 
     def __contains__(self, piece: object) -> bool:
-        return any(piece == each for each in self)
+        return any(piece == other for other in self)
 
     def close(self) -> None:
         """Delete the file."""
@@ -373,24 +225,8 @@ class Pieces(Collection[list[Line]]):
 
 def _line(text: str) -> Line:
     line, _problem = parse(text)
-    assert line is not None  # or it would not have been passed on
+    assert line is not None
     return line
-
-
-def _start(row: InputRow) -> tuple[Line, GatewayStarted]:
-    line = _line(row.line)
-    assert isinstance(line.fields, GatewayStarted)
-    return line, line.fields
-
-
-def _rejected(row: InputRow) -> RejectedRow:
-    return RejectedRow(
-        file=row.file,
-        place=row.place,
-        problem=row.problem,
-        line=row.line,
-        group_id=row.group_id,
-    )
 
 
 class _Out:
@@ -398,66 +234,60 @@ class _Out:
 
     def __init__(self, bucket: int) -> None:
         self.bucket = bucket
-        self._rows: dict[tuple[str, bool], list[BaseRow]] = {}
-        self._kept: list[Mapping[str, Any]] = []
+        self._waiting: dict[str, list[Row]] = {name: [] for name in ALL_ROWS}
 
-    def take(self, part: Part) -> Iterator[pa.RecordBatch]:
+    def take(self, tables: Tables) -> Iterator[pa.RecordBatch]:
         """Add rows of all tables."""
-        for name in ALL_ROWS:
-            is_closed = not part.is_last or name in CLOSED_AT_ONCE
-            waiting = self._rows.setdefault((name, is_closed), [])
-            waiting += getattr(part.tables, name)
+        for name, waiting in self._waiting.items():
+            waiting.extend(getattr(tables, name))
             while len(waiting) >= _ROWS_MAX:
-                yield self._message(name, waiting[:_ROWS_MAX], is_closed=is_closed)
+                yield self._message(name, waiting[:_ROWS_MAX])
                 del waiting[:_ROWS_MAX]
-        yield from self.take_kept()
 
-    def keep(self, row: InputRow, *, is_new: bool = True) -> None:
-        """Add a kept row."""
-        self._kept.append({**{name: getattr(row, name) for name in KEPT_ROW.names}, IS_NEW: is_new})
+    def finish(self, summary: Summary) -> Iterator[pa.RecordBatch]:
+        """Everything else, with the summary of the bucket."""
+        for name, waiting in self._waiting.items():
+            if waiting:
+                yield self._message(name, waiting)
+        yield self._batch(SUMMARY, [SUMMARIES.dump_json(summary).decode()])
 
-    def take_kept(self) -> Iterator[pa.RecordBatch]:
-        """The kept rows, if they are enough for a message."""
-        if len(self._kept) >= _KEPT_MAX:
-            yield self._batch(KEPT, self._kept, is_closed=False)
-            self._kept = []
-
-    def finish(self, digest: Digest) -> Iterator[pa.RecordBatch]:
-        """Everything else, with the digest of the bucket."""
-        for (name, is_closed), rows in self._rows.items():
-            if rows:
-                yield self._message(name, rows, is_closed=is_closed)
-        digest.cut()
-        self.keep(InputRow(self.bucket, DIGEST, digest=digest.model_dump_json()))
-        yield self._batch(KEPT, self._kept, is_closed=False)
-
-    def _message(self, name: str, rows: list[BaseRow], *, is_closed: bool) -> pa.RecordBatch:
-        schema = _SCHEMA_OF[name]
-        columns = zip(*map(attrgetter(*schema.names), rows), strict=True)
-        arrays = [_array(values, each.type) for values, each in zip(columns, schema, strict=True)]
-        packed = pa.RecordBatch.from_arrays(arrays, schema=schema)
+    def _message(self, name: str, rows: list[Row]) -> pa.RecordBatch:
+        packed = record_batch(name, rows)
         parts = packed.nbytes // _PACKED_BYTES_MAX + 1
         size = -(-len(rows) // parts)
-        some = (packed.slice(first, size) for first in range(0, len(rows), size))
-        return self._batch(
-            name, [each.serialize().to_pybytes() for each in some], is_closed=is_closed
-        )
+        slices = (packed.slice(first, size) for first in range(0, len(rows), size))
+        return self._batch(name, [part.serialize().to_pybytes() for part in slices])
 
-    def _batch(self, name: str, column: Any, *, is_closed: bool) -> pa.RecordBatch:
-        """A message with one column besides the bucket."""
-        size = len(column)
-        told = {BUCKET: [self.bucket] * size, IS_CLOSED: [is_closed] * size, name: column}
+    def _batch(self, name: str, values: Sequence[Any]) -> pa.RecordBatch:
+        """A message with one column and the bucket."""
+        size = len(values)
+        filled = {BUCKET: [self.bucket] * size, name: values}
         arrays = [
-            pa.array(told[each.name], each.type) if each.name in told else pa.nulls(size, each.type)
-            for each in _SCHEMA
+            pa.array(filled[column.name], column.type)
+            if column.name in filled
+            else pa.nulls(size, column.type)
+            for column in _SCHEMA
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
 
 
 _SCHEMA = to_arrow_schema(FOLDED)
 _SCHEMA_OF = {name: to_arrow_schema(struct_of(row)) for name, row in ALL_ROWS.items()}
-CLOSED_AT_ONCE = ("rejected",)
-"""Tables whose rows no later line changes."""
+
+
+def record_batch(name: str, rows: Sequence[Row]) -> pa.RecordBatch:
+    """Rows of a table as Arrow has them."""
+    schema = _SCHEMA_OF[name]
+    if not rows:
+        return pa.RecordBatch.from_pylist([], schema)
+    values = zip(*map(attrgetter(*schema.names), rows), strict=True)
+    arrays = [_array(column, field.type) for column, field in zip(values, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def record_batch_of(name: str, packed: bytes) -> pa.RecordBatch:
+    """The rows of a table among those that a fold makes."""
+    return pa.ipc.read_record_batch(pa.py_buffer(packed), _SCHEMA_OF[name])
 
 
 def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
@@ -467,6 +297,19 @@ def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 R = TypeVar("R")
+T = TypeVar("T", bound=tuple[Any, ...])
+
+
+def _pieces(items: Iterable[T]) -> Iterator[list[T]]:
+    """Lists of at least PIECE_MIN items but the last; those of one time are in one list."""
+    piece: list[T] = []
+    for _time, of_time in groupby(items, key=itemgetter(0)):
+        piece += of_time
+        if len(piece) >= PIECE_MIN:
+            yield piece
+            piece = []
+    if piece:
+        yield piece
 
 
 def _chunks(rows: Iterable[R]) -> Iterator[list[R]]:

@@ -6,7 +6,7 @@ under its own number, so storing it again changes nothing.
 
 import re
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from operator import attrgetter
@@ -80,8 +80,12 @@ class Folder:
 
     def write_text(self, name: str, text: str) -> None:
         """Write one file in UTF-8, as a whole or not at all."""
+        self.write_bytes(name, text.encode())
+
+    def write_bytes(self, name: str, data: bytes) -> None:
+        """Write one file, as a whole or not at all."""
         file = f"{self.path}/{name}"
-        self._files.write(f"{file}.new", text.encode())
+        self._files.write(f"{file}.new", data)
         self._files.delete(file)
         self._files.move(f"{file}.new", file)
 
@@ -168,11 +172,6 @@ class Store:
             self._write(rows, range(batch + 1))
         self._clean()
 
-    def begin(self, rows: DataFrame, batch: int) -> None:
-        """Replace everything up to this batch by rows from elsewhere."""
-        self._write(rows, range(batch + 1))
-        self._clean()
-
     def rows(self, of: range | None = None) -> DataFrame:
         """Everything, or the rows of these batches."""
         parts = self._parts()
@@ -223,61 +222,3 @@ def _is_covered(part: range, parts: Collection[range]) -> bool:
 
 def _is_within(part: range, other: range) -> bool:
     return other.start <= part.start and part.stop <= other.stop
-
-
-class States:
-    """What the folds of each bucket keep: in the files of the latest batch that touched it. Those
-    of another shape, which another version has left, do not count."""
-
-    def __init__(self, folder: Folder, schema: StructType, shape: str) -> None:
-        """`shape` names what the schema does not tell, as a part of a file name."""
-        self._all = folder
-        self._shape = f"shape={shape}"
-        self.folder = folder / self._shape
-        self._schema = schema
-
-    def are_outdated(self) -> bool:
-        """Whether there are states, but only of other shapes."""
-        return bool(self._all.names()) and not any(self._batches())
-
-    def has(self, batch: int) -> bool:
-        """Whether the states after this batch are stored."""
-        return (self.folder / f"batch={batch}").exists()
-
-    def put(self, rows: DataFrame, batch: int) -> None:
-        """Store the states after this batch, and delete those that they replace."""
-        new = self.folder / "_unfinished"
-        new.write(rows, BUCKET)
-        (self.folder / f"batch={batch}").replace(new)
-        latest = self._latest()
-        for number, buckets in self._batches():
-            folder = self.folder / f"batch={number}"
-            old = [bucket for bucket in buckets if latest[bucket] != number]
-            if len(old) == len(buckets) and number != batch:
-                folder.delete()
-                continue
-            for bucket in old:
-                (folder / f"{BUCKET}={bucket}").delete()
-        for name in self._all.names():
-            if name != self._shape:
-                (self._all / name).delete()
-
-    def rows(self, buckets: Collection[int] | None = None) -> DataFrame:
-        """The latest states of all buckets, or of these."""
-        parts = (
-            f"batch={batch}/{BUCKET}={bucket}"
-            for bucket, batch in self._latest().items()
-            if buckets is None or bucket in buckets
-        )
-        return self.folder.read(self._schema, parts)
-
-    def _latest(self) -> Mapping[int, int]:
-        """The latest batch of each bucket."""
-        return {bucket: batch for batch, buckets in self._batches() for bucket in buckets}
-
-    def _batches(self) -> Iterator[tuple[int, Sequence[int]]]:
-        """The batches in order, with their buckets."""
-        named = (name.partition("=") for name in self.folder.names())
-        for batch in sorted(int(number) for name, _, number in named if name == "batch"):
-            found = (name.partition("=") for name in (self.folder / f"batch={batch}").names())
-            yield batch, [int(number) for name, _, number in found if name == BUCKET]

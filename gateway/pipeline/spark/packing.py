@@ -7,19 +7,17 @@ are packed as well.
 import types
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
 from itertools import starmap
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 from zlib import crc32
 
 import pyarrow as pa
+from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
-    BooleanType,
     DataType,
     IntegerType,
     LongType,
@@ -31,13 +29,15 @@ from pyspark.sql.udf import UserDefinedFunction
 from pyspark.sql.utils import is_remote
 from pyspark.util import PythonEvalType
 
-from gateway.events.gateway_events import GatewayStarted
 from gateway.loading import without_garbage_collection
-from gateway.pipeline.fold.lines import Line, parse, rejected
-from gateway.pipeline.fold.sequences import Number, SequenceKey, key_of, number_of
+from gateway.pipeline.fold.lines import Line, parse, unread_line
+from gateway.pipeline.fold.rows import UnreadRow
+from gateway.pipeline.fold.sequences import Number, RunKey, number_of, run_of
 
-BUCKETS = 16
-"""Groups are spread over this many buckets. A stream folds the buckets with new events again."""
+BUCKETS = 64
+"""Groups and runs are spread over this many buckets, each of which one task folds at a time. How
+many tasks there are is Spark's `spark.sql.shuffle.partitions`, and the folders of the output are
+clusters and days."""
 BUCKET = "bucket"
 
 _ROWS_MAX = 1_024
@@ -54,50 +54,43 @@ SEPARATOR = "\x1e"
 
 
 class InputRow(NamedTuple):
-    """Lines of one group, numbers of a process's lines, a rejected line, or what a fold has kept.
-    Which columns are null depends on that."""
+    """Lines of one group, numbers of a run, or an unreadable line. Which columns are null depends
+    on that."""
 
     bucket: int
     kind: int
     group_id: Any = None
     gateway_id: Any = None
+    run: Any = None
     process_id: Any = None
     line: Any = None
-    """The line. Of a group, its lines with SEPARATOR between them; of a process, the numbers."""
+    """Lines of a group with SEPARATOR between them, numbers of a run, or a row of `unread`."""
     times_ms: Any = None
     """The times of a group's lines, in order."""
     first: Any = None
     """The first of the times, or of the numbers."""
     at_ms: Any = None
     """The latest time."""
-    file: Any = None
-    place: Any = None
-    problem: Any = None
-    state: Any = None
-    closed: Any = None
-    digest: Any = None
-    is_new: Any = None
 
 
 _TYPES: Mapping[str, DataType] = types.MappingProxyType(
     {
         **dict.fromkeys((BUCKET, "kind"), IntegerType()),
-        **dict.fromkeys(("first", "at_ms"), LongType()),
-        "is_new": BooleanType(),
+        **dict.fromkeys(("first", "at_ms", "run"), LongType()),
     }
 )
-INPUT = tuple(StructField(name, _TYPES.get(name, StringType())) for name in InputRow._fields)
-"""The columns of all rows."""
-PARSED = StructType([*INPUT[: InputRow._fields.index("state")]])
+PARSED = StructType(
+    [StructField(name, _TYPES.get(name, StringType())) for name in InputRow._fields]
+)
 """What `parsed` makes of lines."""
 
-KINDS = GATEWAY, OF_GROUP, OF_PROCESS, REJECTED, DIGEST = range(5)
-"""The kinds of parsed and kept rows, in the order in which a fold needs them. The start of a
-gateway names its cluster, and goes to every bucket. A line may make several rows. What a fold keeps
-includes the digest of the bucket."""
+KINDS = OF_GROUP, OF_RUN, UNREAD = range(3)
+"""The kinds of rows. A line may make several."""
 
-KEY = ("kind", "group_id", "gateway_id", "process_id")
-"""Columns that name a group or a process among parsed and kept rows."""
+UNREAD_ROWS: TypeAdapter[UnreadRow] = TypeAdapter(UnreadRow)
+"""Rows of unreadable lines in JSON."""
+KEY = ("kind", "group_id", "gateway_id", "run", "process_id")
+"""Columns that name a group or a process."""
 
 Map: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """Maps the rows of one partition, in their order."""
@@ -113,40 +106,44 @@ def _parse(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     schema = to_arrow_schema(PARSED)
     with without_garbage_collection():
         for rows in _messages(_packed(batches)):
-            yield _message(rows, schema)
+            yield message_of(rows, schema)
 
 
-def _message(rows: Iterable[InputRow], schema: pa.Schema) -> pa.RecordBatch:
-    columns = zip(zip(*rows, strict=True), schema, strict=False)
-    arrays = [pa.array(values, each.type) for values, each in columns]
+def message_of(rows: Iterable[InputRow], schema: pa.Schema) -> pa.RecordBatch:
+    """Rows as one message to Spark."""
+    columns = zip(zip(*rows, strict=True), schema, strict=True)
+    arrays = [pa.array(values, column.type) for values, column in columns]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _messages(rows: Iterable[InputRow]) -> Iterator[list[InputRow]]:
-    some: list[InputRow] = []
+    batch: list[InputRow] = []
     size = 0
     for row in rows:
-        some.append(row)
+        batch.append(row)
         size += len(row.line)
-        if len(some) == _ROWS_MAX or size >= _MESSAGE_CHARS_MAX:
-            yield some
-            some, size = [], 0
-    if some:
-        yield some
+        if len(batch) == _ROWS_MAX or size >= _MESSAGE_CHARS_MAX:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def _packed(batches: Iterable[pa.RecordBatch]) -> Iterator[InputRow]:
     """The rows of all lines. A block is read by one task, in order."""
     groups: dict[str, list[TimedLine]] = {}
-    numbers: dict[SequenceKey, list[Number]] = {}
+    numbers: dict[RunKey, list[Number]] = {}
+    marked: set[RunKey] = set()
     at: tuple[str, int] | None = None
     count = waiting_chars = 0
     for file, place, block, text in _lines(batches):
         count = count + 1 if at == (file, block) else 1
         at = file, block
+        if not text or text.isspace():
+            continue
         line, problem = parse(text)
         if problem is not None:
-            yield _rejection(file, place or _place(count, block), text, line, problem)
+            yield _unread(file, place or _place(count, block), text, line, problem)
         if line is None:
             continue
         if line.group_id is not None:
@@ -155,19 +152,18 @@ def _packed(batches: Iterable[pa.RecordBatch]) -> Iterator[InputRow]:
             waiting_chars += len(text)
             if len(lines) == _LINES_MAX:
                 yield packed_lines(line.group_id, groups.pop(line.group_id))
-        if line.process_id is not None:
-            key = key_of(line)
-            some = numbers.setdefault(key, [])
-            some.append(number_of(line))
-            if len(some) == _LINES_MAX:
-                yield packed_numbers(key, numbers.pop(key))
-        if isinstance(line.fields, GatewayStarted):
-            for bucket in range(BUCKETS):
-                yield InputRow(bucket, GATEWAY, line=text)
         if waiting_chars >= _WAITING_CHARS_MAX:
             yield from starmap(packed_lines, groups.items())
             groups.clear()
             waiting_chars = 0
+        key = run_of(line)
+        if line.process_id is None and key in marked:
+            continue
+        marked.add(key)
+        its_numbers = numbers.setdefault(key, [])
+        its_numbers.append(number_of(line))
+        if len(its_numbers) == _LINES_MAX:
+            yield packed_numbers(key, numbers.pop(key))
     yield from starmap(packed_lines, groups.items())
     yield from starmap(packed_numbers, numbers.items())
 
@@ -182,17 +178,9 @@ def _place(number: int, block: int) -> str:
     return f"line {number}" + (f" after byte {block}" if block else "")
 
 
-def _rejection(file: str, place: str, text: str, line: Line | None, problem: str) -> InputRow:
-    row = rejected(file, place, text, line, problem)
-    return InputRow(
-        bucket_of(file),
-        REJECTED,
-        group_id=row.group_id,
-        line=row.line,
-        file=file,
-        place=place,
-        problem=problem,
-    )
+def _unread(file: str, place: str, text: str, line: Line | None, problem: str) -> InputRow:
+    row = unread_line(file, place, text, line, problem)
+    return InputRow(bucket_of(file), UNREAD, line=UNREAD_ROWS.dump_json(row).decode())
 
 
 TimedLine: TypeAlias = tuple[int, str]
@@ -214,47 +202,18 @@ def packed_lines(group_id: str, lines: list[TimedLine]) -> InputRow:
     )
 
 
-def divided(rows: DataFrame, at_ms: int) -> DataFrame:
-    """The same parsed rows, but none has lines or numbers both from before this time and others."""
-    is_later = F.coalesce(F.col("at_ms") >= at_ms, F.lit(False))
-    of_group = (F.col("kind") == OF_GROUP) & (F.col("first") < at_ms)
-    is_both = is_later & (of_group | (F.col("kind") == OF_PROCESS))
-    both = map_in_arrow(rows.where(is_both), partial(_divide, at_ms=at_ms), PARSED)
-    return rows.where(~is_both).unionByName(both)
-
-
-def _divide(batches: Iterable[pa.RecordBatch], at_ms: int) -> Iterator[pa.RecordBatch]:
-    schema = to_arrow_schema(PARSED)
-    for batch in batches:
-        for values in zip(*(each.to_pylist() for each in batch.columns), strict=True):
-            yield _message(_parts(InputRow(*values), at_ms), schema)
-
-
-def _parts(row: InputRow, at_ms: int) -> Iterator[InputRow]:
-    if row.kind == OF_GROUP:
-        lines = list(unpacked_lines([row]))
-        place = bisect_left(lines, at_ms, key=itemgetter(0))
-        yield from (packed_lines(row.group_id, part) for part in (lines[:place], lines[place:]))
-        return
-    key = SequenceKey(row.gateway_id, None, row.process_id, None)
-    numbers = list(unpacked_numbers([row]))
-    for is_later in (False, True):
-        if part := [each for each in numbers if (each.at_ms >= at_ms) is is_later]:
-            yield packed_numbers(key, part)
-
-
-def packed_numbers(key: SequenceKey, numbers: list[Number]) -> InputRow:
+def packed_numbers(key: RunKey, numbers: list[Number]) -> InputRow:
     """The numbers of a process in one row: its columns as JSON."""
     numbers.sort()
-    assert key.process_id is not None
     return InputRow(
-        bucket_of(key.process_id),
-        OF_PROCESS,
+        bucket_of(f"{key.gateway_id}/{key.run}"),
+        OF_RUN,
         gateway_id=key.gateway_id,
+        run=key.run,
         process_id=key.process_id,
         line=to_json(list(zip(*numbers, strict=True))).decode(),
         first=numbers[0].sequence,
-        at_ms=max(each.at_ms for each in numbers),
+        at_ms=max(number.at_ms for number in numbers),
     )
 
 
@@ -300,5 +259,5 @@ def map_in_arrow(rows: DataFrame, how: Map, schema: StructType) -> DataFrame:
 
 
 def bucket_of(name: str) -> int:
-    """The bucket of a group, a process or a file."""
+    """The bucket of a group, a run or a file."""
     return crc32(name.encode("utf-8", "surrogatepass")) % BUCKETS

@@ -32,7 +32,6 @@ import gateway
 import kafka_codecs
 from gateway.pipeline import PipelineError
 from gateway.pipeline.installed import java_environment
-from gateway.pipeline.spark.packing import BUCKETS
 from gateway.readable import escaped
 
 LINES_MAX = 200
@@ -138,8 +137,8 @@ EVERYWHERE = {
     # A few rows may be long: see `folding.FOLDED`.
     "spark.sql.execution.arrow.maxBytesPerBatch": f"{4 << 20}",
     "spark.sql.parquet.enableVectorizedReader": "false",
-    # Otherwise it sorts the rows of a table by bucket. A task has few buckets at a time.
-    "spark.sql.maxConcurrentOutputFileWriters": f"{BUCKETS}",
+    # Otherwise it sorts the rows of a table by their folders. A task has few at a time.
+    "spark.sql.maxConcurrentOutputFileWriters": "32",
     # Small inputs need fewer partitions, also behind what is kept.
     "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
     # PySpark would record the line of our code behind each column, with several calls to the JVM.
@@ -153,8 +152,7 @@ SHORT = {
 HERE = {
     # A sort of lines would fill most of the heap before it spills, and gains nothing by that.
     "spark.memory.fraction": "0.3",
-    # Spark's hash spreads the 16 buckets over 15 of 53 partitions, but over 10 of 16. Few rows are
-    # merged into fewer partitions.
+    # The tasks that fold. Few rows are merged into fewer.
     "spark.sql.shuffle.partitions": "53",
     # Only this machine connects to the driver, and it works without a network.
     "spark.driver.host": "127.0.0.1",

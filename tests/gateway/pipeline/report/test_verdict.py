@@ -1,94 +1,82 @@
-"""The verdict expresses the totals in words."""
+"""The verdict in words."""
+
+from typing import get_args
 
 import pytest
 
-from gateway.pipeline.report.model import Totals
-from gateway.pipeline.report.verdict import headline, outcome, safety
-from tests.support.reports import calm_report, client_version
+from gateway.pipeline.fold.folding import fold_lines
+from gateway.pipeline.fold.rows import FindingKind, UnreadKind
+from gateway.pipeline.report.summary import EVIDENCE_MAX, SUMMARIES, Summary
+from gateway.pipeline.report.verdict import FAULTS, UNREAD, judge
+from tests.support.folded_lines import sources, summary_of
+from tests.support.stories import played
 
-CALM = calm_report().totals
-
-
-def test_a_good_verdict_explains_its_checks() -> None:
-    """Each check says what it looked for."""
-    found = headline(CALM)
-    assert (found.level, found.answer) == (
-        "good",
-        "Safe: no partition had two owners, and no committed offset went back.",
-    )
-    assert {check.level for check in safety(CALM)} == {"good"}
-
-
-@pytest.mark.parametrize(
-    ("field", "level", "start"),
-    [
-        ("overlaps", "bad", "Not safe: a partition was owned by two members at once (once)."),
-        ("unsure", "bad", "Not proven safe: it is unsure whether a partition had two owners"),
-        ("non_monotonic", "bad", "Not safe: a committed offset went back (once)."),
-        ("lost_commits", "bad", "Not safe: a commit was lost: an owner was told less (once)."),
-        ("missing_events", "bad", "Not proven safe: 1 event is missing"),
-        ("contradictions", "bad", "Not proven safe: 1 event has two versions"),
-        ("differences", "bad", "Not safe: a member claimed a partition that it was not granted"),
-        ("skips", "warning", "As far as the events show, no partition had two owners"),
-        ("rejected_lines", "warning", "As far as the events show, no partition had two owners"),
-    ],
-)
-def test_each_finding_is_in_the_headline(field: str, level: str, start: str) -> None:
-    """Its check links to the evidence."""
-    totals = CALM.model_copy(update={field: 1})
-    found = headline(totals)
-    assert found.level == level
-    assert found.answer.startswith(start)
-    (check,) = [check for check in safety(totals) if check.level != "good"]
-    assert (check.level, check.evidence) == (level, field)
+SAFE = """0 start
+0 host 5
+0 load
+1 grant a {0}
+3 commit a {0}=50
+4 end a {0} revoked
+4 grant b {0}
+5 fetch b {0}=50
+9 stop
+"""
 
 
-def test_an_unreadable_event_is_more_than_garbage() -> None:
-    """The content of a group's event is unknown, as if it were missing."""
-    totals = CALM.model_copy(update={"rejected_lines": 3, "unread_events": 2})
-    found = headline(totals)
-    assert found.level == "bad"
-    assert found.answer.startswith("Not proven safe: 2 events of a group could not be read")
-    (check,) = [check for check in safety(totals) if check.level != "good"]
-    assert (check.level, check.evidence) == ("bad", "rejected_lines")
+def lines(text: str) -> list[str]:
+    return played(text).lines
 
 
-def test_all_findings_are_in_the_headline() -> None:
-    """The reader need not read on to learn of the second one."""
-    totals = CALM.model_copy(update={"overlaps": 3, "non_monotonic": 2, "missing_events": 1_000})
-    assert headline(totals).answer == (
-        "Not safe: a partition was owned by two members at once (3 times);"
-        " a committed offset went back (2 times);"
-        " 1,000 events are missing, so what happened there is unknown."
-    )
+def test_the_first_line_is_the_verdict_and_the_second_how_much_it_saw() -> None:
+    verdict = judge(summary_of(*lines(SAFE.format("t-0"))))
+    assert verdict.lines == ("SAFE", "1 of 1 hand-over compared; 1 first grant; 1 group")
+    assert verdict.is_safe
 
 
-def test_no_data_is_no_success() -> None:
-    """Without events nothing is called safe."""
-    assert headline(Totals()).level == "none"
-    assert headline(Totals(missing_events=1)).level == "bad"
+def test_nothing_is_safe_without_a_line() -> None:
+    verdict = judge(Summary())
+    assert verdict.headline == "NOT PROVEN: no line is about a group"
+    assert not verdict.is_safe
 
 
-def test_progress_cost_and_next_steps_are_summarised() -> None:
-    """Each has one sentence."""
-    groups = {"groups": 6, "groups_mixed": 1, "groups_on_classic": 3}
-    totals = CALM.model_copy(update={**groups, "migrations": 2, "migrations_back": 1})
-    clients = (client_version("a", "1", ready=3), client_version("b", "1", ready=1, too_old=1))
-    assert list(outcome(totals, clients)) == [
-        "On the consumer protocol at the end: 1 of 6 groups; with members of both protocols: 1;"
-        " on the classic protocol: 3. 2 migrations, 1 of them back to the classic protocol;"
-        " 1 completed.",
-        "8.4 partition-seconds without an owner, 8.4 of them during migrations.",
-        "4 rebalances interrupted members 6 times; 14 partitions changed hands, where 12 would"
-        " have been enough.",
-        "4 members can switch to the consumer protocol now.",
-        "1 member must be upgraded first: the version is too old.",
+def test_a_certain_fault_outweighs_what_is_not_proven() -> None:
+    text = SAFE.format("t-0").replace("fetch b t-0=50", "fetch b t-0=40")
+    verdict = judge(summary_of(*lines(text), "garbage"))
+    assert verdict.headline == "NOT SAFE: 1 lost commit (group orders: t-0)"
+    assert "1 line could not be read:" in verdict.lines
+
+
+@pytest.mark.parametrize("more", [0, 5])
+def test_the_first_findings_are_listed_and_the_rest_counted(more: int) -> None:
+    count = EVIDENCE_MAX + more
+    verdict = judge(summary_of(*lines(SAFE.format("t-0")), *["garbage"] * count))
+    assert f"{count} lines could not be read" in verdict.headline
+    assert sum(line.startswith("  file line") for line in verdict.lines) == EVIDENCE_MAX
+    assert (f"  and {more} more" in verdict.lines) == bool(more)
+
+
+def test_names_from_events_cannot_control_a_terminal() -> None:
+    text = SAFE.format("t-0").replace("fetch b t-0=50", "fetch b t-0=40")
+    changed = [line.replace("orders", "\\u001b[2Jx") for line in lines(text)]
+    assert all("\x1b" not in line for line in judge(summary_of(*changed)).lines)
+
+
+def test_summaries_of_groups_add_up() -> None:
+    """In any order, also as JSON."""
+    texts = [
+        *lines(SAFE.format("t-0")),
+        *lines("- group other\n" + SAFE.format("p-0").replace("=50", "=5")),
+        "garbage",
     ]
+    whole, total = summary_of(*texts, top=2), Summary(top=2)
+    for tables in reversed(list(fold_lines(sources(texts)))):
+        part = Summary(top=2)
+        part.add(tables)
+        total.merge(SUMMARIES.validate_json(SUMMARIES.dump_json(part)))
+    assert total == whole
+    assert judge(total) == judge(whole)
 
 
-def test_a_round_trip_has_completed() -> None:
-    """Its groups are where they were, as if nothing had been achieved."""
-    where = {"groups": 1, "groups_on_classic": 1}
-    trip = {"migrations": 2, "migrations_back": 1, "migrations_complete": 2}
-    progress = next(outcome(CALM.model_copy(update={**where, **trip}), ()))
-    assert progress.endswith("2 migrations, 1 of them back to the classic protocol; all completed.")
+def test_every_kind_has_words() -> None:
+    assert set(FAULTS) == set(get_args(FindingKind))
+    assert set(UNREAD) == set(get_args(UnreadKind))

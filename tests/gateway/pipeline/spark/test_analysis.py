@@ -7,20 +7,40 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
+import pytest
+
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import GroupConverted, GroupCreated, TopicsDeleted
 from gateway.events.member_events import GrantEnded, PartitionsAssigned
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
-from gateway.pipeline.fold.lines import TEXT_MAX
-from gateway.pipeline.report.digest import Digest, report
-from gateway.pipeline.report.page import page
+from gateway.pipeline.fold.rows import ALL_ROWS, RunRow, columns
+from gateway.pipeline.report.verdict import judge
 from tests.support.event_writer import START_MS, EventWriter
-from tests.support.folded_lines import folds
+from tests.support.folded_lines import summary_of
 from tests.support.group_events import UP, joins
+from tests.support.planted_faults import plant
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+PAGE = Path(__file__).parents[4] / "gateway" / "docs" / "report-sql.md"
+RUN = RunRow(
+    cluster_id="",
+    inputs=("events",),
+    version="1",
+    verdict="SAFE",
+    groups=1,
+    lines=1,
+    unread=0,
+    handovers=1,
+    compared=1,
+    not_compared={},
+    from_ms=START_MS,
+    to_ms=START_MS,
+    made_ms=START_MS,
+    took_s=1.0,
+)
 LAST = (1 << 63) - 1
 LAST_MOMENT_MS = 253_402_300_799_999
 LONG = 20 << 20
@@ -95,18 +115,15 @@ def test_no_line_stops_a_fold() -> None:
         writer = EventWriter(group_id=group_id, process_id=f"of {group_id}")
         hostile(writer)
         lines += writer.lines
-    digest = Digest(top=10)
-    for key, tables in folds(*lines, *BAD):
-        digest.add(key, tables)
-    digest.cut()
-    made = report(Digest.model_validate_json(digest.model_dump_json()), {})
-    assert made.totals.rejected_lines == len(BAD)
-    assert made.totals.groups == 4
-    assert len({group.group_id for group in made.groups}) == 4
-    told = re.findall(r'"(?:[^"\\]|\\.)*"', made.model_dump_json())
-    assert max(map(len, told)) < 2 * TEXT_MAX, "of names, and of what was rejected"
-    assert made.totals.missing_events > LAST
-    assert "<script" not in page(made)
+    summary = summary_of(*lines, *BAD, top=10)
+    assert summary.unread["line"].count == len(BAD)
+    assert {group.group_id for group in summary.worst} == {
+        *("", HOSTILE, f"{NAME}a{NAME}", f"{NAME}b{NAME}"),
+        "bad",
+    }
+    text = "\n".join(judge(summary).lines)
+    assert "\u202e" not in text
+    assert "\x00" not in text
 
 
 def test_no_input_stops_a_run(spark: SparkSession, tmp_path: Path) -> None:
@@ -124,10 +141,70 @@ def test_no_input_stops_a_run(spark: SparkSession, tmp_path: Path) -> None:
     (events / ODD_NAME).write_text("\n".join([*writer.lines, *BAD]))
     (events / "one too many").write_text("garbage\n")
     analysis = Analysis(spark, output, top=10)
-    digest = analysis.make(read_lines(spark, [str(events)]))
+    summary = analysis.make(read_lines(spark, [str(events)]))
     places = {f"line {good + n}" for n in range(1, len(BAD) + 1)}
-    rejected = analysis.tables()["rejected"].collect()
-    assert {row.place for row in rejected} == {*places, "line 1"}
-    made = report(digest, analysis.drawn(digest))
-    (group,) = made.groups
-    assert {member.protocol for member in group.members} == {"classic"}, "with a long name, too"
+    unread = analysis.table("unread").where("kind = 'line'").collect()
+    assert {row.place for row in unread} == {*places, "line 1"}
+    assert {group.group_id for group in summary.worst} == {HOSTILE, "bad"}
+
+
+def test_every_table_has_its_columns_and_what_they_mean(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """One without rows, too. Clusters and days name the folders."""
+    from gateway.pipeline.spark.analysis import Analysis  # needs PySpark
+    from gateway.pipeline.spark.inputs import read_lines
+    from gateway.pipeline.spark.output import Folder
+
+    output = tmp_path / "out"
+    plant(tmp_path / "events")
+    analysis = Analysis(spark, Folder(spark, str(output)), top=10)
+    analysis.make(read_lines(spark, [str(tmp_path / "events")]))
+    analysis.add_run(RUN)
+    for name, row in ALL_ROWS.items():
+        folder = output / "tables" / name
+        assert analysis.table(name).columns == [*columns(row), "cluster", "day"], name
+        for file in folder.rglob("*.parquet"):
+            assert [part.partition("=")[0] for part in file.parts[-3:-1]] == ["cluster", "day"]
+            schema = pq.read_schema(file)
+            assert schema.names == list(columns(row))
+            assert "schema_version" in str(schema.metadata), name
+    assert {path.name for path in (output / "tables" / "findings").iterdir()} == {"cluster=c"}
+    assert [row.partitions_moved for row in analysis.table("rebalances").collect()] == []
+    assert analysis.table("runs").count() == 1
+
+
+def queries(kind: str) -> list[tuple[str, str]]:
+    """The SQL of the page, with the heading above it."""
+    text = PAGE.read_text()
+    blocks = re.findall(r"^### (.*?)\n.*?```sql\n(.*?)```", text, re.DOTALL | re.MULTILINE)
+    assert blocks
+    return [(name, sql) for name, sql in blocks if name.startswith("No ") is (kind == "check")]
+
+
+def test_the_sql_of_the_docs_runs(spark: SparkSession, tmp_path: Path) -> None:
+    """The examples on Spark and on DuckDB. The data tests find no row."""
+    from gateway.pipeline.spark.analysis import Analysis  # needs PySpark
+    from gateway.pipeline.spark.inputs import read_lines
+    from gateway.pipeline.spark.output import Folder
+
+    plant(tmp_path / "events")
+    analysis = Analysis(spark, Folder(spark, f"{tmp_path}/out"), top=10)
+    analysis.make(read_lines(spark, [str(tmp_path / "events")]))
+    analysis.add_run(RUN)
+    for name in ALL_ROWS:
+        analysis.table(name).createOrReplaceTempView(name)
+    for name, sql in queries("example"):
+        assert spark.sql(sql).collect() or "blocked" in sql or "migration" in sql, name
+    for name, sql in queries("check"):
+        assert spark.sql(sql).collect() == [], name
+    duckdb = pytest.importorskip("duckdb")
+    database = duckdb.connect()
+    for name in ALL_ROWS:
+        files = f"{tmp_path}/out/tables/{name}/*/*/*.parquet"
+        database.sql(
+            f"create view {name} as select * from read_parquet('{files}', hive_partitioning = true)"
+        )
+    for name, sql in (*queries("example"), *queries("check")):
+        rows = database.sql(sql).fetchall()
+        assert not name.startswith("No ") or rows == [], name

@@ -14,11 +14,9 @@ import pytest
 
 from gateway.commands import dispatch
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
-from gateway.pipeline.report.digest import Digest, report
-from gateway.pipeline.report.model import Report
-from gateway.pipeline.report.page import page
 from tests.support.event_writer import START_MS, EventWriter
-from tests.support.planted_faults import faulty, plant
+from tests.support.planted_faults import FAULTY, plant
+from tests.support.stories import played
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,14 +48,15 @@ def test_a_report_has_the_verdict_of_groupferry_verdict(
     assert dispatch.run(check) == 1
     assert capsys.readouterr().out == f"{quickly}{output}/report.html\n"
     numbers = json.loads((output / "report.json").read_text())
-    assert numbers["totals"]["rejected_lines"] > 0
+    assert numbers["verdict"]["word"] == "NOT SAFE"
     assert "faulty" in (output / "report.html").read_text()
 
     (events / "planted").unlink()
     (events / "garbage").unlink()
     assert dispatch.run(check) == 0, capsys.readouterr().out
+    assert capsys.readouterr().out.startswith("SAFE\n1 of 1 hand-over compared")
     assert "faulty" not in (output / "report.html").read_text()
-    assert sorted(each.name for each in output.iterdir() if each.suffix != ".crc") == [
+    assert sorted(path.name for path in output.iterdir() if path.suffix != ".crc") == [
         *("lock", "report.html", "report.json", "tables")
     ]
 
@@ -76,7 +75,7 @@ def test_a_failed_run_leaves_the_old_report_and_its_tables(
     from gateway.pipeline.spark.output import Folder
 
     events, output = tmp_path / "events.jsonl", tmp_path / "report"
-    events.write_text("\n".join([*faulty().lines, ""]))
+    events.write_text("\n".join([*played(FAULTY).lines, ""]))
     (output / "tables" / "ownership").mkdir(parents=True)
     old = [output / "report.html", output / "report.json", output / "tables/ownership/old.parquet"]
     for each in old:
@@ -102,7 +101,7 @@ def test_a_run_that_is_killed_while_it_replaces_the_old_report_has_finished_its_
     from gateway.pipeline.spark.output import Folder
 
     events, output = tmp_path / "events.jsonl", tmp_path / "report"
-    events.write_text("\n".join([*faulty().lines, ""]))
+    events.write_text("\n".join([*played(FAULTY).lines, ""]))
     of_folder = Folder.replace
 
     def killed(folder: Folder, by: Folder) -> None:
@@ -134,9 +133,8 @@ def test_events_without_a_group_are_not_called_safe(
     (events / "empty").touch()
     (events / "garbage").write_bytes(bytes(range(256)) * 20)
     assert dispatch.run(["report", f"{events}", f"--output={output}", "--check"]) == 1
-    first, second, _page = capsys.readouterr().out.splitlines()
-    assert first == "nothing to judge: the events mention no group"
-    assert re.fullmatch(r"\d+ lines could not be read", second)
+    first = capsys.readouterr().out.splitlines()[0]
+    assert re.fullmatch(r"NOT PROVEN: no line is about a group; \d+ lines could not be read", first)
 
 
 @pytest.mark.usefixtures("spark_is_open")
@@ -189,16 +187,3 @@ def test_the_heap_does_not_grow_with_the_rows(tmp_path: Path) -> None:
         timeout=TIMEOUT_S,
     )
     assert run.returncode == 0, run.stderr
-
-
-def test_an_empty_report_is_complete(spark: SparkSession, tmp_path: Path) -> None:
-    """The JSON can be read, the page is made from it, and an older report is replaced."""
-    from gateway.pipeline.spark.command import NUMBERS, PAGE, write_report  # needs PySpark
-    from gateway.pipeline.spark.output import Folder
-
-    (tmp_path / PAGE).write_text("an older one")
-    made = report(Digest(top=50), {})
-    write_report(made, Folder(spark, str(tmp_path)))
-    assert Report.model_validate_json((tmp_path / NUMBERS).read_text()) == made
-    assert (tmp_path / PAGE).read_text() == page(made)
-    assert {each.name for each in tmp_path.glob("[!.]*")} == {NUMBERS, PAGE}

@@ -18,10 +18,11 @@ import pytest
 from gateway.pipeline import PipelineError
 from gateway.pipeline.installed import java_environment
 from tests.support.followed_tables import rows
-from tests.support.offset_history import OffsetHistory
+from tests.support.planted_faults import SOUND
 from tests.support.ports import free_port, is_open
 from tests.support.requirements import missing
 from tests.support.spark import SETTINGS
+from tests.support.stories import played
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,15 +77,12 @@ def running_server() -> Iterator[str]:
 def test_a_report_through_a_server_equals_one_here(spark: SparkSession, tmp_path: Path) -> None:
     """With the server's file system, and relative names of this process."""
     need_connect()
-    from gateway.pipeline.spark.analysis import Analysis  # needs PySpark
+    from gateway.pipeline.spark.analysis import FOLDED_TABLES, Analysis  # needs PySpark
     from gateway.pipeline.spark.inputs import read_lines
     from gateway.pipeline.spark.output import Folder
 
-    it = OffsetHistory("g")
-    it.gets(0, "a")
-    for minute in range(10):
-        it.commits(60 * minute, "a", minute + 1)
-    (tmp_path / "events").write_text("".join(f"{line}\n" for line in [*it.writer.lines, "garbage"]))
+    lines = [*played(SOUND).lines, "garbage"]
+    (tmp_path / "events").write_text("".join(f"{line}\n" for line in lines))
     command = [sys.executable, "-m", "gateway", "report", "events", "--output", "out"]
     with running_server() as url:
         for _again in range(2):
@@ -100,9 +98,9 @@ def test_a_report_through_a_server_equals_one_here(spark: SparkSession, tmp_path
             assert made.returncode == 0, made.stderr
     here = Analysis(spark, Folder(spark, f"{tmp_path}/here"), top=1)
     here.make(read_lines(spark, [f"{tmp_path}/events"]))
-    there = Analysis(spark, Folder(spark, f"{tmp_path}/out"), top=1).tables()
-    for name, table in here.tables().items():
-        assert rows(there[name]) == rows(table), name
+    there = Analysis(spark, Folder(spark, f"{tmp_path}/out"), top=1)
+    for name in FOLDED_TABLES:
+        assert rows(there.table(name)) == rows(here.table(name)), name
     assert (tmp_path / "out" / "report.html").exists()
 
 

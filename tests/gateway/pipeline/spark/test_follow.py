@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
 from contextlib import suppress
-from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,10 +18,11 @@ import pytest
 
 from gateway.events.gateway_events import GatewayStarted
 from tests.support.event_writer import START_MS, EventWriter
-from tests.support.followed_tables import differences, figures, rows
+from tests.support.followed_tables import differences, rows
 from tests.support.offset_history import OffsetHistory
 from tests.support.simulated_events import simulated
 from tests.support.spark import SETTINGS
+from tests.support.stories import Story
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -134,8 +133,8 @@ def test_a_killed_stream_equals_a_batch(
 
     stream = Analysis(spark, Folder(spark, str(output)), top=1)
     assert not differences(spark, stream, grows, tmp_path / "at-once")
-    for name in ("ownership", "rejected"):
-        assert rows(stream.tables()[name]), name
+    for name in ("ownership", "unread"):
+        assert rows(stream.table(name)), name
 
 
 def test_a_batch_that_is_taken_in_again_and_again_counts_once(
@@ -208,41 +207,21 @@ def test_a_kill_loses_no_rows_of_other_groups(
     assert not differences(spark, stream, tmp_path / "events", tmp_path / "at-once")
 
 
-def test_a_batch_folds_the_groups_that_it_is_about(spark: SparkSession, tmp_path: Path) -> None:
-    """Whatever else is in their bucket stays as it is. A line that fills a hole folds its group
-    again; a gateway that names another cluster makes all groups fold."""
+def test_a_late_line_counts(spark: SparkSession, tmp_path: Path) -> None:
+    """It fills a hole, and nothing is missing any more."""
     from gateway.pipeline.spark.analysis import Analysis  # needs PySpark
     from gateway.pipeline.spark.output import Folder
 
-    one, *others = same_bucket(3)
-    lines = {group_id: history(seed, group_id) for seed, group_id in enumerate((one, *others))}
-    begun = {group_id: some[: len(some) // 2] for group_id, some in lines.items()}
-    late = begun[one].pop(5)
-    started = EventWriter(process_id="of the gateway")
-    started.gateway(0, STARTED)
-    moved = EventWriter(process_id="of its next process")
-    moved.gateway(1, replace(STARTED, cluster_id="d"))
-    batches = [
-        ([*started.lines, "no event", *chain(*begun.values())], {one, *others}),
-        (lines[one][len(lines[one]) // 2 :], {one}),
-        (lines[others[0]][len(begun[others[0]]) :], {others[0]}),
-        ([late, "{}"], {one}),
-        (["garbage"], set[str]()),
-        (moved.lines, {one, *others}),
-    ]
+    lines = history(0, "a")
+    late = lines.pop(5)
     stream = Analysis(spark, Folder(spark, f"{tmp_path}/out"), top=2)
     schema = "file string, place string, block long, line string"
-    for batch, (some, about) in enumerate(batches):
-        new = [(one, str(number), None, line) for number, line in enumerate(some)]
-        stream.take_in(spark.createDataFrame(new, schema), batch)
-        kept = spark.read.parquet(f"{tmp_path}/out/states/*").where("state is not null")
-        folded = kept.where("group_id is not null and is_new").select("group_id").collect()
-        assert {row.group_id for row in folded} == about, batch
-        with (tmp_path / "events").open("a") as file:
-            file.writelines(f"{line}\n" for line in some)
-        if batch % 2:
-            at_once = tmp_path / f"at-once-{batch}"
-            assert not differences(spark, stream, tmp_path / "events", at_once), batch
+    for batch, (new, gaps) in enumerate(((lines, 1), ([late], 0))):
+        batch_lines = [("f", str(number), None, line) for number, line in enumerate(new)]
+        stream.take_in(spark.createDataFrame(batch_lines, schema), batch)
+        assert stream.table("unread").where("kind = 'missing'").count() == gaps
+    (tmp_path / "events").write_text("".join(f"{line}\n" for line in (*lines, late)))
+    assert not differences(spark, stream, tmp_path / "events", tmp_path / "at-once")
 
 
 def same_bucket(count: int) -> list[str]:
@@ -261,73 +240,31 @@ def history(seed: int, group_id: str) -> list[str]:
     return writer.lines
 
 
-@pytest.mark.parametrize("had_shape", [False, True])
-def test_states_of_another_version_are_folded_anew(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, had_shape: bool
-) -> None:
-    """Whatever they and the tables look like, and if the first attempt crashes."""
-    from gateway.pipeline.spark.analysis import Analysis  # needs PySpark
-    from gateway.pipeline.spark.output import Folder, States
-
-    whole = b"".join(pieces()).decode().splitlines()
-    schema = "file string, place string, block long, line string"
-    lines = [("f", str(number), None, line) for number, line in enumerate(whole)]
-    out = tmp_path / "out"
-    old = Analysis(spark, Folder(spark, f"{out}"), top=1)
-    assert not old.is_outdated()
-    old.take_in(spark.createDataFrame(lines[: len(lines) // 2], schema), 0)
-    assert not old.is_outdated()
-
-    (its,) = (out / "states").iterdir()
-    shutil.rmtree(its)
-    older = out / "states" / "shape=old" if had_shape else out / "states"
-    spark.sql("select 'old' as state, 3 as bucket").write.parquet(f"{older}/batch=0")
-    for part in (out / "tables").glob("*/batches=*"):
-        shutil.rmtree(part)
-        spark.sql("select 'old' as group_id, 3 as bucket").write.partitionBy("bucket").parquet(
-            f"{part}"
-        )
-
-    def put(_states: States, _rows: DataFrame, _batch: int) -> None:
-        raise Crashed
-
-    stream = Analysis(spark, Folder(spark, f"{out}"), top=1)
-    new = spark.createDataFrame(lines[len(lines) // 2 :], schema)
-    with monkeypatch.context() as patched:
-        patched.setattr(States, "put", put)
-        with pytest.raises(Crashed):
-            stream.take_in(new, 1)
-    assert stream.is_outdated()
-    stream.take_in(new, 1)
-    assert not stream.is_outdated()
-    assert [each.name for each in (out / "states").iterdir()] == [its.name]
-    (tmp_path / "events").write_text("".join(f"{line}\n" for line in whole))
-    assert not differences(spark, stream, tmp_path / "events", tmp_path / "at-once")
-
-
-def test_old_lines_and_closed_rows_are_deleted(spark: SparkSession, tmp_path: Path) -> None:
-    """The owners of a group that has only committed since are still known."""
+def test_old_lines_are_deleted(spark: SparkSession, tmp_path: Path) -> None:
+    """The owner of a group that has only committed since is still known, because each day begins
+    with what the group has."""
     from gateway.pipeline.spark.analysis import Analysis  # needs PySpark
     from gateway.pipeline.spark.output import Folder
     from gateway.pipeline.spark.packing import SEPARATOR
 
-    it = OffsetHistory("g")
-    it.gets(0, "a")
     stream = Analysis(spark, Folder(spark, f"{tmp_path}/out"), top=1, keep_days=2)
-    rows: list[int] = []
+    story = Story()
+    story.tell("0 start")
+    taken = 0
     for day in range(5):
-        taken = len(it.writer.lines)
+        story.tell(f"{day * DAY_S + 1} load a:t-0")
         for minute in range(10):
-            it.commits(day * DAY_S + 60 * minute, "a", 100 * day + minute + 1)
-        new = [("f", "", None, line) for line in it.writer.lines[taken if day else 0 :]]
+            offset = 100 * day + minute + 1
+            story.tell(f"{day * DAY_S + 60 * minute + 60} commit a t-0={offset}")
+        new = [("f", "", None, line) for line in story.lines[taken:]]
+        taken = len(story.lines)
         schema = "file string, place string, block long, line string"
         stream.take_in(spark.createDataFrame(new, schema), day)
-        rows.append(stream.tables()["offsets"].count())
-    assert rows[2:] == [30, 30, 30]
-    stored = spark.read.parquet(f"{tmp_path}/out/lines").where("group_id = 'g'").collect()
-    assert sum(len(row.line.split(SEPARATOR)) for row in stored) == 30
-    assert stream.tables()["ownership"].where("kind = 'owner'").count() == 2
-    assert not stream.tables()["ownership"].where("kind != 'owner'").count()
+    stored = spark.read.parquet(f"{tmp_path}/out/lines").where("group_id = 'orders'").collect()
+    assert sum(len(row.line.split(SEPARATOR)) for row in stored) == 33 + 11
+    (owner,) = stream.table("ownership").collect()
+    assert owner.member_id == "a"
+    assert {row.kind for row in stream.table("unread").collect()} == {"no end"}
 
 
 def test_an_event_from_the_future_deletes_nothing(spark: SparkSession, tmp_path: Path) -> None:
@@ -347,47 +284,7 @@ def test_an_event_from_the_future_deletes_nothing(spark: SparkSession, tmp_path:
         new = [("f", "", None, line) for line in it.writer.lines]
         stream.take_in(spark.createDataFrame(new, schema), batch)
     assert not spark.read.parquet(f"{tmp_path}/out/lines").where("group_id = 'g'").isEmpty()
-    assert stream.tables()["offsets"].count() == 2
-
-
-def test_late_lines_do_not_make_deleted_ones_forgotten(spark: SparkSession, tmp_path: Path) -> None:
-    """What the deleted lines tell of a group still counts after a line comes twice, fills a hole,
-    or comes later than any line is kept. Closed rows are deleted, too, if each day begins with a
-    late line."""
-    from gateway.pipeline.report.verdict import judge
-    from gateway.pipeline.spark.analysis import Analysis  # needs PySpark
-    from gateway.pipeline.spark.inputs import read_lines
-    from gateway.pipeline.spark.output import Folder
-
-    it = OffsetHistory("g")
-    it.gets(0, "a")
-    it.gets(5, "b")  # an overlap
-    it.gives(9, "a")
-    stream = Analysis(spark, Folder(spark, f"{tmp_path}/out"), top=1, keep_days=2)
-    days: list[list[str]] = []
-    for day in range(6):
-        taken = len(it.writer.lines)
-        for minute in range(10):
-            it.commits(day * DAY_S + 60 * minute + 20, "b", 100 * day + minute + 1)
-        days.append(it.writer.lines[taken if day else 0 :])
-    oldest, hole = days[0][3], days[3].pop(4)
-    batches: list[list[str]] = [*days[:3], [*days[3], days[3][1]], [hole, *days[4]]]
-    batches += [[days[4][2], *days[5]], [oldest], [days[5][-2]]]
-    schema = "file string, place string, block long, line string"
-    for batch, lines in enumerate(batches):
-        new = [("f", "", None, line) for line in lines]
-        stream.take_in(spark.createDataFrame(new, schema), batch)
-        found = judge(stream.digest()).faults
-        counts = {fault.name: fault.count for fault in found if fault.count}
-        gaps = {"gaps in sequences": 1} if batch == 3 else {}
-        assert counts == {"partitions owned twice": 1, **gaps}, batch
-        assert stream.tables()["offsets"].count() <= 40, batch
-    assert stream.tables()["offsets"].count() == 30
-    text = "".join(f"{line}\n" for lines in batches for line in lines)
-    (tmp_path / "events").write_text(text)
-    at_once = Analysis(spark, Folder(spark, f"{tmp_path}/at-once"), top=1)
-    expected = at_once.make(read_lines(spark, [f"{tmp_path}/events"]))
-    assert figures(stream.digest()) == figures(expected)
+    assert stream.table("offsets").count() == 2
 
 
 def test_a_signal_within_a_batch_ends_the_stream_silently(

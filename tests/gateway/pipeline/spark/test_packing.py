@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from gateway.events.group_events import GroupCreated
-from gateway.pipeline.fold.sequences import Number, SequenceKey
+from gateway.pipeline.fold.sequences import Number, RunKey
 from gateway.pipeline.spark import packing
 from gateway.pipeline.spark.packing import (
     OF_GROUP,
@@ -71,11 +71,11 @@ def test_packed_lines_come_back_in_the_order_of_their_times() -> None:
 def test_packed_numbers_come_back_in_their_order() -> None:
     """Also those of several files, which repeat some numbers, or have them in another order."""
     dice = random.Random(0)
-    numbers = [Number(n, 10 * n, "é", dice.choice((-n, n)), True) for n in range(1, 200)]
+    numbers = [Number(n, 10 * n, n % 4, dice.choice((-n, n))) for n in range(1, 200)]
     numbers += dice.sample(numbers, 50)
     for _ in range(20):
         cuts = sorted({0, *dice.sample(range(len(numbers)), 9)})
-        key = SequenceKey("g", None, "p", None)
+        key = RunKey("g", 1, "p")
         rows = [
             packed_numbers(key, numbers[cut:end])
             for cut, end in zip(cuts, [*cuts[1:], len(numbers)], strict=True)
@@ -83,20 +83,3 @@ def test_packed_numbers_come_back_in_their_order() -> None:
         rows.sort(key=lambda row: row.first)
         assert list(unpacked_numbers(rows)) == sorted(numbers)
         dice.shuffle(numbers)
-
-
-def test_rows_are_divided_at_a_time() -> None:
-    """A number and its repetition have the same time, so that they are in the same part."""
-    lines = packed_lines("g", [(1, "a"), (2, "b"), (3, "c")])
-    assert [list(unpacked_lines([row])) for row in packing._parts(lines, 2)] == [
-        [(1, "a")],
-        [(2, "b"), (3, "c")],
-    ]
-    numbers = [Number(1, 1, "e", 0, True), Number(2, 3, "e", 0, True), Number(3, 1, "e", 0, True)]
-    key = SequenceKey("g", None, "p", None)
-    parts = [
-        list(unpacked_numbers([row])) for row in packing._parts(packed_numbers(key, numbers), 2)
-    ]
-    assert parts == [[numbers[0], numbers[2]], [numbers[1]]]
-    (later,) = packing._parts(packed_numbers(key, numbers), 1)
-    assert list(unpacked_numbers([later])) == numbers

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pyarrow.parquet as pq
 import pytest
 
 from tests.support.event_lines import event_line
@@ -88,43 +87,3 @@ def test_a_rewrite_replaces_all_stored_batches(spark: SparkSession, tmp_path: Pa
         assert stored(store) == [2, 3]
     store.append(lines(spark, 3), 3)
     assert stored(store) == [2, 3, 4]
-
-
-def test_the_latest_states_of_each_bucket_count(spark: SparkSession, tmp_path: Path) -> None:
-    """Those that they replace are deleted, and a batch that was put is known."""
-    from pyspark.sql.types import IntegerType, StringType, StructField, StructType
-
-    from gateway.pipeline.spark.output import (
-        Folder,  # needs PySpark
-        States,
-    )
-    from gateway.pipeline.spark.packing import BUCKET
-
-    fields = StructField("state", StringType()), StructField(BUCKET, IntegerType())
-    schema = StructType([*fields])
-    states = States(Folder(spark, str(tmp_path)), schema, "a")
-    for batch, buckets in enumerate(([1, 2], [2, 3], [1])):
-        assert not states.has(batch)
-        rows = [(f"{bucket} at {batch}", bucket) for bucket in buckets]
-        states.put(spark.createDataFrame(rows, schema), batch)
-        assert states.has(batch)
-    found = {row.bucket: row.state for row in states.rows().collect()}
-    assert found == {1: "1 at 2", 2: "2 at 1", 3: "3 at 1"}
-    assert [row.state for row in states.rows([3]).collect()] == ["3 at 1"]
-    names = sorted(each.name for each in tmp_path.glob("shape=a/batch=*"))
-    assert names == ["batch=1", "batch=2"]
-
-
-def test_long_rows_after_short_ones_do_not_fill_the_memory(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    """A writer keeps a row group in memory, and would expect further short rows."""
-    from gateway.pipeline.spark.output import Folder  # needs PySpark
-
-    rows = spark.range(400).coalesce(1)
-    packed = rows.selectExpr(f"IF(id < 200, 'short', randstr({256 << 10}, 0)) AS packed")
-    Folder(spark, str(tmp_path)).write(packed)
-    (file,) = tmp_path.glob("*.parquet")
-    told = pq.read_metadata(file)
-    groups = [told.row_group(number).total_byte_size for number in range(told.num_row_groups)]
-    assert max(groups) < 24 << 20

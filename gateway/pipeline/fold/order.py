@@ -1,0 +1,273 @@
+"""Orders the lines of a group.
+
+One gateway's log orders itself: by the group's own sequence, with the lines of a process at the
+number that they name. Commits stand where the cluster stored them, not where they were told.
+
+Logs of different gateways are merged by their clocks, which may differ by a minute, as far as no
+line states their order: the cluster has one anchor at a time, so the generations with which anchors
+joined order the beginnings of hostings, and a hosting that ended by its gateway's own will ended
+before the next one began.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from operator import itemgetter
+from typing import Literal, NamedTuple, TypeAlias
+
+from gateway.events.group_events import HostingEnded, HostingStarted
+from gateway.events.offset_events import OffsetsCommitted
+from gateway.pipeline.fold.lines import Line
+
+CLOCKS_DIFFER_MS_MAX = 60_000
+"""How far the clocks of two gateways may differ."""
+TOLD_MS_MAX = 60_000
+"""How long after it was stored a commit is told at the latest."""
+
+Key: TypeAlias = tuple[int, int, int, int, int, int]
+
+
+def key_of(line: Line) -> Key:
+    """The place of a line in its log: the beginning of the group's sequence, the number, lines of a
+    process behind those of the group, and their time, run and number."""
+    if line.process_id is None:
+        return line.began_ms or 0, line.sequence, 0, line.at_ms, line.run, 0
+    number, at_ms, began_ms = line.after or 0, line.at_ms, line.began_ms or 0
+    if type(line.fields) is OffsetsCommitted:
+        at_ms = max(min(at_ms, line.fields.to_ms), at_ms - TOLD_MS_MAX)
+        if line.fields.last_sequence is not None:
+            number = min(number, line.fields.last_sequence)
+    if not number:  # without a sequence of the group, `began_ms` is the time of the line
+        began_ms = min(began_ms, at_ms) if began_ms else at_ms
+    return began_ms, number, 1, at_ms, line.run, line.sequence
+
+
+@dataclass(slots=True, eq=False)
+class Hosting:
+    """One hosting of the group, or the lines of one log in which no gateway hosts it."""
+
+    gateway_id: str
+    run: int
+    number: int | None
+    first_ms: int
+    last_ms: int
+    generation: int | None = None
+    """The anchor's generation when it joined."""
+    end: str | None = None
+    """The cause that `hosting_ended` names."""
+    not_before_ms: int = 0
+    """When all hostings ended that are known to have come earlier."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it ended by its gateway's own will, before another one could begin."""
+        return self.end in _OWN_WILL
+
+
+_OWN_WILL = frozenset(
+    ("released", "group_deleted", "gateway_ended", "adoption_undone", "forgotten")
+)
+
+Relation: TypeAlias = Literal["before", "starts before", "after", "starts after", "unknown"]
+_REVERSED: dict[Relation, Relation] = {
+    "before": "after",
+    "starts before": "starts after",
+    "after": "before",
+    "starts after": "starts before",
+    "unknown": "unknown",
+}
+
+
+def relation(one: Hosting, other: Hosting) -> Relation:
+    """How two hostings in different logs are ordered, as far as that is certain."""
+    if one.last_ms + CLOCKS_DIFFER_MS_MAX < other.first_ms:
+        return "before"
+    if other.last_ms + CLOCKS_DIFFER_MS_MAX < one.first_ms:
+        return "after"
+    apart_ms = other.first_ms - one.first_ms
+    if one.number is None or other.number is None:
+        return "unknown"  # the cluster had the group: both gateways may forward it
+    if abs(apart_ms) > CLOCKS_DIFFER_MS_MAX:
+        is_first = apart_ms > 0
+    elif None not in (one.generation, other.generation) and one.generation != other.generation:
+        is_first = (one.generation or 0) < (other.generation or 0)
+        if is_first != (apart_ms > 0) and _begins_again(one, other):
+            return "unknown"
+    else:
+        return "unknown"
+    if not is_first:
+        return _REVERSED[relation_of_first(other)]
+    return relation_of_first(one)
+
+
+def _begins_again(one: Hosting, other: Hosting) -> bool:
+    """Whether the lower generation may be that of a group that the cluster has forgotten in
+    between: then it is a first one."""
+    return min(one.generation or 0, other.generation or 0) <= 1
+
+
+def relation_of_first(first: Hosting) -> Relation:
+    """How a hosting relates to one that began later."""
+    return "before" if first.is_over else "starts before"
+
+
+class Placed(NamedTuple):
+    """A line in its place."""
+
+    at_ms: int
+    """Never decreases within a group, whatever the clocks did."""
+    line: Line
+    hosting: Hosting
+
+
+@dataclass(slots=True)
+class Log:
+    """The lines of one gateway about the group, each once and in their order."""
+
+    key: Key | None = None
+    at_ms: int = 0
+    hosting: Hosting | None = None
+    hostings: list[Hosting] = field(default_factory=list)
+
+    def place(self, key: Key, line: Line) -> Placed:
+        """The next line in its place."""
+        self.key = key
+        self.at_ms = max(self.at_ms, key[3])
+        hosting = self.hosting
+        if hosting is None or hosting.run != line.run or hosting.number != line.hosting:
+            hosting = Hosting(line.gateway_id, line.run, line.hosting, self.at_ms, self.at_ms)
+            self.hosting = hosting
+            self.hostings.append(hosting)
+        hosting.last_ms = self.at_ms
+        if type(line.fields) is HostingStarted:
+            hosting.generation = line.fields.anchor_generation
+        elif type(line.fields) is HostingEnded:
+            hosting.end = line.fields.cause
+        return Placed(self.at_ms, line, hosting)
+
+
+class OutOfOrderError(Exception):
+    """The lines of a group need all to be in memory: their times do not order them."""
+
+
+BUFFERED_MS = TOLD_MS_MAX + 10_000
+WAITING_MAX = 1 << 16
+"""Lines that wait for earlier ones."""
+
+
+def in_stream(lines: Iterable[Line]) -> Iterator[Placed]:
+    """The lines of one log, which come in the order of their times, in their places. Raises
+    OutOfOrderError."""
+    log = Log()
+    gateway_id: str | None = None
+    waiting: list[tuple[Key, Line]] = []
+    until_ms = 0
+    for line in lines:
+        if gateway_id is None:
+            gateway_id = line.gateway_id
+        elif gateway_id != line.gateway_id:
+            raise OutOfOrderError
+        waiting.append((key_of(line), line))
+        if line.at_ms > until_ms + 2 * BUFFERED_MS or len(waiting) > WAITING_MAX:
+            until_ms = line.at_ms - BUFFERED_MS
+            waiting.sort(key=itemgetter(0))
+            ready = next(
+                (n for n, (_key, other) in enumerate(waiting) if other.at_ms >= until_ms),
+                len(waiting),
+            )
+            if not ready and len(waiting) > WAITING_MAX:
+                raise OutOfOrderError
+            yield from _placed(log, waiting[:ready])
+            del waiting[:ready]
+    waiting.sort(key=itemgetter(0))
+    yield from _placed(log, waiting)
+
+
+def _placed(log: Log, in_order: Sequence[tuple[Key, Line]]) -> Iterator[Placed]:
+    for key, line in in_order:
+        if log.key is not None and key < log.key:
+            raise OutOfOrderError
+        yield log.place(key, line)
+
+
+def in_memory(lines: Iterable[Line]) -> tuple[list[Placed], "Hostings"]:
+    """All lines of a group in their places, with what is known of its hostings."""
+    of_logs: dict[str, list[tuple[Key, Line]]] = {}
+    for line in lines:
+        of_logs.setdefault(line.gateway_id, []).append((key_of(line), line))
+    placed: list[list[Placed]] = []
+    logs: list[Log] = []
+    for waiting in of_logs.values():
+        waiting.sort(key=itemgetter(0))
+        log = Log()
+        placed.append(list(_placed(log, waiting)))
+        logs.append(log)
+    hostings = Hostings(logs)
+    if len(placed) == 1:
+        return placed[0], hostings
+    merged = [line for log_lines in placed for line in hostings.moved(log_lines)]
+    merged.sort(key=itemgetter(0))  # stable: each log stays in its order
+    return merged, hostings
+
+
+class Hostings:
+    """The hostings of a group in all logs."""
+
+    def __init__(self, logs: Sequence[Log]) -> None:
+        self._relations: dict[tuple[int, int], Relation] = {}
+        for one_log, other_log in combinations(logs, 2):
+            for one in one_log.hostings:
+                for other in _near(one, other_log.hostings):
+                    self._relate(one, other)
+
+    def _relate(self, one: Hosting, other: Hosting) -> None:
+        how = relation(one, other)
+        self._relations[id(one), id(other)] = how
+        self._relations[id(other), id(one)] = _REVERSED[how]
+        if how == "before":
+            other.not_before_ms = max(other.not_before_ms, one.last_ms)
+        elif how == "after":
+            one.not_before_ms = max(one.not_before_ms, other.last_ms)
+
+    def moved(self, placed: Iterable[Placed]) -> Iterator[Placed]:
+        """The lines of a log, behind the hostings that came earlier, if clocks contradict that."""
+        not_before_ms = 0
+        for place in placed:
+            not_before_ms = max(not_before_ms, place.hosting.not_before_ms)
+            if place.at_ms < not_before_ms:
+                yield Placed(not_before_ms, place.line, place.hosting)
+            else:
+                yield place
+
+    def relation(self, one: Hosting, other: Hosting) -> Relation:
+        """How two hostings are ordered."""
+        if one is other or one.gateway_id == other.gateway_id:
+            return "before" if (one.run, one.first_ms) <= (other.run, other.first_ms) else "after"
+        how = self._relations.get((id(one), id(other)))
+        if how is not None:
+            return how
+        return "before" if one.last_ms < other.first_ms else "after"
+
+    def is_certain(self, one: Hosting, one_ms: int, other: Hosting, other_ms: int) -> bool:
+        """Whether the order of two lines is certain."""
+        if one.gateway_id == other.gateway_id:
+            return True
+        if abs(one_ms - other_ms) > CLOCKS_DIFFER_MS_MAX:
+            return True
+        return self.relation(one, other) in ("before", "after")
+
+
+NO_HOSTINGS = Hostings(())
+"""For a group with one log."""
+
+
+def _near(hosting: Hosting, others: Sequence[Hosting]) -> Iterator[Hosting]:
+    """The hostings of another log whose order with this one clocks alone do not tell."""
+    first = bisect_left(
+        others, hosting.first_ms - CLOCKS_DIFFER_MS_MAX, key=lambda other: other.last_ms
+    )
+    for other in others[first:]:
+        if other.first_ms > hosting.last_ms + CLOCKS_DIFFER_MS_MAX:
+            return
+        yield other

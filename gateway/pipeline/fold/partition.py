@@ -1,0 +1,319 @@
+"""One partition of a group: who holds it, and what was committed.
+
+Judges grants, commits and fetches against what came before.
+
+What a commit or a fetch is compared with is the offset in force: what was last stored, or what a
+fetch has shown since. A commit of another member is never a reason to go below it. An owner may go
+back within what it has consumed itself, and commits from outside the group are resets.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from gateway.events.offset_events import NO_MEMBER, CommittedOffsets, OffsetsCommitted
+from gateway.pipeline.fold.order import Hosting, Placed
+from gateway.pipeline.fold.rows import FindingKind, NotCompared
+
+IN_FLIGHT_MS_MAX = 1_000
+"""How long a request may be on its way to the cluster and back."""
+EXPLAINED_MS_MAX = 30_000
+"""How long after a fetch a commit may be stated that explains what was fetched."""
+
+
+class Source(NamedTuple):
+    """A line, as a finding names it."""
+
+    at_ms: int
+    hosting: Hosting
+    process_id: str | None
+    sequence: int
+    clock_ms: int
+    """What the gateway's clock showed."""
+
+
+def source_of(placed: Placed) -> Source:
+    """The line as a source."""
+    at_ms, line, hosting = placed
+    clock_ms = line.fields.to_ms if type(line.fields) is OffsetsCommitted else line.at_ms
+    return Source(at_ms, hosting, line.process_id, line.sequence, clock_ms)
+
+
+@dataclass(slots=True, eq=False)
+class Grant:
+    """A member has the partition."""
+
+    member_id: str
+    source: Source
+    from_ms: int | None
+    """Null if it is older than the first line."""
+    to_ms: int | None = None
+    ended_by: str | None = None
+    end: Source | None = None
+    is_certain: bool = True
+    """Whether its end would be stated."""
+
+
+class Fault(NamedTuple):
+    """A finding without its place."""
+
+    kind: FindingKind
+    is_certain: bool
+    member_id: str
+    other_member_id: str | None
+    offset: int | None
+    expected: int | None
+    source: Source
+    other: Source | None
+
+
+class Stored(NamedTuple):
+    """An offset that the cluster has, or that it has none."""
+
+    offset: int | None
+    member_id: str
+    source: Source
+    is_reset: bool = False
+
+
+@dataclass(slots=True)
+class Handover:
+    """A partition passed from one member to another; whether that could be compared is open."""
+
+    before: Grant
+    grant: Grant
+    not_compared: NotCompared | None
+    """A reason that is known already."""
+    was_forwarded: bool
+    stored: int | None = None
+    fetched: int | None = None
+    is_compared: bool = False
+
+
+@dataclass(slots=True)
+class Progress:
+    """The sums of the commits."""
+
+    first: int
+    last: int
+    member_id: str
+    from_ms: int
+    to_ms: int
+    commits: int = 0
+
+
+class Skip(NamedTuple):
+    """An owner fetched more than what was stored. A commit that was on its way may explain it."""
+
+    fetched: int
+    stored: int
+    member_id: str
+    source: Source
+    other: Source
+
+
+@dataclass(slots=True, eq=False)
+class Partition:
+    """What is known of one partition."""
+
+    topic: str
+    number: int
+    topic_id: str | None
+    is_whole: bool
+    """Whether its first commit would be among the lines."""
+    open: list[Grant] = field(default_factory=list)
+    """Grants that have not ended. More than one is a fault, or in the logs of several gateways."""
+    latest: Grant | None = None
+    ended_ms: dict[str, int] = field(default_factory=dict)
+    """When the latest grant of each member ended."""
+    was_forwarded: bool = False
+    """Whether the cluster has had the group since the latest grant."""
+    stored: Stored | None = None
+    in_force: int | None = None
+    """What was last stored, or fetched since."""
+    fetched_ms: int = -1
+    """When a fetch has shown it; -1 if a commit has stored it since."""
+    start: int | None = None
+    """Where the owner began, by what it fetched or what was stored."""
+    has_acted: bool = False
+    """Whether the owner has fetched or committed."""
+    pending: dict[str, tuple[CommittedOffsets, str, Source]] = field(default_factory=dict)
+    """Offsets in transactions that have not ended, by transactional id."""
+    is_open_transaction: bool = False
+    """Whether a commit was in a transaction whose end no line can state."""
+    handover: Handover | None = None
+    progress: Progress | None = None
+    skip: Skip | None = None
+
+    @property
+    def owner_id(self) -> str | None:
+        """The member that has the partition, as granted."""
+        return self.open[-1].member_id if self.open else None
+
+    def begin_grant(self, grant: Grant) -> None:
+        """Another member has the partition from now on."""
+        before = self.latest
+        self.open.append(grant)
+        self.latest = grant
+        self.has_acted = False
+        self.skip = None
+        if before is None or before.member_id != grant.member_id:
+            self.start = self.stored.offset if self.stored is not None else None
+        self.was_forwarded = False
+
+    def end_grant(self, grant: Grant, source: Source, cause: str | None) -> None:
+        """A member no longer has the partition."""
+        self.open.remove(grant)
+        grant.to_ms, grant.end, grant.ended_by = source.at_ms, source, cause
+        self.ended_ms[grant.member_id] = source.at_ms
+
+    def fetch(self, member_id: str, fetched: int | None, source: Source) -> Iterator[Fault]:
+        """A client fetched the committed offset."""
+        stored = self.stored
+        owner_id = self.owner_id
+        is_owner = owner_id is not None and member_id in (owner_id, NO_MEMBER)
+        is_start = is_owner and not self.has_acted
+        if stored is not None and stored.offset is not None and fetched != stored.offset:
+            if fetched is None or fetched < stored.offset:
+                if self._was_stored_before(stored, source, member_id, is_owner=is_owner):
+                    yield Fault(
+                        "commit_lost",
+                        True,
+                        member_id or owner_id or NO_MEMBER,
+                        stored.member_id,
+                        fetched,
+                        stored.offset,
+                        source,
+                        stored.source,
+                    )
+                    # The client continues from there, which is no further fault.
+                    self.stored = Stored(fetched, stored.member_id, source)
+            elif is_start and self._is_older_than_grant(stored):
+                self.skip = Skip(fetched, stored.offset, owner_id or "", source, stored.source)
+        if is_start:
+            self._compare(fetched)
+        if is_start:
+            self.start = fetched
+        if is_owner:
+            self.has_acted = True
+        self.in_force, self.fetched_ms = fetched, source.at_ms
+
+    def _was_stored_before(
+        self, stored: Stored, source: Source, member_id: str, *, is_owner: bool
+    ) -> bool:
+        """Whether the offset was stored before the fetch was requested."""
+        if is_owner and self._is_older_than_grant(stored):
+            return True
+        if is_owner and member_id == stored.member_id:
+            return True
+        return stored.source.at_ms <= source.at_ms - IN_FLIGHT_MS_MAX
+
+    def _is_older_than_grant(self, stored: Stored) -> bool:
+        return self.latest is not None and stored.source.at_ms <= self.latest.source.at_ms
+
+    def _compare(self, fetched: int | None) -> None:
+        handover = self.handover
+        if handover is None or handover.is_compared:
+            return
+        handover.fetched = fetched
+        if self.pending or self.is_open_transaction:
+            return
+        if self.stored is not None:
+            handover.stored, handover.is_compared = self.stored.offset, True
+        elif fetched is None and self.is_whole:
+            handover.is_compared = True  # nothing had been stored
+
+    def commit(
+        self, member_id: str, entry: CommittedOffsets, from_ms: int, source: Source
+    ) -> Iterator[Fault]:
+        """The cluster stored commits of one client."""
+        first, lowest, last = entry.first, entry.lowest, entry.last
+        stored, owner_id = self.stored, self.owner_id
+        is_owner = member_id == owner_id
+        if member_id == NO_MEMBER:
+            self.stored = Stored(last, member_id, source, is_reset=True)
+        else:
+            highest = self._highest(from_ms)
+            if lowest < first or (highest is not None and lowest < highest):
+                yield from self._went_back(member_id, lowest, highest, source, is_owner=is_owner)
+            elif is_owner and self.start is not None and lowest < self.start:
+                yield from self._went_back(member_id, lowest, highest, source, is_owner=True)
+            if is_owner and not self.has_acted:
+                self.has_acted = True
+                self._compare_commit(stored)
+            if self.skip is not None and member_id != self.skip.member_id:
+                is_explained = last >= self.skip.fetched
+                if is_explained and from_ms <= self.skip.source.at_ms + IN_FLIGHT_MS_MAX:
+                    self.skip = None
+            self.stored = Stored(last, member_id, source)
+        self.in_force, self.fetched_ms = last, -1
+        progress = self.progress
+        if progress is None:
+            progress = self.progress = Progress(first, last, member_id, from_ms, source.at_ms)
+        progress.last, progress.member_id = last, member_id
+        progress.to_ms = source.at_ms
+        progress.commits += entry.commits
+
+    def _compare_commit(self, stored: Stored | None) -> None:
+        handover = self.handover
+        if handover is None or handover.is_compared or stored is None:
+            return
+        if not self.pending and not self.is_open_transaction:
+            handover.stored, handover.is_compared = stored.offset, True
+
+    def _highest(self, from_ms: int) -> int | None:
+        """What no commit of another member may go below. A fetch after the first of several commits
+        may have shown that one."""
+        known = [self.stored.offset] if self.stored is not None else []
+        if self.fetched_ms <= from_ms:
+            known.append(self.in_force)
+        return max((offset for offset in known if offset is not None), default=None)
+
+    def _went_back(
+        self, member_id: str, lowest: int, highest: int | None, source: Source, *, is_owner: bool
+    ) -> Iterator[Fault]:
+        stored, expected = self.stored, highest
+        is_own = stored is not None and stored.member_id == member_id
+        if is_owner and self.start is not None and lowest < self.start:
+            expected = self.start  # behind its predecessor
+        elif highest is None or lowest >= highest:
+            return
+        elif is_owner and (stored is None or is_own or stored.is_reset):
+            return  # a seek
+        elif is_own and self.ended_ms.get(member_id) is None:
+            return  # a seek of a member whose grants no line states
+        yield Fault(
+            "commit_went_back",
+            True,
+            member_id,
+            stored.member_id if stored is not None else None,
+            lowest,
+            expected,
+            source,
+            stored.source if stored is not None else None,
+        )
+
+    def delete_offset(self, source: Source) -> None:
+        """An admin deleted the offset."""
+        self.stored = Stored(None, NO_MEMBER, source, is_reset=True)
+        self.in_force = self.start = None
+        self.skip = None
+
+    def take_skip(self, now_ms: int | None) -> Fault | None:
+        """A start that skipped records, unless a commit may yet explain it."""
+        skip = self.skip
+        if skip is None or (now_ms is not None and now_ms < skip.source.at_ms + EXPLAINED_MS_MAX):
+            return None
+        self.skip = None
+        if any(entry.last >= skip.fetched for entry, _member, _source in self.pending.values()):
+            return None
+        return Fault(
+            "records_skipped",
+            False,
+            skip.member_id,
+            None,
+            skip.fetched,
+            skip.stored,
+            skip.source,
+            skip.other,
+        )

@@ -1,0 +1,227 @@
+"""What verdict and page need of the tables of many groups. Its size has a limit; summaries of
+different groups are added up.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
+from heapq import nsmallest
+from typing import Any, TypeAlias
+
+from pydantic import TypeAdapter
+
+from gateway.pipeline.fold.rows import ALL_ROWS, ClientRow, FindingRow, GroupRow, Tables, UnreadRow
+
+EVIDENCE_MAX = 20
+"""Findings of one kind, and unread lines of one kind, that are shown. The tables have all."""
+NAMES_MAX = 20
+"""Groups that are named in a list."""
+VERSIONS_MAX = 1_000
+"""Client versions that are counted separately."""
+
+Kind: TypeAlias = tuple[str, bool]
+"""A kind of finding, and whether it is certain."""
+Version: TypeAlias = tuple[str, str]
+
+_FORWARD = "classic->consumer"
+SUMS = (
+    *("first_grants", "handovers", "compared", "members", "classic_members", "consumer_members"),
+    *("rebalances", "partitions_moved", "least_possible", "members_disturbed", "unowned_ms"),
+    "steps",
+)
+"""Columns of groups that are added up."""
+
+
+@dataclass(slots=True)
+class Evidence:
+    """How many there are, and the first of them."""
+
+    count: int = 0
+    rows: list[Any] = field(default_factory=list)
+
+    def add(self, rows: Iterable[Any], count: int) -> None:
+        """Add more."""
+        self.count += count
+        self.rows = nsmallest(EVIDENCE_MAX, [*self.rows, *rows], key=_by_time)
+
+
+@dataclass(slots=True)
+class FindingEvidence(Evidence):
+    """Findings of one kind."""
+
+    rows: list[FindingRow] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class UnreadEvidence(Evidence):
+    """Unread lines of one kind."""
+
+    rows: list[UnreadRow] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class VersionSum:
+    """The members of one client version."""
+
+    members: int = 0
+    on_consumer: int = 0
+    speaks_consumer: bool | None = None
+    groups: int = 0
+
+
+@dataclass(slots=True)
+class Names:
+    """How many groups, and the first of them by name."""
+
+    count: int = 0
+    names: list[tuple[str, str]] = field(default_factory=list)
+    """Groups with a remark."""
+
+    def add(self, names: Iterable[tuple[str, str]], count: int) -> None:
+        """Add more."""
+        self.count += count
+        self.names = nsmallest(NAMES_MAX, [*self.names, *names])
+
+
+@dataclass(slots=True)
+class Summary:
+    """The sums of the tables."""
+
+    top: int = 0
+    """How many of the worst groups are in `worst`."""
+    groups: int = 0
+    safe_groups: int = 0
+    groups_on_consumer: int = 0
+    groups_mixed: int = 0
+    lines: int = 0
+    rows: Counter[str] = field(default_factory=Counter)
+    """The number of rows of each table."""
+    sums: Counter[str] = field(default_factory=Counter)
+    not_compared: Counter[str] = field(default_factory=Counter)
+    findings: dict[str, FindingEvidence] = field(default_factory=dict)
+    """Certain ones by kind."""
+    doubts: dict[str, FindingEvidence] = field(default_factory=dict)
+    unread: dict[str, UnreadEvidence] = field(default_factory=dict)
+    uncompared: Names = field(default_factory=Names)
+    """Groups of whose hand-overs none was compared."""
+    ready: Names = field(default_factory=Names)
+    """Classic groups that can convert."""
+    blocked: Names = field(default_factory=Names)
+    """Classic groups that cannot."""
+    worst: list[GroupRow] = field(default_factory=list)
+    versions: dict[str, dict[str, VersionSum]] = field(default_factory=dict)
+    """By name and version of the client library."""
+    from_ms: int | None = None
+    to_ms: int | None = None
+
+    def add(self, tables: Tables) -> None:
+        """Add rows of further groups."""
+        for name in ALL_ROWS:
+            if rows := getattr(tables, name):
+                self.rows[name] += len(rows)
+        for group in tables.groups:
+            self._add_group(group)
+        for row in tables.findings:
+            of_kind = self.findings if row.is_certain else self.doubts
+            of_kind.setdefault(row.kind, FindingEvidence()).add((row,), 1)
+        for unread in tables.unread:
+            self.unread.setdefault(unread.kind, UnreadEvidence()).add((unread,), 1)
+        for client in tables.clients:
+            self._add_client(client)
+
+    def _add_group(self, group: GroupRow) -> None:
+        self.groups += 1
+        self.safe_groups += group.verdict == "safe"
+        is_mixed = bool(group.classic_members and group.consumer_members)
+        self.groups_mixed += is_mixed
+        self.groups_on_consumer += bool(group.consumer_members and not is_mixed)
+        for name in SUMS:
+            self.sums[name] += getattr(group, name)
+        self.not_compared.update(group.not_compared)
+        if group.handovers and not group.compared:
+            reasons = ", ".join(sorted(group.not_compared))
+            self.uncompared.add(((group.group_id, reasons),), 1)
+        if group.kind == "classic" and group.direction == _FORWARD:
+            names = self.ready if group.can_convert else self.blocked
+            names.add(((group.group_id, group.blocked_by or ""),), 1)
+        self._span(group.from_ms, group.to_ms)
+        self.worst = nsmallest(self.top, [*self.worst, group], key=_badness)
+
+    def _add_client(self, client: ClientRow) -> None:
+        name = client.software_name or ""
+        versions = self.versions.setdefault(name, {})
+        if len(versions) >= VERSIONS_MAX:
+            return
+        its = versions.setdefault(client.software_version or "", VersionSum())
+        its.groups += 1
+        its.members += client.members
+        its.on_consumer += client.members if client.protocol == "consumer" else 0
+        its.speaks_consumer = client.speaks_consumer
+
+    def merge(self, other: "Summary") -> None:
+        """Add the sums of other groups."""
+        for name in ("groups", "safe_groups", "groups_on_consumer", "groups_mixed", "lines"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.rows.update(other.rows)
+        self.sums.update(other.sums)
+        self.not_compared.update(other.not_compared)
+        for name in ("findings", "doubts", "unread"):
+            its = getattr(self, name)
+            for kind, evidence in getattr(other, name).items():
+                its.setdefault(kind, type(evidence)()).add(evidence.rows, evidence.count)
+        for name in ("uncompared", "ready", "blocked"):
+            names = getattr(other, name)
+            getattr(self, name).add(names.names, names.count)
+        for name, versions in other.versions.items():
+            for version, its in versions.items():
+                total = self.versions.setdefault(name, {}).setdefault(version, VersionSum())
+                for sums in fields(VersionSum):
+                    if sums.name != "speaks_consumer":
+                        amount = getattr(total, sums.name) + getattr(its, sums.name)
+                        setattr(total, sums.name, amount)
+                total.speaks_consumer = its.speaks_consumer
+        self._span(other.from_ms, other.to_ms)
+        self.worst = nsmallest(self.top, [*self.worst, *other.worst], key=_badness)
+
+    def _span(self, from_ms: int | None, to_ms: int | None) -> None:
+        starts = [at_ms for at_ms in (self.from_ms, from_ms) if at_ms is not None]
+        ends = [at_ms for at_ms in (self.to_ms, to_ms) if at_ms is not None]
+        self.from_ms, self.to_ms = min(starts, default=None), max(ends, default=None)
+
+    @property
+    def unread_count(self) -> int:
+        """All that could not be read."""
+        return sum(evidence.count for evidence in self.unread.values())
+
+
+SUMMARIES: TypeAdapter[Summary] = TypeAdapter(Summary)
+"""Summaries in JSON."""
+
+
+def _by_time(row: FindingRow | UnreadRow) -> tuple[Any, ...]:
+    is_timed = row.at_ms is not None
+    return (
+        not is_timed,
+        row.at_ms or 0,
+        row.cluster_id,
+        row.group_id or "",
+        row.gateway_id or "",
+        _place(row),
+    )
+
+
+def _place(row: FindingRow | UnreadRow) -> tuple[Any, ...]:
+    if isinstance(row, UnreadRow):
+        return row.process_id or "", row.file or "", row.place or "", row.first or 0
+    return row.topic, row.partition, row.process_id or "", row.sequence, row.member_id
+
+
+def _badness(group: GroupRow) -> tuple[Any, ...]:
+    return (
+        -sum(group.faults.values()),
+        -sum(group.doubts.values()),
+        -group.unread,
+        -group.unowned_ms,
+        group.cluster_id,
+        group.group_id,
+    )
