@@ -182,7 +182,9 @@ async def backstage(
             limits=limits,
         )
         hosted_groups = Groups(rules, services)
-        readiness = ReadinessReporter(journal.tell, hosted_groups.glance, rules.config_of, names)
+        readiness = ReadinessReporter(
+            journal.tell, hosted_groups.views.glance, rules.config_of, names
+        )
         journal.listen(readiness.take)
         hosted_groups.router.on_watched = readiness.on_watched
         with closing(connections):
