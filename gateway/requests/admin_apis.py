@@ -283,7 +283,7 @@ class AdminApis:
                 theirs = listed.get(group_id)
                 if theirs is None and group_id not in only_here:
                     continue
-                listing = await self._listed(group_id)
+                listing = await self._list_group(group_id)
                 if listing is None or _is_live(theirs, beside=listing):
                     continue
                 if theirs is None and is_complete and listing.group_state == "Empty":
@@ -294,7 +294,7 @@ class AdminApis:
         passed = tuple(group for group in listed.values() if _passes(group, message))
         return ListGroupsResponse(error_code=error, groups=passed)
 
-    async def _listed(self, group_id: str) -> ListedGroup | None:
+    async def _list_group(self, group_id: str) -> ListedGroup | None:
         view = await self._groups.views.summary(group_id)
         if view is None:
             return None
@@ -326,7 +326,7 @@ class AdminApis:
                 if await self._groups.drivers.knows(group_id):
                     known.add(group_id)
             except StateLogError:
-                results[group_id] = _not_deleted(group_id, *UNREAD)
+                results[group_id] = _refuse_deletion(group_id, *UNREAD)
                 continue
             if (
                 group_id in known
@@ -336,13 +336,13 @@ class AdminApis:
                 here.add(group_id)
         for group_id in await refused_names(request, Resource.GROUP, here):
             code = ErrorCode.GROUP_AUTHORIZATION_FAILED
-            results[group_id] = _not_deleted(group_id, code, None)
+            results[group_id] = _refuse_deletion(group_id, code, None)
         for group_id in wanted:
             if group_id not in results:
                 verdict, is_known = verdicts[group_id], group_id in known
                 code, why = await self._delete_here(group_id, verdict, is_known=is_known)
                 if code:
-                    results[group_id] = _not_deleted(group_id, code, why)
+                    results[group_id] = _refuse_deletion(group_id, code, why)
         deletable = tuple(each for each in wanted if each not in results)
         if deletable:
             asked = DeleteGroupsRequest(groups_names=deletable)
@@ -484,7 +484,7 @@ class AdminApis:
         return frozenset(each for each in homeless if nodes.get(each, node_id) == node_id)
 
 
-def _not_deleted(group_id: str, code: ErrorCode, why: str | None) -> DeletableGroupResult:
+def _refuse_deletion(group_id: str, code: ErrorCode, why: str | None) -> DeletableGroupResult:
     return DeletableGroupResult(group_id=group_id, error_code=code, error_message=why)
 
 

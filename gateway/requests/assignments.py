@@ -54,7 +54,7 @@ def prepare_response(reply: PrepareAssignmentReply) -> ConsumerGroupPrepareAssig
         error_message=reply.why or None,
         group_epoch=reply.group_epoch,
         assignor_name=reply.assignor,
-        members=tuple(map(_prepared, reply.members)),
+        members=tuple(map(_make_member, reply.members)),
         topics=tuple(
             TopicMetadata(topic_id=topic_id, topic_name=name, num_partitions=count)
             for topic_id, name, count in reply.topics
@@ -62,7 +62,7 @@ def prepare_response(reply: PrepareAssignmentReply) -> ConsumerGroupPrepareAssig
     )
 
 
-def _prepared(member: PreparedMember) -> Member:
+def _make_member(member: PreparedMember) -> Member:
     return Member(
         member_id=member.member_id,
         member_epoch=member.member_epoch,
@@ -95,7 +95,7 @@ def install_event(
             )
             for each in message.members
         },
-        flaw=_repeated(message.members, target),
+        flaw=_find_repeated(message.members, target),
     )
 
 
@@ -107,7 +107,7 @@ def _partitions(member: consumer_group_install_assignment.Member) -> frozenset[P
     )
 
 
-def _repeated(
+def _find_repeated(
     members: Sequence[consumer_group_install_assignment.Member],
     target: Mapping[str, frozenset[Partition]],
 ) -> str:

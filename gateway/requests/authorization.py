@@ -87,7 +87,7 @@ _ALLOWED = frozenset(
 
 def is_known_to_be_allowed(request: GroupRequest, message: GroupMessage) -> bool:
     """Whether nothing has to be asked before this request about one group."""
-    for grant in _needed(message):  # noqa: SIM110  # every heartbeat comes here
+    for grant in _list_needed(message):  # noqa: SIM110  # every heartbeat comes here
         if not request.grants.has(grant, request.at_s):
             return False
     return True
@@ -100,7 +100,7 @@ async def why_refused(request: GroupRequest, message: GroupMessage) -> ErrorCode
     """
     if is_known_to_be_allowed(request, message):
         return ErrorCode.NONE
-    needed = _needed(message)
+    needed = _list_needed(message)
     try:
         for resource in _IN_KAFKAS_ORDER:
             names = [grant.name for grant in needed if grant.resource is resource]
@@ -113,7 +113,7 @@ async def why_refused(request: GroupRequest, message: GroupMessage) -> ErrorCode
     return ErrorCode.NONE
 
 
-def _needed(message: GroupMessage) -> list[Permission]:
+def _list_needed(message: GroupMessage) -> list[Permission]:
     key, group = message.SCHEMA.api_key, _GROUP
     assert key is not None
     needed = [Permission(group, NEEDED[key, group], message.group_id)]
@@ -251,7 +251,7 @@ async def topic_codes(request: GroupRequest, commit: CommitRequest) -> Mapping[s
 async def _allowed_topics(
     request: GroupRequest, operation: Operation, names: Sequence[str]
 ) -> frozenset[str]:
-    topics = await _described(request, names)
+    topics = await _describe(request, names)
     return frozenset(
         topic.name
         for topic in topics
@@ -261,9 +261,7 @@ async def _allowed_topics(
     )
 
 
-async def _described(
-    request: GroupRequest, names: Sequence[str]
-) -> Sequence[MetadataResponseTopic]:
+async def _describe(request: GroupRequest, names: Sequence[str]) -> Sequence[MetadataResponseTopic]:
     topics: list[MetadataResponseTopic] = []
     for some in batches(names, TOPICS_TOGETHER_MAX):
         asked = MetadataRequest(

@@ -24,7 +24,7 @@ def _only(message: CommitRequest, wanted: Callable[[str], bool]) -> CommitReques
             return replace(message, topics=tuple(t for t in message.topics if wanted(t.name)))
 
 
-def joined(some: Struct, others: Struct) -> Struct:
+def join_answers(some: Struct, others: Struct) -> Struct:
     """The answer to both parts. Raises TypeError unless both answer commits of the same api."""
     match some, others:
         case OffsetCommitResponse(), OffsetCommitResponse():

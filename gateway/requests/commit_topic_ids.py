@@ -14,7 +14,7 @@ from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetComm
 FIRST_VERSION_WITH_TOPIC_IDS = 6
 
 
-def named(
+def split_by_existence(
     message: TxnOffsetCommitRequest, names: Mapping[UUID, str]
 ) -> tuple[TxnOffsetCommitRequest, TxnOffsetCommitRequest]:
     """The commit for existing topics, with names and ids, and the commit for the other topics."""
@@ -27,7 +27,7 @@ def named(
     return replace(message, topics=topics), replace(message, topics=unknown)
 
 
-def completed(
+def complete_topics(
     answer: TxnOffsetCommitResponse, message: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse:
     """The answer with both name and id of each topic; a broker returns only one of them."""

@@ -47,11 +47,11 @@ from gateway.hosting.inputs import Done, Input
 from gateway.observers.counts import AnswerCounts
 from gateway.observers.offset_reporter import OffsetReporter
 from gateway.requests.authorization import topic_codes
-from gateway.requests.commit_parts import CommitRequest, CommitResponse, joined, split
+from gateway.requests.commit_parts import CommitRequest, CommitResponse, join_answers, split
 from gateway.requests.coordinators import Coordinators
 from gateway.requests.forwarding import ask_cluster, highest_version
 from gateway.requests.messages import api_of
-from gateway.requests.refusals import refusal, refused
+from gateway.requests.refusals import refusal, refuse
 from gateway.requests.zookeeper_offsets import FIRST_VERSION_IN_KAFKA, refusal_code
 from kafka_codecs import decode
 from kafka_codecs.apis import ApiKey
@@ -215,7 +215,7 @@ class CommitApis:
         match answer:
             case Refused(situation, why):
                 messages = sending.messages.values()
-                return [refused(message, version, situation, why) for message in messages]
+                return [refuse(message, version, situation, why) for message in messages]
             case Unanswerable():
                 raise GroupFailed
             case Abandoned():
@@ -235,7 +235,7 @@ class CommitApis:
         if ANSWERS[Situation.EMPTY_GROUP_ID, api_of(message)] is None:
             return await ask_cluster(request, message)
         why = "the group id is empty"
-        return refused(message, request.header.api_version, Situation.EMPTY_GROUP_ID, why)
+        return refuse(message, request.header.api_version, Situation.EMPTY_GROUP_ID, why)
 
     async def _to_zookeeper(self, request: GroupRequest) -> Struct:
         message, version = cast(OffsetCommitRequest, request.message), request.header.api_version
@@ -255,10 +255,10 @@ class CommitApis:
             situation, why = outcome.refused.situation, outcome.refused.why
             if not self._groups.drivers.may_answer:  # also a move may go on elsewhere
                 situation, why = Situation.LOG_NOT_OURS, ""
-            return refused(message, version, situation, why)
+            return refuse(message, version, situation, why)
         verdict = cast(OffsetVerdict, outcome.verdict)
         if not self._groups.drivers.may_answer and needs_lease(api_of(message), verdict.error):
-            return refused(message, version, Situation.LOG_NOT_OURS, "")
+            return refuse(message, version, Situation.LOG_NOT_OURS, "")
         if verdict.error in _WAITS:
             return refusal(message, version, verdict.error, verdict.why)
         if verdict.error:
@@ -269,7 +269,7 @@ class CommitApis:
             return stored
         gone, _rest = split(message, verdict.gone)
         unknown = refusal(gone, version, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
-        return unknown if stored is None else joined(stored, unknown)
+        return unknown if stored is None else join_answers(stored, unknown)
 
 
 async def _refused_for_good(
@@ -285,7 +285,7 @@ async def _refused_for_good(
     answer = refusal(rest, version, verdict.error, verdict.why)
     for code in set(codes.values()):
         some, _others = split(wrong, frozenset(name for name in codes if codes[name] == code))
-        answer = joined(refusal(some, version, code, ""), answer)
+        answer = join_answers(refusal(some, version, code, ""), answer)
     return answer
 
 
@@ -308,7 +308,7 @@ class CommitOnItsWay:
         self._driver = driver
         self._errand = errand
 
-    def stored(self, answer: bytes | None) -> bool:
+    def take_answer(self, answer: bytes | None) -> bool:
         """Whether the client gets the broker's answer. Raises WireError."""
         call, apis = self._sending.call, self._apis
         (token,) = call.commits

@@ -143,10 +143,10 @@ class ConfigApis:
         results: list[DescribeConfigsResult] = []
         each_once = {_key(each): each for each in message.resources}.values()
         for some in batches(tuple(each_once)):
-            results += await self._described(request, replace(message, resources=some), room)
+            results += await self._describe_batch(request, replace(message, resources=some), room)
         return DescribeConfigsResponse(results=tuple(results))
 
-    async def _described(
+    async def _describe_batch(
         self, request: GroupRequest, message: DescribeConfigsRequest, room: AnswerRoom
     ) -> tuple[DescribeConfigsResult, ...]:
         entries = cache(partial(_entry, message=message))  # most groups have the same configs
@@ -169,7 +169,7 @@ class ConfigApis:
 
         why_nameless = "Group name must not be empty"
         ours = await self._answer_hosted(
-            request, message.resources, describe, _not_described, why_nameless
+            request, message.resources, describe, _refuse_description, why_nameless
         )
         asked = tuple(
             resource
@@ -191,7 +191,7 @@ class ConfigApis:
             key: _with_other_kinds(result, theirs[key]) if key in theirs else result
             for key, result in ours.items()
         }
-        return _in_order(message.resources, theirs | hosted, _not_described)
+        return _in_order(message.resources, theirs | hosted, _refuse_description)
 
     async def _alter(
         self,
@@ -212,12 +212,12 @@ class ConfigApis:
                 token=0, changes=_changes(resource), validate_only=message.validate_only
             )
             reply = await self._change(resource.resource_name, event, request.owner)
-            return _altered(resource, reply.error, reply.why)
+            return _report_alteration(resource, reply.error, reply.why)
 
         with suppress(StateLogError):  # then the latest count is good enough
             await self._count_alone()
         why_nameless = "Default group resources are not allowed."
-        ours = await self._answer_hosted(request, groups, alter, _altered, why_nameless)
+        ours = await self._answer_hosted(request, groups, alter, _report_alteration, why_nameless)
         others = tuple(each for each in message.resources if _key(each) not in ours)
         theirs: dict[_Key, AlterConfigsResourceResponse] = {}
         if others and highest_version(request.upstream, ApiKey(request.header.api_key)) >= 0:
@@ -226,7 +226,7 @@ class ConfigApis:
                 request, replace(plain, resources=others)
             )
             theirs = {_key(each): altered_without_addresses(each) for each in answer.responses}
-        return _in_order(message.resources, theirs | ours, _altered)
+        return _in_order(message.resources, theirs | ours, _report_alteration)
 
     async def _count_alone(self) -> None:
         """Count the groups that do not exist but have configs: once per request, not per name."""
@@ -398,7 +398,7 @@ def _in_order(
     )
 
 
-def _not_described(resource: _Resource, code: ErrorCode, why: str) -> DescribeConfigsResult:
+def _refuse_description(resource: _Resource, code: ErrorCode, why: str) -> DescribeConfigsResult:
     return DescribeConfigsResult(
         error_code=code,
         error_message=why,
@@ -407,7 +407,9 @@ def _not_described(resource: _Resource, code: ErrorCode, why: str) -> DescribeCo
     )
 
 
-def _altered(resource: _Resource, code: ErrorCode, why: str) -> AlterConfigsResourceResponse:
+def _report_alteration(
+    resource: _Resource, code: ErrorCode, why: str
+) -> AlterConfigsResourceResponse:
     return AlterConfigsResourceResponse(
         error_code=code,
         error_message=why or None,

@@ -29,8 +29,12 @@ from gateway.observers.offset_reporter import OffsetReporter
 from gateway.quotas.shares import ShareRule
 from gateway.requests.admin_apis import AdminApis
 from gateway.requests.authorization import is_known_to_be_allowed, why_refused
-from gateway.requests.commit_parts import joined
-from gateway.requests.commit_topic_ids import FIRST_VERSION_WITH_TOPIC_IDS, completed, named
+from gateway.requests.commit_parts import join_answers
+from gateway.requests.commit_topic_ids import (
+    FIRST_VERSION_WITH_TOPIC_IDS,
+    complete_topics,
+    split_by_existence,
+)
 from gateway.requests.commits import CommitApis, CommitOnItsWay
 from gateway.requests.config_apis import ConfigApis
 from gateway.requests.coordinators import Coordinators
@@ -39,9 +43,9 @@ from gateway.requests.member_apis import MemberApis, PendingRequest, is_foreign,
 from gateway.requests.messages import GroupMessage, MemberMessage, api_of
 from gateway.requests.offset_delete import OffsetDeleteApi
 from gateway.requests.offset_fetch import OffsetFetchApi
-from gateway.requests.offset_fetch_shapes import failed, groups_of, response_of
+from gateway.requests.offset_fetch_shapes import fail_group, groups_of, response_of
 from gateway.requests.other_groups import relay_heartbeat
-from gateway.requests.refusals import refusal, refused
+from gateway.requests.refusals import refusal, refuse
 from gateway.requests.regex_questions import RegexQuestions
 from gateway.requests.unwritable_names import refused_for_its_names
 from kafka_codecs.alter_configs import AlterConfigsRequest
@@ -128,11 +132,11 @@ class GroupService:
         if isinstance(message, MemberMessage) and self._has_no_question(request, message):
             answer = self._members.answer(request, message)
             if isinstance(answer, Struct):
-                return self._noted(request, answer)
+                return self._note_answer(request, answer)
             if isinstance(answer, PendingRequest):
                 return _UnderWay(self, answer)
             return LazyAnswer(partial(self._later, request, answer))
-        return LazyAnswer(partial(self._checked, request))
+        return LazyAnswer(partial(self._check_and_answer, request))
 
     def _has_no_question(self, request: GroupRequest, message: MemberMessage) -> bool:
         if request.names_unwritable or not is_known_to_be_allowed(request, message):
@@ -144,17 +148,17 @@ class GroupService:
             self._regexes.has_one(message) or (joins and self._defective.is_concerned(message))
         )
 
-    async def _checked(self, request: GroupRequest) -> Struct:
+    async def _check_and_answer(self, request: GroupRequest) -> Struct:
         """The answer, after the cluster has been asked what the client may do."""
         if request.names_unwritable:
             return self._refused_for_its_names(request)
         try:
-            refused = await self._refused((request,))
+            refused = await self._refuse_unauthorized((request,))
         except BrokerLost:
             return await self._answer_alone(request)
         if refused:
             self.answers.note(refused[0])
-        return refused[0] if refused else await self._later(request, self._allowed(request))
+        return refused[0] if refused else await self._later(request, self._answer_allowed(request))
 
     def _refused_for_its_names(self, request: GroupRequest) -> Struct:
         """The answer to a request whose names no answer, record or request to a broker can hold.
@@ -193,9 +197,9 @@ class GroupService:
     def noted_after(self, request: GroupRequest, answer: Struct) -> Struct:
         """The answer to a request that has waited, once it is noted."""
         self.answers.note_wait(type(answer), trio.current_time() - request.at_s)
-        return self._noted(request, answer)
+        return self._note_answer(request, answer)
 
-    async def _refused(self, requests: Sequence[GroupRequest]) -> Sequence[Struct]:
+    async def _refuse_unauthorized(self, requests: Sequence[GroupRequest]) -> Sequence[Struct]:
         """The answers to a client that may not send such requests about their one group; none if it
         may. The other apis check each group that they answer for. Raises BrokerLost."""
         first = requests[0]
@@ -247,7 +251,7 @@ class GroupService:
         if len(group_ids) > 1 or any(request.names_unwritable for request in requests):
             return [await self._checked(each) for each in requests]
         try:
-            if refused := await self._refused(requests):
+            if refused := await self._refuse_unauthorized(requests):
                 return refused
             answers = await self._commits.answer(requests)
         except BrokerLost:
@@ -262,7 +266,11 @@ class GroupService:
     async def _noted_or_alone(self, request: GroupRequest, answer: Struct | None) -> Struct:
         """The answer to a commit; None if the cluster may never have seen it. Raises
         BrokerLost."""
-        return await self._answer_alone(request) if answer is None else self._noted(request, answer)
+        return (
+            await self._answer_alone(request)
+            if answer is None
+            else self._note_answer(request, answer)
+        )
 
     def last_word(self, request: GroupRequest, response: Struct) -> Struct:
         """Replace an answer that members rely on if the state log is no longer surely ours: another
@@ -275,7 +283,7 @@ class GroupService:
         if needs_lease(api_of(message)):
             why = "another gateway may own the state log"
             request.is_refused = True
-            return refused(message, request.header.api_version, Situation.LOG_NOT_OURS, why)
+            return refuse(message, request.header.api_version, Situation.LOG_NOT_OURS, why)
         return response
 
     def _belongs_to_cluster(self, message: MemberMessage) -> bool:
@@ -331,15 +339,15 @@ class GroupService:
         try:
             names = await self._topic_names({topic.topic_id for topic in message.topics})
         except UpstreamError as error:
-            return refused(message, version, Situation.HOLDER_UNKNOWN, str(error))
-        known, unknown = named(message, names)
+            return refuse(message, version, Situation.HOLDER_UNKNOWN, str(error))
+        known, unknown = split_by_existence(message, names)
         rest = refusal(unknown, version, ErrorCode.UNKNOWN_TOPIC_ID, "")
         if not known.topics:
             return rest
         stored = await self._commit(replace(request, message=known))
-        return joined(completed(cast(TxnOffsetCommitResponse, stored), known), rest)
+        return join_answers(complete_topics(cast(TxnOffsetCommitResponse, stored), known), rest)
 
-    def _noted(self, request: GroupRequest, answer: Struct) -> Struct:
+    def _note_answer(self, request: GroupRequest, answer: Struct) -> Struct:
         self.answers.note(answer)
         match request.message:
             case HeartbeatRequest() | SyncGroupRequest():
@@ -387,14 +395,14 @@ class GroupService:
             for batch in batches(groups_of(message, version)):
                 situations = await self._when_away(request, [group.group_id for group in batch])
                 answers += [
-                    failed(group, code_for(situations[group.group_id], GroupApi.FETCH), version)
+                    fail_group(group, code_for(situations[group.group_id], GroupApi.FETCH), version)
                     for group in batch
                 ]
             return response_of(tuple(answers), version)
         if isinstance(message, GroupMessage):
             situations = await self._when_away(request, (message.group_id,))
             situation = situations[message.group_id]
-            return refused(message, version, situation, "the broker is away")
+            return refuse(message, version, situation, "the broker is away")
         raise BrokerLost
 
     async def _when_away(

@@ -24,7 +24,7 @@ from gateway.requests import messages
 from gateway.requests.coordinators import Coordinators
 from gateway.requests.forwarding import ask_cluster
 from gateway.requests.messages import MemberMessage, api_of
-from gateway.requests.refusals import refused
+from gateway.requests.refusals import refuse
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafka_codecs.consumer_group_install_assignment import ConsumerGroupInstallAssignmentRequest
 from kafka_codecs.consumer_group_prepare_assignment import ConsumerGroupPrepareAssignmentRequest
@@ -81,7 +81,7 @@ class MemberApis:
         BrokerLost, GroupFailed."""
         group_id, version = message.group_id, request.header.api_version
         if not group_id:
-            return refused(message, version, Situation.EMPTY_GROUP_ID, "the group id is empty")
+            return refuse(message, version, Situation.EMPTY_GROUP_ID, "the group id is empty")
         if isinstance(message, _OF_A_WHOLE_GROUP):
             return LazyAnswer(partial(self._translated_aside, request, message))
         event = messages.event(
@@ -150,7 +150,7 @@ class MemberApis:
                 ):
                     situation = None
                 if situation is not None:
-                    return refused(message, version, situation, situation.value)
+                    return refuse(message, version, situation, situation.value)
                 return told
             case PrepareAssignmentReply():
                 return await self._aside.run(partial(messages.response, answer, version))
@@ -187,7 +187,7 @@ def _translate(request: GroupRequest, message: MemberMessage, answer: Answer) ->
     version = request.header.api_version
     if isinstance(answer, Refused):
         request.is_refused = True
-        return refused(message, version, answer.situation, answer.why)
+        return refuse(message, version, answer.situation, answer.why)
     return messages.response(require_reply(answer), version)
 
 
@@ -197,8 +197,8 @@ def _with_presence(
     """The event of a native member, which is there; a static one may replace one that has gone."""
     gone = frozenset[str]()
     if event.member_epoch == JOIN_EPOCH and event.instance_id is not None:
-        gone = presence.gone(group_id, request.owner)
-    presence.heard((group_id, event.member_id))
+        gone = presence.find_gone(group_id, request.owner)
+    presence.mark_seen((group_id, event.member_id))
     return replace(event, disconnected=gone) if gone else event
 
 

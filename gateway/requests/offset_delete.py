@@ -23,7 +23,7 @@ from gateway.hosting.calls import Call, Forwarded, Refused
 from gateway.requests.authorization import refused_names
 from gateway.requests.coordinators import Coordinators
 from gateway.requests.forwarding import ask_cluster, forward
-from gateway.requests.refusals import refused
+from gateway.requests.refusals import refuse
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.offset_delete import (
     OffsetDeleteRequest,
@@ -51,7 +51,7 @@ class OffsetDeleteApi:
         """Delete offsets of topics without subscribers. Raises BrokerLost, GroupFailed."""
         group_id, version = message.group_id, request.header.api_version
         if not group_id:
-            return _refused(message, version, Situation.EMPTY_GROUP_ID)
+            return _refuse(message, version, Situation.EMPTY_GROUP_ID)
         names = [topic.name for topic in message.topics]
         hidden = await refused_names(request, Resource.TOPIC, names)
         if not hidden:
@@ -60,7 +60,7 @@ class OffsetDeleteApi:
         def is_hidden(name: str, _index: int) -> bool:
             return name in hidden
 
-        refused_part = kept(message, is_hidden, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        refused_part = refuse_partitions(message, is_hidden, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         others = deletable(message, is_hidden)
         if not others:
             return OffsetDeleteResponse(topics=refused_part)
@@ -97,7 +97,7 @@ class OffsetDeleteApi:
         if answer is None:
             answer = await self._groups.drivers.driver(group_id, request.owner).ask(call)
         if isinstance(answer, Refused):
-            return _refused(message, version, answer.situation)
+            return _refuse(message, version, answer.situation)
         if isinstance(answer, Forwarded):
             with self._groups.drivers.relaying(group_id, call):
                 return cast(OffsetDeleteResponse, await ask_cluster(request, message))
@@ -105,7 +105,7 @@ class OffsetDeleteApi:
         if not self._groups.drivers.may_answer and needs_lease(
             GroupApi.OFFSET_DELETE, verdict.error
         ):
-            return _refused(message, version, Situation.LOG_NOT_OURS)
+            return _refuse(message, version, Situation.LOG_NOT_OURS)
         if verdict.error:
             return OffsetDeleteResponse(error_code=verdict.error)
         return await self._delete(request, message, image, verdict)
@@ -121,7 +121,7 @@ class OffsetDeleteApi:
             return name in verdict.subscribed and exists(image, name, index)
 
         group_id = message.group_id
-        staying = kept(message, stays, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
+        staying = refuse_partitions(message, stays, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
         await trio.lowlevel.checkpoint()  # the request may name thousands of topics
         others = deletable(message, stays)
         if not others:
@@ -133,7 +133,7 @@ class OffsetDeleteApi:
         try:
             await self._groups.drivers.drop_anchor(group_id)
         except GroupRefused as error:
-            return _refused(message, request.header.api_version, error.situation)
+            return _refuse(message, request.header.api_version, error.situation)
         answer: OffsetDeleteResponse = await forward(request, replace(message, topics=others))
         if answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND and verdict.group_exists:
             never_committed = answered_here(others, image, ErrorCode.NONE)
@@ -141,22 +141,24 @@ class OffsetDeleteApi:
         return replace(answer, topics=(*answer.topics, *staying))
 
 
-def _refused(
+def _refuse(
     message: OffsetDeleteRequest, version: int, situation: Situation
 ) -> OffsetDeleteResponse:
-    return cast(OffsetDeleteResponse, refused(message, version, situation, ""))
+    return cast(OffsetDeleteResponse, refuse(message, version, situation, ""))
 
 
 def deletable(request: OffsetDeleteRequest, stays: Wanted) -> tuple[Topic, ...]:
     """The part of a request that the cluster decides."""
-    return _filtered(request.topics, lambda name, index: not stays(name, index))
+    return _filter_topics(request.topics, lambda name, index: not stays(name, index))
 
 
-def kept(
+def refuse_partitions(
     request: OffsetDeleteRequest, stays: Wanted, code: ErrorCode
 ) -> tuple[OffsetDeleteResponseTopic, ...]:
     """The answers for the partitions that stay, with this code."""
-    return tuple(_with_code(topic, lambda _: code) for topic in _filtered(request.topics, stays))
+    return tuple(
+        _with_code(topic, lambda _: code) for topic in _filter_topics(request.topics, stays)
+    )
 
 
 def answered_here(
@@ -164,7 +166,7 @@ def answered_here(
 ) -> tuple[OffsetDeleteResponseTopic, ...]:
     """The answers for partitions that the cluster is not asked about: `code` for existing ones."""
 
-    def answered(topic: Topic) -> OffsetDeleteResponseTopic:
+    def answer_topic(topic: Topic) -> OffsetDeleteResponseTopic:
         return _with_code(
             topic,
             lambda index: (
@@ -172,7 +174,7 @@ def answered_here(
             ),
         )
 
-    return tuple(answered(topic) for topic in topics)
+    return tuple(answer_topic(topic) for topic in topics)
 
 
 def exists(image: Topics, name: str, index: int) -> bool:
@@ -181,7 +183,7 @@ def exists(image: Topics, name: str, index: int) -> bool:
     return topic is not None and 0 <= index < topic.partition_count
 
 
-def _filtered(topics: tuple[Topic, ...], wanted: Wanted) -> tuple[Topic, ...]:
+def _filter_topics(topics: tuple[Topic, ...], wanted: Wanted) -> tuple[Topic, ...]:
     chosen = (
         (topic, tuple(p for p in topic.partitions if wanted(topic.name, p.partition_index)))
         for topic in topics

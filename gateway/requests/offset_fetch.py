@@ -31,7 +31,7 @@ from gateway.requests.offset_fetch_shapes import (
     FIRST_VERSION_WITH_BATCHES,
     FIRST_VERSION_WITH_GROUP_ERROR,
     answer_about,
-    failed,
+    fail_group,
     groups_of,
     request_about,
     response_of,
@@ -79,7 +79,7 @@ class OffsetFetchApi:
         for some in batches(asked):
             answers += await self._fetch_some(request, message, some, contradictory)
         code = code_for(Situation.HOLDER_UNKNOWN, GroupApi.FETCH)
-        answers += [failed(group, code, version) for group in groups[len(asked) :]]
+        answers += [fail_group(group, code, version) for group in groups[len(asked) :]]
         return response_of(tuple(answers), version)
 
     async def _from_zookeeper(
@@ -91,7 +91,7 @@ class OffsetFetchApi:
             return answer
         version = request.header.api_version
         (group,) = groups_of(message, version)
-        return response_of((failed(group, code, version),), version)
+        return response_of((fail_group(group, code, version),), version)
 
     async def _fetch_some(
         self,
@@ -115,7 +115,7 @@ class OffsetFetchApi:
                 vetted.append(ErrorCode.INVALID_REQUEST)
             else:
                 verdict = verdicts.get(group.group_id)
-                vetted.append(unstable or await self._vetted(group, verdict, request.owner))
+                vetted.append(unstable or await self._vet(group, verdict, request.owner))
         passed = tuple(group for group in vetted if isinstance(group, OffsetFetchRequestGroup))
         fetched = await _fetch(request, passed, require_stable=message.require_stable)
         answers = {answer.group_id: answer for answer in fetched}
@@ -123,7 +123,7 @@ class OffsetFetchApi:
             if group.group_id in answers:
                 self._note(request, group, answers[group.group_id])
         return [
-            failed(group, verdict, version)
+            fail_group(group, verdict, version)
             if isinstance(verdict, ErrorCode)
             else told_apart(group, answers[group.group_id], version)
             for group, verdict in zip(groups, vetted, strict=True)
@@ -142,7 +142,7 @@ class OffsetFetchApi:
                 group.group_id, member_id or NO_MEMBER, answer.topics, request.owner
             )
 
-    async def _vetted(
+    async def _vet(
         self, group: OffsetFetchRequestGroup, verdict: Verdict | None, owner: Owner
     ) -> OffsetFetchRequestGroup | ErrorCode:
         """The group to ask the cluster about, or the error."""
@@ -254,11 +254,11 @@ async def _ask_embedded(
     )
     answers = await _ask_one_by_one(request, named, version, require_stable)
     return tuple(
-        _only_committed(answer) if answer.group_id in unnamed else answer for answer in answers
+        _drop_uncommitted(answer) if answer.group_id in unnamed else answer for answer in answers
     )
 
 
-def _only_committed(answer: OffsetFetchResponseGroup) -> OffsetFetchResponseGroup:
+def _drop_uncommitted(answer: OffsetFetchResponseGroup) -> OffsetFetchResponseGroup:
     committed = [
         replace(topic, partitions=tuple(p for p in topic.partitions if p.committed_offset >= 0))
         for topic in answer.topics

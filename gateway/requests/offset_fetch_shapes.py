@@ -50,11 +50,11 @@ def told_apart(
 ) -> OffsetFetchResponseGroup:
     """Translate a group error for a client whose version has only partition errors."""
     if answer.error_code and version < FIRST_VERSION_WITH_GROUP_ERROR:
-        return failed(group, answer.error_code, version)
+        return fail_group(group, answer.error_code, version)
     return answer
 
 
-def failed(group: OffsetFetchRequestGroup, code: int, version: int) -> OffsetFetchResponseGroup:
+def fail_group(group: OffsetFetchRequestGroup, code: int, version: int) -> OffsetFetchResponseGroup:
     """An error for the whole group; up to v1 it is repeated for each partition."""
     if version >= FIRST_VERSION_WITH_GROUP_ERROR:
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=code)

@@ -37,7 +37,7 @@ from kafka_codecs.txn_offset_commit import (
 )
 
 
-def refused(message: GroupMessage, version: int, situation: Situation, why: str) -> Struct:
+def refuse(message: GroupMessage, version: int, situation: Situation, why: str) -> Struct:
     """The answer to this message in this situation."""
     return refusal(message, version, code_for(situation, api_of(message)), why)
 

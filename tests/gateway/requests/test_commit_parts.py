@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.requests.commit_parts import CommitRequest, joined, split
+from gateway.requests.commit_parts import CommitRequest, join_answers, split
 from gateway.requests.refusals import refusal
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.offset_commit import (
@@ -24,7 +24,7 @@ def test_each_topic_is_in_one_part_and_in_the_answer(commit: CommitRequest) -> N
     assert [topic.name for topic in refused.topics] == ["b"]
     assert [topic.name for topic in rest.topics] == ["a", "c"]
     assert refused.group_id == rest.group_id == "g"
-    answer = joined(
+    answer = join_answers(
         refusal(rest, 5, ErrorCode.NONE, ""),
         refusal(refused, 5, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ""),
     )

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from gateway.requests.commit_topic_ids import completed, named
+from gateway.requests.commit_topic_ids import complete_topics, split_by_existence
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.metadata import NO_TOPIC_ID
@@ -28,7 +28,7 @@ BY_ID = 6
 
 def test_existing_topics_get_names_beside_their_ids() -> None:
     """A broker of any version can then store them."""
-    known, unknown = named(
+    known, unknown = split_by_existence(
         transactional_commit_of({NUMBERS: OFFSETS, GONE: OFFSETS}), {NUMBERS: "numbers"}
     )
     assert [(topic.name, topic.topic_id) for topic in known.topics] == [("numbers", NUMBERS)]
@@ -38,10 +38,12 @@ def test_existing_topics_get_names_beside_their_ids() -> None:
 @pytest.mark.parametrize("told", [{"name": "numbers"}, {"topic_id": NUMBERS}])
 def test_an_answer_has_names_and_ids(told: dict[str, str | UUID]) -> None:
     """The broker's version returns one of them."""
-    known, _unknown = named(transactional_commit_of({NUMBERS: OFFSETS}), {NUMBERS: "numbers"})
+    known, _unknown = split_by_existence(
+        transactional_commit_of({NUMBERS: OFFSETS}), {NUMBERS: "numbers"}
+    )
     partition = TxnOffsetCommitResponsePartition(partition_index=2)
     topic = TxnOffsetCommitResponseTopic(partitions=(partition,), **told)  # type: ignore[arg-type]
-    answer = completed(TxnOffsetCommitResponse(topics=(topic,)), known)
+    answer = complete_topics(TxnOffsetCommitResponse(topics=(topic,)), known)
     assert [(each.name, each.topic_id) for each in answer.topics] == [("numbers", NUMBERS)]
 
 
@@ -50,7 +52,7 @@ def test_an_answer_to_a_commit_by_name_is_unchanged() -> None:
     commit = transactional_commit_of({"numbers": {}})
     topic = TxnOffsetCommitResponseTopic(name="numbers", partitions=())
     answer = TxnOffsetCommitResponse(topics=(topic,))
-    assert completed(answer, commit) == answer
+    assert complete_topics(answer, commit) == answer
 
 
 @asynccontextmanager

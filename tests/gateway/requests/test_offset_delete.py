@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from coordinator.interface.topics import Topic, Topics
-from gateway.requests.offset_delete import answered_here, deletable, exists, kept
+from gateway.requests.offset_delete import answered_here, deletable, exists, refuse_partitions
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.offset_delete import (
     OffsetDeleteRequest,
@@ -45,7 +45,7 @@ def test_a_partition_is_kept_or_left_to_the_cluster() -> None:
 
     assert deletable(asked, stays) == (topic("foo", 0), topic("baz", 2))
     subscribed = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-    assert codes(*kept(asked, stays, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)) == {
+    assert codes(*refuse_partitions(asked, stays, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)) == {
         ("foo", 1): subscribed,
         ("bar", 0): subscribed,
         ("bar", 1): subscribed,
@@ -56,7 +56,7 @@ def test_a_topic_without_remaining_partitions_is_omitted() -> None:
     """The cluster would return an empty list for it."""
     asked = request(topic("foo", 0), topic("empty"))
     assert deletable(asked, lambda _name, _index: True) == ()
-    assert kept(asked, lambda _name, _index: False, ErrorCode.NONE) == ()
+    assert refuse_partitions(asked, lambda _name, _index: False, ErrorCode.NONE) == ()
 
 
 def test_only_existing_partitions_have_the_groups_error() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from gateway.requests.offset_fetch_shapes import (
     answer_about,
-    failed,
+    fail_group,
     groups_of,
     request_about,
     response_of,
@@ -70,7 +70,7 @@ def test_a_groups_error_is_in_the_field_of_its_version(version: int) -> None:
     """v1 has no group error, so each partition has it, without an offset."""
     group = OffsetFetchRequestGroup(group_id="g", topics=(TOPIC,))
 
-    answer = failed(group, 25, version)
+    answer = fail_group(group, 25, version)
 
     if version == 1:
         codes = [
