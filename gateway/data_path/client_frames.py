@@ -121,9 +121,9 @@ class ClientFrames:
     async def hold_request(self, size: int) -> tuple[RequestHeader, Struct]:
         """As `hold`, decoded."""
         header, body = await self.hold_body(size)
-        return header, await self.decoded(header, body)
+        return header, await self.decode(header, body)
 
-    async def decoded(self, header: RequestHeader, body: bytes) -> Struct:
+    async def decode(self, header: RequestHeader, body: bytes) -> Struct:
         """The request with this body. Raises BadFrame or WireError."""
         self.upstream.client_id = header.client_id
         read = partial(self.read, header.api_key, header.api_version, body)
@@ -149,7 +149,7 @@ class ClientFrames:
         self, header: RequestHeader, response: Struct, version: int | None = None
     ) -> None:
         """Answer the client, after every earlier answer has been sent."""
-        frame = await self.framed(header, response, version)
+        frame = await self.frame_answer(header, response, version)
         await self.upstream.idle()
         await self.put(frame)
 
@@ -159,7 +159,7 @@ class ClientFrames:
         await send_all(self.sock, answer)
         self.is_sending = False
 
-    async def framed(
+    async def frame_answer(
         self, header: RequestHeader, response: Struct, version: int | None = None
     ) -> bytes:
         """The answer in this version, by default the request's."""
@@ -178,7 +178,7 @@ class ClientFrames:
         read = partial(decode, APIS[key].response, body, version, trailing_ok=True)
         message = await self.aside_if_large(read, len(body))
         changed = await rewrite(message)
-        write = partial(_framed, key, version, correlation_id, changed)
+        write = partial(_frame_answer, key, version, correlation_id, changed)
         return await self.aside_if_large(write, len(body))
 
     async def aside_if_large(self, work: Callable[[], _T], size: int) -> _T:
@@ -191,12 +191,12 @@ class ClientFrames:
 def framed_answer(header: RequestHeader, version: int, response: Struct) -> bytes:
     """The answer with its header and size. Raises ValueError if the version cannot carry it."""
     try:
-        return _framed(header.api_key, version, header.correlation_id, response)
+        return _frame_answer(header.api_key, version, header.correlation_id, response)
     except WireError as error:  # the gateway made this answer, so the bug is here
         name = ApiKey(header.api_key).name
         raise ValueError(f"invalid answer to {name} version {version}") from error
 
 
-def _framed(key: int, version: int, correlation_id: int, response: Struct) -> bytes:
+def _frame_answer(key: int, version: int, correlation_id: int, response: Struct) -> bytes:
     answer = encode_response_header(key, version, correlation_id) + encode(response, version)
     return SIZE.pack(len(answer)) + answer

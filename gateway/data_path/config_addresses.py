@@ -36,7 +36,7 @@ def described_without_addresses(result: DescribeConfigsResult) -> DescribeConfig
     configs = tuple(
         _withheld(config) if _names_address(config) else config for config in result.configs
     )
-    return replace(result, configs=configs, error_message=_redacted(result.error_message))
+    return replace(result, configs=configs, error_message=_redact(result.error_message))
 
 
 def altered_without_addresses(result: AlterConfigsResourceResponse) -> AlterConfigsResourceResponse:
@@ -44,7 +44,7 @@ def altered_without_addresses(result: AlterConfigsResourceResponse) -> AlterConf
     values."""
     if result.resource_type != ConfigResourceType.BROKER:
         return result
-    return replace(result, error_message=_redacted(result.error_message))
+    return replace(result, error_message=_redact(result.error_message))
 
 
 def _names_address(config: DescribeConfigsResourceResult) -> bool:
@@ -57,5 +57,5 @@ def _withheld(config: DescribeConfigsResourceResult) -> DescribeConfigsResourceR
     return replace(config, value=None, is_sensitive=True, synonyms=synonyms)
 
 
-def _redacted(text: str | None) -> str | None:
+def _redact(text: str | None) -> str | None:
     return _ADDRESS.sub(WITHHELD, text) if text else text

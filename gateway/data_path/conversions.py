@@ -49,8 +49,8 @@ async def ask_for_metadata(
     if topic_ids and version < METADATA_BY_TOPIC_ID_SINCE:
         return metadata_versions.refuse_ids(request)
     names = await topic_names(topic_ids) if topic_ids else {}
-    below = metadata_versions.lowered(request, names, highest)
-    return metadata_versions.raised(await upstream.ask(below, highest), request, names)
+    below = metadata_versions.lower_request(request, names, highest)
+    return metadata_versions.raise_answer(await upstream.ask(below, highest), request, names)
 
 
 async def ask_for_coordinators(

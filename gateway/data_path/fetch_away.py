@@ -19,7 +19,7 @@ FETCH_SESSION_ID_NOT_FOUND = 70
 _NOT_KNOWN = -1
 
 
-def nothing_fetched(request: FetchRequest) -> FetchResponse:
+def answer_without_records(request: FetchRequest) -> FetchResponse:
     """NOT_LEADER_OR_FOLLOWER for every partition, without a session.
 
     An error per partition makes every client refresh its metadata; an error for the whole answer
@@ -28,10 +28,10 @@ def nothing_fetched(request: FetchRequest) -> FetchResponse:
     """
     if request.session_epoch > 0:
         return FetchResponse(error_code=FETCH_SESSION_ID_NOT_FOUND, responses=())
-    return FetchResponse(responses=tuple(_not_led(topic) for topic in request.topics))
+    return FetchResponse(responses=tuple(_refuse_topic(topic) for topic in request.topics))
 
 
-def _not_led(topic: FetchTopic) -> FetchableTopicResponse:
+def _refuse_topic(topic: FetchTopic) -> FetchableTopicResponse:
     return FetchableTopicResponse(
         topic=topic.topic,
         topic_id=topic.topic_id,

@@ -264,7 +264,7 @@ class GroupRequests:
         position = self._frames.source.position
         header, body = await self._frames.hold_body(size, key)
         private, masks = self._shared.private_names, NOTHING_MASKED
-        message = await self._frames.decoded(header, body)
+        message = await self._frames.decode(header, body)
         if key in NAMING_APIS and private.may_be_in(body):
             message, masks = private.mask(message)
         request = self._request(header, message, trio.current_time(), position, size)
@@ -307,11 +307,11 @@ class GroupRequests:
         await self._reply(request, await response)
 
     async def _reply(self, request: GroupRequest, response: Struct) -> None:
-        frame = await self._frames.framed(request.header, response)
+        frame = await self._frames.frame_answer(request.header, response)
         await self._frames.upstream.idle()
         last_word = self._shared.group_apis.last_word(request, response)
         if last_word is not response:
-            frame = await self._frames.framed(request.header, last_word)
+            frame = await self._frames.frame_answer(request.header, last_word)
         self._note_time(request, trio.current_time())
         await self._send_all(request, frame, last_word)
 
@@ -342,7 +342,7 @@ class GroupRequests:
         def inspect(answer: bytes | None) -> bool:
             is_for_client = False
             try:
-                is_for_client = self._context.run(commit.stored, answer)
+                is_for_client = self._context.run(commit.take_answer, answer)
             finally:
                 rest = None if is_for_client else partial(self._end_commit, request, commit)
                 turn_s = self._shared.facilities.poller.turn_s
@@ -394,7 +394,7 @@ class GroupRequests:
             requests.append(self._request(header, message, trio.current_time(), position, size))
         responses = await self._shared.group_apis.answer_commits(requests)
         frames = [
-            await self._frames.framed(request.header, response)
+            await self._frames.frame_answer(request.header, response)
             for request, response in zip(requests, responses, strict=True)
         ]
         await self._frames.upstream.idle()

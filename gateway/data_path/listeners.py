@@ -57,7 +57,7 @@ async def check_ports(config: DataPathConfig, node_ids: Iterable[int]) -> None:
     """Raises ListenError if one of the fixed ports is taken: the bootstrap port, or one kept for a
     broker."""
     book = PortBook(config.state_folder, config.listen_port)
-    kept = [] if config.broker_names else [book.kept(node_id) for node_id in node_ids]
+    kept = [] if config.broker_names else [book.find_port(node_id) for node_id in node_ids]
     for port in (config.listen_port, *kept):
         if port is None:
             continue
@@ -163,7 +163,7 @@ class Listeners:
 
     async def _open(self, node_id: int) -> int:
         route = BrokerRoute(self._brokers, node_id)
-        kept = self._book.kept(node_id)
+        kept = self._book.find_port(node_id)
         if kept is not None:
             try:
                 return await self._listen(kept, route)

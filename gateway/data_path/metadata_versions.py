@@ -21,8 +21,10 @@ from kafka_codecs.metadata import (
 _AUTHORIZED_OPERATIONS_SINCE = 8
 
 
-def lowered(request: MetadataRequest, names: Mapping[UUID, str], version: int) -> MetadataRequest:
-    """The request by names only. Ids without a name are left out; `raised` answers for them."""
+def lower_request(
+    request: MetadataRequest, names: Mapping[UUID, str], version: int
+) -> MetadataRequest:
+    """The request by names only. Ids without a name are left out: `raise_answer` adds them."""
     if version < _AUTHORIZED_OPERATIONS_SINCE:
         request = replace(
             request,
@@ -49,7 +51,7 @@ def refuse_ids(request: MetadataRequest) -> MetadataResponse:
     )
 
 
-def raised(
+def raise_answer(
     answer: MetadataResponse, request: MetadataRequest, names: Mapping[UUID, str]
 ) -> MetadataResponse:
     """The answer with topic ids, and with an error for each id without a topic.

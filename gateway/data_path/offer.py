@@ -83,11 +83,11 @@ def offered_versions(upstream: Versions) -> Versions:
     return {
         key.value: versions
         for key in TREATMENTS
-        if (versions := _offered(key, TREATMENTS[key], upstream)) is not None
+        if (versions := _offer_versions(key, TREATMENTS[key], upstream)) is not None
     }
 
 
-def _offered(key: ApiKey, treated: Treated, upstream: Versions) -> tuple[int, int] | None:
+def _offer_versions(key: ApiKey, treated: Treated, upstream: Versions) -> tuple[int, int] | None:
     # The embedded cluster serves no group, and states the new protocol from v1 on.
     if treated.without_upstream and (key not in upstream or is_embedded(upstream)):
         return versions_of(key)
@@ -180,7 +180,7 @@ def is_meant_for(request: ApiVersionsRequest, cluster_id: str | None, node_id: i
     return cluster_id in (None, request.cluster_id) and node_id in (None, request.node_id)
 
 
-def well_formed(request: ApiVersionsRequest, version: int) -> bool:
+def is_well_formed(request: ApiVersionsRequest, version: int) -> bool:
     """Whether the client's software name and version are safe to pass on and to log, and whether it
     means a node of a cluster or none."""
     if (request.cluster_id is None) != (request.node_id == _ANY_NODE):

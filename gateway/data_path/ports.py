@@ -33,7 +33,7 @@ class PortBook:
         self._listen_port = listen_port
         self._ports = _read(self._path, listen_port) if self._path else {}
 
-    def kept(self, node_id: int) -> int | None:
+    def find_port(self, node_id: int) -> int | None:
         """The broker's remembered port, if any."""
         return self._ports.get(node_id)
 

@@ -74,11 +74,11 @@ class Presence:
             del self._spoke_on[member]
         return member
 
-    def heard(self, member: Membership) -> None:
+    def mark_seen(self, member: Membership) -> None:
         """The member is there, on whatever connection."""
         self._gone.pop(member)
 
-    def gone(self, group_id: str, owner: Owner) -> frozenset[str]:
+    def find_gone(self, group_id: str, owner: Owner) -> frozenset[str]:
         """The members of the group whose clients have gone, and were the same user; without
         authentication, those at the same address."""
         return frozenset(

@@ -15,7 +15,7 @@ from gateway.data_path.connection_context import ConnectionContext
 from gateway.data_path.entities import NAMING_APIS
 from gateway.data_path.entries import bytes_of
 from gateway.data_path.errors import BadFrame
-from gateway.data_path.fetch_away import nothing_fetched
+from gateway.data_path.fetch_away import answer_without_records
 from gateway.data_path.fetch_held import held_fetch
 from gateway.data_path.offer import NO_VERSIONS
 from gateway.data_path.private_names import NOTHING_MASKED, Masks, restore_names
@@ -156,13 +156,13 @@ class RelayedRequests:
         self, key: ApiKey, size: int, version: int, correlation_id: int
     ) -> None:
         try:
-            await self._upstream.opened()
+            await self._upstream.get_connection()
         except UpstreamError:
             if key is not ApiKey.FETCH:
                 raise
             header, request = await self._frames.hold_request(size)
             assert isinstance(request, FetchRequest)
-            await self._frames.send(header, nothing_fetched(request))
+            await self._frames.send(header, answer_without_records(request))
         else:
             await self._relay(size, correlation_id, self._take(key, version, correlation_id))
 
@@ -172,7 +172,7 @@ class RelayedRequests:
         self._source.relay(size)
 
     async def _opened_with_room(self) -> UpstreamConnection:
-        connection = await self._upstream.opened()
+        connection = await self._upstream.get_connection()
         await connection.room()
         return connection
 
@@ -230,7 +230,7 @@ class RelayedRequests:
         header, body_at = decode_request_header(frame)
         version, masks = header.api_version, NOTHING_MASKED
         if self._shared.private_names.may_be_in(frame):
-            request = await self._frames.decoded(header, frame[body_at:])
+            request = await self._frames.decode(header, frame[body_at:])
             request, masks = self._shared.private_names.mask(request)
             if masks and isinstance(request, FetchRequest):
                 await self._fetch_without_private(header, request, masks)
@@ -246,7 +246,7 @@ class RelayedRequests:
         """Fetch the other topics outside of any session, because a session names a topic only
         once."""
         if request.session_epoch > 0:
-            await self._frames.send(header, nothing_fetched(request))
+            await self._frames.send(header, answer_without_records(request))
             return
         held = held_fetch(request, header.api_version)
         answer: FetchResponse = await self._upstream.ask(held, header.api_version)

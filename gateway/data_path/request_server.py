@@ -135,7 +135,7 @@ class RequestServer:
             await self._frames.send(header, offer.too_new_answer(), version=0)
             return
         request = decode(ApiVersionsRequest, body, header.api_version, trailing_ok=True)
-        if not offer.well_formed(request, header.api_version):
+        if not offer.is_well_formed(request, header.api_version):
             await self._frames.send(header, offer.refused_answer())
             return
         cluster_id, node_id = self._shared.cluster_id(), self._upstream.listener_node_id
@@ -187,7 +187,7 @@ class RequestServer:
         if answer is not None:
             await self._send_metadata(header, answer, masks)
         else:
-            await self._upstream.opened()
+            await self._upstream.get_connection()
             await self._ask_for_metadata(header, request)
 
     async def _ask_for_metadata(self, header: RequestHeader, request: Struct) -> None:

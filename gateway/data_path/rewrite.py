@@ -53,7 +53,7 @@ def with_addresses(message: Struct, readdress: Readdress) -> Struct:
     An empty host stays: FindCoordinator has none when it returns an error.
     """
 
-    def replaced(named: _Addressed, node_id: int) -> _Addressed:
+    def replace_address(named: _Addressed, node_id: int) -> _Addressed:
         if not named.host:
             return named
         host, port = readdress(node_id, (named.host, named.port))
@@ -61,16 +61,20 @@ def with_addresses(message: Struct, readdress: Readdress) -> Struct:
 
     match message:
         case MetadataResponse(brokers=brokers):
-            return replace(message, brokers=tuple(replaced(b, b.node_id) for b in brokers))
+            return replace(message, brokers=tuple(replace_address(b, b.node_id) for b in brokers))
         case DescribeClusterResponse(brokers=described):
-            return replace(message, brokers=tuple(replaced(b, b.broker_id) for b in described))
+            return replace(
+                message, brokers=tuple(replace_address(b, b.broker_id) for b in described)
+            )
         case FindCoordinatorResponse(coordinators=found):
-            batch = tuple(replaced(each, each.node_id) for each in found)
-            return replace(replaced(message, message.node_id), coordinators=batch)
+            batch = tuple(replace_address(each, each.node_id) for each in found)
+            return replace(replace_address(message, message.node_id), coordinators=batch)
         case DescribeQuorumResponse(nodes=nodes):
             return replace(message, nodes=tuple(replace(node, listeners=()) for node in nodes))
         case ProduceResponse() | ShareFetchResponse() | ShareAcknowledgeResponse():
-            endpoints = tuple(replaced(node, node.node_id) for node in message.node_endpoints)
+            endpoints = tuple(
+                replace_address(node, node.node_id) for node in message.node_endpoints
+            )
             return replace(message, node_endpoints=endpoints)
         case _:
             raise TypeError(f"{type(message).__name__} has no addresses to rewrite")

@@ -175,7 +175,7 @@ class Upstream:
         """
         self.software = software
         try:
-            await self._opened()
+            await self._open_connection()
         except UpstreamError:
             known = self._route.recall()
             if known is None:
@@ -200,22 +200,22 @@ class Upstream:
     async def is_there(self) -> bool:
         """Whether there is a connection, or one could be opened."""
         try:
-            await self._opened()
+            await self._open_connection()
         except UpstreamError:
             return False
         return True
 
-    async def opened(self) -> UpstreamConnection:
+    async def get_connection(self) -> UpstreamConnection:
         """The connection for the client's own requests. Waits a little if the broker is away.
 
         Raises UpstreamError, UpstreamChanged.
         """
         try:
-            return await self._opened()
+            return await self._open_connection()
         except UpstreamError:
             with trio.move_on_after(PATIENCE_S):
                 await self._route.until_back()
-            return await self._opened()
+            return await self._open_connection()
 
     async def ask(self, message: Struct, version: int) -> Any:
         """Ask the broker as the client, while the client's request is being answered. Returns the
@@ -239,7 +239,7 @@ class Upstream:
         Raises UpstreamAway, BadAnswer, ValueError as `ask` does.
         """
         try:
-            connection = await self._opened()
+            connection = await self._open_connection()
         except UpstreamError:
             raise UpstreamAway from None
         key = messages[0].SCHEMA.api_key
@@ -256,7 +256,7 @@ class Upstream:
                 pass
             try:
                 for asked in sent:
-                    await asked.arrived()
+                    await asked.wait_until_arrived()
                     patience.deadline = math.inf
                     answers.append(await asked.answer())  # now, so that the next finds room
                     patience.deadline = trio.current_time() + timeout_s
@@ -340,7 +340,7 @@ class Upstream:
         if self.connection:
             self.connection.close()
 
-    async def _opened(self) -> UpstreamConnection:
+    async def _open_connection(self) -> UpstreamConnection:
         if self.connection is None or self.connection.state is not UpstreamState.OPEN:
             opened = await self._open()
             self._leave()

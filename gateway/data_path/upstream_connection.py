@@ -113,7 +113,7 @@ class ExpectedAnswer:
         if self._room is not None:
             self._room.free()
 
-    async def arrived(self) -> None:
+    async def wait_until_arrived(self) -> None:
         """Wait for `arrive`. In a batch most answers are here already."""
         if not self._arrived.is_set():
             await self._arrived.wait()
@@ -125,11 +125,11 @@ class ExpectedAnswer:
             return None
         try:
             with _blaming_broker():
-                return await self._decoded(self._frame)
+                return await self._decode(self._frame)
         finally:
             self.forget()
 
-    async def _decoded(self, frame: bytes) -> Any:
+    async def _decode(self, frame: bytes) -> Any:
         _, offset = decode_response_header(self._key, self._api_version, frame)
         # librdkafka's mock cluster ends its Metadata answers with one byte too many.
         trailing_ok = self._key is ApiKey.METADATA

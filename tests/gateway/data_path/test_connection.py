@@ -412,7 +412,7 @@ async def test_only_a_close_by_the_client_counts_as_one(
             connection.drain()
         with trio.fail_after(5):
             await until(lambda: ours.fileno() < 0)
-        assert presence.gone("orders", Owner("h")) == ({"m1"} if by_client else set())
+        assert presence.find_gone("orders", Owner("h")) == ({"m1"} if by_client else set())
     theirs.close()
     nursery.cancel_scope.cancel()
 

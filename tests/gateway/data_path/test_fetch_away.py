@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from gateway.data_path.fetch_away import FETCH_SESSION_ID_NOT_FOUND, nothing_fetched
+from gateway.data_path.fetch_away import FETCH_SESSION_ID_NOT_FOUND, answer_without_records
 from gateway.data_path.treatments import TREATMENTS
 from kafka_codecs import encode
 from kafka_codecs.apis import ApiKey
@@ -40,7 +40,7 @@ def fetch(version: int, *, session_id: int = 0, session_epoch: int = -1) -> Fetc
 def test_every_requested_partition_has_no_leader(version: int) -> None:
     """Each partition is empty, under its topic's name or id, in every offered version."""
     request = fetch(version)
-    answer = nothing_fetched(request)
+    answer = answer_without_records(request)
     assert encode(answer, version)
     assert (answer.error_code, answer.session_id) == (0, 0)
     topics = [(each.topic, each.topic_id) for each in answer.responses]
@@ -56,7 +56,7 @@ def test_every_requested_partition_has_no_leader(version: int) -> None:
 @pytest.mark.parametrize("epoch", [0, -1])
 def test_a_session_that_begins_or_ends_lists_all_its_partitions(epoch: int) -> None:
     """These are Kafka's INITIAL_EPOCH and FINAL_EPOCH (KIP-227)."""
-    answer = nothing_fetched(fetch(SESSIONS_SINCE, session_id=9, session_epoch=epoch))
+    answer = answer_without_records(fetch(SESSIONS_SINCE, session_id=9, session_epoch=epoch))
     assert (answer.error_code, answer.session_id) == (0, 0)
     assert len(answer.responses) == 2
 
@@ -64,7 +64,7 @@ def test_a_session_that_begins_or_ends_lists_all_its_partitions(epoch: int) -> N
 @pytest.mark.parametrize("version", range(SESSIONS_SINCE, OFFERED.max_version + 1))
 def test_a_continued_session_is_not_found(version: int) -> None:
     """Only the broker knows its partitions, so the client must list them again."""
-    answer = nothing_fetched(fetch(version, session_id=9, session_epoch=3))
+    answer = answer_without_records(fetch(version, session_id=9, session_epoch=3))
     assert encode(answer, version)
     assert (answer.error_code, answer.session_id) == (FETCH_SESSION_ID_NOT_FOUND, 0)
     assert answer.responses == ()

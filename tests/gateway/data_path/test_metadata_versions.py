@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from gateway.cluster.topics import derived_topic_id
-from gateway.data_path.metadata_versions import lowered, raised
+from gateway.data_path.metadata_versions import lower_request, raise_answer
 from gateway.data_path.offer import offered_versions
 from kafka_codecs import decode, encode
 from kafka_codecs.apis import ApiKey
@@ -46,7 +46,7 @@ def _answered(*topics: MetadataResponseTopic) -> MetadataResponse:
 def test_ids_become_names_and_each_topic_is_requested_once() -> None:
     """Unknown ids are not requested."""
     names = {ORDERS: "orders", UUID(int=6): "orders", UUID(int=7): "more"}
-    below = lowered(_asked(ORDERS, NOBODY, *names), names, 9)
+    below = lower_request(_asked(ORDERS, NOBODY, *names), names, 9)
     assert [topic.name for topic in below.topics or ()] == ["orders", "more"]
     assert below.allow_auto_topic_creation is False
 
@@ -59,24 +59,26 @@ def test_a_request_with_an_id_is_by_ids_alone(name: str | None) -> None:
         MetadataRequestTopic(name="other"),
     )
     request = MetadataRequest(topics=topics)
-    below = lowered(request, {ORDERS: "orders"}, 9)
+    below = lower_request(request, {ORDERS: "orders"}, 9)
     assert [topic.name for topic in below.topics or ()] == ["orders"]
-    answered = raised(_answered(MetadataResponseTopic(name="orders")), request, {ORDERS: "orders"})
+    answered = raise_answer(
+        _answered(MetadataResponseTopic(name="orders")), request, {ORDERS: "orders"}
+    )
     assert [(topic.name, topic.topic_id) for topic in answered.topics] == [("orders", ORDERS)]
-    gone = raised(_answered(), request, {})
+    gone = raise_answer(_answered(), request, {})
     assert [(t.error_code, t.name, t.topic_id) for t in gone.topics] == [(100, None, ORDERS)]
 
 
 def test_an_empty_name_without_an_id_is_a_name() -> None:
     """The broker has an error for it."""
-    below = lowered(_asked("", "orders"), {}, 9)
+    below = lower_request(_asked("", "orders"), {}, 9)
     assert [topic.name for topic in below.topics or ()] == ["", "orders"]
 
 
 def test_a_request_for_all_topics_stays_one() -> None:
     """Null differs from the empty list, which requests none."""
-    assert lowered(MetadataRequest(topics=None), {}, 9).topics is None
-    assert lowered(_asked(NOBODY), {}, 9).topics == ()
+    assert lower_request(MetadataRequest(topics=None), {}, 9).topics is None
+    assert lower_request(_asked(NOBODY), {}, 9).topics == ()
 
 
 def test_fields_that_an_old_version_lacks_are_omitted() -> None:
@@ -86,13 +88,13 @@ def test_fields_that_an_old_version_lacks_are_omitted() -> None:
         include_topic_authorized_operations=True,
         include_cluster_authorized_operations=True,
     )
-    assert lowered(request, {}, 8) == request
-    assert encode(lowered(request, {}, 7), 7) == encode(MetadataRequest(topics=()), 7)
+    assert lower_request(request, {}, 8) == request
+    assert encode(lower_request(request, {}, 7), 7) == encode(MetadataRequest(topics=()), 7)
 
 
 def test_topics_get_ids_and_unknown_ids_an_error() -> None:
     """A known topic has the same id every time, and an error has none."""
-    answered = raised(
+    answered = raise_answer(
         _answered(
             MetadataResponseTopic(name="orders"), MetadataResponseTopic(name="bad", error_code=17)
         ),
@@ -104,7 +106,7 @@ def test_topics_get_ids_and_unknown_ids_an_error() -> None:
         (100, None, UUID(int=6)),
         (100, None, NOBODY),
     ]
-    by_name = raised(
+    by_name = raise_answer(
         _answered(
             MetadataResponseTopic(name="orders"), MetadataResponseTopic(name="bad", error_code=17)
         ),
@@ -123,9 +125,9 @@ def test_an_id_does_not_reveal_a_hidden_name() -> None:
         MetadataResponseTopic(name="orders", error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     )
     names = {ORDERS: "orders"}
-    by_id = raised(forbidden, _asked(ORDERS), names)
+    by_id = raise_answer(forbidden, _asked(ORDERS), names)
     assert [(topic.error_code, topic.name) for topic in by_id.topics] == [(100, None)]
-    by_name = raised(forbidden, _asked("orders"), names)
+    by_name = raise_answer(forbidden, _asked("orders"), names)
     assert [(topic.error_code, topic.name) for topic in by_name.topics] == [(29, "orders")]
 
 
@@ -135,11 +137,11 @@ def test_the_id_of_a_deleted_topic_does_not_match_its_successor() -> None:
     deleted, recreated = UUID(int=1), UUID(int=2)
     names = {deleted: "orders", recreated: "orders"}
     told = _answered(MetadataResponseTopic(name="orders", topic_id=recreated))
-    by_old = raised(told, _asked(deleted), names)
+    by_old = raise_answer(told, _asked(deleted), names)
     assert [(topic.error_code, topic.name, topic.topic_id) for topic in by_old.topics] == [
         (ErrorCode.UNKNOWN_TOPIC_ID, None, deleted)
     ]
-    by_both = raised(told, _asked(deleted, recreated), names)
+    by_both = raise_answer(told, _asked(deleted, recreated), names)
     assert [(topic.error_code, topic.name, topic.topic_id) for topic in by_both.topics] == [
         (0, "orders", recreated),
         (ErrorCode.UNKNOWN_TOPIC_ID, None, deleted),

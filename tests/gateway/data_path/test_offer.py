@@ -202,8 +202,8 @@ def test_a_cluster_without_features_gets_an_epoch() -> None:
 def test_software_names_follow_kip_511(name: str, version: str, good: bool) -> None:
     """Versions before v3 have none."""
     request = ApiVersionsRequest(client_software_name=name, client_software_version=version)
-    assert offer.well_formed(request, 3) is good
-    assert offer.well_formed(request, 2)
+    assert offer.is_well_formed(request, 3) is good
+    assert offer.is_well_formed(request, 2)
 
 
 def test_connections_to_brokers_that_speak_the_same_share_one_offer() -> None:

@@ -85,4 +85,4 @@ def test_only_a_presence_learns_whose_connections_end() -> None:
             presence.spoke(("orders", "m1"), 1)
         place.note_end(by_client=True)
         place.leave()
-        assert presence is None or presence.gone("orders", Owner(HERE)) == {"m1"}
+        assert presence is None or presence.find_gone("orders", Owner(HERE)) == {"m1"}

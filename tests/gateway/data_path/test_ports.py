@@ -23,14 +23,14 @@ def test_a_broker_keeps_its_port_across_restarts(tmp_path: Path) -> None:
     before.keep(2, 19093)
     before.keep(1, 19094)
     after = PortBook(tmp_path / "state", 19092)
-    assert (after.kept(1), after.kept(2), after.kept(3)) == (19094, 19093, None)
+    assert (after.find_port(1), after.find_port(2), after.find_port(3)) == (19094, 19093, None)
     assert next(after.free()) == 19095
 
 
 def test_another_listen_port_assigns_new_ports(tmp_path: Path) -> None:
     """Ports follow the listen port, so ports of the old one would be surprising."""
     PortBook(tmp_path, 19092).keep(1, 19093)
-    assert PortBook(tmp_path, 29092).kept(1) is None
+    assert PortBook(tmp_path, 29092).find_port(1) is None
 
 
 def test_ephemeral_ports_are_not_stored(tmp_path: Path) -> None:

@@ -25,9 +25,9 @@ def presence() -> Presence:
 def test_a_client_has_gone_when_it_has_closed_all_its_connections(presence: Presence) -> None:
     """In any order; only one of them carried the heartbeats."""
     presence.end(CLIENT, USER, FIRST, by_client=True)
-    assert presence.gone("orders", USER) == set()
+    assert presence.find_gone("orders", USER) == set()
     presence.end(CLIENT, USER, SECOND, by_client=True)
-    assert presence.gone("orders", USER) == {"m1"}
+    assert presence.find_gone("orders", USER) == {"m1"}
 
 
 @pytest.mark.parametrize("which", [0, 1])
@@ -37,14 +37,14 @@ def test_a_connection_that_its_client_has_not_closed_proves_nothing(
     """Neither that of the heartbeats nor a later one: the gateway may have closed it."""
     presence.end(CLIENT, USER, FIRST, by_client=which == 1)
     presence.end(CLIENT, USER, SECOND, by_client=which == 0)
-    assert presence.gone("orders", USER) == set()
+    assert presence.find_gone("orders", USER) == set()
 
 
 def test_what_ended_before_the_heartbeats_connection_does_not_count(presence: Presence) -> None:
     """A broker's restart, say, long ago."""
     presence.end(CLIENT, USER, SECOND, by_client=False)
     presence.end(CLIENT, USER, FIRST, by_client=True)
-    assert presence.gone("orders", USER) == {"m1"}
+    assert presence.find_gone("orders", USER) == {"m1"}
 
 
 def test_other_clients_and_later_connections_do_not_count(presence: Presence) -> None:
@@ -53,24 +53,24 @@ def test_other_clients_and_later_connections_do_not_count(presence: Presence) ->
     presence.end(CLIENT, USER, SECOND, by_client=True)
     presence.end(CLIENT, USER, FIRST, by_client=True)
     presence.begin(CLIENT)
-    assert presence.gone("orders", USER) == {"m1"}
+    assert presence.find_gone("orders", USER) == {"m1"}
 
 
 def test_a_member_that_is_heard_has_not_gone(presence: Presence) -> None:
     """It has only lost its connections for a moment."""
     presence.end(CLIENT, USER, SECOND, by_client=True)
     presence.end(CLIENT, USER, FIRST, by_client=True)
-    presence.heard(MEMBER)
-    assert presence.gone("orders", USER) == set()
+    presence.mark_seen(MEMBER)
+    assert presence.find_gone("orders", USER) == set()
 
 
 def test_only_the_same_user_learns_of_it(presence: Presence) -> None:
     """An address is no user of that name."""
     presence.end(CLIENT, USER, SECOND, by_client=True)
     presence.end(CLIENT, USER, FIRST, by_client=True)
-    assert presence.gone("orders", Owner("bob", is_principal=True)) == set()
-    assert presence.gone("orders", Owner("alice")) == set()
-    assert presence.gone("payments", USER) == set()
+    assert presence.find_gone("orders", Owner("bob", is_principal=True)) == set()
+    assert presence.find_gone("orders", Owner("alice")) == set()
+    assert presence.find_gone("payments", USER) == set()
 
 
 def test_only_the_connection_of_the_latest_heartbeat_counts(presence: Presence) -> None:
@@ -80,9 +80,9 @@ def test_only_the_connection_of_the_latest_heartbeat_counts(presence: Presence) 
     presence.spoke(MEMBER, THIRD)
     presence.end(CLIENT, USER, FIRST, by_client=True)
     presence.end(CLIENT, USER, SECOND, by_client=True)
-    assert presence.gone("orders", USER) == set()
+    assert presence.find_gone("orders", USER) == set()
     presence.end(elsewhere, USER, THIRD, by_client=True)
-    assert presence.gone("orders", USER) == {"m1"}
+    assert presence.find_gone("orders", USER) == {"m1"}
 
 
 def test_a_connection_speaks_for_one_member(presence: Presence) -> None:
@@ -90,7 +90,7 @@ def test_a_connection_speaks_for_one_member(presence: Presence) -> None:
     presence.spoke(("orders", "m2"), FIRST)
     presence.end(CLIENT, USER, FIRST, by_client=True)
     presence.end(CLIENT, USER, SECOND, by_client=True)
-    assert presence.gone("orders", USER) == {"m2"}
+    assert presence.find_gone("orders", USER) == {"m2"}
 
 
 def join_and_go(presence: Presence, count: int) -> None:
@@ -106,11 +106,14 @@ def test_the_first_member_of_a_client_with_too_many_is_forgotten(presence: Prese
     join_and_go(presence, CLOSED_MAX + 1)
     presence.end(CLIENT, USER, SECOND, by_client=True)
     presence.end(CLIENT, USER, FIRST, by_client=True)
-    assert presence.gone("orders", USER) == {"m1", *(f"n{n}" for n in range(2, CLOSED_MAX + 1))}
+    assert presence.find_gone("orders", USER) == {
+        "m1",
+        *(f"n{n}" for n in range(2, CLOSED_MAX + 1)),
+    }
 
 
 def test_the_first_of_too_many_is_forgotten() -> None:
     """It is then replaced as in Kafka. A user has half, so that others lose nothing."""
     presence = Presence()
     join_and_go(presence, GONE_MAX // 2 + 1)
-    assert presence.gone("orders", USER) == {f"n{n}" for n in range(1, GONE_MAX // 2 + 1)}
+    assert presence.find_gone("orders", USER) == {f"n{n}" for n in range(1, GONE_MAX // 2 + 1)}

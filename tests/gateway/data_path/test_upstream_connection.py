@@ -50,7 +50,7 @@ async def ask(
 ) -> Any:
     """The answer, or None if the connection was lost."""
     (asked,) = await upstream.send((request,), version, client_id)
-    await asked.arrived()
+    await asked.wait_until_arrived()
     return await asked.answer()
 
 
@@ -120,7 +120,7 @@ async def test_an_answer_in_pieces_is_delivered_whole(nursery: trio.Nursery) -> 
         upstream = await asking.start(nursery)
         sent = await upstream.send([_asking(number) for number in (1, 2, 3)], 4, "test")
         for number, asked in enumerate(sent, start=1):
-            await asked.arrived()
+            await asked.wait_until_arrived()
             assert await asked.answer() == HeartbeatResponse(error_code=number)
         nursery.cancel_scope.cancel()
     upstream.close()
@@ -250,16 +250,16 @@ async def test_long_answers_of_all_connections_wait_for_each_other(nursery: trio
     asking = Asking(_echo, answers=answers)
     async with running_fake_broker(asking.broker):
         first, asked = await _described(asking, nursery)
-        await asked.arrived()
+        await asked.wait_until_arrived()
         second, asked_later = await _described(asking, nursery)
         with trio.move_on_after(0.3):
-            await asked_later.arrived()
+            await asked_later.wait_until_arrived()
             pytest.fail("both are held")
         assert 2 * LONG <= answers._total.used <= 3 * LONG
         response: DescribeGroupsResponse | None = await asked.answer()
         assert response is not None
         assert len(response.groups) == 7
-        await asked_later.arrived()
+        await asked_later.wait_until_arrived()
         asked_later.forget()
         assert answers._total.used == 0
         nursery.cancel_scope.cancel()
@@ -274,7 +274,7 @@ async def test_an_answer_that_nobody_waits_for_gives_its_room_back(nursery: trio
     async with running_fake_broker(asking.broker):
         upstream, asked = await _described(asking, nursery)
         asked.forget()
-        await asked.arrived()
+        await asked.wait_until_arrived()
         assert answers._total.used == 0
         nursery.cancel_scope.cancel()
     upstream.close()
@@ -293,7 +293,7 @@ async def test_a_lost_answer_gives_its_room_back(nursery: trio.Nursery) -> None:
     async with running_fake_broker(asking.broker):
         upstream = await asking.start(nursery, StreamEnded)
         (asked,) = await upstream.send((_asking(1),), 4, "test")
-        await asked.arrived()
+        await asked.wait_until_arrived()
         assert await asked.answer() is None
         assert answers._total.used == 0
         nursery.cancel_scope.cancel()
