@@ -173,7 +173,7 @@ class GroupService:
         self.answers.note(answer)
         return answer
 
-    async def _allowed(self, request: GroupRequest) -> Struct:
+    async def _answer_allowed(self, request: GroupRequest) -> Struct:
         message = request.message
         if isinstance(message, MemberMessage):
             await self._regexes.ask(request, message)
@@ -249,7 +249,7 @@ class GroupService:
         cluster gets them without a wait in between."""
         group_ids = {cast(OffsetCommitRequest, each.message).group_id for each in requests}
         if len(group_ids) > 1 or any(request.names_unwritable for request in requests):
-            return [await self._checked(each) for each in requests]
+            return [await self._check_and_answer(each) for each in requests]
         try:
             if refused := await self._refuse_unauthorized(requests):
                 return refused
@@ -266,11 +266,9 @@ class GroupService:
     async def _noted_or_alone(self, request: GroupRequest, answer: Struct | None) -> Struct:
         """The answer to a commit; None if the cluster may never have seen it. Raises
         BrokerLost."""
-        return (
-            await self._answer_alone(request)
-            if answer is None
-            else self._note_answer(request, answer)
-        )
+        if answer is None:
+            return await self._answer_alone(request)
+        return self._note_answer(request, answer)
 
     def last_word(self, request: GroupRequest, response: Struct) -> Struct:
         """Replace an answer that members rely on if the state log is no longer surely ours: another

@@ -11,8 +11,8 @@ from gateway.data_path.conversions import without_coordinator
 from gateway.hosting.answers import GroupApi, Situation, code_for
 from gateway.requests.coordinators import FIRST_FIND_VERSION_WITH_BATCHES
 from gateway.requests.messages import GroupMessage
-from gateway.requests.offset_fetch_shapes import failed, groups_of, response_of
-from gateway.requests.refusals import refused
+from gateway.requests.offset_fetch_shapes import fail_group, groups_of, response_of
+from gateway.requests.refusals import refuse
 from kafka_codecs import consumer_group_describe as described
 from kafka_codecs.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from kafka_codecs.consumer_group_describe import (
@@ -54,7 +54,7 @@ def refused_for_its_names(message: Struct, version: int) -> Struct:
         case OffsetFetchRequest():
             code = code_for(Situation.UNWRITABLE_NAME, GroupApi.FETCH)
             groups = groups_of(message, version)
-            return response_of(tuple(failed(group, code, version) for group in groups), version)
+            return response_of(tuple(fail_group(group, code, version) for group in groups), version)
         case FindCoordinatorRequest():
             if version >= FIRST_FIND_VERSION_WITH_BATCHES:
                 return without_coordinator(message.coordinator_keys, _CODE)
@@ -102,7 +102,7 @@ def refused_for_its_names(message: Struct, version: int) -> Struct:
             return IncrementalAlterConfigsResponse(responses=_not_altered(message))
         case _:
             assert isinstance(message, get_args(GroupMessage))
-            return refused(cast(Any, message), version, Situation.UNWRITABLE_NAME, _WHY)
+            return refuse(cast(Any, message), version, Situation.UNWRITABLE_NAME, _WHY)
 
 
 def _not_altered(
