@@ -22,11 +22,12 @@ OtherHeartbeat = ShareGroupHeartbeatRequest | StreamsGroupHeartbeatRequest
 
 
 async def relay_heartbeat(request: GroupRequest, message: OtherHeartbeat, groups: Groups) -> Struct:
-    """The cluster's answer to a heartbeat. Once a member has joined, the group is looked up.
+    """The cluster's answer to a heartbeat. Once a member has joined, the group is looked up,
+    whatever was known of it until then.
 
     Raises BrokerLost.
     """
     answer: ShareGroupHeartbeatResponse | StreamsGroupHeartbeatResponse = await forward(request)
     if message.member_epoch == JOIN_EPOCH and not answer.error_code:
-        await groups.router.verdicts((message.group_id,), request.owner)
+        await groups.router.is_forwarded(message.group_id, request.owner)
     return answer

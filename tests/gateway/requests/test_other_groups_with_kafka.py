@@ -21,6 +21,7 @@ from kafka_codecs.metadata import MetadataRequest, MetadataRequestTopic
 from kafka_codecs.share_fetch import FetchPartition, FetchTopic, ShareFetchRequest
 from kafka_codecs.share_group_heartbeat import ShareGroupHeartbeatRequest
 from tests.support.client_programs import JAVA_OPTIONS, SCRIPTS
+from tests.support.configs import ConfigClient
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import find_coordinator, fresh_group
 from tests.support.installs import installed
@@ -160,6 +161,7 @@ async def test_a_share_fetch_at_another_broker_names_the_leaders_listener(
         listeners = await gateway.listeners()
         coordinator = (await find_coordinator(gateway.address, group)).node_id
         async with await BrokerConnection.open(*listeners[coordinator]) as client:
+            await ConfigClient(client).values(group)  # there is no such group until then
             joined = await client.ask(
                 ShareGroupHeartbeatRequest(
                     group_id=group,
