@@ -136,6 +136,7 @@ async def backstage(
     offsets = OffsetReporter(
         journal.tell,
         clock.now_ms,
+        names=config.data_path.names,
         sequence_of=journal.sequence_of,
         topic_ids=lambda names: {
             name: shown_topic_id(topic_id) for name, topic_id in cluster.known_ids(names).items()

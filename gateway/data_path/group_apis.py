@@ -14,6 +14,7 @@ from gateway.data_path.private_names import NOTHING_PRIVATE, PrivateNames
 from gateway.data_path.upstream import Upstream
 from gateway.quotas.owner import Owner
 from kafka_codecs.declaration import Struct
+from kafka_codecs.end_txn import EndTxnRequest
 from kafka_codecs.header import RequestHeader
 
 
@@ -138,6 +139,9 @@ class GroupApis(Protocol):
         """The response to a commit whose answer the client does not get as it is. That may take a
         repair of the anchor. May raise as `answer` does."""
         raise ValueError(f"{request.message} has no {commit} under way")
+
+    def note_transaction_end(self, request: EndTxnRequest) -> None:
+        """The cluster has ended a transaction, which may have offsets of groups in it."""
 
     async def answer_commits(self, requests: Sequence[GroupRequest]) -> Sequence[Struct]:
         """The responses to OffsetCommits that arrived together; see `answer`."""

@@ -8,6 +8,9 @@ as new starts. The cluster's own coordinator tells of no change, so a commit als
 other members for the same partition. A commit from outside the group may be an admin's reset. It is
 reported at once, because a process that is killed reports nothing, and a forgotten reset looks like
 a lost commit.
+
+Commits in a transaction count only once it is committed. The transactions of one producer that were
+committed within an interval are summed up as well; one that was aborted is reported by itself.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,8 +41,11 @@ from gateway.events.offset_events import (
     OffsetsCommitted,
     OffsetsDeleted,
     OffsetsFetched,
+    TransactionEnded,
 )
 from gateway.quotas.owner import Owner
+from gateway.quotas.remembered import Remembered
+from gateway.quotas.shares import ShareRule
 from kafka_codecs.declaration import Struct
 from kafka_codecs.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kafka_codecs.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
@@ -51,6 +57,10 @@ PARTITIONS_MAX = 50_000
 """At this many unreported partitions all intervals end early. At this many remembered starts all
 are forgotten, and may be reported again."""
 
+TRANSACTIONS_MAX = 10_000
+"""Transactions under way that are remembered. The ends of any further ones are not reported."""
+GROUPS_PER_TRANSACTION_MAX = 100
+
 _Partition = tuple[str, int]
 _COMMITS = (OffsetCommitRequest, TxnOffsetCommitRequest)
 _ANSWERS = (OffsetCommitResponse, TxnOffsetCommitResponse)
@@ -59,6 +69,8 @@ _ANSWERS = (OffsetCommitResponse, TxnOffsetCommitResponse)
 class _Committer(NamedTuple):
     member_id: str
     transactional_id: str | None
+    is_settled: bool = True
+    """False for the commits of a transaction under way."""
 
 
 _OUTSIDER = _Committer(NO_MEMBER, transactional_id=None)
@@ -74,6 +86,10 @@ class _Offsets:
     def add(self, offset: int) -> None:
         self.lowest, self.last = min(self.lowest, offset), offset
         self.commits += 1
+
+    def append(self, later: "_Offsets") -> None:
+        self.lowest, self.last = min(self.lowest, later.lowest), later.last
+        self.commits += later.commits
 
 
 @dataclass(slots=True)
@@ -109,6 +125,7 @@ class OffsetReporter:
         time_s: Callable[[], float] = trio.current_time,
         sequence_of: Callable[[str], int] = lambda _group_id: 0,
         topic_ids: Callable[[Iterable[str]], Mapping[str, str]] = lambda _: {},
+        names: ShareRule | None = None,
     ) -> None:
         """`time_s`: the clock of `GroupRequest.at_s`. `sequence_of`: a group's last sequence
         number. `topic_ids`: the ids of topics, as far as they are known."""
@@ -121,6 +138,11 @@ class OffsetReporter:
         self._holders: dict[str, dict[_Partition, str]] = {}
         """The member that committed last for each partition, in groups with open intervals."""
         self._partitions = 0
+        self._transactions: Remembered[str, dict[str, str]] = Remembered(
+            TRANSACTIONS_MAX, names or ShareRule()
+        )
+        """By transactional id, the groups with offsets in the transaction under way, and the
+        members that have committed them."""
         self._starts: dict[str, dict[str, set[_Partition]]] = {}
         """The partitions whose start was reported, per group and member."""
         self._starts_count = 0
@@ -149,10 +171,9 @@ class OffsetReporter:
         if not stored:
             return
         now_ms = self._now_ms()
-        transactional_id = (
-            message.transactional_id if isinstance(message, TxnOffsetCommitRequest) else None
-        )
-        committer = _Committer(message.member_id, transactional_id)
+        committer = _Committer(message.member_id, None)
+        if isinstance(message, TxnOffsetCommitRequest):
+            committer = self._begin_transaction(message, request.owner)
         if message.member_id != NO_MEMBER:
             self._pass_on(message.group_id, stored, message.member_id)
         intervals = self._groups.setdefault(message.group_id, {})
@@ -171,9 +192,33 @@ class OffsetReporter:
                         interval, topic.name, partition.partition_index, partition.committed_offset
                     )
         if is_first and committer == _OUTSIDER:
-            self._tell(self._cut(committer, interval), message.group_id, request.owner)
+            for event in self._cut(committer, interval):
+                self._tell(event, message.group_id, request.owner)
         if self._partitions >= PARTITIONS_MAX:
             self.flush()
+
+    def note_transaction_end(self, transactional_id: str, *, is_committed: bool) -> None:
+        """The cluster has committed or aborted a transaction. Report an aborted one, and one whose
+        commits are reported already; the others are reported with the interval."""
+        groups = self._transactions.get(transactional_id) or {}
+        self._transactions.pop(transactional_id)
+        for group_id, member_id in groups.items():
+            settled = _Committer(member_id, transactional_id)
+            intervals = self._groups.get(group_id, {})
+            under_way = intervals.pop(settled._replace(is_settled=False), None)
+            ended = TransactionEnded(
+                transactional_id=transactional_id, is_committed=is_committed, member_id=member_id
+            )
+            if is_committed and under_way is not None:
+                self._settle(intervals, settled, under_way)
+                continue
+            events: list[GatewayEvent] = []
+            if not is_committed and (before := intervals.pop(settled, None)) is not None:
+                events += self._cut(settled, before)
+            if under_way is not None:
+                events += self._cut(settled._replace(is_settled=False), under_way)
+            for event in (*events, ended):
+                self._tell(event, group_id)
 
     def note_fetch(
         self,
@@ -235,10 +280,10 @@ class OffsetReporter:
             event = OffsetsDeleted(partitions=deleted, topic_ids=self._topic_ids(deleted))
             self._tell(event, message.group_id)
 
-    def make_way(self, group_id: str, events: Iterable[GatewayEvent]) -> Sequence[OffsetsCommitted]:
+    def make_way(self, group_id: str, events: Iterable[GatewayEvent]) -> Sequence[GatewayEvent]:
         """The commits to report before the group tells `events`: those of members whose partitions
         the events change."""
-        ended: list[OffsetsCommitted] = []
+        ended: list[GatewayEvent] = []
         if group_id not in self._groups and group_id not in self._starts:
             return ended
         for event in events:
@@ -286,25 +331,59 @@ class OffsetReporter:
 
     def _end(
         self, group_id: str, member_id: str | None = None
-    ) -> Iterator[tuple[OffsetsCommitted, Owner | None]]:
+    ) -> Iterator[tuple[GatewayEvent, Owner | None]]:
         """End the intervals of this member, or of all members. Yields the commits, and whose they
         are."""
         intervals = self._groups.get(group_id, {})
         for committer in list(intervals):
             if member_id in (None, committer.member_id):
                 interval = intervals.pop(committer)
-                if interval.topics:
-                    yield self._cut(committer, interval), interval.owner
+                for event in self._cut(committer, interval):
+                    yield event, interval.owner
         if not intervals:
             self._groups.pop(group_id, None)
             self._holders.pop(group_id, None)
 
-    def _cut(self, committer: _Committer, interval: _Interval) -> OffsetsCommitted:
+    def _cut(self, committer: _Committer, interval: _Interval) -> Iterator[GatewayEvent]:
         """Report the commits so far. The interval is empty afterwards."""
+        if not interval.topics:
+            return
         self._partitions -= interval.size
         event = self._committed(committer, interval)
         interval.topics = {}
-        return event
+        yield event
+        if committer.transactional_id is not None and committer.is_settled:
+            yield TransactionEnded(
+                transactional_id=committer.transactional_id,
+                is_committed=True,
+                member_id=committer.member_id,
+            )
+
+    def _begin_transaction(self, message: TxnOffsetCommitRequest, owner: Owner) -> _Committer:
+        """Note that a group has offsets in a transaction."""
+        groups = self._transactions.get(message.transactional_id) or {}
+        if message.group_id in groups or len(groups) < GROUPS_PER_TRANSACTION_MAX:
+            groups[message.group_id] = message.member_id
+        self._transactions.put(message.transactional_id, groups, owner)
+        return _Committer(message.member_id, message.transactional_id, is_settled=False)
+
+    def _settle(
+        self, intervals: dict[_Committer, _Interval], settled: _Committer, ended: _Interval
+    ) -> None:
+        """Add the commits of a committed transaction to those of earlier ones."""
+        interval = intervals.setdefault(settled, ended)
+        if interval is ended:
+            return
+        interval.to_ms, interval.last_sequence = ended.to_ms, ended.last_sequence
+        self._partitions -= ended.size
+        for topic, partitions in ended.topics.items():
+            known = interval.topics.setdefault(topic, {})
+            for partition, offsets in partitions.items():
+                if partition in known:
+                    known[partition].append(offsets)
+                else:
+                    known[partition] = offsets
+                    self._partitions += 1
 
     def _committed(self, committer: _Committer, interval: _Interval) -> OffsetsCommitted:
         return OffsetsCommitted(

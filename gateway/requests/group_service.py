@@ -56,6 +56,7 @@ from kafka_codecs.declaration import Struct
 from kafka_codecs.delete_groups import DeleteGroupsRequest
 from kafka_codecs.describe_configs import DescribeConfigsRequest
 from kafka_codecs.describe_groups import DescribeGroupsRequest
+from kafka_codecs.end_txn import EndTxnRequest
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.find_coordinator import FindCoordinatorRequest
 from kafka_codecs.heartbeat import HeartbeatRequest
@@ -371,6 +372,12 @@ class GroupService:
             case _:
                 pass
         return answer
+
+    def note_transaction_end(self, request: EndTxnRequest) -> None:
+        """See `GroupApis`."""
+        self._offset_reporter.note_transaction_end(
+            request.transactional_id, is_committed=request.committed
+        )
 
     def _note_departure(self, request: GroupRequest, answer: Struct) -> None:
         """Of the members that leave a group here, its engine tells."""

@@ -17,6 +17,7 @@ from kafka_codecs.consumer_group_prepare_assignment import (
     ConsumerGroupPrepareAssignmentResponse,
 )
 from kafka_codecs.declaration import Struct
+from kafka_codecs.end_txn import EndTxnRequest, EndTxnResponse
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.metadata import MetadataRequest
@@ -172,3 +173,37 @@ async def test_requests_that_are_not_offered_are_never_relayed(key: int, version
         assert (lines[0]["api_key"], lines[0]["api_version"]) == (key, version)
         seen = [(header.api_key, header.api_version) for header in on.broker.seen]
         assert (key, version) not in seen
+
+
+class Transactions(Prepared):
+    """Notes the transactions that end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ended: list[EndTxnRequest] = []
+
+    def note_transaction_end(self, request: EndTxnRequest) -> None:
+        self.ended.append(request)
+
+
+async def test_a_transaction_that_the_broker_has_ended_is_noted() -> None:
+    """One that it refuses to end is not. The client gets the broker's answer."""
+    groups = Transactions()
+    codes = [ErrorCode.NOT_COORDINATOR, ErrorCode.NONE]
+
+    async def end(wire: Wire, header: RequestHeader, _: bytes) -> None:
+        answer = EndTxnResponse(throttle_time_ms=7, error_code=codes.pop(0))
+        await answer_bytes(wire, header, encode(answer, header.api_version))
+
+    async with ground(group_apis=groups) as on:
+        on.broker.versions = {**on.broker.versions, ApiKey.END_TXN: (0, 3)}
+        on.broker.handlers[ApiKey.END_TXN] = end
+        request = EndTxnRequest(
+            transactional_id="t", producer_id=1, producer_epoch=2, committed=True
+        )
+        answers = [await on.client.ask(request, 3) for _ in range(2)]
+        assert [(each.error_code, each.throttle_time_ms) for each in answers] == [
+            (ErrorCode.NOT_COORDINATOR, 7),
+            (ErrorCode.NONE, 7),
+        ]
+        assert groups.ended == [request]

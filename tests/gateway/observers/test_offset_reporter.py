@@ -108,6 +108,17 @@ class Tally(OffsetReporter):
         )
         self.note_commit(replace(lone_request(request, 9), at_s=at_s), answer)
 
+    def commit_in_transaction(
+        self, offsets: Mapping[int, int], *, group_id: str = "orders"
+    ) -> None:
+        """A commit of m in the transaction of producer t."""
+        request = transactional_commit_of({"foo": offsets}, group_id=group_id, member_id="m")
+        partitions = tuple(
+            TxnOffsetCommitResponsePartition(partition_index=partition) for partition in offsets
+        )
+        topic = TxnOffsetCommitResponseTopic(name="foo", partitions=partitions)
+        self.note_commit(lone_request(request, 4), TxnOffsetCommitResponse(topics=(topic,)))
+
     def fetch(
         self,
         offsets: Mapping[int, int],
@@ -235,18 +246,73 @@ def test_commits_that_the_cluster_did_not_store_are_not_reported() -> None:
 def test_transactional_commits_are_reported_separately() -> None:
     """Their transaction may still abort."""
     reporter = Tally()
-    request = transactional_commit_of({"foo": {0: 5}}, group_id="orders", member_id="m")
-    answer = TxnOffsetCommitResponse(
-        topics=(
-            TxnOffsetCommitResponseTopic(
-                name="foo", partitions=(TxnOffsetCommitResponsePartition(partition_index=0),)
-            ),
-        )
-    )
     reporter.commit({0: 9})
-    reporter.note_commit(lone_request(request, 4), answer)
+    reporter.commit_in_transaction({0: 5})
     reporter.flush()
     assert [fields["is_transactional"] for _group_id, fields in reporter.told] == [False, True]
+
+
+def test_committed_transactions_are_summed_up_with_their_end() -> None:
+    """A producer may end twenty transactions a second. The end follows the commits."""
+    reporter = Tally()
+    for offset in (5, 6, 7):
+        reporter.commit_in_transaction({0: offset})
+        reporter.note_transaction_end("t", is_committed=True)
+    assert reporter.told == []
+    reporter.flush()
+    committed, ended = (fields for _group_id, fields in reporter.told)
+    assert committed["offsets"] == {"foo": [entry(0, 3, 5, 5, 7)]}
+    assert ended == {"transactional_id": "t", "is_committed": True, "member_id": "m"}
+    reporter.note_transaction_end("t", is_committed=True)  # without offsets
+    reporter.flush()
+    assert len(reporter.told) == 2
+
+
+def test_an_aborted_transaction_is_reported_by_itself() -> None:
+    """Its offsets never counted, unlike those of the transactions before."""
+    reporter = Tally()
+    reporter.commit_in_transaction({0: 5})
+    reporter.note_transaction_end("t", is_committed=True)
+    reporter.commit_in_transaction({0: 9})
+    reporter.note_transaction_end("t", is_committed=False)
+    reporter.flush()
+    shown = [
+        fields.get("offsets", fields.get("is_committed")) for _group_id, fields in reporter.told
+    ]
+    assert shown == [
+        {"foo": [entry(0, 1, 5, 5, 5)]},
+        True,
+        {"foo": [entry(0, 1, 9, 9, 9)]},
+        False,
+    ]
+
+
+def test_a_transaction_that_lasts_ends_after_its_commits() -> None:
+    """They were reported with an earlier interval. Each group of the transaction has its end."""
+    reporter = Tally()
+    for group_id in ("orders", "others"):
+        reporter.commit_in_transaction({0: 5}, group_id=group_id)
+    reporter.flush()
+    reporter.note_transaction_end("t", is_committed=True)
+    assert [(group_id, "offsets" in fields) for group_id, fields in reporter.told] == [
+        ("orders", True),
+        ("others", True),
+        ("orders", False),
+        ("others", False),
+    ]
+
+
+def test_transactions_under_way_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One producer cannot fill the memory with groups."""
+    monkeypatch.setattr(offset_reporter, "GROUPS_PER_TRANSACTION_MAX", 2)
+    reporter = Tally()
+    for number in range(5):
+        reporter.commit_in_transaction({0: 5}, group_id=f"g{number}")
+    reporter.flush()
+    reporter.note_transaction_end("t", is_committed=False)
+    assert [fields for _group_id, fields in reporter.told if "offsets" not in fields] == [
+        {"transactional_id": "t", "is_committed": False, "member_id": "m"}
+    ] * 2
 
 
 def test_a_full_interval_ends_early(monkeypatch: pytest.MonkeyPatch) -> None:
