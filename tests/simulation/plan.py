@@ -25,8 +25,8 @@ from tests.simulation.leader import STICKY
 from tests.simulation.world import START_MS, World
 
 CHAOS_MS = 80_000
-SEEDS_WITH_MOVES = (4, 6, 7)
-"""The seeds of eight whose runs have moves, if the cluster holds anchors."""
+FIRST_OF_SIXTEEN_WITH_MOVES = 12
+"""The last four of sixteen seeds have moves, if the cluster holds anchors."""
 CLIENTS_MAX = 6
 REPLACEMENT_GRACES_MS = [0, 500, 3_000]
 LOAN_MS = 6_000
@@ -196,7 +196,7 @@ def _with_moves(plan: Plan, seed: int) -> Plan:
     dice = random.Random(f"moves {seed}")
     delay_ms = dice.choice([0, 1_000, 3_000])
     profile = dice.choice(PROFILES)
-    if not (plan.holds_anchors and seed % 8 in SEEDS_WITH_MOVES):
+    if not (plan.holds_anchors and seed % 16 >= FIRST_OF_SIXTEEN_WITH_MOVES):
         return replace(plan, profile=replace(profile, initial_rebalance_delay_ms=0))
     plan = replace(plan, profile=replace(profile, initial_rebalance_delay_ms=delay_ms))
     has_outsiders = not plan.has_takeovers and dice.random() < 0.4

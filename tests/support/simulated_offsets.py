@@ -37,7 +37,7 @@ class StoringRun(Run):
         lost with its process."""
         plan = draw_plan(World(seed))
         # The events do not contain what the log has of a process that did not see it any more, nor
-        # commits of consumers that bypass the gateway. A partition that a lying leader has assigned
+        # commits of consumers that bypass the gateway, nor owners in the cluster. A partition that a lying leader has assigned
         # twice has no owner to agree on.
         super().__init__(
             seed,
@@ -48,6 +48,9 @@ class StoringRun(Run):
                 log_doubt_rate=0.0,
                 has_takeovers=False,
                 has_two_gateways=False,
+                has_moves=False,
+                hosts_all=True,
+                has_outsiders=False,
             ),
         )
         log = self.driver.log

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.hosting.adoption_steps import Treatment
 from gateway.hosting.holders import Holders
 from gateway.hosting.release import Releasing
 from gateway.hosting.states import ReleaseStage
@@ -27,17 +26,6 @@ def a_member_that_does_not_come_is_not_waited_for(patch: pytest.MonkeyPatch) -> 
         return releasing.stage is ReleaseStage.RECALLING and is_somebody_back and not commits
 
     patch.setattr(Releasing, "is_ready", is_ready)
-
-
-@shows_in("release", "ends because of", {"release": 1})
-def joins_are_relayed_before_the_log_knows(patch: pytest.MonkeyPatch) -> None:
-    """Requests are relayed as soon as nobody holds anything, before the group is open."""
-
-    def treatment(releasing: Releasing) -> Treatment:
-        is_recalling = releasing.stage is ReleaseStage.RECALLING
-        return Treatment.RECALLED if is_recalling else Treatment.FORWARDED
-
-    patch.setattr(Releasing, "treatment", property(treatment))
 
 
 @shows_in("release-native", " own ", {"release": 1})
