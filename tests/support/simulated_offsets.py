@@ -37,8 +37,8 @@ class StoringRun(Run):
         lost with its process."""
         plan = draw_plan(World(seed))
         # The events do not contain what the log has of a process that did not see it any more, nor
-        # commits of consumers that bypass the gateway, nor owners in the cluster. A partition that a lying leader has assigned
-        # twice has no owner to agree on.
+        # commits of consumers that bypass the gateway, nor owners in the cluster. A partition that
+        # a lying leader has assigned twice has no owner to agree on.
         super().__init__(
             seed,
             replace(
