@@ -36,20 +36,21 @@ def write_reports(step: SimulatedStep, writer: EventWriter) -> None:
         writer.beside(at_ms / 1000, shifted(event))
 
 
-def shifted(event: GatewayEvent) -> GatewayEvent:
-    """The same event; its times are those of the simulator."""
+def shifted(event: GatewayEvent, by_s: float = 0.0) -> GatewayEvent:
+    """The same event; its times are those of the simulator. A clock may be ahead of them."""
+    by_ms = START_MS + round(by_s * 1000)
     match event:
         case OffsetsCommitted():
-            requested_ms = None if event.requested_ms is None else event.requested_ms + START_MS
+            requested_ms = None if event.requested_ms is None else event.requested_ms + by_ms
             return replace(
                 event,
-                from_ms=event.from_ms + START_MS,
-                to_ms=event.to_ms + START_MS,
+                from_ms=event.from_ms + by_ms,
+                to_ms=event.to_ms + by_ms,
                 requested_ms=requested_ms,
                 first_sequence=None,  # the simulator has no log
                 last_sequence=None,
             )
         case RebalanceEnded() | StepEnded():
-            return replace(event, started_ms=event.started_ms + START_MS)
+            return replace(event, started_ms=event.started_ms + by_ms)
         case _:
             return event

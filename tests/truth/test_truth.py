@@ -4,7 +4,9 @@ import dataclasses
 
 import pytest
 
-from tests.support.simulated_events import simulated
+from tests.support.folded_lines import folded
+from tests.support.simulated_events import simulated, simulated_with_excuses
+from tests.truth import moves
 from tests.truth.checks import owners, problems, rebalances, tables
 
 SEEDS = [*range(14), 404, 609, 1_572_199, 1_580_477, 1_581_046, 1_581_097, 1_584_355]
@@ -22,6 +24,19 @@ just stated not to own, and hears later that nothing has changed."""
 def test_the_tables_agree_with_the_simulator(seed: int) -> None:
     """Its runs have rebalances, conversions, crashes, lost answers, and recreated topics."""
     assert problems(seed) == []
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_move_to_another_gateway_is_no_fault(seed: int) -> None:
+    """Its log and its clock are its own."""
+    assert moves.findings(seed, *simulated_with_excuses(seed))[0] == []
+
+
+def test_a_move_that_is_none_is_a_fault() -> None:
+    """Both gateways host the group at a time: the first one ends after the other has begun."""
+    lines = moves.moved(simulated(0), 200, -15.0)
+    both = [line.replace('"cause":"gateway_ended"', '"cause":"taken"') for line in lines]
+    assert [row for row in folded(*both).findings if row.kind == "owned_twice"]
 
 
 def test_a_comparison_can_fail() -> None:

@@ -89,8 +89,8 @@ class GroupFold:
         self._transactions: dict[str, set[tuple[str, int]]] = {}
         """The partitions with offsets in each open transaction."""
         self._apart: set[tuple[str, str]] = set()
-        """Gateways the first of which has the clock that is ahead, as an offset shows that came
-        back from the cluster before it was stored."""
+        """Gateways the first of which came first, whatever the clocks say: an offset came back from
+        the cluster before it was stored, or the second one began with what the first one had."""
         self._is_whole = False
         """Whether the group's beginning is among the lines."""
         self._is_forwarded = False
@@ -216,13 +216,8 @@ class GroupFold:
     ) -> None:
         gateway_id = source.hosting.gateway_id
         for grant in list(partition.open):
-            hosting = grant.source.hosting
-            if hosting.gateway_id != gateway_id:  # compared at the end
-                if self._hostings.relation(hosting, source.hosting) == "before":
-                    last_ms = hosting.last_ms
-                    end = grant.source._replace(at_ms=last_ms, clock_ms=last_ms)
-                    self._end(partition, grant, end, None)
-                continue
+            if grant.source.hosting.gateway_id != gateway_id:
+                continue  # compared at the end
             if grant.member_id == member_id:
                 return
             is_certain = grant.is_certain and not self._has_version_1
@@ -297,12 +292,14 @@ class GroupFold:
         log = self._logs[gateway_id]
         log.needs_load = False
         holders = _holders(event)
+        if not self._is_alone:
+            self._take_over(placed, holders)
         for partition in self._all_partitions():
             for grant in list(partition.open):
                 if grant.source.hosting.gateway_id != gateway_id:
                     continue
                 if grant.member_id in holders.get((partition.topic, partition.number), ()):
-                    grant.is_certain = True
+                    grant.is_certain, grant.last_hosting = True, placed.hosting
                 else:
                     # No line states when it ended.
                     grant.is_certain = False
@@ -312,6 +309,27 @@ class GroupFold:
             partition = self._partition(topic, number, event.topic_ids.get(topic), source)
             for member_id in sorted(member_ids):
                 self._grant(partition, member_id, source, from_ms)
+
+    def _take_over(self, placed: Placed, holders: Mapping[tuple[str, int], set[str]]) -> None:
+        """Another log goes on with the group. If it begins with what an earlier one had at its end,
+        clocks that contradict that differ."""
+        left: dict[str, dict[tuple[str, int], set[str]]] = {}
+        for partition in self._all_partitions():
+            last = [partition.latest] if partition.latest is not None else []
+            for grant in {id(grant): grant for grant in (*partition.open, *last)}.values():
+                hosting = grant.held_in
+                is_left = grant.end is None or grant.ended_by == "group_moved"
+                if is_left and self._hostings.relation(hosting, placed.hosting) == "before":
+                    place = partition.topic, partition.number
+                    of_log = left.setdefault(hosting.gateway_id, {})
+                    of_log.setdefault(place, set()).add(grant.member_id)
+                    if grant.end is None and hosting.gateway_id != placed.hosting.gateway_id:
+                        last_ms = hosting.last_ms
+                        end = grant.source._replace(at_ms=last_ms, clock_ms=last_ms)
+                        self._end(partition, grant, end, None)
+        for gateway_id, had in left.items():
+            if had == holders:
+                self._apart.add((gateway_id, placed.hosting.gateway_id))
 
     def _on_cluster_members(self, placed: Placed, event: Any) -> None:
         """The cluster has the group. What it shows comes from several answers and requests."""
@@ -401,6 +419,10 @@ class GroupFold:
         if one.gateway_id == two.gateway_id or grant.member_id == other.member_id:
             return
         how = self._hostings.relation(one, two)
+        if self._hostings.relation(grant.held_in, two) == "before":
+            how = "before"
+        elif self._hostings.relation(other.held_in, one) == "before":
+            how = "after"
         first, second = (other, grant) if how in ("after", "starts after") else (grant, other)
         gateways = first.source.hosting.gateway_id, second.source.hosting.gateway_id
         overlap_ms = min(_end_ms(grant), _end_ms(other)) - max(_start_ms(grant), _start_ms(other))
@@ -824,4 +846,4 @@ def _start_ms(grant: Grant) -> int:
 
 def _end_ms(grant: Grant) -> int:
     """When it ended; one without a stated end lasts to the last line of its hosting."""
-    return grant.source.hosting.last_ms if grant.end is None else grant.end.clock_ms
+    return grant.held_in.last_ms if grant.end is None else grant.end.clock_ms

@@ -219,10 +219,21 @@ class Hostings:
         for one_log, other_log in combinations(logs, 2):
             for one in one_log.hostings:
                 for other in _near(one, other_log.hostings):
-                    self._relate(one, other)
+                    self._relate(one, other, relation(one, other))
+            self._close(one_log.hostings, other_log.hostings)
+            self._close(other_log.hostings, one_log.hostings)
 
-    def _relate(self, one: Hosting, other: Hosting) -> None:
-        how = relation(one, other)
+    def _close(self, ones: Sequence[Hosting], others: Sequence[Hosting]) -> None:
+        """What precedes a hosting in its log came before all that follows it."""
+        first = len(others)
+        for one in reversed(ones):
+            before = (n for n in range(first) if self.relation(one, others[n]) == "before")
+            first = next(before, first)
+            for other in others[first:]:
+                if self._relations.get((id(one), id(other))) not in (None, "before", "after"):
+                    self._relate(one, other, "before")
+
+    def _relate(self, one: Hosting, other: Hosting, how: Relation) -> None:
         self._relations[id(one), id(other)] = how
         self._relations[id(other), id(one)] = _REVERSED[how]
         if how == "before":

@@ -52,6 +52,13 @@ class Grant:
     end: Source | None = None
     is_certain: bool = True
     """Whether its end would be stated."""
+    last_hosting: Hosting | None = None
+    """The latest hosting that has gone on with it; null if that is the one of its beginning."""
+
+    @property
+    def held_in(self) -> Hosting:
+        """The latest hosting of the group in which the member had the partition."""
+        return self.last_hosting or self.source.hosting
 
 
 class Fault(NamedTuple):

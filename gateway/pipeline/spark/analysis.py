@@ -1,8 +1,8 @@
 """Turns lines into tables and a summary, for a batch run and for a stream alike.
 
 A stream keeps the lines. A batch folds the buckets that it is about once more, from all of their
-lines, and replaces their folders once all new ones are complete. A batch that was interrupted and
-is taken in again therefore gives the same result.
+lines, and replaces their folders once all new ones are complete. A batch that was interrupted is
+taken in again, from its beginning.
 """
 
 import time
@@ -52,9 +52,6 @@ class Analysis:
         self._top = top
         self._keep_days = keep_days
         self._new = output / "unfinished"
-        self._complete = output / "complete"
-        """Buckets that replace those of tables: all of a batch, or the rest of them after a
-        kill."""
         self._tables = output / "tables"
         self._lines = Store(output / "lines", PARSED, BUCKET)
         self._summaries = output / "summaries"
@@ -67,26 +64,25 @@ class Analysis:
             collected = rows.select(*FOLDED_TABLES).collect()
             for name in FOLDED_TABLES:
                 packed = [row[name] for row in collected if row[name] is not None]
-                self._write_here(name, [record_batch_of(name, data) for data in packed])
+                batches = [record_batch_of(name, data) for data in packed]
+                write_here(self._tables / name, name, batches)
         else:
             for name in FOLDED_TABLES:
                 if summary.rows[name]:
                     table = in_folders(unpacked(rows, name), name).drop(BUCKET)
                     (self._tables / name).write(table, CLUSTER, DAY)
                 else:
-                    self._write_here(name, [])
+                    write_here(self._tables / name, name, [])
         self._new.delete()
         return summary
 
     def take_in(self, lines: DataFrame, batch: int) -> Summary:
         """Take in the lines of a batch. The batches are numbered from 0."""
-        self._move_complete()
         self._new.delete()
         self._lines.append(parsed(lines), batch)
         new = self._lines.rows(range(batch, batch + 1))
         touched = sorted(row.bucket for row in new.select(BUCKET).distinct().collect())
-        if touched:
-            self._renew(touched)
+        self._renew(touched)
         self._trim(batch)
         self._new.delete()
         return self.summary()
@@ -98,7 +94,7 @@ class Analysis:
 
     def add_run(self, row: RunRow) -> None:
         """Write the row of this run."""
-        self._write_here("runs", [record_batch("runs", [row])])
+        write_here(self._tables / "runs", "runs", [record_batch("runs", [row])])
 
     def table(self, name: str) -> DataFrame:
         """The rows of one table."""
@@ -113,7 +109,12 @@ class Analysis:
         return self._spark.read.schema(FOLDED).parquet(folder.path)
 
     def _renew(self, touched: list[int]) -> None:
-        """Fold the buckets from all of their lines."""
+        """Fold the buckets from all of their lines, and replace them in all tables."""
+        for name in FOLDED_TABLES:
+            if not (self._tables / name).exists():
+                write_here(self._tables / name / f"{BUCKET}=-1", name, [])
+        if not touched:
+            return
         rows = self._folded(self._lines.rows().where(F.col(BUCKET).isin(touched)))
         new = self._new / "buckets"
         for name in FOLDED_TABLES:
@@ -121,26 +122,13 @@ class Analysis:
             (new / name).write(table, BUCKET, CLUSTER, DAY)
         sums = rows.where(F.col(SUMMARY).isNotNull()).select(SUMMARY, BUCKET)
         (new / "summaries").write(sums, BUCKET)
-        self._complete.replace(new)
-        self._move_complete()
-
-    def _move_complete(self) -> None:
-        """Replace the buckets that a batch has made. Every bucket has a summary, which is moved
-        last."""
-        sums = self._complete / "summaries"
-        touched = [name for name in sums.names() if name.startswith(f"{BUCKET}=")]
-        for name in FOLDED_TABLES:
-            if not (self._tables / name).names():
-                self._write_here(name, [])
-            for bucket in touched:
-                old, new = self._tables / name / bucket, self._complete / name / bucket
-                if new.exists():
-                    old.replace(new)
+        for name in (*FOLDED_TABLES, "summaries"):
+            table_folder = self._summaries if name == "summaries" else self._tables / name
+            for bucket in (f"{BUCKET}={number}" for number in touched):
+                if (new / name / bucket).exists():
+                    (table_folder / bucket).replace(new / name / bucket)
                 else:
-                    old.delete()
-        for bucket in touched:
-            (self._summaries / bucket).replace(sums / bucket)
-        self._complete.delete()
+                    (table_folder / bucket).delete()
 
     def _trim(self, batch: int) -> None:
         """Delete what is older than `keep_days`, once for each day: each group then begins with
@@ -155,8 +143,11 @@ class Analysis:
         if mark.exists():
             return
         self._lines.rewrite(without_old_lines(self._lines.rows(), from_ms), batch)
-        buckets = (name.partition("=") for name in self._summaries.names())
-        self._renew([int(number) for name, _, number in buckets if name == BUCKET])
+        names = [name.partition("=") for name in self._summaries.names()]
+        self._renew([int(number) for name, _, number in names if name == BUCKET])
+        for name, _, number in names:
+            if name == "from_ms":
+                (self._summaries / f"from_ms={number}").delete()
         mark.make()
 
     def _sum(self, rows: DataFrame) -> Summary:
@@ -165,25 +156,26 @@ class Analysis:
             total.merge(SUMMARIES.validate_json(row.summary))
         return total
 
-    def _write_here(self, name: str, batches: list[pa.RecordBatch]) -> None:
-        """Write a small table in this process, which takes Spark a second. One without rows has a
-        file with its columns."""
-        table = pa.Table.from_batches([record_batch(name, []), *batches])
-        table = table.replace_schema_metadata({"schema_version": str(SCHEMA_VERSION)})
-        places: dict[tuple[str, str], list[int]] = {} if len(table) else {(NO_NAME, NO_NAME): []}
-        names = ["cluster_id", *_times(name)]
-        for number, row in enumerate(table.select(names).to_pylist()):
-            cluster_id, *times = row.values()
-            at_ms = next((time for time in times if time is not None), None)
-            day = NO_NAME if at_ms is None else f"{date_time(at_ms):%Y-%m-%d}"
-            places.setdefault((cluster_id or NO_NAME, day), []).append(number)
-        (self._tables / name).delete()
-        for (cluster, day), numbers in places.items():
-            sink = pa.BufferOutputStream()
-            pq.write_table(table.take(pa.array(numbers, pa.int64())), sink)
-            folder = self._tables / name / f"{CLUSTER}={quote(cluster, '')}" / f"{DAY}={day}"
-            folder.make()
-            folder.write_bytes("rows.parquet", sink.getvalue().to_pybytes())
+
+def write_here(output: Folder, name: str, batches: list[pa.RecordBatch]) -> None:
+    """Write a small table in this process, which takes Spark a second. One without rows has a
+    file with its columns."""
+    table = pa.Table.from_batches([record_batch(name, []), *batches])
+    table = table.replace_schema_metadata({"schema_version": str(SCHEMA_VERSION)})
+    places: dict[tuple[str, str], list[int]] = {} if len(table) else {(NO_NAME, NO_NAME): []}
+    names = ["cluster_id", *_times(name)]
+    for number, row in enumerate(table.select(names).to_pylist()):
+        cluster_id, *times = row.values()
+        at_ms = next((time for time in times if time is not None), None)
+        day = NO_NAME if at_ms is None else f"{date_time(at_ms):%Y-%m-%d}"
+        places.setdefault((cluster_id or NO_NAME, day), []).append(number)
+    output.delete()
+    for (cluster, day), numbers in places.items():
+        sink = pa.BufferOutputStream()
+        pq.write_table(table.take(pa.array(numbers, pa.int64())), sink)
+        folder = output / f"{CLUSTER}={quote(cluster, '')}" / f"{DAY}={day}"
+        folder.make()
+        folder.write_bytes("rows.parquet", sink.getvalue().to_pybytes())
 
 
 def _times(name: str) -> list[str]:

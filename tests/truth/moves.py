@@ -1,0 +1,82 @@
+"""Moves a simulated group from one gateway to another, whose log and clock are its own."""
+
+from collections.abc import Sequence, Set
+from random import Random
+
+from gateway.events.group_events import GroupLoaded, HostingStarted
+from gateway.events.member_events import MemberSnapshot
+from gateway.pipeline.fold.rows import FindingRow
+from tests.support.event_writer import EventWriter
+from tests.support.folded_lines import folded
+from tests.support.simulated_events import SimulatedStep
+from tests.support.simulated_lines import shifted, write, write_reports
+
+CLOCKS_DIFFER_S_MAX = 20.0
+HOSTED_S = 1.0
+"""The time between the end of one hosting and the beginning of the next."""
+
+
+def findings(
+    seed: int, steps: Sequence[SimulatedStep], excused: Set[tuple[str, int]]
+) -> tuple[list[str], bool]:
+    """What is wrongly called a fault in a run that moves once, and whether a fault is called
+    possible."""
+    rng = Random(seed)
+    whole = [n for n, step in enumerate(steps) if step.loaded is None and step.is_durable]
+    place = rng.choice(whole[len(whole) // 4 :]) if whole else 0
+    rows = folded(*moved(steps, place, rng.uniform(-1, 1) * CLOCKS_DIFFER_S_MAX)).findings
+    certain = [row for row in rows if row.is_certain and not _is_excused(row, excused)]
+    doubts = [row for row in rows if not row.is_certain and row.kind == "owned_twice"]
+    return [f"after a move: {row}" for row in certain], bool(doubts)
+
+
+def _is_excused(row: FindingRow, excused: Set[tuple[str, int]]) -> bool:
+    return (row.topic, row.partition) in excused or row.kind == "claim_without_grant"
+
+
+def moved(steps: Sequence[SimulatedStep], place: int, ahead_s: float) -> list[str]:
+    """The lines of both gateways; the second one's clock is so far ahead. The first one ends by its
+    own will."""
+    first, second = EventWriter("g", "first"), EventWriter("h", "second")
+    before, after = steps[:place], steps[place:]
+    write(before, first)
+    end_s = before[-1].at_ms / 1000 if before else 0.0
+    write_reports(after[0], first)  # of what was committed by then
+    first.end(end_s)
+    begin_s = end_s + HOSTED_S + ahead_s
+    second.forget(begin_s)
+    started = HostingStarted(reason="it moved", anchor_generation=first.run + 1)
+    second.beside(begin_s, started, _loaded(before[-1] if before else None))
+    for number, step in enumerate(after):
+        at_s = step.at_ms / 1000 + HOSTED_S + ahead_s
+        if step.loaded is not None:
+            second.restart(f"second {number}")
+            second.beside(at_s, HostingStarted(reason="it is free", anchor_generation=None))
+        if number:
+            for event_s, event in step.offsets:
+                shifted_event = shifted(event, HOSTED_S + ahead_s)
+                second.beside(event_s / 1000 + HOSTED_S + ahead_s, shifted_event)
+        tell = second.tell if step.is_durable else second.beside
+        tell(at_s, *(shifted(event, HOSTED_S + ahead_s) for event in step.events))
+    second.end(after[-1].at_ms / 1000 + HOSTED_S + ahead_s)
+    return [*first.lines, *second.lines]
+
+
+def _loaded(step: SimulatedStep | None) -> GroupLoaded:
+    """What the second gateway finds."""
+    partitions: dict[str, dict[str, list[int]]] = {}
+    for (topic, number), member_id in step.holdings.items() if step else ():
+        partitions.setdefault(member_id, {}).setdefault(topic, []).append(number)
+    members = tuple(
+        MemberSnapshot(
+            member_id=member_id,
+            instance_id=None,
+            client_id=member_id,
+            client_host="/h",
+            protocol="consumer",
+            member_epoch=None,
+            partitions={topic: tuple(sorted(numbers)) for topic, numbers in its.items()},
+        )
+        for member_id, its in sorted(partitions.items())
+    )
+    return GroupLoaded(kind=None, state="Stable", group_epoch=0, members=members)
