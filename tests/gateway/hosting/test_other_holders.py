@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 from coordinator.interface.replies import ConsumerHeartbeatReply
 from gateway.hosting.answers import Situation
-from gateway.hosting.calls import StoreCommits
+from gateway.hosting.calls import Refused, StoreCommits
 from gateway.hosting.effects import AskCoordinator, Look
 from gateway.hosting.identity import unreadable_subscription
-from gateway.hosting.inputs import Done
+from gateway.hosting.inputs import Done, Resumed
 from gateway.hosting.standing import NoAnswer
 from gateway.hosting.states import Stage
 from kafka_codecs.error_codes import ErrorCode
@@ -156,3 +156,29 @@ def test_losing_a_group_without_members_is_not_reported(on: HostedScene) -> None
     on.wait(100_000)
     assert on.told("group_taken") == []
     assert on.group.is_idle
+
+
+def test_members_in_the_log_wait_while_an_anchor_of_version_0_2_is_in_the_cluster(
+    live: HostedScene,
+) -> None:
+    """One line says so, and nobody is fenced: once that anchor has left, they go on."""
+    again = live.restart()
+    group = again.in_cluster
+    group.protocol_type, group.protocol, group.metadata = "groupferry", "log-1", b"run 1"
+    group.instance_id = "groupferry"
+    again.feed(Resumed())
+    refused = again.commit("n", 2)
+    again.wait(10_000)
+    assert again.logged().count("older_anchor") == 1
+    assert isinstance(refused.answer, Refused | Mapping)
+    assert again.group.is_live
+    assert group.protocol_type == "groupferry"
+    group.remove_member()
+    again.wait(5_000)
+    commit = again.commit("n", 2)
+    again.wait(5_000)
+    assert isinstance(commit.answer, Mapping)
+    (outcome,) = commit.answer.values()
+    assert outcome.refused is None
+    assert again.in_cluster.protocol_type == "consumer"
+    assert again.told("group_taken") == []
