@@ -19,9 +19,14 @@ class MoveWatch:
         self._moving: dict[str, tuple[ClassicGroupMember, int]] = {}
         """The members in the record of a move, and since when they are."""
 
-    def after_step(self) -> None:
-        """A step here has been applied, or the log was read."""
+    def after_step(self, step: Step | None = None) -> None:
+        """A step here has been applied, or the log was read. Whom a release removes, its record
+        has."""
         moving, before = self._whereabouts.moving, self._moving
+        for member_id, cause in removed_members(step).items() if step is not None else ():
+            if cause is RemovalCause.RELEASED and member_id not in self._whereabouts.members:
+                for client in self._owners_as(member_id):
+                    require(client.is_told_gone, Invariant.MOVES, client.name, "is forgotten")
         for member_id in before.keys() - self._whereabouts.members if before else ():
             self._check_given_up(*before[member_id])
         now_ms = self._world.now_ms

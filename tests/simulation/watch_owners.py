@@ -57,7 +57,7 @@ class OwnerWatch:
 
     def after_step(self, step: Step) -> None:
         """After a step that changed the group. Between such steps, clients call `check`."""
-        self.moves.after_step()
+        self.moves.after_step(step)
         self._exempt_claims.after_step(step, self._whereabouts.here)
         self._costs.after_step(step)
         self._note_heirs(step)
