@@ -81,7 +81,7 @@ class Structure(WireType, Generic[_M]):
             for declared in fields(struct_type)
             if declared.name not in carried
         }
-        """Of the fields that are not in `members`."""
+        """The defaults of the fields that are not in `members`."""
         self._defaults = [
             (getattr(struct_type, name).__set__, default) for name, default in self.defaults.items()
         ]

@@ -97,7 +97,7 @@ def encode_subscription(value: Subscription, version: int) -> bytes:
     in_order = replace(
         value,
         topics=tuple(sorted(value.topics)),
-        owned_partitions=_sorted(value.owned_partitions),
+        owned_partitions=_sort_partitions(value.owned_partitions),
     )
     return _encode(in_order, version)
 
@@ -109,27 +109,31 @@ def decode_assignment(data: bytes) -> tuple[int, Assignment]:
 
 def encode_assignment(value: Assignment, version: int) -> bytes:
     """Encode an assignment, as `encode_subscription` does."""
-    return _encode(replace(value, assigned_partitions=_sorted(value.assigned_partitions)), version)
+    return _encode(
+        replace(value, assigned_partitions=_sort_partitions(value.assigned_partitions)), version
+    )
 
 
 def _decode(message_type: type[_M], data: bytes) -> tuple[int, _M]:
     if len(data) < _VERSION.size:
         raise WireError(f"{message_type.__name__}: no version in {len(data)} bytes")
     (version,) = _VERSION.unpack_from(data)
-    return version, decode(message_type, data[_VERSION.size :], _spoken(version), trailing_ok=True)
+    return version, decode(
+        message_type, data[_VERSION.size :], _supported_version(version), trailing_ok=True
+    )
 
 
 def _encode(value: _M, version: int) -> bytes:
-    spoken = _spoken(version)
+    spoken = _supported_version(version)
     return _VERSION.pack(spoken) + encode(value, spoken)
 
 
-def _spoken(version: int) -> int:
+def _supported_version(version: int) -> int:
     """The newest version we know that is not above `version`; `encode` refuses a negative one."""
     return min(version, VERSIONS[-1])
 
 
-def _sorted(partitions: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
+def _sort_partitions(partitions: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
     in_order = []
     for topic in partitions:
         numbers = tuple(sorted(topic.partitions))

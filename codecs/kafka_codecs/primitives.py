@@ -177,7 +177,7 @@ class _Sized(WireType):
         self._read_length: Callable[[BytesIO], int] = length.read
         self._write_length: Callable[[int, BytesIO], None] = length.write
 
-    def _refused(self, length: int) -> StreamError:
+    def _length_error(self, length: int) -> StreamError:
         return StreamError(
             "null where a value is required" if length == NULL else f"length {length}"
         )
@@ -190,7 +190,7 @@ class Bytes(_Sized):
         length = self._read_length(stream)
         if length < 0:
             if length != NULL or not self.nullable:
-                raise self._refused(length)
+                raise self._length_error(length)
             return None
         data = stream.read(length)
         if len(data) != length:
@@ -200,7 +200,7 @@ class Bytes(_Sized):
     def write(self, value: bytes | None, stream: BytesIO) -> None:
         if value is None:
             if not self.nullable:
-                raise self._refused(NULL)
+                raise self._length_error(NULL)
             self._write_length(NULL, stream)
         else:
             self._write_length(len(value), stream)
@@ -277,7 +277,7 @@ class String(_Sized):
         length = self._read_length(stream)
         if length < 0:
             if length != NULL or not self.nullable:
-                raise self._refused(length)
+                raise self._length_error(length)
             return None
         if length > STRING_SIZE_MAX:
             raise StringError(f"string of {length} bytes")
@@ -289,7 +289,7 @@ class String(_Sized):
     def write(self, value: str | None, stream: BytesIO) -> None:
         if value is None:
             if not self.nullable:
-                raise self._refused(NULL)
+                raise self._length_error(NULL)
             self._write_length(NULL, stream)
             return
         data = value.encode()
@@ -344,7 +344,7 @@ class Array(_Sized):
         count = self._read_length(stream)
         if count < 0:
             if count != NULL or not self.nullable:
-                raise self._refused(count)
+                raise self._length_error(count)
             return None
         if count * self.element.min_size > remaining(stream):
             raise RangeError(f"{count} elements cannot fit in {remaining(stream)} bytes")
@@ -354,7 +354,7 @@ class Array(_Sized):
     def write(self, value: tuple[Any, ...] | None, stream: BytesIO) -> None:
         if value is None:
             if not self.nullable:
-                raise self._refused(NULL)
+                raise self._length_error(NULL)
             self._write_length(NULL, stream)
             return
         self._write_length(len(value), stream)

@@ -99,7 +99,7 @@ class ClassicProtocol(Struct):
 
 @structure
 class OfferedProtocol(Struct):
-    """As `ClassicProtocol`; null `metadata` stands for the member's `subscription`, stored once."""
+    """A `ClassicProtocol`; null `metadata` stands for the member's `subscription`, stored once."""
 
     name: str
     metadata: bytes | None

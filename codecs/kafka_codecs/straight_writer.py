@@ -93,7 +93,7 @@ class _Writing(Lines):
             case Fixed():
                 self._numbers([(value, wire_type)], indent)
             case String() | Bytes() | Array():
-                self._sized(wire_type, value, indent)
+                self._write_sized(wire_type, value, indent)
             case NullableStruct(subject=Structure() as subject):
                 self.add(indent, f"if {value} is None: add(one_byte[255])", "else:")
                 self.add(indent + "    ", "add(one_byte[1])")
@@ -112,7 +112,7 @@ class _Writing(Lines):
             values = ", ".join(value for value, _ in numbers)
             self.add(indent, f"add({self.name(struct.Struct(layout).pack)}({values}))")
 
-    def _sized(self, wire_type: String | Bytes | Array, value: str, indent: str) -> None:
+    def _write_sized(self, wire_type: String | Bytes | Array, value: str, indent: str) -> None:
         made, inner = self.variable(), indent + "    "
         null = f"add({self.name(build_all(wire_type.length, NULL))})"
         self.add(indent, f"{made} = {value}")
