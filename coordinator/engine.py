@@ -87,7 +87,7 @@ class Step:
     """`apply` every one, once the durable ones are in the log."""
 
     durable: tuple[DurableRecord, ...] = ()
-    """Those of them that the log needs, all or none."""
+    """The records that the log needs, all or none."""
 
     replies: tuple[tuple[Token, Reply], ...] = ()
     """Send these last. A later step answers parked requests."""
@@ -190,7 +190,7 @@ class GroupEngine:
         except GroupError as refusal:
             if isinstance(event, Happening):
                 raise InvariantError("an event that is not a request was refused") from refusal
-            return Step(replies=((event.token, event.refused(refusal)),))
+            return Step(replies=((event.token, event.refuse(refusal)),))
         finally:
             self._readers -= 1
         return Step(

@@ -73,7 +73,7 @@ class GroupSpec:
         racks = self.racks.get(partition.topic_id, ())
         return racks[partition.number] if partition.number < len(racks) else frozenset()
 
-    def changed(self, target: Mapping[str, set[Partition]]) -> Target:
+    def changes_to(self, target: Mapping[str, set[Partition]]) -> Target:
         """The entries of a complete new target that differ from the old one."""
         return {
             member_id: frozenset(partitions)

@@ -24,7 +24,7 @@ def assign_heterogeneously(spec: GroupSpec) -> Target:
     if plan.spared:
         plan.slack = plan.allowed_slack
         plan.balance()
-    return spec.changed(plan.target)
+    return spec.changes_to(plan.target)
 
 
 class _Plan:

@@ -40,7 +40,7 @@ def near(spec: GroupSpec, changed: Target) -> Target:
         alike.setdefault(member.topic_ids, {})[member_id] = set(partitions)
     for shares in alike.values():
         bring_home(shares, rack_of, spec.racks_of)
-    return spec.changed(
+    return spec.changes_to(
         {id_: partitions for shares in alike.values() for id_, partitions in shares.items()}
     )
 

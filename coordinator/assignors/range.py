@@ -20,8 +20,8 @@ from coordinator.interface.topics import Partition
 def assign_range(spec: GroupSpec) -> Target:
     """Assign each subscriber its share of each topic. The first subscribers get the remainder."""
     by_topic = _ranked_subscribers(spec.members)
-    spared = _spared(spec, by_topic)
-    target = {id_: set(_held(spec, id_)) if id_ in spared else set() for id_ in spec.members}
+    spared = _undisturbed_members(spec, by_topic)
+    target = {id_: set(_target_of(spec, id_)) if id_ in spared else set() for id_ in spec.members}
     taken = {partition for member_id in spared for partition in target[member_id]}
     rack_of = spec.rack_of
     alike: dict[tuple[tuple[int, ...], tuple[str, ...]], list[UUID]] = {}
@@ -35,7 +35,7 @@ def assign_range(spec: GroupSpec) -> Target:
         bring_home(blocks, rack_of, partial(_common_racks, spec, topic_ids))
         for member_id, block in blocks.items():
             target[member_id].update(Partition(id_, n) for id_ in topic_ids for _, n in block)
-    return spec.changed(target)
+    return spec.changes_to(target)
 
 
 def _blocks(
@@ -57,7 +57,7 @@ def _common_racks(spec: GroupSpec, topic_ids: Sequence[UUID], partition: Partiti
     return frozenset.intersection(*map(spec.racks_of, alike))
 
 
-def _spared(spec: GroupSpec, by_topic: Mapping[UUID, Sequence[str]]) -> set[str]:
+def _undisturbed_members(spec: GroupSpec, by_topic: Mapping[UUID, Sequence[str]]) -> set[str]:
     """The members that keep exactly what they have (rule 9.4).
 
     A member is spared in all topics or in none, so that topics stay co-partitioned.
@@ -65,7 +65,7 @@ def _spared(spec: GroupSpec, by_topic: Mapping[UUID, Sequence[str]]) -> set[str]
     if spec.imbalance_percent is None:
         return set()
     spared = {id_ for id_ in spec.spared if _has_only_what_exists(spec, id_)}
-    sizes = {id_: Counter(p.topic_id for p in _held(spec, id_)) for id_ in spared}
+    sizes = {id_: Counter(p.topic_id for p in _target_of(spec, id_)) for id_ in spared}
     for topic_id, subscribers in by_topic.items():
         undisturbed, others = Loads(), Loads()
         for member_id in subscribers:
@@ -82,11 +82,11 @@ def _has_only_what_exists(spec: GroupSpec, member_id: str) -> bool:
     topic_ids = spec.members[member_id].topic_ids
     return all(
         p.topic_id in topic_ids and 0 <= p.number < spec.partition_count(p.topic_id)
-        for p in _held(spec, member_id)
+        for p in _target_of(spec, member_id)
     )
 
 
-def _held(spec: GroupSpec, member_id: str) -> frozenset[Partition]:
+def _target_of(spec: GroupSpec, member_id: str) -> frozenset[Partition]:
     return spec.target.get(member_id, NOTHING)
 
 

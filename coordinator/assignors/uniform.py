@@ -21,11 +21,11 @@ def assign_uniformly(spec: GroupSpec) -> Target:
     """Keep as much of the old target as balance allows, and distribute the rest."""
     if not spec.members:
         return {}
-    balanced = _balanced(spec)
+    balanced = _balance(spec)
     return near(spec, balanced) if spec.racks else balanced
 
 
-def _balanced(spec: GroupSpec) -> Target:
+def _balance(spec: GroupSpec) -> Target:
     """The same, wherever the members are."""
     if not spec.is_homogeneous:
         return assign_heterogeneously(spec)

@@ -6,7 +6,7 @@ from coordinator.classic.durability import store_group
 from coordinator.classic.guards import known_member
 from coordinator.classic.loans import rejoins_alone
 from coordinator.classic.places import take_place
-from coordinator.classic.protocols import is_acceptable, selected
+from coordinator.classic.protocols import is_acceptable, select_protocol
 from coordinator.classic.rebalance import (
     begin_initial_delay,
     drop_pending_id,
@@ -78,7 +78,7 @@ def join(step: StepBuilder, event: JoinGroupReceived, *, epoch_before: int) -> N
         refusal = _wrong_protocols(event)
         if was_nothing:
             raise refusal
-        step.answer(event.token, event.refused(refusal))
+        step.answer(event.token, event.refuse(refusal))
     elif event.member_id:
         _join_with_id(step, event)
     else:
@@ -180,8 +180,10 @@ def _join_with_id(step: StepBuilder, event: JoinGroupReceived) -> None:
             _repeat_answer(step, event, join_reply(group, member.member_id))
         case ClassicPhase.STABLE if is_same_list and member.member_id != group.core.leader:
             _repeat_answer(step, event, join_reply(group, member.member_id))
-        case ClassicPhase.STABLE if rejoins_alone(step, member, _rejoined(member, event)):
-            step.emit(ClassicGroupMemberPut(_rejoined(member, event)))
+        case ClassicPhase.STABLE if rejoins_alone(
+            step, member, _member_after_rejoin(member, event)
+        ):
+            step.emit(ClassicGroupMemberPut(_member_after_rejoin(member, event)))
             _stop_lagging(step, member.member_id)
             store_group(step, group.stored_value())
             _repeat_answer(step, event, join_reply(group, member.member_id))
@@ -208,7 +210,7 @@ def _add_member(step: StepBuilder, event: JoinGroupReceived, member_id: str) -> 
 
 
 def _rejoin(step: StepBuilder, event: JoinGroupReceived, member: ClassicGroupMember) -> None:
-    step.emit(ClassicGroupMemberPut(_rejoined(member, event)))
+    step.emit(ClassicGroupMemberPut(_member_after_rejoin(member, event)))
     park_join(step, event, member.member_id, is_new=False)
     rebalance_or_complete(step)
 
@@ -255,12 +257,12 @@ def _succeed(
     """Put a member in the place of one that has been removed, with its assignment, and without a
     rebalance if that changes nothing for the others."""
     group = step.classic
-    new = replace(_rejoined(old, event), member_id=member_id)
+    new = replace(_member_after_rejoin(old, event), member_id=member_id)
     step.emit(ClassicGroupMemberPut(new))
     if leads:
         step.emit(ClassicCoreMoved(replace(group.core, leader=member_id)))
     protocol_before = group.core.protocol
-    protocol_now = selected([member.protocols for member in group.members.values()])
+    protocol_now = select_protocol([member.protocols for member in group.members.values()])
     # DEV D11: no other member noticed topic changes while the leader was away.
     is_quiet = protocol_now == protocol_before and not (leads and have_topics_changed(step))
     # DEV D59: without a rebalance, the assignment would not follow the new subscription, and what
@@ -297,7 +299,9 @@ def _replaced_reply(
     return replace(reply, leader=old_id) if is_leader else reply
 
 
-def _rejoined(member: ClassicGroupMember, event: JoinGroupReceived) -> ClassicGroupMember:
+def _member_after_rejoin(
+    member: ClassicGroupMember, event: JoinGroupReceived
+) -> ClassicGroupMember:
     """A member keeps its instance id and client from its first join for its whole life."""
     return replace(
         member,

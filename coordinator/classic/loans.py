@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import islice
 
 from coordinator.classic.durability import store_group
-from coordinator.classic.protocols import selected
+from coordinator.classic.protocols import select_protocol
 from coordinator.classic.rebalance import rebalance_or_complete
 from coordinator.classic.subscriptions import has_to_rejoin, subscribes_alike, watch_topics
 from coordinator.group.classic_group import ClassicGroup
@@ -64,7 +64,7 @@ def rejoins_alone(step: StepBuilder, before: ClassicGroupMember, now: ClassicGro
     others = (m.protocols for id_, m in group.members.items() if id_ != now.member_id)
     return (
         before.member_id in group.core.told_to_rejoin
-        and selected([now.protocols, *others]) == group.core.protocol
+        and select_protocol([now.protocols, *others]) == group.core.protocol
         and subscribes_alike(group, before, now)
     )
 
@@ -84,11 +84,11 @@ def _to_lend(step: StepBuilder, left: ClassicGroupMember) -> frozenset[Partition
     may_lend = step.config.replacement_loan_ms > 0 and group.phase is ClassicPhase.STABLE
     if not may_lend or group.unsynced:
         return frozenset()
-    lent = _assigned(group, left, step.topics) or frozenset()
+    lent = _partitions_assigned(group, left, step.topics) or frozenset()
     return frozenset() if any(map(step.state.committing.__contains__, lent)) else lent
 
 
-def _assigned(
+def _partitions_assigned(
     group: ClassicGroup, member: ClassicGroupMember, topics: Topics
 ) -> frozenset[Partition] | None:
     """What a member is assigned. None if its bytes say more than partitions of known topics."""
@@ -105,7 +105,7 @@ def _borrowers(step: StepBuilder, left: ClassicGroupMember) -> Iterator[tuple[in
     would assign the partitions again."""
     group = step.classic
     for member in islice(group.members.values(), BORROWERS_MAX):
-        held = _assigned(group, member, step.topics)
+        held = _partitions_assigned(group, member, step.topics)
         is_leader = member.member_id == group.core.leader
         if held is not None and not is_leader and subscribes_alike(group, left, member):
             yield len(held), member.member_id
@@ -113,7 +113,7 @@ def _borrowers(step: StepBuilder, left: ClassicGroupMember) -> Iterator[tuple[in
 
 def _lend(step: StepBuilder, borrower: ClassicGroupMember, lent: frozenset[Partition]) -> None:
     group, topics = step.classic, step.topics
-    held = _assigned(group, borrower, topics) or frozenset()
+    held = _partitions_assigned(group, borrower, topics) or frozenset()
     version = version_of(borrower.metadata_for(group.core.protocol))
     step.emit(
         ClassicGroupMemberPut(

@@ -30,7 +30,7 @@ def is_acceptable(offered: Protocols, offers: Mapping[str, int], member_count: i
     return any(offers.get(name) == member_count for name in candidates)
 
 
-def selected(lists: Sequence[Protocols]) -> str:
+def select_protocol(lists: Sequence[Protocols]) -> str:
     """The protocol with most votes. Each member votes for its first protocol that all support.
 
     The alphabetically first name wins a tie, so that the choice is reproducible.

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from coordinator.classic.durability import store_group
 from coordinator.classic.places import end_places
-from coordinator.classic.protocols import selected
+from coordinator.classic.protocols import select_protocol
 from coordinator.classic.subscriptions import subscribed_topics
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.step_builder import StepBuilder
@@ -238,7 +238,7 @@ def _start_generation(step: StepBuilder) -> None:
     begun = replace(
         core,
         phase=ClassicPhase.COMPLETING_REBALANCE,
-        protocol=selected([member.protocols for member in group.members.values()]),
+        protocol=select_protocol([member.protocols for member in group.members.values()]),
         leader=leader,
         unwatched_hash=None,
         laggards={},

@@ -64,7 +64,7 @@ def prepare(step: StepBuilder, event: PrepareAssignmentReceived) -> None:
         PrepareAssignmentReply(
             group_epoch=group.epoch,
             assignor=assignor,
-            members=tuple(_prepared(group, spec, assignor)),
+            members=tuple(_describe_members(group, spec, assignor)),
             topics=tuple(
                 (topic_id, topics.by_id[topic_id].name, count)
                 for topic_id, count in spec.partition_counts.items()
@@ -129,7 +129,9 @@ def _not_chosen(event: Call) -> GroupError:
     return GroupError(ErrorCode.UNKNOWN_MEMBER_ID, why)
 
 
-def _prepared(group: ConsumerGroup, spec: GroupSpec, assignor: str) -> Iterator[PreparedMember]:
+def _describe_members(
+    group: ConsumerGroup, spec: GroupSpec, assignor: str
+) -> Iterator[PreparedMember]:
     for member_id, member in group.members.items():
         described = _description(member, assignor)
         yield PreparedMember(

@@ -43,7 +43,7 @@ def gone_topics(step: StepBuilder, event: OffsetCommitReceived) -> frozenset[str
     """
     current = step.consumer.assignments.get(event.member_id)
     topics = step.topics
-    held = {partition.topic_id for partition in current.held} if current else set()
+    held = {partition.topic_id for partition in current.held_partitions} if current else set()
     if held <= topics.by_id.keys():
         return frozenset()
     of_held = {topics.by_id[topic_id].name for topic_id in held & topics.by_id.keys()}

@@ -22,7 +22,7 @@ class PhaseEvent(Enum):
     JOINED = auto()
     SYNCED = auto()
     GONE = auto()
-    """It left, was fenced or replaced, became native, or its group became classic."""
+    """The member left, was fenced or replaced, became native, or its group became classic."""
 
 
 NEXT: Mapping[MemberPhase, Mapping[PhaseEvent, MemberPhase | None]] = {

@@ -60,7 +60,9 @@ def reassign_member(step: StepBuilder, member: Member) -> None:
     current = whole = step.consumer.assignments[member.member_id]
     if current.state is MemberState.UNREVOKED_PARTITIONS:
         state = MemberState.UNRELEASED_PARTITIONS  # transient: the member is reconciled again
-        whole = replace(current, state=state, assigned=current.held, pending_revocation={})
+        whole = replace(
+            current, state=state, assigned=current.held_partitions, pending_revocation={}
+        )
     reconciled = reconcile(whole, _goal(step, member, None), subscription_changed=False)
     if reconciled.pending_revocation:
         reconciled = whole

@@ -6,7 +6,7 @@ from coordinator.group.client_assignors import (
     offer_for,
     offers_of,
     overlap,
-    selected,
+    select_assignor,
     versions_in_use,
 )
 from coordinator.group.consumer_group import ConsumerGroup
@@ -52,7 +52,7 @@ def client_side_assignor(group: ConsumerGroup, config: GroupConfig) -> str | Non
         return None
     if group.metadata_bytes > METADATA_BYTES_MAX or len(group.offers) > OFFERS_MAX:
         return None
-    return selected(group.offers)
+    return select_assignor(group.offers)
 
 
 def check_versions(step: StepBuilder, before: Member | None, after: Member) -> None:

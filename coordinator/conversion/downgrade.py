@@ -10,7 +10,7 @@ another member may still hold partitions of that target.
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from coordinator.classic.protocols import selected
+from coordinator.classic.protocols import select_protocol
 from coordinator.classic.rebalance import park_join, prepare_rebalance
 from coordinator.consumer.places import end_places
 from coordinator.consumer.regexes import forget_unused_regexes
@@ -129,7 +129,7 @@ def _become_classic(
     group is loaded before it completes, the rebalance starts again."""
     group = step.consumer
     remaining = {id_: m for id_, m in group.members.items() if id_ not in causes}
-    protocol = selected([m.classic.protocols for m in remaining.values() if m.classic])
+    protocol = select_protocol([m.classic.protocols for m in remaining.values() if m.classic])
     # Until they rejoin, members with an older epoch go on with that one (DEV D79), or are told to
     # rejoin without losing their partitions (DEV D8), also after a restart.
     epochs = {member_id: group.assignments[member_id].member_epoch for member_id in remaining}
@@ -188,7 +188,10 @@ def _classic_group_member(
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         protocols=member.classic.protocols,
         assignment=write_assignment(
-            current.held, version, topics, target_metadata.metadata if target_metadata else None
+            current.held_partitions,
+            version,
+            topics,
+            target_metadata.metadata if target_metadata else None,
         ),
     )
 

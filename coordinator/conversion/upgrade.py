@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from coordinator.classic.durability import store_group
-from coordinator.classic.protocols import selected, supported_by_all
+from coordinator.classic.protocols import select_protocol, supported_by_all
 from coordinator.classic.rebalance import release_join, release_sync
 from coordinator.consumer.admission import instance_of
 from coordinator.consumer.phases import PhaseEvent, move_phase
@@ -217,7 +217,7 @@ def protocol_in_force(group: ClassicGroup) -> str:
     longer offers it, the protocol that would be selected now."""
     lists = [member.protocols for member in group.members.values()]
     protocol = group.core.protocol
-    return protocol if protocol in supported_by_all(lists) else selected(lists)
+    return protocol if protocol in supported_by_all(lists) else select_protocol(lists)
 
 
 def obstacles(group: ClassicGroupValue, config: GroupConfig) -> Iterator[str]:
@@ -350,7 +350,7 @@ def _current_assignments(
     held_at_downgrade = group.core.held_at_downgrade or {}
     currents = {id_: held for id_, held in held_at_downgrade.items() if id_ in group.members}
     others = [id_ for id_ in claims if id_ not in currents]
-    taken = {partition for current in currents.values() for partition in current.held}
+    taken = {partition for current in currents.values() for partition in current.held_partitions}
 
     def epoch_of(member_id: str) -> int:
         return group.core.laggards.get(member_id, group.core.generation)

@@ -61,7 +61,7 @@ def versions_in_use(counts: Iterable[AssignorOffers]) -> VersionsInUse:
     return in_use or {}
 
 
-def selected(counts: Mapping[AssignorOffers, int]) -> str | None:
+def select_assignor(counts: Mapping[AssignorOffers, int]) -> str | None:
     """The assignor that all members support, that some member can run, and that most prefer among
     such; by name in a tie. None if there is no such assignor."""
     in_use = versions_in_use(counts)

@@ -329,7 +329,9 @@ class ConsumerGroup(Forkable):
     def _recount(self, before: Member | None, after: Member | None) -> None:
         """Update the counts in which the member has changed."""
         self.metadata_bytes += _metadata_bytes(after) - _metadata_bytes(before)
-        for name, was, now in zip(_COUNTED, _counted(before), _counted(after), strict=True):
+        for name, was, now in zip(
+            _COUNTED, _keys_to_count(before), _keys_to_count(after), strict=True
+        ):
             if was != now:
                 counts: CountTable[Any] = getattr(self, name)
                 counts.remove(was)
@@ -365,8 +367,8 @@ class ConsumerGroup(Forkable):
 
     def _put_assignment(self, member_id: str, assignment: Assignment | None) -> None:
         before = self.assignments.get(member_id)
-        held_before = before.held.keys() if before is not None else frozenset()
-        held_after = assignment.held.keys() if assignment is not None else frozenset()
+        held_before = before.held_partitions.keys() if before is not None else frozenset()
+        held_after = assignment.held_partitions.keys() if assignment is not None else frozenset()
         for partition in held_before - held_after:
             # On replay of a compacted log, the record of the next holder may come first.
             if self.holders.get(partition) == member_id:
@@ -430,7 +432,7 @@ _COUNTED = (
 """The tables that count members by what these describe."""
 
 
-def _counted(member: Member | None) -> Sequence[tuple[Hashable, ...]]:
+def _keys_to_count(member: Member | None) -> Sequence[tuple[Hashable, ...]]:
     """What each of these tables counts of a member."""
     if member is None:
         return ((),) * len(_COUNTED)

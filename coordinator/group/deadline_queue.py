@@ -43,10 +43,12 @@ class DeadlineQueue:
 
     def due(self, deadlines: Mapping[DeadlineKey, int], now_ms: int) -> list[DeadlineKey]:
         """The deadlines that have expired, in order. Changes nothing."""
-        reached = {entry for entry in self._reached(now_ms) if deadlines.get(entry[1]) == entry[0]}
+        reached = {
+            entry for entry in self._entries_until(now_ms) if deadlines.get(entry[1]) == entry[0]
+        }
         return [key for _, key in sorted(reached)]
 
-    def _reached(self, now_ms: int) -> Iterator[tuple[int, DeadlineKey]]:
+    def _entries_until(self, now_ms: int) -> Iterator[tuple[int, DeadlineKey]]:
         """The entries up to `now_ms`. In a heap, all children of a later entry are later too."""
         below = [0]
         while below:

@@ -114,7 +114,7 @@ class GroupState(Forkable):
         self.places: Table[str, MemberSlot] = Table()
         """Keyed by the ids of members that left."""
         self.places_by_client: Table[tuple[str, str], tuple[str, ...]] = Table()
-        """Those ids, by client id and host."""
+        """The ids of kept slots, by client id and host."""
         self.last_return: MemberReturned | None = None
         self.protocol_changed_ms = 0
         """When a member changed its protocol last; a restart forgets it."""

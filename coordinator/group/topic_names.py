@@ -31,7 +31,10 @@ def topics_of_group(state: GroupState) -> frozenset[str]:
             return frozenset(
                 name
                 for member in members
-                for name in (*_described(member.protocols), *_assigned([member.assignment]))
+                for name in (
+                    *_topics_described(member.protocols),
+                    *_topics_assigned([member.assignment]),
+                )
             )
         case None:
             return frozenset()
@@ -41,9 +44,9 @@ def topics_of_request(event: Event) -> frozenset[str]:
     """The topics that a request, or a resolved regular expression, brings into its group."""
     match event:
         case JoinGroupReceived(protocols=protocols):
-            return frozenset(_described(protocols))
+            return frozenset(_topics_described(protocols))
         case SyncGroupReceived(assignments=assignments):
-            return frozenset(_assigned(assignment for _, assignment in assignments))
+            return frozenset(_topics_assigned(assignment for _, assignment in assignments))
         case ConsumerHeartbeatReceived(topic_names=names) if names:
             return frozenset(names)
         case RegexesResolved(topics=topics) if topics:
@@ -52,7 +55,7 @@ def topics_of_request(event: Event) -> frozenset[str]:
             return frozenset()
 
 
-def _described(protocols: Protocols) -> Iterator[str]:
+def _topics_described(protocols: Protocols) -> Iterator[str]:
     for _name, metadata in protocols:
         try:
             _version, subscription = decode_subscription(metadata)
@@ -63,7 +66,7 @@ def _described(protocols: Protocols) -> Iterator[str]:
         yield from (topic.topic for topic in subscription.owned_partitions)
 
 
-def _assigned(assignments: Iterable[bytes]) -> Iterator[str]:
+def _topics_assigned(assignments: Iterable[bytes]) -> Iterator[str]:
     for assignment in assignments:
         try:
             _version, decoded = decode_assignment(assignment)

@@ -92,8 +92,8 @@ def _obstacles(group: ClassicGroupValue, config: GroupConfig) -> Iterator[str]:
         yield f"it has more than {config.classic_max_size} members {limit}"
     if group.leader not in {member.member_id for member in group.members}:
         yield "its leader is unknown until the next member joins"
-    yield from _repeated("member id", (member.member_id for member in group.members))
-    yield from _repeated(
+    yield from _find_repetitions("member id", (member.member_id for member in group.members))
+    yield from _find_repetitions(
         "instance id", (m.instance_id for m in group.members if m.instance_id is not None)
     )
     for member in group.members:
@@ -131,7 +131,7 @@ def _obstacles_of(
         yield f"its assignment is malformed: {broken}"
 
 
-def _repeated(what: str, values: Iterable[str]) -> Iterator[str]:
+def _find_repetitions(what: str, values: Iterable[str]) -> Iterator[str]:
     for value, count in Counter(values).items():
         if count > 1:
             yield f"{count} of its members have the {what} {value}"
@@ -140,14 +140,14 @@ def _repeated(what: str, values: Iterable[str]) -> Iterator[str]:
 def _owned_twice(group: ClassicGroupValue) -> Iterator[str]:
     owners: dict[tuple[str, int], str] = {}
     for member in group.members:
-        for partition in _assigned(member):
+        for partition in _partitions_assigned(member):
             other = owners.setdefault(partition, member.member_id)
             if other != member.member_id:
                 topic, number = partition
                 yield f"{topic}-{number} is assigned to {other} and to {member.member_id}"
 
 
-def _assigned(member: ClassicGroupMember) -> Iterator[tuple[str, int]]:
+def _partitions_assigned(member: ClassicGroupMember) -> Iterator[tuple[str, int]]:
     if not member.assignment:
         return
     try:

@@ -85,9 +85,9 @@ def in_force(config: GroupConfig, overrides: Overrides) -> GroupConfig:
         config,
         roll_policy=config.roll_policy.overridden(overrides),
         rolled_since_ms=since_ms,
-        consumer_session_timeout_ms=_clamped(SESSION_TIMEOUT, config, overrides),
-        consumer_assignment_interval_ms=_clamped(ASSIGNMENT_INTERVAL, config, overrides),
-        consumer_heartbeat_interval_ms=_clamped(HEARTBEAT_INTERVAL, config, overrides),
+        consumer_session_timeout_ms=_clamp(SESSION_TIMEOUT, config, overrides),
+        consumer_assignment_interval_ms=_clamp(ASSIGNMENT_INTERVAL, config, overrides),
+        consumer_heartbeat_interval_ms=_clamp(HEARTBEAT_INTERVAL, config, overrides),
     )
 
 
@@ -114,7 +114,7 @@ def alter(step: StepBuilder, event: ConfigsReceived, config: GroupConfig) -> Non
     """
     _check_form(event.changes)
     before = step.state.config_overrides
-    after = dict(_altered(before, event.changes))
+    after = dict(_apply_changes(before, event.changes))
     _check_bounds(after, config)
     if event.policy is not None:
         after = {name: value for name, value in after.items() if name not in roll_policy.NAMES}
@@ -136,7 +136,7 @@ def _check_form(changes: Sequence[ConfigChange]) -> None:
     if len({change.name for change in changes}) < len(changes):
         raise GroupError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     nulls = [
-        _quoted(change.name)
+        _quote(change.name)
         for change in changes
         if change.value is None and change.operation is not ConfigOperation.DELETE
     ]
@@ -146,12 +146,12 @@ def _check_form(changes: Sequence[ConfigChange]) -> None:
     for change in changes:
         if change.operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
             raise _invalid(
-                f"Can't {change.operation.name} to key {_quoted(change.name)} because its type is"
+                f"Can't {change.operation.name} to key {_quote(change.name)} because its type is"
                 " not LIST."
             )
 
 
-def _altered(before: Overrides, changes: Sequence[ConfigChange]) -> Iterator[tuple[str, int]]:
+def _apply_changes(before: Overrides, changes: Sequence[ConfigChange]) -> Iterator[tuple[str, int]]:
     """The overrides after these changes. Deleting an unset or unknown config is no error."""
     texts = {
         change.name: None if change.operation is ConfigOperation.DELETE else change.value
@@ -159,23 +159,23 @@ def _altered(before: Overrides, changes: Sequence[ConfigChange]) -> Iterator[tup
     }
     unknown = sorted(name for name, text in texts.items() if text is not None and name not in KEYS)
     if unknown:
-        raise _invalid(f"Unknown group config name: {_quoted(unknown[0])}")
+        raise _invalid(f"Unknown group config name: {_quote(unknown[0])}")
     remaining = before.keys() - (texts.keys() - set(roll_policy.HIDDEN_NAMES))
     yield from ((name, before[name]) for name in before if name in remaining)
     for name, key in KEYS.items():
         text = texts.get(name)
         if text is not None:
-            yield name, _parsed(key, text)
+            yield name, _parse_value(key, text)
 
 
-def _parsed(key: ConfigKey, text: str) -> int:
+def _parse_value(key: ConfigKey, text: str) -> int:
     number = _NUMBER.fullmatch(text.strip(_JAVA_WHITESPACE))
     value = int(number[1] + number[2]) if number else INT32_MAX + 1
-    refused = f"Invalid value {_quoted(text)} for configuration {key.name}: "
+    prefix = f"Invalid value {_quote(text)} for configuration {key.name}: "
     if not -INT32_MAX - 1 <= value <= INT32_MAX:
-        raise _invalid(f"{refused}Not a number of type INT")
+        raise _invalid(f"{prefix}Not a number of type INT")
     if value < key.value_min:
-        raise _invalid(f"{refused}Value must be at least {key.value_min}")
+        raise _invalid(f"{prefix}Value must be at least {key.value_min}")
     return value
 
 
@@ -191,7 +191,7 @@ def _check_bounds(overrides: Overrides, config: GroupConfig) -> None:
         raise _invalid(f"{SESSION_TIMEOUT.name} must be greater than {HEARTBEAT_INTERVAL.name}")
 
 
-def _clamped(key: ConfigKey, config: GroupConfig, overrides: Overrides) -> int:
+def _clamp(key: ConfigKey, config: GroupConfig, overrides: Overrides) -> int:
     if key.name not in overrides:
         return _value(key.broker_name, config)
     low, high = _bounds(key, config)
@@ -211,5 +211,5 @@ def _invalid(why: str) -> GroupError:
     return GroupError(ErrorCode.INVALID_CONFIG, why)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return text if len(text) <= QUOTED_MAX else f"{text[:QUOTED_MAX]}..."

@@ -80,7 +80,7 @@ def _in_flight(step: StepBuilder, event: OffsetCommitReceived) -> CommitInFlight
         return CommitInFlight(member_id=NO_MEMBER, partitions=event.partitions, held=frozenset())
     if isinstance(group, ConsumerGroup):
         current = group.assignments.get(event.member_id)
-        held &= current.held.keys() if current else frozenset()
+        held &= current.held_partitions.keys() if current else frozenset()
     return CommitInFlight(member_id=event.member_id, partitions=event.partitions, held=held)
 
 

@@ -103,14 +103,16 @@ def _recalled_group(step: StepBuilder, group: ConsumerGroup) -> ClassicGroupValu
         generation=group.epoch,
         protocol=None,
         leader=None,
-        members=tuple(_recalled(step, member) for _id, member in sorted(group.members.items())),
+        members=tuple(
+            _recall_member(step, member) for _id, member in sorted(group.members.items())
+        ),
         laggards={id_: epoch for id_, epoch in epochs.items() if epoch != group.epoch},
     )
 
 
-def _recalled(step: StepBuilder, member: Member) -> ClassicGroupMember:
+def _recall_member(step: StepBuilder, member: Member) -> ClassicGroupMember:
     """A member of a consumer group. A native one has no protocols."""
-    held = step.consumer.assignments[member.member_id].held
+    held = step.consumer.assignments[member.member_id].held_partitions
     classic = member.classic
     return ClassicGroupMember(
         member_id=member.member_id,

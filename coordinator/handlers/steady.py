@@ -37,7 +37,7 @@ SteadyStep = tuple[
 """The records, all volatile, and the reply, None if the event is no request."""
 
 STEADY_REQUESTS = (HeartbeatReceived, ConsumerHeartbeatReceived)
-"""Those that may be answered at rest."""
+"""Requests that may be answered at rest."""
 
 # Every request asks for these, and Python 3.11 takes long to find an Enum's member.
 _STABLE, _PREPARING = ClassicPhase.STABLE, ClassicPhase.PREPARING_REBALANCE
@@ -57,7 +57,7 @@ def decide(
         if isinstance(group, ClassicGroup):
             return _classic(group, event, topics, now_ms)
         if isinstance(group, ConsumerGroup) and _is_steady(group, topics):
-            return _mixed(group, event, config, now_ms)
+            return _answer_mixed(group, event, config, now_ms)
     elif (
         isinstance(event, ConsumerHeartbeatReceived)
         and isinstance(group, ConsumerGroup)
@@ -104,7 +104,7 @@ def _is_steady(group: ConsumerGroup, topics: Topics) -> bool:
     )
 
 
-def _mixed(
+def _answer_mixed(
     group: ConsumerGroup, event: HeartbeatReceived, config: GroupConfig, now_ms: int
 ) -> SteadyStep | None:
     """A heartbeat of a classic member that need not rejoin."""

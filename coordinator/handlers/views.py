@@ -112,12 +112,12 @@ def _consumer_member_view(
         phase=group.phases.get(member.member_id, ""),
         topic_names=member.topic_names,
         topic_regex=member.topic_regex,
-        assignment=topics.names(current.held),
+        assignment=topics.names(current.held_partitions),
         target=topics.names(group.target_of(member.member_id)),
         metadata=(
             member.classic.protocols[0][1]
             if member.classic
             else subscription_bytes(member.subscription)
         ),
-        assignment_bytes=write_assignment(current.held, version, topics),
+        assignment_bytes=write_assignment(current.held_partitions, version, topics),
     )

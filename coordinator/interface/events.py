@@ -1,7 +1,7 @@
 """The events of a group: requests, answers from the cluster, and passing time.
 
 Fields are those of Kafka's messages, independent of their version: a field that a version lacks is
-None or the default. `token` identifies the request in its reply. `refused` makes the reply to a
+None or the default. `token` identifies the request in its reply. `refuse` makes the reply to a
 refused request.
 """
 
@@ -79,7 +79,7 @@ class JoinGroupReceived:
             and self.instance_id is None
         )
 
-    def refused(self, error: GroupError) -> JoinGroupReply:
+    def refuse(self, error: GroupError) -> JoinGroupReply:
         return JoinGroupReply(error=error.code, why=error.why, member_id=error.member_id)
 
 
@@ -96,7 +96,7 @@ class SyncGroupReceived:
     protocol_name: str | None = None
     assignments: tuple[tuple[str, bytes], ...] = ()
 
-    def refused(self, error: GroupError) -> SyncGroupReply:
+    def refuse(self, error: GroupError) -> SyncGroupReply:
         return SyncGroupReply.refusal(error.code, error.why)
 
 
@@ -109,7 +109,7 @@ class HeartbeatReceived:
     instance_id: str | None
     generation: int
 
-    def refused(self, error: GroupError) -> HeartbeatReply:
+    def refuse(self, error: GroupError) -> HeartbeatReply:
         return HeartbeatReply.refusal(error.code, error.why)
 
 
@@ -142,7 +142,7 @@ class LeaveGroupReceived:
     token: Token
     members: tuple[Leaver, ...]
 
-    def refused(self, error: GroupError) -> LeaveGroupReply:
+    def refuse(self, error: GroupError) -> LeaveGroupReply:
         return LeaveGroupReply(error=error.code, why=error.why)
 
 
@@ -189,7 +189,7 @@ class ConsumerHeartbeatReceived:
             and self.owned is not None
         )
 
-    def refused(self, error: GroupError) -> ConsumerHeartbeatReply:
+    def refuse(self, error: GroupError) -> ConsumerHeartbeatReply:
         return ConsumerHeartbeatReply(error=error.code, why=error.why)
 
 
@@ -201,7 +201,7 @@ class PrepareAssignmentReceived:
     member_id: str
     member_epoch: int
 
-    def refused(self, error: GroupError) -> PrepareAssignmentReply:
+    def refuse(self, error: GroupError) -> PrepareAssignmentReply:
         return PrepareAssignmentReply(error=error.code, why=error.why)
 
 
@@ -220,7 +220,7 @@ class InstallAssignmentReceived:
     flaw: str = ""
     """What these mappings cannot express, for people: a member or a partition was named twice."""
 
-    def refused(self, error: GroupError) -> InstallAssignmentReply:
+    def refuse(self, error: GroupError) -> InstallAssignmentReply:
         return InstallAssignmentReply(error=error.code, why=error.why)
 
 
@@ -246,7 +246,7 @@ class OffsetCommitReceived:
             return self.version >= FIRST_TXN_COMMIT_WITH_MEMBER_EPOCHS
         return self.version >= FIRST_COMMIT_WITH_MEMBER_EPOCHS
 
-    def refused(self, error: GroupError) -> OffsetVerdict:
+    def refuse(self, error: GroupError) -> OffsetVerdict:
         return OffsetVerdict(error=error.code, why=error.why)
 
 
@@ -267,7 +267,7 @@ class OffsetFetchReceived:
     epoch: int
     partitions: frozenset[Partition] | None
 
-    def refused(self, error: GroupError) -> OffsetVerdict:
+    def refuse(self, error: GroupError) -> OffsetVerdict:
         return OffsetVerdict(error=error.code, why=error.why)
 
 
@@ -278,7 +278,7 @@ class OffsetDeleteReceived:
     token: Token
     topic_names: tuple[str, ...]
 
-    def refused(self, error: GroupError) -> OffsetDeleteVerdict:
+    def refuse(self, error: GroupError) -> OffsetDeleteVerdict:
         return OffsetDeleteVerdict(error=error.code, why=error.why)
 
 
@@ -288,7 +288,7 @@ class DeleteGroupReceived:
 
     token: Token
 
-    def refused(self, error: GroupError) -> DeleteGroupReply:
+    def refuse(self, error: GroupError) -> DeleteGroupReply:
         return DeleteGroupReply(error=error.code, why=error.why)
 
 
@@ -298,7 +298,7 @@ class ClaimReceived:
 
     token: Token
 
-    def refused(self, error: GroupError) -> ClaimReply:
+    def refuse(self, error: GroupError) -> ClaimReply:
         return ClaimReply(error=error.code, why=error.why)
 
 
@@ -334,7 +334,7 @@ class ConfigsReceived:
     """Whether an operator announces a roll of the group, or its end."""
     validate_only: bool = False
 
-    def refused(self, error: GroupError) -> ConfigsReply:
+    def refuse(self, error: GroupError) -> ConfigsReply:
         return ConfigsReply(error=error.code, why=error.why)
 
 

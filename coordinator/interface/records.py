@@ -353,7 +353,7 @@ class Assignment:
     pending_revocation: Mapping[Partition, int] = field(default_factory=dict)
 
     @property
-    def held(self) -> Mapping[Partition, int]:
+    def held_partitions(self) -> Mapping[Partition, int]:
         """The partitions that no other member may be granted."""
         return {**self.assigned, **self.pending_revocation}
 
@@ -367,7 +367,7 @@ class Assignment:
             return True
         if epoch > self.member_epoch or partitions is None:
             return False
-        held_since = self.held
+        held_since = self.held_partitions
         return all(p in held_since and epoch >= held_since[p] for p in partitions)
 
 

@@ -81,10 +81,10 @@ class Topics:
             return 0
         if (latest := self._hash_of.get(known)) is None:
             self._hash_of.clear()
-            latest = self._hash_of[known] = self._hashed(known)
+            latest = self._hash_of[known] = self._hash_topics(known)
         return latest
 
-    def _hashed(self, names: Iterable[str]) -> int:
+    def _hash_topics(self, names: Iterable[str]) -> int:
         digest = hashlib.blake2b(digest_size=8)
         for topic in map(self.by_name.__getitem__, names):
             racks = tuple(tuple(sorted(per_partition)) for per_partition in topic.racks)

@@ -280,7 +280,7 @@ class MemberSlot:
     nobody knows the member any more, and nobody may take its place."""
 
     member: Member | ClassicGroupMember | None
-    """Of the kind of the group."""
+    """A member of the group's kind."""
     left_ms: int = 0
     lent: frozenset[Partition] = frozenset()
     """Its target, if another member has it meanwhile (deviation D85)."""

@@ -129,12 +129,12 @@ def _join(step: StepBuilder, event: JoinGroupReceived, subscription: Subscriptio
         gives_back = group.epoch > epoch_before
         takes_over_native = before is not None and not before.is_classic and not gives_back
     note_join(step, event, before)
-    after = _described(event, member_id, subscription, before)
+    after = _describe_member(event, member_id, subscription, before)
     why_else = EpochCause.REBALANCE_INTERRUPTED if is_back else None
     if before is not None and _has_new_metadata(step, before, after):
         why_else = why_else or EpochCause.ASSIGNOR_CHANGED
     put_member(step, before, after, why_else=why_else)
-    held = group.assignments[member_id].held if member_id in group.assignments else {}
+    held = group.assignments[member_id].held_partitions if member_id in group.assignments else {}
     owned = owned_by_sender(subscription, held, step.topics)
     subscription_changed = has_changed(before, after)
     if takes_over_native and may_downgrade_without(step, ()):
@@ -211,7 +211,7 @@ def _take_over(step: StepBuilder, event: JoinGroupReceived, member_id: str) -> b
     return was_native
 
 
-def _described(
+def _describe_member(
     event: JoinGroupReceived, member_id: str, subscription: Subscription, before: Member | None
 ) -> Member:
     """The member after this JoinGroup (rule 5.4). A classic member has no regular expression

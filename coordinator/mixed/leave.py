@@ -17,7 +17,7 @@ def leave(step: StepBuilder, event: LeaveGroupReceived) -> None:
     for leaver in event.members:
         error = ErrorCode.NONE
         try:
-            member_id = _named(step, leaver)
+            member_id = _member_id_of(step, leaver)
             by_admin = not leaver.member_id
             leaving[member_id] = RemovalCause.REMOVED_BY_ADMIN if by_admin else RemovalCause.LEFT
         except GroupError as refusal:
@@ -32,7 +32,7 @@ def leave(step: StepBuilder, event: LeaveGroupReceived) -> None:
     step.answer(event.token, LeaveGroupReply(members=tuple(answers)))
 
 
-def _named(step: StepBuilder, leaver: Leaver) -> str:
+def _member_id_of(step: StepBuilder, leaver: Leaver) -> str:
     """The member id of an entry. Raises GroupError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
     group = step.consumer
     if leaver.instance_id is not None:

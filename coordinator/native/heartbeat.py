@@ -48,7 +48,7 @@ def heartbeat(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
     before = admit(step, event, member_id)
     if event.member_epoch == JOIN_EPOCH and step.state.group is not None:
         note_join(step, event, before)
-    after = _described(event, member_id, before, step.config)
+    after = _describe_member(event, member_id, before, step.config)
     check_versions(step, before, after)
     why_else = EpochCause.REBALANCE_INTERRUPTED if needs_target else None
     if before is not None:
@@ -69,7 +69,9 @@ def heartbeat(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
         reassign_member(step, after)
     step.arm(DeadlineKind.SESSION, member_id, step.config.consumer_session_timeout_ms)
     current = group.assignments[member_id]
-    is_changed = current is not current_before and _assigned(current) != _assigned(current_before)
+    is_changed = current is not current_before and _partitions_assigned(
+        current
+    ) != _partitions_assigned(current_before)
     is_new_epoch = current_before is None or current_before.member_epoch != current.member_epoch
     repetition = group.repetitions.get(member_id)
     is_awaited = _awaits_acknowledgement(
@@ -78,9 +80,7 @@ def heartbeat(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
     must_state_owned = repetition is not None and repetition.must_state_owned
     if must_state_owned and event.owned is None and not is_changed:
         why = "the next heartbeat must state the owned partitions, because answers may be lost"
-        step.answer(
-            event.token, event.refused(GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE, why))
-        )
+        step.answer(event.token, event.refuse(GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE, why)))
         return
     # `check_heartbeat` ensures that a joining heartbeat is full.
     # What the assignor says belongs to the epoch of its target. A member that still gives up
@@ -99,7 +99,7 @@ def heartbeat(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
             member_epoch=current.member_epoch,
             heartbeat_interval_ms=next_interval_ms(step, event),
             should_compute=is_told_to_compute(step, after),
-            assignment=frozenset(_assigned(current)) if must_list else None,
+            assignment=frozenset(_partitions_assigned(current)) if must_list else None,
             assignment_metadata=metadata if must_list else None,
             assignment_error=group.assignment_error if must_list else 0,
         ),
@@ -136,7 +136,7 @@ def _awaits_acknowledgement(
     member_id, now_ms = event.member_id, step.now_ms
     before = step.consumer.repetitions.get(member_id)
     is_open = before is not None and (before.until_ms is None or now_ms < before.until_ms)
-    is_acknowledged = event.owned == _assigned(current)
+    is_acknowledged = event.owned == _partitions_assigned(current)
     has_proved = not current.pending_revocation
     is_awaited = not (is_acknowledged and has_proved) and (
         is_open or is_changed or event.owned is not None
@@ -155,7 +155,7 @@ def _awaits_acknowledgement(
     return is_awaited
 
 
-def _assigned(current: Assignment | None) -> Set[Partition]:
+def _partitions_assigned(current: Assignment | None) -> Set[Partition]:
     return current.assigned.keys() if current is not None else frozenset()
 
 
@@ -176,7 +176,7 @@ def _check_not_held(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None
         raise refusal
 
 
-def _described(
+def _describe_member(
     event: ConsumerHeartbeatReceived, member_id: str, before: Member | None, config: GroupConfig
 ) -> Member:
     """The member after this heartbeat; absent fields keep their value.

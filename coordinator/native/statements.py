@@ -23,7 +23,7 @@ def owned_by_sender(
     if event.owned is None or current is None or current.member_epoch == JOIN_EPOCH:
         return event.owned
     is_proof = _has_heard(group.grants.get(member_id), event)
-    return event.owned.union(current.assigned if is_proof else current.held)
+    return event.owned.union(current.assigned if is_proof else current.held_partitions)
 
 
 def note_answer(

@@ -360,7 +360,9 @@ def _phase(group: ConsumerGroup, member: Member) -> str:
         return phase
     current = group.assignments.get(member.member_id)
     target = group.target_of(member.member_id)
-    return "GivingUp" if current is not None and current.held.keys() - target else "Waiting"
+    return (
+        "GivingUp" if current is not None and current.held_partitions.keys() - target else "Waiting"
+    )
 
 
 def _of_consumer_group(
@@ -376,7 +378,7 @@ def _of_consumer_group(
         protocol="classic" if member.is_classic else "consumer",
         phase=_phase(group, member),
         epoch=current.member_epoch,
-        held=lambda: frozenset(current.held),
+        held=lambda: frozenset(current.held_partitions),
         target=group.target_of(member.member_id),
         topics=topics,
     )

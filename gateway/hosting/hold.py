@@ -33,7 +33,7 @@ def refusal(call: Call, config: GroupConfig, found: Found) -> Reply | Refused | 
             has_classic = len(there.client_ids) > there.native
             policy = _policy(call, config)
             error = policy.refusal_of_native(there.native, has_classic=has_classic)
-            return None if error is None or _is_in(there, event) else event.refused(error)
+            return None if error is None or _is_in(there, event) else event.refuse(error)
         case _:
             return None
 

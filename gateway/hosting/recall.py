@@ -145,7 +145,7 @@ class Recall:
     def _refuse_former(self, event: Request, group: RecalledGroup, member_id: str) -> Answer | None:
         """The answer to a member that is not in the group any more, or never was."""
         if member_id in group.members or self._has_all_members:
-            return event.refused(unknown_member(member_id))
+            return event.refuse(unknown_member(member_id))
         return None
 
     def _leave(
@@ -309,7 +309,7 @@ class Recall:
             return Outcome(refused=FENCED)
         verdict = group.check_commit(event, topics=topics, now_ms=now_ms)
         if member is not None and event.member_id not in holders:
-            verdict = event.refused(unknown_member(event.member_id))
+            verdict = event.refuse(unknown_member(event.member_id))
         if verdict.error:
             return Outcome(verdict=verdict)
         if not has_guard or self._has_stray:
@@ -343,7 +343,7 @@ def _heard(event: ConsumerHeartbeatReceived) -> ConsumerHeartbeatReply:
 
 def _without_protocols(event: JoinGroupReceived) -> JoinGroupReply:
     why = "the JoinGroup offers no protocol"
-    return event.refused(GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, why))
+    return event.refuse(GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, why))
 
 
 def _owns_nothing(event: JoinGroupReceived) -> bool:

@@ -294,7 +294,7 @@ def others(state: GroupState, named: set[str]) -> dict[str, object]:
     match state.group:
         case ConsumerGroup() as group:
             return {
-                id_: (member, group.assignments[id_].held)
+                id_: (member, group.assignments[id_].held_partitions)
                 for id_, member in group.members.items()
                 if id_ not in named
             }

@@ -282,7 +282,7 @@ class BrokerGroup:
         try:
             check_heartbeat(event, self.config)
         except GroupError as refusal:
-            return [(event.token, event.refused(refusal))]
+            return [(event.token, event.refuse(refusal))]
         group = self.state
         if isinstance(group, ConsumerGroup):
             # DEV D91: a member that joins twice finds its own instance id in use.

@@ -192,7 +192,7 @@ class ExemptClaims:
             for record in step.records
             if is_converted and isinstance(record, CurrentAssignment)
             if record.value is not None and record.member_id in self._liars
-            for partition in record.value.held
+            for partition in record.value.held_partitions
         }
 
     def _inherited_from_liars(self, step: Step) -> Set[leader.Name]:
@@ -224,7 +224,7 @@ class ExemptClaims:
         if not isinstance(group, ConsumerGroup):
             self._distrust(client)
         elif client.member_id in group.assignments:
-            for partition, epoch in group.assignments[client.member_id].held.items():
+            for partition, epoch in group.assignments[client.member_id].held_partitions.items():
                 if epoch <= known_epoch:
                     self._doubt(client, partition)
 

@@ -376,7 +376,7 @@ class Connection:
             case PrepareAssignmentReceived() | InstallAssignmentReceived() as request:
                 # No cluster has these, so `ask_cluster` refuses them.
                 self._process.end_relayed(call)
-                reply = request.refused(GroupError(ErrorCode.GROUP_ID_NOT_FOUND, why))
+                reply = request.refuse(GroupError(ErrorCode.GROUP_ID_NOT_FOUND, why))
                 self._end_relayed(call, {first: (reply, None)})
             case request:
                 relayed = partial(self._relayed, call, first, why)
@@ -399,7 +399,7 @@ class Connection:
                 return
             ask = asks[commit.request.token]
             why = GroupError(ErrorCode(code), REFUSED if code else FORWARDED)
-            replies[ask] = (ask.request.refused(why), None)
+            replies[ask] = (ask.request.refuse(why), None)
             if len(replies) == len(asks):
                 self._process.when_awake(partial(self._commits_relayed, call, replies))
 
@@ -435,7 +435,7 @@ class Connection:
         answer = shown_to_member(message, VERSION, answer_message(reply), why)
         code = getattr(answer, "error_code", 0)
         if code != reply.error:
-            reply = request.refused(GroupError(ErrorCode(code), why))
+            reply = request.refuse(GroupError(ErrorCode(code), why))
         client = Client(
             client_id=getattr(request, "client_id", self._owner.name),
             client_host="/127.0.0.1",
@@ -450,7 +450,7 @@ class Connection:
             self._network.cluster.look(lambda found: process.when_awake(partial(looked, found)))
             return
         if situation is not None:
-            reply = request.refused(GroupError(code_for(situation, call.api), situation.value))
+            reply = request.refuse(GroupError(code_for(situation, call.api), situation.value))
         self._end_relayed(call, {ask: (reply, applied)})
 
     def _looked(
@@ -459,7 +459,7 @@ class Connection:
         if not self._process.is_forwarded(found):
             situation = Situation.HOLDER_CHANGED
             error = GroupError(code_for(situation, call.api), situation.value)
-            reply = ask.request.refused(error)
+            reply = ask.request.refuse(error)
         self._end_relayed(call, {ask: (reply, applied)})
 
     def _end_relayed(self, call: Call, replies: Mapping[Ask, tuple[Reply, Applied | None]]) -> None:
@@ -486,7 +486,7 @@ class Connection:
             reply = self._network.reply_to(ask.request, call, self._process)
             code = self._codes.pop(ask.request.token, 0)
             if reply is not None and not reply.error and code:
-                reply = ask.request.refused(GroupError(ErrorCode(code), REFUSED))
+                reply = ask.request.refuse(GroupError(ErrorCode(code), REFUSED))
             if reply is None:
                 self.break_up()
             else:
@@ -507,7 +507,7 @@ class Connection:
         network, world = self._network, self._network.world
         if ask.fate is Fate.ERROR_INSTEAD:
             why = GroupError(world.dice.choice(ERRORS_INSTEAD), "its step was applied")
-            reply = ask.request.refused(why)
+            reply = ask.request.refuse(why)
             world.counts["errors instead of answers"] += 1
             is_groups = False
         if ask.fate is Fate.ANSWER_LOST:
@@ -697,7 +697,7 @@ class Network:
                 answer = outcome.refused or outcome.verdict
         match answer:
             case Refused(situation, why):
-                reply: Reply = request.refused(GroupError(code_for(situation, call.api), why))
+                reply: Reply = request.refuse(GroupError(code_for(situation, call.api), why))
             case Abandoned():
                 return None
             case Unanswerable():
@@ -711,7 +711,7 @@ class Network:
         if not needs_lease(call.api, reply.error):
             return reply
         code = code_for(Situation.LOG_NOT_OURS, call.api)
-        return request.refused(GroupError(code, "another gateway may own the state log"))
+        return request.refuse(GroupError(code, "another gateway may own the state log"))
 
     def target_moved(self) -> None:
         """Deliver late requests soon, because they do most harm while partitions move."""

@@ -595,7 +595,7 @@ def _may_commit(group: ClassicGroup | ConsumerGroup, commit: OffsetCommitReceive
 
 
 def _has_held_since(current: Assignment, epoch: int, partitions: Set[Partition]) -> bool:
-    return all(current.held.get(p, INT32_MAX) <= epoch for p in partitions)
+    return all(current.held_partitions.get(p, INT32_MAX) <= epoch for p in partitions)
 
 
 def _check_epochs_of_answers(event: Event, step: Step) -> None:

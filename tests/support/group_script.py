@@ -164,7 +164,7 @@ class GroupScript:
         """Refuse the request, because the log cannot store the batch. The state does not change."""
         if not isinstance(event, Happening):
             why = GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the state log failed")
-            self.answers[event.token] = event.refused(why)
+            self.answers[event.token] = event.refuse(why)
 
     def _check(self, event: Event, epoch_before: int) -> None:
         try:

@@ -342,7 +342,7 @@ class HostedGroups:
             if error.situation is Situation.TOO_MANY_GROUPS:
                 raise
             code = code_for(error.situation, API_OF.get(type(event), GroupApi.ADMIN))
-            return event.refused(GroupError(code, error.why))
+            return event.refuse(GroupError(code, error.why))
 
     async def join(
         self,

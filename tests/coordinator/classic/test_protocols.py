@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from coordinator.classic.protocols import is_acceptable, selected, supported_by_all
+from coordinator.classic.protocols import is_acceptable, select_protocol, supported_by_all
 from coordinator.interface.records import Protocols
 
 
@@ -61,4 +61,4 @@ def test_a_joiner_must_share_a_protocol_with_all_members(
 def test_the_vote(lists: list[str], winner: str) -> None:
     """Each member votes for its first common protocol. A tie goes to the first name in the
     alphabet."""
-    assert selected([offering(*names) for names in lists]) == winner
+    assert select_protocol([offering(*names) for names in lists]) == winner

@@ -269,8 +269,12 @@ def test_a_claim_from_an_earlier_group_of_the_same_name_loses(group: GroupScript
     group.send_join("c2", owned={"foo": (0,)}, generation=4, embedded_version=2)
     group.send_join(instance_id="i3")
     group.native("n1")
-    assert group.current("c2").held.keys() == group.topics.partitions({"foo": (0,)}.items())
-    assert group.current("c1").held.keys() == group.topics.partitions({"foo": (1,)}.items())
+    assert group.current("c2").held_partitions.keys() == group.topics.partitions(
+        {"foo": (0,)}.items()
+    )
+    assert group.current("c1").held_partitions.keys() == group.topics.partitions(
+        {"foo": (1,)}.items()
+    )
 
 
 @pytest.mark.parametrize("after_restart", [False, True])
@@ -288,7 +292,7 @@ def test_a_member_that_was_told_more_than_it_keeps_rejoins(
     group.native("n1")
     if after_restart:
         group.restart()
-    assert group.current("c2").held == {}
+    assert group.current("c2").held_partitions == {}
     assert group.left_ms(DeadlineKind.REVOCATION, "c2") == 10_000
     assert group.beat("c2", 4).error == ErrorCode.REBALANCE_IN_PROGRESS
     generation = group.join("c2").generation

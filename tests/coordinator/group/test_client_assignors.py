@@ -8,7 +8,7 @@ from coordinator.group.client_assignors import (
     can_run,
     offers_of,
     overlap,
-    selected,
+    select_assignor,
     versions_in_use,
 )
 from coordinator.interface.records import ClassicMetadata, Member
@@ -62,15 +62,15 @@ def test_an_assignor_needs_the_support_of_all_and_a_native_member_that_can_run_i
     lists: list[AssignorOffers], assignor: str | None
 ) -> None:
     """It has to handle the versions in use, not all that others handle."""
-    assert selected(dict.fromkeys(lists, 1)) == assignor
+    assert select_assignor(dict.fromkeys(lists, 1)) == assignor
 
 
 def test_most_first_preferences_among_the_candidates_count() -> None:
     """By name in a tie."""
     a, b, c = (offer(0, 1, name=name) for name in "abc")
-    assert selected({b + a: 1, a + b: 1}) == "a"
-    assert selected({b + a: 2, a + b: 1}) == "b"
-    assert selected({c + b + a: 5, a + b: 2, b + a: 1}) == "b"
+    assert select_assignor({b + a: 1, a + b: 1}) == "a"
+    assert select_assignor({b + a: 2, a + b: 1}) == "b"
+    assert select_assignor({c + b + a: 5, a + b: 2, b + a: 1}) == "b"
 
 
 def test_who_can_run_an_assignor_handles_every_version_in_use() -> None:

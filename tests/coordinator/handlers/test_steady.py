@@ -88,7 +88,7 @@ def commits(script: GroupScript) -> Iterator[OffsetCommitReceived | OffsetCommit
         held: frozenset[Partition] = frozenset()
         if isinstance(group, ConsumerGroup):
             epoch = group.assignments[member_id].member_epoch
-            held = frozenset(group.assignments[member_id].held)
+            held = frozenset(group.assignments[member_id].held_partitions)
         else:
             epoch = group.core.generation
         commit = OffsetCommitReceived(

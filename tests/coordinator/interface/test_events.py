@@ -47,7 +47,7 @@ REQUESTS: list[Request] = [
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda request: type(request).__name__)
 def test_each_request_makes_its_refusal(request_: Request) -> None:
     """The refusal has code and reason."""
-    reply = request_.refused(GroupError(ErrorCode.GROUP_MAX_SIZE_REACHED, "full"))
+    reply = request_.refuse(GroupError(ErrorCode.GROUP_MAX_SIZE_REACHED, "full"))
     assert (reply.error, reply.why) == (ErrorCode.GROUP_MAX_SIZE_REACHED, "full")
 
 
@@ -58,7 +58,7 @@ def test_the_tests_cover_every_request() -> None:
 
 def test_a_refused_join_echoes_the_errors_member_id() -> None:
     """It does not echo the request's id (rule 5.2)."""
-    refused = CLASSIC_JOIN.refused(GroupError(ErrorCode.UNKNOWN_MEMBER_ID, "who?", member_id="x"))
+    refused = CLASSIC_JOIN.refuse(GroupError(ErrorCode.UNKNOWN_MEMBER_ID, "who?", member_id="x"))
     assert isinstance(refused, JoinGroupReply)
     assert (refused.member_id, refused.generation) == ("x", -1)
 
@@ -66,14 +66,14 @@ def test_a_refused_join_echoes_the_errors_member_id() -> None:
 def test_a_sync_during_a_load_is_asked_to_rejoin() -> None:
     """See `SyncGroupReply.refusal`."""
     sync = SyncGroupReceived(token=1, version=5, member_id="m", instance_id=None, generation=1)
-    refused = sync.refused(GroupError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "loading"))
+    refused = sync.refuse(GroupError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "loading"))
     assert refused.error is ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_a_classic_heartbeat_is_not_refused_while_its_group_loads() -> None:
     """See `HeartbeatReply.refusal`."""
     beat = HeartbeatReceived(token=1, member_id="m", instance_id=None, generation=1)
-    refused = beat.refused(GroupError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "loading"))
+    refused = beat.refuse(GroupError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "loading"))
     assert refused.error is ErrorCode.NONE
 
 

@@ -86,7 +86,7 @@ def test_a_statement_that_counts_still_proves_nothing_about_a_new_grant(
     moving.native("n3")
     epoch = moving.current("n2").member_epoch
     moving.native("n2", epoch, owned={}, connection=7)
-    assert moving.current("n2").held
+    assert moving.current("n2").held_partitions
 
 
 def test_a_later_member_epoch_proves_that_the_answers_before_have_arrived(
