@@ -91,9 +91,60 @@ def bare_participles(tree: ast.Module) -> Iterator[str]:
 
 
 RULES: Mapping[str, tuple[Check, Mapping[str, int]]] = {
-    "vague variables": (vague_variables, {}),
-    "leaning docstrings": (leaning_docstrings, {}),
-    "bare participles": (bare_participles, {}),
+    "vague variables": (
+        vague_variables,
+        {
+            "gateway/control": 1,
+            "gateway/data_path": 37,
+            "gateway/events": 4,
+            "gateway/groups": 46,
+            "gateway/hosting": 40,
+            "gateway/journal": 7,
+            "gateway/pipeline": 247,
+            "gateway/requests": 68,
+        },
+    ),
+    "leaning docstrings": (
+        leaning_docstrings,
+        {
+            "gateway": 1,
+            "gateway/board": 7,
+            "gateway/cluster": 5,
+            "gateway/commands": 1,
+            "gateway/data_path": 18,
+            "gateway/events": 1,
+            "gateway/groups": 2,
+            "gateway/hosting": 12,
+            "gateway/journal": 1,
+            "gateway/pipeline": 10,
+            "gateway/plug_ins": 1,
+            "gateway/quotas": 1,
+            "gateway/requests": 3,
+            "gateway/state_log": 2,
+        },
+    ),
+    "bare participles": (
+        bare_participles,
+        {
+            "gateway": 5,
+            "gateway/admin": 4,
+            "gateway/board": 9,
+            "gateway/cluster": 3,
+            "gateway/commands": 5,
+            "gateway/control": 1,
+            "gateway/data_path": 20,
+            "gateway/demo": 9,
+            "gateway/events": 7,
+            "gateway/groups": 8,
+            "gateway/hosting": 45,
+            "gateway/journal": 2,
+            "gateway/observers": 1,
+            "gateway/pipeline": 45,
+            "gateway/requests": 22,
+            "gateway/state_log": 3,
+            "gateway/transport": 1,
+        },
+    ),
 }
 """What a rule forbids, and how often each package may still do it."""
 
