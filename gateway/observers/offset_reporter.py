@@ -400,12 +400,12 @@ class OffsetReporter:
                 topic: tuple(
                     CommittedOffsets(
                         partition=partition,
-                        commits=each.commits,
-                        first=each.first,
-                        lowest=each.lowest,
-                        last=each.last,
+                        commits=committed.commits,
+                        first=committed.first,
+                        lowest=committed.lowest,
+                        last=committed.last,
                     )
-                    for partition, each in sorted(partitions.items())
+                    for partition, committed in sorted(partitions.items())
                 )
                 for topic, partitions in interval.topics.items()
             },
