@@ -9,7 +9,7 @@ from typing import Self, assert_never
 
 from coordinator.classic.durability import store_removals
 from coordinator.classic.subscriptions import topics_in_force
-from coordinator.consumer import client_side, delegation
+from coordinator.consumer import client_side, external_assignors
 from coordinator.consumer.regexes import regexes_resolved
 from coordinator.conversion import classic_only
 from coordinator.group.classic_group import ClassicGroup
@@ -294,7 +294,7 @@ class GroupEngine:
             case RegexesResolved():
                 regexes_resolved(step, event)
             case AssignmentReceived():
-                delegation.receive(step, event)
+                external_assignors.receive(step, event)
             case GroupLost(cause=cause):
                 fence_all_members(step, cause)
             case AdoptionMoved():

@@ -1,6 +1,6 @@
 """Finds the member of a ConsumerGroupHeartbeat and checks its epoch (rules 3.3, 3.4)."""
 
-from coordinator.consumer.epoch import bump_epoch_if_needed
+from coordinator.consumer.group_epoch import bump_epoch_if_needed
 from coordinator.consumer.loans import take_place
 from coordinator.consumer.regexes import forget_unused_regexes
 from coordinator.consumer.removal import delete_member, may_have_departed, replace_member

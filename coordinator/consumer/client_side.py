@@ -1,7 +1,7 @@
 """Has a target computed by a member of the group (KIP-848, "Client Side Mode", rule 9.7).
 
-It is one way to have it computed outside the engine, as a plug-in is another: see `delegation.py`.
-A member is told in the answer to its heartbeat, asks for the group (prepare), and sends the target
+This is one way to have it computed outside the engine, as a plug-in is another: see
+`external_assignors.py`. A member is told in the answer to its heartbeat, asks for the group (prepare), and sends the target
 (install). Which member that is, and until when, is decided in `selection.py`.
 """
 
@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from coordinator.assignors import GroupSpec
 from coordinator.assignors.group_spec import NOTHING
-from coordinator.consumer.delegation import delegate
-from coordinator.consumer.delegation import install as install_target
+from coordinator.consumer.external_assignors import delegate
+from coordinator.consumer.external_assignors import install as install_target
 from coordinator.consumer.places import end_places
 from coordinator.consumer.selection import choose, client_side_assignor, drop_lost_member
 from coordinator.consumer.target import group_spec, is_target_due

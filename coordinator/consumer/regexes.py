@@ -5,7 +5,7 @@ of any member, and all members share the result. A Kafka broker keeps only topic
 of that request may DESCRIBE. The engine knows no principals.
 """
 
-from coordinator.consumer.epoch import bump_epoch_if_needed
+from coordinator.consumer.group_epoch import bump_epoch_if_needed
 from coordinator.consumer.topic_regex import compile_regex
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.step_builder import StepBuilder

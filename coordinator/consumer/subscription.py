@@ -1,6 +1,6 @@
 """Stores a member's description, and decides whether it bumps the group epoch (rule 3.5)."""
 
-from coordinator.consumer.epoch import bump_epoch_if_needed
+from coordinator.consumer.group_epoch import bump_epoch_if_needed
 from coordinator.consumer.regexes import (
     check_new_regex,
     forget_unused_regexes,

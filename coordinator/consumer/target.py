@@ -1,4 +1,5 @@
-"""Computes the target assignment and writes its changes, or has it computed (`delegation.py`)."""
+"""Computes the target assignment and writes its changes, or has it computed: see
+`external_assignors.py`."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -6,8 +7,8 @@ from dataclasses import replace
 from uuid import UUID
 
 from coordinator.assignors import ASSIGNORS, GroupSpec, Subscriber
-from coordinator.consumer.delegation import delegate
-from coordinator.consumer.epoch import wait_for_target
+from coordinator.consumer.external_assignors import delegate
+from coordinator.consumer.group_epoch import wait_for_target
 from coordinator.consumer.places import end_places
 from coordinator.consumer.selection import (
     client_side_assignor,

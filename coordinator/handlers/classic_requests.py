@@ -4,7 +4,7 @@ from coordinator.classic.heartbeat import heartbeat as classic_heartbeat
 from coordinator.classic.join import join as classic_join
 from coordinator.classic.leave import leave as classic_leave
 from coordinator.classic.sync import sync as classic_sync
-from coordinator.conversion.replacement import remove_empty_consumer_group
+from coordinator.conversion.empty_group import remove_empty_consumer_group
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.step_builder import StepBuilder

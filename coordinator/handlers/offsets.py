@@ -17,7 +17,7 @@ from coordinator.classic.subscriptions import topics_in_force
 from coordinator.consumer.offsets import check_commit as check_consumer_commit
 from coordinator.consumer.offsets import check_fetch as check_consumer_fetch
 from coordinator.consumer.offsets import gone_topics
-from coordinator.conversion.replacement import remove_empty_consumer_group
+from coordinator.conversion.empty_group import remove_empty_consumer_group
 from coordinator.conversion.upgrade import remove_classic_group
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup

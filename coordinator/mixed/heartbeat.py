@@ -1,6 +1,6 @@
 """Heartbeat on a consumer group: tells a classic member whether to rejoin (rule 5.7)."""
 
-from coordinator.consumer.epoch import notice_changed_topics
+from coordinator.consumer.group_epoch import notice_changed_topics
 from coordinator.consumer.phases import PhaseEvent, move_phase
 from coordinator.consumer.reconcile import are_lacking_partitions_free, would_change
 from coordinator.group.step_builder import StepBuilder

@@ -4,7 +4,7 @@ from collections.abc import Set
 
 from coordinator.consumer.admission import admit
 from coordinator.consumer.client_side import is_told_to_compute
-from coordinator.consumer.epoch import bump_epoch_if_needed
+from coordinator.consumer.group_epoch import bump_epoch_if_needed
 from coordinator.consumer.member_ids import member_id_from
 from coordinator.consumer.phases import end_phase
 from coordinator.consumer.places import returns_in_person

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from coordinator.consumer.delegation import RETRY_MS
+from coordinator.consumer.external_assignors import RETRY_MS
 from coordinator.consumer.selection import COMPUTATION_MS_MAX
 from coordinator.interface.records import AssignmentMetadata, ClientAssignor
 from coordinator.interface.replies import JoinGroupReply

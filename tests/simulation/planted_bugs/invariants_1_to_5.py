@@ -6,7 +6,7 @@ from typing import Any
 
 from coordinator.assignors import ASSIGNORS, Assignor, GroupSpec
 from coordinator.consumer import admission
-from coordinator.consumer.epoch import bump_epoch_if_needed
+from coordinator.consumer.group_epoch import bump_epoch_if_needed
 from coordinator.consumer.reconcile import reconcile_member
 from coordinator.conversion import downgrade, upgrade
 from coordinator.group.consumer_group import ConsumerGroup
@@ -211,7 +211,7 @@ def topic_changes_go_unnoticed(patch: Patch) -> None:
             bump_epoch_if_needed(step, cause)
 
     patch.setattr("coordinator.consumer.subscription.bump_epoch_if_needed", bump)
-    patch.setattr("coordinator.consumer.epoch.bump_epoch_if_needed", bump)
+    patch.setattr("coordinator.consumer.group_epoch.bump_epoch_if_needed", bump)
 
 
 @noticed_by(Invariant.LIVENESS)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.assignors import ASSIGNORS, Target
-from coordinator.assignors.flaws import flaw_in
+from coordinator.assignors.target_validation import flaw_in
 from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import Computation, Subscriber
 from tests.support.assignor_strategies import Case, cases

@@ -8,9 +8,9 @@ always makes progress. One computation per group is under way at a time.
 from collections.abc import Mapping
 
 from coordinator.assignors import GroupSpec
-from coordinator.assignors.flaws import flaw_in
 from coordinator.assignors.group_spec import NOTHING, Target
-from coordinator.consumer.epoch import bump_epoch_if_needed, wait_for_target
+from coordinator.assignors.target_validation import flaw_in
+from coordinator.consumer.group_epoch import bump_epoch_if_needed, wait_for_target
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.events import AssignmentReceived

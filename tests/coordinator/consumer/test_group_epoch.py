@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator.consumer.epoch import bump_epoch_if_needed
+from coordinator.consumer.group_epoch import bump_epoch_if_needed
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.records import EpochCause, GroupEpoch
 from coordinator.interface.volatile_records import TopicsChecked

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from coordinator.consumer.delegation import REASON_CHARS_MAX, RETRY_MS
+from coordinator.consumer.external_assignors import REASON_CHARS_MAX, RETRY_MS
 from coordinator.group.step_builder import SHORT_COMPUTATION_MAX
 from coordinator.interface.config import GroupConfig, MigrationPolicy
 from coordinator.interface.errors import LongComputation
