@@ -1,8 +1,9 @@
 """Has a target computed by a member of the group (KIP-848, "Client Side Mode", rule 9.7).
 
 This is one way to have it computed outside the engine, as a plug-in is another: see
-`external_assignors.py`. A member is told in the answer to its heartbeat, asks for the group (prepare), and sends the target
-(install). Which member that is, and until when, is decided in `selection.py`.
+`external_assignors.py`. A member is told in the answer to its heartbeat, asks for the group
+(prepare), and sends the target (install). Which member that is, and until when, is decided in
+`selection.py`.
 """
 
 from collections.abc import Iterator

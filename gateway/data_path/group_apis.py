@@ -140,8 +140,9 @@ class GroupApis(Protocol):
         repair of the anchor. May raise as `answer` does."""
         raise ValueError(f"{request.message} has no {commit} under way")
 
-    def note_transaction_end(self, request: EndTxnRequest) -> None:
+    def note_transaction_end(self, request: EndTxnRequest) -> None:  # noqa: ARG002
         """The cluster has ended a transaction, which may have offsets of groups in it."""
+        return
 
     async def answer_commits(self, requests: Sequence[GroupRequest]) -> Sequence[Struct]:
         """The responses to OffsetCommits that arrived together; see `answer`."""

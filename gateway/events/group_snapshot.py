@@ -85,7 +85,7 @@ def _consumer_member(group: ConsumerGroup, member: Member, topics: Topics) -> Me
         client_host=member.client_host,
         protocol="classic" if member.is_classic else "consumer",
         member_epoch=current.member_epoch,
-        partitions=topics.names(current.held),
+        partitions=topics.names(current.held_partitions),
         pending_revocation=topics.names(current.pending_revocation),
     )
 

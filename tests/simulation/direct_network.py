@@ -53,7 +53,7 @@ class DirectConnection:
         match ask.request:
             case OffsetFetchReceived() as fetch:
                 offsets = self._network.fetch(self._name, fetch)
-                reply = fetch.refused(GroupError(ErrorCode.NONE, FORWARDED))
+                reply = fetch.refuse(GroupError(ErrorCode.NONE, FORWARDED))
                 now_ms = self._network.world.now_ms
                 answer = Answer(reply=reply, at_ms=now_ms, topics=cluster.topics)
                 self._hear(ask, replace(answer, offsets=offsets))
@@ -67,7 +67,7 @@ class DirectConnection:
     def _committed(self, ask: Ask, code: int | None) -> None:
         reply = None
         if code is not None:
-            reply = ask.request.refused(GroupError(ErrorCode(code), FORWARDED))
+            reply = ask.request.refuse(GroupError(ErrorCode(code), FORWARDED))
         self._answered(ask, reply, self._network.world.now_ms, self._network.cluster.topics)
 
     def _answered(self, ask: Ask, reply: Reply | None, at_ms: int, topics: Topics) -> None:

@@ -369,7 +369,7 @@ class Connection:
         match first.request:
             case OffsetFetchReceived() as fetch:
                 self._process.end_relayed(call)
-                reply: Reply = fetch.refused(GroupError(ErrorCode.NONE, FORWARDED))
+                reply: Reply = fetch.refuse(GroupError(ErrorCode.NONE, FORWARDED))
                 self._end_relayed(call, {first: (reply, None)})
             case OffsetCommitReceived():
                 self._relay_commits(call)

@@ -23,7 +23,6 @@ from gateway.events.member_events import (
     PartitionsAssigned,
     PartitionsRevoked,
 )
-from gateway.events.offset_events import OffsetsCommitted
 from gateway.observers import offset_reporter
 from gateway.observers.offset_reporter import OffsetReporter
 from kafka_codecs.error_codes import ErrorCode
@@ -142,7 +141,7 @@ class Tally(OffsetReporter):
         )
         self.note_fetch(group_id, member_id, (topic,))
 
-    def make_way(self, group_id: str, events: Iterable[GatewayEvent]) -> Sequence[OffsetsCommitted]:
+    def make_way(self, group_id: str, events: Iterable[GatewayEvent]) -> Sequence[GatewayEvent]:
         """Report at once, as the group does."""
         ended = super().make_way(group_id, events)
         for event in ended:

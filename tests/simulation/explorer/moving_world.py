@@ -386,7 +386,7 @@ class MovingWorld:
         )
         if situation is not None and not is_forwarded:
             code = code_for(situation, api_of(message))
-        return reply if code == reply.error else event.refused(GroupError(code, ""))
+        return reply if code == reply.error else event.refuse(GroupError(code, ""))
 
     def _hear_gateway(self) -> bool:
         answers = self.port.take_answers(self.now_ms)

@@ -150,12 +150,12 @@ def an_upgrade_loses_racks(patch: Patch) -> None:
 @noticed_by(Invariant.RACKS)
 def a_short_heartbeat_loses_the_rack(patch: Patch) -> None:
     """A heartbeat without a rack clears the rack of its member."""
-    real = heartbeat._described
+    real = heartbeat._describe_member
 
     def described(event: ConsumerHeartbeatReceived, *rest: Any) -> Member:
         return replace(real(event, *rest), rack_id=event.rack_id)
 
-    patch.setattr(heartbeat, "_described", described)
+    patch.setattr(heartbeat, "_describe_member", described)
 
 
 @noticed_by(Invariant.LIVENESS)
