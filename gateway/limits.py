@@ -363,7 +363,7 @@ TOTALS = (
         "the oldest file is deleted",
     ),
     Total(
-        "gateway.hosting.group_adoption",
+        "gateway.hosting.adoption_strategy",
         "AT_ONCE_MAX",
         "groups that the gateway adopts by itself at a time",
         Share.TURNS,

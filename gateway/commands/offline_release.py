@@ -22,8 +22,8 @@ from gateway.error_groups import first_of
 from gateway.gateway import Backstage, backstage
 from gateway.groups.group_orders import RELEASE_TIMEOUT_S
 from gateway.groups.new_protocol import new_protocol_of
-from gateway.hosting.group_release import why_not_released
-from gateway.hosting.release_steps import ReleaseWish
+from gateway.hosting.move_requests import ReleaseRequest
+from gateway.hosting.release_strategy import why_not_released
 from gateway.journal.journal import Sinks
 from gateway.journal.line_files import FOLDER_NAME, LineFiles
 from gateway.readable import escaped
@@ -130,7 +130,7 @@ class Offline:
         driver = self._behind.groups.drivers.driver(group_id)
         outcome = None
         with trio.move_on_after(limit_s):
-            outcome = await driver.release(ReleaseWish(is_unattended=True))
+            outcome = await driver.move(ReleaseRequest(is_unattended=True))
         if outcome is None:
             anchor = driver.group.anchor
             why = anchor.why if anchor.is_here else "the cluster or the state log does not answer"

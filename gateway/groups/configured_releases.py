@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable
 import structlog
 import trio
 
-from gateway.hosting.release_steps import ReleaseOutcome
+from gateway.hosting.move_requests import ReleaseOutcome
 from gateway.state_log.log import StateLogError
 
 RELEASES_MAX = 20

@@ -41,7 +41,7 @@ from gateway.groups.pauses import Pauses
 from gateway.groups.regex_resolver import RegexResolver
 from gateway.groups.relayed_calls import RelayedCalls
 from gateway.groups.topics_image import TopicsImage
-from gateway.hosting.adoption_steps import AdoptionOutcome, Ask, Describe, Hold, Wish
+from gateway.hosting.adoption_steps import Ask, Describe, Hold
 from gateway.hosting.answers import GroupApi
 from gateway.hosting.calls import (
     Answer,
@@ -72,7 +72,6 @@ from gateway.hosting.effects import (
 )
 from gateway.hosting.group import HostedGroup
 from gateway.hosting.inputs import (
-    Adopt,
     Asked,
     Damage,
     Done,
@@ -81,12 +80,12 @@ from gateway.hosting.inputs import (
     Happened,
     Input,
     Leave,
+    MoveRequested,
     Paused,
-    Release,
     TimerFired,
     TopicsMoved,
 )
-from gateway.hosting.release_steps import ReleaseOutcome, ReleaseWish
+from gateway.hosting.move_requests import AnyRequest, MoveRequest, Outcome
 from gateway.journal.journal import Journal, last_events
 from gateway.observers.counts import GroupCounts
 from gateway.observers.offset_reporter import OffsetReporter
@@ -286,21 +285,13 @@ class GroupDriver:
         if is_connected():
             self.feed(Happened(LeaverStayed(member_id)))
 
-    async def adopt(self, wish: Wish) -> AdoptionOutcome:
-        """Have the group adopted. Cancelled, the adoption goes on."""
-        wish.operator = concluded = trio.Event()
-        self.feed(Adopt(wish))
+    async def move(self, request: MoveRequest[Outcome]) -> Outcome:
+        """Have the group adopted or released. Cancelled, the move goes on."""
+        request.operator = concluded = trio.Event()
+        self.feed(MoveRequested(request))
         await concluded.wait()
-        assert wish.outcome is not None
-        return wish.outcome
-
-    async def release(self, wish: ReleaseWish) -> ReleaseOutcome:
-        """Have the group released. Cancelled, the release goes on."""
-        wish.operator = concluded = trio.Event()
-        self.feed(Release(wish))
-        await concluded.wait()
-        assert wish.outcome is not None
-        return wish.outcome
+        assert request.outcome is not None
+        return request.outcome
 
     def feed(self, event: Input) -> None:
         """Give the group an input, and carry out what it leads to. Never blocks."""
@@ -399,9 +390,9 @@ class GroupDriver:
             self._changed.append(waiter.changed)
             waiter.changed = None
 
-    def conclude(self, wish: Wish | ReleaseWish) -> None:
-        """Wake the operator's task, unless the gateway itself had the wish."""
-        concluded: trio.Event | None = wish.operator
+    def conclude(self, request: AnyRequest) -> None:
+        """Wake the operator's task, unless the request is the gateway's own."""
+        concluded: trio.Event | None = request.operator
         if concluded is not None:
             concluded.set()
 

@@ -17,9 +17,13 @@ from gateway.groups.group_driver import (
 from gateway.groups.group_drivers import GroupDrivers, GroupRefused
 from gateway.groups.new_protocol import new_protocol_of
 from gateway.hosting.adoptable import why_not_found
-from gateway.hosting.adoption_steps import AdoptionOutcome, Wish
-from gateway.hosting.group_release import why_not_released
-from gateway.hosting.release_steps import ReleaseOutcome, ReleaseWish
+from gateway.hosting.move_requests import (
+    AdoptionOutcome,
+    AdoptRequest,
+    ReleaseOutcome,
+    ReleaseRequest,
+)
+from gateway.hosting.release_strategy import why_not_released
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import Found, NoAnswer, Nobody, Occupants
 from kafka_codecs.describe_groups import DescribedGroup
@@ -47,7 +51,7 @@ class GroupOrders:
         group without members there is marked: it stays hosted, or is from its next join on. With
         `dry_run` nothing is begun, and no reason means that it is possible now."""
         reasons = self._why_never(group_id)
-        if self._drivers.is_moving(group_id):  # the wish joins those that it has already
+        if self._drivers.is_moving(group_id):  # the request joins those that it has already
             reasons = ("its adoption is under way",) if dry_run else ()
         elif self._drivers.is_live(group_id) and not reasons:
             return await self._mark(group_id, dry_run=dry_run)
@@ -62,9 +66,9 @@ class GroupOrders:
             watched, now_ms = self._rules.watched.group(group_id), self._clock.now_ms()
             reasons = why_not_found(found, watched, self._config, now_ms)
         if dry_run or reasons:
-            return AdoptionOutcome(group_id=group_id, is_adopted=False, reasons=reasons)
+            return AdoptionOutcome.refused(group_id, *reasons)
         with trio.move_on_after(ADOPTION_TIMEOUT_S):
-            return await self._drivers.driver(group_id).adopt(Wish())
+            return await self._drivers.driver(group_id).move(AdoptRequest())
         return AdoptionOutcome.refused(
             group_id,
             f"it has not ended in {ADOPTION_TIMEOUT_S:.0f} s, and goes on;"
@@ -91,7 +95,7 @@ class GroupOrders:
             if reply.error:
                 return AdoptionOutcome.refused(group_id, f"{reply.why}: try again")
             self._drivers.get_standing(group_id).forget("it was adopted")
-        return AdoptionOutcome(group_id=group_id, is_adopted=False, is_marked=True)
+        return AdoptionOutcome(group_id=group_id, is_marked=True)
 
     def _why_never(self, group_id: str) -> tuple[str, ...]:
         """Why the group cannot be adopted, whoever is in it."""
@@ -117,16 +121,18 @@ class GroupOrders:
         reasons = await self._why_kept(group_id)
         if reasons:
             return ReleaseOutcome.refused(group_id, *reasons)
-        wish = ReleaseWish(await new_protocol_of(self._services.cluster, group_id))
+        new_protocol = await new_protocol_of(self._services.cluster, group_id)
         if dry_run:
             driver = (
                 None if self._drivers.is_moving(group_id) else self._drivers.find_loaded(group_id)
             )
             if driver is not None:
-                reasons = why_not_released(driver.group.engine.core.state, wish.new_protocol)
+                reasons = why_not_released(driver.group.engine.core.state, new_protocol)
             return ReleaseOutcome.refused(group_id, *reasons)
         with trio.move_on_after(RELEASE_TIMEOUT_S):
-            return await self._drivers.driver(group_id).release(wish)
+            return await self._drivers.driver(group_id).move(
+                ReleaseRequest(new_protocol=new_protocol)
+            )
         return ReleaseOutcome.refused(
             group_id,
             f"it has not ended in {RELEASE_TIMEOUT_S:.0f} s, and goes on: a member has neither"
@@ -139,7 +145,7 @@ class GroupOrders:
         if not self._rules.can_anchor:
             return ("the embedded cluster cannot hold anchors",)
         if self._drivers.is_moving(group_id):
-            return ()  # the wish joins a release that is under way
+            return ()  # the request joins a release that is under way
         if self._drivers.get_standing(group_id).is_released:
             return ("it has been released already",)
         if self._drivers.belongs_to_cluster(group_id) and not self._drivers.is_adopted(group_id):

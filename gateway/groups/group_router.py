@@ -26,20 +26,20 @@ from gateway.groups.group_driver import (
 )
 from gateway.groups.group_drivers import GroupDrivers
 from gateway.hosting.answers import JOINS, Situation
+from gateway.hosting.call_router import answer_elsewhere
 from gateway.hosting.calls import (
     Answer,
     Call,
     Commits,
     MakeRequest,
     Outcome,
-    Refused,
+    refused,
 )
 from gateway.hosting.effects import refusal_line
 from gateway.hosting.forwarded import Client
 from gateway.hosting.group import watch_occupants
-from gateway.hosting.inputs import Relayed, Release
-from gateway.hosting.placing import answer_elsewhere
-from gateway.hosting.release_steps import ReleaseWish
+from gateway.hosting.inputs import MoveRequested, Relayed
+from gateway.hosting.move_requests import ReleaseRequest
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import HERE, MOVING, Found, Verdict
 from gateway.hosting.states import Mode
@@ -78,7 +78,7 @@ class GroupRouter:
             return None
         if verdict.mode is Mode.HOSTED:
             return None if verdict.has_anchor else await self._refusal_from_log(group_id, call)
-        answer = answer_elsewhere(verdict, call.api)
+        answer = answer_elsewhere(verdict, call)
         self._services.counts.note_answer(answer)
         return answer
 
@@ -86,7 +86,7 @@ class GroupRouter:
         """Whether the cluster answers for the group, by a look that begins now. False while an
         anchor is looked for that has to leave. `owner`: whose request names the group."""
         driver = self._drivers.by_id.get(group_id)
-        if driver is not None and driver.group.release.seeks_anchor:
+        if driver is not None and driver.group.move.seeks_anchor:
             return False
         found = await self._services.look.look(group_id)
         return self.verdict_on(group_id, found, owner).mode is Mode.FORWARDED
@@ -178,9 +178,9 @@ class GroupRouter:
         if not call.is_at_coordinator:
             is_known = call.is_at_coordinator is not None
             situation = Situation.NOT_AT_COORDINATOR if is_known else Situation.COORDINATOR_UNKNOWN
-            refused = Refused(situation, situation.value)
-            self._services.counts.note_answer(refused)
-            return refused
+            answer = refused(situation)
+            self._services.counts.note_answer(answer)
+            return answer
         engine = await self._engine_in_log(group_id)
         if engine is None:
             return None
@@ -222,5 +222,5 @@ class GroupRouter:
         for effect in standing.take_outbox():
             carry_out_now(effect, group_id, self._journal, owner)
         if standing.is_left and verdict.has_anchor:
-            self._drivers.driver(group_id, owner).feed(Release(ReleaseWish()))
+            self._drivers.driver(group_id, owner).feed(MoveRequested(ReleaseRequest()))
         return verdict

@@ -28,7 +28,7 @@ from gateway.groups.group_driver import (
 from gateway.groups.group_drivers import GroupDrivers, IdleGroup
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import HERE, Standing, Verdict
-from gateway.hosting.states import AnchorPhase, Mode
+from gateway.hosting.states import AdoptionStage, AnchorPhase, Mode, ReleaseStage
 from gateway.state_log.log import StateLogError
 
 
@@ -55,7 +55,7 @@ class GroupViews:
         driver = self._drivers.by_id.get(group_id)
         verdict = self._verdict_shown(group_id, self._drivers.get_standing(group_id))
         is_loaded = driver is not None and driver.group.engine.is_loaded
-        release = None if driver is None else driver.group.release.stage
+        stage = None if driver is None else driver.group.move.stage
         state = driver.group.engine.core.state if driver is not None and is_loaded else None
         return Glance(
             group_id=group_id,
@@ -66,9 +66,9 @@ class GroupViews:
             anchor=AnchorPhase.ABSENT if driver is None else driver.group.anchor.phase,
             anchor_why="" if driver is None else driver.group.why_not_held,
             is_adopted=self._drivers.is_adopted(group_id),
-            is_adopting=self._drivers.is_moving(group_id) and release is None,
-            adoption=None if driver is None else driver.group.adoption.stage,
-            release=release,
+            is_adopting=self._drivers.is_moving(group_id) and not isinstance(stage, ReleaseStage),
+            adoption=stage if isinstance(stage, AdoptionStage) else None,
+            release=stage if isinstance(stage, ReleaseStage) else None,
             release_obstacle=self._obstacles.get(group_id, ""),
             watched=self._rules.watched.group(group_id),
         )

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Container, Sequence
 
 from coordinator.interface.config import GroupConfig
+from coordinator.interface.events import AdoptionEnded, AdoptionMoved
 from coordinator.interface.records import AdoptionState, ClassicGroupMember
 from gateway.hosting.adoptable import resumes_at, snapshot, why_not
 from gateway.hosting.adoption_requests import BACKOFF_MS, Adoptees, have_left
@@ -27,14 +28,9 @@ from gateway.hosting.adoption_steps import (
     Hold,
     Input,
     Lane,
-    Store,
     Stored,
     StoreFailed,
-    TakeOver,
-    TakeOverFailed,
     TimePassed,
-    TookOver,
-    Treatment,
     Unanswered,
 )
 from gateway.hosting.forwarded import WatchedGroup
@@ -42,6 +38,7 @@ from gateway.hosting.giving_back import GivingBack
 from gateway.hosting.grace import Grace
 from gateway.hosting.holders import Holders
 from gateway.hosting.identity import AnchorIds, Guise
+from gateway.hosting.routes import GroupSituation
 from gateway.hosting.states import ADOPTION, AdoptionStage
 from gateway.hosting.upstream_member import NOTHING, In, Joined, Meaning, Out, Refusal
 from gateway.moves import moved
@@ -109,7 +106,8 @@ class Adopting:
         self._have_others_left = False
         self._anchor_ids: AnchorIds | None = None
         """What the engine takes over, once the anchor has completed its generation."""
-        self._is_taking_over = False
+        self.handed_over: AnchorIds | None = None
+        """The anchor's ids, once the engine may take over."""
         self._has_resumed = False
         """Whether an anchor was found after a restart, and may not have followed the lock."""
         self._needs_anchor = False
@@ -122,13 +120,13 @@ class Adopting:
     # -- what the driver asks --------------------------------------------------------------------
 
     @property
-    def treatment(self) -> Treatment:
-        """What becomes of the requests of clients."""
+    def situation(self) -> GroupSituation | None:
+        """What it makes of the group; None once the group is hosted."""
         if self.stage in _FORWARDED:
-            return Treatment.FORWARDED
+            return GroupSituation.PROPOSED
         if self.stage is Stage.GIVING_BACK:
-            return Treatment.RECALLED
-        return Treatment.HOSTED if self.stage is Stage.ADOPTED else Treatment.HELD
+            return GroupSituation.RECALLED
+        return None if self.stage is Stage.ADOPTED else GroupSituation.HELD
 
     @property
     def vouches(self) -> bool:
@@ -182,6 +180,11 @@ class Adopting:
             case Described(group, watched):
                 self._is_describing = False
                 self._described(group, watched, now_ms)
+            case Stored() if self.handed_over is not None:
+                self._move(Stage.ADOPTED, now_ms)
+            case StoreFailed() if self.handed_over is not None:
+                self.handed_over = None
+                self._pause(BACKOFF_MS, now_ms)
             case Stored():
                 self._is_storing = False
                 self._stored(now_ms)
@@ -198,11 +201,6 @@ class Adopting:
                 self._giving_back.holders.heard(member_id, now_ms)
             case GaveUp(member_id) if self._giving_back is not None:
                 self._giving_back.holders.let_go(member_id)
-            case TookOver():
-                self._move(Stage.ADOPTED, now_ms)
-            case TakeOverFailed():
-                self._is_taking_over = False
-                self._pause(BACKOFF_MS, now_ms)
             case _:
                 pass
         began_ms = self._held_from_ms
@@ -406,10 +404,10 @@ class Adopting:
         match self._anchor.stage:
             case Out() if self._anchor_ids is None:
                 self._ask(Lane.ANCHOR, self._anchor.join(now_ms))
-            case _ if self._anchor_ids is not None and not self._is_taking_over:
+            case _ if self._anchor_ids is not None and self.handed_over is None:
                 if isinstance(self._leader.stage, Out) and self._leader.stage.is_certain:
-                    self._is_taking_over = True
-                    self._effects.append(TakeOver(self._anchor_ids))
+                    self.handed_over = self._anchor_ids
+                    self._effects.append(AdoptionEnded())
             case _:
                 pass
 
@@ -565,7 +563,7 @@ class Adopting:
     def _store(self, adoption: AdoptionState | None) -> None:
         if not self._is_storing:
             self._is_storing, self._is_erasing = True, adoption is None
-            self._effects.append(Store(adoption))
+            self._effects.append(AdoptionMoved(adoption=adoption))
 
     def _ask(self, lane: Lane, message: Struct) -> None:
         self._asked_others += lane is Lane.OTHERS

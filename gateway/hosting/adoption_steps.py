@@ -2,11 +2,9 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Self
 
-from coordinator.interface.records import AdoptionState
+from coordinator.interface.events import AdoptionEnded, AdoptionMoved
 from gateway.hosting.forwarded import WatchedGroup
-from gateway.hosting.identity import AnchorIds
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import DescribedGroup
 
@@ -25,50 +23,6 @@ class Lane(StrEnum):
     """A release, as the anchor."""
 
 
-class Treatment(StrEnum):
-    """What becomes of the requests of clients meanwhile."""
-
-    FORWARDED = "forwarded"
-    """The cluster answers them."""
-    HELD = "held"
-    """Heartbeats of the group's generation succeed once the group is guarded. Everything else
-    waits."""
-    RECALLED = "recalled"
-    """The members are told to rejoin, and joins wait until all have given up what they hold."""
-    HOSTED = "hosted"
-    """The engine answers them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdoptionOutcome:
-    """What became of the wish to adopt a group."""
-
-    group_id: str
-    is_adopted: bool
-    """Whether the group is hosted now, because it was adopted."""
-    is_marked: bool = False
-    """Whether a group without members in the cluster is adopted, or can be: it stays hosted, or is
-    from its next join on."""
-    reasons: tuple[str, ...] = ()
-    """Why it was not, or cannot be; one a member. None after a dry run: it can be adopted."""
-    held_ms: int | None = None
-    """For how long the calls of its clients were held, if they were."""
-
-    @classmethod
-    def refused(cls, group_id: str, why: str) -> Self:
-        """Nothing was begun."""
-        return cls(group_id=group_id, is_adopted=False, reasons=(why,))
-
-
-@dataclass(slots=True, eq=False)
-class Wish:
-    """Somebody wants a group to be adopted, and may wait for what becomes of it."""
-
-    outcome: AdoptionOutcome | None = None
-    operator: Any = None
-    """What the carrier of effects knows of the one who waits; the group never looks at it."""
-
-
 # -- inputs ----------------------------------------------------------------------------------------
 
 
@@ -83,12 +37,12 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The log has the latest `Store`."""
+    """The engine has decided on the latest step, and the log has it."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreFailed:
-    """The log may not have the latest `Store`."""
+    """The log may not have the latest step."""
 
     why: str
 
@@ -135,18 +89,6 @@ class GaveUp:
 
 
 @dataclass(frozen=True, slots=True)
-class TookOver:
-    """The engine has the group, and so has the log."""
-
-
-@dataclass(frozen=True, slots=True)
-class TakeOverFailed:
-    """The log may not have the group yet."""
-
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
 class TimePassed:
     """`next_ms` is over."""
 
@@ -154,7 +96,7 @@ class TimePassed:
 OfDriver = Described | Drained | Answered | Unanswered
 """Answers to `Describe`, `Hold` and `Ask`."""
 
-Input = OfDriver | Stored | StoreFailed | Heard | GaveUp | TookOver | TakeOverFailed | TimePassed
+Input = OfDriver | Stored | StoreFailed | Heard | GaveUp | TimePassed
 
 # -- effects ---------------------------------------------------------------------------------------
 
@@ -162,14 +104,6 @@ Input = OfDriver | Stored | StoreFailed | Heard | GaveUp | TookOver | TakeOverFa
 @dataclass(frozen=True, slots=True, eq=False)
 class Describe:
     """Ask the cluster who is in the group. The result is its description, None if it gives none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Store:
-    """Write how far the adoption has come; None: it is over. `Stored` or `StoreFailed` must
-    follow."""
-
-    adoption: AdoptionState | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -185,12 +119,6 @@ class Ask:
     message: Struct
 
 
-@dataclass(frozen=True, slots=True)
-class TakeOver:
-    """Have the engine take over the group, and the anchor go on with these ids. `TookOver` or
-    `TakeOverFailed` must follow."""
-
-    ids: AnchorIds
-
-
-Effect = Describe | Store | Hold | Ask | TakeOver
+Effect = Describe | Hold | Ask | AdoptionMoved | AdoptionEnded
+"""The last two are for the engine to decide and for the log to store. `Stored` or `StoreFailed`
+follows."""

@@ -19,9 +19,9 @@ from coordinator.interface.replies import (
 from coordinator.interface.topics import Topics
 from coordinator.interface.value import value
 from coordinator.interface.volatile_records import Token
-from gateway.hosting.adoption_steps import Wish
 from gateway.hosting.answers import GroupApi, Situation
 from gateway.hosting.identity import AnchorIds
+from gateway.hosting.move_requests import AdoptRequest
 from gateway.hosting.states import COMMIT, STAGES, CommitPhase, Stage
 from gateway.moves import moved
 from gateway.quotas.owner import Owner
@@ -47,6 +47,11 @@ class Refused:
 
     situation: Situation
     why: str
+
+
+def refused(situation: Situation, why: str = "") -> Refused:
+    """The refusal in a situation, with a reason of its own or that of the situation."""
+    return Refused(situation, why or situation.value)
 
 
 @value(kw_only=False)
@@ -235,7 +240,7 @@ class Reserve:
     account of a client or of none. Done immediately. If there is no room, it fails with the
     refusal."""
 
-    claim: Call | Wish
+    claim: Call | AdoptRequest
 
 
 @dataclass(frozen=True, slots=True, eq=False)

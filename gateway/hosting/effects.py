@@ -13,7 +13,7 @@ from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Computation, RegexResolution
 from gateway.events.event import GatewayEvent, Level, Told
-from gateway.hosting.adoption_steps import Ask, Describe, Hold, Wish
+from gateway.hosting.adoption_steps import Ask, Describe, Hold
 from gateway.hosting.answers import code_for
 from gateway.hosting.batch import Batch
 from gateway.hosting.calls import (
@@ -27,7 +27,7 @@ from gateway.hosting.calls import (
     Reserve,
     StoreCommits,
 )
-from gateway.hosting.release_steps import ReleaseWish
+from gateway.hosting.move_requests import AnyRequest
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
 
@@ -118,9 +118,9 @@ class AnswerClient:
 
 @dataclass(frozen=True, slots=True)
 class Conclude:
-    """Give the operator the outcome of a wish."""
+    """Give the operator the outcome of a request to move the group."""
 
-    wish: Wish | ReleaseWish
+    request: AnyRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ class Surroundings(Protocol):
     def log(self, line: Log) -> None: ...
     def report(self, events: ReportEvents | TellNow) -> None: ...
     def answer(self, call: Call) -> None: ...
-    def conclude(self, wish: Wish | ReleaseWish) -> None: ...
+    def conclude(self, request: AnyRequest) -> None: ...
     def run_errand(self, errand: Errand) -> None: ...
     def reserve(self, effect: Reserve) -> None: ...
     def look(self, effect: Look | Describe) -> None: ...
@@ -212,8 +212,8 @@ def carry_out(effect: Effect, surroundings: Surroundings) -> None:  # noqa: PLR0
             surroundings.compute(effect)
         case Hold():
             surroundings.drain(effect)
-        case Conclude(wish):
-            surroundings.conclude(wish)
+        case Conclude(request):
+            surroundings.conclude(request)
         case _:
             assert_never(effect)
 

@@ -9,24 +9,12 @@ from collections.abc import Sequence
 from typing import Any, assert_never
 
 from coordinator.handlers.steady import STEADY_REQUESTS
-from coordinator.interface.events import GroupLost, ReleaseBegan, ReleaseMoved, Request
+from coordinator.interface.events import GroupLost, Request
 from coordinator.interface.records import RemovalCause
 from coordinator.interface.replies import Reply
 from gateway.events.group_events import GenerationWentBack, GroupTaken, HostingEndCause
 from gateway.hosting import inputs
-from gateway.hosting.adoption_steps import (
-    AdoptionOutcome,
-    Answered,
-    Ask,
-    Describe,
-    Described,
-    Drained,
-    Hold,
-    Lane,
-    OfDriver,
-    Unanswered,
-    Wish,
-)
+from gateway.hosting.adoption_steps import Answered, Ask, Describe, Drained, Hold, Unanswered
 from gateway.hosting.anchor import Anchor
 from gateway.hosting.call_stages import CallStages
 from gateway.hosting.calls import (
@@ -51,19 +39,18 @@ from gateway.hosting.effects import (
     Load,
     Log,
     Look,
-    MoveStep,
     ReportEvents,
     Resolve,
     TellNow,
     Write,
 )
 from gateway.hosting.forwarded import Client, WatchedGroups
-from gateway.hosting.group_adoption import GroupAdoption
-from gateway.hosting.group_release import GroupRelease
+from gateway.hosting.group_parts import GroupParts
 from gateway.hosting.inputs import Input
 from gateway.hosting.logged_engine import LoggedEngine
 from gateway.hosting.looking import Looking
-from gateway.hosting.release_steps import ReleaseOutcome, ReleaseWish
+from gateway.hosting.move import Move
+from gateway.hosting.move_requests import AdoptRequest, AnyRequest
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.shown_partitions import ShownPartitions
 from gateway.hosting.standing import (
@@ -97,27 +84,20 @@ class HostedGroup:
             spread=spread,
             effects=self._effects,
         )
-        self.adoption = GroupAdoption(
-            standing, rules, engine=self.engine, anchor=self.anchor, effects=self._effects
-        )
-        self.release = GroupRelease(
-            standing, rules, engine=self.engine, anchor=self.anchor, effects=self._effects
-        )
         self._loss_cause: HostingEndCause | None = None
         """Why the hosting ends as soon as no members are left here."""
         self._existed = False
         """Whether the group existed when its engine was last at rest."""
-        self._looking = Looking(self.anchor, self._effects)
-        self.calls = CallStages(
-            standing,
-            rules,
+        parts = GroupParts(
+            standing=standing,
+            rules=rules,
             engine=self.engine,
             anchor=self.anchor,
-            adoption=self.adoption,
-            release=self.release,
-            looking=self._looking,
             effects=self._effects,
         )
+        self.move = Move(parts)
+        self._looking = Looking(self.anchor, self._effects)
+        self.calls = CallStages(parts, move=self.move, looking=self._looking)
 
     # -- looking ---------------------------------------------------------------------------------
 
@@ -154,12 +134,7 @@ class HostedGroup:
         anchor_ms = self.anchor.next_ms(is_live=self._is_anchored)
         if anchor_ms is not None and (next_ms is None or anchor_ms < next_ms):
             next_ms = anchor_ms
-        others_ms = [self.calls.waiting.next_ms()]
-        if self.adoption.is_under_way:
-            others_ms.append(self.adoption.next_ms())
-        if self.release.is_under_way or self.release.is_wanted:
-            others_ms.append(self.release.next_ms())
-        for at_ms in others_ms:
+        for at_ms in (self.calls.open_calls.waiting.next_ms(), self.move.next_ms()):
             if at_ms is not None and (next_ms is None or at_ms < next_ms):
                 next_ms = at_ms
         return next_ms
@@ -172,11 +147,11 @@ class HostedGroup:
         changed, and the input is to be handled."""
         match event:
             case inputs.Done(StoreCommits(call=commits), codes):
-                is_taken = self.calls.end_at_rest(commits, codes, now_ms)
+                is_taken = self.calls.commits.end_at_rest(commits, codes, now_ms)
                 return AnswerClient(commits) if is_taken else None
             case inputs.Asked(call) if call.is_at_coordinator and call.knows_topics:
                 if isinstance(call, Commits):
-                    return self.calls.send_at_rest(call, now_ms)
+                    return self.calls.commits.send_at_rest(call, now_ms)
                 reply = self.answer_at_rest(call.event, now_ms)
                 if reply is None:
                     return None
@@ -202,7 +177,7 @@ class HostedGroup:
             case inputs.Gone(call):
                 self.calls.gone(call, now_ms)
             case inputs.TimerFired():
-                self.calls.lose_patience(now_ms)
+                self.calls.open_calls.expire(now_ms)
             case inputs.Paused(grace_over_ms):
                 self.engine.grace.over_ms = grace_over_ms
             case inputs.TopicsMoved(topics):
@@ -213,17 +188,20 @@ class HostedGroup:
                 self.standing.forward(why, now_ms)
             case inputs.Relayed(client, request, answer):
                 self._on_relayed(client, request, answer, now_ms)
-            case inputs.Resumed(is_adopting):
-                self.adoption.is_expected |= is_adopting
+            case inputs.Resumed(is_moving):
+                self.move.is_expected |= is_moving
                 self._resume()
-            case inputs.Adopt(wish):
-                self._effects.append(Reserve(wish))
-            case inputs.Release(wish):
-                self._release(wish, now_ms)
+            case inputs.MoveRequested(AdoptRequest() as request):
+                self._effects.append(Reserve(request))
+            case inputs.MoveRequested(request):
+                self._request_move(request, now_ms)
             case inputs.Leave():
                 self.anchor.drop()
             case inputs.Ending():
                 self._end()
+            case inputs.Done(Write()):
+                self.engine.on_written(now_ms)
+                self._note_log()
             case inputs.Done(effect, result):
                 self._on_done(effect, result, now_ms)
             case inputs.Failed(effect, why):
@@ -239,9 +217,6 @@ class HostedGroup:
                 self.calls.finish_errand(effect, result, now_ms)
             case Reserve(claim):
                 self._on_reserved(claim, None, now_ms)
-            case Write():
-                self.engine.on_written(now_ms)
-                self._note_log()
             case AskCoordinator():
                 self.anchor.answered(result, now_ms)
             case Look():
@@ -263,13 +238,13 @@ class HostedGroup:
             case Resolve() | Assign():
                 self.engine.note(result)
             case Describe():
-                self._step_taken(effect, Described(result), now_ms)
+                self.move.on_described(effect, result, now_ms)
             case Hold():
-                self._step_taken(effect, Drained(), now_ms)
+                self.move.on_step(effect, Drained(), now_ms)
             case Ask(lane):
-                self._step_taken(effect, Answered(lane, result), now_ms)
+                self.move.on_step(effect, Answered(lane, result), now_ms)
             case _:
-                assert_never(effect)
+                raise TypeError(f"{effect} is not awaited here")
 
     def _on_failed(self, effect: Awaited, why: Any, now_ms: int) -> None:
         """An effect has failed, or its outcome is unknown."""
@@ -290,18 +265,11 @@ class HostedGroup:
             case Compute():
                 self.engine.on_computed(why, now_ms)
             case Describe():
-                self._step_taken(effect, Described(None), now_ms)
+                self.move.on_described(effect, None, now_ms)
             case Ask(lane):
-                self._step_taken(effect, Unanswered(lane, why), now_ms)
+                self.move.on_step(effect, Unanswered(lane, why), now_ms)
             case _:
                 raise TypeError(f"{effect} does not fail")
-
-    def _step_taken(self, effect: MoveStep, result: OfDriver, now_ms: int) -> None:
-        match result:
-            case Answered(Lane.RELEASE) | Unanswered(Lane.RELEASE):
-                self.release.handle(result, now_ms)
-            case _:
-                self.adoption.finish(effect, result, now_ms)
 
     def start_again(self, now_ms: int) -> Sequence[Effect]:
         """After a bug: end all calls as Unanswerable, load the group again and rejoin. No result of
@@ -310,8 +278,7 @@ class HostedGroup:
         self._effects[:] = [effect for effect in self._effects if isinstance(effect, kept)]
         self._looking.is_under_way = False
         self.anchor.start_again(now_ms)
-        self.adoption.start_again()
-        self.release.start_again()
+        self.move.start_again()
         self.engine.start_again()
         self.calls.start_again(now_ms)
         return self._settled(now_ms)
@@ -322,13 +289,10 @@ class HostedGroup:
             self.engine.work(now_ms)
             if self.engine.outcomes:
                 self.calls.take_outcomes(now_ms)
-            if self.engine.steps:
-                self._note_steps(now_ms)
-            state = self.engine.core.state
-            if self.adoption.is_under_way or state.adoption is not None:
-                self.adoption.advance(now_ms)
-            if self.release.is_under_way or self.release.is_wanted or state.release is not None:
-                self.release.advance(now_ms)
+            while self.engine.steps:
+                step, is_durable = self.engine.steps.popleft()
+                self.move.on_decided(step, is_durable=is_durable, now_ms=now_ms)
+            self.move.advance(now_ms)
             if self.anchor.loss is not None:
                 loss, self.anchor.loss = self.anchor.loss, None
                 self._lose(loss)
@@ -367,37 +331,26 @@ class HostedGroup:
         self.standing.end_hosting(cause)
         self._effects += self.standing.take_outbox()
 
-    def _note_steps(self, now_ms: int) -> None:
-        steps, self.engine.steps = self.engine.steps, []
-        for event, is_durable in steps:
-            match event:
-                case ReleaseBegan():
-                    self.release.begun(is_durable=is_durable)
-                case ReleaseMoved():
-                    self.release.moved(is_durable=is_durable, now_ms=now_ms)
-                case _:
-                    self.adoption.settled(event, is_durable=is_durable, now_ms=now_ms)
-
     @property
     def is_moving(self) -> bool:
         """Whether the group changes its coordinator, or is about to."""
-        return self.adoption.is_under_way or self.release.is_under_way or self.release.is_wanted
+        return self.move.is_under_way
 
     @property
     def _is_anchored(self) -> bool:
         """Whether members may hold partitions, so that the anchor must keep the group."""
-        return self.engine.is_live or self.release.keeps_anchor
+        return self.engine.is_live or self.move.keeps_anchor
 
     def _note_log(self) -> None:
         state = self.engine.core.state
-        self.standing.note_log(is_adopted=state.is_adopted, has_release=state.release is not None)
+        self.standing.note_log(is_adopted=state.is_adopted, release=state.release)
 
     # -- looks at the cluster --------------------------------------------------------------------
 
     def _on_look(self, found: Found, now_ms: int) -> None:
         is_of_anchor = self._looking.end()
         self.calls.look_again()
-        if self.adoption.is_under_way:
+        if self.move.is_adopting:
             return  # the group may be held by its leader's member, or by an anchor that is not ours
         self.calls.looked(found)
         is_held = self.engine.is_live or self.anchor.is_here
@@ -416,14 +369,14 @@ class HostedGroup:
     def _on_relayed(self, client: Client, request: Struct, answer: Struct, now_ms: int) -> None:
         """The cluster has answered a request: watch the group, and adopt it if that is wanted."""
         self.rules.watched.relayed(self.group_id, client, request, answer, now_ms)
-        self.release.relayed(answer, now_ms)
+        self.move.on_relayed(answer, now_ms)
         if self.standing.pending_ids is not None:
             if self.standing.pending_ids.is_over(now_ms):
                 self.standing.pending_ids = None
             else:
                 self.standing.pending_ids.note_relayed(client.connection, request, answer)
-        if self.standing.invites_adoption(answer) and self.adoption.consider(now_ms):
-            self._effects.append(Reserve(Wish()))
+        if self.standing.invites_adoption(answer) and self.move.may_consider(now_ms):
+            self._effects.append(Reserve(AdoptRequest()))
 
     def _lose(self, loss: GroupTaken | GenerationWentBack) -> None:
         """Another member has the group in the cluster, or may have had it."""
@@ -435,36 +388,21 @@ class HostedGroup:
 
     # -- beginning and ending --------------------------------------------------------------------
 
-    def _on_reserved(self, claim: Call | Wish, refused: Refused | None, now_ms: int) -> None:
+    def _on_reserved(
+        self, claim: Call | AdoptRequest, refusal: Refused | None, now_ms: int
+    ) -> None:
         """The group counts towards the limits, or they leave no room for it."""
         if isinstance(claim, Call):
-            self.calls.on_reserved(claim, refused, now_ms)
-        elif refused is None:
-            self._adopt(claim)
+            self.calls.on_reserved(claim, refusal, now_ms)
+        elif refusal is None:
+            self._request_move(claim, now_ms)
         else:
-            self._refuse_adoption(claim, refused.why)
+            self.move.refuse(claim, refusal.why)
 
-    def _adopt(self, wish: Wish) -> None:
-        """Have the group adopted, for which there is room."""
-        if self.release.is_under_way or self.release.is_wanted:
-            self._refuse_adoption(wish, "it is being released: try again")
-            return
-        self.adoption.wish(wish)
-        self._resume()
-
-    def _refuse_adoption(self, wish: Wish, why: str) -> None:
-        wish.outcome = AdoptionOutcome.refused(self.group_id, why)
-        self._effects.append(Conclude(wish))
-
-    def _release(self, wish: ReleaseWish, now_ms: int) -> None:
-        """Have the group released."""
-        if self.adoption.is_under_way:
-            why = "it is being adopted: try again"
-            wish.outcome = ReleaseOutcome.refused(self.group_id, why)
-            self._effects.append(Conclude(wish))
-            return
-        self.release.wish(wish, now_ms)
-        self._resume()
+    def _request_move(self, request: AnyRequest, now_ms: int) -> None:
+        """Have the group adopted or released."""
+        if self.move.accept(request, now_ms):
+            self._resume()
 
     def _resume(self) -> None:
         """Load the group though no client has asked for it."""
@@ -474,9 +412,8 @@ class HostedGroup:
     def _end(self) -> None:
         """The gateway is shutting down: nothing waits from now on."""
         self.engine.end()
-        self.adoption.end()
-        self.release.end()
-        self.calls.end()
+        self.move.end()
+        self.calls.open_calls.end()
 
 
 def watch_occupants(watched: WatchedGroups, group_id: str, found: Found, verdict: Verdict) -> None:

@@ -7,11 +7,10 @@ from typing import Any
 from coordinator.interface.events import Happening
 from coordinator.interface.topics import Topics
 from coordinator.interface.value import value
-from gateway.hosting.adoption_steps import Wish
 from gateway.hosting.calls import Call, Refused
 from gateway.hosting.effects import Awaited
 from gateway.hosting.forwarded import Client
-from gateway.hosting.release_steps import ReleaseWish
+from gateway.hosting.move_requests import AnyRequest
 from kafka_codecs.declaration import Struct
 
 
@@ -74,23 +73,16 @@ class Relayed:
 
 @value(kw_only=False)
 class Resumed:
-    """The gateway has started, and the group has members in the log, or is being adopted."""
+    """The gateway has started, and the group has members in the log, or is being moved."""
 
-    is_adopting: bool = False
-
-
-@value(kw_only=False)
-class Adopt:
-    """Somebody wants the group to be adopted."""
-
-    wish: Wish
+    is_moving: bool = False
 
 
 @value(kw_only=False)
-class Release:
-    """Somebody wants the group to be released."""
+class MoveRequested:
+    """The group is to be adopted or released."""
 
-    wish: ReleaseWish
+    request: AnyRequest
 
 
 @value(kw_only=False)
@@ -141,8 +133,7 @@ Input = (
     | SeenForeign
     | Relayed
     | Resumed
-    | Adopt
-    | Release
+    | MoveRequested
     | Leave
     | Ending
     | Done

@@ -39,7 +39,7 @@ from gateway.events.event import Told
 from gateway.events.group_snapshot import snapshot_group
 from gateway.hosting.answers import Situation
 from gateway.hosting.batch import Batch, Decision
-from gateway.hosting.calls import Call, Commit, Refused, Unanswerable
+from gateway.hosting.calls import Call, Commit, Refused, Unanswerable, refused
 from gateway.hosting.effects import (
     Assign,
     Compute,
@@ -100,7 +100,7 @@ class LoggedEngine:
         self.topics = Topics()
         self.outcomes: list[tuple[Item, Reply | Refused | Unanswerable]] = []
         """What became of requests. The group takes them out."""
-        self.steps: list[tuple[StepOfMove, bool]] = []
+        self.steps: deque[tuple[StepOfMove, bool]] = deque()
         """The steps of an adoption or a release that were decided, and whether the log has them.
         The group takes them out."""
         self.observer: Observer | None = None
@@ -291,10 +291,26 @@ class LoggedEngine:
         self._refuse_queue()
 
     def on_written(self, now_ms: int) -> None:
-        """The log has the batch."""
-        assert self._batch is not None
-        self._move(LogPhase.READY)
-        self._carry_out(self._batch, now_ms)
+        """The log has the batch, or there is nothing to write: apply the records, and answer."""
+        batch, self._batch = self._batch, None
+        assert batch is not None
+        if self.phase is LogPhase.WRITING:
+            self._move(LogPhase.READY)
+        self._is_forgotten = False
+        batch.close()
+        for decision in batch.decisions:
+            try:
+                self._apply(decision, now_ms)
+            except Exception as error:  # the boundary of the group
+                self._log_bug(decision.event, error)
+                if isinstance(decision.event, Happening):
+                    self._postpone(decision.event, now_ms)
+                self._is_broken = True
+                break
+            if isinstance(decision.event, StepOfMove):
+                self.steps.append((decision.event, True))
+        if self._is_broken:
+            self._reload()
 
     def on_forgotten(self) -> None:
         """The events of the deleted group are forgotten, or a daily look will do it."""
@@ -456,31 +472,12 @@ class LoggedEngine:
         told = [decision.told for decision in batch.decisions if decision.told.events]
         if told:
             self._effects.append(ReportEvents(told))
-        self._carry_out(batch, now_ms)
-
-    def _carry_out(self, batch: Batch, now_ms: int) -> None:
-        """Apply the records, now durable, and answer."""
-        self._batch = None
-        self._is_forgotten = False
-        batch.close()
-        for decision in batch.decisions:
-            try:
-                self._apply(decision, now_ms)
-            except Exception as error:  # the boundary, as above
-                self._log_bug(decision.event, error)
-                if isinstance(decision.event, Happening):
-                    self._postpone(decision.event, now_ms)
-                self._is_broken = True
-                break
-        if self._is_broken:
-            self._reload()
+        self.on_written(now_ms)
 
     def _apply(self, decision: Decision, now_ms: int) -> None:
         step = decision.step
         for record in step.records:
             self.core.apply(record)
-        if isinstance(decision.event, StepOfMove):
-            self.steps.append((decision.event, True))
         for token, reply in step.replies:
             if (item := self._waiting.pop(token, None)) is not None:
                 self._answered_ms = now_ms
@@ -538,7 +535,7 @@ class LoggedEngine:
             self._refuse(item, situation)
 
     def _refuse(self, item: Item, situation: Situation, why: str = "") -> None:
-        self.outcomes.append((item, Refused(situation, why or situation.value)))
+        self.outcomes.append((item, refused(situation, why)))
 
     def _log_bug(self, event: Event | None, error: Exception) -> None:
         # The event's name only: the event itself may hold a client's data.

@@ -65,17 +65,13 @@ _ACCEPTED = Outcome(verdict=OffsetVerdict())
 class Recall:
     """One recall at a time."""
 
-    def __init__(self, *, has_all_members: bool, heartbeat_interval_ms: int = 0) -> None:
-        """`has_all_members`: whether nobody else can be in the group. The interval is that of
-        native members."""
+    def __init__(self, *, heartbeat_interval_ms: int = 0) -> None:
+        """The interval is that of native members."""
         self.in_flight: set[Token] = set()
         """The calls whose commits are sent under the ids of the guard, and have no answer yet."""
-        self.leads_rounds = False
-        """Whether members that still own partitions get a round, in which they are assigned
-        nothing. Their coordinator may be one that does not ask what they own."""
+        self.leads_rounds = self._has_all_members = False
         self._group: RecalledGroup | None = None
         self._heard: list[Heard | GaveUp] = []
-        self._has_all_members = has_all_members
         self._heartbeat_interval_ms = heartbeat_interval_ms
         self._to_own_nothing: set[str] = set()
         """The members that were told to own nothing: native ones, and classic ones in a round."""
@@ -92,10 +88,24 @@ class Recall:
         """Whether the members are known."""
         return self._group is not None
 
-    def begin(self, group: RecalledGroup) -> None:
+    def begin(self, group: RecalledGroup, *, has_all_members: bool, leads_rounds: bool) -> None:
         """Recall the members of this group. Until then, and if all have given up before this
-        process, every request waits."""
+        process, every request waits. `has_all_members`: whether no other member can be in the
+        group. `leads_rounds`: whether members that still own partitions get a round, in which they
+        are assigned nothing. Their coordinator may be one that does not ask what they own."""
         self._group = group
+        self._has_all_members, self.leads_rounds = has_all_members, leads_rounds
+
+    def is_current(self, event: HeartbeatReceived) -> bool:
+        """Whether the heartbeat is that of a member in the group's generation."""
+        group = self._group
+        member = None if group is None else group.members.get(event.member_id)
+        return (
+            group is not None
+            and member is not None
+            and event.instance_id in (None, member.instance_id)
+            and event.generation == group.generation
+        )
 
     def take_heard(self) -> Sequence[Heard | GaveUp]:
         """Which members are alive, and which have given up, once: as `answer` has heard it."""

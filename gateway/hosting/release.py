@@ -11,6 +11,7 @@ protocol needs no round. The first one there has to be native.
 from collections import Counter
 from collections.abc import Sequence
 
+from coordinator.interface.events import ReleaseMoved
 from coordinator.interface.records import ReleaseState
 from gateway.hosting.adoption_requests import ANCHOR_SESSION_MS, BACKOFF_MS
 from gateway.hosting.adoption_steps import (
@@ -22,13 +23,13 @@ from gateway.hosting.adoption_steps import (
     Stored,
     StoreFailed,
     TimePassed,
-    Treatment,
     Unanswered,
 )
 from gateway.hosting.grace import Grace
 from gateway.hosting.holders import Holders
 from gateway.hosting.identity import AnchorIds, Guise
-from gateway.hosting.release_steps import Effect, HandedOver, Input, NativeJoined, StoreRelease
+from gateway.hosting.release_steps import Effect, HandedOver, Input, NativeJoined
+from gateway.hosting.routes import GroupSituation
 from gateway.hosting.states import RELEASE, ReleaseStage
 from gateway.hosting.upstream_member import NOTHING, Joined, Out, UpstreamMember
 from gateway.moves import moved
@@ -101,9 +102,13 @@ class Releasing:
     # -- what the group asks ---------------------------------------------------------------------
 
     @property
-    def treatment(self) -> Treatment:
-        """What becomes of the requests of clients."""
-        return Treatment.FORWARDED if self._is_open else Treatment.RECALLED
+    def situation(self) -> GroupSituation:
+        """What it makes of the group."""
+        if not self._is_open:
+            return GroupSituation.RECALLED
+        if self.stage is not Stage.CONCLUDING:
+            return GroupSituation.OPENED
+        return GroupSituation.NATIVE_FIRST if self.is_native_due else GroupSituation.LET_GO
 
     @property
     def unowned_ms(self) -> int:
@@ -317,7 +322,7 @@ class Releasing:
 
     def _store(self, release: ReleaseState) -> None:
         self._is_storing = True
-        self._effects.append(StoreRelease(release))
+        self._effects.append(ReleaseMoved(release=release))
 
     def _move(self, stage: Stage) -> None:
         self.stage = moved(RELEASE, self.stage, stage)

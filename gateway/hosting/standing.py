@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from typing import Self
 
 from coordinator.interface.events import JoinGroupReceived
+from coordinator.interface.records import ReleaseState
 from gateway.events.event import Level
 from gateway.events.group_events import (
     GroupForwarded,
@@ -236,12 +237,14 @@ class Standing:
         """Whether the group is hosted also while it is empty, until an operator releases it."""
         return self.group_id in self.rules.adopted
 
-    def note_log(self, *, is_adopted: bool, has_release: bool) -> None:
-        """What the log has of the group now."""
+    def note_log(self, *, is_adopted: bool, release: ReleaseState | None) -> None:
+        """Note what the log has of the group now. One that is being released is not yet."""
         rules = self.rules
         (rules.adopted.add if is_adopted else rules.adopted.discard)(self.group_id)
-        if not has_release:
+        if release is None:
             rules.released.discard(self.group_id)
+        elif not release.is_under_way:
+            rules.released.add(self.group_id)
 
     @property
     def is_left(self) -> bool:

@@ -32,7 +32,7 @@ from gateway.events.group_events import GenerationWentBack, GroupTaken
 from gateway.groups.pauses import Pauses
 from gateway.hosting import inputs
 from gateway.hosting.adoptable import why_not_found
-from gateway.hosting.adoption_steps import AdoptionOutcome, Ask, Describe, Hold, Wish
+from gateway.hosting.adoption_steps import Ask, Describe, Hold
 from gateway.hosting.answers import GroupApi
 from gateway.hosting.batch import Decision
 from gateway.hosting.calls import Call, Errand, Forwarded, Reserve
@@ -54,7 +54,14 @@ from gateway.hosting.effects import (
 from gateway.hosting.group import HostedGroup
 from gateway.hosting.identity import Gateway
 from gateway.hosting.inputs import Input
-from gateway.hosting.release_steps import NewProtocol, ReleaseOutcome, ReleaseWish
+from gateway.hosting.move_requests import (
+    AdoptionOutcome,
+    AdoptRequest,
+    AnyRequest,
+    NewProtocol,
+    ReleaseOutcome,
+    ReleaseRequest,
+)
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import (
     Found,
@@ -315,7 +322,7 @@ class Process:
             return
         standing = self.group.standing
         if self.group.is_moving:
-            self.feed(inputs.Adopt(Wish(operator=self)))
+            self.feed(inputs.MoveRequested(AdoptRequest(operator=self)))
         elif self.group.is_live or standing.is_configured:
             self._tell("is hosted already, or left to the cluster by a setting")
         else:
@@ -338,7 +345,7 @@ class Process:
             self._tell(f"does not adopt: {reasons}")
             self._after(ADOPT_AGAIN_MS, self._do, self.adopt, tries - 1)
         else:
-            self._do(self.feed, inputs.Adopt(Wish(operator=self)))
+            self._do(self.feed, inputs.MoveRequested(AdoptRequest(operator=self)))
 
     def _claim(self) -> None:
         """Have a group without members in the cluster hosted until it is released."""
@@ -370,20 +377,21 @@ class Process:
         if self.group.is_moving or not self.group.standing.is_released:
             takes_natives = self.around.cluster.group.profile.has_native_members
             why = "" if takes_natives else "the cluster does not have it"
-            wish = ReleaseWish(NewProtocol(why_no_natives=why), operator=self)
-            self.feed(inputs.Release(wish))
+            new_protocol = NewProtocol(why_no_natives=why)
+            request = ReleaseRequest(new_protocol=new_protocol, operator=self)
+            self.feed(inputs.MoveRequested(request))
 
     def is_forwarded(self, found: Found | None) -> bool:
         """Whether the cluster answers, as `Groups.is_forwarded` decides after a look."""
         group = self.group
-        if group.release.seeks_anchor:
+        if group.move.seeks_anchor:
             return False
         if group.is_live or group.is_moving:
             return not group.is_live
         known = found or NoAnswer("nobody answers")
         verdict = group.standing.take(known, self.now_ms, is_held=group.anchor.is_here)
         if group.standing.is_left and verdict.has_anchor:
-            self.feed(inputs.Release(ReleaseWish()))
+            self.feed(inputs.MoveRequested(ReleaseRequest()))
         return verdict.mode is Mode.FORWARDED
 
     def end_relayed(self, call: Call) -> None:
@@ -510,9 +518,9 @@ class Process:
         """The client learns of it after all effects."""
         self._to_clients.append(errand)
 
-    def conclude(self, wish: Wish | ReleaseWish) -> None:
+    def conclude(self, request: AnyRequest) -> None:
         """The transcript and the counts have what became of it."""
-        outcome = wish.outcome
+        outcome = request.outcome
         assert outcome is not None
         self.around.world.tell(self.name, outcome)
         match outcome:

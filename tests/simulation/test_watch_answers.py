@@ -17,7 +17,7 @@ def test_an_unconfirmed_grant_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The anchor's join is no confirmation: the decision followed it."""
 
     def decided(stages: Any, call: Any, outcome: Any, _now_ms: int) -> None:
-        stages._finish(call, outcome)
+        stages.open_calls.answer(call, outcome)
 
     monkeypatch.setattr(CallStages, "_on_decision", decided)
     stage = Stage()

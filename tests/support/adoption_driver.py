@@ -8,6 +8,7 @@ from time import time_ns
 import trio
 
 from coordinator.interface.config import GroupConfig
+from coordinator.interface.events import AdoptionEnded, AdoptionMoved
 from coordinator.interface.records import AdoptionState
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.cluster.errors import UpstreamError
@@ -23,17 +24,14 @@ from gateway.hosting.adoption_steps import (
     Hold,
     Input,
     Lane,
-    Store,
     Stored,
-    TakeOver,
     TimePassed,
-    TookOver,
-    Treatment,
     Unanswered,
 )
 from gateway.hosting.forwarded import WatchedGroup
 from gateway.hosting.grace import Grace
 from gateway.hosting.identity import AnchorIds, Gateway
+from gateway.hosting.routes import GroupSituation
 from gateway.hosting.states import AdoptionStage as Stage
 from tests.support.group_client import Address, GroupClient, find_coordinator
 
@@ -113,7 +111,7 @@ class _Run:
 
     def _given_up(self) -> list[GaveUp]:
         """The test's members give up everything at once when they are recalled."""
-        if self.machine.treatment is not Treatment.RECALLED or self.machine.guard is None:
+        if self.machine.situation is not GroupSituation.RECALLED or self.machine.guard is None:
             return []
         news = [each for each in self.at.watched.members if each not in self.told]
         self.told.update(news)
@@ -125,14 +123,14 @@ class _Run:
                 async with await BrokerConnection.open(*self.at.address) as connection:
                     group = await GroupClient(connection, self.at.group).described()
                 return Described(group, self.at.watched)
-            case Store(adoption):
+            case AdoptionMoved(adoption=adoption):
                 self.at.stored = adoption
                 return Stored()
             case Hold():
                 return Drained()
-            case TakeOver(ids):
-                self.at.anchor, self.at.stored = ids, None
-                return TookOver()
+            case AdoptionEnded():
+                self.at.anchor, self.at.stored = self.machine.handed_over, None
+                return Stored()
             case Ask(lane, message):
                 try:
                     return Answered(lane, await lanes[lane].ask(message))

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from coordinator.interface.events import AdoptionMoved
 from coordinator.interface.records import AdoptionState
 from gateway.hosting.adoptable import snapshot
 from gateway.hosting.adoption import Adopting
@@ -18,12 +19,11 @@ from gateway.hosting.adoption_steps import (
     Hold,
     Input,
     Lane,
-    Store,
     Stored,
     TimePassed,
-    Treatment,
     Unanswered,
 )
+from gateway.hosting.routes import GroupSituation
 from gateway.hosting.states import AdoptionStage as Stage
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -117,8 +117,8 @@ class Script:
     def is_at(self, stage: Stage) -> bool:
         return self.adopting.stage is stage
 
-    def treats(self, treatment: Treatment) -> bool:
-        return self.adopting.treatment is treatment
+    def makes(self, situation: GroupSituation | None) -> bool:
+        return self.adopting.situation is situation
 
     def took(self, kind: type[Any]) -> Any:
         """The newest effect, which has to be of this kind."""
@@ -144,7 +144,7 @@ class Script:
         for _ in range(2):
             self.took(Describe)
             self.feed(Described(described(), watched()))
-        assert self.took(Store).adoption == ANNOUNCED
+        assert self.took(AdoptionMoved).adoption == ANNOUNCED
         self.feed(Stored())
         self.took(Hold)
         self.feed(Drained())
@@ -170,7 +170,7 @@ class Script:
         self.to_locking()
         self.answer(Lane.LEADER, joined(9))
         self.answer(Lane.LEADER, SyncGroupResponse())
-        assert self.took(Store).adoption == replace(ANNOUNCED, lock_generation=9)
+        assert self.took(AdoptionMoved).adoption == replace(ANNOUNCED, lock_generation=9)
         self.feed(Stored())
 
     def to_handing_over(self) -> None:

@@ -37,7 +37,7 @@ from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
 from gateway.events.event import GatewayEvent
 from gateway.groups.group_limits import GroupLimits
-from gateway.hosting.adoption_steps import Ask, Describe, Hold, Wish
+from gateway.hosting.adoption_steps import Ask, Describe, Hold
 from gateway.hosting.answers import OF_MEMBERSHIP, GroupApi, Situation
 from gateway.hosting.calls import (
     AWAY,
@@ -83,7 +83,7 @@ from gateway.hosting.inputs import (
     Input,
     TimerFired,
 )
-from gateway.hosting.release_steps import ReleaseWish
+from gateway.hosting.move_requests import AnyRequest
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import Found, Occupants, Standing, StandingRules
 from gateway.hosting.states import Adoption
@@ -223,8 +223,8 @@ class HostedScene:
     def answer(self, call: Call) -> None:
         """The call has its answer."""
 
-    def conclude(self, wish: Wish | ReleaseWish) -> None:
-        """The wish has its outcome."""
+    def conclude(self, request: AnyRequest) -> None:
+        """The request for a move has its outcome."""
 
     def _begin(self, effect: Awaited) -> None:
         self.pending.append(effect)

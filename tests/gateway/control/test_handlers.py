@@ -32,7 +32,7 @@ from gateway.control.messages import (
 from gateway.data_path.removal import Removal
 from gateway.events.event import GatewayEvent
 from gateway.groups.groups import Groups
-from gateway.hosting.adoption_steps import AdoptionOutcome
+from gateway.hosting.move_requests import AdoptionOutcome
 from gateway.state_log.log import StateLogError
 
 
@@ -108,7 +108,7 @@ class Desk:
 
 
 async def test_the_outcome_is_that_of_the_groups() -> None:
-    """So is the wish."""
+    """So is the request."""
     groups = FakeGroups()
     told = await Desk(groups).adopt(dry_run=True)
     assert isinstance(told, AdoptionAnswer)

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from gateway.groups.configured_releases import RELEASES_MAX, RETRY_S, ConfiguredReleases
-from gateway.hosting.release_steps import ReleaseOutcome
+from gateway.hosting.move_requests import ReleaseOutcome
 from gateway.state_log.log import StateLogError
 
 

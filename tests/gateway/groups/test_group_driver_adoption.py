@@ -10,11 +10,11 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.groups.group_driver import GroupDriver
 from gateway.hosting.adoption import HOLD_MAX_MS
-from gateway.hosting.adoption_steps import AdoptionOutcome, Wish
 from gateway.hosting.answers import GroupApi
 from gateway.hosting.calls import Call, Forwarded
 from gateway.hosting.forwarded import WatchedGroups
-from gateway.hosting.inputs import Adopt
+from gateway.hosting.inputs import MoveRequested
+from gateway.hosting.move_requests import AdoptionOutcome, AdoptRequest
 from gateway.hosting.states import AdoptionStage
 from gateway.state_log.memory import MemoryLog
 from kafka_codecs.apis import ApiKey
@@ -75,7 +75,7 @@ async def test_members_are_impersonated_once_everything_relayed_is_answered(
         with groups.table.drivers.relaying(GROUP, call):
             nursery.start_soon(adopt)
             await wait_all_tasks_blocked()
-            stage = groups.table.drivers.driver(GROUP).group.adoption.stage
+            stage = groups.table.drivers.driver(GROUP).group.move.stage
             assert stage is AdoptionStage.IMPERSONATING
             assert beats(groups) == 0
         await wait_all_tasks_blocked()
@@ -97,7 +97,7 @@ async def test_an_adoption_waits_for_calls_that_were_relayed_without_a_driver(
             nursery.start_soon(groups.table.orders.adopt, GROUP)
             await wait_all_tasks_blocked()
             driver = groups.table.drivers.driver(GROUP)
-            assert driver.group.adoption.stage is AdoptionStage.IMPERSONATING
+            assert driver.group.move.stage is AdoptionStage.IMPERSONATING
             assert beats(groups) == 0
         await wait_all_tasks_blocked()
         assert beats(groups) == 2
@@ -148,7 +148,7 @@ async def test_a_dry_run_begins_nothing(
     async with live_group(monkeypatch) as (groups, driver):
         outcome = await groups.table.orders.adopt(GROUP, dry_run=True)
         assert (outcome.is_adopted, outcome.reasons) == (False, ())
-        assert not driver.group.adoption.is_under_way
+        assert not driver.group.move.is_under_way
 
 
 async def test_a_group_that_the_gateway_adopts_by_itself_has_no_operator_to_tell(
@@ -158,9 +158,9 @@ async def test_a_group_that_the_gateway_adopts_by_itself_has_no_operator_to_tell
     async with live_group(monkeypatch) as (_groups, driver):
         starts: list[int] = []
         monkeypatch.setattr(driver.group, "start_again", starts.append)
-        driver.feed(Adopt(Wish()))
+        driver.feed(MoveRequested(AdoptRequest()))
         await wait_all_tasks_blocked()
         await trio.sleep(HOLD_MAX_MS / 1000)
         await wait_all_tasks_blocked()
-        assert driver.group.adoption.stage is None
+        assert driver.group.move.stage is None
         assert starts == []

@@ -21,8 +21,8 @@ from coordinator.interface.records import (
 from gateway.cluster.errors import UpstreamError
 from gateway.groups.group_drivers import GroupRefused
 from gateway.groups.groups import RESUME_RETRY_S
-from gateway.hosting.adoption_steps import Treatment
 from gateway.hosting.logged_engine import STALLED_AFTER_MS, LoggedEngine
+from gateway.hosting.routes import GroupSituation
 from gateway.state_log.log import StateLogError, StateLogUnreadable
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.hosted_groups import GROUP, ScriptedLog, hosted_groups
@@ -207,7 +207,7 @@ async def test_a_group_that_is_being_adopted_is_loaded_beyond_the_limit(
         await groups.nursery.start(groups.table.resume)
         await wait_all_tasks_blocked()
         assert groups.table.drivers.is_moving(GROUP)
-        assert groups.table.drivers.driver(GROUP).group.adoption.treatment is Treatment.HELD
+        assert groups.table.drivers.driver(GROUP).group.move.situation is GroupSituation.HELD
 
 
 async def test_a_log_that_is_lost_during_the_start_is_waited_for(

@@ -7,7 +7,7 @@ import pytest
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
 from gateway.groups.new_protocol import POLICY, new_protocol_of
-from gateway.hosting.release_steps import NewProtocol
+from gateway.hosting.move_requests import NewProtocol
 from kafka_codecs.api_versions import ApiVersionsRequest, ApiVersionsResponse, FinalizedFeatureKey
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.describe_configs import (

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from coordinator.interface.config import GroupConfig
+from coordinator.interface.events import AdoptionEnded, AdoptionMoved
 from gateway.hosting.adoption import (
     HEARTBEATS_AT_ONCE_MAX,
     HOLD_MAX_MS,
@@ -17,16 +18,12 @@ from gateway.hosting.adoption_steps import (
     Described,
     Drained,
     Lane,
-    Store,
     Stored,
     StoreFailed,
-    TakeOver,
-    TakeOverFailed,
-    TookOver,
-    Treatment,
 )
 from gateway.hosting.grace import Grace
 from gateway.hosting.identity import AnchorIds
+from gateway.hosting.routes import GroupSituation
 from gateway.hosting.states import AdoptionStage as Stage
 from gateway.hosting.upstream_member import HEARTBEAT_INTERVAL_MS
 from kafka_codecs.error_codes import ErrorCode
@@ -71,26 +68,27 @@ def test_the_engine_takes_over_once_only_the_anchor_is_in_the_group(script: Scri
     assert isinstance(script.asked[Lane.ANCHOR], SyncGroupRequest)
     script.now_ms += 40
     script.answer(Lane.ANCHOR, SyncGroupResponse())
-    assert script.took(TakeOver).ids == AnchorIds(
+    script.took(AdoptionEnded)
+    assert script.adopting.handed_over == AnchorIds(
         member_id=ANCHOR, generation=10, instance_id=GUISE.instance_id
     )
-    assert script.treats(Treatment.HELD)
-    script.feed(TookOver())
+    assert script.makes(GroupSituation.HELD)
+    script.feed(Stored())
     assert script.is_at(Stage.ADOPTED)
-    assert script.treats(Treatment.HOSTED)
+    assert script.makes(None)
     assert script.adopting.held_ms == 40
     assert script.adopting.next_ms() is None
 
 
 def test_requests_are_relayed_until_the_adoption_is_in_the_log(script: Script) -> None:
     script.start()
-    assert script.treats(Treatment.FORWARDED)
+    assert script.makes(GroupSituation.PROPOSED)
     for _ in range(2):
         script.took(Describe)
         script.feed(Described(described(), watched()))
-    assert script.treats(Treatment.FORWARDED)
+    assert script.makes(GroupSituation.PROPOSED)
     script.feed(Stored())
-    assert script.treats(Treatment.HELD)
+    assert script.makes(GroupSituation.HELD)
     assert not script.asked, "requests are under way"
 
 
@@ -141,11 +139,11 @@ def test_an_adoption_that_the_log_may_have_is_erased(script: Script) -> None:
     script.effects.clear()
     script.feed(StoreFailed("the disk is full"))
     assert script.is_at(Stage.FORGETTING)
-    assert script.took(Store).adoption is None
+    assert script.took(AdoptionMoved).adoption is None
     script.feed(StoreFailed("the disk is full"))
     assert not script.effects
     script.wait(BACKOFF_MS)
-    script.took(Store)
+    script.took(AdoptionMoved)
     script.feed(Stored())
     assert script.is_at(Stage.UNDONE)
 
@@ -286,7 +284,7 @@ def test_the_leaders_member_leaves_again_if_the_anchor_gets_no_answer(script: Sc
     script.answer(Lane.LEADER, left())
     script.answer(Lane.ANCHOR, joined(11, member_id=ANCHOR))
     script.answer(Lane.ANCHOR, SyncGroupResponse())
-    script.took(TakeOver)
+    script.took(AdoptionEnded)
     assert script.adopting.vouches
 
 
@@ -308,7 +306,7 @@ def test_after_the_leaders_member_has_left_there_is_only_a_way_forward(script: S
     script.answer(Lane.LEADER, gone)
     script.answer(Lane.ANCHOR, joined(10, member_id=ANCHOR))
     script.answer(Lane.ANCHOR, SyncGroupResponse())
-    script.took(TakeOver)
+    script.took(AdoptionEnded)
 
 
 def taking_over(script: Script) -> None:
@@ -316,7 +314,7 @@ def taking_over(script: Script) -> None:
     script.answer(Lane.LEADER, left())
     script.answer(Lane.ANCHOR, joined(10, member_id=ANCHOR))
     script.answer(Lane.ANCHOR, SyncGroupResponse())
-    script.took(TakeOver)
+    script.took(AdoptionEnded)
 
 
 def test_the_anchor_keeps_its_place_while_the_log_is_away(script: Script) -> None:
@@ -326,14 +324,16 @@ def test_the_anchor_keeps_its_place_while_the_log_is_away(script: Script) -> Non
         script.wait(HEARTBEAT_INTERVAL_MS)
         assert script.asked[Lane.ANCHOR].member_id == ANCHOR
         script.answer(Lane.ANCHOR, OK)
-    script.feed(TakeOverFailed("the log is away"))
+    script.feed(StoreFailed("the log is away"))
     for _ in range(30):
         script.wait(HEARTBEAT_INTERVAL_MS)
         script.effects.clear()
-        script.feed(TakeOverFailed("the log is away"))
+        script.feed(StoreFailed("the log is away"))
         assert script.asked[Lane.ANCHOR].generation_id == 10
         script.answer(Lane.ANCHOR, OK)
-    script.feed(TookOver())
+    script.wait(HEARTBEAT_INTERVAL_MS)
+    script.took(AdoptionEnded)
+    script.feed(Stored())
     assert script.is_at(Stage.ADOPTED)
 
 
@@ -343,7 +343,7 @@ def test_heartbeats_do_not_succeed_while_the_anchor_may_have_lost_the_group(scri
     script.wait(HEARTBEAT_INTERVAL_MS)
     script.answer(Lane.ANCHOR, HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
     assert not script.adopting.vouches
-    script.feed(TookOver())
+    script.feed(Stored())
     assert script.is_at(Stage.ADOPTED)
 
 
@@ -378,10 +378,10 @@ def test_a_failed_take_over_is_repeated(script: Script) -> None:
     script.answer(Lane.LEADER, left())
     script.answer(Lane.ANCHOR, joined(10, member_id=ANCHOR))
     script.answer(Lane.ANCHOR, SyncGroupResponse())
-    script.took(TakeOver)
-    script.feed(TakeOverFailed("the log is away"))
+    script.took(AdoptionEnded)
+    script.feed(StoreFailed("the log is away"))
     script.wait(BACKOFF_MS)
-    script.took(TakeOver)
+    script.took(AdoptionEnded)
 
 
 # -- after a restart -------------------------------------------------------------------------------
@@ -394,7 +394,7 @@ def members(*there: str) -> Described:
 
 def test_a_restart_before_the_lock_gives_the_group_back() -> None:
     script = resuming()
-    assert script.treats(Treatment.HELD)
+    assert script.makes(GroupSituation.HELD)
     script.feed(members(A, B))
     assert script.is_at(Stage.GIVING_BACK)
     assert isinstance(script.asked[Lane.LEADER], JoinGroupRequest)
@@ -415,7 +415,7 @@ def test_a_restart_takes_over_from_its_own_anchor() -> None:
     script.answer(Lane.ANCHOR, joined(10, member_id=f"{GUISE.instance_id}-2", skip_assignment=True))
     script.answer(Lane.ANCHOR, joined(11, member_id=f"{GUISE.instance_id}-2"))
     script.answer(Lane.ANCHOR, SyncGroupResponse())
-    script.took(TakeOver)
+    script.took(AdoptionEnded)
 
 
 def test_others_may_have_had_the_group_if_a_generation_is_missing() -> None:

@@ -43,9 +43,9 @@ from gateway.hosting.states import AdoptionStage, ReleaseStage
 from kafka_codecs.join_group import JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupResponse
 from kafka_codecs.sync_group import SyncGroupResponse
-from tests.gateway.hosting.test_group_adoption import Scene as AdoptionScene
-from tests.gateway.hosting.test_group_release import Scene as ReleaseScene
-from tests.gateway.hosting.test_group_release import log_has, step
+from tests.gateway.hosting.test_adoption_strategy import Scene as AdoptionScene
+from tests.gateway.hosting.test_release_strategy import Scene as ReleaseScene
+from tests.gateway.hosting.test_release_strategy import log_has, step
 from tests.support.group_values import subscription
 from tests.support.hosted_scene import HostedScene
 
@@ -183,7 +183,7 @@ def adopting(stage: AdoptionStage) -> HostedScene:
             scene.to_anchoring()
             again = AdoptionScene()
             again.records = scene.records
-            again.feed(Resumed(is_adopting=True))
+            again.feed(Resumed(is_moving=True))
             scene = again
         case AdoptionStage.GIVING_BACK:
             scene.to_recalling()
@@ -205,7 +205,7 @@ def loading_an_adoption() -> HostedScene:
     """The log is not read, and is known to have an adoption."""
     scene = AdoptionScene()
     scene.hold(Load)
-    scene.feed(Resumed(is_adopting=True))
+    scene.feed(Resumed(is_moving=True))
     return scene
 
 
@@ -527,7 +527,7 @@ def state_of(scene: HostedScene) -> object:
     state = group.engine.core.state
     epoch = None if state.group is None else group.engine.core.epoch
     return (
-        *(group.engine.phase, group.anchor.phase, group.adoption.stage, group.release.stage),
+        *(group.engine.phase, group.anchor.phase, group.move.stage),
         *(type(state.group), epoch, state.release, tuple(group.engine.members)),
     )
 
@@ -538,7 +538,9 @@ def check(scene: HostedScene, name: str) -> None:
     assert not bugs, f"{name}: {bugs[0].error!r}"
     for request in scene.calls:
         assert not isinstance(request.answer, Unanswerable), name
-        assert request.answer is not None or request.token in scene.group.calls.unanswered, name
+        assert (
+            request.answer is not None or request.token in scene.group.calls.open_calls.by_token
+        ), name
 
 
 @pytest.mark.parametrize("name", STATES)

@@ -3,18 +3,18 @@
 import pytest
 
 from coordinator.interface.config import GroupConfig
+from coordinator.interface.events import AdoptionMoved
 from gateway.hosting.adoption import HOLD_MAX_MS, Adopting
 from gateway.hosting.adoption_requests import BACKOFF_MS
 from gateway.hosting.adoption_steps import (
     GaveUp,
     Heard,
     Lane,
-    Store,
     Stored,
-    Treatment,
 )
 from gateway.hosting.grace import Grace
 from gateway.hosting.identity import AnchorIds
+from gateway.hosting.routes import GroupSituation
 from gateway.hosting.states import AdoptionStage as Stage
 from gateway.hosting.upstream_member import HEARTBEAT_INTERVAL_MS
 from kafka_codecs.error_codes import ErrorCode
@@ -46,7 +46,7 @@ def given_back(script: Script) -> None:
 
 def test_an_outsider_gets_nothing_while_members_may_hold_partitions(script: Script) -> None:
     given_back(script)
-    assert script.treats(Treatment.RECALLED)
+    assert script.makes(GroupSituation.RECALLED)
     sync = script.asked[Lane.LEADER]
     assert [each.member_id for each in sync.assignments] == ["o-1"]
     script.answer(Lane.LEADER, SyncGroupResponse())
@@ -72,8 +72,8 @@ def test_the_group_is_given_back_when_nobody_holds_anything(script: Script) -> N
     leave = script.asked[Lane.OTHERS]
     assert [each.member_id for each in leave.members] == [A, B], "an anchor may be somebody else's"
     script.answer(Lane.OTHERS, left(0, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.UNKNOWN_MEMBER_ID))
-    assert script.treats(Treatment.HELD)
-    assert script.took(Store).adoption is None
+    assert script.makes(GroupSituation.HELD)
+    assert script.took(AdoptionMoved).adoption is None
     script.feed(Stored())
     assert script.is_at(Stage.UNDONE)
 
@@ -92,7 +92,7 @@ def test_the_log_forgets_it_as_soon_as_the_members_have_left(
     else:
         script.fail(Lane.LEADER)
     script.answer(Lane.OTHERS, left())
-    assert script.took(Store).adoption is None
+    assert script.took(AdoptionMoved).adoption is None
 
 
 def test_a_silent_member_is_given_up_when_its_session_is_over(script: Script) -> None:
@@ -142,14 +142,14 @@ def test_a_late_answer_about_the_lock_does_not_end_the_undoing(script: Script) -
     script.to_locking()
     script.answer(Lane.LEADER, joined(9))
     script.answer(Lane.LEADER, SyncGroupResponse())
-    script.took(Store)
+    script.took(AdoptionMoved)
     script.wait(HOLD_MAX_MS)
     script.gave_up_all()
     script.answer(Lane.OTHERS, left())
     assert script.is_at(Stage.FORGETTING)
     script.feed(Stored())
     assert script.is_at(Stage.FORGETTING)
-    assert script.took(Store).adoption is None
+    assert script.took(AdoptionMoved).adoption is None
     script.feed(Stored())
     assert script.is_at(Stage.UNDONE)
 

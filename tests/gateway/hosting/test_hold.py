@@ -3,11 +3,12 @@
 import pytest
 
 from coordinator.interface.roll_policy import NATIVE_MEMBERS_MAX, NO_LIMIT
-from gateway.hosting.adoption_steps import Describe, Wish
+from gateway.hosting.adoption_steps import Describe
 from gateway.hosting.answers import Situation
 from gateway.hosting.calls import Call, Forwarded
 from gateway.hosting.effects import Look
-from gateway.hosting.inputs import Adopt
+from gateway.hosting.inputs import MoveRequested
+from gateway.hosting.move_requests import AdoptRequest
 from gateway.hosting.standing import Found, NoAnswer, Nobody, Occupants
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.hosted_scene import (
@@ -99,7 +100,7 @@ def test_a_join_waits_for_an_adoption_that_has_only_begun() -> None:
     """The look of that moment is the adoption's. Without a hold the cluster answers."""
     on = forwarded(DIRECT)
     on.hold(Describe)
-    on.feed(Adopt(Wish()))
+    on.feed(MoveRequested(AdoptRequest()))
     assert situation_of(on.native("m", overrides=HELD)) is Situation.MOVING
     assert isinstance(on.native("m").answer, Forwarded)
 

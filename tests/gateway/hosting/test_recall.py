@@ -63,11 +63,9 @@ class Script:
 
     def __init__(self, *, has_all_members: bool = True) -> None:
         self.told: list[Any] = []
-        self.recall = Recall(
-            has_all_members=has_all_members,
-            heartbeat_interval_ms=5_000,
-        )
-        self.recall.begin(RecalledGroup("orders", RECORD, GroupConfig()))
+        self.recall = Recall(heartbeat_interval_ms=5_000)
+        group = RecalledGroup("orders", RECORD, GroupConfig())
+        self.recall.begin(group, has_all_members=has_all_members, leads_rounds=False)
         self.holders = {member.member_id for member in RECORD.members}
 
     def ask(self, event: Any, connection: int = CONNECTION) -> Any:
@@ -324,7 +322,8 @@ def test_the_replacement_of_a_native_instance_takes_its_place_if_its_client_has_
     """Otherwise the instance is in use (DEV D82)."""
     native = replace(NATIVE, instance_id="two")
     record = replace(RECORD, members=(native,))
-    on.recall.begin(RecalledGroup("orders", record, GroupConfig()))
+    group = RecalledGroup("orders", record, GroupConfig())
+    on.recall.begin(group, has_all_members=True, leads_rounds=False)
     assert on.native("n-2", 0, instance_id="two") is None
     assert on.told == []
     assert on.native("n-2", 0, instance_id="two", disconnected=frozenset({"n"})) is None

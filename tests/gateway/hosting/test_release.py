@@ -1,10 +1,11 @@
-"""The steps of a release. `test_group_release.py` has what becomes of requests meanwhile."""
+"""The steps of a release. `test_release_strategy.py` has what becomes of requests meanwhile."""
 
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from coordinator.interface.events import ReleaseMoved
 from coordinator.interface.records import ClassicGroupValue, ReleaseState
 from gateway.hosting.adoption_requests import BACKOFF_MS
 from gateway.hosting.adoption_steps import (
@@ -16,7 +17,6 @@ from gateway.hosting.adoption_steps import (
     Stored,
     StoreFailed,
     TimePassed,
-    Treatment,
     Unanswered,
 )
 from gateway.hosting.grace import Grace
@@ -27,7 +27,8 @@ from gateway.hosting.release import (
     NATIVE_FIRST_MAX_MS,
     Releasing,
 )
-from gateway.hosting.release_steps import HandedOver, NativeJoined, StoreRelease
+from gateway.hosting.release_steps import HandedOver, NativeJoined
+from gateway.hosting.routes import GroupSituation
 from gateway.hosting.states import ReleaseStage as Stage
 from kafka_codecs.describe_groups import (
     DescribedGroup,
@@ -85,12 +86,12 @@ class Script:
         self.feed(TimePassed())
 
     @property
-    def treatment(self) -> Treatment:
-        return self.machine.treatment
+    def situation(self) -> GroupSituation:
+        return self.machine.situation
 
     @property
     def is_recalling(self) -> bool:
-        return self.treatment is Treatment.RECALLED
+        return self.situation is GroupSituation.RECALLED
 
     @property
     def holders(self) -> int:
@@ -103,7 +104,7 @@ class Script:
         """The log has what it was asked to store."""
         (effect,) = self.todo
         self.todo.clear()
-        assert isinstance(effect, StoreRelease)
+        assert isinstance(effect, ReleaseMoved)
         self.feed(Stored())
         return effect.release
 
@@ -153,7 +154,7 @@ def on() -> Script:
 
 
 def test_the_way_of_a_release(on: Script) -> None:
-    assert (on.stage, on.treatment) == (Stage.RECALLING, Treatment.RECALLED)
+    assert (on.stage, on.situation) == (Stage.RECALLING, GroupSituation.RECALLED)
     on.feed(GaveUp(A))
     assert on.holders
     on.feed(GaveUp(B))
@@ -165,7 +166,7 @@ def test_the_way_of_a_release(on: Script) -> None:
     assert on.asked() is SyncGroupRequest
     assert on.is_recalling
     on.answer(SyncGroupResponse())
-    assert (on.stage, on.treatment) == (Stage.GATHERING, Treatment.FORWARDED)
+    assert (on.stage, on.situation) == (Stage.GATHERING, GroupSituation.OPENED)
     on.describe(IDS.member_id, "x")
     on.wait(LOOK_AGAIN_MS)
     on.describe(IDS.member_id, "x", "y")
@@ -283,7 +284,7 @@ def test_with_a_native_member_the_anchor_leaves_without_opening() -> None:
     assert on.stage is Stage.LEAVING
     assert on.is_recalling
     on.answer(LEFT)
-    assert on.treatment is Treatment.FORWARDED
+    assert on.situation in (GroupSituation.LET_GO, GroupSituation.NATIVE_FIRST)
 
 
 @pytest.mark.parametrize("is_heard", [True, False])

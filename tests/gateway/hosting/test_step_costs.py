@@ -14,8 +14,8 @@ from coordinator.interface.replies import ConsumerHeartbeatReply, JoinGroupReply
 from gateway.hosting.adoption_steps import Ask
 from gateway.hosting.answers import Situation
 from gateway.hosting.effects import AskCoordinator
-from gateway.hosting.inputs import Release
-from gateway.hosting.release_steps import ReleaseWish
+from gateway.hosting.inputs import MoveRequested
+from gateway.hosting.move_requests import ReleaseRequest
 from gateway.hosting.states import ReleaseStage, Stage
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_values import make_topics
@@ -171,8 +171,8 @@ def test_a_heartbeat_costs_the_same_while_a_large_group_is_released() -> None:
     def cost_among(size: int) -> Cost:
         scene, members = classic_group.__wrapped__(size)
         scene.hold(Ask)
-        scene.feed(Release(ReleaseWish()))
-        assert scene.group.release.stage is ReleaseStage.RECALLING
+        scene.feed(MoveRequested(ReleaseRequest()))
+        assert scene.group.move.stage is ReleaseStage.RECALLING
         asked = members[: SMALL // 2]
 
         def beat_all() -> None:

@@ -66,6 +66,7 @@ _DERIVED = {
     # A batch's copy of the group follows from the group and the decisions.
     *("_copy", "_copied", "_readers", "_original", "_engine"),
     "_adoptees",  # follow from the record of the adoption
+    "_parts",  # the group has all of them itself
 }
 _FOR_PEOPLE = {
     *("why", "told", "_told", "_reported", "outbox", "client_host", "client"),

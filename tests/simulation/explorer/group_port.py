@@ -14,7 +14,7 @@ from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
 from gateway.hosting import effects, inputs
-from gateway.hosting.adoption_steps import Ask, Wish
+from gateway.hosting.adoption_steps import Ask
 from gateway.hosting.answers import GroupApi
 from gateway.hosting.calls import (
     LOST,
@@ -34,7 +34,7 @@ from gateway.hosting.forwarded import Client
 from gateway.hosting.group import HostedGroup
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.inputs import Damage, Input
-from gateway.hosting.release_steps import NewProtocol, ReleaseWish
+from gateway.hosting.move_requests import AdoptRequest, NewProtocol, ReleaseRequest
 from gateway.hosting.standing import Found
 from gateway.hosting.states import AdoptionStage, AnchorPhase, Mode, ReleaseStage, Stage
 from gateway.requests.messages import api_of
@@ -96,7 +96,7 @@ class GroupPort:
     @property
     def stage(self) -> AdoptionStage | ReleaseStage | None:
         """The stage of the adoption or release under way."""
-        return self.group.release.stage or self.group.adoption.stage
+        return self.group.move.stage
 
     @property
     def anchor(self) -> AnchorPhase:
@@ -185,7 +185,7 @@ class GroupPort:
     def is_forwarded(self, cluster_members: Found, now_ms: int) -> bool:
         """Whether the cluster answers for the group, as `Groups.is_forwarded` decides."""
         group = self.group
-        if group.release.seeks_anchor:
+        if group.move.seeks_anchor:
             return False
         if group.is_live or group.is_moving:
             return not group.is_live
@@ -204,16 +204,16 @@ class GroupPort:
 
     def adopt(self, now_ms: int) -> None:
         """An operator adopts the group."""
-        self._feed(inputs.Adopt(Wish()), now_ms)
+        self._feed(inputs.MoveRequested(AdoptRequest()), now_ms)
 
     def release(self, new_protocol: NewProtocol, now_ms: int) -> None:
         """An operator releases the group."""
-        self._feed(inputs.Release(ReleaseWish(new_protocol=new_protocol)), now_ms)
+        self._feed(inputs.MoveRequested(ReleaseRequest(new_protocol=new_protocol)), now_ms)
 
     def resume(self, log: Sequence[DurableRecord], new_protocol: NewProtocol, now_ms: int) -> None:
         """The process has started and finds the group in its log."""
         if log:
-            self._feed(inputs.Resumed(is_adopting=any(map(_is_of_move, log))), now_ms)
+            self._feed(inputs.Resumed(is_moving=any(map(_is_of_move, log))), now_ms)
             if self.group.standing.is_configured:
                 self.release(new_protocol, now_ms)
 

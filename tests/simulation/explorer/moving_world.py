@@ -24,8 +24,8 @@ from gateway.hosting.answers import Situation, code_for
 from gateway.hosting.calls import Forwarded
 from gateway.hosting.effects import AskCoordinator, Awaited, Forget, Load, Look, Write
 from gateway.hosting.identity import CLIENT_ID, INSTANCE_ID, AnchorIds
+from gateway.hosting.move_requests import NewProtocol
 from gateway.hosting.release import NATIVE_FIRST_MAX_MS
-from gateway.hosting.release_steps import NewProtocol
 from gateway.hosting.standing import Found
 from gateway.hosting.states import AnchorPhase
 from gateway.requests.forwarding import shown_to_member

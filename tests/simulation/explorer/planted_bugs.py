@@ -188,7 +188,7 @@ def a_withheld_grant_outlives_the_loss_of_its_group(patch: Patch) -> None:
     """A consumer has the group while an answer waits for the anchor, and it leaves all the same."""
 
     def overtake(stages: CallStages) -> None:
-        for call in stages.unanswered.values():
+        for call in stages.open_calls.by_token.values():
             call.is_overtaken |= call.stage is Stage.DECIDING or isinstance(call, Commits)
 
     patch.setattr(CallStages, "overtake", overtake)

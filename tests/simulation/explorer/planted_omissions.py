@@ -8,12 +8,11 @@ import pytest
 from coordinator.interface.records import ClassicGroupValue
 from gateway.hosting import adoptable, adoption
 from gateway.hosting.adoption import Adopting
-from gateway.hosting.adoption_steps import Treatment
+from gateway.hosting.call_router import CallRouter
 from gateway.hosting.calls import Answer, Call, Commits, Forwarded, StoreCommits
 from gateway.hosting.forwarded import WatchedGroup
-from gateway.hosting.group_adoption import GroupAdoption
 from gateway.hosting.holders import Holders
-from gateway.hosting.placing import Place, Placing
+from gateway.hosting.routes import GroupSituation, Route
 from gateway.hosting.states import AdoptionStage as Stage
 from kafka_codecs.describe_groups import DescribedGroup
 from tests.simulation.explorer.search import Bounds, Report, explore
@@ -84,16 +83,16 @@ def a_lock_by_another_member_than_the_leader(patch: Patch) -> None:
 @shows_in("adopt", "a commit of", {"commit": 1}, ("adopt",))
 def commits_released_before_the_anchor_is_stable(patch: Patch) -> None:
     """Commits are held only until the leader's member rejoins."""
-    real = Placing._by_move
+    real = CallRouter.route
 
-    def by_move(placing: Placing, call: Call, now_ms: int) -> Place | Answer | StoreCommits | None:
-        adoption = placing._adoption
-        is_held = adoption.treatment is Treatment.HELD and isinstance(call, Commits)
-        if is_held and adoption.stage not in (None, Stage.IMPERSONATING):
-            return Forwarded(adoption.why)
-        return real(placing, call, now_ms)
+    def route(router: CallRouter, call: Call, now_ms: int) -> Route | Answer | StoreCommits:
+        move = router._move
+        is_held = move.situation is GroupSituation.HELD and isinstance(call, Commits)
+        if is_held and move.stage not in (None, Stage.IMPERSONATING):
+            return Forwarded(move.why_forwarded)
+        return real(router, call, now_ms)
 
-    patch.setattr(Placing, "_by_move", by_move)
+    patch.setattr(CallRouter, "route", route)
 
 
 @shows_in("adopt-outsider", " own ", {"slow": 1}, ("start o", "send o", "adopt"))
@@ -118,13 +117,13 @@ def no_guard_while_members_give_up_their_partitions(patch: Patch) -> None:
 @shows_in("adopt-whole", "a commit of", {"commit": 1}, ("adopt",))
 def calls_relayed_until_the_leaders_member_rejoins(patch: Patch) -> None:
     """Calls are still relayed while the gateway sends heartbeats for the members."""
-    real = GroupAdoption.treatment.fget  # type: ignore[attr-defined]
+    real = Adopting.situation.fget  # type: ignore[attr-defined]
 
-    def treatment(adoption: GroupAdoption) -> Treatment | None:
-        is_early = adoption.stage is Stage.IMPERSONATING
-        return Treatment.FORWARDED if is_early else real(adoption)
+    def situation(adopting: Adopting) -> GroupSituation | None:
+        is_early = adopting.stage is Stage.IMPERSONATING
+        return GroupSituation.PROPOSED if is_early else real(adopting)
 
-    patch.setattr(GroupAdoption, "treatment", property(treatment))
+    patch.setattr(Adopting, "situation", property(situation))
 
 
 OMISSIONS = [each for each in vars().copy().values() if isinstance(each, Omission)]

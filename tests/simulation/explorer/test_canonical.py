@@ -125,7 +125,7 @@ def test_what_no_later_stage_of_a_call_reads_does_not_count(
 ) -> None:
     world = begin_hosted(WORLDS["switch"])
     call = Call(api=GroupApi.JOIN, event=None, token=world.next_token)
-    world.machine.calls.unanswered[call.token] = call
+    world.machine.calls.open_calls.by_token[call.token] = call
     for call.stage in Stage:
         forms = set()
         for value in (False, True):

@@ -5,7 +5,7 @@ import pytest
 from coordinator.interface.records import ReleaseRecord, ReleaseState
 from gateway.hosting.adoption_steps import Ask, Hold, Lane
 from gateway.hosting.effects import Look
-from gateway.hosting.release_steps import NewProtocol
+from gateway.hosting.move_requests import NewProtocol
 from gateway.hosting.standing import Nobody
 from kafka_codecs.heartbeat import HeartbeatRequest
 from tests.simulation.coordinator import anchored

@@ -17,6 +17,7 @@ from gateway.hosting.group import HostedGroup
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.inputs import Damage
 from gateway.hosting.logged_engine import Item, LoggedEngine
+from gateway.hosting.open_calls import OpenCalls
 from gateway.hosting.standing import Found, Occupants
 from gateway.hosting.upstream_member import UpstreamMember
 from kafka_codecs.declaration import Struct
@@ -37,7 +38,7 @@ def a_grant_precedes_the_anchor(patch: Patch) -> None:
     """An answer that grants partitions leaves before the anchor is confirmed."""
 
     def decided(stages: CallStages, call: Call, outcome: Any, _now_ms: int) -> None:
-        stages._finish(call, outcome)
+        stages.open_calls.answer(call, outcome)
 
     patch.setattr(CallStages, "_on_decision", decided)
 
@@ -74,15 +75,15 @@ def a_removed_anchor_goes_unnoticed(patch: Patch) -> None:
 @noticed_by(Invariant.ANCHORED)
 def a_grant_in_doubt_is_not_withheld(patch: Patch) -> None:
     """A client that has waited long enough for the anchor gets its partitions without it."""
-    real = CallStages._give_up
+    real = OpenCalls._give_up
 
-    def give_up(stages: CallStages, call: Call) -> None:
+    def give_up(calls: OpenCalls, call: Call) -> None:
         if call.reply is not None:
-            stages._finish(call, call.reply)
+            calls.answer(call, call.reply)
         else:
-            real(stages, call)
+            real(calls, call)
 
-    patch.setattr(CallStages, "_give_up", give_up)
+    patch.setattr(OpenCalls, "_give_up", give_up)
 
 
 @noticed_by(Invariant.ANCHORED)
@@ -94,7 +95,7 @@ def a_grant_to_a_member_that_has_left_is_not_confirmed(patch: Patch) -> None:
         if stages._engine.is_live or isinstance(outcome, Refused | Unanswerable):
             real(stages, call, outcome, now_ms)
         else:
-            stages._finish(call, outcome)
+            stages.open_calls.answer(call, outcome)
 
     patch.setattr(CallStages, "_on_decision", decided)
 

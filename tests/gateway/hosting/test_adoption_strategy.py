@@ -20,21 +20,21 @@ from gateway.hosting.adoption_steps import (
     Describe,
     Hold,
     Lane,
-    Wish,
 )
-from gateway.hosting.answers import Situation
-from gateway.hosting.calls import LOST, Call, Forwarded, StoreCommits
-from gateway.hosting.effects import Load, Look, Write
-from gateway.hosting.forwarded import Client, WatchedGroup
-from gateway.hosting.group_adoption import (
+from gateway.hosting.adoption_strategy import (
     AT_ONCE_MAX,
     CONSIDER_EVERY_MS,
     STILL_ENDING,
     UNDONE_FOR_MS,
 )
-from gateway.hosting.inputs import Adopt, Damage, Done, Ending, Failed, Relayed, Resumed
+from gateway.hosting.answers import Situation
+from gateway.hosting.calls import LOST, Call, Forwarded, StoreCommits
+from gateway.hosting.effects import Load, Look, Write
+from gateway.hosting.forwarded import Client, WatchedGroup
+from gateway.hosting.inputs import Damage, Done, Ending, Failed, MoveRequested, Relayed, Resumed
+from gateway.hosting.move_requests import AdoptRequest
 from gateway.hosting.standing import NoAnswer, Occupants
-from gateway.hosting.states import AdoptionStage, AnchorPhase
+from gateway.hosting.states import AdoptionStage, AnchorPhase, ReleaseStage
 from gateway.hosting.states import AdoptionStage as Stage
 from gateway.hosting.waiting import MEMBER_PATIENCE_MS
 from gateway.quotas.shares import ShareRule
@@ -98,7 +98,7 @@ class Scene(HostedScene):
         """Whether one of the members is beside the gateway."""
         self.rules.watched.group = self.watched  # type: ignore[method-assign]
         self.hold(Describe, Hold, Ask)
-        self.wish = Wish()
+        self.request = AdoptRequest()
 
     def watched(self, group_id: str) -> WatchedGroup:
         """What the gateway knows from what it has relayed."""
@@ -110,11 +110,11 @@ class Scene(HostedScene):
         return self.stage is stage
 
     @property
-    def stage(self) -> AdoptionStage | None:
-        return self.group.adoption.stage
+    def stage(self) -> AdoptionStage | ReleaseStage | None:
+        return self.group.move.stage
 
     def adopt(self) -> None:
-        self.feed(Adopt(self.wish))
+        self.feed(MoveRequested(self.request))
 
     def describe(self, **changes: Any) -> None:
         self.feed(Done(self.take(Describe), described(**changes)))
@@ -179,8 +179,8 @@ class Scene(HostedScene):
         assert self.stage is Stage.GIVING_BACK
 
     def outcome(self) -> Any:
-        assert self.wish.outcome is not None
-        return self.wish.outcome
+        assert self.request.outcome is not None
+        return self.request.outcome
 
 
 @pytest.fixture
@@ -433,7 +433,7 @@ def test_an_adoption_in_the_log_goes_on_at_the_start(on: Scene) -> None:
     on.to_anchoring()
     again = Scene()
     again.records, again.load_failure = on.records, "the disk is slow"
-    again.feed(Resumed(is_adopting=True))
+    again.feed(Resumed(is_moving=True))
     call = again.beat(A, GENERATION)
     assert is_waiting(call)  # not relayed, although the group is not loaded
     again.load_failure = None
@@ -574,12 +574,12 @@ def test_an_answer_to_an_earlier_adoption_is_not_taken_for_one_to_the_next() -> 
     on = Scene()
     on.to_holding()
     on.wait(HOLD_MAX_MS)
-    on.wish = Wish()
+    on.request = AdoptRequest()
     on.adopt()
     assert on.outcome().reasons == (STILL_ENDING,)
     on.feed(Done(on.take(Hold)))
     on.pending.clear()
-    on.wish = Wish()
+    on.request = AdoptRequest()
     on.to_holding()
     assert on.is_at(Stage.IMPERSONATING)
     assert on.waits(Ask) == 0, "requests are under way"

@@ -11,27 +11,31 @@ import pytest
 
 from coordinator.interface.records import ReleaseRecord, ReleaseState
 from coordinator.interface.replies import ClaimReply, ConsumerHeartbeatReply, Reply
-from gateway.hosting.adoption_steps import Ask, Wish
+from gateway.hosting.adoption_steps import Ask
 from gateway.hosting.answers import GroupApi, Situation, code_for
 from gateway.hosting.calls import LOST, Call, Forwarded, StoreCommits, Unanswerable
 from gateway.hosting.effects import AskCoordinator, Load, Write
 from gateway.hosting.forwarded import Client
-from gateway.hosting.group_release import SETTLE_MAX_MS
 from gateway.hosting.inputs import (
-    Adopt,
     Damage,
     Done,
     Ending,
     Failed,
     Leave,
+    MoveRequested,
     Paused,
     Relayed,
     Resumed,
 )
-from gateway.hosting.inputs import Release as ReleaseGroup
 from gateway.hosting.logged_engine import LOAD_RETRY_MS
+from gateway.hosting.move_requests import (
+    AdoptRequest,
+    NewProtocol,
+    ReleaseOutcome,
+    ReleaseRequest,
+)
 from gateway.hosting.release import NATIVE_FIRST_MAX_MS
-from gateway.hosting.release_steps import NewProtocol, ReleaseOutcome, ReleaseWish
+from gateway.hosting.release_strategy import SETTLE_MAX_MS
 from gateway.hosting.standing import NoAnswer
 from gateway.hosting.states import AnchorPhase, Mode, ReleaseStage
 from kafka_codecs.consumer_group_heartbeat import (
@@ -71,18 +75,18 @@ class Scene(HostedScene):
         self.member_id = self.joined.member_id
         self.wait(1_000)
         self.hold(Ask)
-        self.wish = ReleaseWish()
+        self.request = ReleaseRequest()
 
     @property
     def release_of(self) -> Any:
-        return self.group.release
+        return self.group.move
 
     @property
     def outcome(self) -> ReleaseOutcome | None:
-        return self.wish.outcome
+        return self.request.outcome
 
     def begin(self) -> None:
-        self.feed(ReleaseGroup(self.wish))
+        self.feed(MoveRequested(self.request))
 
     def step(self, answer: Any) -> None:
         step(self, answer)
@@ -107,7 +111,7 @@ class Scene(HostedScene):
         """The gateway that is started after a kill of this one."""
         again = self.restart()
         again.hold(Ask)
-        again.feed(Resumed(is_adopting=True))
+        again.feed(Resumed(is_moving=True))
         return again
 
     def log_has(self) -> ReleaseState | None:
@@ -199,7 +203,7 @@ def test_a_join_that_waits_for_the_release_ends_with_its_connection(on: Scene) -
     on.step(JoinGroupResponse(generation_id=9, protocol_name="x"))
     on.step(SyncGroupResponse())
     assert isinstance(waits.answer, Unanswerable)
-    assert waits not in on.group.calls.waiting
+    assert waits not in on.group.calls.open_calls.waiting
 
 
 def test_the_outcome_and_what_the_log_has(on: Scene) -> None:
@@ -237,10 +241,10 @@ def test_an_operator_reclaims_an_empty_group(on: Scene) -> None:
 
 def test_a_group_that_is_being_released_is_not_adopted(on: Scene) -> None:
     on.begin()
-    wish = Wish()
-    on.feed(Adopt(wish))
-    assert wish.outcome is not None
-    assert wish.outcome.reasons == ("it is being released: try again",)
+    request = AdoptRequest()
+    on.feed(MoveRequested(request))
+    assert request.outcome is not None
+    assert request.outcome.reasons == ("it is being released: try again",)
 
 
 def test_commits_of_recalled_members_travel_under_the_anchors_ids(on: Scene) -> None:
@@ -362,7 +366,7 @@ NOT_MIXED = NewProtocol(why_not_mixed="the cluster keeps the two apart")
 
 def test_native_members_are_named_if_the_cluster_takes_none(on: Scene) -> None:
     on.native_member("n-1")
-    on.wish.new_protocol = NO_NEW_PROTOCOL
+    on.request.new_protocol = NO_NEW_PROTOCOL
     on.begin()
     assert on.outcome is not None
     assert on.outcome.reasons == (
@@ -374,7 +378,7 @@ def test_native_members_are_named_if_the_cluster_takes_none(on: Scene) -> None:
 
 def test_classic_members_beside_native_ones_are_named_if_the_cluster_mixes_none(on: Scene) -> None:
     on.native_member("n-1")
-    on.wish.new_protocol = NOT_MIXED
+    on.request.new_protocol = NOT_MIXED
     on.begin()
     assert on.outcome is not None
     assert on.outcome.reasons == (
@@ -384,7 +388,7 @@ def test_classic_members_beside_native_ones_are_named_if_the_cluster_mixes_none(
 
 
 def test_a_classic_group_needs_no_new_protocol(on: Scene) -> None:
-    on.wish.new_protocol = NO_NEW_PROTOCOL
+    on.request.new_protocol = NO_NEW_PROTOCOL
     on.to_the_end()
     assert on.outcome is not None
     assert on.outcome.is_released
@@ -395,8 +399,8 @@ def test_native_members_reconcile_and_rejoin_in_the_cluster() -> None:
     epoch = on.native_member("n-1").member_epoch
     on.wait(1_000)
     on.hold(Ask)
-    wish = ReleaseWish(NOT_MIXED)
-    on.feed(ReleaseGroup(wish))
+    request = ReleaseRequest(new_protocol=NOT_MIXED)
+    on.feed(MoveRequested(request))
     told = on.native("n-1", epoch).answer
     assert isinstance(told, ConsumerHeartbeatReply)
     assert (told.member_epoch, told.assignment) == (epoch, frozenset())
@@ -412,8 +416,8 @@ def test_native_members_reconcile_and_rejoin_in_the_cluster() -> None:
     on.feed(Done(ask, LeaveGroupResponse()))
     assert back.answer == Forwarded("released")
     on.feed(NATIVE_IS_IN)
-    assert wish.outcome is not None
-    assert wish.outcome.is_released
+    assert request.outcome is not None
+    assert request.outcome.is_released
 
 
 @pytest.mark.parametrize("is_killed", [False, True])
@@ -461,8 +465,8 @@ def test_a_native_member_that_has_left_is_not_waited_for(on: Scene) -> None:
 def test_silent_members_of_an_unattended_group_are_waited_for(on: Scene) -> None:
     """Another gateway has hosted it: the anchor's place is taken over."""
     again = on.killed()
-    wish = ReleaseWish(is_unattended=True)
-    again.feed(ReleaseGroup(wish))
+    request = ReleaseRequest(is_unattended=True)
+    again.feed(MoveRequested(request))
     again.wait(SESSION_MS - 1)
     assert again.group.anchor.is_here
     assert again.waits(Ask) == 0
@@ -470,15 +474,15 @@ def test_silent_members_of_an_unattended_group_are_waited_for(on: Scene) -> None
     step(again, JoinGroupResponse(generation_id=9, protocol_name="x"))
     step(again, SyncGroupResponse())
     step(again, LeaveGroupResponse())
-    assert wish.outcome is not None
-    assert wish.outcome.is_released
+    assert request.outcome is not None
+    assert request.outcome.is_released
 
 
 def test_an_unattended_release_does_not_take_its_own_waiting_for_a_pause(on: Scene) -> None:
     """Nothing else looks at the clock of that process, and no client waits for it."""
     again = on.killed()
-    wish = ReleaseWish(is_unattended=True)
-    again.feed(ReleaseGroup(wish))
+    request = ReleaseRequest(is_unattended=True)
+    again.feed(MoveRequested(request))
     again.feed(Paused(again.now_ms + 15_000))
     again.wait(SESSION_MS)
     assert again.waits(Ask) == 1
@@ -507,16 +511,16 @@ def next_process(before: HostedScene) -> HostedScene:
     return after
 
 
-def ordered(on: HostedScene, *, is_unattended: bool = False) -> ReleaseWish:
-    """The wish to release a group."""
-    wish = ReleaseWish(is_unattended=is_unattended)
-    on.feed(ReleaseGroup(wish))
-    return wish
+def ordered(on: HostedScene, *, is_unattended: bool = False) -> ReleaseRequest:
+    """The request to release a group."""
+    request = ReleaseRequest(is_unattended=is_unattended)
+    on.feed(MoveRequested(request))
+    return request
 
 
-def outcome_of(wish: ReleaseWish) -> ReleaseOutcome | None:
-    """What has become of a wish by now."""
-    return wish.outcome
+def outcome_of(request: ReleaseRequest) -> ReleaseOutcome | None:
+    """What has become of a request by now."""
+    return request.outcome
 
 
 def leave(on: HostedScene) -> None:
@@ -534,14 +538,14 @@ def situation_or_none(call: Call) -> Situation | None:
 def test_a_release_takes_the_place_of_the_predecessors_anchor_first(on: Scene) -> None:
     after = next_process(on)
     after.hold(AskCoordinator)
-    wish = ordered(after)
+    request = ordered(after)
     assert log_has(after) is None
-    assert outcome_of(wish) is None
+    assert outcome_of(request) is None
     after.release(AskCoordinator)
     assert log_has(after) is not None
     after.join(on.member_id)
     assert after.waits(Ask) == 1
-    assert outcome_of(wish) is None
+    assert outcome_of(request) is None
     assert on.in_cluster.metadata == after.rules.standing.gateway.guise.metadata
 
 
@@ -552,12 +556,12 @@ def test_an_empty_group_is_released_once_the_predecessors_anchor_has_left(
     on.leave(on.member_id)
     assert on.in_cluster.member_id
     after = next_process(on)
-    wish = ordered(after, is_unattended=is_unattended)
+    request = ordered(after, is_unattended=is_unattended)
     assert after.asked(JoinGroupRequest)
-    assert outcome_of(wish) is None
+    assert outcome_of(request) is None
     leave(after)
-    assert wish.outcome is not None
-    assert wish.outcome.is_released
+    assert request.outcome is not None
+    assert request.outcome.is_released
     assert not on.in_cluster.member_id
 
 
@@ -569,7 +573,7 @@ def test_an_anchor_that_failed_to_leave_is_looked_for(on: Scene) -> None:
     assert not on.group.anchor.is_here
     on.coordinator_failure = None
     on.begin()
-    assert outcome_of(on.wish) is None
+    assert outcome_of(on.request) is None
     leave(on)
     assert on.outcome is not None
     assert on.outcome.is_released
@@ -586,7 +590,7 @@ def test_a_bug_after_the_hand_over_leaves_no_anchor_behind(on: Scene) -> None:
     on.release(Write)
     on.wait(100)
     on.join(on.member_id)
-    assert on.group.release.stage is not None
+    assert on.group.move.stage is not None
     assert isinstance(on.take(Ask).message, JoinGroupRequest)
     assert on.log_has() == ReleaseState(guard_id=on.in_cluster.member_id)
 
@@ -601,7 +605,7 @@ def test_a_late_anchor_in_the_place_of_the_released_one_leaves_as_well(on: Scene
     on.wait(100)
     on.in_cluster.member_id = "groupferry-anchor-late"
     leave(on)
-    assert on.group.release.stage is ReleaseStage.LEAVING
+    assert on.group.move.stage is ReleaseStage.LEAVING
     leave(on)
     assert on.outcome is not None
     assert on.outcome.is_released
@@ -611,9 +615,9 @@ def test_a_late_anchor_in_the_place_of_the_released_one_leaves_as_well(on: Scene
 def test_a_group_with_another_gateways_anchor_is_not_released(on: Scene) -> None:
     after = next_process(on)
     after.found = anchored("log-2", 0)
-    wish = ordered(after)
-    assert wish.outcome is not None
-    (reason,) = wish.outcome.reasons
+    request = ordered(after)
+    assert request.outcome is not None
+    (reason,) = request.outcome.reasons
     assert "with the state log log-2" in reason
     assert log_has(after) is None
 
@@ -621,12 +625,12 @@ def test_a_group_with_another_gateways_anchor_is_not_released(on: Scene) -> None
 def test_a_release_is_refused_if_the_cluster_does_not_say_who_is_in_the_group() -> None:
     on = HostedScene()
     on.found = NoAnswer("it is away")
-    wish = ordered(on)
+    request = ordered(on)
     on.wait(SETTLE_MAX_MS - 1)
-    assert outcome_of(wish) is None
+    assert outcome_of(request) is None
     on.wait(1)
-    assert wish.outcome is not None
-    assert wish.outcome.reasons == ("the cluster does not say who is in the group: try again",)
+    assert request.outcome is not None
+    assert request.outcome.reasons == ("the cluster does not say who is in the group: try again",)
 
 
 def test_an_anchor_that_a_failover_brings_back_leaves_again(on: Scene) -> None:
@@ -650,12 +654,12 @@ def test_a_setting_fences_nobody_and_the_group_is_released_as_by_an_operator(on:
     assert situation_or_none(after.beat(on.member_id, on.joined.generation)) is None
     after.wait(SESSION_MS // 2)
     assert situation_or_none(after.beat(on.member_id, on.joined.generation)) is None
-    wish = ordered(after)
+    request = ordered(after)
     after.join(on.member_id)
     step(after, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
     step(after, LeaveGroupResponse())
-    assert wish.outcome is not None
-    assert wish.outcome.is_released
+    assert request.outcome is not None
+    assert request.outcome.is_released
     assert after.group.standing.is_released
     assert after.told("group_taken") == []
 
@@ -678,9 +682,9 @@ def test_a_native_member_that_joins_meanwhile_is_named_if_the_cluster_takes_none
     """The engine decides: the member is not in the group yet when the release is ordered."""
     on.hold(Write)
     on.native("n-1")
-    on.wish.new_protocol = NO_NEW_PROTOCOL
+    on.request.new_protocol = NO_NEW_PROTOCOL
     on.begin()
-    assert outcome_of(on.wish) is None
+    assert outcome_of(on.request) is None
     on.release(Write)
     assert on.outcome is not None
     (reason,) = on.outcome.reasons
@@ -712,7 +716,7 @@ def test_a_beginning_in_doubt_is_told_once_the_log_is_read(on: Scene, *, is_stor
     on.wait(LOAD_RETRY_MS)
     assert (on.release_of.stage is ReleaseStage.RECALLING) is is_stored
     assert on.group.is_live is not is_stored
-    outcome = on.wish.outcome
+    outcome = on.request.outcome
     assert (outcome is None) is is_stored
     assert outcome is None or outcome.reasons == ("the state log failed: try again",)
 
@@ -730,7 +734,7 @@ def test_a_killed_gateway_recalls_the_members_again(on: Scene) -> None:
     on.begin()
     again = on.restart()
     again.hold(Ask)
-    again.feed(Resumed(is_adopting=True))
+    again.feed(Resumed(is_moving=True))
     call = again.beat(on.member_id, on.joined.generation)
     again.wait(100)
     assert situation_of(call) is Situation.RECALLED
@@ -760,10 +764,10 @@ def test_a_gateway_that_was_killed_after_the_hand_over_takes_no_anchor_again(on:
 def test_an_empty_group_is_released_at_once() -> None:
     on = HostedScene()
     on.hold(Ask)
-    wish = ReleaseWish()
-    on.feed(ReleaseGroup(wish))
-    assert wish.outcome is not None
-    assert wish.outcome.is_released
+    request = ReleaseRequest()
+    on.feed(MoveRequested(request))
+    assert request.outcome is not None
+    assert request.outcome.is_released
     assert on.group.standing.is_released
 
 

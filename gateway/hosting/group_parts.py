@@ -1,0 +1,41 @@
+"""The parts of one hosted group that its calls and its move work on."""
+
+from dataclasses import dataclass
+
+from coordinator.interface.config import GroupConfig
+from gateway.events.event import GatewayEvent, Level
+from gateway.hosting.anchor import Anchor
+from gateway.hosting.effects import Effect, Log, TellNow
+from gateway.hosting.logged_engine import LoggedEngine
+from gateway.hosting.rules import HostingRules
+from gateway.hosting.standing import Standing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupParts:
+    """One instance for each group."""
+
+    standing: Standing
+    rules: HostingRules
+    engine: LoggedEngine
+    anchor: Anchor
+    effects: list[Effect]
+    """What the driver has to do, in this order."""
+
+    @property
+    def group_id(self) -> str:
+        """The group's id."""
+        return self.standing.group_id
+
+    @property
+    def config(self) -> GroupConfig:
+        """The group's settings."""
+        return self.rules.config_of(self.group_id)
+
+    def emit(self, event: GatewayEvent) -> None:
+        """Report an event."""
+        self.effects.append(TellNow(event))
+
+    def log(self, level: Level, event: str, **fields: object) -> None:
+        """Log a line."""
+        self.effects.append(Log(level, event, {"group_id": self.group_id, **fields}))

@@ -1,0 +1,144 @@
+"""Who answers a call: one table of the group's situation and the kind of the call.
+
+`CallRouter` (`call_router.py`) finds the situation, reads the table, and does what it says. If the
+gateway itself refuses the call, `answers.py` has the code.
+"""
+
+from collections.abc import Mapping
+from enum import Enum, auto
+from types import MappingProxyType
+
+from gateway.hosting.answers import GroupApi
+from gateway.hosting.calls import Call
+from gateway.hosting.states import Mode
+
+
+class GroupSituation(Enum):
+    """Who has the group, as far as its calls are concerned."""
+
+    HERE = auto()
+    """It has members here, or the caller knows that it is hosted."""
+    UNREAD = auto()
+    """The log is being read, and may have members of the group."""
+    UNKNOWN_TO_US = auto()
+    """The cluster has to be asked who is in the group."""
+    HOSTED = auto()
+    """It has no members, and the gateway's engine has it."""
+    FORWARDED = auto()
+    """The cluster has it."""
+    ELSEWHERE = auto()
+    """Another gateway has it."""
+    UNCERTAIN = auto()
+    """The cluster does not say who is in the group."""
+    PROPOSED = auto()
+    """An adoption looks at the group, and has changed nothing."""
+    HELD = auto()
+    """An adoption takes the group over, or the log of a move is still unread."""
+    RECALLED = auto()
+    """The members of a release, or of an adoption that is undone, are told to rejoin."""
+    OPENED = auto()
+    """A release has let classic members into the cluster, and the anchor may still be there."""
+    NATIVE_FIRST = auto()
+    """A release has let the group go, and a native member has to be the first in the cluster."""
+    LET_GO = auto()
+    """A release has let the group go. Only the log does not know yet."""
+
+
+class CallKind(Enum):
+    """A call, as far as it matters who answers it."""
+
+    JOIN = auto()
+    """A JoinGroup of the consumer protocol."""
+    NATIVE_JOIN = auto()
+    FOREIGN_JOIN = auto()
+    """A JoinGroup with another embedded protocol, which only the cluster can admit."""
+    HEARTBEAT = auto()
+    """A classic Heartbeat."""
+    ADMIN = auto()
+    OTHER = auto()
+
+    @classmethod
+    def of(cls, call: Call) -> "CallKind":
+        """The kind of a call."""
+        if call.is_foreign:
+            return cls.FOREIGN_JOIN
+        return _KINDS.get(call.api, cls.OTHER)
+
+
+_KINDS = {
+    GroupApi.JOIN: CallKind.JOIN,
+    GroupApi.CONSUMER_JOIN: CallKind.NATIVE_JOIN,
+    GroupApi.HEARTBEAT: CallKind.HEARTBEAT,
+    GroupApi.ADMIN: CallKind.ADMIN,
+}
+
+
+class Route(Enum):
+    """Who answers a call, or what has to come first."""
+
+    HERE = auto()
+    """The group here."""
+    CLUSTER = auto()
+    """The cluster."""
+    CLUSTER_UNLESS_HELD = auto()
+    """The cluster, unless an operator holds the group."""
+    CLUSTER_WITHOUT_ANCHOR = auto()
+    """The cluster, once the anchor has left the group."""
+    MOVE = auto()
+    """The move, for a member that is told to rejoin."""
+    VOUCH = auto()
+    """The adoption, if it vouches for the member. Otherwise the call waits for its end."""
+    REFUSE = auto()
+    """The gateway itself."""
+    AFTER_LOOK = auto()
+    """A look at the cluster comes first."""
+    AFTER_LOAD = auto()
+    """The log is being read."""
+    AFTER_MOVE = auto()
+    """An adoption or release is under way."""
+    AFTER_LOCATE = auto()
+    """It is unknown whether the client is at the group's coordinator."""
+
+
+_UNLESS_FOREIGN = {CallKind.FOREIGN_JOIN: Route.CLUSTER_WITHOUT_ANCHOR}
+_UNLESS_HELD = {CallKind.NATIVE_JOIN: Route.CLUSTER_UNLESS_HELD}
+
+_ROWS: Mapping[GroupSituation, tuple[Route, Mapping[CallKind, Route]]] = {
+    GroupSituation.HERE: (Route.HERE, {}),
+    GroupSituation.UNREAD: (Route.AFTER_LOAD, _UNLESS_FOREIGN),
+    GroupSituation.UNKNOWN_TO_US: (Route.AFTER_LOOK, _UNLESS_FOREIGN),
+    GroupSituation.HOSTED: (Route.HERE, _UNLESS_FOREIGN),
+    GroupSituation.FORWARDED: (Route.CLUSTER, {**_UNLESS_HELD, **_UNLESS_FOREIGN}),
+    GroupSituation.ELSEWHERE: (Route.REFUSE, {CallKind.ADMIN: Route.CLUSTER, **_UNLESS_FOREIGN}),
+    GroupSituation.UNCERTAIN: (Route.REFUSE, _UNLESS_FOREIGN),
+    GroupSituation.PROPOSED: (Route.CLUSTER, _UNLESS_HELD),
+    GroupSituation.HELD: (Route.AFTER_MOVE, {CallKind.HEARTBEAT: Route.VOUCH}),
+    GroupSituation.RECALLED: (Route.MOVE, {}),
+    # A native member finds the cluster only once the anchor has left.
+    GroupSituation.OPENED: (Route.CLUSTER, {CallKind.NATIVE_JOIN: Route.MOVE}),
+    # A coordinator does not convert a group whose assignment has user data, as that of librdkafka's
+    # cooperative assignor has: it tells a native member GROUP_ID_NOT_FOUND, which is fatal to some.
+    GroupSituation.NATIVE_FIRST: (
+        Route.CLUSTER,
+        {CallKind.JOIN: Route.MOVE, CallKind.FOREIGN_JOIN: Route.MOVE},
+    ),
+    GroupSituation.LET_GO: (Route.CLUSTER, {}),
+}
+
+ROUTES: Mapping[tuple[GroupSituation, CallKind], Route] = MappingProxyType(
+    {
+        (situation, kind): exceptions.get(kind, route)
+        for situation, (route, exceptions) in _ROWS.items()
+        for kind in CallKind
+    }
+)
+
+SITUATION_OF: Mapping[Mode, GroupSituation] = MappingProxyType(
+    {
+        Mode.HOSTED: GroupSituation.HOSTED,
+        Mode.FORWARDED: GroupSituation.FORWARDED,
+        Mode.ELSEWHERE: GroupSituation.ELSEWHERE,
+        Mode.UNKNOWN: GroupSituation.UNCERTAIN,
+    }
+)
+"""The situation of a group without members here that does not move, by the verdict on it."""
