@@ -58,6 +58,7 @@ from gateway.hosting.move_requests import (
     AdoptionOutcome,
     AdoptRequest,
     AnyRequest,
+    MoveOutcome,
     NewProtocol,
     ReleaseOutcome,
     ReleaseRequest,
@@ -520,7 +521,7 @@ class Process:
 
     def conclude(self, request: AnyRequest) -> None:
         """The transcript and the counts have what became of it."""
-        outcome = request.outcome
+        outcome: MoveOutcome | None = request.outcome
         assert outcome is not None
         self.around.world.tell(self.name, outcome)
         match outcome:
