@@ -151,6 +151,20 @@ TOTALS = (
         "reported again",
     ),
     Total(
+        "gateway.groups.readiness_reporter",
+        "REMEMBERED_MAX",
+        "groups whose readiness is reported in events",
+        Share.TABLE,
+        "reported again",
+    ),
+    Total(
+        "gateway.observers.offset_reporter",
+        "TRANSACTIONS_MAX",
+        "transactions under way with offsets of groups",
+        Share.TABLE,
+        "their ends are not reported",
+    ),
+    Total(
         "gateway.requests.defective_joins",
         "MEMBERS_MAX",
         "native members of defective versions",

@@ -55,7 +55,7 @@ class Offer:
     offered: Versions
     """The versions that a client may use."""
     relayed: Versions
-    """Those of them in which requests are relayed."""
+    """Those of them in which requests are relayed unread. The outcome of EndTxn is noted."""
 
 
 @lru_cache(maxsize=OFFERS_MAX)
@@ -66,7 +66,8 @@ def offer_of(spoken: ApiVersionsResponse) -> Offer:
     relayed = {
         key: versions
         for key, versions in offered.items()
-        if key == ApiKey.PRODUCE or TREATMENTS[ApiKey(key)].treatment is ApiHandling.RELAY
+        if key == ApiKey.PRODUCE
+        or (TREATMENTS[ApiKey(key)].treatment is ApiHandling.RELAY and key != ApiKey.END_TXN)
     }
     return Offer(spoken, versions, offered, relayed)
 

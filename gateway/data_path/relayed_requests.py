@@ -37,6 +37,7 @@ from gateway.data_path.upstream_connection import (
 from kafka_codecs import encode
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Entity, Struct
+from kafka_codecs.end_txn import EndTxnRequest, EndTxnResponse
 from kafka_codecs.fetch import FetchRequest, FetchResponse
 from kafka_codecs.header import RequestHeader, decode_request_header, encode_request_header
 
@@ -116,6 +117,8 @@ class RelayedRequests:
         self.fetches += self.is_fetch_latest
         if key is ApiKey.PRODUCE:
             await self._relay_produce(size, version, correlation_id)
+        elif key is ApiKey.END_TXN:
+            await self._relay_transaction_end(size)
         elif not await self._may_name_private(key, size):
             await self._relay_unread(key, size, version, correlation_id)
         elif key is ApiKey.FETCH and size > BUFFER_BYTES:
@@ -239,6 +242,27 @@ class RelayedRequests:
         take = self._take(key, version, header.correlation_id, masks)
         connection = await self._opened_with_room()
         await connection.send_held(frame, connection.expect(header.correlation_id, take))
+
+    async def _relay_transaction_end(self, size: int) -> None:
+        """Relay an EndTxn as it came, and note what becomes of the offsets in the transaction."""
+        frame = await self._frames.hold(size)
+        header, body_at = decode_request_header(frame)
+        version, correlation_id = header.api_version, header.correlation_id
+        request = await self._frames.decode(header, frame[body_at:])
+        masked, masks = self._shared.private_names.mask(request)
+        if masks:
+            frame = encode_request_header(header) + encode(masked, version)
+        change = partial(self._note_transaction_end, request, masks)
+        take = partial(self._frames.rewritten, ApiKey.END_TXN, version, correlation_id, change)
+        connection = await self._opened_with_room()
+        await connection.send_held(frame, connection.expect(correlation_id, take))
+
+    async def _note_transaction_end(self, request: Struct, masks: Masks, answer: Struct) -> Struct:
+        assert isinstance(request, EndTxnRequest)
+        assert isinstance(answer, EndTxnResponse)
+        if not answer.error_code:
+            self._shared.group_apis.note_transaction_end(request)
+        return await self.for_client(ApiKey.END_TXN, answer, masks)
 
     async def _fetch_without_private(
         self, header: RequestHeader, request: FetchRequest, masks: Masks

@@ -21,7 +21,6 @@ from kafka_codecs import decode
 from kafka_codecs.api_versions import ApiVersionsRequest
 from kafka_codecs.apis import APIS, ApiKey
 from kafka_codecs.declaration import Struct
-from kafka_codecs.end_txn import EndTxnRequest, EndTxnResponse
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.metadata import MetadataRequest, MetadataResponse
 
@@ -96,23 +95,8 @@ class RequestServer:
             await self._ask_for_metadata(*await self._frames.hold_request(size))
         elif treatment is ApiHandling.REWRITE:
             await self._relayed.relay(key, size, version, correlation_id)
-        elif key is ApiKey.END_TXN:
-            await self._end_transaction(size)
         else:
             await self._groups.answer(key, size)
-
-    async def _end_transaction(self, size: int) -> None:
-        """Pass an EndTxn on, and note what becomes of the offsets in the transaction."""
-        header, request = await self._frames.hold_request(size)
-        masked, masks = self._shared.private_names.mask(request)
-        answer: Struct = await self._upstream.ask(masked, header.api_version)
-        assert isinstance(request, EndTxnRequest)
-        assert isinstance(answer, EndTxnResponse)
-        if not answer.error_code:
-            self._shared.group_apis.note_transaction_end(request)
-        await self._frames.send(
-            header, await self._relayed.for_client(ApiKey.END_TXN, answer, masks)
-        )
 
     def _api(self, api_key: int, version: int) -> ApiKey:
         """The api that has this key here. Raises RequestRefused."""

@@ -118,7 +118,7 @@ TREATMENTS: Mapping[ApiKey, Treated] = MappingProxyType(
         ApiKey.OFFSET_FOR_LEADER_EPOCH: _relay(4),
         ApiKey.ADD_PARTITIONS_TO_TXN: _relay(3),  # from v4 on for brokers only (KIP-890)
         ApiKey.ADD_OFFSETS_TO_TXN: _relay(4),
-        ApiKey.END_TXN: _vet(5),
+        ApiKey.END_TXN: _relay(5),
         ApiKey.WRITE_TXN_MARKERS: _relay(2),  # Admin.abortTransaction sends it
         # v5 is the first for transactions of KIP-890; v6 names topics by id.
         ApiKey.TXN_OFFSET_COMMIT: _vet(6, converted_up_to=6, converted_from=5),

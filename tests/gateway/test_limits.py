@@ -72,10 +72,13 @@ OF_ONE_THING: Mapping[str, str] = {
     "gateway.data_path.upstream": "ASKED_TOGETHER_MAX",
     "gateway.data_path.upstream_connection": "_CORRELATION_ID_MAX",
     "gateway.events.event": "_MOMENT_MAX",
+    "gateway.events.group_tracker": "DELETED_IDS_MAX",
+    "gateway.events.move_costs": "AWAY_MAX WINDOWS_MAX",
     "gateway.events.record_translator": "NAMED_TOPICS_MAX",
     "gateway.groups.cluster_look": "LOOKED_AT_ONCE_MAX",
     "gateway.groups.configured_releases": "RELEASES_MAX",
     "gateway.groups.forgetting": "NEW_GROUPS_MAX UNUSED_MS_MAX",
+    "gateway.groups.readiness": "BLOCKERS_NAMED_MAX",
     "gateway.groups.regex_resolver": "MATCHED_TOPICS_MAX",
     "gateway.groups.topics_image": "NAMES_MAX",
     "gateway.hosting.adoption": "HOLD_MAX_MS HEARTBEATS_AT_ONCE_MAX",
@@ -92,6 +95,7 @@ OF_ONE_THING: Mapping[str, str] = {
     "gateway.journal.line_files": "FILE_BYTES_MAX FILE_AGE_MAX_S FOLDER_AGE_MAX_S",
     "gateway.journal.written_events": "DELIVERY_MS_MAX END_BYTES_MAX WRITE_MS_MAX",
     "gateway.open_files": "CONNECTIONS_MAX",  # the default of `max_connections`
+    "gateway.observers.offset_reporter": "GROUPS_PER_TRANSACTION_MAX",
     "gateway.plug_ins.runner": "TIME_LIMIT_S ANSWER_BYTES_MAX",
     "gateway.plug_ins.worker": "ORPHAN_LIMIT_S MEMORY_BYTES_MAX",
     "gateway.repeated_lines": "CONDITIONS_PER_KIND_MAX EVENT_LINES_MAX INFO_LINES_MAX"
