@@ -11,8 +11,8 @@ from tests.simulation.fresh_seeds import FIRST_SEED_VARIABLE, first_fresh_seed
 from tests.simulation.run import Outcome, simulate
 from tests.simulation.sweep import failure
 
-FIXED_SEEDS = 120
-FRESH_SEEDS = 80
+FIXED_SEEDS = 100
+FRESH_SEEDS = 60
 CHUNK = 10
 
 PRINT_TRANSCRIPTS = """
