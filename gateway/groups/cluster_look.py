@@ -61,24 +61,24 @@ class ClusterLook:
             if identity.may_be_adopted(await self._cluster.versions_of(node_id)):
                 asked = DescribeGroupsRequest(groups=(group_id,))
                 answer: DescribeGroupsResponse = await self._cluster.ask(node_id, asked)
-                return next((each for each in answer.groups if each.group_id == group_id), None)
+                return next((group for group in answer.groups if group.group_id == group_id), None)
         except UpstreamError:
             pass
         return None
 
     async def look_at(self, group_ids: Iterable[str]) -> Mapping[str, Found]:
         """The same for many groups."""
-        found: dict[str, Found] = {}
+        outcomes: dict[str, Found] = {}
         at: defaultdict[int, list[str]] = defaultdict(list)
         for group_id, node in (await self._cluster.coordinators_of(group_ids)).items():
             if isinstance(node, UpstreamError):
-                found[group_id] = NoAnswer(str(node))
+                outcomes[group_id] = NoAnswer(str(node))
             else:
                 at[node].append(group_id)
         for node_id, placed in at.items():
-            for some in batches(placed, LOOKED_AT_ONCE_MAX):
-                found |= await self._look_at_broker(node_id, some)
-        return found
+            for batch in batches(placed, LOOKED_AT_ONCE_MAX):
+                outcomes |= await self._look_at_broker(node_id, batch)
+        return outcomes
 
     async def _look_at_broker(self, node_id: int, group_ids: Sequence[str]) -> Mapping[str, Found]:
         try:
@@ -122,29 +122,33 @@ class ClusterLook:
         Three apis are asked: DescribeGroups shows a live group of the new protocol as Dead, and
         ConsumerGroupDescribe does not know groups of other types.
         """
-        found = await self._classic_occupants(node_id, group_ids)
+        outcomes = await self._classic_occupants(node_id, group_ids)
         takes_natives = ApiKey.CONSUMER_GROUP_DESCRIBE in versions
         if takes_natives:
-            if rest := [each for each in group_ids if each not in found]:
-                found |= await self._native_occupants(node_id, rest)
-            rest = [each for each in group_ids if isinstance(found.get(each), Nobody | None)]
+            if rest := [group_id for group_id in group_ids if group_id not in outcomes]:
+                outcomes |= await self._native_occupants(node_id, rest)
+            rest = [
+                group_id
+                for group_id in group_ids
+                if isinstance(outcomes.get(group_id), Nobody | None)
+            ]
             _, list_groups = versions.get(ApiKey.LIST_GROUPS, (0, 0))
             if rest and list_groups >= FIRST_LIST_GROUPS_WITH_TYPES:
-                found |= await self._other_kinds(node_id, rest)
-        return {each: found.get(each, Nobody(takes_natives)) for each in group_ids}
+                outcomes |= await self._other_kinds(node_id, rest)
+        return {group_id: outcomes.get(group_id, Nobody(takes_natives)) for group_id in group_ids}
 
     async def _classic_occupants(self, node_id: int, group_ids: Sequence[str]) -> dict[str, Found]:
         answer: DescribeGroupsResponse = await self._cluster.ask(
             node_id, DescribeGroupsRequest(groups=tuple(group_ids))
         )
-        found = _report_unanswered(group_ids, "DescribeGroups")
+        outcomes = _report_unanswered(group_ids, "DescribeGroups")
         for group in answer.groups:
-            found.pop(group.group_id, None)
+            outcomes.pop(group.group_id, None)
             if group.error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
-                found[group.group_id] = _report_error("DescribeGroups", group.error_code)
+                outcomes[group.group_id] = _report_error("DescribeGroups", group.error_code)
             elif group.members:
-                found[group.group_id] = Occupants.of(group)
-        return found
+                outcomes[group.group_id] = Occupants.of(group)
+        return outcomes
 
     async def _native_occupants(self, node_id: int, group_ids: Sequence[str]) -> dict[str, Found]:
         answer: ConsumerGroupDescribeResponse = await self._cluster.ask(
@@ -153,16 +157,16 @@ class ClusterLook:
                 group_ids=tuple(group_ids), include_authorized_operations=False
             ),
         )
-        found = _report_unanswered(group_ids, "ConsumerGroupDescribe")
+        outcomes = _report_unanswered(group_ids, "ConsumerGroupDescribe")
         for group in answer.groups:
-            found.pop(group.group_id, None)
+            outcomes.pop(group.group_id, None)
             if group.error_code == ErrorCode.UNSUPPORTED_VERSION:
                 # The protocol is switched off, as it may be since Kafka 3.7.
-                found[group.group_id] = Nobody(takes_natives=False)
+                outcomes[group.group_id] = Nobody(takes_natives=False)
             elif group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
                 continue
             elif group.error_code != ErrorCode.NONE:
-                found[group.group_id] = _report_error("ConsumerGroupDescribe", group.error_code)
+                outcomes[group.group_id] = _report_error("ConsumerGroupDescribe", group.error_code)
             elif group.members:
                 client_ids = tuple(member.client_id for member in group.members)
                 native_ids = tuple(
@@ -170,7 +174,7 @@ class ClusterLook:
                     for member in group.members
                     if member.member_type != MemberType.CLASSIC
                 )
-                found[group.group_id] = Occupants(
+                outcomes[group.group_id] = Occupants(
                     CONSUMER_PROTOCOL_TYPE,
                     client_ids,
                     native_ids=native_ids,
@@ -178,7 +182,7 @@ class ClusterLook:
                         member.member_type != MemberType.UNKNOWN for member in group.members
                     ),
                 )
-        return found
+        return outcomes
 
     async def _other_kinds(self, node_id: int, group_ids: Sequence[str]) -> dict[str, Found]:
         """Share groups (KIP-932) and Streams groups (KIP-1071) share the namespace of consumer
@@ -198,7 +202,7 @@ class ClusterLook:
 
 def _report_unanswered(group_ids: Iterable[str], api: str) -> dict[str, Found]:
     """Groups count as unknown until the broker's answer covers them."""
-    return {each: NoAnswer(f"{api} left the group out of its answer") for each in group_ids}
+    return {group_id: NoAnswer(f"{api} left the group out of its answer") for group_id in group_ids}
 
 
 def _report_error(api: str, error_code: int) -> NoAnswer:

@@ -361,9 +361,9 @@ class GroupDriver:
                 self._services.counts.note_line(events)
                 carry_out_now(events, self.group.group_id, self._services.journal, self._owner)
                 self._follow(Told((events.event,), self._services.clock.now_ms()))
-            case ReportEvents(told):
-                self._make_way(told)
-                for decision in told:
+            case ReportEvents(decisions):
+                self._make_way(decisions)
+                for decision in decisions:
                     self._services.journal.tell_decision(decision, self.group.group_id)
                     self._follow(decision)
 
@@ -521,10 +521,10 @@ class GroupDriver:
             topics = await self.topics.get(names, owner)
         if deleted := self.topics.take_deleted():
             event = TopicsDeleted(topics=tuple(sorted(deleted)), topic_ids=deleted)
-            told = Told((event,), self._services.clock.now_ms())
-            self._make_way([told])
-            self._services.journal.tell_decision(told, self.group.group_id)
-            self._follow(told)
+            decision = Told((event,), self._services.clock.now_ms())
+            self._make_way([decision])
+            self._services.journal.tell_decision(decision, self.group.group_id)
+            self._follow(decision)
         return topics
 
     async def _do(self, work: Callable[[], Awaitable[Input | None]]) -> None:
@@ -593,9 +593,9 @@ class GroupDriver:
     async def _write(self, effect: Write) -> Input:
         """Write records and events; the events are told once the log has them."""
         group_id, services, batch = self.group.group_id, self._services, effect.batch
-        told = [decision.told for decision in batch.decisions]
-        self._make_way(told)
-        stamped = services.journal.stamp_batch(told, group_id)
+        decisions = [decision.told for decision in batch.decisions]
+        self._make_way(decisions)
+        stamped = services.journal.stamp_batch(decisions, group_id)
         last = last_events(stamped)
         began_s = trio.current_time()
         has_failed = True
@@ -629,14 +629,14 @@ class GroupDriver:
     def _make_way(self, batch: Sequence[Told]) -> None:
         """Report open commits before the events that end them."""
         group_id, services = self.group.group_id, self._services
-        for told in batch:
-            if before := services.offsets.make_way(group_id, told.events):
-                services.journal.tell_decision(Told(before, told.at_ms), group_id)
+        for decision in batch:
+            if before := services.offsets.make_way(group_id, decision.events):
+                services.journal.tell_decision(Told(before, decision.at_ms), group_id)
 
-    def _follow(self, told: Told) -> None:
+    def _follow(self, decision: Told) -> None:
         """Have the tracker observe events whose lines are written, and report what follows."""
-        following = self.tracker.observe(told.events, told.at_ms)
-        self._services.journal.tell_decision(Told(following, told.at_ms), self.group.group_id)
+        following = self.tracker.observe(decision.events, decision.at_ms)
+        self._services.journal.tell_decision(Told(following, decision.at_ms), self.group.group_id)
 
     def _report_costs(self) -> None:
         """Report the rebalance and the steps that are over, once the lines of all decisions are
@@ -704,11 +704,11 @@ class GroupDriver:
             code = cast(int, getattr(answer, "error_code", ErrorCode.NONE))
             if code not in _MOVED:
                 return Done(effect, answer)
-            why = name_of(code)
+            reason = name_of(code)
         except UpstreamError as error:
-            why = str(error)
+            reason = str(error)
         self._node_id = None  # another coordinator may have the group by now
-        return Failed(effect, why)
+        return Failed(effect, reason)
 
     async def _from_coordinator(self, message: Struct) -> Struct:
         """The answer of the group's coordinator. Raises UpstreamError."""

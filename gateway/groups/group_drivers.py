@@ -145,9 +145,9 @@ class GroupDrivers:
         driver = self.by_id.get(group_id)
         return driver is not None and driver.group.is_moving
 
-    def is_ours(self, told: DescribedGroup) -> bool:
+    def is_ours(self, description: DescribedGroup) -> bool:
         """Whether the group's only member in the cluster is an anchor with our state log."""
-        return self.get_standing(told.group_id).is_ours(told)
+        return self.get_standing(description.group_id).is_ours(description)
 
     def belongs_to_cluster(self, group_id: str) -> bool:
         """Whether the cluster answers for the group, as far as known."""
@@ -262,9 +262,9 @@ class GroupDrivers:
     def hosted_ids(self) -> Collection[str]:
         """The groups that have members or an anchor here, or may have once they are loaded."""
         return self.unresumed | {
-            each
-            for each in self.by_id
-            if self.is_live(each) or self.is_held(each) or self.is_moving(each)
+            group_id
+            for group_id in self.by_id
+            if self.is_live(group_id) or self.is_held(group_id) or self.is_moving(group_id)
         }
 
 

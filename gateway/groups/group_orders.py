@@ -56,15 +56,15 @@ class GroupOrders:
         elif self._drivers.is_live(group_id) and not reasons:
             return await self._mark(group_id, dry_run=dry_run)
         elif not reasons:
-            found = await self._services.look.look(group_id)
+            outcome = await self._services.look.look(group_id)
             if (
                 self._drivers.is_live(group_id)
-                or isinstance(found, Nobody)
-                or self._is_held_here(found)
+                or isinstance(outcome, Nobody)
+                or self._is_held_here(outcome)
             ):
                 return await self._mark(group_id, dry_run=dry_run)
             watched, now_ms = self._rules.watched.group(group_id), self._clock.now_ms()
-            reasons = why_not_found(found, watched, self._config, now_ms)
+            reasons = why_not_found(outcome, watched, self._config, now_ms)
         if dry_run or reasons:
             return AdoptionOutcome.refused(group_id, *reasons)
         with trio.move_on_after(ADOPTION_TIMEOUT_S):
@@ -75,12 +75,12 @@ class GroupOrders:
             " groupferry events tells how it ends",
         )
 
-    def _is_held_here(self, found: Found) -> bool:
+    def _is_held_here(self, outcome: Found) -> bool:
         """Whether an anchor of this gateway is alone in the group."""
         return (
-            isinstance(found, Occupants)
-            and found.anchored is not None
-            and self._drivers.is_ours(found.anchored)
+            isinstance(outcome, Occupants)
+            and outcome.anchored is not None
+            and self._drivers.is_ours(outcome.anchored)
         )
 
     async def _mark(self, group_id: str, *, dry_run: bool) -> AdoptionOutcome:
@@ -168,10 +168,10 @@ class GroupOrders:
         if self._drivers.belongs_to_cluster(group_id) or not is_here:
             if self._drivers.is_moving(group_id):
                 return "it changes its coordinator: try again"
-            found = await self._services.look.look(group_id)
-            if why := why_not_set(found, policy):
-                return why
-            native = found.native if isinstance(found, Occupants) else 0
+            outcome = await self._services.look.look(group_id)
+            if reason := why_not_set(outcome, policy):
+                return reason
+            native = outcome.native if isinstance(outcome, Occupants) else 0
         try:
             reply = await self._drivers.ask(
                 group_id,
@@ -220,9 +220,9 @@ class GroupOrders:
                 await trio.sleep(ADOPTIONS_LOOK_S)
 
 
-def why_not_set(found: Found, policy: RollMode) -> str:
+def why_not_set(outcome: Found, policy: RollMode) -> str:
     """Why a group that the cluster serves cannot get this policy; empty if it can."""
-    match found:
+    match outcome:
         case Occupants(anchored=DescribedGroup()):
             return "a gateway holds it in the cluster"
         case Occupants() if policy is RollMode.PAUSE:
@@ -231,7 +231,7 @@ def why_not_set(found: Found, policy: RollMode) -> str:
             return "the cluster does not say which members are native, as Kafka does since 4.0"
         case Occupants():
             return ""
-        case NoAnswer(why):
-            return f"the cluster does not say who is in the group: {why}"
+        case NoAnswer(reason):
+            return f"the cluster does not say who is in the group: {reason}"
         case _:
             return "neither the gateway nor the cluster has consumers in a group of this name"

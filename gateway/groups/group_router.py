@@ -88,8 +88,8 @@ class GroupRouter:
         driver = self._drivers.by_id.get(group_id)
         if driver is not None and driver.group.move.seeks_anchor:
             return False
-        found = await self._services.look.look(group_id)
-        return self.verdict_on(group_id, found, owner).mode is Mode.FORWARDED
+        outcome = await self._services.look.look(group_id)
+        return self.verdict_on(group_id, outcome, owner).mode is Mode.FORWARDED
 
     async def verdicts(
         self, group_ids: Iterable[str], owner: Owner | None = None
@@ -97,17 +97,17 @@ class GroupRouter:
         """Who answers for each group, for requests that cannot add a member. A group with members
         here stays here; unknown groups are looked up together. `owner`: whose request it is."""
         verdicts: dict[str, Verdict] = {}
-        for some in batches(tuple(dict.fromkeys(group_ids))):
+        for batch in batches(tuple(dict.fromkeys(group_ids))):
             unknown = []
-            async for group_id in in_steps(some):
+            async for group_id in in_steps(batch):
                 verdict = self._verdict_lately(group_id, owner)
                 if verdict is None:
                     unknown.append(group_id)
                 else:
                     verdicts[group_id] = verdict
             looks = await self._services.look.look_at(unknown)
-            async for group_id, found in in_steps(looks.items()):
-                verdicts[group_id] = self.verdict_on(group_id, found, owner)
+            async for group_id, outcome in in_steps(looks.items()):
+                verdicts[group_id] = self.verdict_on(group_id, outcome, owner)
             await trio.lowlevel.checkpoint()
         return verdicts
 
@@ -161,11 +161,11 @@ class GroupRouter:
         return None if self._drivers.needs_driver(group_id) else verdict
 
     async def _look(self, group_id: str, owner: Owner | None) -> Verdict | None:
-        found = await self._services.look.look(group_id)
+        outcome = await self._services.look.look(group_id)
         if self._drivers.needs_driver(group_id):
             return None
-        verdict = self.verdict_on(group_id, found, owner)
-        watch_occupants(self._rules.watched, group_id, found, verdict)
+        verdict = self.verdict_on(group_id, outcome, owner)
+        watch_occupants(self._rules.watched, group_id, outcome, verdict)
         return verdict
 
     async def _refusal_from_log(self, group_id: str, call: Call) -> Answer | None:
@@ -210,14 +210,14 @@ class GroupRouter:
             return MOVING
         return self._drivers.remember_standing(group_id, owner).lately(self._clock.now_ms())
 
-    def verdict_on(self, group_id: str, found: Found, owner: Owner | None) -> Verdict:
+    def verdict_on(self, group_id: str, outcome: Found, owner: Owner | None) -> Verdict:
         if self._drivers.is_live(group_id):  # by now
             return HERE
         if self._drivers.is_moving(group_id):
             return MOVING
         standing = self._drivers.remember_standing(group_id, owner)
         verdict = standing.take(
-            found, self._clock.now_ms(), is_held=self._drivers.is_held(group_id)
+            outcome, self._clock.now_ms(), is_held=self._drivers.is_held(group_id)
         )
         for effect in standing.take_outbox():
             carry_out_now(effect, group_id, self._journal, owner)

@@ -180,7 +180,9 @@ class GroupViews:
     def ids_here(self) -> Collection[str]:
         """The groups in memory, and the forwarded ones."""
         relayed = (
-            each for each, standing in self._drivers.standings.items() if standing.is_forwarded
+            group_id
+            for group_id, standing in self._drivers.standings.items()
+            if standing.is_forwarded
         )
         return {*self._drivers.by_id, *relayed}
 
@@ -192,12 +194,12 @@ class GroupViews:
         """All readable groups in memory or in the log. Raises StateLogError."""
         unreadable = await self._state_log.unreadable_groups()
         known = dict.fromkeys((*self._drivers.by_id, *await self._state_log.group_ids()))
-        return tuple(each for each in known if each not in unreadable)
+        return tuple(group_id for group_id in known if group_id not in unreadable)
 
     async def idle_group_ids(self) -> tuple[str, ...]:
         """The groups in the log that are not in memory. Raises StateLogError."""
         group_ids = await self._state_log.group_ids()
-        return tuple(each for each in group_ids if each not in self._drivers.by_id)
+        return tuple(group_id for group_id in group_ids if group_id not in self._drivers.by_id)
 
     async def configs_alone(self) -> Set[str]:
         """The groups that do not exist but have configs. Raises StateLogError."""
@@ -205,12 +207,12 @@ class GroupViews:
 
     async def groups_with_configs(self) -> tuple[str, ...]:
         """The groups that override some config. Raises StateLogError."""
-        found = []
+        group_ids = []
         for group_id in await self.group_ids():
             await trio.lowlevel.checkpoint()  # the log may have thousands of groups
             if overrides_in(await self._state_log.read(group_id)).keys() & KEYS.keys():
-                found.append(group_id)
-        return tuple(found)
+                group_ids.append(group_id)
+        return tuple(group_ids)
 
     def quiet_ms(self, group_id: str) -> int:
         """How long ago the group or its configs changed last, also in an earlier process."""

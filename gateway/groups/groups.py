@@ -124,7 +124,7 @@ class Groups:
         StateLogError."""
         state_log = self._state_log
         alone = await state_log.configs_alone()
-        groups = (each for each in await state_log.group_ids() if each not in alone)
+        groups = (group_id for group_id in await state_log.group_ids() if group_id not in alone)
         return (*groups, *await state_log.unreadable_groups())
 
     async def _resume_if_live(self, group_id: str) -> None:
@@ -185,10 +185,10 @@ class Groups:
         if isinstance(group, ClassicGroup):
             leavers = (
                 *(
-                    Leaver(member_id=each, instance_id=member.instance_id)
-                    for each, member in group.members.items()
+                    Leaver(member_id=member_id, instance_id=member.instance_id)
+                    for member_id, member in group.members.items()
                 ),
-                *(Leaver(member_id=each) for each in group.pending_ids),
+                *(Leaver(member_id=member_id) for member_id in group.pending_ids),
             )
             with contextlib.suppress(GroupRefused, GroupFailed):
                 await self.drivers.ask(
@@ -202,9 +202,9 @@ class Groups:
 
     async def forget_events(self) -> None:
         """Forget the events of deleted groups that could not do so. Raises StateLogError."""
-        kept = {*await self._state_log.group_ids(), *await self._state_log.unreadable_groups()}
+        known = {*await self._state_log.group_ids(), *await self._state_log.unreadable_groups()}
         for group_id in await self._state_log.told_group_ids():
-            if group_id not in kept and group_id not in self.drivers.by_id:
+            if group_id not in known and group_id not in self.drivers.by_id:
                 await forget_events(group_id, self._journal, self._state_log)
 
     def _snapshot(self, group_id: str) -> GroupLoaded | None:

@@ -37,8 +37,8 @@ async def new_protocol_of(cluster: Cluster, group_id: str) -> NewProtocol:
 
 async def _is_switched_on(cluster: Cluster, node_id: int) -> bool:
     asked = ApiVersionsRequest(client_software_name="groupferry", client_software_version="release")
-    told: ApiVersionsResponse = await cluster.ask(node_id, asked, _FIRST_WITH_FEATURES)
-    levels = {each.name: each.max_version_level for each in told.finalized_features}
+    answer: ApiVersionsResponse = await cluster.ask(node_id, asked, _FIRST_WITH_FEATURES)
+    levels = {feature.name: feature.max_version_level for feature in answer.finalized_features}
     return levels.get(_GROUP_VERSION, 0) > 0
 
 
@@ -49,10 +49,10 @@ async def _why_not_mixed(cluster: Cluster, node_id: int) -> str:
         resource_name=str(node_id),
         configuration_keys=(POLICY,),
     )
-    told: DescribeConfigsResponse = await cluster.ask(
+    answer: DescribeConfigsResponse = await cluster.ask(
         node_id, DescribeConfigsRequest(resources=(broker,))
     )
-    policy = next((each.value for result in told.results for each in result.configs), None)
+    policy = next((config.value for result in answer.results for config in result.configs), None)
     if policy is None:
         return f"the cluster does not tell its {POLICY} (DESCRIBE_CONFIGS on the cluster)"
     if policy.lower() in _ALLOWS_UPGRADE:

@@ -95,8 +95,8 @@ class RegexPermissions:
     def _bound(self, group_id: str) -> None:
         """Forget the oldest groups but this one, unless a resolution waits for them."""
         while self._weight > GROUPS_MAX or self._topics > TOPICS_MAX:
-            others = (each for each in self._groups if each not in self.waiting)
-            oldest = next((each for each in others if each != group_id), None)
+            others = (other for other in self._groups if other not in self.waiting)
+            oldest = next((other for other in others if other != group_id), None)
             if oldest is None:
                 return
             self._weight -= weight(oldest)

@@ -116,11 +116,11 @@ def _match(
     matched: dict[str, frozenset[str]] = {}
     too_broad: dict[str, int] = {}
     together: frozenset[str] = frozenset()
-    found = match_topics(regexes, names)
-    for regex in sorted(found, key=lambda regex: (len(found[regex]), regex)):
-        fits = len(together | found[regex]) <= MATCHED_TOPICS_MAX
-        matched[regex] = found[regex] if fits else frozenset()
+    topics = match_topics(regexes, names)
+    for regex in sorted(topics, key=lambda regex: (len(topics[regex]), regex)):
+        fits = len(together | topics[regex]) <= MATCHED_TOPICS_MAX
+        matched[regex] = topics[regex] if fits else frozenset()
         together |= matched[regex]
         if not fits:
-            too_broad[regex] = len(found[regex])
+            too_broad[regex] = len(topics[regex])
     return matched, too_broad

@@ -45,10 +45,10 @@ class TopicsImage:
         if self._seen_change is not self._cluster.changed:
             await self._look_at_all(new, owner)
         elif new:
-            found = _engine_topics(await self._cluster.topics_for(new, owner))
+            topics = _engine_topics(await self._cluster.topics_for(new, owner))
             self._names |= new
-            if found:
-                self._show({**self._image.by_name, **found})
+            if topics:
+                self._show({**self._image.by_name, **topics})
         if self._image.names_version != self._cluster.names.version:
             self._image = replace(self._image, names_version=self._cluster.names.version)
         return self._image
