@@ -89,20 +89,22 @@ class _Shown(Generic[_G]):
 
     async def withhold(self, request: GroupRequest) -> None:
         """Refuse the groups that the client may not describe, or may not while nobody can tell."""
-        code, why = ErrorCode.GROUP_AUTHORIZATION_FAILED, ""
+        code, reason = ErrorCode.GROUP_AUTHORIZATION_FAILED, ""
         try:
             withheld: Collection[str] = await refused_names(request, Resource.GROUP, self.known)
         except BrokerLost:
             withheld = tuple(self.known)
-            code, why = code_for(Situation.BROKER_AWAY, GroupApi.ADMIN), "the broker is away"
+            code, reason = code_for(Situation.BROKER_AWAY, GroupApi.ADMIN), "the broker is away"
         for group_id in withheld:
             del self.known[group_id]
-            self.refused[group_id] = code, why
+            self.refused[group_id] = code, reason
 
     def not_live(self, group_ids: Iterable[str]) -> tuple[str, ...]:
         """Groups without members here; they may have members in the cluster."""
         return tuple(
-            each for each in group_ids if each not in self.live and each not in self.refused
+            group_id
+            for group_id in group_ids
+            if group_id not in self.live and group_id not in self.refused
         )
 
     def forget(self, group_ids: Iterable[str]) -> None:
@@ -190,13 +192,13 @@ class AdminApis:
         if message.include_authorized_operations:
             await _add_operations(request, shown.known)
         shown.add_to(groups)
-        for group_id, (code, why) in shown.refused.items():
+        for group_id, (code, reason) in shown.refused.items():
             groups[group_id] = DescribedGroup(
                 group_id=group_id,
                 error_code=code,
-                error_message=why if version >= FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND else None,
+                error_message=reason if version >= FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND else None,
             )
-        return [groups[each] for each in wanted]
+        return [groups[group_id] for group_id in wanted]
 
     def _classic_view(self, view: GroupView, version: int) -> DescribedGroup:
         if view.group_type == "consumer" and not self._shows_members:
@@ -255,11 +257,11 @@ class AdminApis:
         if message.include_authorized_operations:
             await _add_operations(request, shown.known)
         shown.add_to(groups)
-        for group_id, (code, why) in shown.refused.items():
+        for group_id, (code, reason) in shown.refused.items():
             groups[group_id] = described.DescribedGroup(
-                group_id=group_id, error_code=code, error_message=why
+                group_id=group_id, error_code=code, error_message=reason
             )
-        return [groups[each] for each in wanted]
+        return [groups[group_id] for group_id in wanted]
 
     async def _list_groups(
         self, request: GroupRequest, message: ListGroupsRequest
@@ -275,7 +277,7 @@ class AdminApis:
         try:
             ours = await self._groups.views.group_ids()
             listed |= await self._without_anchors(request, listed, ours)
-            unlisted = [each for each in ours if each not in listed]
+            unlisted = [group_id for group_id in ours if group_id not in listed]
             only_here = await self._only_here(unlisted, request.node_id)
             only_here -= await refused_names(request, Resource.GROUP, only_here)
             for group_id in ours:
@@ -340,10 +342,10 @@ class AdminApis:
         for group_id in wanted:
             if group_id not in results:
                 verdict, is_known = verdicts[group_id], group_id in known
-                code, why = await self._delete_here(group_id, verdict, is_known=is_known)
+                code, reason = await self._delete_here(group_id, verdict, is_known=is_known)
                 if code:
-                    results[group_id] = _refuse_deletion(group_id, code, why)
-        deletable = tuple(each for each in wanted if each not in results)
+                    results[group_id] = _refuse_deletion(group_id, code, reason)
+        deletable = tuple(group_id for group_id in wanted if group_id not in results)
         if deletable:
             asked = DeleteGroupsRequest(groups_names=deletable)
             answer: DeleteGroupsResponse = await forward(request, asked)
@@ -354,7 +356,7 @@ class AdminApis:
                 results[group_id] = DeletableGroupResult(group_id=group_id)
             if not results[group_id].error_code:
                 await self._forget_here(group_id)
-        return [results[each] for each in wanted]
+        return [results[group_id] for group_id in wanted]
 
     async def _delete_here(
         self, group_id: str, verdict: Verdict, *, is_known: bool
@@ -429,9 +431,9 @@ class AdminApis:
             elif listed[group_id].protocol_type == CONSUMER_PROTOCOL_TYPE:
                 unsure.append(group_id)
         version = highest_version(request.upstream, ApiKey.DESCRIBE_GROUPS)
-        for some in batches(unsure):
+        for batch in batches(unsure):
             answer: DescribeGroupsResponse = await request.upstream.ask(
-                DescribeGroupsRequest(groups=tuple(some)), version
+                DescribeGroupsRequest(groups=tuple(batch)), version
             )
             empty += [
                 group.group_id
@@ -479,13 +481,15 @@ class AdminApis:
         broker's list, because twice is better than never. The listener that holds a group's anchor
         lists it already, so anchored groups are skipped.
         """
-        homeless = [each for each in unlisted if not self._groups.drivers.is_held(each)]
+        homeless = [group_id for group_id in unlisted if not self._groups.drivers.is_held(group_id)]
         nodes = await self._coordinators.nodes_of(homeless)
-        return frozenset(each for each in homeless if nodes.get(each, node_id) == node_id)
+        return frozenset(
+            group_id for group_id in homeless if nodes.get(group_id, node_id) == node_id
+        )
 
 
-def _refuse_deletion(group_id: str, code: ErrorCode, why: str | None) -> DeletableGroupResult:
-    return DeletableGroupResult(group_id=group_id, error_code=code, error_message=why)
+def _refuse_deletion(group_id: str, code: ErrorCode, reason: str | None) -> DeletableGroupResult:
+    return DeletableGroupResult(group_id=group_id, error_code=code, error_message=reason)
 
 
 def _is_dead(group: DescribedGroup) -> bool:
@@ -533,7 +537,7 @@ def _classic_view(view: GroupView) -> DescribedGroup:
     )
 
 
-def _unknown_classic(group_id: str, version: int, why: str = "") -> DescribedGroup:
+def _unknown_classic(group_id: str, version: int, reason: str = "") -> DescribedGroup:
     """An unknown group: Dead as in Kafka, from v6 on with GROUP_ID_NOT_FOUND."""
     if version < FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND:
         return DescribedGroup(group_id=group_id, group_state="Dead")
@@ -541,7 +545,7 @@ def _unknown_classic(group_id: str, version: int, why: str = "") -> DescribedGro
         group_id=group_id,
         group_state="Dead",
         error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-        error_message=why or f"Group {group_id} not found.",
+        error_message=reason or f"Group {group_id} not found.",
     )
 
 
@@ -575,13 +579,13 @@ def _with_hidden_topics(group_id: str) -> described.DescribedGroup:
     )
 
 
-def _no_consumer_group(group_id: str, why: str = "") -> described.DescribedGroup:
+def _no_consumer_group(group_id: str, reason: str = "") -> described.DescribedGroup:
     if not group_id:
         return described.DescribedGroup(group_id="", error_code=ErrorCode.INVALID_GROUP_ID)
     return described.DescribedGroup(
         group_id=group_id,
         error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-        error_message=why or f"Group {group_id} not found.",
+        error_message=reason or f"Group {group_id} not found.",
     )
 
 

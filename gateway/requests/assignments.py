@@ -28,15 +28,15 @@ from kafka_codecs.consumer_group_prepare_assignment import (
 )
 
 
-def client_assignor(told: consumer_group_heartbeat.ClientAssignor) -> ClientAssignor:
+def client_assignor(assignor: consumer_group_heartbeat.ClientAssignor) -> ClientAssignor:
     """An assignor that a member can run."""
     return ClientAssignor(
-        name=told.name,
-        minimum_version=told.minimum_version,
-        maximum_version=told.maximum_version,
-        reason=told.reason,
-        version=told.metadata_version,
-        metadata=told.metadata_bytes,
+        name=assignor.name,
+        minimum_version=assignor.minimum_version,
+        maximum_version=assignor.maximum_version,
+        reason=assignor.reason,
+        version=assignor.metadata_version,
+        metadata=assignor.metadata_bytes,
     )
 
 
@@ -81,7 +81,7 @@ def _make_member(member: PreparedMember) -> Member:
 def install_event(
     token: Token, message: ConsumerGroupInstallAssignmentRequest
 ) -> InstallAssignmentReceived:
-    target = {each.member_id: _partitions(each) for each in message.members}
+    target = {member.member_id: _partitions(member) for member in message.members}
     return InstallAssignmentReceived(
         token=token,
         member_id=message.member_id,
@@ -90,10 +90,10 @@ def install_event(
         error=message.error,
         target=target,
         metadata={
-            each.member_id: AssignmentMetadata(
-                version=each.metadata_version, metadata=each.metadata_bytes
+            member.member_id: AssignmentMetadata(
+                version=member.metadata_version, metadata=member.metadata_bytes
             )
-            for each in message.members
+            for member in message.members
         },
         flaw=_find_repeated(message.members, target),
     )
@@ -113,11 +113,13 @@ def _find_repeated(
 ) -> str:
     """What is named twice, for people; empty if nothing is."""
     if len(target) < len(members):
-        ((member_id, _),) = Counter(each.member_id for each in members).most_common(1)
+        ((member_id, _),) = Counter(member.member_id for member in members).most_common(1)
         return f"{member_id!r} is named twice"
-    for each in members:
-        if sum(len(topic.partitions) for topic in each.partitions) > len(target[each.member_id]):
-            return f"{each.member_id!r} got a partition twice"
+    for member in members:
+        if sum(len(topic.partitions) for topic in member.partitions) > len(
+            target[member.member_id]
+        ):
+            return f"{member.member_id!r} got a partition twice"
     return ""
 
 

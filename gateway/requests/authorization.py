@@ -182,25 +182,27 @@ async def _codes(
     match operation:
         case Operation.READ:
             asked = [
-                HeartbeatRequest(group_id=each, generation_id=-1, member_id=NOBODY)
-                for each in group_ids
+                HeartbeatRequest(group_id=group_id, generation_id=-1, member_id=NOBODY)
+                for group_id in group_ids
             ]
         case Operation.DELETE:
-            asked = [OffsetDeleteRequest(group_id=each, topics=()) for each in group_ids]
+            asked = [OffsetDeleteRequest(group_id=group_id, topics=()) for group_id in group_ids]
         case Operation.DESCRIBE:
             asked = [DescribeGroupsRequest(groups=tuple(group_ids))]
         case Operation.DESCRIBE_CONFIGS:
             described = (
                 DescribeConfigsResource(
-                    resource_type=_GROUP_CONFIG, resource_name=each, configuration_keys=()
+                    resource_type=_GROUP_CONFIG, resource_name=group_id, configuration_keys=()
                 )
-                for each in group_ids
+                for group_id in group_ids
             )
             asked = [DescribeConfigsRequest(resources=tuple(described))]
         case Operation.ALTER_CONFIGS:
             altered = (
-                AlterConfigsResource(resource_type=_GROUP_CONFIG, resource_name=each, configs=())
-                for each in group_ids
+                AlterConfigsResource(
+                    resource_type=_GROUP_CONFIG, resource_name=group_id, configs=()
+                )
+                for group_id in group_ids
             )
             asked = [IncrementalAlterConfigsRequest(resources=tuple(altered), validate_only=True)]
         case Operation.WRITE:
@@ -244,8 +246,8 @@ async def topic_codes(request: GroupRequest, commit: CommitRequest) -> Mapping[s
     low, _high = request.upstream.versions[ApiKey.OFFSET_COMMIT]
     version = max(low, FIRST_COMMIT_VERSION)
     answer = cast(OffsetCommitResponse, await request.upstream.ask(asked, version))
-    told = {topic.name: ErrorCode(topic.partitions[0].error_code) for topic in answer.topics}
-    return {name: code for name, code in told.items() if code in _ABOUT_A_TOPIC}
+    codes = {topic.name: ErrorCode(topic.partitions[0].error_code) for topic in answer.topics}
+    return {name: code for name, code in codes.items() if code in _ABOUT_A_TOPIC}
 
 
 async def _allowed_topics(
@@ -263,9 +265,9 @@ async def _allowed_topics(
 
 async def _describe(request: GroupRequest, names: Sequence[str]) -> Sequence[MetadataResponseTopic]:
     topics: list[MetadataResponseTopic] = []
-    for some in batches(names, TOPICS_TOGETHER_MAX):
+    for batch in batches(names, TOPICS_TOGETHER_MAX):
         asked = MetadataRequest(
-            topics=tuple(MetadataRequestTopic(name=name) for name in some),
+            topics=tuple(MetadataRequestTopic(name=name) for name in batch),
             allow_auto_topic_creation=False,
             include_topic_authorized_operations=True,
         )
@@ -285,11 +287,11 @@ def _is_allowed(topic: MetadataResponseTopic, operation: Operation) -> bool:
 async def _allowed_transactional_ids(
     request: GroupRequest, transactional_ids: Sequence[str]
 ) -> frozenset[str]:
-    asked = [commit_of_nothing(each) for each in transactional_ids]
+    asked = [commit_of_nothing(id_) for id_ in transactional_ids]
     low, _high = request.upstream.versions[ApiKey.TXN_OFFSET_COMMIT]
     answers = await request.upstream.ask_all(asked, low)
     codes = [answer.topics[0].partitions[0].error_code for answer in answers]
     refusal = REFUSED[Resource.TRANSACTIONAL_ID]
     return frozenset(
-        each for each, code in zip(transactional_ids, codes, strict=True) if code != refusal
+        id_ for id_, code in zip(transactional_ids, codes, strict=True) if code != refusal
     )

@@ -24,12 +24,12 @@ def _only(message: CommitRequest, wanted: Callable[[str], bool]) -> CommitReques
             return replace(message, topics=tuple(t for t in message.topics if wanted(t.name)))
 
 
-def join_answers(some: Struct, others: Struct) -> Struct:
+def join_answers(answer: Struct, others: Struct) -> Struct:
     """The answer to both parts. Raises TypeError unless both answer commits of the same api."""
-    match some, others:
+    match answer, others:
         case OffsetCommitResponse(), OffsetCommitResponse():
-            return replace(some, topics=(*some.topics, *others.topics))
+            return replace(answer, topics=(*answer.topics, *others.topics))
         case TxnOffsetCommitResponse(), TxnOffsetCommitResponse():
-            return replace(some, topics=(*some.topics, *others.topics))
+            return replace(answer, topics=(*answer.topics, *others.topics))
         case _:
-            raise TypeError(f"{some} and {others} do not answer commits of one api")
+            raise TypeError(f"{answer} and {others} do not answer commits of one api")

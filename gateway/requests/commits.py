@@ -213,9 +213,9 @@ class CommitApis:
         ConnectionAbandoned, GroupFailed."""
         version = sending.request.header.api_version
         match answer:
-            case Refused(situation, why):
+            case Refused(situation, reason):
                 messages = sending.messages.values()
-                return [refuse(message, version, situation, why) for message in messages]
+                return [refuse(message, version, situation, reason) for message in messages]
             case Unanswerable():
                 raise GroupFailed
             case Abandoned():
@@ -234,8 +234,8 @@ class CommitApis:
         message = cast(CommitRequest, request.message)
         if ANSWERS[Situation.EMPTY_GROUP_ID, api_of(message)] is None:
             return await ask_cluster(request, message)
-        why = "the group id is empty"
-        return refuse(message, request.header.api_version, Situation.EMPTY_GROUP_ID, why)
+        reason = "the group id is empty"
+        return refuse(message, request.header.api_version, Situation.EMPTY_GROUP_ID, reason)
 
     async def _to_zookeeper(self, request: GroupRequest) -> Struct:
         message, version = cast(OffsetCommitRequest, request.message), request.header.api_version
@@ -284,8 +284,8 @@ async def _refused_for_good(
     wrong, rest = split(message, frozenset(codes))
     answer = refusal(rest, version, verdict.error, verdict.why)
     for code in set(codes.values()):
-        some, _others = split(wrong, frozenset(name for name in codes if codes[name] == code))
-        answer = join_answers(refusal(some, version, code, ""), answer)
+        topics, _others = split(wrong, frozenset(name for name in codes if codes[name] == code))
+        answer = join_answers(refusal(topics, version, code, ""), answer)
     return answer
 
 
@@ -360,9 +360,9 @@ def _order_keys(message: CommitRequest) -> frozenset[object]:
         return frozenset((message.member_id,))
     return frozenset(
         [
-            (topic.name, each.partition_index)
+            (topic.name, partition.partition_index)
             for topic in message.topics
-            for each in topic.partitions
+            for partition in topic.partitions
         ]
     )
 

@@ -130,7 +130,9 @@ class ConfigApis:
                 altered = await self._alter(request, message, groups)
                 return AlterConfigsResponse(responses=altered)
             case IncrementalAlterConfigsRequest():
-                groups = [each for each in message.resources if not _is_of_other_kinds(each)]
+                groups = [
+                    resource for resource in message.resources if not _is_of_other_kinds(resource)
+                ]
                 altered = await self._alter(request, message, groups)
                 return IncrementalAlterConfigsResponse(responses=altered)
             case ListConfigResourcesRequest():
@@ -141,9 +143,9 @@ class ConfigApis:
     ) -> DescribeConfigsResponse:
         room = AnswerRoom(request.hold)
         results: list[DescribeConfigsResult] = []
-        each_once = {_key(each): each for each in message.resources}.values()
-        for some in batches(tuple(each_once)):
-            results += await self._describe_batch(request, replace(message, resources=some), room)
+        each_once = {_key(resource): resource for resource in message.resources}.values()
+        for batch in batches(tuple(each_once)):
+            results += await self._describe_batch(request, replace(message, resources=batch), room)
         return DescribeConfigsResponse(results=tuple(results))
 
     async def _describe_batch(
@@ -186,7 +188,9 @@ class ConfigApis:
                 include_documentation=message.include_documentation and documented,
             )
             answer: DescribeConfigsResponse = await forward(request, question)
-            theirs = {_key(each): described_without_addresses(each) for each in answer.results}
+            theirs = {
+                _key(result): described_without_addresses(result) for result in answer.results
+            }
         hosted = {
             key: _with_other_kinds(result, theirs[key]) if key in theirs else result
             for key, result in ours.items()
@@ -203,11 +207,11 @@ class ConfigApis:
 
         async def alter(resource: incremental.AlterConfigsResource) -> AlterConfigsResourceResponse:
             if counts[_key(resource)] > 1:
-                why = "Each resource must appear at most once."
-                raise GroupError(ErrorCode.INVALID_REQUEST, why)
+                reason = "Each resource must appear at most once."
+                raise GroupError(ErrorCode.INVALID_REQUEST, reason)
             if any(_is_of_other_kind(config.name) for config in resource.configs):
-                why = "configs of share and streams groups are the cluster's: change them alone"
-                raise GroupError(ErrorCode.INVALID_REQUEST, why)
+                reason = "configs of share and streams groups are the cluster's: change them alone"
+                raise GroupError(ErrorCode.INVALID_REQUEST, reason)
             event = ConfigsReceived(
                 token=0, changes=_changes(resource), validate_only=message.validate_only
             )
@@ -218,14 +222,16 @@ class ConfigApis:
             await self._count_alone()
         why_nameless = "Default group resources are not allowed."
         ours = await self._answer_hosted(request, groups, alter, _report_alteration, why_nameless)
-        others = tuple(each for each in message.resources if _key(each) not in ours)
+        others = tuple(resource for resource in message.resources if _key(resource) not in ours)
         theirs: dict[_Key, AlterConfigsResourceResponse] = {}
         if others and highest_version(request.upstream, ApiKey(request.header.api_key)) >= 0:
             plain: Any = message  # the resources are of the same api as the message
             answer: AlterConfigsResponse | IncrementalAlterConfigsResponse = await forward(
                 request, replace(plain, resources=others)
             )
-            theirs = {_key(each): altered_without_addresses(each) for each in answer.responses}
+            theirs = {
+                _key(response): altered_without_addresses(response) for response in answer.responses
+            }
         return _in_order(message.resources, theirs | ours, _report_alteration)
 
     async def _count_alone(self) -> None:
@@ -276,9 +282,9 @@ class ConfigApis:
     ) -> dict[_Key, _T]:
         """Answer for hosted groups. The caller asks the cluster about all resources left out."""
         answered: dict[_Key, _T] = {}
-        groups = {each.resource_name: each for each in resources if _is_group(each)}
+        groups = {resource.resource_name: resource for resource in resources if _is_group(resource)}
         verdicts = await self._groups.router.verdicts(filter(None, groups), request.owner)
-        hosted = [each for each, verdict in verdicts.items() if verdict.mode is Mode.HOSTED]
+        hosted = [group_id for group_id, verdict in verdicts.items() if verdict.mode is Mode.HOSTED]
         not_allowed: set[str] = set()
         for batch in batches(hosted):
             not_allowed |= await refused_names(request, Resource.GROUP, batch)
@@ -322,7 +328,7 @@ class ConfigApis:
         version = highest_version(request.upstream, ApiKey.LIST_CONFIG_RESOURCES)
         if version < FIRST_LIST_VERSION_WITH_TYPES:  # else the cluster has checked permissions
             refused = await refused_names(request, Resource.GROUP, ours)
-            ours = [each for each in ours if each not in refused]
+            ours = [group_id for group_id in ours if group_id not in refused]
         of_groups = tuple(
             ConfigResource(resource_name=group_id, resource_type=ConfigResourceType.GROUP)
             for group_id in ours
@@ -391,28 +397,28 @@ def _in_order(
     refused: Callable[[_Resource, ErrorCode, str], _T],
 ) -> tuple[_T, ...]:
     """One answer per resource, in the order of the request."""
-    why = "the cluster does not answer for this resource"
+    reason = "the cluster does not answer for this resource"
     return tuple(
-        answers.get(_key(each)) or refused(each, ErrorCode.UNSUPPORTED_VERSION, why)
-        for each in resources
+        answers.get(_key(resource)) or refused(resource, ErrorCode.UNSUPPORTED_VERSION, reason)
+        for resource in resources
     )
 
 
-def _refuse_description(resource: _Resource, code: ErrorCode, why: str) -> DescribeConfigsResult:
+def _refuse_description(resource: _Resource, code: ErrorCode, reason: str) -> DescribeConfigsResult:
     return DescribeConfigsResult(
         error_code=code,
-        error_message=why,
+        error_message=reason,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
     )
 
 
 def _report_alteration(
-    resource: _Resource, code: ErrorCode, why: str
+    resource: _Resource, code: ErrorCode, reason: str
 ) -> AlterConfigsResourceResponse:
     return AlterConfigsResourceResponse(
         error_code=code,
-        error_message=why or None,
+        error_message=reason or None,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
     )
@@ -424,15 +430,15 @@ def _as_incremental(
     """AlterConfigs replaces all overrides of a group: a config that is not named is deleted."""
     named = [
         incremental.AlterableConfig(
-            name=each.name, config_operation=incremental.ConfigOperation.SET, value=each.value
+            name=config.name, config_operation=incremental.ConfigOperation.SET, value=config.value
         )
-        for each in resource.configs
+        for config in resource.configs
     ]
     others = [
         incremental.AlterableConfig(
             name=name, config_operation=incremental.ConfigOperation.DELETE, value=None
         )
-        for name in KEYS.keys() - {each.name for each in resource.configs}
+        for name in KEYS.keys() - {config.name for config in resource.configs}
     ]
     return incremental.AlterConfigsResource(
         resource_type=resource.resource_type,
@@ -443,17 +449,17 @@ def _as_incremental(
 
 def _changes(resource: incremental.AlterConfigsResource) -> tuple[ConfigChange, ...]:
     """The engine's changes. Raises GroupError for an operation that Kafka does not have."""
-    for each in resource.configs:
-        if each.config_operation not in _OPERATIONS:
-            why = f"Unknown operation {each.config_operation}"
-            raise GroupError(ErrorCode.INVALID_REQUEST, why)
+    for config in resource.configs:
+        if config.config_operation not in _OPERATIONS:
+            reason = f"Unknown operation {config.config_operation}"
+            raise GroupError(ErrorCode.INVALID_REQUEST, reason)
     return tuple(
         ConfigChange(
-            name=each.name,
-            operation=_OPERATIONS[incremental.ConfigOperation(each.config_operation)],
-            value=each.value,
+            name=config.name,
+            operation=_OPERATIONS[incremental.ConfigOperation(config.config_operation)],
+            value=config.value,
         )
-        for each in resource.configs
+        for config in resource.configs
     )
 
 

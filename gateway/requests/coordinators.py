@@ -81,26 +81,28 @@ class Coordinators:
         if message.key_type != CoordinatorType.GROUP:
             return answer
         if is_batch:
-            found: list[Coordinator] = []
-            for some in batches(answer.coordinators):
-                for each in some:
-                    self._overhear(each.key, each, request.owner)
-                    found.append(self._as_before(each.key, each.error_code) or each)
+            coordinators: list[Coordinator] = []
+            for batch in batches(answer.coordinators):
+                for coordinator in batch:
+                    self._overhear(coordinator.key, coordinator, request.owner)
+                    coordinators.append(
+                        self._as_before(coordinator.key, coordinator.error_code) or coordinator
+                    )
                 await trio.lowlevel.checkpoint()
-            return replace(answer, coordinators=tuple(found))
+            return replace(answer, coordinators=tuple(coordinators))
         self._overhear(message.key, answer, request.owner)
         if (one := self._as_before(message.key, answer.error_code)) is None:
             return answer
         return FindCoordinatorResponse(node_id=one.node_id, host=one.host, port=one.port)
 
     def _overhear(
-        self, group_id: str, told: Coordinator | FindCoordinatorResponse, owner: Owner
+        self, group_id: str, answer: Coordinator | FindCoordinatorResponse, owner: Owner
     ) -> None:
         """Remember what the cluster has told a client, which is about to join there: then its join
         needs no lookup. This neither replaces a lookup nor takes the place of one."""
         has_room = len(self._nodes) < REMEMBERED_MAX
-        if not told.error_code and has_room and group_id not in self._nodes:
-            self._nodes.put(group_id, (told.node_id, -math.inf), owner)
+        if not answer.error_code and has_room and group_id not in self._nodes:
+            self._nodes.put(group_id, (answer.node_id, -math.inf), owner)
 
     def _as_before(self, group_id: str, error_code: int) -> Coordinator | None:
         if error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE:
@@ -142,9 +144,9 @@ class Coordinators:
     async def nodes_of(self, group_ids: Collection[str]) -> Mapping[str, int]:
         """The last known coordinator of each group. Unknown ones are looked up in one batch; groups
         whose lookup fails are left out."""
-        last = {each: self.last_known(each) for each in group_ids}
-        known = {each: node for each, node in last.items() if node is not None}
-        others = [each for each in group_ids if each not in known]
+        last = {group_id: self.last_known(group_id) for group_id in group_ids}
+        known = {group_id: node for group_id, node in last.items() if node is not None}
+        others = [group_id for group_id in group_ids if group_id not in known]
         return {**known, **await self._look_up(others)} if others else known
 
     async def _look_up(
@@ -154,11 +156,15 @@ class Coordinators:
         doubtful: int | None = None,
         owner: Owner | None = None,
     ) -> Mapping[str, int]:
-        told = await self._cluster.coordinators_of(group_ids, doubtful=doubtful)
-        found = {each: node for each, node in told.items() if not isinstance(node, UpstreamError)}
-        for group_id, node_id in found.items():
+        outcomes = await self._cluster.coordinators_of(group_ids, doubtful=doubtful)
+        nodes = {
+            group_id: node
+            for group_id, node in outcomes.items()
+            if not isinstance(node, UpstreamError)
+        }
+        for group_id, node_id in nodes.items():
             self._remember(group_id, node_id, owner)
-        return found
+        return nodes
 
     def _remember(self, group_id: str, node_id: int, owner: Owner | None) -> None:
         self._nodes.put(group_id, (node_id, trio.current_time()), owner)

@@ -209,16 +209,16 @@ class GroupService:
         code = await why_refused(first, first.message)
         version = first.header.api_version
         if not code:
-            if (why := self._defective.why_refused(first)) is None:
+            if (reason := self._defective.why_refused(first)) is None:
                 return ()
             self._complaints.tell(
                 "defective_client_refused",
                 first.client_host,
                 group_id=first.message.group_id,
                 client_id=first.header.client_id,
-                reason=why,
+                reason=reason,
             )
-            return [refusal(first.message, version, ErrorCode.UNSUPPORTED_VERSION, why)]
+            return [refusal(first.message, version, ErrorCode.UNSUPPORTED_VERSION, reason)]
         self._complaints.tell(
             "permission_refused",
             first.client_host,
@@ -227,7 +227,9 @@ class GroupService:
             error_code=code.name,
             user=first.user,
         )
-        return [refusal(cast(GroupMessage, each.message), version, code, "") for each in requests]
+        return [
+            refusal(cast(GroupMessage, request.message), version, code, "") for request in requests
+        ]
 
     def begin_commit(self, request: GroupRequest, body: bytes) -> CommitUnderWay | None:
         """Have a commit accepted at once, if nothing has to be asked or written first."""
@@ -248,9 +250,9 @@ class GroupService:
     async def answer_commits(self, requests: Sequence[GroupRequest]) -> Sequence[Struct]:
         """The answers to OffsetCommits that arrived together. If all belong to one group, the
         cluster gets them without a wait in between."""
-        group_ids = {cast(OffsetCommitRequest, each.message).group_id for each in requests}
+        group_ids = {cast(OffsetCommitRequest, request.message).group_id for request in requests}
         if len(group_ids) > 1 or any(request.names_unwritable for request in requests):
-            return [await self._check_and_answer(each) for each in requests]
+            return [await self._check_and_answer(request) for request in requests]
         try:
             if refused := await self._refuse_unauthorized(requests):
                 return refused
@@ -280,9 +282,9 @@ class GroupService:
         if not isinstance(message, MemberMessage) or self._belongs_to_cluster(message):
             return response  # a commit's or fetch's own api has checked the engine's verdict
         if needs_lease(api_of(message)):
-            why = "another gateway may own the state log"
+            reason = "another gateway may own the state log"
             request.is_refused = True
-            return refuse(message, request.header.api_version, Situation.LOG_NOT_OURS, why)
+            return refuse(message, request.header.api_version, Situation.LOG_NOT_OURS, reason)
         return response
 
     def _belongs_to_cluster(self, message: MemberMessage) -> bool:

@@ -129,7 +129,9 @@ def sync_event(token: int, header: RequestHeader, message: SyncGroupRequest) -> 
         generation=message.generation_id,
         protocol_type=message.protocol_type,
         protocol_name=message.protocol_name,
-        assignments=tuple((each.member_id, each.assignment) for each in message.assignments),
+        assignments=tuple(
+            (assignment.member_id, assignment.assignment) for assignment in message.assignments
+        ),
     )
 
 
@@ -150,8 +152,12 @@ def leave_event(
     return LeaveGroupReceived(
         token=token,
         members=tuple(
-            Leaver(member_id=each.member_id, instance_id=each.group_instance_id, reason=each.reason)
-            for each in message.members
+            Leaver(
+                member_id=member.member_id,
+                instance_id=member.group_instance_id,
+                reason=member.reason,
+            )
+            for member in message.members
         ),
     )
 
@@ -164,11 +170,11 @@ def leave_response(reply: LeaveGroupReply, version: int) -> LeaveGroupResponse:
         error_code=reply.error,
         members=tuple(
             MemberResponse(
-                member_id=each.member_id,
-                group_instance_id=each.instance_id,
-                error_code=each.error,
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                error_code=member.error,
             )
-            for each in reply.members
+            for member in reply.members
         ),
     )
 
@@ -204,7 +210,9 @@ def consumer_heartbeat_event(
         owned=(
             None
             if owned is None
-            else frozenset(Partition(each.topic_id, n) for each in owned for n in each.partitions)
+            else frozenset(
+                Partition(topic.topic_id, n) for topic in owned for n in topic.partitions
+            )
         ),
         lists_owned_topics=bool(owned),
         fresh_id=fresh_id,

@@ -188,7 +188,9 @@ def _filter_topics(topics: tuple[Topic, ...], wanted: Wanted) -> tuple[Topic, ..
         (topic, tuple(p for p in topic.partitions if wanted(topic.name, p.partition_index)))
         for topic in topics
     )
-    return tuple(replace(topic, partitions=some) for topic, some in chosen if some)
+    return tuple(
+        replace(topic, partitions=partitions) for topic, partitions in chosen if partitions
+    )
 
 
 def _with_code(topic: Topic, code: Callable[[int], int]) -> OffsetDeleteResponseTopic:

@@ -76,8 +76,8 @@ class OffsetFetchApi:
         groups, contradictory = _distinct(groups_of(message, version))
         asked = groups if _takes_batches(request) else groups[:GROUPS_ONE_BY_ONE_MAX]
         answers: list[OffsetFetchResponseGroup] = []
-        for some in batches(asked):
-            answers += await self._fetch_some(request, message, some, contradictory)
+        for batch in batches(asked):
+            answers += await self._fetch_some(request, message, batch, contradictory)
         code = code_for(Situation.HOLDER_UNKNOWN, GroupApi.FETCH)
         answers += [fail_group(group, code, version) for group in groups[len(asked) :]]
         return response_of(tuple(answers), version)
@@ -102,9 +102,9 @@ class OffsetFetchApi:
     ) -> list[OffsetFetchResponseGroup]:
         version = request.header.api_version
         unstable = _stability_error(request, message)
-        named = filter(None, (each.group_id for each in groups))
+        named = filter(None, (group.group_id for group in groups))
         verdicts = await self._groups.router.verdicts(named, request.owner)
-        hosted = [each for each, verdict in verdicts.items() if verdict.mode is Mode.HOSTED]
+        hosted = [group_id for group_id, verdict in verdicts.items() if verdict.mode is Mode.HOSTED]
         refused = await refused_names(request, Resource.GROUP, hosted)
         vetted: list[OffsetFetchRequestGroup | ErrorCode] = []
         for group in groups:
@@ -192,9 +192,9 @@ class OffsetFetchApi:
 def _distinct(groups: Asked) -> tuple[Asked, frozenset[str]]:
     """Each group once, and the ids of groups named more than once with different contents."""
     distinct = dict.fromkeys(groups)
-    one_each = {each.group_id: each for each in distinct}
-    counts = Counter(each.group_id for each in distinct)
-    return tuple(one_each.values()), frozenset(each for each, n in counts.items() if n > 1)
+    one_each = {group.group_id: group for group in distinct}
+    counts = Counter(group.group_id for group in distinct)
+    return tuple(one_each.values()), frozenset(group_id for group_id, n in counts.items() if n > 1)
 
 
 def _stability_error(request: GroupRequest, message: OffsetFetchRequest) -> ErrorCode | None:

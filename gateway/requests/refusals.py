@@ -37,12 +37,12 @@ from kafka_codecs.txn_offset_commit import (
 )
 
 
-def refuse(message: GroupMessage, version: int, situation: Situation, why: str) -> Struct:
+def refuse(message: GroupMessage, version: int, situation: Situation, reason: str) -> Struct:
     """The answer to this message in this situation."""
-    return refusal(message, version, code_for(situation, api_of(message)), why)
+    return refusal(message, version, code_for(situation, api_of(message)), reason)
 
 
-def refusal(message: GroupMessage, version: int, code: ErrorCode, why: str) -> Struct:
+def refusal(message: GroupMessage, version: int, code: ErrorCode, reason: str) -> Struct:
     """An error answer to this message. Only the apis of KIP-848 carry the reason."""
     match message:
         case JoinGroupRequest(member_id=member_id):
@@ -54,14 +54,14 @@ def refusal(message: GroupMessage, version: int, code: ErrorCode, why: str) -> S
         case LeaveGroupRequest():
             return messages.leave_response(LeaveGroupReply(error=code), version)
         case ConsumerGroupHeartbeatRequest():
-            return ConsumerGroupHeartbeatResponse(error_code=code, error_message=why or None)
+            return ConsumerGroupHeartbeatResponse(error_code=code, error_message=reason or None)
         case ConsumerGroupPrepareAssignmentRequest():
             return ConsumerGroupPrepareAssignmentResponse(
-                error_code=code, error_message=why or None
+                error_code=code, error_message=reason or None
             )
         case ConsumerGroupInstallAssignmentRequest():
             return ConsumerGroupInstallAssignmentResponse(
-                error_code=code, error_message=why or None
+                error_code=code, error_message=reason or None
             )
         case OffsetCommitRequest():
             return _commit(message, code)
