@@ -37,5 +37,5 @@ class BrokerNames:
     def node_of(self, host: str | None) -> int | None:
         """The broker with this host name; None if the pattern makes no such name."""
         before, _, after = map(re.escape, self.pattern.partition(NODE_ID))
-        found = re.fullmatch(f"{before}({_NODE_ID}){after}", (host or "").lower())
-        return int(found[1]) if found else None
+        match = re.fullmatch(f"{before}({_NODE_ID}){after}", (host or "").lower())
+        return int(match[1]) if match else None

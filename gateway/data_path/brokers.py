@@ -90,14 +90,14 @@ class Brokers:
             return node_id, await self._connect_to(node_id, self._addresses[node_id], software)
         brokers = sorted(self._live_brokers().items())
         self._turn += 1
-        why = "no broker is known"  # no error: the frame in its own traceback would be a cycle
+        reason = "no broker is known"  # no error: the frame in its own traceback would be a cycle
         for place in range(len(brokers)):
             found_id, address = brokers[(self._turn + place) % len(brokers)]
             try:
                 return found_id, await self._connect_to(found_id, address, software)
             except UpstreamError as error:
-                why = str(error)
-        raise UpstreamError(why)
+                reason = str(error)
+        raise UpstreamError(reason)
 
     def recall(self, node_id: int | None) -> tuple[int, ApiVersionsResponse] | None:
         """The broker's node id and its latest api versions; if the broker was never connected,
@@ -116,11 +116,11 @@ class Brokers:
             self._suspected[node_id] = trio.Event()
             self._nursery.start_soon(self._check, node_id)
 
-    def doubt(self, node_id: int, why: str) -> None:
+    def doubt(self, node_id: int, reason: str) -> None:
         """Treat the broker as away until a connection succeeds. Logs one line when the broker is
         lost and one when it is back, however often clients try."""
         if node_id not in self._away:
-            log.warning("broker_unreachable", node_id=node_id, reason=why)
+            log.warning("broker_unreachable", node_id=node_id, reason=reason)
             self._away[node_id] = trio.Event()
             if self._nursery.cancel_scope.cancel_called:
                 return  # draining: nobody will wait for the broker

@@ -22,10 +22,10 @@ def claimed_user(mechanism: str, token: bytes) -> str | None:
         if mechanism == "PLAIN":
             _, name, _ = token.decode().split("\0")
         elif mechanism.startswith("SCRAM"):
-            if found := _SCRAM.match(token):
-                name = found[1].decode().replace("=2C", ",").replace("=3D", "=")
-        elif found := _BEARER.search(token):
-            name = _subject(found[1])
+            if match := _SCRAM.match(token):
+                name = match[1].decode().replace("=2C", ",").replace("=3D", "=")
+        elif match := _BEARER.search(token):
+            name = _subject(match[1])
     except ValueError:
         return None
     is_name = isinstance(name, str) and 0 < len(name) <= CLAIM_BYTES_MAX

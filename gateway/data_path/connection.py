@@ -224,8 +224,8 @@ class ClientConnection:
         complaints, host = self._shared.complaints, self._client_host
         match error:
             case ExceptionGroup():
-                for each in error.exceptions:
-                    self._tell_end(each)
+                for member in error.exceptions:
+                    self._tell_end(member)
             case RequestRefused():
                 complaints.tell(
                     "unknown_request_received",
@@ -363,7 +363,7 @@ class ClientConnection:
             client_host=self._client_host,
             place=self.place,
         )
-        while (found := await self._relay_up_to_work()) is Found.WORK:
+        while (arrival := await self._relay_up_to_work()) is Found.WORK:
             await self._work(requests)
             self._frames.let_go()
             self._begun_s = trio.current_time()
@@ -375,7 +375,7 @@ class ClientConnection:
             await self._catch_up()
             if self._source.rest and not await self._source.fill():
                 raise StreamEnded
-        return found is Found.DOZE
+        return arrival is Found.DOZE
 
     async def _work(self, requests: RequestServer) -> None:
         """Finish the request that has begun, or serve the next one. It ends with its client, unless
@@ -410,11 +410,11 @@ class ClientConnection:
         while self._state is not ClientState.DRAINING and not self._groups.has_begun():
             poller.begin_turn()  # the latest may have been long before the task went on
             if self._relay_requests():
-                found = await self._arrivals()
-                if found is Found.DOZE:
-                    return found
-                if found is Found.END:
-                    return Found.WORK if self._groups.has_begun() else found
+                arrival = await self._arrivals()
+                if arrival is Found.DOZE:
+                    return arrival
+                if arrival is Found.END:
+                    return Found.WORK if self._groups.has_begun() else arrival
             elif source.has_run or source.rest:
                 await self._catch_up()
             else:
@@ -463,10 +463,10 @@ class ClientConnection:
             if self._state is not ClientState.RESTING:
                 self._move(ClientState.RESTING)
             self._task_runner.note_rest(self)
-        found = await self._source.arrivals(self._relay_arrivals)
-        if found is Found.END and not self._source.is_empty():
+        arrival = await self._source.arrivals(self._relay_arrivals)
+        if arrival is Found.END and not self._source.is_empty():
             raise StreamEnded
-        return found
+        return arrival
 
     def _relay_arrivals(self) -> bool:
         has_rested = self._state is _RESTING

@@ -65,11 +65,11 @@ async def ask_for_coordinators(
     answer: FindCoordinatorResponse
     first, *others = list(batches(request.coordinator_keys)) or [()]
     answer = await upstream.ask(replace(request, coordinator_keys=first), version)
-    found = list(answer.coordinators)
-    for some in others:
-        more = await upstream.ask(replace(request, coordinator_keys=some), version)
-        found += more.coordinators
-    return replace(answer, coordinators=tuple(found))
+    coordinators = list(answer.coordinators)
+    for batch in others:
+        more = await upstream.ask(replace(request, coordinator_keys=batch), version)
+        coordinators += more.coordinators
+    return replace(answer, coordinators=tuple(coordinators))
 
 
 async def _one_by_one(
@@ -86,7 +86,7 @@ async def _one_by_one(
         for key in keys[:COORDINATOR_KEYS_MAX]
     ]
     answers: Sequence[FindCoordinatorResponse] = await upstream.ask_all(asked, version)
-    found = tuple(
+    coordinators = tuple(
         Coordinator(
             key=key,
             node_id=answer.node_id,
@@ -98,7 +98,7 @@ async def _one_by_one(
         for key, answer in zip(keys, answers, strict=False)
     )
     rest = without_coordinator(keys[COORDINATOR_KEYS_MAX:], ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    return replace(rest, coordinators=(*found, *rest.coordinators))
+    return replace(rest, coordinators=(*coordinators, *rest.coordinators))
 
 
 def without_coordinator(keys: Iterable[str], code: ErrorCode) -> FindCoordinatorResponse:

@@ -37,12 +37,12 @@ def _refuse_topic(topic: FetchTopic) -> FetchableTopicResponse:
         topic_id=topic.topic_id,
         partitions=tuple(
             PartitionData(
-                partition_index=each.partition,
+                partition_index=partition.partition,
                 error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER,
                 high_watermark=_NOT_KNOWN,
                 aborted_transactions=None,
                 records=b"",
             )
-            for each in topic.partitions
+            for partition in topic.partitions
         ),
     )

@@ -147,7 +147,9 @@ class GroupApis(Protocol):
     async def answer_commits(self, requests: Sequence[GroupRequest]) -> Sequence[Struct]:
         """The responses to OffsetCommits that arrived together; see `answer`."""
         responses = [self.answer(request) for request in requests]
-        return [each if isinstance(each, Struct) else await each for each in responses]
+        return [
+            response if isinstance(response, Struct) else await response for response in responses
+        ]
 
     def last_word(self, request: GroupRequest, response: Struct) -> Struct:  # noqa: ARG002
         """Called just before `response` is sent, which may have waited until it was no longer true.

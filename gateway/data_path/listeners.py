@@ -57,16 +57,16 @@ async def check_ports(config: DataPathConfig, node_ids: Iterable[int]) -> None:
     """Raises ListenError if one of the fixed ports is taken: the bootstrap port, or one kept for a
     broker."""
     book = PortBook(config.state_folder, config.listen_port)
-    kept = [] if config.broker_names else [book.find_port(node_id) for node_id in node_ids]
-    for port in (config.listen_port, *kept):
+    ports = [] if config.broker_names else [book.find_port(node_id) for node_id in node_ids]
+    for port in (config.listen_port, *ports):
         if port is None:
             continue
         try:
             listeners = await trio.open_tcp_listeners(port, host=config.listen_host)
         except OSError as error:
             raise _cannot_listen(config, port, error) from None
-        for each in listeners:
-            await each.aclose()
+        for listener in listeners:
+            await listener.aclose()
 
 
 def _cannot_listen(
@@ -141,13 +141,13 @@ class Listeners:
         if not isinstance(answer, FindCoordinatorResponse):
             rewritten: Struct = await self._rewritten(answer)
             return rewritten
-        found: list[Coordinator] = []
-        for some in batches(answer.coordinators):
-            part = await self._rewritten(replace(answer, coordinators=some))
-            found += part.coordinators
+        coordinators: list[Coordinator] = []
+        for batch in batches(answer.coordinators):
+            part = await self._rewritten(replace(answer, coordinators=batch))
+            coordinators += part.coordinators
             await trio.lowlevel.checkpoint()  # a client may ask for thousands of coordinators
         rest: FindCoordinatorResponse = await self._rewritten(replace(answer, coordinators=()))
-        return replace(rest, coordinators=tuple(found))
+        return replace(rest, coordinators=tuple(coordinators))
 
     async def _rewritten(self, answer: Struct) -> Any:
         named = addresses_in(answer)

@@ -60,23 +60,23 @@ def _read(path: Path, listen_port: int) -> dict[int, int]:
     except OSError as error:
         raise ListenError(f"{path}: {error.strerror}") from None
     try:
-        found = _Ports.model_validate_json(text)
-        ports = {int(node_id): port for node_id, port in found.ports.items()}
+        stored = _Ports.model_validate_json(text)
+        ports = {int(node_id): port for node_id, port in stored.ports.items()}
     except (ValidationError, ValueError):
         raise ListenError(f"{path} is not a valid port file; repair or remove it") from None
     if len(set(ports.values())) < len(ports) or not all(0 < p <= PORT_MAX for p in ports.values()):
         raise ListenError(f"{path} has a duplicate or invalid port; repair or remove it")
-    return ports if found.listen_port == listen_port else {}
+    return ports if stored.listen_port == listen_port else {}
 
 
 def _write(path: Path, listen_port: int, ports: dict[int, int]) -> None:
     """Write a new file and rename it, so that a reader never sees half of it."""
-    kept = {str(node_id): port for node_id, port in sorted(ports.items())}
+    texts = {str(node_id): port for node_id, port in sorted(ports.items())}
     beside = path.with_suffix(".new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with beside.open("w") as file:
-            json.dump({"listen_port": listen_port, "ports": kept}, file, indent=2)
+            json.dump({"listen_port": listen_port, "ports": texts}, file, indent=2)
             file.write("\n")
             file.flush()
             os.fsync(file.fileno())

@@ -120,9 +120,9 @@ class Removal:
     def left_behind(self) -> tuple[str, ...]:
         """A line for each client here that would not follow, as far as known."""
         return tuple(
-            f"{client} ({_name(visits)}) {why}"
+            f"{client} ({_name(visits)}) {reason}"
             for client, visits in self._clients().items()
-            if (why := self._why_left_behind(client))
+            if (reason := self._why_left_behind(client))
         )
 
     async def run(self, hosted: Callable[[], Collection[str]]) -> Departures:
@@ -181,8 +181,8 @@ class Removal:
                 continue
             woken.add(client)
             clients_max -= 1
-            for each in visits:
-                each.drain()
+            for visit in visits:
+                visit.drain()
 
     def _has_heard(self, client: ClientIdentity, now_s: float) -> bool:
         told_s = self._told_s.get(hash(client))
@@ -212,7 +212,9 @@ class Removal:
 
 def reasons_of_hosted(names: Collection[str]) -> tuple[str, ...]:
     """Why clients cannot go while these groups are hosted: the cluster would refuse them."""
-    return tuple(f"{each} is hosted: groupferry release {each}" for each in sorted(names))
+    return tuple(
+        f"{group_id} is hosted: groupferry release {group_id}" for group_id in sorted(names)
+    )
 
 
 _V = TypeVar("_V")

@@ -31,11 +31,14 @@ def addresses_in(message: Struct) -> dict[int, Address]:
     """All broker addresses in an answer, by node id."""
     match message:
         case MetadataResponse(brokers=brokers):
-            named = [(each.node_id, each.host, each.port) for each in brokers]
+            named = [(broker.node_id, broker.host, broker.port) for broker in brokers]
         case DescribeClusterResponse(brokers=described):
-            named = [(each.broker_id, each.host, each.port) for each in described]
-        case FindCoordinatorResponse(coordinators=found):
-            named = [(each.node_id, each.host, each.port) for each in found]
+            named = [(broker.broker_id, broker.host, broker.port) for broker in described]
+        case FindCoordinatorResponse(coordinators=coordinators):
+            named = [
+                (coordinator.node_id, coordinator.host, coordinator.port)
+                for coordinator in coordinators
+            ]
             named.append((message.node_id, message.host, message.port))
         case DescribeQuorumResponse():
             named = []
@@ -66,8 +69,10 @@ def with_addresses(message: Struct, readdress: Readdress) -> Struct:
             return replace(
                 message, brokers=tuple(replace_address(b, b.broker_id) for b in described)
             )
-        case FindCoordinatorResponse(coordinators=found):
-            batch = tuple(replace_address(each, each.node_id) for each in found)
+        case FindCoordinatorResponse(coordinators=coordinators):
+            batch = tuple(
+                replace_address(coordinator, coordinator.node_id) for coordinator in coordinators
+            )
             return replace(replace_address(message, message.node_id), coordinators=batch)
         case DescribeQuorumResponse(nodes=nodes):
             return replace(message, nodes=tuple(replace(node, listeners=()) for node in nodes))

@@ -235,8 +235,8 @@ class _Clients:
             transport = await self._handshake(sock, guest.host, tls)
             if transport is None:
                 return
-            found = route.to(transport.asked_host)
-            if found is None:
+            certificate = route.to(transport.asked_host)
+            if certificate is None:
                 close(transport)
                 name = transport.asked_host
                 self._refuse(guest.host, f"the cluster has no broker with the name {name}")
@@ -251,7 +251,7 @@ class _Clients:
                     return
             if subject is not None:
                 guest.log_context.run(bind_contextvars, tls_subject=subject)
-            self._begin(guest, found, transport)
+            self._begin(guest, certificate, transport)
             begun = True
         finally:
             if not begun:

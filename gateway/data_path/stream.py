@@ -253,14 +253,14 @@ class FrameSource:
         """
         self._consume = consume
         while True:
-            found = self._receive_and_consume()
-            if found is None:
+            arrival = self._receive_and_consume()
+            if arrival is None:
                 return await self._next_work()
-            if found is Found.MORE or self._receives >= RECEIVES_PER_TURN:
+            if arrival is Found.MORE or self._receives >= RECEIVES_PER_TURN:
                 self._receives = 0
                 await trio.lowlevel.checkpoint()
-            if found is not Found.MORE:
-                return found
+            if arrival is not Found.MORE:
+                return arrival
 
     @property
     def is_parked(self) -> bool:
@@ -396,13 +396,13 @@ class FrameSource:
     def _look(self) -> bool:
         """Relay what is here, in place of the task that waits. Whether a turn was too short."""
         try:
-            found = self._receive_and_consume()
+            arrival = self._receive_and_consume()
         except Exception as error:  # raised in the task
             self._wake(error)
             return False
-        if found is not None and found is not Found.MORE:
-            self._wake(found)
-        return found is Found.MORE
+        if arrival is not None and arrival is not Found.MORE:
+            self._wake(arrival)
+        return arrival is Found.MORE
 
     def _receive_and_consume(self) -> Found | None:
         """None if there are no more bytes, and nothing is left to the task."""
@@ -431,10 +431,10 @@ class FrameSource:
         self._waiting = self.waits_since_s = None
         return trio.lowlevel.Abort.SUCCEEDED
 
-    def _wake(self, why: Found | Exception) -> None:
+    def _wake(self, cause: Found | Exception) -> None:
         waiting, self._waiting = self._waiting, None
         assert waiting is not None
-        self._woken_by, self.waits_since_s = why, None
+        self._woken_by, self.waits_since_s = cause, None
         self._poller.end_turn()
         if isinstance(waiting, trio.lowlevel.Task):
             trio.lowlevel.reschedule(waiting)

@@ -103,12 +103,12 @@ class Traffic:
     def rates_now(self, client: ClientIdentity) -> Rates | None:
         """What passes to a client, over the life of its connections. None without any. The cost
         follows the number of all connections."""
-        mine = [flow for flow in tuple(self.open) if flow.client == client]
-        if not mine:
+        flows = [flow for flow in tuple(self.open) if flow.client == client]
+        if not flows:
             return None
-        lasted_s = max(trio.current_time() - flow.accepted_s for flow in mine)
-        went = sum(flow.moved_bytes[1] for flow in mine)
-        return _rates(went, sum(flow.fetches for flow in mine), lasted_s)
+        lasted_s = max(trio.current_time() - flow.accepted_s for flow in flows)
+        went = sum(flow.moved_bytes[1] for flow in flows)
+        return _rates(went, sum(flow.fetches for flow in flows), lasted_s)
 
 
 def _rates(count: int, fetches: int, length_s: float) -> Rates:

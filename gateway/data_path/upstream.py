@@ -290,8 +290,8 @@ class Upstream:
     async def ask_all(self, messages: Sequence[Struct], version: int) -> Sequence[Any]:
         """Ask many requests of one api, ASKED_TOGETHER_MAX at a time. Raises as `ask` does."""
         answers: list[Any] = []
-        for some in batches(messages, ASKED_TOGETHER_MAX):
-            answers += await self.ask_in_order(some, version)
+        for batch in batches(messages, ASKED_TOGETHER_MAX):
+            answers += await self.ask_in_order(batch, version)
             if answers[-1] is None:  # and no answer behind a lost one
                 raise BrokerLost
             await trio.lowlevel.checkpoint()

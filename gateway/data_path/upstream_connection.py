@@ -395,9 +395,9 @@ class UpstreamConnection:
         source.raise_error()
         while self.state is UpstreamState.OPEN:
             if self._relay_answers():
-                found = await source.arrivals(self._relay_answers)
-                if found is not Found.WORK:
-                    return found is Found.DOZE
+                arrival = await source.arrivals(self._relay_answers)
+                if arrival is not Found.WORK:
+                    return arrival is Found.DOZE
             elif source.has_run or source.rest:
                 await source.catch_up(sink)
                 self._note_sent()
