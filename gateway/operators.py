@@ -44,7 +44,7 @@ class OperatorsConfig:
     hold_on_regression: bool = False
     """Whether a step of a migration that makes it worse puts the group on hold."""
     regression_share: float = REGRESSION_SHARE
-    """Of what a group consumes, the part that may stay behind after a step."""
+    """The part of what a group consumes that may stay behind after a step."""
     on_admin: Callable[[int], object] = lambda _port: None
     """Called with the port of the admin API."""
 

@@ -30,7 +30,7 @@ class GroupLag:
 
     committed: dict[Partition, int] = field(default_factory=dict)
     ends: dict[Partition, int] = field(default_factory=dict)
-    """Of the partitions that have been asked for."""
+    """The ends of the partitions that have been asked for."""
     total: int = 0
     """The records between commit and end, over these partitions."""
     rescoped: int = 0

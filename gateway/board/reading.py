@@ -27,7 +27,7 @@ MEMBERS_MAX = 2_000
 NAMED_MAX = 3
 """Members named in a line; the others are only counted."""
 CHARS_MAX = 200
-"""Of a name that a client chose."""
+"""The length of a name that a client chose."""
 NO_TOPICS = Topics()
 
 _PHASES = {

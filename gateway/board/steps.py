@@ -106,7 +106,7 @@ class _SwitchStep:
     """Records that the group consumed."""
     consumed: int
     rates: Rates | None
-    """Those of the client before the step."""
+    """The rates of the client before the step."""
     own_lag: int | None = None
     """The lag of the client's partitions at the first look after the step."""
 

@@ -34,7 +34,7 @@ from gateway.events.member_events import (
 from gateway.observers.counts import Durations
 
 GROUPS_MAX = 20_000
-"""Of more groups, those without an event for the longest time are forgotten."""
+"""Groups with a tally. Of more, those without an event for the longest time are forgotten."""
 CLIENTS_MAX = 2_000
 """Clients remembered per group. Of more, the first one seen is forgotten."""
 CLIENTS_IN_ALL_MAX = 10_000
@@ -86,7 +86,7 @@ class Tally:
 
     @property
     def partitions(self) -> int:
-        """Those with an owner, and those that had one."""
+        """The partitions with an owner, and those that had one."""
         return self._owned + len(self._unowned)
 
     @property

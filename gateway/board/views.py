@@ -80,7 +80,7 @@ class MemberLine(View):
     lag: int | None
     """The records in them that are not committed yet; null if unknown."""
     to_give_up: Partitions
-    """Those of them that its target does not have."""
+    """The owned partitions that its target does not have."""
     to_get: Partitions
     """The partitions of its target that it does not hold yet."""
 
@@ -125,7 +125,7 @@ class LibraryVersion(View):
     """The members of a group that run one version of a client library."""
 
     software_name: str | None
-    """As they introduced themselves; null if they did not."""
+    """The name that they gave themselves; null if none."""
     software_version: str | None
     protocol: Literal["classic", "consumer"]
     """The members' protocol now."""

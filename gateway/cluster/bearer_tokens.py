@@ -20,9 +20,9 @@ from gateway.transport.certificates import CertificateError
 TIMEOUT_S = 10.0
 ANSWER_BYTES_MAX = 1024 * 1024
 USED_SHARE = 0.8
-"""Of a token's lifetime. A connection that begins later gets a new one."""
+"""The used share of a token's lifetime. A connection that begins later gets a new one."""
 LIFETIME_S = 60.0
-"""Of a token whose lifetime the server does not tell."""
+"""The lifetime of a token if the server does not tell it."""
 
 
 class _NoRedirects(HTTPRedirectHandler):

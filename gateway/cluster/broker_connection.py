@@ -59,7 +59,7 @@ most features of Kafka 4 do; v3 names the client software."""
 _TLS_ALERT = b"\x15\x03"
 
 AUTHENTICATE_AGAIN_AFTER = 0.8
-"""Of a session's lifetime. The broker closes a connection that is used after its session."""
+"""The used share of a session's lifetime: the broker closes a connection that is used after it."""
 _OF_SASL = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 
 TLS_WANTED = "it wants TLS: set upstream_security_protocol to ssl or sasl_ssl"

@@ -315,7 +315,7 @@ class Cluster:
         return {topic_id: name for topic_id, name in named.items() if name is not None}
 
     async def names_now(self, topic_ids: Collection[UUID]) -> Mapping[UUID, str]:
-        """As `names_of`, but without topics that were deleted since, even if others have their
+        """The result of `names_of` without topics that were deleted since, even if others have their
         names now. The topics are kept up to date from now on. Raises UpstreamError."""
         names = await self.names_of(topic_ids)
         await self.topics_for(names.values())

@@ -25,8 +25,8 @@ JOINS_AT_ONCE_MAX = 16
 
 
 _Pool = tuple[int, bool]
-"""Of a coordinator: the connections for new members, or those for members that rejoin. The latter
-are answered at once, and commits wait for them: they must not queue behind joins that are
+"""A coordinator, and whether the connections are those for members that rejoin. These are answered
+immediately, and commits wait for them: they must not queue behind joins of new members that are
 parked."""
 
 

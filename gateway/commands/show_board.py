@@ -114,7 +114,7 @@ class Looks:
         self._wake()
 
     def record_failure(self, reason: str) -> None:
-        """It has not."""
+        """The gateway has not answered."""
         self._trouble = reason
         self._wake()
 

@@ -21,7 +21,7 @@ from gateway.plug_ins.installed import load
 ORPHAN_LIMIT_S = 60
 """How long the process outlives a gateway that was killed."""
 MEMORY_BYTES_MAX = 4 * 2**30
-"""Of address space."""
+"""Address space of a worker."""
 NICENESS = 10
 """The event loop of the gateway comes first."""
 

@@ -35,7 +35,7 @@ class CompactedLog:
         self._stored: dict[str, list[StoredEntry]] = {}
         """The groups that have not been decoded."""
         self._groups: dict[str, dict[Hashable, DurableRecord]] = {}
-        """Those that have records other than last events; empty until they are decoded."""
+        """Groups with records other than last events; empty until they are decoded."""
         self._last_events: dict[str, LastEvents | None] = {}
         """None until the group is decoded."""
         self.configs_alone: set[str] = set()

@@ -26,7 +26,7 @@ class StateLogUnusable(Exception):
 
 
 class StateLogUnsure(StateLogError):
-    """It is unknown whether the batch is in the log. Load the group again."""
+    """Nobody knows whether the batch is in the log. Load the group again."""
 
 
 class StateLogTaken(Exception):
