@@ -315,8 +315,8 @@ class Cluster:
         return {topic_id: name for topic_id, name in named.items() if name is not None}
 
     async def names_now(self, topic_ids: Collection[UUID]) -> Mapping[UUID, str]:
-        """The result of `names_of` without topics that were deleted since, even if others have their
-        names now. The topics are kept up to date from now on. Raises UpstreamError."""
+        """The result of `names_of` without topics that were deleted since, even if others have
+        their names now. The topics are kept up to date from now on. Raises UpstreamError."""
         names = await self.names_of(topic_ids)
         await self.topics_for(names.values())
         return {
