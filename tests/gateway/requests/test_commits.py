@@ -410,7 +410,7 @@ async def test_offsets_are_deleted_once_the_group_is_empty() -> None:
 @pytest.mark.parametrize("may_answer", [True, False])
 async def test_a_refusal_in_a_move_leaves_only_while_the_log_is_ours(*, may_answer: bool) -> None:
     """Another gateway may go on with the move (found by seed 72 of the simulator)."""
-    groups = SimpleNamespace(may_answer=may_answer)
+    groups = SimpleNamespace(drivers=SimpleNamespace(may_answer=may_answer))
     api = SimpleNamespace(_groups=groups)
     message = commit_of({"t": {0: 1}}, member_id="m", epoch=1)
     request = lone_request(message, 9)
