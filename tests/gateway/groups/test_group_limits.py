@@ -8,9 +8,11 @@ from gateway.groups.group_limits import (
     GroupQuota,
     TooManyGroups,
 )
+from gateway.hosting.answers import Situation
 from gateway.quotas.owner import Owner
 from gateway.quotas.remembered import LONG_NAME_CHARS
 from gateway.quotas.shares import ShareRule
+from tests.support.hosted_scene import HostedScene, situation_of
 
 GREEDY, MODEST = Owner("10.0.0.1"), Owner("10.0.0.2")
 
@@ -113,3 +115,25 @@ def test_new_limits_count_for_groups_and_their_anchors() -> None:
     limits.limit(9, ShareRule())
     limits.hosted.check(user)
     limits.anchored.check(user)
+
+
+def test_only_a_join_needs_room_for_an_anchor() -> None:
+    """A consumer that assigns partitions itself may commit where no further anchor may join."""
+    limits = GroupLimits(1)
+    limits.anchored.limit(0, ShareRule())
+    scene = HostedScene(limits=limits)
+    assert situation_of(scene.native("n")) is Situation.NOT_ANCHORED
+    assert not limits.hosted.count
+    scene.commit()
+    assert len(scene.sent) == 1
+
+
+def test_a_group_counts_as_long_as_it_is_in_memory_and_its_anchor_as_long_as_it_lingers() -> None:
+    """Nobody gives a place back."""
+    scene = HostedScene(linger_ms=1_000)
+    scene.native_member()
+    assert (scene.limits.hosted.count, scene.limits.anchored.count) == (1, 1)
+    scene.native("n", -1)
+    assert (scene.limits.hosted.count, scene.limits.anchored.count) == (0, 1)
+    scene.wait(2_000)
+    assert (scene.limits.hosted.count, scene.limits.anchored.count) == (0, 0)
