@@ -8,7 +8,7 @@ verdict depends on them.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from gateway.events.offset_events import NO_MEMBER
@@ -492,8 +492,7 @@ class GroupFold:
                 continue
             # A producer may omit the member id.
             member_id = member_id or event.member_id or partition.owner_id or event.transactional_id
-            last = replace(entry, commits=1, first=entry.last, lowest=entry.last)
-            for fault in partition.commit(member_id, last, stored.at_ms, source):
+            for fault in partition.commit(member_id, entry, stored.at_ms, source):
                 self._find(partition, fault)
 
     def _on_fetched(self, placed: Placed, event: Any) -> None:
