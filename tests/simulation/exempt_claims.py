@@ -134,7 +134,7 @@ class ExemptClaims:
     def _is_backed(self, client: Client, partition: Partition, claim: Claim) -> bool:
         """Whether the log gives the partition to the member. Membership in a classic group proves
         nothing, because the stored generation may have begun without a static member."""
-        match self._state().group:
+        match self._whereabouts.here:
             case ConsumerGroup() as group:
                 return group.holders.get(partition) == claim.member_id
             case ClassicGroup() as group if claim.member_id in group.members:
