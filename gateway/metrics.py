@@ -306,14 +306,14 @@ _Samples = Iterable[tuple[tuple[str, ...], float]]
 
 def _gauge(name: str, about: str, samples: _Samples, *labels: str) -> Metric:
     made = GaugeMetricFamily(_PREFIX + name, about, labels=labels)
-    for values, value in _merged(samples):
+    for values, value in _merge_samples(samples):
         made.add_metric(values, value)
     return made
 
 
 def _counter(name: str, about: str, samples: _Samples, *labels: str) -> Metric:
     made = CounterMetricFamily(_PREFIX + name, about, labels=labels)
-    for values, value in _merged(samples):
+    for values, value in _merge_samples(samples):
         made.add_metric(values, value)
     return made
 
@@ -333,7 +333,7 @@ def _one(name: str, about: str, value: float) -> Metric:
     return _gauge(name, about, [((), value)])
 
 
-def _merged(samples: _Samples) -> list[tuple[tuple[str, ...], float]]:
+def _merge_samples(samples: _Samples) -> list[tuple[tuple[str, ...], float]]:
     """The samples with labels that are safe to show. Long names are cut, and may then be alike: a
     series may be there only once."""
     merged: dict[tuple[str, ...], float] = {}

@@ -95,7 +95,7 @@ def admin_app(desk: Desk) -> App:
         Route("/api/events", api.events),
         Route("/api/commands/{command}", api.command, methods=["POST"]),
         Route("/api/openapi.json", api.openapi),
-        *(Route(path, _served(content, kind)) for path, (content, kind) in page.items()),
+        *(Route(path, _serve_bytes(content, kind)) for path, (content, kind) in page.items()),
     ]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _http_error})
     return Guard(app, token=desk.token, public=page)
@@ -185,11 +185,11 @@ class _Api:
     ) -> AsyncIterator[bytes]:
         self._subscribers.take(owner)
         try:
-            yield _named(recent, "hello", position)
+            yield _named_event(recent, "hello", position)
             while True:
                 if not recent.has_after(position):
                     position = recent.first - 1
-                    yield _named(recent, "gap", position)
+                    yield _named_event(recent, "gap", position)
                 batch = recent.after(position, events_max=EVENTS_TOGETHER_MAX)
                 if batch:
                     position = batch[-1].position
@@ -204,7 +204,7 @@ class _Api:
                     with trio.move_on_after(KEEP_ALIVE_S) as limit:
                         await recent.wait_after(position)
                     if limit.cancelled_caught:
-                        yield _named(recent, "alive", position)
+                        yield _named_event(recent, "alive", position)
         finally:
             self._subscribers.free(owner)
 
@@ -255,7 +255,7 @@ def _event(recent: RecentEvents, event: RecentEvent) -> bytes:
     return b"id: %b-%d\ndata: %b\n\n" % (recent.stream_id.encode(), event.position, line)
 
 
-def _named(recent: RecentEvents, name: str, position: int) -> bytes:
+def _named_event(recent: RecentEvents, name: str, position: int) -> bytes:
     return f"event: {name}\nid: {recent.stream_id}-{position}\ndata: {{}}\n\n".encode()
 
 
@@ -290,7 +290,7 @@ def _page() -> Mapping[str, tuple[bytes, str]]:
     return pages
 
 
-def _served(content: bytes, kind: str) -> Endpoint:
+def _serve_bytes(content: bytes, kind: str) -> Endpoint:
     async def answer(_: Request) -> Response:
         return Response(content, media_type=kind)
 

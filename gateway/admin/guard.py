@@ -81,9 +81,9 @@ class Guard:
         headers = {name.lower(): value for name, value in scope["headers"]}
         if self._token is None and not _is_loopback(headers.get(b"host", b"")):
             # A page of anywhere may make its own name lead to this machine.
-            return _refused(421, "ask by an address of loopback, or by localhost")
+            return _json_refusal(421, "ask by an address of loopback, or by localhost")
         if not _is_of_own_page(headers):
-            return _refused(403, "a page of another site asks")
+            return _json_refusal(403, "a page of another site asks")
         if self._token is None or scope["path"] in self._free:
             return None
         return self._check(headers, self._token)
@@ -94,11 +94,11 @@ class Guard:
             wanted = token.read().encode()
         except UpstreamRefused as error:
             log.error("admin_token_unreadable", reason=str(error))  # noqa: TRY400  # no bug
-            return _refused(503, "the gateway cannot read its token; its log says why")
+            return _json_refusal(503, "the gateway cannot read its token; its log says why")
         is_right = hmac.compare_digest(shown.strip(), wanted)
         if scheme.lower() == b"bearer" and is_right:
             return None
-        return _refused(
+        return _json_refusal(
             401, "show the token: Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"}
         )
 
@@ -121,14 +121,14 @@ def _is_of_own_page(headers: Mapping[bytes, bytes]) -> bool:
 
 
 def _no_websocket() -> Response:
-    return _refused(400, "there are no WebSockets here; GET /api/events streams events")
+    return _json_refusal(400, "there are no WebSockets here; GET /api/events streams events")
 
 
 def _busy() -> Response:
-    return _refused(503, "too many requests at a time; try again", {"Retry-After": "1"})
+    return _json_refusal(503, "too many requests at a time; try again", {"Retry-After": "1"})
 
 
-def _refused(status: int, why: str, headers: Mapping[str, str] | None = None) -> Response:
+def _json_refusal(status: int, why: str, headers: Mapping[str, str] | None = None) -> Response:
     return JSONResponse({"why": why}, status, headers)
 
 

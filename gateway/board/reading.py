@@ -204,19 +204,19 @@ def _group(glance: Glance) -> ClassicGroup | ConsumerGroup | None:
 
 def _stands(glance: Glance, mode: _Mode, members: int, native: int) -> str:
     if mode == "forwarded":
-        return f"the cluster serves it{f', {_counted(members)}' if members else ''}"
+        return f"the cluster serves it{f', {_count_members(members)}' if members else ''}"
     if mode in ("elsewhere", "unknown"):
         return short(glance.verdict.why)
     if not members:
         return "no members"
     if native == members:
-        return f"{_counted(members)}, all with the new protocol"
+        return f"{_count_members(members)}, all with the new protocol"
     if not native:
-        return f"{_counted(members)}, all with the classic protocol"
-    return f"{native} of {_counted(members)} with the new protocol"
+        return f"{_count_members(members)}, all with the classic protocol"
+    return f"{native} of {_count_members(members)} with the new protocol"
 
 
-def _counted(members: int) -> str:
+def _count_members(members: int) -> str:
     return f"{members} member{'' if members == 1 else 's'}"
 
 
@@ -249,11 +249,11 @@ def _classic_blocker(group: ClassicGroup) -> str | None:
             late = [
                 member for member in group.members.values() if member.member_id not in group.joins
             ]
-            return f"waits for {_named(late)} to join" if late else "waits for more members"
+            return f"waits for {_list_members(late)} to join" if late else "waits for more members"
         case ClassicPhase.COMPLETING_REBALANCE:
             leader = group.members.get(group.core.leader or "")
             late = [leader] if leader is not None else []
-            return f"waits for its leader {_named(late)} to assign partitions"
+            return f"waits for its leader {_list_members(late)} to assign partitions"
         case _:
             return None
 
@@ -261,25 +261,25 @@ def _classic_blocker(group: ClassicGroup) -> str | None:
 def _consumer_blocker(group: ConsumerGroup, policy: RollMode) -> str | None:
     rejoining = _in_phase(group, MemberPhase.PREPARE_REBALANCE)
     if rejoining:
-        return f"waits for {_named(rejoining)} to rejoin"
+        return f"waits for {_list_members(rejoining)} to rejoin"
     joined = _in_phase(group, MemberPhase.COMPLETING_REBALANCE)
     if joined:
-        return f"waits for {_named(joined)} to sync"
+        return f"waits for {_list_members(joined)} to sync"
     giving = _in_state(group, MemberState.UNREVOKED_PARTITIONS)
     if giving:
-        return f"waits for {_named(giving)} to give up partitions"
+        return f"waits for {_list_members(giving)} to give up partitions"
     if group.members and group.epoch > group.assignment_epoch:
         if policy is RollMode.PAUSE:
             return "paused: it keeps its target assignment (groupferry allow)"
         return _next_target(group)
     late = _behind(group) if group.state != "Stable" else []
-    return f"waits for the next heartbeat of {_named(late)}" if late else None
+    return f"waits for the next heartbeat of {_list_members(late)}" if late else None
 
 
 def _next_target(group: ConsumerGroup) -> str:
     """Who computes it, if the group itself does not."""
     if group.chosen is not None and (chosen := group.members.get(group.chosen.member_id)):
-        return f"waits for {_named([chosen])} to compute its target assignment"
+        return f"waits for {_list_members([chosen])} to compute its target assignment"
     if group.computation is not None:
         return f"waits for the plug-in {short(group.computation.assignor)} to compute its target"
     return "waits for its next target assignment"
@@ -311,7 +311,7 @@ def _is_done(group: ConsumerGroup, member_id: str) -> bool:
     return group.is_settled(member_id) or group.is_unaffected(member_id)
 
 
-def _named(members: Sequence[Member | ClassicGroupMember]) -> str:
+def _list_members(members: Sequence[Member | ClassicGroupMember]) -> str:
     names = sorted({short(member.client_id or member.member_id) for member in members})
     more = len(names) - NAMED_MAX
     return ", ".join(names[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
@@ -396,7 +396,7 @@ def _of_classic_group(
         protocol="classic",
         phase=_classic_phase(group, member.member_id),
         epoch=group.core.generation,
-        held=partial(_embedded, member.assignment, topics, group.core.protocol),
+        held=partial(_decode_embedded, member.assignment, topics, group.core.protocol),
         topics=topics,
     )
 
@@ -411,7 +411,9 @@ def _classic_phase(group: ClassicGroup, member_id: str) -> str:
             return "Stable"
 
 
-def _embedded(assignment: bytes, topics: Topics, protocol: str | None) -> frozenset[Partition]:
+def _decode_embedded(
+    assignment: bytes, topics: Topics, protocol: str | None
+) -> frozenset[Partition]:
     try:
         return read_stored_assignment(assignment, topics, protocol=protocol)
     except GroupError:  # a custom format

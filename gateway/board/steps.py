@@ -183,14 +183,14 @@ class Steps:
                 step.own_lag = None if own is None else own.lag
                 continue
             self._open.popleft()  # the oldest one
-            if (worse := self._judged(step, own, now_ms)) is not None:
+            if (worse := self._judge_step(step, own, now_ms)) is not None:
                 yield step.group_id, worse
 
     def _has_looked_since(self, step: _SwitchStep) -> bool:
         group = self._lags.of(step.group_id)
         return group is not None and group.looked_ms is not None and group.looked_ms >= step.at_ms
 
-    def _judged(self, step: _SwitchStep, own: _Own | None, now_ms: int) -> StepMadeWorse | None:
+    def _judge_step(self, step: _SwitchStep, own: _Own | None, now_ms: int) -> StepMadeWorse | None:
         lag, group = self._lags.total(step.group_id, now_ms), self._lags.of(step.group_id)
         if lag is None or group is not step.group or not self._has_looked_since(step):
             return None
@@ -210,7 +210,7 @@ class Steps:
             own_min = max(LEFT_BEHIND_MIN, part * allowed)
             if own is None or step.own_lag is None or own.lag < own_min:
                 return None
-            rates = self._traffic.rates_now(_connected(step.client))
+            rates = self._traffic.rates_now(_identity_of(step.client))
             has_fallen_behind = own.lag - step.own_lag >= own_min
             if not has_fallen_behind and not _reads_less(step.rates, rates, self._share):
                 return None
@@ -224,8 +224,8 @@ class Steps:
             records_per_s_before=round(step.per_s, 1),
             records_per_s_after=round(after_per_s, 1),
             client_lag=None if own is None else own.lag,
-            **_named(step.rates, "before"),
-            **_named(rates or self._traffic.rates_now(_connected(step.client)), "after"),
+            **_label_rates(step.rates, "before"),
+            **_label_rates(rates or self._traffic.rates_now(_identity_of(step.client)), "after"),
         )
 
     def _own_of(self, group_id: str, now_ms: int) -> Mapping[_Client, _Own]:
@@ -285,7 +285,7 @@ class Steps:
                 rescoped=known.rescoped,
                 per_s=per_s,
                 consumed=known.consumed,
-                rates=self._traffic.rates_before(_connected(client)),
+                rates=self._traffic.rates_before(_identity_of(client)),
             )
         )
 
@@ -301,7 +301,7 @@ class Steps:
             self._entries -= group.size
 
 
-def _connected(client: _Client) -> ClientIdentity:
+def _identity_of(client: _Client) -> ClientIdentity:
     client_id, client_host = client
     return ClientIdentity(client_host.removeprefix("/"), client_id)
 
@@ -314,7 +314,7 @@ def _reads_less(before: Rates | None, after: Rates | None, share: float) -> bool
     return now_per_s < (1 - share) * before.bytes_per_s
 
 
-def _named(rates: Rates | None, when: str) -> Mapping[str, float]:
+def _label_rates(rates: Rates | None, when: str) -> Mapping[str, float]:
     fields = {} if rates is None else rates._asdict()
     return {f"{name}_{when}": rate for name, rate in fields.items()}
 

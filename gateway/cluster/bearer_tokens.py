@@ -63,11 +63,11 @@ class BearerTokens:
         with self._fetching:
             begun_s = time.monotonic()
             if begun_s >= self._until_s:
-                self._token, lifetime_s = self._fetched()
+                self._token, lifetime_s = self._fetch_token()
                 self._until_s = begun_s + USED_SHARE * lifetime_s
             return self._token
 
-    def _fetched(self) -> tuple[str, float]:
+    def _fetch_token(self) -> tuple[str, float]:
         form = {"grant_type": "client_credentials"} | ({"scope": self.scope} if self.scope else {})
         user = f"{quote(self.client_id, safe='')}:{quote(self.secret.read(), safe='')}"
         request = Request(  # noqa: S310  # the settings check the scheme

@@ -111,7 +111,7 @@ class BrokerConnection:
         address = f"{host}:{port}"
         try:
             with trio.fail_after(CONNECT_TIMEOUT_S):
-                sock = await _connected(host, port, access)
+                sock = await _open_transport(host, port, access)
         except ssl.SSLError as error:
             raise UpstreamRefused(f"no TLS with {address}: {_tls_reason(error)}") from None
         except (OSError, trio.TooSlowError) as error:
@@ -313,7 +313,7 @@ class BrokerConnection:
             raise UpstreamError(f"{self._address} sent a malformed answer: {error}") from None
 
 
-async def _connected(host: str, port: int, access: Access) -> Transport:
+async def _open_transport(host: str, port: int, access: Access) -> Transport:
     """Raises OSError, with TLS also as ssl.SSLError."""
     try:
         stream = await trio.open_tcp_stream(host, port)

@@ -202,10 +202,10 @@ class Cluster:
         names = tuple(
             dict.fromkeys(filter(can_be_topic, names))
         )  # clients may send arbitrary names
-        if missing := self._unfollowed(names):
+        if missing := self._names_to_follow(names):
             self._unseen |= dict.fromkeys(missing, owner)
             async with self._refreshing:
-                if missing := self._unfollowed(names):
+                if missing := self._names_to_follow(names):
                     # When a gateway starts, all its groups ask at once: one answer serves them all.
                     others = {name: by for name, by in self._unseen.items() if name not in names}
                     self._unseen = {}
@@ -214,7 +214,7 @@ class Cluster:
                     await self._look_at(missing, owner, others, keep=names)
         return {name: self._topics[name] for name in names if name in self._topics}
 
-    def _unfollowed(self, names: Iterable[str]) -> Sequence[str]:
+    def _names_to_follow(self, names: Iterable[str]) -> Sequence[str]:
         return [name for name in names if name not in self._topics and name not in self._unknown]
 
     async def _look_at(

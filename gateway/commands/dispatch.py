@@ -323,7 +323,7 @@ def _folder_of_demo(folder: Path | None) -> Iterator[Path]:
 
 def _with_verdict(outcome: "DemoOutcome", events: Path) -> "DemoOutcome":
     """The outcome with the verdict on its events, which a successful run needs to be safe."""
-    verdict = _judged([f"{events}"])
+    verdict = _judge_events([f"{events}"])
     reason = None if verdict.is_safe else "the verdict on its events is not safe"
     return replace(outcome, verdict=verdict.lines, reason=outcome.reason or reason)
 
@@ -391,12 +391,12 @@ def _events(options: argparse.Namespace) -> int:
 
 
 def _verdict(options: argparse.Namespace) -> int:
-    verdict = _judged(options.inputs)
+    verdict = _judge_events(options.inputs)
     sys.stdout.write("".join(f"{escaped(line)}\n" for line in verdict.lines))
     return 0 if verdict.is_safe else _FAILED
 
 
-def _judged(inputs: Sequence[str]) -> "Verdict":
+def _judge_events(inputs: Sequence[str]) -> "Verdict":
     """The verdict on these events. Raises PipelineError."""
     with loading():
         from gateway.pipeline.quick_verdict import quick_verdict

@@ -56,11 +56,11 @@ async def _release(folder: Path, group_id: str, is_trial: bool) -> int:
         sys.stderr.write(escaped(f"groupferry: {group_id} is not released: {reason}") + "\n")
     if reasons:
         return 1
-    _tell(_told(outcome, is_trial=is_trial))
+    _tell(_result_line(outcome, is_trial=is_trial))
     return 0
 
 
-def _told(outcome: ReleaseAnswer, *, is_trial: bool) -> str:
+def _result_line(outcome: ReleaseAnswer, *, is_trial: bool) -> str:
     if is_trial:
         return f"{outcome.group_id} can be released"
     if outcome.unowned_ms is None:

@@ -25,13 +25,13 @@ async def run(folder: Path, is_trial: bool) -> int:
         )
         return 0
     if outcome.told:
-        _tell(sys.stdout, _told(outcome.told, is_over=outcome.is_removed))
+        _tell(sys.stdout, _result_line(outcome.told, is_over=outcome.is_removed))
     elif outcome.is_removed:
         _tell(sys.stdout, "no client is left, stop the gateway")
     return 0 if outcome.is_removed else 1
 
 
-def _told(clients: int, *, is_over: bool) -> str:
+def _result_line(clients: int, *, is_over: bool) -> str:
     line = f"clients told to resolve bootstrap.servers again: {clients}"
     return f"{line}; none is left, stop the gateway" if is_over else line
 

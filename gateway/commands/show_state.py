@@ -157,14 +157,14 @@ def _as_json(name: str, value: Any) -> Any:
         case bytes() if name == "lines":
             return value.decode(errors="replace")
         case bytes():
-            return _embedded(name, value)
+            return _decode_embedded(name, value)
         case UUID():
             return str(value)
         case _:
             return value
 
 
-def _embedded(name: str, data: bytes) -> Any:
+def _decode_embedded(name: str, data: bytes) -> Any:
     """Bytes from a member's client or its leader: decoded if they are well-formed, else as hex."""
     decode = decode_assignment if name == "assignment" else decode_subscription
     try:

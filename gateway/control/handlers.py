@@ -139,7 +139,7 @@ class Handlers:
             group_id=command.group_id,
             is_adopted=outcome.is_adopted,
             is_marked=outcome.is_marked,
-            reasons=_bounded(outcome.reasons),
+            reasons=_shorten_reasons(outcome.reasons),
             held_ms=outcome.held_ms,
         )
 
@@ -151,7 +151,7 @@ class Handlers:
         return ReleaseAnswer(
             group_id=command.group_id,
             is_released=outcome.is_released,
-            reasons=_bounded(outcome.reasons),
+            reasons=_shorten_reasons(outcome.reasons),
             unowned_ms=outcome.unowned_ms,
         )
 
@@ -167,7 +167,7 @@ class Handlers:
         return PolicySet(
             group_id=command.group_id,
             policy=command.command,
-            reasons=_bounded((why,) if why else ()),
+            reasons=_shorten_reasons((why,) if why else ()),
         )
 
     async def _announce_roll(self, command: RollCommand) -> PolicySet:
@@ -181,7 +181,7 @@ class Handlers:
         return PolicySet(
             group_id=command.group_id,
             policy="end of roll" if command.end else "roll",
-            reasons=_bounded((why,) if why else ()),
+            reasons=_shorten_reasons((why,) if why else ()),
         )
 
     def _drain(self, command: DrainCommand) -> DrainAnswer:
@@ -202,16 +202,18 @@ class Handlers:
         with self._groups.orders.taking_none():
             hosted = self._groups.drivers.hosted_ids()
             if hosted:
-                return RemovalAnswer(is_removed=False, reasons=_bounded(reasons_of_hosted(hosted)))
+                return RemovalAnswer(
+                    is_removed=False, reasons=_shorten_reasons(reasons_of_hosted(hosted))
+                )
             if command.dry_run:
                 left = self._removal.left_behind()
-                return RemovalAnswer(is_removed=False, clients_left=_bounded(left))
+                return RemovalAnswer(is_removed=False, clients_left=_shorten_reasons(left))
             outcome = await self._removal.run(self._groups.drivers.hosted_ids)
         return RemovalAnswer(
             is_removed=outcome.is_over,
             told=outcome.told,
-            reasons=_bounded(outcome.reasons),
-            clients_left=_bounded(outcome.left),
+            reasons=_shorten_reasons(outcome.reasons),
+            clients_left=_shorten_reasons(outcome.left),
         )
 
 
@@ -234,7 +236,7 @@ def _audit(order: Order, given_by: str, answer: Answer) -> CommandGiven:
     )
 
 
-def _bounded(reasons: Sequence[str]) -> tuple[str, ...]:
+def _shorten_reasons(reasons: Sequence[str]) -> tuple[str, ...]:
     shown = (
         reason if len(reason) <= REASON_CHARS_MAX else f"{reason[: REASON_CHARS_MAX - 1]}…"
         for reason in reasons[:REASONS_MAX]

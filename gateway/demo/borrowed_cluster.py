@@ -151,7 +151,7 @@ async def _make_topic(cluster: Cluster, topic: str, partitions: int) -> None:
 
     made = await _at_the_controller(cluster, make)
     if made.error_code:
-        raise DemoError(f"the cluster refused to create topic {topic}: {_explained(made)}")
+        raise DemoError(f"the cluster refused to create topic {topic}: {_explain_error(made)}")
 
 
 async def _spread(cluster: Cluster, topic: str, partitions: int) -> None:
@@ -239,7 +239,7 @@ async def _remove_topic(cluster: Cluster, topic: str) -> None:
 
     removed = await _at_the_controller(cluster, remove)
     if removed.error_code not in {ErrorCode.NONE, _UNKNOWN_TOPIC}:
-        raise DemoError(f"deleting the topic was refused: {_explained(removed)}")
+        raise DemoError(f"deleting the topic was refused: {_explain_error(removed)}")
 
 
 async def _at_the_controller(cluster: Cluster, ask: Callable[[int], Awaitable[_R]]) -> _R:
@@ -251,7 +251,7 @@ async def _at_the_controller(cluster: Cluster, ask: Callable[[int], Awaitable[_R
     return result
 
 
-def _explained(result: CreatableTopicResult | DeletableTopicResult) -> str:
+def _explain_error(result: CreatableTopicResult | DeletableTopicResult) -> str:
     name = _name(result.error_code)
     return f"{name}: {result.error_message}" if result.error_message else name
 

@@ -125,7 +125,7 @@ class ReportingConsumer:
         """Report before committing: if killed in between, the ledger would miss what was
         consumed."""
         self._report_consumed()
-        offsets = self._unacknowledged(list(self._uncommitted))
+        offsets = self._offsets_to_commit(list(self._uncommitted))
         if offsets:
             self._consumer.commit(offsets=offsets, asynchronous=True)
 
@@ -134,7 +134,7 @@ class ReportingConsumer:
 
         A refusal is only reported: the next owner then consumes those records again.
         """
-        offsets = self._unacknowledged(partitions)
+        offsets = self._offsets_to_commit(partitions)
         if not offsets:
             return
         try:
@@ -142,7 +142,7 @@ class ReportingConsumer:
         except KafkaException as refusal:
             self._on_commit(refusal.args[0], offsets)
 
-    def _unacknowledged(self, partitions: list[int]) -> list[TopicPartition]:
+    def _offsets_to_commit(self, partitions: list[int]) -> list[TopicPartition]:
         return [
             TopicPartition(self._topic, partition, self._uncommitted[partition])
             for partition in partitions

@@ -63,7 +63,7 @@ class ObservedGroup:
                 ObservedMember(
                     client_id=member.client_id,
                     protocol="classic",
-                    partitions=_assigned(member.member_assignment),
+                    partitions=_assigned_partitions(member.member_assignment),
                 )
                 for member in group.members
             ),
@@ -85,7 +85,7 @@ def disagreement(
         return f"the group is {view.state or 'in no state'}"
     names = Counter(member.client_id for member in view.members)
     if names != Counter(expected.keys()):
-        return f"its members are {_listed(names.elements())}, not {_listed(expected)}"
+        return f"its members are {_join_names(names.elements())}, not {_join_names(expected)}"
     for member in view.members:
         if member.protocol != expected[member.client_id]:
             return f"{member.client_id} is a {member.protocol} member"
@@ -98,14 +98,14 @@ def disagreement(
             described.setdefault(partition, set()).add(member.client_id)
     for partition, members in described.items():
         if len(members) != 1:
-            return f"partition {partition} is assigned to {_listed(members)}"
+            return f"partition {partition} is assigned to {_join_names(members)}"
         if owners.get(partition) != members:
-            held_by = _listed(owners.get(partition, ()))
-            return f"partition {partition} is assigned to {_listed(members)}, held by {held_by}"
+            held_by = _join_names(owners.get(partition, ()))
+            return f"partition {partition} is assigned to {_join_names(members)}, held by {held_by}"
     return None
 
 
-def _assigned(member_assignment: bytes) -> tuple[int, ...]:
+def _assigned_partitions(member_assignment: bytes) -> tuple[int, ...]:
     if not member_assignment:
         return ()
     _, assignment = decode_assignment(member_assignment)
@@ -114,5 +114,5 @@ def _assigned(member_assignment: bytes) -> tuple[int, ...]:
     )
 
 
-def _listed(names: Iterable[str]) -> str:
+def _join_names(names: Iterable[str]) -> str:
     return ", ".join(sorted(names)) or "nobody"

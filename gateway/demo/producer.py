@@ -53,7 +53,7 @@ class NumberedRecords:
                     self._topic,
                     str(self._next).encode(),
                     partition=self._next % partitions,
-                    on_delivery=self._delivered,
+                    on_delivery=self._on_delivery,
                 )
                 self._next += 1
 
@@ -77,7 +77,7 @@ class NumberedRecords:
             )
         )
 
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self._failed += 1
             _trouble(error)

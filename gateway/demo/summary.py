@@ -82,23 +82,25 @@ def _figures(outcome: DemoOutcome, totals: DemoTotals) -> Table:
     table.add_column("figure")
     committed, end = sum(totals.committed_offsets), sum(totals.end_offsets)
     rows = [
-        ("records produced", _checked(totals.produced, totals.not_produced == 0)),
+        ("records produced", _color_figure(totals.produced, totals.not_produced == 0)),
         ("records consumed", str(totals.consumed)),
-        ("lost", _checked(totals.lost, totals.lost == 0)),
+        ("lost", _color_figure(totals.lost, totals.lost == 0)),
         ("delivered twice", str(totals.delivered_twice)),
         (
             "partitions with two owners",
-            _checked(totals.partitions_with_two_owners, totals.partitions_with_two_owners == 0),
+            _color_figure(
+                totals.partitions_with_two_owners, totals.partitions_with_two_owners == 0
+            ),
         ),
         (
             "committed, read from the upstream",
-            _checked(
+            _color_figure(
                 f"{committed} of {end}, {len(totals.end_offsets)} partitions",
                 totals.committed_offsets == totals.end_offsets,
             ),
         ),
         *(
-            (f"conversion {direction}", _checked(conversion, conversion != "none"))
+            (f"conversion {direction}", _color_figure(conversion, conversion != "none"))
             for direction, conversion in outcome.conversions.items()
         ),
     ]
@@ -112,5 +114,5 @@ def _figures(outcome: DemoOutcome, totals: DemoTotals) -> Table:
     return table
 
 
-def _checked(figure: object, good: bool) -> str:
+def _color_figure(figure: object, good: bool) -> str:
     return f"[{'green' if good else 'bold red'}]{figure}[/]"

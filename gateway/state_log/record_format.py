@@ -234,8 +234,8 @@ def _value(record: DurableRecord) -> wire.Value:  # noqa: PLR0912  # one case fo
                 member_epoch=current.member_epoch,
                 previous_member_epoch=current.previous_epoch,
                 state=current.state,
-                assigned_partitions=_held(current.assigned),
-                partitions_pending_revocation=_held(current.pending_revocation),
+                assigned_partitions=_held_partitions(current.assigned),
+                partitions_pending_revocation=_held_partitions(current.pending_revocation),
             )
         case RegularExpression(value=ResolvedRegex() as resolved):
             return wire.ConsumerGroupRegularExpressionValue(
@@ -351,7 +351,7 @@ def _member(member: Member) -> wire.ConsumerGroupMemberMetadataValue:
     )
 
 
-def _held(epochs: Mapping[Partition, int]) -> tuple[wire.HeldPartitions, ...]:
+def _held_partitions(epochs: Mapping[Partition, int]) -> tuple[wire.HeldPartitions, ...]:
     return tuple(
         wire.HeldPartitions(
             topic_id=topic_id,

@@ -171,10 +171,10 @@ def _read_head(connection: sqlite3.Connection) -> Head:
 def _read_rows(connection: sqlite3.Connection) -> Iterator[StoredRow]:
     query = "SELECT position, group_id, key, value, checksum FROM records ORDER BY position"
     for row in connection.execute(query):
-        yield _checked(row)
+        yield _check_row(row)
 
 
-def _checked(row: Any) -> StoredRow:
+def _check_row(row: Any) -> StoredRow:
     # A start reads every record of every group here.
     position, group_id, key, value, checksum = row
     if (type(position), type(group_id), type(key), type(value), type(checksum)) != _COLUMN_TYPES:

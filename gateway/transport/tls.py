@@ -178,7 +178,7 @@ class TlsSocket:
                     await trio.lowlevel.wait_writable(self._sock)
             if is_done:
                 return
-            self._undecrypted = await self._received()
+            self._undecrypted = await self._receive_bytes()
 
     def _call(self, how: Callable[..., T], *arguments: Any) -> T:
         """Call OpenSSL. It takes the ciphertext that has arrived for this connection; what it
@@ -234,7 +234,7 @@ class TlsSocket:
         if len(self._unsent) > UNSENT_BYTES_MAX:
             raise ConnectionAbortedError("the peer asks TLS for more than it takes")
 
-    async def _received(self) -> bytes:
+    async def _receive_bytes(self) -> bytes:
         while True:
             try:
                 data = self._sock.recv(RECORD_BYTES_MAX)
