@@ -55,8 +55,8 @@ class Adoptees:
     def leaders_member(self) -> UpstreamMember:
         """The leader's member, as the gateway has it rejoin."""
         members = self.group.members
-        session_ms = max(member.session_timeout_ms for member in members)
-        rebalance_ms = max(member.rebalance_timeout_ms for member in members)
+        session_ms = max((member.session_timeout_ms for member in members), default=0)
+        rebalance_ms = max((member.rebalance_timeout_ms for member in members), default=0)
         return UpstreamMember(
             self.group_id,
             self.guise,
