@@ -31,7 +31,7 @@ NO_PARTICIPLES = {"embed", "exceed", "feed", "need", "proceed", "seed", "speed",
 
 MAY_SHARE_NAMES = {
     "TimePassed",  # gateway/hosting
-    *("Client", "Grant", "Log", "Partition", "Store", "Stored", "Topic", "Verdict"),  # pipeline
+    *("Client", "Grant", "Log", "Partition", "Stored", "Topic", "Verdict"),  # pipeline
 }
 """Names that classes still share."""
 
@@ -95,13 +95,13 @@ RULES: Mapping[str, tuple[Check, Mapping[str, int]]] = {
         vague_variables,
         {
             "gateway/control": 1,
-            "gateway/data_path": 37,
+            "gateway/data_path": 5,
             "gateway/events": 5,
-            "gateway/groups": 47,
-            "gateway/hosting": 39,
+            "gateway/groups": 3,
+            "gateway/hosting": 36,
             "gateway/journal": 7,
             "gateway/pipeline": 19,
-            "gateway/requests": 68,
+            "gateway/requests": 5,
         },
     ),
     "leaning docstrings": (
@@ -110,7 +110,7 @@ RULES: Mapping[str, tuple[Check, Mapping[str, int]]] = {
             "gateway/data_path": 18,
             "gateway/events": 2,
             "gateway/groups": 2,
-            "gateway/hosting": 12,
+            "gateway/hosting": 13,
             "gateway/journal": 1,
             "gateway/pipeline": 6,
             "gateway/quotas": 1,
@@ -127,7 +127,7 @@ RULES: Mapping[str, tuple[Check, Mapping[str, int]]] = {
             "gateway/data_path": 4,
             "gateway/demo": 3,
             "gateway/events": 10,
-            "gateway/hosting": 45,
+            "gateway/hosting": 42,
             "gateway/journal": 2,
             "gateway/observers": 1,
             "gateway/pipeline": 17,
