@@ -43,6 +43,14 @@ from kafka_codecs.incremental_alter_configs import (
 )
 from kafka_codecs.list_groups import ListGroupsRequest, ListGroupsResponse
 from kafka_codecs.offset_fetch import OffsetFetchRequest
+from kafka_codecs.share_group_heartbeat import (
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
+from kafka_codecs.streams_group_heartbeat import (
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+)
 
 _WHY = Situation.UNWRITABLE_NAME.value
 _CODE = code_for(Situation.UNWRITABLE_NAME, GroupApi.ADMIN)
@@ -100,6 +108,10 @@ def refused_for_its_names(message: Struct, version: int) -> Struct:
             return AlterConfigsResponse(responses=_not_altered(message))
         case IncrementalAlterConfigsRequest():
             return IncrementalAlterConfigsResponse(responses=_not_altered(message))
+        case ShareGroupHeartbeatRequest() | StreamsGroupHeartbeatRequest():
+            is_share = isinstance(message, ShareGroupHeartbeatRequest)
+            response = ShareGroupHeartbeatResponse if is_share else StreamsGroupHeartbeatResponse
+            return response(error_code=_CODE, error_message=_WHY)
         case _:
             assert isinstance(message, get_args(GroupMessage))
             return refuse(cast(Any, message), version, Situation.UNWRITABLE_NAME, _WHY)
