@@ -17,6 +17,8 @@ from tests.support.codecs import FIRST_IN_KAFKA_4, NOT_IN_KAFKA, sample
 _NOT_DECLARED = {
     # They name topics in the offsets of a group, which are not the topics' own.
     *(ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH, ApiKey.OFFSET_DELETE),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+    *(ApiKey.ALTER_SHARE_GROUP_OFFSETS, ApiKey.DELETE_SHARE_GROUP_OFFSETS),
     # A member may not subscribe to a topic that it may not describe: requests/authorization.py.
     ApiKey.CONSUMER_GROUP_HEARTBEAT,
 }
@@ -29,8 +31,9 @@ _NOT_DECLARED_FIELDS = {
 
 def kafkas_fields(key: ApiKey, version: int) -> Iterator[str]:
     """The fields of a request that name topics or transactional ids, in Kafka's own schemas."""
-    package = f"kio.schema.{key.name.lower()}.v{version}"
-    if importlib.util.find_spec(package) is None:
+    api = f"kio.schema.{key.name.lower()}"
+    package = f"{api}.v{version}"
+    if not all(map(importlib.util.find_spec, (api, package))):
         return  # newer than kio
     for kind in vars(importlib.import_module(f"{package}.request")).values():
         if is_dataclass(kind) and isinstance(kind, type):
@@ -45,7 +48,8 @@ def our_fields(message: Struct) -> Iterator[str]:
     """The same as our codecs declare them."""
     for name, entity in entity_fields(message):
         if entity is None:
-            for part in getattr(message, name):
+            value = getattr(message, name)
+            for part in (value,) if isinstance(value, Struct) else value or ():
                 yield from our_fields(part)
         elif entity in {Entity.TOPIC, Entity.TRANSACTIONAL_ID}:
             yield name
