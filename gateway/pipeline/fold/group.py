@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from gateway.events.offset_events import NO_MEMBER
+from gateway.pipeline.fold.lines import NUMBER_MAX
 from gateway.pipeline.fold.members import MemberFold
 from gateway.pipeline.fold.order import (
     CLOCKS_DIFFER_MS_MAX,
@@ -742,7 +743,8 @@ class GroupFold:
             blocked_by = f"{client}{blocker.reason}"
         members = self._members
         counts: dict[str, Any] = {**members.counts()}
-        counts |= {name: self._costs[name] for name in ("rebalances", *_COSTS, "steps")}
+        names = ("rebalances", *_COSTS, "steps")
+        counts |= {name: min(self._costs[name], NUMBER_MAX) for name in names}
         return GroupRow(
             **self._of,
             verdict=verdict,

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gateway.events.offset_events import NO_MEMBER, CommittedOffsets, OffsetsCommitted
+from gateway.pipeline.fold.lines import NUMBER_MAX
 from gateway.pipeline.fold.order import Hosting, Placed
 from gateway.pipeline.fold.rows import FindingKind, NotCompared
 
@@ -259,7 +260,7 @@ class Partition:
             progress = self.progress = Progress(first, last, member_id, from_ms, source.at_ms)
         progress.last, progress.member_id = last, member_id
         progress.to_ms = source.at_ms
-        progress.commits += entry.commits
+        progress.commits = min(progress.commits + entry.commits, NUMBER_MAX)
 
     def _compare_commit(self, stored: Stored | None) -> None:
         handover = self.handover
