@@ -142,6 +142,6 @@ def test_without_spark_the_command_names_the_install_command(
         main(asks)
     assert end.value.code == 1
     assert capsys.readouterr().err == (
-        "poe simulate: this needs pyspark and pyarrow, from the extra pipeline: in a checkout,"
+        "poe simulate: this needs pyspark, pyarrow, htpy, from the extra pipeline: in a checkout,"
         " pip install -c constraints.txt '.[pipeline]'\n"
     )
