@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
-import pytest
 
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import GroupConverted, GroupCreated, TopicsDeleted
@@ -20,6 +20,7 @@ from tests.support.event_writer import START_MS, EventWriter
 from tests.support.folded_lines import summary_of
 from tests.support.group_events import UP, joins
 from tests.support.planted_faults import plant
+from tests.support.requirements import missing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -182,6 +183,14 @@ def queries(kind: str) -> list[tuple[str, str]]:
     return [(name, sql) for name, sql in blocks if name.startswith("No ") is (kind == "check")]
 
 
+def duckdb_module() -> Any:
+    """DuckDB, which the tests on Spark have beside it."""
+    try:
+        return import_module("duckdb")
+    except ImportError:
+        missing("duckdb is not installed: pip install -c constraints.txt '.[test]'")
+
+
 def test_the_sql_of_the_docs_runs(spark: SparkSession, tmp_path: Path) -> None:
     """The examples on Spark and on DuckDB. The data tests find no row."""
     from gateway.pipeline.spark.analysis import Analysis  # needs PySpark
@@ -198,7 +207,7 @@ def test_the_sql_of_the_docs_runs(spark: SparkSession, tmp_path: Path) -> None:
         assert spark.sql(sql).collect() or "blocked" in sql or "migration" in sql, name
     for name, sql in queries("check"):
         assert spark.sql(sql).collect() == [], name
-    duckdb = pytest.importorskip("duckdb")
+    duckdb = duckdb_module()
     database = duckdb.connect()
     for name in ALL_ROWS:
         files = f"{tmp_path}/out/tables/{name}/*/*/*.parquet"
