@@ -18,7 +18,7 @@ from tests.support.promises import PromiseBroken, raise_broken
 from tests.support.releases import CHOSEN, NEWEST, TEST_IDS
 from tests.support.requirements import restore_reason
 from tests.support.side_by_side import ByShareOrFile, scope, slow_ones_first
-from tests.support.spark import SPARK_FOLDERS, need_spark, running_spark
+from tests.support.spark import SPARK_PATHS, need_spark, running_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,11 +61,12 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None, object, object]:
-    """Mark tests of modules that import PySpark, or with the fixture `spark`, before `-m` selects,
+    """Mark tests that need the extra `pipeline`, or the fixture `spark`, before `-m` selects,
     and allow them the time in which a JVM starts on a busy machine. Allow tests with real brokers a
     repetition. Once pytest has sorted the tests, put slow ones first."""
     for item in items:
-        if item.path.parent in SPARK_FOLDERS or "spark" in getattr(item, "fixturenames", ()):
+        needs_extra = not SPARK_PATHS.isdisjoint((item.path, item.path.parent))
+        if needs_extra or "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.timeout(SPARK_TIMEOUT_S))

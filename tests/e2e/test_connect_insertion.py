@@ -30,6 +30,8 @@ POM = Path(__file__).parent.parent / "support" / "connect" / "pom.xml"
 WORKER = "org.apache.kafka.connect.cli.ConnectDistributed"
 CONVERTER = "org.apache.kafka.connect.storage.StringConverter"
 SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
+SINK_VERSIONS = {"4.4.0": "4.3.1"}
+"""The sink's version where it is another one than the worker's: not each is on every mirror."""
 SINKS, TASKS = 4, 2
 QUICK_START = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 SETTLED_S = 5
@@ -46,6 +48,7 @@ def connect_jars(release: str) -> str:
     jars = kafka_jars(release)
     (clients,) = jars.glob("kafka-clients-*.jar")
     version = clients.stem.removeprefix("kafka-clients-")
+    version = SINK_VERSIONS.get(version, version)
     choices = [f"-Dkafka.version={version}", "-DexcludeTransitive=true"]
     source = POM.read_bytes() + version.encode()
     sinks = installed("connect-file", source, partial(copy_jars, POM, choices))

@@ -20,9 +20,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _TESTS = Path(__file__).parents[1]
-SPARK_FOLDERS = {_TESTS / "gateway/pipeline/spark", _TESTS / "simulation/spark"}
-"""The folders whose modules import PySpark."""
-"""All tests in it need Spark."""
+SPARK_PATHS = {
+    _TESTS / "gateway/pipeline/spark",
+    _TESTS / "simulation/spark",
+    _TESTS / "gateway/pipeline/report/test_page.py",
+}
+"""The folders and modules that need the extra `pipeline`: PySpark, or the library of the page."""
 SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
