@@ -150,10 +150,8 @@ class Move:
     def accept(self, request: AnyRequest, now_ms: int) -> bool:
         """Begin with it once the group is loaded. False if it is refused."""
         strategy = self._strategy_of(request)
-        is_adopting = strategy is self._release and self.is_adopting
-        if is_adopting or self._current not in (None, strategy):
-            busy = self._adoption if is_adopting else self._release
-            self.refuse(request, busy.why_busy)
+        if self._current is not None and self._current is not strategy:
+            self.refuse(request, self._current.why_busy)
             return False
         if self._is_ending:
             self.refuse(request, strategy.why_ending)

@@ -40,6 +40,20 @@ def reasons(request: AnyRequest) -> tuple[str, ...]:
     return tuple(request.outcome.reasons)
 
 
+def unread_release() -> Scene:
+    """The next process with a log that has a release."""
+    live = Scene()
+    live.found = None
+    live.classic_member()
+    live.wait(1_000)
+    live.request(ReleaseRequest)
+    assert live.group.move.has_begun
+    again = Scene()
+    again.records, again.coordinator, again.now_ms = live.records, live.coordinator, live.now_ms
+    again.hold(Load)
+    return again
+
+
 def is_waiting(call: Call) -> bool:
     return call.answer is None
 
@@ -87,18 +101,20 @@ def test_a_request_for_the_other_kind_is_refused(on: Scene, kind: type[AnyReques
 
 def test_a_move_of_the_log_precedes_any_request() -> None:
     """The request for the other kind came before the log was read."""
-    live = Scene()
-    live.found = None
-    live.classic_member()
-    live.wait(1_000)
-    live.request(ReleaseRequest)
-    assert live.group.move.has_begun
-    again = Scene()
-    again.records, again.coordinator, again.now_ms = live.records, live.coordinator, live.now_ms
-    again.hold(Load)
+    again = unread_release()
     request = again.request(AdoptRequest)
     again.release(Load)
     assert reasons(request) == ("it is being released: try again",)
+    assert again.group.move.has_begun
+
+
+def test_a_request_joins_a_move_of_the_same_kind_that_the_log_has() -> None:
+    """Before the log was read, nobody knew of which kind it is."""
+    again = unread_release()
+    again.feed(Resumed(is_moving=True))
+    request = again.request(ReleaseRequest)
+    again.release(Load)
+    assert request.outcome is None
     assert again.group.move.has_begun
 
 
