@@ -337,7 +337,8 @@ class GroupDriver:
 
     def _start_again(self, now_ms: int) -> Sequence[Effect]:
         log.exception("group_failed", group_id=self.group.group_id)
-        self._inputs.clear()
+        results = Done | Failed
+        self._inputs = deque(event for event in self._inputs if not isinstance(event, results))
         self._todo.clear()
         self._rest_s = RESTART_S
         self._effects_end.cancel()

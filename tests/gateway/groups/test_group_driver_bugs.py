@@ -1,6 +1,6 @@
 """One group's task survives internal errors: the group is reloaded, and other groups continue."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -25,6 +25,9 @@ from coordinator.interface.replies import (
 from coordinator.interface.topics import Topics
 from gateway.events.group_events import GroupLoaded, HostingEnded, HostingStarted
 from gateway.groups.group_drivers import GroupFailed, GroupRefused
+from gateway.hosting.effects import Effect
+from gateway.hosting.group import HostedGroup
+from gateway.hosting.inputs import Input, Paused
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.broken_engine import break_engine
 from tests.support.hosted_groups import GROUP, hosted_groups
@@ -165,3 +168,24 @@ class _Hostile(list):  # type: ignore[type-arg]
     def append(self, item: object) -> None:
         if type(item) not in (HostingStarted, GroupLoaded, HostingEnded):
             raise RuntimeError("no more events, please")
+
+
+async def test_a_bug_after_a_pause_loses_no_request(
+    mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The group learns of the pause before it gets the request."""
+    real = HostedGroup.handle
+
+    def handle(group: HostedGroup, event: Input, now_ms: int) -> Sequence[Effect]:
+        if isinstance(event, Paused):
+            monkeypatch.undo()
+            raise InvariantError("time itself")
+        return real(group, event, now_ms)
+
+    async with hosted_groups() as groups:
+        joined = await groups.native("n")
+        monkeypatch.setattr(HostedGroup, "handle", handle)
+        mock_clock.jump(60)
+        mock_clock.autojump_threshold = 0
+        with trio.fail_after(60), capture_logs():
+            assert not (await groups.native("n", joined.member_epoch)).error
