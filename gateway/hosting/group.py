@@ -274,7 +274,7 @@ class HostedGroup:
     def start_again(self, now_ms: int) -> Sequence[Effect]:
         """After a bug: end all calls as Unanswerable, load the group again and rejoin. No result of
         an earlier effect may follow."""
-        kept = AnswerClient | Conclude | Log | ReportEvents | TellNow
+        kept = AnswerClient | Conclude | Log | ReportEvents | Reserve | TellNow
         self._effects[:] = [effect for effect in self._effects if isinstance(effect, kept)]
         self._looking.is_under_way = False
         self.anchor.start_again(now_ms)

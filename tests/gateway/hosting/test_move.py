@@ -156,6 +156,18 @@ def test_a_bug_concludes_the_requests_and_the_log_decides_how_the_move_goes_on()
     assert on.group.move.has_begun
 
 
+def test_a_bug_loses_no_request(on: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request to adopt the group waits for its place among the limits."""
+    request = AdoptRequest()
+    with monkeypatch.context() as bug:
+        bug.setattr(on.group.move, "advance", None)
+        with pytest.raises(TypeError):
+            on.group.handle(MoveRequested(request), on.now_ms)
+    on.note(on.group.start_again(on.now_ms))
+    on.run()
+    assert on.group.is_moving
+
+
 def test_the_outcome_is_an_effect() -> None:
     """It leaves in order with lines and events."""
     on = Scene()
