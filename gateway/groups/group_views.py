@@ -55,7 +55,8 @@ class GroupViews:
         driver = self._drivers.by_id.get(group_id)
         verdict = self._verdict_shown(group_id, self._drivers.get_standing(group_id))
         is_loaded = driver is not None and driver.group.engine.is_loaded
-        stage = None if driver is None else driver.group.move.stage
+        move = None if driver is None else driver.group.move
+        stage = None if move is None else move.stage
         state = driver.group.engine.core.state if driver is not None and is_loaded else None
         return Glance(
             group_id=group_id,
@@ -66,7 +67,7 @@ class GroupViews:
             anchor=AnchorPhase.ABSENT if driver is None else driver.group.anchor.phase,
             anchor_why="" if driver is None else driver.group.why_not_held,
             is_adopted=self._drivers.is_adopted(group_id),
-            is_adopting=self._drivers.is_moving(group_id) and not isinstance(stage, ReleaseStage),
+            is_adopting=self._drivers.is_moving(group_id) if move is None else move.is_adopting,
             adoption=stage if isinstance(stage, AdoptionStage) else None,
             release=stage if isinstance(stage, ReleaseStage) else None,
             release_obstacle=self._obstacles.get(group_id, ""),
