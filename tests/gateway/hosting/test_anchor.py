@@ -25,7 +25,7 @@ from gateway.hosting.upstream_member import (
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
-from kafka_codecs.sync_group import SyncGroupRequest
+from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
 from tests.simulation.coordinator import FakeGroup
 from tests.support.anchor_stage import AnchorStage
 from tests.support.hosted_scene import GROUP
@@ -283,6 +283,23 @@ def test_a_join_is_repeated_only_so_often(on: AnchorStage) -> None:
     assert len(on.messages(JoinGroupRequest)) == 1 + JOIN_REPEATS_MAX
     on.wait(FIRST_BACKOFF_MS)
     assert on.looks == 1
+
+
+def test_a_round_that_cannot_be_completed_is_followed_by_a_pause(on: AnchorStage) -> None:
+    """Each next one begins later, so that the cluster is not asked without end."""
+    on.is_holding = True
+    on.anchor.need(on.now_ms)
+    on.run()
+    for pause_ms in (FIRST_BACKOFF_MS, 2 * FIRST_BACKOFF_MS):
+        on.take_ask()
+        joined = JoinGroupResponse(generation_id=5, leader="a", member_id="a")
+        on.anchor.answered(joined, on.now_ms)
+        on.run()
+        on.take_ask()
+        refusal = SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
+        on.anchor.answered(refusal, on.now_ms)
+        assert on.anchor.next_ms(is_live=False) == on.now_ms + pause_ms
+        on.wait(pause_ms)
 
 
 def test_repeated_joins_do_not_hide_another_member(on: AnchorStage) -> None:
