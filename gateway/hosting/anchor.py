@@ -233,7 +233,6 @@ class Anchor:
     def start_again(self, now_ms: int) -> None:
         """Join again after a bug. No answer to an earlier request follows."""
         self.wants_look, self._looks_up = False, True
-        self._member.begin()
         if self.is_here:
             self._lost_ms = now_ms
             self._member.stage = Out(Refusal(Meaning.UNUSABLE, "a bug"))

@@ -8,6 +8,7 @@ import pytest
 from gateway.events.group_events import GenerationWentBack, GroupTaken
 from gateway.hosting.anchor import (
     ABOUT_THE_ANCHOR,
+    GENERATIONS_OF_A_CONSUMER,
     NOT_JOINED,
     RENEWAL_INTERVAL_MS,
     SESSION_TIMEOUTS_MS,
@@ -315,6 +316,21 @@ def test_repeated_joins_do_not_hide_another_member(on: AnchorStage) -> None:
     on.is_holding = False
     on.until_held()
     assert on.anchor.loss is not None
+
+
+def test_joins_without_an_answer_count_after_a_bug_too(on: AnchorStage) -> None:
+    """Each may have begun a generation, so nobody else need have had the group."""
+    ids = on.hold()
+    on.failure = "no answer"
+    on.doubt(ids)
+    on.wait(2_000)
+    joins = len(on.messages(JoinGroupRequest)) - 1
+    on.anchor.start_again(on.now_ms)
+    on.group.generation += joins
+    on.failure = None
+    on.until_held()
+    assert joins > GENERATIONS_OF_A_CONSUMER
+    assert on.anchor.loss is None
 
 
 # -- keeping it ------------------------------------------------------------------------------------
