@@ -478,8 +478,9 @@ class GroupDriver:
         self._is_running = False
 
     async def _work(self, nursery: trio.Nursery) -> None:
-        """Begin effects and pass time until there is nothing left to wait for."""
-        while True:
+        """Begin effects and pass time until there is nothing left to wait for, or the group starts
+        again: effects that began here afterwards would be cancelled with those before."""
+        while not nursery.cancel_scope.cancel_called:
             todo, self._todo = self._todo, []
             for work in todo:
                 self._at_work += 1

@@ -13,6 +13,7 @@ from coordinator.engine import GroupEngine, Step
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.errors import InvariantError
 from coordinator.interface.events import (
+    ClaimReceived,
     ConsumerHeartbeatReceived,
     Event,
     Request,
@@ -25,9 +26,11 @@ from coordinator.interface.replies import (
 from coordinator.interface.topics import Topics
 from gateway.events.group_events import GroupLoaded, HostingEnded, HostingStarted
 from gateway.groups.group_drivers import GroupFailed, GroupRefused
+from gateway.hosting.answers import GroupApi
+from gateway.hosting.calls import Call
 from gateway.hosting.effects import Effect
 from gateway.hosting.group import HostedGroup
-from gateway.hosting.inputs import Input, Paused
+from gateway.hosting.inputs import Input, Leave, Paused
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.broken_engine import break_engine
 from tests.support.hosted_groups import GROUP, hosted_groups
@@ -188,4 +191,23 @@ async def test_a_bug_after_a_pause_loses_no_request(
         mock_clock.jump(60)
         mock_clock.autojump_threshold = 0
         with trio.fail_after(60), capture_logs():
+            assert not (await groups.native("n", joined.member_epoch)).error
+
+
+async def test_a_bug_in_a_group_whose_task_has_just_been_woken_does_not_end_it(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The task loads the group again, though its effects were cancelled before it ran."""
+    async with hosted_groups() as groups:
+        joined = await groups.native("n")
+        await wait_all_tasks_blocked()
+        driver = groups.driver()
+        claim = Call(
+            api=GroupApi.ADMIN, make=lambda token, _: ClaimReceived(token=token), is_placed=True
+        )
+        assert driver.begin(claim) is None  # a write wakes the task
+        with monkeypatch.context() as bug, capture_logs():
+            bug.setattr(HostedGroup, "handle", None)
+            driver.feed(Leave())
+        with trio.fail_after(60):
             assert not (await groups.native("n", joined.member_epoch)).error
