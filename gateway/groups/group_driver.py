@@ -530,7 +530,9 @@ class GroupDriver:
         return topics
 
     async def _do(self, work: Callable[[], Awaitable[Input | None]]) -> None:
-        """Carry out an effect that takes time, and tell the group what came of it."""
+        """Carry out an effect that takes time, and tell the group what came of it, unless the group
+        has started again meanwhile."""
+        effects_end = self._effects_end
         try:
             answer = await work()
         except Exception:  # the boundary, as above
@@ -538,6 +540,8 @@ class GroupDriver:
             self._carry_out(self._start_again(self._services.clock.now_ms()))
             self._plan()
             self._tell_changes()
+            return
+        if effects_end.cancel_called:
             return
         self._at_work -= 1
         if answer is None:

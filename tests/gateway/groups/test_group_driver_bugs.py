@@ -33,7 +33,7 @@ from gateway.hosting.group import HostedGroup
 from gateway.hosting.inputs import Input, Leave, Paused
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.broken_engine import break_engine
-from tests.support.hosted_groups import GROUP, hosted_groups
+from tests.support.hosted_groups import GROUP, ScriptedLog, hosted_groups
 from tests.support.pending import Pending
 
 
@@ -194,6 +194,13 @@ async def test_a_bug_after_a_pause_loses_no_request(
             assert not (await groups.native("n", joined.member_epoch)).error
 
 
+def claim() -> Call:
+    """A call that leads to a write."""
+    return Call(
+        api=GroupApi.ADMIN, make=lambda token, _: ClaimReceived(token=token), is_placed=True
+    )
+
+
 async def test_a_bug_in_a_group_whose_task_has_just_been_woken_does_not_end_it(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,12 +209,29 @@ async def test_a_bug_in_a_group_whose_task_has_just_been_woken_does_not_end_it(
         joined = await groups.native("n")
         await wait_all_tasks_blocked()
         driver = groups.driver()
-        claim = Call(
-            api=GroupApi.ADMIN, make=lambda token, _: ClaimReceived(token=token), is_placed=True
-        )
-        assert driver.begin(claim) is None  # a write wakes the task
+        assert driver.begin(claim()) is None  # a write wakes the task
         with monkeypatch.context() as bug, capture_logs():
             bug.setattr(HostedGroup, "handle", None)
             driver.feed(Leave())
         with trio.fail_after(60):
             assert not (await groups.native("n", joined.member_epoch)).error
+
+
+async def test_no_result_of_an_earlier_effect_follows_a_bug(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The effect has ended, and its task has not run since."""
+    log = ScriptedLog()
+    async with hosted_groups(log=log) as groups:
+        await groups.native("n")
+        log.gate = trio.Event()
+        driver = groups.driver()
+        assert driver.begin(claim()) is None
+        await log.writing.wait()
+        log.gate.set()
+        with capture_logs() as lines:
+            with monkeypatch.context() as bug:
+                bug.setattr(HostedGroup, "handle", None)
+                driver.feed(Leave())
+            await trio.sleep(10)
+        assert [line["event"] for line in lines].count("group_failed") == 1
