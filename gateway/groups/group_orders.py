@@ -35,6 +35,8 @@ RELEASE_TIMEOUT_S = 50.0
 ADOPTIONS_END_TIMEOUT_S, ADOPTIONS_LOOK_S = 3.0, 0.05
 """How long the gateway waits for adoptions when it exits, and how often it looks."""
 
+MOVES = "it changes its coordinator: try again"
+
 
 class GroupOrders:
     """Carries out the orders of operators."""
@@ -52,7 +54,7 @@ class GroupOrders:
         `dry_run` nothing is begun, and no reason means that it is possible now."""
         reasons = self._why_never(group_id)
         if self._drivers.is_moving(group_id):  # the request joins those that it has already
-            reasons = ("its adoption is under way",) if dry_run else ()
+            reasons = (MOVES,) if dry_run else ()
         elif self._drivers.is_live(group_id) and not reasons:
             return await self._mark(group_id, dry_run=dry_run)
         elif not reasons:
@@ -167,7 +169,7 @@ class GroupOrders:
         is_here = self._drivers.is_live(group_id) or await self._drivers.knows(group_id)
         if self._drivers.belongs_to_cluster(group_id) or not is_here:
             if self._drivers.is_moving(group_id):
-                return "it changes its coordinator: try again"
+                return MOVES
             outcome = await self._services.look.look(group_id)
             if reason := why_not_set(outcome, policy):
                 return reason

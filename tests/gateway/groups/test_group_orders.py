@@ -6,6 +6,8 @@ from trio.testing import MockClock
 
 from coordinator.interface.roll_policy import NATIVE_MEMBERS_MAX, RollMode
 from gateway.groups.group_orders import why_not_set
+from gateway.hosting.inputs import MoveRequested
+from gateway.hosting.move_requests import ReleaseRequest
 from gateway.hosting.standing import Found, NoAnswer, Nobody, Occupants, OtherKind
 from kafka_codecs import describe_groups
 from kafka_codecs.apis import ApiKey
@@ -98,3 +100,11 @@ def test_an_operator_learns_what_cannot_be_held(found: Found, policy: RollMode, 
     told = why_not_set(found, policy)
     assert why in told
     assert bool(why) is bool(told)
+
+
+async def test_a_trial_of_an_adoption_says_that_the_group_moves(autojump_clock: MockClock) -> None:
+    """It is released, or adopted already."""
+    async with hosted_groups() as groups:
+        groups.table.drivers.driver(GROUP).feed(MoveRequested(ReleaseRequest()))
+        outcome = await groups.table.orders.adopt(GROUP, dry_run=True)
+        assert outcome.reasons == ("it changes its coordinator: try again",)
