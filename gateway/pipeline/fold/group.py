@@ -243,6 +243,10 @@ class GroupFold:
                 reason: NotCompared | None = None
                 if not before.is_certain:
                     reason = "lines missing"
+                    if before.ended_by is None and before.end not in (None, source):
+                        # It was gone before, and no line states when it ended.
+                        ids = member_id, before.member_id
+                        self._find(partition, _owned_twice(False, *ids, source, before.source))
                 elif not self._is_ordered(before, source):
                     reason = "clocks"
                 partition.handover = Handover(before, grant, reason, was_forwarded)
