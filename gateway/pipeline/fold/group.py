@@ -513,7 +513,7 @@ class GroupFold:
                     self._find(partition, fault)
 
     def _compare_clocks(self, stored: Stored, fetched: int | None, source: Source) -> None:
-        if stored.offset == fetched and stored.source.clock_ms > source.clock_ms:
+        if stored.offset == fetched and stored.since_ms > source.clock_ms:
             self._apart.add((stored.source.hosting.gateway_id, source.hosting.gateway_id))
 
     def _on_offsets_deleted(self, placed: Placed, event: Any) -> None:

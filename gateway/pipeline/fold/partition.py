@@ -82,6 +82,8 @@ class Stored(NamedTuple):
     member_id: str
     source: Source
     is_reset: bool = False
+    since_ms: int = 0
+    """What the gateway's clock showed at the earliest when it was stored; 0 if that is unknown."""
 
 
 @dataclass(slots=True)
@@ -253,7 +255,11 @@ class Partition:
                 is_explained = last >= self.skip.fetched
                 if is_explained and from_ms <= self.skip.source.at_ms + IN_FLIGHT_MS_MAX:
                     self.skip = None
-            self.stored = Stored(last, member_id, source)
+            since_ms = min(from_ms, source.clock_ms)
+            if stored is not None and stored.offset == last:
+                is_one_clock = stored.source.hosting.gateway_id == source.hosting.gateway_id
+                since_ms = stored.since_ms if is_one_clock else 0
+            self.stored = Stored(last, member_id, source, since_ms=since_ms)
         self.in_force, self.fetched_ms = last, -1
         progress = self.progress
         if progress is None:
