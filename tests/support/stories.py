@@ -21,6 +21,7 @@ in seconds, a gateway if it is not `g`, a verb, and its words:
     7 topics-deleted t          topics are gone
     7 event NAME FIELDS         any other event, with its fields as JSON
     7 cluster x:t-0 y:t-1       the members that the cluster shows
+    - topic-id t T2             from now on lines state the id of the topic
     - cluster-id NAME           from now on lines of another cluster
     - repeat                    all lines are there twice
     - lose 2                    numbers of the group's sequence that no line has
@@ -39,7 +40,6 @@ TABLE COLUMN ...` the rows of a table.
 """
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,7 +86,7 @@ class Story:
         self.cluster_id = "c"
         self._gateways: dict[str, Gateway] = {}
         self._version = 2
-        self._topic_ids: Counter[str] = Counter()
+        self._topic_ids: dict[str, str] = {}
 
     def tell(self, sentence: str) -> None:
         """Write the lines of one sentence."""
@@ -249,6 +249,9 @@ class Story:
         gateway.process_sequence = gateway.hostings = 0
         gateway.hosting = None
 
+    def _topic_id(self, _gateway: Gateway, _at_ms: int, topic: str, topic_id: str) -> None:
+        self._topic_ids[topic] = topic_id
+
     def _repeat(self, _gateway: Gateway, _at_ms: int) -> None:
         self.lines += self.lines
 
@@ -301,6 +304,8 @@ class Story:
         sequence: int,
         is_about_group: bool = True,
     ) -> None:
+        if self._topic_ids and event in _WITH_TOPIC_IDS:
+            fields["topic_ids"] = self._topic_ids.copy()
         line: dict[str, Any] = {
             "version": 2,
             "event": event,
@@ -323,6 +328,11 @@ class Story:
             line["event"] = {new: old for old, new in RENAMED.items()}.get(event, event)
             fields.pop("cause", None)
         self.lines.append(json.dumps(line))
+
+
+_WITH_TOPIC_IDS = frozenset(
+    name for name, event in EVENTS.items() if "topic_ids" in event.__dataclass_fields__
+)
 
 
 def _member(name: str) -> str:

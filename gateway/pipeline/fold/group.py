@@ -9,7 +9,7 @@ verdict depends on them.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from gateway.events.offset_events import NO_MEMBER
 from gateway.pipeline.fold.lines import NUMBER_MAX
@@ -48,7 +48,7 @@ DELETED_MS_MAX = 30_000
 CLOSED_EVERY = 8_192
 """Lines between two times at which rows are handed out."""
 
-Partitions: TypeAlias = Mapping[str, Iterable[int]]
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -181,13 +181,23 @@ class GroupFold:
         topic = self._topics.get(name)
         if topic is None:
             topic = self._topics[name] = Topic(topic_id)
-        elif topic_id is not None and topic.topic_id != topic_id and topic_id not in self._retired:
+        elif topic_id is not None and topic.topic_id != topic_id:
             if topic.topic_id is None:
                 topic.topic_id = topic_id
             else:
                 self._retire(name, source)
                 topic = self._topics[name] = Topic(topic_id)
         return topic
+
+    def _not_retired(
+        self, of_topics: Mapping[str, T], topic_ids: Mapping[str, str]
+    ) -> Iterator[tuple[str, str | None, T]]:
+        """Topics with their ids, without deleted ones. What was on its way to a deleted topic does
+        not concern the next one of its name."""
+        for name, value in of_topics.items():
+            topic_id = topic_ids.get(name)
+            if topic_id not in self._retired:
+                yield name, topic_id, value
 
     def _retire(self, name: str, source: Source) -> None:
         """A topic is gone: its partitions have no owner, and its offsets mean nothing."""
@@ -207,9 +217,9 @@ class GroupFold:
     def _on_assigned(self, placed: Placed, event: Any) -> None:
         self._check_load(placed)
         source = source_of(placed)
-        for topic, numbers in event.partitions.items():
+        for topic, topic_id, numbers in self._not_retired(event.partitions, event.topic_ids):
             for number in numbers:
-                partition = self._partition(topic, number, event.topic_ids.get(topic), source)
+                partition = self._partition(topic, number, topic_id, source)
                 self._grant(partition, event.member_id, source, source.at_ms)
 
     def _grant(
@@ -261,10 +271,7 @@ class GroupFold:
     def _on_ended(self, placed: Placed, event: Any) -> None:
         self._check_load(placed)
         source, gateway_id = source_of(placed), placed.line.gateway_id
-        for topic, numbers in event.partitions.items():
-            topic_id = event.topic_ids.get(topic)
-            if topic_id in self._retired:
-                continue
+        for topic, topic_id, numbers in self._not_retired(event.partitions, event.topic_ids):
             for number in numbers:
                 partition = self._partition(topic, number, topic_id, source)
                 grant = _grant_of(partition, event.member_id, gateway_id)
@@ -311,7 +318,9 @@ class GroupFold:
                     self._end(partition, grant, source, None)
         from_ms = None if self._lines == 1 else source.at_ms
         for (topic, number), member_ids in holders.items():
-            partition = self._partition(topic, number, event.topic_ids.get(topic), source)
+            if (topic_id := event.topic_ids.get(topic)) in self._retired:
+                continue
+            partition = self._partition(topic, number, topic_id, source)
             for member_id in sorted(member_ids):
                 self._grant(partition, member_id, source, from_ms)
 
@@ -455,9 +464,8 @@ class GroupFold:
             return
         source = source_of(placed)
         member_id, is_hosted = event.member_id, placed.line.hosting is not None
-        topic_ids = event.topic_ids
-        for name, entries in event.offsets.items():
-            topic = self._topic(name, topic_ids.get(name), source)
+        for name, topic_id, entries in self._not_retired(event.offsets, event.topic_ids):
+            topic = self._topic(name, topic_id, source)
             partitions = topic.partitions
             for entry in entries:
                 partition = partitions.get(entry.partition)
@@ -473,9 +481,8 @@ class GroupFold:
 
     def _on_committed_in_transaction(self, placed: Placed, event: Any) -> None:
         source, transactional_id = source_of(placed), event.transactional_id
-        for name, entries in event.offsets.items():
+        for name, topic_id, entries in self._not_retired(event.offsets, event.topic_ids):
             for entry in entries:
-                topic_id = event.topic_ids.get(name)
                 partition = self._partition(name, entry.partition, topic_id, source)
                 if transactional_id is None:
                     partition.is_open_transaction = True
@@ -502,8 +509,7 @@ class GroupFold:
 
     def _on_fetched(self, placed: Placed, event: Any) -> None:
         source = source_of(placed)
-        for name, entries in event.starts.items():
-            topic_id = event.topic_ids.get(name)
+        for name, topic_id, entries in self._not_retired(event.starts, event.topic_ids):
             for entry in entries:
                 partition = self._partition(name, entry.partition, topic_id, source)
                 fetched = entry.offset if entry.offset >= 0 else None
@@ -518,18 +524,16 @@ class GroupFold:
 
     def _on_offsets_deleted(self, placed: Placed, event: Any) -> None:
         source = source_of(placed)
-        for name, numbers in event.partitions.items():
+        for name, topic_id, numbers in self._not_retired(event.partitions, event.topic_ids):
             for number in numbers:
-                topic_id = event.topic_ids.get(name)
                 self._partition(name, number, topic_id, source).delete_offset(source)
 
     def _on_stated(self, placed: Placed, event: Any) -> None:
         if placed.line.hosting is None or event.member_id == NO_MEMBER:
             return
         source = source_of(placed)
-        for name, numbers in event.partitions.items():
+        for name, topic_id, numbers in self._not_retired(event.partitions, event.topic_ids):
             for number in numbers:
-                topic_id = event.topic_ids.get(name)
                 partition = self._partition(name, number, topic_id, source)
                 self._check_claim(partition, event.member_id, source.at_ms, source)
 
