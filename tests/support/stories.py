@@ -192,7 +192,8 @@ class Story:
             else:
                 topic, number, value = _offset(word)
                 first, lowest, last = value.split("/") if "/" in value else [value] * 3
-                entry = {"partition": number, "commits": 1, "first": int(first)}
+                commits = 3 if "/" in value else 1
+                entry = {"partition": number, "commits": commits, "first": int(first)}
                 entry |= {"lowest": int(lowest), "last": int(last)}
                 offsets.setdefault(topic, []).append(entry)
         fields = {

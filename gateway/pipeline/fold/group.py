@@ -7,11 +7,11 @@ verdict depends on them.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
-from gateway.events.offset_events import NO_MEMBER
+from gateway.events.offset_events import NO_MEMBER, CommittedOffsets
 from gateway.pipeline.fold.lines import NUMBER_MAX
 from gateway.pipeline.fold.members import MemberFold
 from gateway.pipeline.fold.order import (
@@ -472,21 +472,21 @@ class GroupFold:
                 if partition is None:
                     partition = self._partition(name, entry.partition, None, source)
                 if is_hosted and member_id not in (NO_MEMBER, partition.owner_id):
-                    requested_ms = event.requested_ms
-                    if requested_ms is None:
-                        requested_ms = event.from_ms - IN_FLIGHT_MS_MAX
-                    self._check_claim(partition, member_id, requested_ms, source)
+                    self._check_commit(partition, event, entry, source)
                 for fault in partition.commit(member_id, entry, event.from_ms, source):
                     self._find(partition, fault)
 
     def _on_committed_in_transaction(self, placed: Placed, event: Any) -> None:
         source, transactional_id = source_of(placed), event.transactional_id
+        is_hosted = placed.line.hosting is not None
         for name, topic_id, entries in self._not_retired(event.offsets, event.topic_ids):
             for entry in entries:
                 partition = self._partition(name, entry.partition, topic_id, source)
                 if transactional_id is None:
                     partition.is_open_transaction = True
                     continue
+                if is_hosted and event.member_id not in (NO_MEMBER, partition.owner_id):
+                    self._check_commit(partition, event, entry, source)
                 partition.pending[transactional_id] = entry, event.member_id, source
                 in_transaction = self._transactions.setdefault(transactional_id, set())
                 in_transaction.add((name, entry.partition))
@@ -537,27 +537,49 @@ class GroupFold:
                 partition = self._partition(name, number, topic_id, source)
                 self._check_claim(partition, event.member_id, source.at_ms, source)
 
-    def _check_claim(
-        self, partition: Partition, member_id: str, requested_ms: int, source: Source
+    def _check_commit(
+        self, partition: Partition, event: Any, entry: CommittedOffsets, source: Source
     ) -> None:
-        """A member claims a partition, which it may do until it learns that another one has it."""
+        """A member commits, which claims the partition. Of several commits only the first one's
+        request is stated."""
+        requested_ms, member_id = event.requested_ms, event.member_id
+        if requested_ms is None:
+            requested_ms = event.from_ms - IN_FLIGHT_MS_MAX
+        if self._check_claim(partition, member_id, requested_ms, source) or entry.commits == 1:
+            return
+        requested_ms = event.to_ms - IN_FLIGHT_MS_MAX
+        self._check_claim(partition, member_id, requested_ms, source, is_stated=False)
+
+    def _check_claim(
+        self,
+        partition: Partition,
+        member_id: str,
+        requested_ms: int,
+        source: Source,
+        *,
+        is_stated: bool = True,
+    ) -> bool:
+        """A member claims a partition, which it may do until it learns that another one has it.
+        Returns whether that is a fault. `is_stated`: whether the time of the request is."""
         latest = partition.latest
         if any(grant.member_id == member_id for grant in partition.open):
-            return
+            return False
         if latest is None:
             if not self._is_whole:
-                return
+                return False
         elif latest.member_id == member_id or partition.was_forwarded:
-            return
+            return False
         elif requested_ms <= max(partition.ended_ms.get(member_id, -1), latest.source.at_ms):
-            return  # on its way while the partition passed on
-        is_certain = not self._has_version_1 and (latest is None or latest.is_certain)
+            return False  # on its way while the partition passed on
+        is_certain = is_stated and not self._has_version_1
+        is_certain = is_certain and (latest is None or latest.is_certain)
         holder_id = latest.member_id if latest is not None else None
         granted = latest.source if latest is not None else None
         fault = Fault(
             "claim_without_grant", is_certain, member_id, holder_id, None, None, source, granted
         )
         self._find(partition, fault)
+        return True
 
     def _find(self, partition: Partition, fault: Fault) -> None:
         if fault.is_certain and fault.other is not None:
