@@ -94,6 +94,8 @@ class GroupFold:
         the cluster before it was stored, or the second one began with what the first one had."""
         self._is_whole = False
         """Whether the group's beginning is among the lines."""
+        self._stated_ms: int | None = None
+        """Since when all grants are stated; null if they are not."""
         self._is_forwarded = False
         self._has_version_1 = False
         self._first_ms: int | None = None
@@ -206,6 +208,8 @@ class GroupFold:
             return
         if topic.topic_id is not None:
             self._retired.add(topic.topic_id)
+        if self._stated_ms is not None:
+            self._stated_ms = source.at_ms
         for partition in topic.partitions.values():
             for grant in list(partition.open):
                 self._end(partition, grant, source, "topic_deleted")
@@ -303,6 +307,8 @@ class GroupFold:
         source, gateway_id = source_of(placed), placed.line.gateway_id
         log = self._logs[gateway_id]
         log.needs_load = False
+        is_stated = all(member.partitions is not None for member in event.members)
+        self._stated_ms = source.at_ms if is_stated else None
         holders = _holders(event)
         if not self._is_alone:
             self._take_over(placed, holders)
@@ -383,8 +389,8 @@ class GroupFold:
             else:
                 self._retired.add(topic_id)
 
-    def _on_created(self, _placed: Placed, _event: Any) -> None:
-        self._is_whole = True
+    def _on_created(self, placed: Placed, _event: Any) -> None:
+        self._is_whole, self._stated_ms = True, placed.at_ms
 
     def _on_deleted(self, placed: Placed, _event: Any) -> None:
         source = source_of(placed)
@@ -400,7 +406,7 @@ class GroupFold:
             partition.delete_offset(source)
 
     def _on_forwarded(self, _placed: Placed, _event: Any) -> None:
-        self._is_forwarded, self._is_whole = True, False
+        self._is_forwarded, self._is_whole, self._stated_ms = True, False, None
         for partition in self._all_partitions():
             partition.was_forwarded, partition.is_whole = True, False
 
@@ -565,14 +571,14 @@ class GroupFold:
         if any(grant.member_id == member_id for grant in partition.open):
             return False
         if latest is None:
-            if not self._is_whole:
+            if self._stated_ms is None or requested_ms <= self._stated_ms:
                 return False
         elif latest.member_id == member_id or partition.was_forwarded:
             return False
         elif requested_ms <= max(partition.ended_ms.get(member_id, -1), latest.source.at_ms):
             return False  # on its way while the partition passed on
         is_certain = is_stated and not self._has_version_1
-        is_certain = is_certain and (latest is None or latest.is_certain)
+        is_certain = is_certain and (self._is_whole if latest is None else latest.is_certain)
         holder_id = latest.member_id if latest is not None else None
         granted = latest.source if latest is not None else None
         fault = Fault(
