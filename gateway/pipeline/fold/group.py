@@ -82,6 +82,8 @@ class GroupFold:
         self._topics: dict[str, Topic] = {}
         self._retired: set[str] = set()
         """Ids of topics that were deleted."""
+        self._retired_names: set[str] = set()
+        """Their names, which members may state until they learn of that."""
         self._logs: dict[str, LogState] = {}
         self._grants: list[tuple[Partition, Grant]] = []
         """All grants, if there are several logs."""
@@ -203,13 +205,12 @@ class GroupFold:
 
     def _retire(self, name: str, source: Source) -> None:
         """A topic is gone: its partitions have no owner, and its offsets mean nothing."""
+        self._retired_names.add(name)
         topic = self._topics.pop(name, None)
         if topic is None:
             return
         if topic.topic_id is not None:
             self._retired.add(topic.topic_id)
-        if self._stated_ms is not None:
-            self._stated_ms = source.at_ms
         for partition in topic.partitions.values():
             for grant in list(partition.open):
                 self._end(partition, grant, source, "topic_deleted")
@@ -572,6 +573,8 @@ class GroupFold:
             return False
         if latest is None:
             if self._stated_ms is None or requested_ms <= self._stated_ms:
+                return False
+            if partition.topic in self._retired_names:
                 return False
         elif latest.member_id == member_id or partition.was_forwarded:
             return False
