@@ -85,7 +85,20 @@ def coverage(summary: Summary) -> str:
         parts.append(f"{rest:,} not ({', '.join(reasons)})")
     parts.append(counted(summary.sums["first_grants"], "first grant"))
     parts.append(counted(summary.groups, "group"))
+    if (until_ms := _no_fault_until_ms(summary)) is not None:
+        parts.append(f"no fault up to {moment(until_ms)}")
     return "; ".join(parts)
+
+
+def _no_fault_until_ms(summary: Summary) -> int | None:
+    """How far the lines go that leave nothing open but what follows; null if something else is
+    open."""
+    is_open = summary.findings or summary.doubts or summary.uncompared.count
+    if is_open or not summary.sums["compared"] or summary.unread.keys() != {"no end"}:
+        return None
+    rows = summary.unread["no end"].rows
+    times = [row.at_ms for row in rows if row.at_ms is not None]
+    return min(times) if len(times) == len(rows) else None
 
 
 def _doubts(summary: Summary) -> Iterator[str]:
