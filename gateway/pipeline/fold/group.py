@@ -406,22 +406,27 @@ class GroupFold:
                     self._end(partition, grant, source, "group_deleted")
             partition.delete_offset(source)
 
-    def _on_forwarded(self, _placed: Placed, _event: Any) -> None:
+    def _on_forwarded(self, placed: Placed, _event: Any) -> None:
         self._is_forwarded, self._is_whole, self._stated_ms = True, False, None
+        self._end_unstated(source_of(placed))
         for partition in self._all_partitions():
             partition.was_forwarded, partition.is_whole = True, False
 
     def _on_hosting_started(self, _placed: Placed, _event: Any) -> None:
         self._is_forwarded = False
 
-    def _on_hosting_ended(self, placed: Placed, _event: Any) -> None:
-        """A grant that has not ended by then has no stated end."""
-        source = source_of(placed)
+    def _on_hosting_ended(self, placed: Placed, event: Any) -> None:
+        if event.cause != "gateway_ended":
+            self._end_unstated(source_of(placed))
+
+    def _end_unstated(self, source: Source) -> None:
+        """The gateway no longer has the group. A grant that has not ended by then has no stated
+        end, unless it ended with its process."""
+        hosting = source.hosting
         for partition in self._all_partitions():
             for grant in list(partition.open):
-                if grant.source.hosting.gateway_id != source.hosting.gateway_id:
-                    continue
-                if placed.line.fields.cause != "gateway_ended":  # type: ignore[union-attr]
+                held_in = grant.held_in
+                if (held_in.gateway_id, held_in.run) == (hosting.gateway_id, hosting.run):
                     grant.is_certain = False
                     self._end(partition, grant, source, None)
 
@@ -480,6 +485,8 @@ class GroupFold:
                     partition = self._partition(name, entry.partition, None, source)
                 if is_hosted and member_id not in (NO_MEMBER, partition.owner_id):
                     self._check_commit(partition, event, entry, source)
+                elif not is_hosted:
+                    self._check_cluster_commit(partition, member_id, source)
                 for fault in partition.commit(member_id, entry, event.from_ms, source):
                     self._find(partition, fault)
 
@@ -556,6 +563,15 @@ class GroupFold:
             return
         requested_ms = event.to_ms - IN_FLIGHT_MS_MAX
         self._check_claim(partition, member_id, requested_ms, source, is_stated=False)
+
+    def _check_cluster_commit(self, partition: Partition, member_id: str, source: Source) -> None:
+        """A member in the cluster commits. The latest owner here must have ended before."""
+        latest = partition.latest
+        if latest is None or member_id in (NO_MEMBER, latest.member_id):
+            return
+        if latest.end is not None and latest.ended_by is None and not latest.is_certain:
+            ids = member_id, latest.member_id
+            self._find(partition, _owned_twice(False, *ids, source, latest.source))
 
     def _check_claim(
         self,
