@@ -12,7 +12,13 @@ from gateway.cluster.broker_connection import BrokerConnection
 from gateway.data_path.config import PERMISSION_LIFETIME_S, DataPathConfig, Limits
 from gateway.events import gateway_events
 from gateway.events.event import GatewayEvent
-from gateway.events.group_events import ConversionRefused, GroupForwarded, HostingStarted
+from gateway.events.group_events import (
+    ClusterMembersSeen,
+    ConversionRefused,
+    GroupForwarded,
+    HostingStarted,
+    ReadinessChanged,
+)
 from gateway.events.member_events import ClientSeen
 from gateway.events.offset_events import OffsetsCommitted, OffsetsFetched
 from gateway.gateway import ANCHOR_LINGER_S, GatewayConfig, run_gateway
@@ -35,6 +41,8 @@ SEEN_ON_THE_WAY = (
     HostingStarted,
     OffsetsCommitted,
     OffsetsFetched,
+    ClusterMembersSeen,
+    ReadinessChanged,
 )
 """Group events that do not come from an engine."""
 
