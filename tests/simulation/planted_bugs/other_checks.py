@@ -70,7 +70,7 @@ def a_repeated_join_revokes_everything(patch: Patch) -> None:
     patch.setattr("coordinator.native.heartbeat.reassign_member", reassign)
 
 
-@noticed_by(Invariant.GRANTED, Invariant.SINGLE_OWNER)
+@noticed_by(Invariant.GRANTED, Invariant.SINGLE_OWNER, Invariant.MOVES)
 def a_statement_releases_what_nobody_was_told_to_give_up(patch: Patch) -> None:
     """A native heartbeat frees partitions that its client has been granted and not taken yet."""
 
