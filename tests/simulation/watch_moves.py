@@ -36,7 +36,10 @@ class MoveWatch:
         }
 
     def after_step_of_cluster(self, step: Step) -> None:
-        """The gateway makes no member leave that nobody knows otherwise."""
+        """In a move the gateway makes no member leave that nobody knows otherwise. At other times
+        a client has removed another one, as clients may."""
+        if not self._moving:
+            return
         for member_id, cause in removed_members(step).items():
             if cause is RemovalCause.LEFT and member_id not in self._whereabouts.members:
                 for client in self._owners_as(member_id):

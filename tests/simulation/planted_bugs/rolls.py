@@ -16,7 +16,7 @@ from tests.simulation.planted_bugs.bug import Patch, noticed_by
 @noticed_by(Invariant.HELD)
 def a_hold_is_ignored(patch: Patch) -> None:
     """Consumers switch though an operator holds the group."""
-    patch.setattr("coordinator.native.heartbeat.check_not_held", lambda _step, _event: None)
+    patch.setattr("coordinator.native.heartbeat._check_not_held", lambda _step, _event: None)
 
 
 @noticed_by(Invariant.HELD)
