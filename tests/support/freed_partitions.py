@@ -5,6 +5,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+_ABOUT_PARTITIONS = {"partitions_assigned", "partitions_stated", "grant_ended"}
+
 
 def freed_before_taken(log: Iterable[Mapping[str, Any]]) -> frozenset[tuple[str, int]]:
     """The client ids and partitions, from the lines of a gateway that logs on level debug. The
@@ -16,7 +18,7 @@ def freed_before_taken(log: Iterable[Mapping[str, Any]]) -> frozenset[tuple[str,
     for line in log:
         if line["event"] == "member_joined":
             client_ids[line["member_id"]] = line["client_id"]
-        if not line["event"].startswith("partitions_"):
+        if line["event"] not in _ABOUT_PARTITIONS:
             continue
         member_id = line["member_id"]
         numbers = {number for each in line["partitions"].values() for number in each}

@@ -22,7 +22,7 @@ def a_hold_is_ignored(patch: Patch) -> None:
 @noticed_by(Invariant.HELD)
 def a_rest_is_ignored(patch: Patch) -> None:
     """A group is converted although it rests."""
-    patch.setattr("coordinator.conversion.upgrade.check_rested", lambda _step: None)
+    patch.setattr("coordinator.conversion.upgrade.check_rested", lambda _conversions, _now_ms: None)
 
 
 @noticed_by(Invariant.PAUSED)
