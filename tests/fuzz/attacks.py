@@ -115,7 +115,7 @@ def corpus() -> Mapping[ApiKey, tuple[Template, ...]]:
     return {
         key: tuple(
             (key, version, body)
-            for version in range(treated.max_version + 1)
+            for version in range(treated.min_version, treated.max_version + 1)
             for body in _bodies(key, version, captured.get(key, ()))
         )
         for key, treated in TREATMENTS.items()

@@ -215,7 +215,7 @@ def test_every_version_of_every_api_is_played() -> None:
     versions = {
         (key, version)
         for key, treated in TREATMENTS.items()
-        for version in range(treated.max_version + 1)
+        for version in range(treated.min_version, treated.max_version + 1)
     }
     found = {(key, version) for some in corpus().values() for key, version, _body in some}
     assert found == versions
