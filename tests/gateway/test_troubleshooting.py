@@ -15,7 +15,7 @@ OTHER_COMMANDS = {"demo", "pipeline"}
 LEVELS = {"warning", "error"}
 BY_LEVEL = re.compile(r"(log|told)\.(warning|error|exception)|.*complain(ts\.tell)?|.*\._report")
 """What a call looks like that always writes such a line."""
-BY_ARGUMENT = re.compile(r"Log|.*\._log")
+BY_ARGUMENT = re.compile(r"Log|.*\._?log")
 """What a call looks like whose arguments have the level."""
 ENTRY = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
 ALERT = re.compile(r"- alert: (\w+)")
