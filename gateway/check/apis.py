@@ -62,7 +62,7 @@ NEEDS = (
         ability="topic ids",
         versions={ApiKey.METADATA: 10},
         since="2.8",
-        effect="the gateway derives them from names: a topic made anew looks like the old one",
+        effect="the gateway derives them from names: a recreated topic looks like the old one",
     ),
     ApiNeed(
         ability="exactly-once consumers of hosted groups",

@@ -55,7 +55,7 @@ class Offer:
     offered: Versions
     """The versions that a client may use."""
     relayed: Versions
-    """Those of them in which requests are relayed unread. The outcome of EndTxn is noted."""
+    """The offered versions in which requests are relayed unread. The outcome of EndTxn is noted."""
 
 
 @lru_cache(maxsize=OFFERS_MAX)

@@ -57,11 +57,11 @@ def _classic_members(group: ClassicGroup, topics: Topics | None) -> Iterator[Mem
             client_host=member.client_host,
             protocol="classic",
             member_epoch=group.core.generation,
-            partitions=_assigned(member, group.core.protocol, topics),
+            partitions=_list_assigned(member, group.core.protocol, topics),
         )
 
 
-def _assigned(
+def _list_assigned(
     member: ClassicGroupMember, protocol: str | None, topics: Topics | None
 ) -> Partitions | None:
     """What the leader assigned to a member; None in a custom format."""

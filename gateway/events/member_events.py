@@ -52,7 +52,7 @@ class MemberSnapshot:
     partitions: Partitions | None
     """The partitions that it holds; null if unknown."""
     pending_revocation: Partitions = field(default_factory=dict)
-    """Those of them that it has to give up."""
+    """The partitions that the member holds and has to give up."""
 
 
 class ClientSeen(GatewayEvent):
@@ -188,7 +188,7 @@ class GrantEnded(_MembersPartitions):
     cause: GrantEndCause
     """Why it ended: the member confirmed a revocation (`revoked`), left, was removed by the group
     (`fenced`), was replaced by another member id, the leader of a classic group assigned the
-    partitions anew (`reassigned`), the topic or the group was deleted, or the group is no longer
+    partitions again (`reassigned`), the topic or the group was deleted, or the group is no longer
     hosted here (`group_moved`)."""
     successor: str | None = None
     """The member id that has the partitions next, if that is decided with the end."""

@@ -121,7 +121,7 @@ class MoveCosts:
         """By actor, the oldest first."""
         self._steps: list[_Step] = []
         self._windows: list[_Window] = []
-        """Those of departures and steps, the oldest first."""
+        """The windows of departures and steps, the oldest first."""
         self._opened: _Window | None = None
         """The window of the departures of this decision."""
         self._unowned: dict[str, set[int]] = {}
@@ -289,7 +289,7 @@ class MoveCosts:
                 had = self._ended.get((topic, number))
                 self._record(topic, number, had)
                 is_disturbed |= had != actor
-            self._own(topic, numbers)
+            self._mark_owned(topic, numbers)
         if is_disturbed:
             self._disturb(actor)
 
@@ -307,7 +307,7 @@ class MoveCosts:
         if event.cause not in ("replaced", "topic_deleted"):
             self._disturb(actor)
 
-    def _own(self, topic: str, numbers: Iterable[int]) -> None:
+    def _mark_owned(self, topic: str, numbers: Iterable[int]) -> None:
         """The partitions have an owner again."""
         if (unowned := self._unowned.get(topic)) is not None:
             before = len(unowned)

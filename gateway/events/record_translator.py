@@ -265,9 +265,9 @@ class _Teller:
             for partition in released:
                 by_successor.setdefault(successors.get(partition), []).append(partition)
             for successor, partitions in sorted(by_successor.items(), key=str):
-                yield from self._ended(member_id, epoch, partitions, "reassigned", successor)
+                yield from self._end_grants(member_id, epoch, partitions, "reassigned", successor)
         for member_id, (_released, assigned) in moved.items():
-            yield from self._assigned(member_id, epoch, assigned)
+            yield from self._start_grants(member_id, epoch, assigned)
 
     def _classic_state(self, core: ClassicCore) -> Iterator[GatewayEvent]:
         group = self._state.group
@@ -288,8 +288,8 @@ class _Teller:
         if isinstance(group, ClassicGroup):
             epoch, protocol = group.core.generation, group.core.protocol
             released, assigned = self._released_and_assigned(group, member, protocol)
-            yield from self._ended(member.member_id, epoch, released, "reassigned")
-            yield from self._assigned(member.member_id, epoch, assigned)
+            yield from self._end_grants(member.member_id, epoch, released, "reassigned")
+            yield from self._start_grants(member.member_id, epoch, assigned)
 
     def _classic_member_dropped(
         self, member_id: str, cause: RemovalCause
@@ -353,8 +353,8 @@ class _Teller:
         if after is None and cause is not None:
             yield from self._ended_by_removal(member_id, epoch, ended, cause)
         else:
-            yield from self._ended(member_id, epoch, ended, "revoked")
-        yield from self._assigned(
+            yield from self._end_grants(member_id, epoch, ended, "revoked")
+        yield from self._start_grants(
             member_id, epoch, (held_after - held_before) | (has.assigned.keys() - assigned_before)
         )
 
@@ -366,9 +366,9 @@ class _Teller:
         if is_replaced and member_id in self._new:  # it takes another instance id
             successor = member_id
         cause = _END_CAUSES.get(removal, "fenced")
-        return self._ended(member_id, epoch, partitions, cause, successor)
+        return self._end_grants(member_id, epoch, partitions, cause, successor)
 
-    def _ended(
+    def _end_grants(
         self,
         member_id: str,
         epoch: int,
@@ -379,7 +379,7 @@ class _Teller:
         make = partial(GrantEnded, cause=cause, successor=successor)
         return self._of_partitions(make, member_id, epoch, partitions)
 
-    def _assigned(
+    def _start_grants(
         self, member_id: str, epoch: int, partitions: Iterable[Partition]
     ) -> Iterator[GatewayEvent]:
         return self._of_partitions(PartitionsAssigned, member_id, epoch, partitions)

@@ -50,7 +50,7 @@ class ReadinessReporter:
             self._report_readiness(envelope.group_id, self._glance_of(envelope.group_id))
 
     def on_watched(self, group_id: str) -> None:
-        """The members of a forwarded group are known anew."""
+        """Assess a forwarded group whose members have become known."""
         glance = self._glance_of(group_id)
         if glance.watched is None:
             return

@@ -194,7 +194,7 @@ class Adopting:
             case Drained():
                 self._is_drained = True
             case Answered(lane, answer):
-                self._answered(lane, answer, now_ms)
+                self._on_answer(lane, answer, now_ms)
             case Unanswered(lane, why):
                 self._unanswered(lane, why, now_ms)
             case Heard(member_id) if self._giving_back is not None:
@@ -477,7 +477,7 @@ class Adopting:
 
     # -- answers of the coordinator --------------------------------------------------------------
 
-    def _answered(self, lane: Lane, answer: Struct, now_ms: int) -> None:
+    def _on_answer(self, lane: Lane, answer: Struct, now_ms: int) -> None:
         is_going_on = self._giving_back is None and self.stage not in _ENDING
         if lane is Lane.OTHERS:
             self._asked_others -= 1

@@ -394,8 +394,8 @@ class Anchor:
             self.ended.append(commit)
 
     def _left(self, refusal: Refusal | None) -> None:
-        """It is not in the group. If its instance was taken, a late JoinGroup has put another one
-        in its place."""
+        """Note that the anchor is not in the group. If its instance was taken, a late JoinGroup has
+        put another one in its place."""
         self.is_known_absent = refusal is None
         self._end(list(self._strays))
         self._log("anchor_left")
@@ -417,7 +417,7 @@ class Anchor:
             self.phase = moved(ANCHOR, self.phase, AnchorPhase.ABSENT)
 
     def _lose(self, refusal: Refusal, now_ms: int) -> None:
-        """It does not certainly hold the group any more."""
+        """Note that the anchor does not certainly hold the group any more."""
         if isinstance(self._member.stage, In | Joined):
             self._member.give_up(refusal, now_ms)
         if refusal.meaning is Meaning.UNUSABLE:

@@ -173,7 +173,7 @@ class Releasing:
                 self._is_storing = False
                 self._not_before_ms = now_ms + BACKOFF_MS
             case Answered(_, answer):
-                self._answered(answer, now_ms)
+                self._on_answer(answer, now_ms)
             case Unanswered(_, why):
                 self._unanswered(why, now_ms)
             case TimePassed() | GaveUp() | NativeJoined():
@@ -241,7 +241,7 @@ class Releasing:
 
     # -- answers of the coordinator --------------------------------------------------------------
 
-    def _answered(self, answer: Struct, now_ms: int) -> None:
+    def _on_answer(self, answer: Struct, now_ms: int) -> None:
         match answer:
             case DescribeGroupsResponse(groups=groups):
                 self._is_describing = False

@@ -35,10 +35,10 @@ def why_not_released(state: GroupState, cluster: NewProtocol) -> tuple[str, ...]
     members = members_not_taken(
         state, takes_natives=cluster.takes_natives, takes_mixed=cluster.takes_mixed
     )
-    return tuple(f"{_named(member)} {what}, and {reason}: {remedy}" for member in members)
+    return tuple(f"{_describe_member(member)} {what}, and {reason}: {remedy}" for member in members)
 
 
-def _named(member: Member) -> str:
+def _describe_member(member: Member) -> str:
     return f"{member.member_id} ({member.client_id} at {member.client_host})"
 
 

@@ -45,9 +45,9 @@ class Meaning(Enum):
     """What a refusal says about the member."""
 
     GONE = auto()
-    """It is not in the group."""
+    """The member is not in the group."""
     CALLED = auto()
-    """It is in the group, and has to join: the next generation has begun or is about to."""
+    """The member is in the group and has to join: the next generation has begun or is about to."""
     OTHERS = auto()
     """Another member is in the group, and has no protocol in common with it."""
     HINDERED = auto()

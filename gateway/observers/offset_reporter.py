@@ -349,7 +349,7 @@ class OffsetReporter:
         if not interval.topics:
             return
         self._partitions -= interval.size
-        event = self._committed(committer, interval)
+        event = self._describe_commits(committer, interval)
         interval.topics = {}
         yield event
         if committer.transactional_id is not None and committer.is_settled:
@@ -385,7 +385,7 @@ class OffsetReporter:
                     known[partition] = offsets
                     self._partitions += 1
 
-    def _committed(self, committer: _Committer, interval: _Interval) -> OffsetsCommitted:
+    def _describe_commits(self, committer: _Committer, interval: _Interval) -> OffsetsCommitted:
         return OffsetsCommitted(
             member_id=committer.member_id,
             is_transactional=committer.transactional_id is not None,

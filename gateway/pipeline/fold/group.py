@@ -88,7 +88,7 @@ class GroupFold:
         self._grants: list[tuple[Partition, Grant]] = []
         """All grants, if there are several logs."""
         self._faults: list[tuple[Partition, Fault]] = []
-        """Those that a deletion of the topic may yet explain."""
+        """Faults that a deletion of the topic may still explain."""
         self._transactions: dict[str, set[tuple[str, int]]] = {}
         """The partitions with offsets in each open transaction."""
         self._apart: set[tuple[str, str]] = set()

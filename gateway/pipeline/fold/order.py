@@ -178,13 +178,13 @@ def in_stream(lines: Iterable[Line]) -> Iterator[Placed]:
             )
             if not ready and len(waiting) > WAITING_MAX:
                 raise OutOfOrderError
-            yield from _placed(log, waiting[:ready])
+            yield from _place_lines(log, waiting[:ready])
             del waiting[:ready]
     waiting.sort(key=itemgetter(0))
-    yield from _placed(log, waiting)
+    yield from _place_lines(log, waiting)
 
 
-def _placed(log: Log, in_order: Sequence[tuple[Key, Line]]) -> Iterator[Placed]:
+def _place_lines(log: Log, in_order: Sequence[tuple[Key, Line]]) -> Iterator[Placed]:
     for key, line in in_order:
         if log.key is not None and key < log.key:
             raise OutOfOrderError
@@ -201,7 +201,7 @@ def in_memory(lines: Iterable[Line]) -> tuple[list[Placed], "Hostings"]:
     for waiting in of_logs.values():
         waiting.sort(key=itemgetter(0))
         log = Log()
-        placed.append(list(_placed(log, waiting)))
+        placed.append(list(_place_lines(log, waiting)))
         logs.append(log)
     hostings = Hostings(logs)
     if len(placed) == 1:

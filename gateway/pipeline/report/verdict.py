@@ -63,7 +63,7 @@ class Verdict:
 def judge(summary: Summary) -> Verdict:
     """Judge what was found."""
     faults = [
-        f"{_named(kind, evidence)} ({_where(evidence)})"
+        f"{_name_evidence(kind, evidence)} ({_where(evidence)})"
         for kind, evidence in _in_order(summary.findings)
     ]
     doubts = list(_doubts(summary))
@@ -106,7 +106,7 @@ def _doubts(summary: Summary) -> Iterator[str]:
     if not summary.groups:
         yield "no line is about a group"
     for kind, evidence in _in_order(summary.doubts):
-        name = _named(kind, evidence)
+        name = _name_evidence(kind, evidence)
         yield f"perhaps {name} ({_where(evidence)})" if kind != "records_skipped" else name
     for kind, names in UNREAD.items():
         evidence = summary.unread.get(kind, Evidence())
@@ -128,7 +128,7 @@ def _in_order(evidence: Mapping[str, Evidence]) -> Iterator[tuple[str, Evidence]
             yield kind, its
 
 
-def _named(kind: str, evidence: Evidence) -> str:
+def _name_evidence(kind: str, evidence: Evidence) -> str:
     return counted(evidence.count, *FAULTS[kind])
 
 
@@ -145,7 +145,7 @@ def _partition(row: FindingRow) -> str:
 def _evidence(summary: Summary) -> Iterator[str]:
     for doubt, of_kind in (("", summary.findings), ("perhaps ", summary.doubts)):
         for kind, evidence in _in_order(of_kind):
-            yield f"{doubt}{_named(kind, evidence)}:"
+            yield f"{doubt}{_name_evidence(kind, evidence)}:"
             yield from (f"  {sentence(row)}" for row in evidence.rows)
             yield from _rest(evidence)
     for kind, names in UNREAD.items():

@@ -58,7 +58,7 @@ class Analysis:
 
     def make(self, lines: DataFrame) -> Summary:
         """Make all tables from these lines alone, in an empty folder."""
-        rows = self._folded(parsed(lines))
+        rows = self._fold(parsed(lines))
         summary = self._sum(rows)
         if sum(summary.rows.values()) <= COLLECTED_MAX:
             collected = rows.select(*FOLDED_TABLES).collect()
@@ -101,7 +101,7 @@ class Analysis:
         schema = struct_of(ALL_ROWS[name])
         return self._spark.read.schema(schema).parquet((self._tables / name).path)
 
-    def _folded(self, rows: DataFrame) -> DataFrame:
+    def _fold(self, rows: DataFrame) -> DataFrame:
         """Fold once, and read the rows from Parquet for each table: only its own column. Spark's
         cache would keep a hundred batches of four megabytes in memory for each task."""
         folder = self._new / "folded"
@@ -115,7 +115,7 @@ class Analysis:
                 write_here(self._tables / name / f"{BUCKET}=-1", name, [])
         if not touched:
             return
-        rows = self._folded(self._lines.rows().where(F.col(BUCKET).isin(touched)))
+        rows = self._fold(self._lines.rows().where(F.col(BUCKET).isin(touched)))
         new = self._new / "buckets"
         for name in FOLDED_TABLES:
             table = in_folders(unpacked(rows, name), name)
