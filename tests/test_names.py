@@ -31,7 +31,6 @@ NO_PARTICIPLES = {"embed", "exceed", "feed", "need", "proceed", "seed", "speed",
 
 MAY_SHARE_NAMES = {
     "TimePassed",  # gateway/hosting
-    *("Client", "Grant", "Log", "Partition", "Stored", "Topic", "Verdict"),  # pipeline
 }
 """Names that classes still share."""
 

@@ -47,7 +47,7 @@ from gateway.settings_sources import load
 if TYPE_CHECKING:
     from gateway.demo.outcome import DemoOutcome
     from gateway.demo.upstream import OpenUpstream
-    from gateway.pipeline.report.verdict import Verdict
+    from gateway.pipeline.report.verdict import SafetyVerdict
 
 _FAILED = 1
 
@@ -396,7 +396,7 @@ def _verdict(options: argparse.Namespace) -> int:
     return 0 if verdict.is_safe else _FAILED
 
 
-def _judge_events(inputs: Sequence[str]) -> "Verdict":
+def _judge_events(inputs: Sequence[str]) -> "SafetyVerdict":
     """The verdict on these events. Raises PipelineError."""
     with loading():
         from gateway.pipeline.quick_verdict import quick_verdict

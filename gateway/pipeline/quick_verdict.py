@@ -12,13 +12,13 @@ from gateway.pipeline.fold.folding import SourceLine, fold_lines
 from gateway.pipeline.local_files import files, open_file, text_of, uri_of
 from gateway.pipeline.progress import new_progress
 from gateway.pipeline.report.summary import Summary
-from gateway.pipeline.report.verdict import Verdict, judge
+from gateway.pipeline.report.verdict import SafetyVerdict, judge
 
 BYTES_MAX = 128 << 20
 """All files together, unpacked: about 300,000 events, which take a minute and 2 GB of memory."""
 
 
-def quick_verdict(inputs: Sequence[str]) -> Verdict:
+def quick_verdict(inputs: Sequence[str]) -> SafetyVerdict:
     """Judge the events in these files, folders and patterns. Raises PipelineError."""
     summary = Summary()
     with without_garbage_collection(), new_progress("lines") as progress:

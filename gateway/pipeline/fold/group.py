@@ -23,11 +23,11 @@ from gateway.pipeline.fold.order import (
 from gateway.pipeline.fold.partition import (
     IN_FLIGHT_MS_MAX,
     Fault,
-    Grant,
+    GrantPeriod,
     Handover,
-    Partition,
+    PartitionHistory,
     Source,
-    Stored,
+    StoredOffset,
     source_of,
 )
 from gateway.pipeline.fold.rows import (
@@ -52,11 +52,11 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class Topic:
+class TopicHistory:
     """The partitions of one topic."""
 
     topic_id: str | None
-    partitions: dict[int, Partition] = field(default_factory=dict)
+    partitions: dict[int, PartitionHistory] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -79,15 +79,15 @@ class GroupFold:
         self.tables = Tables()
         self._sequences = GroupSequences(cluster_id, group_id)
         self._members = MemberFold(cluster_id, group_id, self.tables)
-        self._topics: dict[str, Topic] = {}
+        self._topics: dict[str, TopicHistory] = {}
         self._retired: set[str] = set()
         """Ids of topics that were deleted."""
         self._retired_names: set[str] = set()
         """Their names, which members may state until they learn of that."""
         self._logs: dict[str, LogState] = {}
-        self._grants: list[tuple[Partition, Grant]] = []
+        self._grants: list[tuple[PartitionHistory, GrantPeriod]] = []
         """All grants, if there are several logs."""
-        self._faults: list[tuple[Partition, Fault]] = []
+        self._faults: list[tuple[PartitionHistory, Fault]] = []
         """Faults that a deletion of the topic may still explain."""
         self._transactions: dict[str, set[tuple[str, int]]] = {}
         """The partitions with offsets in each open transaction."""
@@ -173,24 +173,24 @@ class GroupFold:
 
     def _partition(
         self, topic: str, number: int, topic_id: str | None, source: Source
-    ) -> Partition:
+    ) -> PartitionHistory:
         its = self._topic(topic, topic_id, source)
         partition = its.partitions.get(number)
         if partition is None:
-            partition = Partition(topic, number, its.topic_id, self._is_whole)
+            partition = PartitionHistory(topic, number, its.topic_id, self._is_whole)
             its.partitions[number] = partition
         return partition
 
-    def _topic(self, name: str, topic_id: str | None, source: Source) -> Topic:
+    def _topic(self, name: str, topic_id: str | None, source: Source) -> TopicHistory:
         topic = self._topics.get(name)
         if topic is None:
-            topic = self._topics[name] = Topic(topic_id)
+            topic = self._topics[name] = TopicHistory(topic_id)
         elif topic_id is not None and topic.topic_id != topic_id:
             if topic.topic_id is None:
                 topic.topic_id = topic_id
             else:
                 self._retire(name, source)
-                topic = self._topics[name] = Topic(topic_id)
+                topic = self._topics[name] = TopicHistory(topic_id)
         return topic
 
     def _not_retired(
@@ -228,7 +228,7 @@ class GroupFold:
                 self._grant(partition, event.member_id, source, source.at_ms)
 
     def _grant(
-        self, partition: Partition, member_id: str, source: Source, from_ms: int | None
+        self, partition: PartitionHistory, member_id: str, source: Source, from_ms: int | None
     ) -> None:
         gateway_id = source.hosting.gateway_id
         for grant in list(partition.open):
@@ -244,7 +244,7 @@ class GroupFold:
             if not grant.is_certain:
                 self._end(partition, grant, source, None)
         before = partition.latest
-        grant = Grant(member_id, source, from_ms)
+        grant = GrantPeriod(member_id, source, from_ms)
         was_forwarded = partition.was_forwarded
         self._close_handover(partition)
         if before is None:
@@ -269,7 +269,7 @@ class GroupFold:
         if not self._is_alone:
             self._grants.append((partition, grant))
 
-    def _is_ordered(self, before: Grant, source: Source) -> bool:
+    def _is_ordered(self, before: GrantPeriod, source: Source) -> bool:
         end = before.end or before.source
         return self._hostings.is_certain(end.hosting, end.at_ms, source.hosting, source.at_ms)
 
@@ -282,14 +282,16 @@ class GroupFold:
                 grant = _grant_of(partition, event.member_id, gateway_id)
                 if grant is None:
                     # Its beginning was not seen: nothing says since when.
-                    grant = Grant(event.member_id, source, None, is_certain=False)
+                    grant = GrantPeriod(event.member_id, source, None, is_certain=False)
                     if partition.latest is not None:
                         continue
                     partition.begin_grant(grant)
                     self._first_grants += 1
                 self._end(partition, grant, source, event.cause)
 
-    def _end(self, partition: Partition, grant: Grant, source: Source, cause: str | None) -> None:
+    def _end(
+        self, partition: PartitionHistory, grant: GrantPeriod, source: Source, cause: str | None
+    ) -> None:
         partition.end_grant(grant, source, cause)
         self.tables.ownership.append(
             self._owner_row(
@@ -432,7 +434,7 @@ class GroupFold:
 
     def _compare_logs(self) -> None:
         """Compare the grants of different logs. Within a log that was done one after another."""
-        of_partitions: dict[int, list[tuple[Partition, Grant]]] = {}
+        of_partitions: dict[int, list[tuple[PartitionHistory, GrantPeriod]]] = {}
         for partition, grant in self._grants:
             of_partitions.setdefault(id(partition), []).append((partition, grant))
         for grants in of_partitions.values():
@@ -440,7 +442,9 @@ class GroupFold:
                 for _partition, other in grants[place + 1 :]:
                     self._compare_grants(partition, grant, other)
 
-    def _compare_grants(self, partition: Partition, grant: Grant, other: Grant) -> None:
+    def _compare_grants(
+        self, partition: PartitionHistory, grant: GrantPeriod, other: GrantPeriod
+    ) -> None:
         one, two = grant.source.hosting, other.source.hosting
         if one.gateway_id == two.gateway_id or grant.member_id == other.member_id:
             return
@@ -532,7 +536,7 @@ class GroupFold:
                 for fault in partition.fetch(event.member_id, fetched, source):
                     self._find(partition, fault)
 
-    def _compare_clocks(self, stored: Stored, fetched: int | None, source: Source) -> None:
+    def _compare_clocks(self, stored: StoredOffset, fetched: int | None, source: Source) -> None:
         if stored.offset == fetched and stored.since_ms > source.clock_ms:
             self._apart.add((stored.source.hosting.gateway_id, source.hosting.gateway_id))
 
@@ -552,7 +556,7 @@ class GroupFold:
                 self._check_claim(partition, event.member_id, source.at_ms, source)
 
     def _check_commit(
-        self, partition: Partition, event: Any, entry: CommittedOffsets, source: Source
+        self, partition: PartitionHistory, event: Any, entry: CommittedOffsets, source: Source
     ) -> None:
         """A member commits, which claims the partition. Of several commits only the first one's
         request is stated."""
@@ -564,7 +568,9 @@ class GroupFold:
         requested_ms = event.to_ms - IN_FLIGHT_MS_MAX
         self._check_claim(partition, member_id, requested_ms, source, is_stated=False)
 
-    def _check_cluster_commit(self, partition: Partition, member_id: str, source: Source) -> None:
+    def _check_cluster_commit(
+        self, partition: PartitionHistory, member_id: str, source: Source
+    ) -> None:
         """A member in the cluster commits. The latest owner here must have ended before."""
         latest = partition.latest
         if latest is None or member_id in (NO_MEMBER, latest.member_id):
@@ -575,7 +581,7 @@ class GroupFold:
 
     def _check_claim(
         self,
-        partition: Partition,
+        partition: PartitionHistory,
         member_id: str,
         requested_ms: int,
         source: Source,
@@ -606,7 +612,7 @@ class GroupFold:
         self._find(partition, fault)
         return True
 
-    def _find(self, partition: Partition, fault: Fault) -> None:
+    def _find(self, partition: PartitionHistory, fault: Fault) -> None:
         if fault.is_certain and fault.other is not None:
             is_ordered = self._hostings.is_certain(
                 fault.other.hosting, fault.other.at_ms, fault.source.hosting, fault.source.at_ms
@@ -617,7 +623,7 @@ class GroupFold:
 
     def _tell_faults(self, now_ms: int | None) -> None:
         """Make rows of findings, unless a deletion of the topic may yet explain them."""
-        waiting: list[tuple[Partition, Fault]] = []
+        waiting: list[tuple[PartitionHistory, Fault]] = []
         if now_ms is not None:
             for partition in self._all_partitions():
                 if (skip := partition.take_skip(now_ms)) is not None:
@@ -672,11 +678,11 @@ class GroupFold:
 
     # Rows
 
-    def _all_partitions(self) -> Iterator[Partition]:
+    def _all_partitions(self) -> Iterator[PartitionHistory]:
         for topic in self._topics.values():
             yield from topic.partitions.values()
 
-    def _close_partition(self, partition: Partition) -> None:
+    def _close_partition(self, partition: PartitionHistory) -> None:
         """Make the rows of a partition that no line changes any more."""
         self._close_handover(partition)
         if (skip := partition.take_skip(None)) is not None:
@@ -707,7 +713,7 @@ class GroupFold:
                 )
             )
 
-    def _close_handover(self, partition: Partition) -> None:
+    def _close_handover(self, partition: PartitionHistory) -> None:
         handover = partition.handover
         if handover is None:
             return
@@ -741,7 +747,7 @@ class GroupFold:
             )
         )
 
-    def _at(self, partition: Partition, source: Source | None = None) -> dict[str, Any]:
+    def _at(self, partition: PartitionHistory, source: Source | None = None) -> dict[str, Any]:
         """The columns that name a partition and, if given, a line."""
         place = {**self._of, "topic": partition.topic, "partition": partition.number}
         if source is None:
@@ -751,7 +757,7 @@ class GroupFold:
 
     def _owner_row(
         self,
-        partition: Partition,
+        partition: PartitionHistory,
         member_id: str | None,
         from_ms: int | None,
         to_ms: int | None,
@@ -771,7 +777,7 @@ class GroupFold:
             gateway_id=gateway_id,
         )
 
-    def _finding_row(self, partition: Partition, fault: Fault) -> FindingRow:
+    def _finding_row(self, partition: PartitionHistory, fault: Fault) -> FindingRow:
         source, other = fault.source, fault.other
         return FindingRow(
             **self._at(partition, source),
@@ -889,17 +895,17 @@ def _may_be_explained(fault: Fault, now_ms: int) -> bool:
     return is_about_offsets and fault.is_certain and now_ms <= fault.source.at_ms + DELETED_MS_MAX
 
 
-def _grant_of(partition: Partition, member_id: str, gateway_id: str) -> Grant | None:
+def _grant_of(partition: PartitionHistory, member_id: str, gateway_id: str) -> GrantPeriod | None:
     for grant in partition.open:
         if grant.member_id == member_id and grant.source.hosting.gateway_id == gateway_id:
             return grant
     return None
 
 
-def _start_ms(grant: Grant) -> int:
+def _start_ms(grant: GrantPeriod) -> int:
     return -1 if grant.from_ms is None else grant.source.clock_ms
 
 
-def _end_ms(grant: Grant) -> int:
+def _end_ms(grant: GrantPeriod) -> int:
     """When it ended; one without a stated end lasts to the last line of its hosting."""
     return grant.held_in.last_ms if grant.end is None else grant.end.clock_ms

@@ -23,7 +23,7 @@ class Stay:
 
 
 @dataclass(slots=True)
-class Client:
+class SeenClient:
     """How a member introduced itself."""
 
     software_name: str | None
@@ -39,7 +39,7 @@ class MemberFold:
         self.tables = tables
         self._group: Stay | None = None
         self._stays: dict[str, Stay] = {}
-        self._clients: dict[str, Client] = {}
+        self._clients: dict[str, SeenClient] = {}
         self.kind: str | None = None
 
     def take(self, placed: Placed) -> None:
@@ -111,7 +111,7 @@ class MemberFold:
 
     def _on_seen(self, at_ms: int, event: Any, _name: str) -> None:
         if event.member_id != NO_MEMBER:
-            client = Client(event.software_name, event.software_version, at_ms)
+            client = SeenClient(event.software_name, event.software_version, at_ms)
             self._clients[event.member_id] = client
 
     def _on_loaded(self, at_ms: int, event: Any, name: str) -> None:

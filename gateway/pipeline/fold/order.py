@@ -122,7 +122,7 @@ class Placed(NamedTuple):
 
 
 @dataclass(slots=True)
-class Log:
+class LogHostings:
     """The lines of one gateway about the group, each once and in their order."""
 
     key: Key | None = None
@@ -159,7 +159,7 @@ WAITING_MAX = 1 << 16
 def in_stream(lines: Iterable[Line]) -> Iterator[Placed]:
     """The lines of one log, which come in the order of their times, in their places. Raises
     OutOfOrderError."""
-    log = Log()
+    log = LogHostings()
     gateway_id: str | None = None
     waiting: list[tuple[Key, Line]] = []
     until_ms = 0
@@ -184,7 +184,7 @@ def in_stream(lines: Iterable[Line]) -> Iterator[Placed]:
     yield from _place_lines(log, waiting)
 
 
-def _place_lines(log: Log, in_order: Sequence[tuple[Key, Line]]) -> Iterator[Placed]:
+def _place_lines(log: LogHostings, in_order: Sequence[tuple[Key, Line]]) -> Iterator[Placed]:
     for key, line in in_order:
         if log.key is not None and key < log.key:
             raise OutOfOrderError
@@ -197,10 +197,10 @@ def in_memory(lines: Iterable[Line]) -> tuple[list[Placed], "Hostings"]:
     for line in lines:
         of_logs.setdefault(line.gateway_id, []).append((key_of(line), line))
     placed: list[list[Placed]] = []
-    logs: list[Log] = []
+    logs: list[LogHostings] = []
     for waiting in of_logs.values():
         waiting.sort(key=itemgetter(0))
-        log = Log()
+        log = LogHostings()
         placed.append(list(_place_lines(log, waiting)))
         logs.append(log)
     hostings = Hostings(logs)
@@ -214,7 +214,7 @@ def in_memory(lines: Iterable[Line]) -> tuple[list[Placed], "Hostings"]:
 class Hostings:
     """The hostings of a group in all logs."""
 
-    def __init__(self, logs: Sequence[Log]) -> None:
+    def __init__(self, logs: Sequence[LogHostings]) -> None:
         self._relations: dict[tuple[int, int], Relation] = {}
         for one_log, other_log in combinations(logs, 2):
             for one in one_log.hostings:

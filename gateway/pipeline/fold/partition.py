@@ -41,7 +41,7 @@ def source_of(placed: Placed) -> Source:
 
 
 @dataclass(slots=True, eq=False)
-class Grant:
+class GrantPeriod:
     """A member has the partition."""
 
     member_id: str
@@ -75,7 +75,7 @@ class Fault(NamedTuple):
     other: Source | None
 
 
-class Stored(NamedTuple):
+class StoredOffset(NamedTuple):
     """An offset that the cluster has, or that it has none."""
 
     offset: int | None
@@ -90,8 +90,8 @@ class Stored(NamedTuple):
 class Handover:
     """A partition passed from one member to another; whether that could be compared is open."""
 
-    before: Grant
-    grant: Grant
+    before: GrantPeriod
+    grant: GrantPeriod
     not_compared: NotCompared | None
     """A reason that is known already."""
     was_forwarded: bool
@@ -123,7 +123,7 @@ class Skip(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Partition:
+class PartitionHistory:
     """What is known of one partition."""
 
     topic: str
@@ -131,14 +131,14 @@ class Partition:
     topic_id: str | None
     is_whole: bool
     """Whether its first commit would be among the lines."""
-    open: list[Grant] = field(default_factory=list)
+    open: list[GrantPeriod] = field(default_factory=list)
     """Grants that have not ended. More than one is a fault, or in the logs of several gateways."""
-    latest: Grant | None = None
+    latest: GrantPeriod | None = None
     ended_ms: dict[str, int] = field(default_factory=dict)
     """When the latest grant of each member ended."""
     was_forwarded: bool = False
     """Whether the cluster has had the group since the latest grant."""
-    stored: Stored | None = None
+    stored: StoredOffset | None = None
     in_force: int | None = None
     """What was last stored, or fetched since."""
     fetched_ms: int = -1
@@ -160,7 +160,7 @@ class Partition:
         """The member that has the partition, as granted."""
         return self.open[-1].member_id if self.open else None
 
-    def begin_grant(self, grant: Grant) -> None:
+    def begin_grant(self, grant: GrantPeriod) -> None:
         """Another member has the partition from now on."""
         before = self.latest
         self.open.append(grant)
@@ -171,7 +171,7 @@ class Partition:
             self.start = self.stored.offset if self.stored is not None else None
         self.was_forwarded = False
 
-    def end_grant(self, grant: Grant, source: Source, cause: str | None) -> None:
+    def end_grant(self, grant: GrantPeriod, source: Source, cause: str | None) -> None:
         """A member no longer has the partition."""
         self.open.remove(grant)
         grant.to_ms, grant.end, grant.ended_by = source.at_ms, source, cause
@@ -197,7 +197,7 @@ class Partition:
                         stored.source,
                     )
                     # The client continues from there, which is no further fault.
-                    self.stored = Stored(fetched, stored.member_id, source)
+                    self.stored = StoredOffset(fetched, stored.member_id, source)
             elif is_start and self._is_older_than_grant(stored):
                 self.skip = Skip(fetched, stored.offset, owner_id or "", source, stored.source)
         if is_start:
@@ -209,7 +209,7 @@ class Partition:
         self.in_force, self.fetched_ms = fetched, source.at_ms
 
     def _was_stored_before(
-        self, stored: Stored, source: Source, member_id: str, *, is_owner: bool
+        self, stored: StoredOffset, source: Source, member_id: str, *, is_owner: bool
     ) -> bool:
         """Whether the offset was stored before the fetch was requested."""
         if is_owner and self._is_older_than_grant(stored):
@@ -218,7 +218,7 @@ class Partition:
             return True
         return stored.source.at_ms <= source.at_ms - IN_FLIGHT_MS_MAX
 
-    def _is_older_than_grant(self, stored: Stored) -> bool:
+    def _is_older_than_grant(self, stored: StoredOffset) -> bool:
         return self.latest is not None and stored.source.at_ms <= self.latest.source.at_ms
 
     def _compare(self, fetched: int | None) -> None:
@@ -241,7 +241,7 @@ class Partition:
         stored, owner_id = self.stored, self.owner_id
         is_owner = member_id == owner_id
         if member_id == NO_MEMBER:
-            self.stored = Stored(last, member_id, source, is_reset=True)
+            self.stored = StoredOffset(last, member_id, source, is_reset=True)
         else:
             highest = self._highest(from_ms)
             if lowest < first or (highest is not None and lowest < highest):
@@ -259,7 +259,7 @@ class Partition:
             if stored is not None and stored.offset == last:
                 is_one_clock = stored.source.hosting.gateway_id == source.hosting.gateway_id
                 since_ms = stored.since_ms if is_one_clock else 0
-            self.stored = Stored(last, member_id, source, since_ms=since_ms)
+            self.stored = StoredOffset(last, member_id, source, since_ms=since_ms)
         self.in_force, self.fetched_ms = last, -1
         progress = self.progress
         if progress is None:
@@ -268,7 +268,7 @@ class Partition:
         progress.to_ms = source.at_ms
         progress.commits = min(progress.commits + entry.commits, NUMBER_MAX)
 
-    def _compare_commit(self, stored: Stored | None) -> None:
+    def _compare_commit(self, stored: StoredOffset | None) -> None:
         handover = self.handover
         if handover is None or handover.is_compared or stored is None:
             return
@@ -309,7 +309,7 @@ class Partition:
 
     def delete_offset(self, source: Source) -> None:
         """An admin deleted the offset."""
-        self.stored = Stored(None, NO_MEMBER, source, is_reset=True)
+        self.stored = StoredOffset(None, NO_MEMBER, source, is_reset=True)
         self.in_force = self.start = None
         self.skip = None
 

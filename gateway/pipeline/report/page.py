@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from gateway.pipeline.fold.rows import GroupRow, OwnershipRow, RunRow, StepRow
 from gateway.pipeline.report.plots import Axis, bar, ownership_map, patterns, swatch
 from gateway.pipeline.report.summary import Evidence, Names, Summary, VersionSum
-from gateway.pipeline.report.verdict import FAULTS, UNREAD, Verdict, sentence, unread_sentence
+from gateway.pipeline.report.verdict import FAULTS, UNREAD, SafetyVerdict, sentence, unread_sentence
 from gateway.pipeline.report.wording import counted, duration, number, partition_seconds, visible
 from gateway.readable import moment
 
@@ -41,7 +41,7 @@ class GroupStory:
 class Report:
     """The whole report."""
 
-    verdict: Verdict
+    verdict: SafetyVerdict
     summary: Summary
     run: RunRow
     groups: tuple[GroupStory, ...] = ()

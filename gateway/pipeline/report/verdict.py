@@ -35,7 +35,7 @@ _WHERE_MAX = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class SafetyVerdict:
     """The verdict with its coverage and its evidence."""
 
     word: Word
@@ -60,7 +60,7 @@ class Verdict:
         return self.headline, self.coverage, *self.evidence
 
 
-def judge(summary: Summary) -> Verdict:
+def judge(summary: Summary) -> SafetyVerdict:
     """Judge what was found."""
     faults = [
         f"{_name_evidence(kind, evidence)} ({_where(evidence)})"
@@ -68,7 +68,7 @@ def judge(summary: Summary) -> Verdict:
     ]
     doubts = list(_doubts(summary))
     word: Word = "NOT SAFE" if faults else "NOT PROVEN" if doubts else "SAFE"
-    return Verdict(
+    return SafetyVerdict(
         word=word,
         reason="; ".join(faults or doubts),
         coverage=coverage(summary),

@@ -24,7 +24,7 @@ from gateway.pipeline.fold.rows import OwnershipRow, RunRow, StepRow, columns
 from gateway.pipeline.progress import spark_progress
 from gateway.pipeline.report.page import REPORTS, GroupStory, Report, page, story
 from gateway.pipeline.report.summary import Summary
-from gateway.pipeline.report.verdict import Verdict, judge
+from gateway.pipeline.report.verdict import SafetyVerdict, judge
 from gateway.pipeline.spark.analysis import Analysis
 from gateway.pipeline.spark.inputs import Sources
 from gateway.pipeline.spark.output import CHECKPOINT, Folder, locked
@@ -136,7 +136,7 @@ def run(
 
 def renew(
     spark: SparkSession, lines: DataFrame, folder: Folder, top: int, inputs: tuple[str, ...]
-) -> Verdict:
+) -> SafetyVerdict:
     """Make tables and report from these lines only. They replace the old ones once all are
     complete, so that a failed run leaves the old ones, which belong together."""
     began_s = time.monotonic()
@@ -181,7 +181,7 @@ def run_follow(
         folder = Folder(spark, output)
         lines = sources.growing_lines(spark)
         analysis = Analysis(spark, folder, top, keep_days)
-        printed: list[Verdict] = []
+        printed: list[SafetyVerdict] = []
 
         def take_in(batch: DataFrame, number: int) -> None:
             began_s = time.monotonic()
@@ -197,7 +197,7 @@ def run_follow(
 
 def _report(
     analysis: Analysis, summary: Summary, folder: Folder, inputs: tuple[str, ...], began_s: float
-) -> Verdict:
+) -> SafetyVerdict:
     """Write what is made from the tables: the row of the run, the numbers and the page."""
     verdict = judge(summary)
     groups = tuple(_stories(analysis, summary))
@@ -255,7 +255,7 @@ def write_report(report: Report, output: Folder) -> None:
     output.write_text(PAGE, page(report))
 
 
-def _print(verdict: Verdict, folder: Folder) -> None:
+def _print(verdict: SafetyVerdict, folder: Folder) -> None:
     _say(*verdict.lines, f"{folder.path}/{PAGE}")
 
 
