@@ -29,10 +29,6 @@ IRREGULAR = {
 """Participles that do not end in "ed"."""
 NO_PARTICIPLES = {"embed", "exceed", "feed", "need", "proceed", "seed", "speed", "succeed"}
 
-MAY_SHARE_NAMES = {
-    "TimePassed",  # gateway/hosting
-}
-"""Names that classes still share."""
 
 Check = Callable[[ast.Module], Iterator[str]]
 
@@ -161,8 +157,7 @@ def test_no_two_classes_share_a_name() -> None:
             if isinstance(node, ast.ClassDef):
                 homes[node.name].add(path)
     shared = {name for name, paths in homes.items() if len(paths) > 1}
-    assert shared - MAY_SHARE_NAMES == set()
-    assert MAY_SHARE_NAMES - shared == set(), "no exemption is needed any more"
+    assert shared == set()
 
 
 @pytest.mark.parametrize(

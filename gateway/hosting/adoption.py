@@ -28,9 +28,9 @@ from gateway.hosting.adoption_steps import (
     Hold,
     Input,
     Lane,
+    MoveTimerFired,
     Stored,
     StoreFailed,
-    TimePassed,
     Unanswered,
 )
 from gateway.hosting.forwarded import WatchedGroup
@@ -158,7 +158,7 @@ class Adopting:
         return self.stage in _BOUNDED
 
     def next_ms(self) -> int | None:
-        """When to handle `TimePassed` next; None while only an answer can change anything."""
+        """When to handle `MoveTimerFired` next; None while only an answer can change anything."""
         if self._giving_back is not None:
             return self._giving_back.next_ms(is_asking=bool(self._asked_others))
         times_ms = [self._paused_until_ms]
@@ -172,7 +172,7 @@ class Adopting:
 
     def start(self, now_ms: int) -> Sequence[Effect]:
         """Begin. Returns what the driver has to do."""
-        return self.handle(TimePassed(), now_ms)
+        return self.handle(MoveTimerFired(), now_ms)
 
     def handle(self, event: Input, now_ms: int) -> Sequence[Effect]:
         """Take note of what has happened. Returns what the driver has to do."""

@@ -89,14 +89,14 @@ class GaveUp:
 
 
 @dataclass(frozen=True, slots=True)
-class TimePassed:
+class MoveTimerFired:
     """`next_ms` is over."""
 
 
 OfDriver = Described | Drained | Answered | Unanswered
 """Answers to `Describe`, `Hold` and `Ask`."""
 
-Input = OfDriver | Stored | StoreFailed | Heard | GaveUp | TimePassed
+Input = OfDriver | Stored | StoreFailed | Heard | GaveUp | MoveTimerFired
 
 # -- effects ---------------------------------------------------------------------------------------
 

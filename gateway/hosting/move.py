@@ -210,7 +210,7 @@ class Move:
             return
         next_ms = machine.next_ms()
         if next_ms is not None and next_ms <= now_ms:
-            self.handle(steps.TimePassed(), now_ms)
+            self.handle(steps.MoveTimerFired(), now_ms)
         in_flight = len(self.recall.in_flight)
         if (taken := self._release.hand_over(now_ms, commits_in_flight=in_flight)) is not None:
             self.handle(taken, now_ms)
@@ -239,7 +239,7 @@ class Move:
             return
         outcome = strategy.begin(self._open_requests, now_ms, has_steps=bool(self._steps))
         if strategy.machine is not None:
-            self.handle(steps.TimePassed(), now_ms)
+            self.handle(steps.MoveTimerFired(), now_ms)
         elif outcome is not None:
             self._conclude_all(outcome)
 

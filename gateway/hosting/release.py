@@ -20,9 +20,9 @@ from gateway.hosting.adoption_steps import (
     GaveUp,
     Heard,
     Lane,
+    MoveTimerFired,
     Stored,
     StoreFailed,
-    TimePassed,
     Unanswered,
 )
 from gateway.hosting.grace import Grace
@@ -134,7 +134,7 @@ class Releasing:
         return self.stage is Stage.RELEASED
 
     def next_ms(self) -> int | None:
-        """When to handle `TimePassed` next; None while only an answer can change anything."""
+        """When to handle `MoveTimerFired` next; None while only an answer can change anything."""
         match self.stage:
             case Stage.RECALLING:
                 return self.holders.next_ms()
@@ -176,7 +176,7 @@ class Releasing:
                 self._on_answer(answer, now_ms)
             case Unanswered(_, why):
                 self._unanswered(why, now_ms)
-            case TimePassed() | GaveUp() | NativeJoined():
+            case MoveTimerFired() | GaveUp() | NativeJoined():
                 pass
         for member_id, is_alive in self.holders.give_up(now_ms):
             self.is_native_due |= is_alive and member_id in self._natives

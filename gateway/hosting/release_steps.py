@@ -8,9 +8,9 @@ from gateway.hosting.adoption_steps import (
     Ask,
     GaveUp,
     Heard,
+    MoveTimerFired,
     Stored,
     StoreFailed,
-    TimePassed,
     Unanswered,
 )
 from gateway.hosting.identity import AnchorIds
@@ -38,6 +38,6 @@ Input = (
     | GaveUp
     | HandedOver
     | NativeJoined
-    | TimePassed
+    | MoveTimerFired
 )
 Effect = Ask | ReleaseMoved

@@ -24,8 +24,8 @@ from gateway.hosting.adoption_steps import (
     Hold,
     Input,
     Lane,
+    MoveTimerFired,
     Stored,
-    TimePassed,
     Unanswered,
 )
 from gateway.hosting.forwarded import WatchedGroup
@@ -99,7 +99,7 @@ class _Run:
 
             await begin(self.machine.start(now_ms()))
             while not self.machine.is_over:
-                event: Input = TimePassed()
+                event: Input = MoveTimerFired()
                 at_ms = self.machine.next_ms()
                 wait_s = 60.0 if at_ms is None else max(0, at_ms - now_ms()) / 1000
                 with trio.move_on_after(wait_s):

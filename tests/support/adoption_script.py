@@ -19,8 +19,8 @@ from gateway.hosting.adoption_steps import (
     Hold,
     Input,
     Lane,
+    MoveTimerFired,
     Stored,
-    TimePassed,
     Unanswered,
 )
 from gateway.hosting.routes import GroupSituation
@@ -109,7 +109,7 @@ class Script:
             if at_ms is None or at_ms > end_ms:
                 break
             self.now_ms = max(self.now_ms, at_ms)
-            self.feed(TimePassed())
+            self.feed(MoveTimerFired())
         else:
             raise AssertionError("the machine asks for time again and again")
         self.now_ms = end_ms

@@ -14,9 +14,9 @@ from gateway.hosting.adoption_steps import (
     GaveUp,
     Heard,
     Lane,
+    MoveTimerFired,
     Stored,
     StoreFailed,
-    TimePassed,
     Unanswered,
 )
 from gateway.hosting.grace import Grace
@@ -72,7 +72,7 @@ class Script:
         self.now_ms = NOW_MS
         self.machine = Releasing(GROUP, GUISE, release, NOW_MS, Grace())
         self.todo: list[Any] = []
-        self.feed(TimePassed())
+        self.feed(MoveTimerFired())
 
     @property
     def stage(self) -> Stage:
@@ -83,7 +83,7 @@ class Script:
 
     def wait(self, length_ms: int) -> None:
         self.now_ms += length_ms
-        self.feed(TimePassed())
+        self.feed(MoveTimerFired())
 
     @property
     def situation(self) -> GroupSituation:
