@@ -21,9 +21,9 @@ from prometheus_client.core import (
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from gateway.board.board import Board
-from gateway.board.reading import short
 from gateway.board.tallies import Tally
 from gateway.board.views import GatewayLine, GroupLine
+from gateway.board.words import short
 from gateway.data_path.complaints import Complaints
 from gateway.data_path.traffic import Traffic
 from gateway.events.catalog import EVENTS
@@ -262,6 +262,7 @@ def _of_each_group(reading: _Scrape) -> Iterator[Metric]:
         [
             ((name, protocol), count)
             for name, line in lines
+            if line.members is not None and line.native_members is not None
             for protocol, count in (
                 ("consumer", line.native_members),
                 ("classic", line.members - line.native_members),
@@ -271,8 +272,12 @@ def _of_each_group(reading: _Scrape) -> Iterator[Metric]:
     )
     yield _gauge(
         "group_unowned_partitions",
-        "Partitions of a group whose next owner is waited for.",
-        [((name,), line.unowned_partitions) for name, line in lines],
+        "Partitions of a hosted group whose next owner is waited for.",
+        [
+            ((name,), line.unowned_partitions)
+            for name, line in lines
+            if line.unowned_partitions is not None
+        ],
         "group",
     )
     yield _gauge(
@@ -289,8 +294,12 @@ def _of_each_group(reading: _Scrape) -> Iterator[Metric]:
     )
     yield _counter(
         "group_unowned_partition_seconds",
-        "Time of a group's partitions without an owner.",
-        [((name,), line.unowned_partition_s) for name, line in lines],
+        "Time of a hosted group's partitions without an owner.",
+        [
+            ((name,), line.unowned_partition_s)
+            for name, line in lines
+            if line.unowned_partition_s is not None
+        ],
         "group",
     )
     yield _one(

@@ -11,6 +11,7 @@ from coordinator.handlers.views import summarize
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.replies import GroupView
 from gateway.board.changes import Changes
+from gateway.board.cluster_reading import read_cluster_group
 from gateway.board.group_readiness import assess
 from gateway.board.lags import Lags
 from gateway.board.reading import group_line, group_page, members_by_phase, sums_shown
@@ -107,6 +108,7 @@ class Board:
         """The groups whose ids come after this one. `since`: the revision of an earlier look, or 0;
         groups that are shown as then are left out. Raises StateLogError."""
         group_ids = await self._groups.views.all_ids()
+        await self._groups.views.cluster.refresh(group_ids)
         changes = self._changes
         revision = 0
         if since is not None:
@@ -139,7 +141,11 @@ class Board:
         now_ms = self._clock.now_ms()
         tally = self.tallies.of(group_id, now_ms)
         sums = None if tally is None else sums_shown(tally)
-        return await self._groups.views.mark(group_id), sums, self.lags.total(group_id, now_ms)
+        views = self._groups.views
+        cluster_group = None
+        if views.is_forwarded(group_id):
+            cluster_group = read_cluster_group(views.glance(group_id))
+        return await views.mark(group_id), cluster_group, sums, self.lags.total(group_id, now_ms)
 
     async def line(self, group_id: str) -> GroupLine:
         """One group, as in the list. Raises StateLogError."""
@@ -150,6 +156,7 @@ class Board:
 
     async def group(self, group_id: str) -> GroupPage:
         """One group with its members. Raises NoSuchGroup, StateLogError."""
+        await self._groups.views.cluster.refresh((group_id,))
         glance = self._groups.views.glance(group_id)
         summary = await self._summary(glance)
         tally = self.tallies.of(group_id, self._clock.now_ms())

@@ -9,9 +9,10 @@ from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.records import ClassicGroupMember, ClassicGroupValue, Member
-from gateway.board.reading import short
+from gateway.board.cluster_reading import members_of
 from gateway.board.tallies import Tally
 from gateway.board.views import GroupPage, GroupReadiness, LibraryVersion
+from gateway.board.words import short
 from gateway.client_versions import speaks_consumer
 from gateway.defective_clients import defects_of
 from gateway.events.group_events import Blocker
@@ -169,8 +170,6 @@ def _members(
         case ClassicGroup() as group:
             for member_id in group.members:
                 yield software(member_id), "classic"
-        case None if glance.watched is not None:
-            for watched in glance.watched.members.values():
-                yield (watched.software_name, watched.software_version), "classic"
         case None:
-            pass
+            for cluster_member in members_of(glance):
+                yield cluster_member.software, cluster_member.protocol

@@ -1,7 +1,7 @@
 """Turns what serves a group into what the board says of it: pure functions of a glance."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -15,19 +15,21 @@ from coordinator.interface.replies import GroupView
 from coordinator.interface.roll_policy import RollMode
 from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import ClassicPhase, MemberPhase
+from gateway.board.cluster_reading import (
+    ClusterGroup,
+    ClusterMember,
+    members_of,
+    read_cluster_group,
+)
 from gateway.board.lags import GroupLag
 from gateway.board.tallies import Tally
 from gateway.board.views import GroupLine, GroupPage, MemberLine, Partitions
+from gateway.board.words import count_members, each_partition, name_all, short, software_name
 from gateway.groups.glance import Glance
-from gateway.hosting.forwarded import WatchedMember
 from gateway.hosting.states import Mode
 
 MEMBERS_MAX = 2_000
 """Members listed of one group."""
-NAMED_MAX = 3
-"""Members named in a line; the others are only counted."""
-CHARS_MAX = 200
-"""The length of a name that a client chose."""
 NO_TOPICS = Topics()
 
 _PHASES = {
@@ -77,9 +79,7 @@ class TakenMember:
             phase=self.phase,
             member_epoch=self.epoch,
             owned=owned,
-            lag=None
-            if lag is None
-            else lag.of((topic, number) for topic, numbers in owned.items() for number in numbers),
+            lag=None if lag is None else lag.of(each_partition(owned)),
             to_give_up=self.topics.names(held - target),
             to_get=self.topics.names(target - held),
         )
@@ -87,14 +87,16 @@ class TakenMember:
 
 def group_page(
     glance: Glance, summary: GroupView | None, tally: Tally | None, lag: int | None = None
-) -> tuple[GroupPage, list[TakenMember]]:
+) -> tuple[GroupPage, list[TakenMember | ClusterMember]]:
     """A group without its members, and the members that it shows."""
     taken = sorted(_members(glance, tally), key=lambda member: (member.client_id, member.member_id))
+    in_cluster = glance.in_cluster
     page = GroupPage(
         **_fields_of_line(glance, summary, tally, lag),
         mode_reason=short(glance.verdict.why),
         anchor=glance.anchor,
         adoption=glance.adoption,
+        described_ms=None if in_cluster is None else in_cluster.at_ms,
         assignor="" if summary is None else summary.assignor or summary.protocol,
         last_refusal=None if tally is None or tally.refusal is None else short(tally.refusal),
         lag_before=None,
@@ -105,51 +107,71 @@ def group_page(
     return page, taken[:MEMBERS_MAX]
 
 
-def short(text: str) -> str:
-    """A text that clients have a part in, cut to a bearable length."""
-    return text if len(text) <= CHARS_MAX else f"{text[: CHARS_MAX - 1]}…"
-
-
 def _fields_of_line(
     glance: Glance, summary: GroupView | None, tally: Tally | None, lag: int | None
 ) -> dict[str, Any]:
-    members, native = _counts(glance)
     mode = _mode(glance, has_state=summary is not None and summary.group_type is not None)
-    blocker = _blocker(glance, mode)
-    watched = glance.watched if mode == "forwarded" else None
-    kind = None if summary is None else summary.group_type
-    if watched is not None:
-        kind = "classic"
+    fields = (
+        _cluster_fields(glance, read_cluster_group(glance))
+        if mode == "forwarded"
+        else _hosted_fields(glance, mode, summary, tally)
+    )
     return {
         "group_id": glance.group_id,
         "mode": mode,
         "is_adopted": glance.is_adopted,
+        "policy": glance.policy.value,
+        "lag": lag,
+        **fields,
+    }
+
+
+def _hosted_fields(
+    glance: Glance, mode: "_Mode", summary: GroupView | None, tally: Tally | None
+) -> dict[str, Any]:
+    members, native = _counts(glance)
+    kind = None if summary is None else summary.group_type
+    return {
         "type": kind,
-        "state": "" if summary is None or kind is None or watched else summary.state,
+        "state": "" if summary is None or kind is None else summary.state,
         "group_epoch": 0 if summary is None else summary.group_epoch,
         "assignment_epoch": 0 if summary is None else summary.assignment_epoch,
         "members": members,
         "native_members": native,
-        "policy": glance.policy.value,
         "stands": _stands(glance, mode, members, native) + _POLICIES[glance.policy],
-        "blocker": blocker,
+        "blocker": _blocker(glance, mode),
         **(_NO_SUMS if tally is None else sums_shown(tally))._asdict(),
-        "lag": lag,
+    }
+
+
+def _cluster_fields(glance: Glance, group: ClusterGroup) -> dict[str, Any]:
+    """What a forwarded group has without an owner, or twice, is for nobody here to measure."""
+    return {
+        "type": group.kind,
+        "state": group.state,
+        "group_epoch": group.epoch,
+        "assignment_epoch": group.assignment_epoch,
+        "members": group.members,
+        "native_members": group.native_members,
+        "stands": group.stands + _POLICIES[glance.policy],
+        "blocker": _explain_delay(glance) or group.next_step,
+        **_UNMEASURED._asdict(),
     }
 
 
 class ShownSums(NamedTuple):
     """What a line shows of a tally."""
 
-    unowned_partitions: int
-    unowned_partition_s: float
-    owned_twice: int
-    disturbed: int
-    conversions: int
+    unowned_partitions: int | None
+    unowned_partition_s: float | None
+    owned_twice: int | None
+    disturbed: int | None
+    conversions: int | None
     since_ms: int | None
 
 
 _NO_SUMS = ShownSums(0, 0.0, 0, 0, 0, None)
+_UNMEASURED = ShownSums(None, None, None, None, None, None)
 
 
 def sums_shown(tally: Tally) -> ShownSums:
@@ -195,7 +217,7 @@ def _counts(glance: Glance) -> tuple[int, int]:
         case ClassicGroup() as group:
             return len(group.members), 0
         case None:
-            return (0 if glance.watched is None else len(glance.watched.members)), 0
+            return 0, 0
 
 
 def _group(glance: Glance) -> ClassicGroup | ConsumerGroup | None:
@@ -203,21 +225,15 @@ def _group(glance: Glance) -> ClassicGroup | ConsumerGroup | None:
 
 
 def _stands(glance: Glance, mode: _Mode, members: int, native: int) -> str:
-    if mode == "forwarded":
-        return f"the cluster serves it{f', {_count_members(members)}' if members else ''}"
     if mode in ("elsewhere", "unknown"):
         return short(glance.verdict.why)
     if not members:
         return "no members"
     if native == members:
-        return f"{_count_members(members)}, all with the new protocol"
+        return f"{count_members(members)}, all with the new protocol"
     if not native:
-        return f"{_count_members(members)}, all with the classic protocol"
-    return f"{native} of {_count_members(members)} with the new protocol"
-
-
-def _count_members(members: int) -> str:
-    return f"{members} member{'' if members == 1 else 's'}"
+        return f"{count_members(members)}, all with the classic protocol"
+    return f"{native} of {count_members(members)} with the new protocol"
 
 
 # -- what a group waits for ----------------------------------------------------------------------
@@ -228,10 +244,8 @@ def _blocker(glance: Glance, mode: _Mode) -> str | None:
         return f"being adopted ({glance.adoption or 'about to begin'})"
     if mode == "releasing":
         return f"being released ({glance.release})"
-    if glance.release_obstacle:
-        return f"not released (groups_forward): {short(glance.release_obstacle)}"
-    if glance.anchor_why:
-        return f"held back: {short(glance.anchor_why)}"
+    if delay := _explain_delay(glance):
+        return delay
     if mode in ("elsewhere", "unknown"):
         return short(glance.verdict.why)
     match _group(glance):
@@ -240,7 +254,13 @@ def _blocker(glance: Glance, mode: _Mode) -> str | None:
         case ConsumerGroup() as group:
             return _consumer_blocker(group, glance.policy)
         case None:
-            return short(glance.verdict.why) if mode == "forwarded" else None
+            return None
+
+
+def _explain_delay(glance: Glance) -> str:
+    if glance.release_obstacle:
+        return f"not released (groups_forward): {short(glance.release_obstacle)}"
+    return f"held back: {short(glance.anchor_why)}" if glance.anchor_why else ""
 
 
 def _classic_blocker(group: ClassicGroup) -> str | None:
@@ -249,11 +269,11 @@ def _classic_blocker(group: ClassicGroup) -> str | None:
             late = [
                 member for member in group.members.values() if member.member_id not in group.joins
             ]
-            return f"waits for {_list_members(late)} to join" if late else "waits for more members"
+            return f"waits for {_name_members(late)} to join" if late else "waits for more members"
         case ClassicPhase.COMPLETING_REBALANCE:
             leader = group.members.get(group.core.leader or "")
             late = [leader] if leader is not None else []
-            return f"waits for its leader {_list_members(late)} to assign partitions"
+            return f"waits for its leader {_name_members(late)} to assign partitions"
         case _:
             return None
 
@@ -261,25 +281,25 @@ def _classic_blocker(group: ClassicGroup) -> str | None:
 def _consumer_blocker(group: ConsumerGroup, policy: RollMode) -> str | None:
     rejoining = _in_phase(group, MemberPhase.PREPARE_REBALANCE)
     if rejoining:
-        return f"waits for {_list_members(rejoining)} to rejoin"
+        return f"waits for {_name_members(rejoining)} to rejoin"
     joined = _in_phase(group, MemberPhase.COMPLETING_REBALANCE)
     if joined:
-        return f"waits for {_list_members(joined)} to sync"
+        return f"waits for {_name_members(joined)} to sync"
     giving = _in_state(group, MemberState.UNREVOKED_PARTITIONS)
     if giving:
-        return f"waits for {_list_members(giving)} to give up partitions"
+        return f"waits for {_name_members(giving)} to give up partitions"
     if group.members and group.epoch > group.assignment_epoch:
         if policy is RollMode.PAUSE:
             return "paused: it keeps its target assignment (groupferry allow)"
         return _next_target(group)
     late = _behind(group) if group.state != "Stable" else []
-    return f"waits for the next heartbeat of {_list_members(late)}" if late else None
+    return f"waits for the next heartbeat of {_name_members(late)}" if late else None
 
 
 def _next_target(group: ConsumerGroup) -> str:
     """Who computes it, if the group itself does not."""
     if group.chosen is not None and (chosen := group.members.get(group.chosen.member_id)):
-        return f"waits for {_list_members([chosen])} to compute its target assignment"
+        return f"waits for {_name_members([chosen])} to compute its target assignment"
     if group.computation is not None:
         return f"waits for the plug-in {short(group.computation.assignor)} to compute its target"
     return "waits for its next target assignment"
@@ -311,16 +331,14 @@ def _is_done(group: ConsumerGroup, member_id: str) -> bool:
     return group.is_settled(member_id) or group.is_unaffected(member_id)
 
 
-def _list_members(members: Sequence[Member | ClassicGroupMember]) -> str:
-    names = sorted({short(member.client_id or member.member_id) for member in members})
-    more = len(names) - NAMED_MAX
-    return ", ".join(names[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+def _name_members(members: Sequence[Member | ClassicGroupMember]) -> str:
+    return name_all(member.client_id or member.member_id for member in members)
 
 
 # -- members -------------------------------------------------------------------------------------
 
 
-def _members(glance: Glance, tally: Tally | None) -> Iterator[TakenMember]:
+def _members(glance: Glance, tally: Tally | None) -> Iterator[TakenMember | ClusterMember]:
     match _group(glance):
         case ConsumerGroup() as group:
             for member in group.members.values():
@@ -328,11 +346,8 @@ def _members(glance: Glance, tally: Tally | None) -> Iterator[TakenMember]:
         case ClassicGroup() as group:
             for classic in group.members.values():
                 yield _of_classic_group(group, classic, glance.topics, tally)
-        case None if glance.watched is not None:
-            for watched in glance.watched.members.values():
-                yield _of_cluster(watched)
         case None:
-            pass
+            yield from members_of(glance)
 
 
 def members_by_phase(glance: Glance) -> Counter[tuple[str, str]]:
@@ -348,8 +363,7 @@ def members_by_phase(glance: Glance) -> Counter[tuple[str, str]]:
                 ("classic", _classic_phase(group, member_id)) for member_id in group.members
             )
         case None:
-            watched = glance.watched
-            return Counter({("classic", ""): len(watched.members)} if watched else {})
+            return Counter((member.protocol, "") for member in members_of(glance))
 
 
 def _phase(group: ConsumerGroup, member: Member) -> str:
@@ -420,26 +434,9 @@ def _decode_embedded(
         return frozenset()
 
 
-def _of_cluster(member: WatchedMember) -> TakenMember:
-    return TakenMember(
-        member_id=member.member_id,
-        instance_id=member.instance_id,
-        client_id=member.client_id,
-        client_host=member.client_host,
-        software=_software(member.software_name, member.software_version),
-        protocol="classic",
-        phase="",
-    )
-
-
 def _seen_software(tally: Tally | None, member_id: str) -> str | None:
     client = None if tally is None else tally.clients.get(member_id)
-    return None if client is None else _software(client.software_name, client.software_version)
-
-
-def _software(name: str | None, version: str | None) -> str | None:
-    known: Collection[str] = tuple(filter(None, (name, version)))
-    return short(" ".join(known)) if known else None
+    return None if client is None else software_name(client.software_name, client.software_version)
 
 
 def partitions_in(partitions: Partitions) -> int:

@@ -79,12 +79,12 @@ def groups_table(
         table.add_row(
             _cut(group.group_id),
             group.mode,
-            *((group.type or "-",) if has_types else ()),
-            group.state or "-",
-            f"{group.native_members}/{group.members}",
-            f"{group.unowned_partition_s:.1f} p·s",
+            *((group.type or "?",) if has_types else ()),
+            group.state or "?",
+            f"{_known(group.native_members)}/{_known(group.members)}",
+            f"{_known(group.unowned_partition_s, '.1f')} p·s",
             _cut(_waits_for(group)),
-            style=None if group.owned_twice == 0 else "bold red",
+            style="bold red" if group.owned_twice else None,
         )
     return Group(table, Text(f"and {left_out} more")) if left_out else table
 
@@ -97,12 +97,12 @@ def _waits_for(group: GroupLine) -> str:
 
 
 def _rests(group: GroupLine) -> bool:
-    return group.owned_twice == 0 and (group.blocker is None or group.mode == "forwarded")
+    return not group.owned_twice and (group.blocker is None or group.mode == "forwarded")
 
 
 def one_line(group: GroupLine) -> str:
     """How a group stands, in one line for a log."""
-    about = [group.group_id, group.mode, group.type or "-", group.state or "-"]
+    about = [group.group_id, group.mode, group.type or "?", group.state or "?"]
     words = [group.stands, group.blocker or "waits for nothing"]
     return f"{shown_all(about)}  {escaped('; '.join(words))}"
 
@@ -123,7 +123,7 @@ def group_text(page: GroupPage) -> RenderableType:
             member.phase or "-",
             _cut(member.software or "-"),
             _cut(member.client_host.removeprefix("/")),
-            _cut(_partitions(member.owned) or "-"),
+            _cut("?" if member.owned is None else _partitions(member.owned) or "-"),
             escaped(_pending(member)),
         )
     parts: list[RenderableType] = [*_heading(page), Text(), members]
@@ -164,12 +164,14 @@ def readiness_text(readiness: GroupReadiness) -> RenderableType:
 
 
 def _heading(page: GroupPage) -> list[Text]:
-    about = [page.mode, page.type or "-", page.state or "-", f"epoch {page.group_epoch}"]
+    epoch = f"epoch {_known(page.group_epoch)}"
+    about = [page.mode, page.type or "?", page.state or "?", epoch]
     if page.assignment_epoch != page.group_epoch:
         about.append(f"target of epoch {page.assignment_epoch}")
     if page.assignor:
         about.append(escaped(page.assignor))
-    about.append(f"anchor {page.anchor}")
+    if page.mode != "forwarded":
+        about.append(f"anchor {page.anchor}")
     stands = f"{escaped(page.stands)}; {escaped(page.blocker or 'waits for nothing')}"
     lines = [
         Text.assemble((escaped(page.group_id), "bold"), "  ", ", ".join(about)),
@@ -192,11 +194,18 @@ def sparkline(numbers: Sequence[int]) -> str:
 
 
 def _figures(page: GroupLine) -> Text:
+    if page.owned_twice is None:
+        return Text("unowned, disturbed, owned twice: not measured while the cluster serves it")
+    so_far = _known(page.unowned_partition_s, ".1f")
     return Text.assemble(
-        f"unowned {page.unowned_partitions} now, {page.unowned_partition_s:.1f} p·s so far; ",
+        f"unowned {page.unowned_partitions} now, {so_far} p·s so far; ",
         f"disturbed {page.disturbed}; converted {page.conversions}; ",
         (f"owned twice {page.owned_twice}", "bold red" if page.owned_twice else ""),
     )
+
+
+def _known(figure: float | None, layout: str = "") -> str:
+    return "?" if figure is None else format(figure, layout)
 
 
 def _partitions(partitions: Partitions) -> str:
@@ -326,7 +335,7 @@ def screen(
         table.add_row(
             escaped(member.client_id or member.member_id),
             member.phase or "-",
-            str(partitions_in(member.owned)),
+            "?" if member.owned is None else str(partitions_in(member.owned)),
             _pending(member),
             bands.text(member.member_id, band_width),
         )
@@ -351,8 +360,8 @@ def _one_line_each(lines: Iterable[Text]) -> list[Text]:
 
 
 def _progress(page: GroupLine, width: int) -> Text:
-    share = page.native_members / page.members if page.members else 0.0
-    label = f" {page.native_members}/{page.members} with the new protocol"
+    share = (page.native_members or 0) / page.members if page.members else 0.0
+    label = f" {_known(page.native_members)}/{_known(page.members)} with the new protocol"
     room = max(10, min(40, width - len(label)))
     done = round(share * room)
     return Text.assemble(("━" * done, "green"), ("─" * (room - done), "yellow"), label)

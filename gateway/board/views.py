@@ -29,13 +29,14 @@ class GroupLine(View):
     """The group's protocol; null if the gateway does not know it."""
     state: str
     """The group's state in Kafka's words; empty if the gateway does not know it."""
-    group_epoch: int
-    """The group epoch, or a classic group's generation."""
-    assignment_epoch: int
-    """The epoch of the target assignment."""
-    members: Count
-    native_members: Count
-    """Members that use the new protocol."""
+    group_epoch: int | None
+    """The group epoch, or a classic group's generation; null if the gateway does not know it."""
+    assignment_epoch: int | None
+    """The epoch of the target assignment; null if the gateway does not know it."""
+    members: Count | None
+    """Null if the cluster serves the group and nobody has told its members."""
+    native_members: Count | None
+    """Members that use the new protocol; null as `members`."""
     policy: Literal["allow", "hold", "pause"]
     """What operators let the migration do: `hold` admits no more native members than there were,
     and `pause` also keeps the target assignment as it is."""
@@ -43,15 +44,16 @@ class GroupLine(View):
     """How the group stands, in one line."""
     blocker: str | None
     """What the group waits for; null if it waits for nothing."""
-    unowned_partitions: Count
-    """Partitions that had an owner, and whose next owner is waited for."""
-    unowned_partition_s: float
+    unowned_partitions: Count | None
+    """Partitions that had an owner, and whose next owner is waited for. This and the sums below are
+    null of a group that the cluster serves: only the coordinator can measure them."""
+    unowned_partition_s: float | None
     """Partition-seconds without an owner since `since_ms`."""
-    owned_twice: Count
+    owned_twice: Count | None
     """How often a member was granted a partition that another one held. It must be 0."""
-    disturbed: Count
+    disturbed: Count | None
     """How often a member had to give up partitions since `since_ms`."""
-    conversions: Count
+    conversions: Count | None
     """How often the group changed its protocol since `since_ms`."""
     lag: int | None
     """The records that the group has not committed yet, over the partitions with a commit; null if
@@ -74,9 +76,10 @@ class MemberLine(View):
     phase: str
     """What the member is about: `Stable`, `ToldToRejoin`, `Joining`, `Syncing`, `GivingUp` or
     `Waiting` for partitions; empty if the gateway does not know it."""
-    member_epoch: int
-    owned: Partitions
-    """The partitions that the member holds."""
+    member_epoch: int | None
+    """The member's epoch or generation; null if the gateway does not know it."""
+    owned: Partitions | None
+    """The partitions that the member holds; null if the gateway does not know them."""
     lag: int | None
     """The records in them that are not committed yet; null if unknown."""
     to_give_up: Partitions
@@ -90,6 +93,9 @@ class GroupPage(GroupLine):
 
     mode_reason: str
     """Why this side answers for the group."""
+    described_ms: int | None
+    """When the cluster described the group last, in milliseconds since 1970 (UTC); null of a group
+    that the gateway hosts."""
     anchor: str
     """The phase of the anchor that holds the group in the cluster."""
     adoption: str | None
@@ -141,7 +147,8 @@ class GroupReadiness(View):
 
     group_id: str
     mode: Literal["hosted", "adopting", "releasing", "forwarded", "elsewhere", "unknown"]
-    members: Count
+    members: Count | None
+    """Null if nobody has told them."""
     direction: Literal["classic->consumer", "consumer->classic"]
     """The conversion that `can_convert` is about: a group with the new protocol can convert
     back."""

@@ -101,8 +101,9 @@ def _adopt(options: argparse.Namespace) -> int:
     except (ValueError, NoControlSocket, CommandRefused) as error:
         _print_error(f"{group_id} is not adopted: {error}")
         return _FAILED
+    refusal = "cannot be adopted yet" if is_trial else "is not adopted"
     for reason in outcome.reasons:
-        _print_error(f"{group_id} is not adopted: {reason}")
+        _print_error(f"{group_id} {refusal}: {reason}")
     if outcome.reasons:
         return _FAILED
     if is_trial and not outcome.is_marked:

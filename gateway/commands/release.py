@@ -53,7 +53,8 @@ async def _release(folder: Path, group_id: str, is_trial: bool) -> int:
     except CommandRefused as refused:
         reasons = (str(refused),)
     for reason in reasons:
-        sys.stderr.write(escaped(f"groupferry: {group_id} is not released: {reason}") + "\n")
+        outcome_words = "cannot be released yet" if is_trial else "is not released"
+        sys.stderr.write(escaped(f"groupferry: {group_id} {outcome_words}: {reason}") + "\n")
     if reasons:
         return 1
     _tell(_result_line(outcome, is_trial=is_trial))

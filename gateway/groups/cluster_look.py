@@ -178,6 +178,7 @@ class ClusterLook:
                     CONSUMER_PROTOCOL_TYPE,
                     client_ids,
                     native_ids=native_ids,
+                    consumer_group=group,
                     tells_natives=all(
                         member.member_type != MemberType.UNKNOWN for member in group.members
                     ),

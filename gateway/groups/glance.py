@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from coordinator.group.state import GroupState
 from coordinator.interface.roll_policy import RollMode
 from coordinator.interface.topics import Topics
+from gateway.groups.cluster_view import SeenInCluster
 from gateway.hosting.forwarded import WatchedGroup
 from gateway.hosting.standing import Verdict
 from gateway.hosting.states import AdoptionStage, AnchorPhase, ReleaseStage
@@ -34,3 +35,9 @@ class Glance:
     """Why the group is still hosted although a setting leaves it to the cluster, or empty."""
     watched: WatchedGroup | None
     """A forwarded group, as its relayed requests show it."""
+    in_cluster: SeenInCluster | None = None
+    """What the cluster has said of a forwarded group since an operator looks at it."""
+    is_configured: bool = False
+    """Whether a setting leaves the group to the cluster (groups_forward)."""
+    now_ms: int = 0
+    """When this was so."""

@@ -21,6 +21,7 @@ from coordinator.handlers.group_configs import describe as describe_configs
 from coordinator.interface.replies import ConfigView, GroupView
 from coordinator.interface.roll_policy import RollMode
 from coordinator.interface.topics import Topics
+from gateway.groups.cluster_view import ClusterView
 from gateway.groups.glance import Glance
 from gateway.groups.group_driver import (
     Services,
@@ -49,15 +50,20 @@ class GroupViews:
         self._state_log = services.state_log
         self._journal = services.journal
         self._obstacles = obstacles
+        self._clock = services.clock
+        self.cluster = ClusterView(services.look, rules.watched, services.clock, self.is_forwarded)
 
     def glance(self, group_id: str) -> Glance:
         """What is known of a group, known or not, without asking cluster or log."""
         driver = self._drivers.by_id.get(group_id)
-        verdict = self._verdict_shown(group_id, self._drivers.get_standing(group_id))
+        standing = self._drivers.get_standing(group_id)
+        verdict = self._verdict_shown(group_id, standing)
         is_loaded = driver is not None and driver.group.engine.is_loaded
         move = None if driver is None else driver.group.move
         stage = None if move is None else move.stage
         state = driver.group.engine.core.state if driver is not None and is_loaded else None
+        is_forwarded = self._is_forwarded(group_id, verdict)
+        in_cluster = self.cluster.latest_of(group_id) if is_forwarded else None
         return Glance(
             group_id=group_id,
             verdict=verdict,
@@ -72,7 +78,18 @@ class GroupViews:
             release=stage if isinstance(stage, ReleaseStage) else None,
             release_obstacle=self._obstacles.get(group_id, ""),
             watched=self._rules.watched.group(group_id),
+            in_cluster=in_cluster,
+            is_configured=standing.is_configured,
+            now_ms=self._clock.now_ms(),
         )
+
+    def is_forwarded(self, group_id: str) -> bool:
+        """Whether the cluster answers for the group, as far as known, and no move is under way."""
+        verdict = self._verdict_shown(group_id, self._drivers.get_standing(group_id))
+        return self._is_forwarded(group_id, verdict)
+
+    def _is_forwarded(self, group_id: str, verdict: Verdict) -> bool:
+        return verdict.mode is Mode.FORWARDED and not self._drivers.is_moving(group_id)
 
     def _verdict_shown(self, group_id: str, standing: Standing) -> Verdict:
         if self._drivers.is_live(group_id):
@@ -126,13 +143,11 @@ class GroupViews:
             shown = driver.revision
         elif verdict is None or verdict.mode is not Mode.FORWARDED:
             shown = await self._idle_group(group_id)
-        members = self._rules.watched.count_members(group_id)
         return (
             shown,
             verdict,
             self._drivers.is_adopted(group_id),
             self._drivers.is_moving(group_id),
-            members,
         )
 
     async def _idle_group(self, group_id: str) -> "IdleGroup | None":

@@ -84,7 +84,7 @@ def is_promising(watched: WatchedGroup, now_ms: int) -> bool:
         and watched.protocol not in ("", STREAMS_PROTOCOL)
         and leader is not None
         and leader.instance_id is None
-        and all(_is_behind(member, now_ms) for member in watched.members.values())
+        and all(is_behind(member, now_ms) for member in watched.members.values())
     )
 
 
@@ -99,20 +99,22 @@ def _reasons(
         return
     if described.protocol_data == STREAMS_PROTOCOL:
         yield "it is a group of Kafka Streams"
+    by_client = sorted(described.members, key=lambda member: (member.client_id, member.member_id))
+    for member in by_client:
+        who = f"{member.client_id} at {member.client_host.removeprefix('/')} ({member.member_id})"
+        if not is_behind(watched.members.get(member.member_id), now_ms):
+            yield f"{who} still connects to the cluster directly"
+        if member.member_id == watched.leader_id and member.group_instance_id is not None:
+            yield (
+                f"{who} is the leader and a static member: restart it under another"
+                " group.instance.id, or without one"
+            )
     if watched.generation is None:
         yield "its generation is unknown until a member's next heartbeat"
-    for member in described.members:
-        if not _is_behind(watched.members.get(member.member_id), now_ms):
-            yield (
-                f"{member.member_id} ({member.client_id} at {member.client_host}): its heartbeats"
-                " do not come through this gateway"
-            )
-        if member.member_id == watched.leader_id and member.group_instance_id is not None:
-            yield f"{member.member_id}: the leader is a static member"
     yield from obstacles(snapshot(described, watched), config)
 
 
-def _is_behind(member: WatchedMember | None, now_ms: int) -> bool:
+def is_behind(member: WatchedMember | None, now_ms: int) -> bool:
     """Whether this gateway has relayed a heartbeat of the member within its session."""
     if member is None or member.heartbeat_ms is None:
         return False

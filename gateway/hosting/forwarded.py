@@ -184,12 +184,6 @@ class WatchedGroups:
             members=dict(watch.members),
         )
 
-    def count_members(self, group_id: str) -> int | None:
-        """How many members a group has, as far as known; None if it is not watched."""
-        watch = self._watches.get(group_id)
-        is_known = watch is not None and not (watch.is_too_large or watch.is_consumer)
-        return len(watch.members) if watch is not None and is_known else None
-
     def forget(self, group_id: str) -> None:
         """The group has ended, or is no longer forwarded."""
         self._drop(self._watches.pop(group_id))

@@ -26,6 +26,7 @@ from gateway.hosting.effects import Log, TellNow
 from gateway.hosting.identity import OLDER_PROTOCOL_TYPE, Gateway, log_of, run_of
 from gateway.hosting.pending_ids import PendingIds
 from gateway.hosting.states import Adoption, Mode
+from kafka_codecs.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import DescribedGroup
@@ -54,6 +55,8 @@ class Occupants:
     """The cluster's description of the group if its members are anchors; it says whose."""
     described: DescribedGroup | None = field(default=None, compare=False, repr=False)
     """The cluster's description of a classic group."""
+    consumer_group: DescribedConsumerGroup | None = field(default=None, compare=False, repr=False)
+    """The cluster's description of a group of the new protocol."""
     native_ids: tuple[frozenset[str], ...] = field(default=(), compare=False, repr=False)
     """The member id and the instance id of each native member."""
     tells_natives: bool = field(default=True, compare=False)

@@ -29,6 +29,10 @@ function write(node, text) {  // touches the page only if something has changed
   if (node.textContent !== shown) node.textContent = shown;
 }
 
+const known = (figure) => (figure === null ? "?" : figure);
+const tenths = (figure) => (figure === null ? "?" : figure.toFixed(1));
+const asOf = (atMs) => (atMs === null ? "" : `as the cluster described it at ${new Date(atMs).toLocaleTimeString()}`);
+
 // -- the API ---------------------------------------------------------------------------------
 
 let token = sessionStorage.getItem("token") || "";
@@ -153,12 +157,12 @@ function groupRow(group) {
 function drawRow(row, group) {
   const [, mode, state, share, unowned, waits] = row.cells;
   write(mode, group.mode === "hosted" ? "gateway" : group.mode === "forwarded" ? "cluster" : group.mode);
-  write(state, [group.type, group.state].filter(Boolean).join(" ") || "-");
+  write(state, [group.type, group.state].filter(Boolean).join(" ") || "?");
   const done = group.members ? (100 * group.native_members) / group.members : 0;
   share.firstChild.className = group.members ? "bar" : "bar none";
   share.firstChild.firstChild.style.width = `${done}%`;
-  write(share.lastChild, `${group.native_members} of ${group.members}`);
-  write(unowned, `${group.unowned_partition_s.toFixed(1)} p·s`);
+  write(share.lastChild, `${known(group.native_members)} of ${known(group.members)}`);
+  write(unowned, `${tenths(group.unowned_partition_s)} p·s`);
   unowned.className = group.unowned_partitions || group.owned_twice ? "number bad" : "number";
   write(waits, group.owned_twice ? `OWNED TWICE: ${group.owned_twice}` : group.blocker || "");
   waits.className = group.owned_twice ? "bad" : group.mode === "forwarded" ? "" : "warn";
@@ -168,7 +172,7 @@ function drawRow(row, group) {
 
 function drawGroup() {
   const facts = [page.mode === "hosted" ? "served by the gateway" : page.mode, POLICIES[page.policy], page.type, page.state,
-    `epoch ${page.group_epoch}`, page.assignor, `anchor ${page.anchor}`];
+    `epoch ${known(page.group_epoch)}`, page.assignor, page.mode === "forwarded" ? asOf(page.described_ms) : `anchor ${page.anchor}`];
   write($("group-facts"), facts.filter(Boolean).join(" · "));
   write($("stands"), `${page.stands}${page.blocker ? `; ${page.blocker}` : ""}`);
   $("stands").className = page.blocker && page.mode !== "forwarded" ? "warn" : "";
@@ -190,11 +194,11 @@ function drawProgress() {
 function drawNumbers() {
   const since = page.since_ms ? new Date(page.since_ms).toLocaleTimeString() : "now";
   const shown = [
-    ["without an owner now", page.unowned_partitions, page.unowned_partitions ? "warn" : ""],
-    ["partition-seconds without one", page.unowned_partition_s.toFixed(1), ""],
-    ["times a member gave up partitions", page.disturbed, ""],
-    ["conversions", page.conversions, ""],
-    ["owned twice", page.owned_twice, page.owned_twice ? "bad" : "good"],
+    ["without an owner now", known(page.unowned_partitions), page.unowned_partitions ? "warn" : ""],
+    ["partition-seconds without one", tenths(page.unowned_partition_s), ""],
+    ["times a member gave up partitions", known(page.disturbed), ""],
+    ["conversions", known(page.conversions), ""],
+    ["owned twice", known(page.owned_twice), page.owned_twice ? "bad" : page.owned_twice === 0 ? "good" : ""],
     [page.lag_before === null ? "records behind" : `records behind, ${page.lag_before} before the roll`,
       page.lag === null ? "?" : page.lag, page.lag !== null && page.lag_before !== null && page.lag > page.lag_before ? "warn" : ""],
   ];
@@ -241,7 +245,7 @@ function drawMembers() {
     client.title = seen(`${id} at ${member.client_host}${member.instance_id ? `, instance ${member.instance_id}` : ""}`);
     write(phase, `${member.protocol === "consumer" ? "new" : "classic"}, ${member.phase || "?"}`);
     phase.className = member.phase && member.phase !== "Stable" ? "warn" : "";
-    write(owns, sum(member.owned));
+    write(owns, member.owned === null ? "?" : sum(member.owned));
     const gives = sum(member.to_give_up), gets = sum(member.to_get);
     write(pending, [gives ? `-${gives}` : "", gets ? `+${gets}` : ""].filter(Boolean).join(" "));
     write(software, member.software || "");
@@ -291,7 +295,7 @@ function drawPartitions() {
     return cells.get(number);
   };
   for (const member of page.member_list) {
-    for (const [topic, some] of Object.entries(member.owned)) for (const n of some) cell(topic, n).owner = member;
+    for (const [topic, some] of Object.entries(member.owned || {})) for (const n of some) cell(topic, n).owner = member;
     for (const [topic, some] of Object.entries(member.to_give_up)) for (const n of some) cell(topic, n).leaving = true;
     for (const [topic, some] of Object.entries(member.to_get)) for (const n of some) cell(topic, n).next = member;
   }

@@ -110,7 +110,7 @@ def test_configs_that_the_new_protocol_refuses_are_named() -> None:
 
 def test_what_is_in_the_way_of_an_adoption_is_passed_on() -> None:
     """A hosted group needs none."""
-    outside = "m: its heartbeats do not come through this gateway"
+    outside = "c at 10.0.0.1 (m) still connects to the cluster directly"
     found = assessed(MEMBER, adoption=(outside,))
     assert (found.can_be_adopted, found.adoption_obstacles) == (False, (outside,))
     hosted = assessed(verdict=HERE, adoption=("it is hosted already",))

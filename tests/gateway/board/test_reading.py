@@ -6,9 +6,9 @@ from coordinator.group.state import GroupState
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.roll_policy import RollMode
 from coordinator.interface.topics import Topics
-from gateway.board.reading import CHARS_MAX, compact, group_line, group_page, short
+from gateway.board.reading import compact, group_line
 from gateway.groups.glance import Glance
-from gateway.hosting.forwarded import WatchedGroup, WatchedMember
+from gateway.hosting.forwarded import WatchedGroup
 from gateway.hosting.standing import HERE, Verdict
 from gateway.hosting.states import AdoptionStage, AnchorPhase, Mode
 from tests.support.client_assignors import CLIENT_SIDE, weighted
@@ -81,27 +81,6 @@ def test_a_hold_in_the_cluster_is_shown() -> None:
     line = group_line(glance(FORWARDED, policy=RollMode.HOLD), None, None)
     assert line.policy == "hold"
     assert line.stands.endswith("; on hold")
-
-
-def test_a_forwarded_group_is_shown_as_its_requests_show_it() -> None:
-    """Its members come through the gateway, though the cluster serves them."""
-    member = WatchedMember(
-        member_id="m", client_id="c", client_host="/h", software_name="x", software_version="1"
-    )
-    watched = WatchedGroup(group_id="g", members={"m": member})
-    page, members = group_page(glance(FORWARDED, watched=watched), None, None)
-    assert (page.type, page.members, page.stands) == (
-        "classic",
-        1,
-        "the cluster serves it, 1 member",
-    )
-    assert [each.line().software for each in members] == ["x 1"]
-
-
-def test_names_that_clients_chose_are_cut() -> None:
-    """They may have 32 KiB."""
-    assert short("x" * 200) == "x" * 200
-    assert len(short("x" * 30_000)) == CHARS_MAX
 
 
 def test_partitions_are_written_as_ranges() -> None:

@@ -62,6 +62,7 @@ def page(*members: MemberLine, **how: Any) -> GroupPage:
         "conversions": 1,
         "since_ms": 1,
         "mode_reason": "it has members here",
+        "described_ms": None,
         "anchor": "Stable",
         "adoption": None,
         "assignor": "uniform",

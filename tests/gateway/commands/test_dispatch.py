@@ -96,7 +96,7 @@ def test_an_error_line_has_no_control_characters(
     assert "\x1b" not in line
 
 
-OUTSIDE = "b-2 (b at /10.0.0.2): its heartbeats do not come through this gateway"
+OUTSIDE = "b at 10.0.0.2 (b-2) still connects to the cluster directly"
 MARKED = "without members in the cluster, it is hosted from its next join on, until it is released"
 NOT_STABLE = "the cluster says that it is PreparingRebalance"
 
