@@ -116,7 +116,6 @@ RULES: Mapping[str, tuple[Check, Mapping[str, int]]] = {
         {
             "gateway": 4,
             "gateway/admin": 1,
-            "gateway/board": 4,
             "gateway/commands": 1,
             "gateway/data_path": 4,
             "gateway/demo": 3,

@@ -201,7 +201,7 @@ def _consumer_group(group: ConsumerGroup) -> ClusterGroup:
         members=count,
         native_members=count - classic,
         stands=f"the cluster serves it, {who} with the new protocol",
-        next_step="the cluster serves it with the new protocol already",
+        next_step="stays with the cluster: a group of the new protocol cannot be adopted",
     )
 
 

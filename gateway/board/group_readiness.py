@@ -50,7 +50,7 @@ def assess(
     """`adoption_obstacles`: what an adoption would say now; of no interest for a hosted group."""
     is_hosted = page.mode == "hosted"
     classic = classic_group_of(glance)
-    blocked = tuple(map(_shown, blockers_of(glance, config)))
+    blocked = tuple(map(_describe_blocker, blockers_of(glance, config)))
     to_change = tuple(dict.fromkeys(_to_change(classic.members))) if classic else ()
     adoption = () if is_hosted else tuple(adoption_obstacles)
     starved = () if classic is None else starved_members(classic, glance.topics)
@@ -73,7 +73,7 @@ def assess(
     )
 
 
-def _shown(blocker: Blocker) -> str:
+def _describe_blocker(blocker: Blocker) -> str:
     return f"{blocker.member_id}: {blocker.reason}" if blocker.member_id else blocker.reason
 
 

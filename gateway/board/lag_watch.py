@@ -62,7 +62,7 @@ class LagWatch:
 
     async def look(self) -> None:
         """Look once, and judge the steps that are due."""
-        turns = self._lags.take_turns(PARTITIONS_AT_ONCE_MAX, self._steps.watched)
+        turns = self._lags.take_turns(PARTITIONS_AT_ONCE_MAX, self._steps.groups_to_judge)
         wanted = {partition for partitions in turns.values() for partition in partitions}
         ends = await self._ends_of(wanted) if wanted else {}
         self._lags.take_ends(turns, ends, self._now_ms())

@@ -85,7 +85,7 @@ class GroupLag:
         taken, self._turn = self._turn[:partitions_max], self._turn[partitions_max:]
         return taken
 
-    def looked(self, now_ms: int) -> None:
+    def record_look(self, now_ms: int) -> None:
         """The partitions of the turn have been asked for."""
         if not self._turn and self.ends:
             self.looked_ms = now_ms
@@ -192,7 +192,7 @@ class Lags:
             for partition in known:
                 group.end(partition, ends[partition])
             if known or not partitions:
-                group.looked(now_ms)
+                group.record_look(now_ms)
 
     def _commit(self, group_id: str, offsets: Mapping[Partition, int]) -> None:
         if not offsets:  # a start without a committed offset

@@ -177,7 +177,7 @@ _UNMEASURED = ShownSums(None, None, None, None, None, None)
 def sums_shown(tally: Tally) -> ShownSums:
     """What a line shows of this tally."""
     return ShownSums(
-        unowned_partitions=tally.unowned,
+        unowned_partitions=tally.unowned_count,
         unowned_partition_s=tally.unowned_partition_ms / 1000,
         owned_twice=tally.owned_twice,
         disturbed=tally.disturbed,

@@ -163,7 +163,7 @@ class Steps:
         return None if group is None else group.lag_before
 
     @property
-    def watched(self) -> list[str]:
+    def groups_to_judge(self) -> list[str]:
         """The groups whose steps wait for their judgement."""
         return list(dict.fromkeys(step.group_id for step in self._open))
 

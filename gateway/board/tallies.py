@@ -90,7 +90,7 @@ class Tally:
         return self._owned + len(self._unowned)
 
     @property
-    def unowned(self) -> int:
+    def unowned_count(self) -> int:
         """The partitions that had an owner, and have none now."""
         return len(self._unowned)
 
@@ -105,7 +105,7 @@ class Tally:
         if state in _AT_REST:
             self._unowned.clear()
         elif state not in _EMPTY:
-            self.unowned_partition_ms += self.unowned * max(0, now_ms - self.last_ms)
+            self.unowned_partition_ms += self.unowned_count * max(0, now_ms - self.last_ms)
         self.last_ms = max(now_ms, self.last_ms)
 
     def end_rebalance(self, now_ms: int, state: str) -> float | None:

@@ -81,8 +81,8 @@ def groups_table(
             group.mode,
             *((group.type or "?",) if has_types else ()),
             group.state or "?",
-            f"{_known(group.native_members)}/{_known(group.members)}",
-            f"{_known(group.unowned_partition_s, '.1f')} p·s",
+            f"{_format_figure(group.native_members)}/{_format_figure(group.members)}",
+            f"{_format_figure(group.unowned_partition_s, '.1f')} p·s",
             _cut(_waits_for(group)),
             style="bold red" if group.owned_twice else None,
         )
@@ -164,7 +164,7 @@ def readiness_text(readiness: GroupReadiness) -> RenderableType:
 
 
 def _heading(page: GroupPage) -> list[Text]:
-    epoch = f"epoch {_known(page.group_epoch)}"
+    epoch = f"epoch {_format_figure(page.group_epoch)}"
     about = [page.mode, page.type or "?", page.state or "?", epoch]
     if page.assignment_epoch != page.group_epoch:
         about.append(f"target of epoch {page.assignment_epoch}")
@@ -196,7 +196,7 @@ def sparkline(numbers: Sequence[int]) -> str:
 def _figures(page: GroupLine) -> Text:
     if page.owned_twice is None:
         return Text("unowned, disturbed, owned twice: not measured while the cluster serves it")
-    so_far = _known(page.unowned_partition_s, ".1f")
+    so_far = _format_figure(page.unowned_partition_s, ".1f")
     return Text.assemble(
         f"unowned {page.unowned_partitions} now, {so_far} p·s so far; ",
         f"disturbed {page.disturbed}; converted {page.conversions}; ",
@@ -204,7 +204,7 @@ def _figures(page: GroupLine) -> Text:
     )
 
 
-def _known(figure: float | None, layout: str = "") -> str:
+def _format_figure(figure: float | None, layout: str = "") -> str:
     return "?" if figure is None else format(figure, layout)
 
 
@@ -361,7 +361,7 @@ def _one_line_each(lines: Iterable[Text]) -> list[Text]:
 
 def _progress(page: GroupLine, width: int) -> Text:
     share = (page.native_members or 0) / page.members if page.members else 0.0
-    label = f" {_known(page.native_members)}/{_known(page.members)} with the new protocol"
+    label = f" {_format_figure(page.native_members)}/{_format_figure(page.members)} with the new protocol"
     room = max(10, min(40, width - len(label)))
     done = round(share * room)
     return Text.assemble(("━" * done, "green"), ("─" * (room - done), "yellow"), label)

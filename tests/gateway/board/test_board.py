@@ -253,7 +253,7 @@ async def test_what_time_changes_is_shown_at_each_look(autojump_clock: MockClock
         for _ in range(3):
             await trio.sleep(1)
             looks.append(await board.groups(since=looks[-1].revision))
-        waited = [look.groups[0].unowned_partition_s for look in looks if look.groups]
+        waited = [look.groups[0].unowned_partition_s or 0.0 for look in looks if look.groups]
         assert waited == sorted(set(waited))
         assert len(waited) == len(looks)
 

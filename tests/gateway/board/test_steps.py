@@ -87,7 +87,7 @@ class Watched:
             self.committed += 10 * consumed
             self.end += 10 * produced
             self.told(committed(p0=self.committed))
-            turns = self.lags.take_turns(10, self.steps.watched)
+            turns = self.lags.take_turns(10, self.steps.groups_to_judge)
             self.lags.take_ends(turns, {("t", 0): self.end}, self.now_ms)
             found += [event for _, event in self.steps.judge(self.now_ms)]
         return found
@@ -158,7 +158,7 @@ class Four(Watched):
             named = {f"p{number}": 1_000 + done for number, done in enumerate(self.commits)}
             self.told(committed(**named))
             ends = {("t", number): 1_000 + end for number, end in enumerate(self.ends)}
-            turns = self.lags.take_turns(10, self.steps.watched)
+            turns = self.lags.take_turns(10, self.steps.groups_to_judge)
             self.lags.take_ends(turns, ends, self.now_ms)
             found += [event for _, event in self.steps.judge(self.now_ms)]
         return found
@@ -248,7 +248,7 @@ def test_a_step_without_a_time_before_is_not_judged() -> None:
     new.run(10, produced=10, consumed=10)
     new.now_ms += BEFORE_MS + 1
     new.joined("consumer", member_id="n")
-    assert new.steps.watched == []
+    assert new.steps.groups_to_judge == []
 
 
 def test_a_group_whose_members_were_here_before_is_watched() -> None:
@@ -279,14 +279,14 @@ def test_the_way_back_is_a_step_too(watched: Watched) -> None:
 def test_a_consumer_in_a_new_container_is_known_by_its_client_id(watched: Watched) -> None:
     """Its host is another one."""
     watched.joined("consumer", host="/other", member_id="n")
-    assert watched.steps.watched == ["g"]
+    assert watched.steps.groups_to_judge == ["g"]
 
 
 def test_a_consumer_that_restarts_or_is_new_makes_no_step(watched: Watched) -> None:
     """It changes nothing."""
     watched.joined("classic", member_id="again")
     watched.joined("consumer", client_id="new", member_id="n")
-    assert watched.steps.watched == []
+    assert watched.steps.groups_to_judge == []
 
 
 def test_the_first_native_member_makes_a_step(watched: Watched) -> None:
@@ -297,7 +297,7 @@ def test_the_first_native_member_makes_a_step(watched: Watched) -> None:
         )
     )
     watched.joined("consumer", client_id="new", member_id="n")
-    assert watched.steps.watched == ["g"]
+    assert watched.steps.groups_to_judge == ["g"]
     assert watched.steps.lag_before("g") == 0
     watched.told(GroupDeleted())
     assert watched.steps.lag_before("g") is None
@@ -308,7 +308,7 @@ def test_a_group_whose_lag_is_unknown_is_not_judged() -> None:
     unknown = Watched()
     unknown.joined("classic")
     unknown.joined("consumer", member_id="n")
-    assert unknown.steps.watched == []
+    assert unknown.steps.groups_to_judge == []
 
 
 def test_a_client_that_switches_again_and_again_is_told(watched: Watched) -> None:
@@ -386,7 +386,7 @@ def test_a_consumer_that_joins_an_empty_group_makes_no_step(watched: Watched) ->
     watched.state = "Empty"
     watched.joined("consumer", member_id="n")
     watched.state = "Stable"
-    assert watched.steps.watched == []
+    assert watched.steps.groups_to_judge == []
     assert watched.run(70, produced=10, consumed=0) == []
 
 
@@ -411,7 +411,7 @@ class TwoTopics(Watched):
             self.end += 10 * produced
             self.old.end += 10 * self.old.produced
             self.told(committed(p0=self.committed))
-            turns = self.lags.take_turns(10, self.steps.watched)
+            turns = self.lags.take_turns(10, self.steps.groups_to_judge)
             ends = {("t", 0): self.end, ("old", 0): self.old.end, ("new", 0): self.old.end}
             self.lags.take_ends(turns, ends, self.now_ms)
             found += [event for _, event in self.steps.judge(self.now_ms)]

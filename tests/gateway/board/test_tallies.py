@@ -99,7 +99,7 @@ def test_a_partition_is_unowned_from_its_release_to_its_next_assignment() -> Non
     history.assign("b", 0, after_ms=100)
     history.assign("b", 1, after_ms=50)
     tally = history.tally(after_ms=1_000)
-    assert (tally.unowned_partition_ms, tally.unowned) == (2 * 100 + 50, 0)
+    assert (tally.unowned_partition_ms, tally.unowned_count) == (2 * 100 + 50, 0)
 
 
 def test_a_partition_whose_grant_was_not_seen_is_unowned_too() -> None:
