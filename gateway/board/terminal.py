@@ -361,7 +361,8 @@ def _one_line_each(lines: Iterable[Text]) -> list[Text]:
 
 def _progress(page: GroupLine, width: int) -> Text:
     share = (page.native_members or 0) / page.members if page.members else 0.0
-    label = f" {_format_figure(page.native_members)}/{_format_figure(page.members)} with the new protocol"
+    native, members = _format_figure(page.native_members), _format_figure(page.members)
+    label = f" {native}/{members} with the new protocol"
     room = max(10, min(40, width - len(label)))
     done = round(share * room)
     return Text.assemble(("━" * done, "green"), ("─" * (room - done), "yellow"), label)
