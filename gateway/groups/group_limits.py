@@ -2,7 +2,8 @@
 client address.
 
 A group asks for its places with `Reserve`, before anything is loaded or joined on account of a
-client. Afterwards the limits follow what the group has: nobody has to give a place back.
+client. Afterwards the limits follow what the group has: nobody has to give a place back. The anchor
+that keeps members, or a lost commit, and that of a release find room in any case.
 """
 
 from collections.abc import Callable
@@ -118,13 +119,13 @@ class GroupLimits:
         owner = None if call is None else call.owner
         situation = Situation.TOO_MANY_GROUPS
         try:
-            self.hosted.reserve(group_id, owner)
-            if call is not None and call.api not in JOINS:
-                return None
-            if call is not None and not self.log_health.may_begin(now_ms):
-                return Refused(Situation.LOG_FAILED, Situation.LOG_FAILED.value)
+            if effect.is_hosted:
+                self.hosted.reserve(group_id, owner)
+                joins = call is not None and call.api in JOINS
+                if joins and not self.log_health.may_begin(now_ms):
+                    return Refused(Situation.LOG_FAILED, Situation.LOG_FAILED.value)
             situation = Situation.NOT_ANCHORED
-            if group.rules.can_anchor:
+            if effect.is_anchored and group.rules.can_anchor:
                 self.anchored.reserve(group_id, owner)
         except TooManyGroups as error:
             return Refused(situation, str(error))

@@ -20,6 +20,7 @@ from gateway.hosting.adoptable import why_not_found
 from gateway.hosting.move_requests import (
     AdoptionOutcome,
     AdoptRequest,
+    NewProtocol,
     ReleaseOutcome,
     ReleaseRequest,
 )
@@ -125,12 +126,7 @@ class GroupOrders:
             return ReleaseOutcome.refused(group_id, *reasons)
         new_protocol = await new_protocol_of(self._services.cluster, group_id)
         if dry_run:
-            driver = (
-                None if self._drivers.is_moving(group_id) else self._drivers.find_loaded(group_id)
-            )
-            if driver is not None:
-                reasons = why_not_released(driver.group.engine.core.state, new_protocol)
-            return ReleaseOutcome.refused(group_id, *reasons)
+            return ReleaseOutcome.refused(group_id, *self._why_not_now(group_id, new_protocol))
         with trio.move_on_after(RELEASE_TIMEOUT_S):
             return await self._drivers.driver(group_id).move(
                 ReleaseRequest(new_protocol=new_protocol)
@@ -140,6 +136,17 @@ class GroupOrders:
             f"it has not ended in {RELEASE_TIMEOUT_S:.0f} s, and goes on: a member has neither"
             " rejoined nor left; groupferry events tells how it ends",
         )
+
+    def _why_not_now(self, group_id: str, new_protocol: NewProtocol) -> tuple[str, ...]:
+        """Why the group cannot be released as it is, as far as it is in memory."""
+        driver = self._drivers.find_loaded(group_id)
+        if self._drivers.is_moving(group_id):
+            driver = self._drivers.by_id.get(group_id)
+            busy = MOVES if driver is None else driver.group.move.why_busy(ReleaseRequest())
+            return (busy,) if busy else ()
+        if driver is None:
+            return ()
+        return why_not_released(driver.group.engine.core.state, new_protocol)
 
     async def _why_kept(self, group_id: str) -> tuple[str, ...]:
         if not group_id:

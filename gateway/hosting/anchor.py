@@ -338,8 +338,6 @@ class Anchor:
                 self._looks_up = True
             case _, Out(refusal=Refusal() as refusal):
                 self._lose(refusal, now_ms)
-                if isinstance(before, Syncing) and refusal.meaning is Meaning.CALLED:
-                    self._member.pause(now_ms)  # or the cluster might be asked without end
             case _:
                 raise AssertionError(f"{before} is not followed by {self._member.stage}")
         self._follow(now_ms)

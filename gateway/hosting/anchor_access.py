@@ -1,7 +1,7 @@
 """What calls need the anchor for, and what becomes of them without it."""
 
 from gateway.hosting.answers import Situation
-from gateway.hosting.calls import Call
+from gateway.hosting.calls import Call, Reserve
 from gateway.hosting.group_parts import GroupParts
 from gateway.hosting.identity import NO_IDS, AnchorIds
 from gateway.hosting.move import Move
@@ -14,7 +14,7 @@ class AnchorAccess:
 
     def __init__(self, parts: GroupParts, move: Move, calls: OpenCalls) -> None:
         self._anchor, self._engine = parts.anchor, parts.engine
-        self._rules = parts.rules
+        self._rules, self._effects = parts.rules, parts.effects
         self._move = move
         self._calls = calls
 
@@ -53,6 +53,16 @@ class AnchorAccess:
             waited_ms = self._anchor.lost_for_ms(now_ms) if self._engine.is_live else 0
             self._calls.wait_at_most(call, now_ms + patience_ms - waited_ms, now_ms)
         return ids
+
+    def has_place(self, call: Call) -> bool:
+        """Whether the group has an anchor, or may have one as far as the limits tell. If that is
+        unknown, the call waits. A group with members counts already."""
+        if self._anchor.is_here or self._engine.is_live or call.has_anchor_place:
+            return True
+        if not self._rules.can_anchor:
+            return True
+        self._effects.append(Reserve(call, is_anchored=True, is_hosted=False))
+        return False
 
     def need(self, call: Call, now_ms: int) -> bool:
         """Start the anchor if there is none, and keep it. Refuses the call during a move."""

@@ -214,6 +214,8 @@ class CallStages:
 
     def _admit(self, call: Call, now_ms: int) -> None:
         """Hold the group before a member may join."""
+        if not self._access.has_place(call):
+            return
         patience_ms = MEMBER_PATIENCE_MS if self._engine.is_live else JOIN_PATIENCE_MS
         event = call.event
         if (
@@ -288,15 +290,18 @@ class CallStages:
             case _:
                 raise TypeError(f"{result} is no result of {errand}")
 
-    def on_reserved(self, call: Call, refusal: Refused | None, now_ms: int) -> None:
+    def on_reserved(
+        self, call: Call, reserved: Reserve, refusal: Refused | None, now_ms: int
+    ) -> None:
         """The group counts towards the limits, or they leave no room for it."""
         if call.answer is not None:
             return
         if refusal is None:
-            call.has_place = True
+            call.has_place |= reserved.is_hosted
+            call.has_anchor_place |= reserved.is_anchored
             self._advance(call, now_ms)
         else:
-            self.open_calls.answer(call, refusal)
+            self.open_calls.refuse(call, refusal.situation, refusal.why)
 
     def fail_errand(self, errand: LearnTopics | LocateCoordinator, why: str) -> None:
         """An errand has failed, and so does its call."""
@@ -404,6 +409,8 @@ class CallStages:
             self.open_calls.refuse(call, Situation.MOVING)
         elif self._engine.is_live or self._access.is_awaited:
             self.open_calls.refuse(call, Situation.NOT_ANCHORED, "a member is about to join")
+        elif not self._access.has_place(call):
+            pass
         elif call.has_dropped or self._access.need(call, now_ms):
             call.has_dropped = True
             self._anchor.drop()
@@ -415,7 +422,7 @@ class CallStages:
         """Whether the group counts towards the limits. If it does not yet, the call waits."""
         if self._engine.is_live or call.has_place:
             return True
-        self._effects.append(Reserve(call))
+        self._effects.append(Reserve(call, is_anchored=call.api in JOINS))
         return False
 
     def gone(self, call: Call, now_ms: int) -> None:

@@ -129,7 +129,9 @@ class Call:
     errand: "Errand | None" = field(default=None, init=False)
     """The errand that is under way."""
     has_place: bool = field(default=False, init=False)
-    """Whether the group counts towards the limits because of the call."""
+    """Whether the group counts towards the limit on groups because of the call."""
+    has_anchor_place: bool = field(default=False, init=False)
+    """Whether it counts towards the limit on anchors because of the call."""
     answer: Answer | None = field(default=None, init=False)
     reply: Reply | None = field(default=None, init=False)
     """The engine's reply, while the anchor is being confirmed."""
@@ -236,11 +238,14 @@ class Commits(Call):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reserve:
-    """Count the group towards the limits on groups, and on anchors if it is about to have one, on
-    account of a client or of none. Done immediately. If there is no room, it fails with the
-    refusal."""
+    """Count the group towards limits, on account of a client or of none. Done immediately. If there
+    is no room, it fails with the refusal."""
 
     claim: Call | AdoptRequest
+    is_anchored: bool
+    """Whether it is about to have an anchor."""
+    is_hosted: bool = True
+    """Whether it is about to be in memory."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

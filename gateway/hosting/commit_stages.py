@@ -129,6 +129,8 @@ class CommitStages:
             self._calls.wait_for_look(call)
         elif not needs_ids:
             self._effects.append(self._commits.send(call, accepted, None, now_ms))
+        elif not self._access.has_place(call):
+            pass
         elif (ids := self._access.ids_for(call, MEMBER_PATIENCE_MS, now_ms)) is not None:
             self._effects.append(self._commits.send(call, accepted, ids, now_ms))
         elif call.answer is None and not call.is_probed:

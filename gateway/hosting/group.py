@@ -192,7 +192,7 @@ class HostedGroup:
                 self.move.is_expected |= is_moving
                 self._resume()
             case inputs.MoveRequested(AdoptRequest() as request):
-                self._effects.append(Reserve(request))
+                self._effects.append(Reserve(request, is_anchored=True))
             case inputs.MoveRequested(request):
                 self._request_move(request, now_ms)
             case inputs.Leave():
@@ -215,8 +215,8 @@ class HostedGroup:
         match effect:
             case StoreCommits() | LearnTopics() | LocateCoordinator() | ProbeBroker():
                 self.calls.finish_errand(effect, result, now_ms)
-            case Reserve(claim):
-                self._on_reserved(claim, None, now_ms)
+            case Reserve():
+                self._on_reserved(effect, None, now_ms)
             case AskCoordinator():
                 self.anchor.answered(result, now_ms)
             case Look():
@@ -251,8 +251,8 @@ class HostedGroup:
         match effect:
             case LearnTopics() | LocateCoordinator():
                 self.calls.fail_errand(effect, why)
-            case Reserve(claim):
-                self._on_reserved(claim, why, now_ms)
+            case Reserve():
+                self._on_reserved(effect, why, now_ms)
             case Write():
                 self.engine.write_failed(why, now_ms)
             case AskCoordinator():
@@ -376,7 +376,7 @@ class HostedGroup:
             else:
                 self.standing.pending_ids.note_relayed(client.connection, request, answer)
         if self.standing.invites_adoption(answer) and self.move.may_consider(now_ms):
-            self._effects.append(Reserve(AdoptRequest()))
+            self._effects.append(Reserve(AdoptRequest(), is_anchored=True))
 
     def _lose(self, loss: GroupTaken | GenerationWentBack) -> None:
         """Another member has the group in the cluster, or may have had it."""
@@ -388,12 +388,11 @@ class HostedGroup:
 
     # -- beginning and ending --------------------------------------------------------------------
 
-    def _on_reserved(
-        self, claim: Call | AdoptRequest, refusal: Refused | None, now_ms: int
-    ) -> None:
+    def _on_reserved(self, reserved: Reserve, refusal: Refused | None, now_ms: int) -> None:
         """The group counts towards the limits, or they leave no room for it."""
+        claim = reserved.claim
         if isinstance(claim, Call):
-            self.calls.on_reserved(claim, refusal, now_ms)
+            self.calls.on_reserved(claim, reserved, refusal, now_ms)
         elif refusal is None:
             self._request_move(claim, now_ms)
         else:

@@ -147,11 +147,16 @@ class Move:
 
     # -- requests for it -------------------------------------------------------------------------
 
+    def why_busy(self, request: AnyRequest) -> str:
+        """Why the request has to wait for a move of the other kind; empty if it does not."""
+        busy = self._current
+        return "" if busy is None or busy is self._strategy_of(request) else busy.why_busy
+
     def accept(self, request: AnyRequest, now_ms: int) -> bool:
         """Begin with it once the group is loaded. False if it is refused."""
         strategy = self._strategy_of(request)
-        if self._current is not None and self._current is not strategy:
-            self.refuse(request, self._current.why_busy)
+        if busy := self.why_busy(request):
+            self.refuse(request, busy)
             return False
         if self._is_ending:
             self.refuse(request, strategy.why_ending)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from enum import Enum, auto
 from types import MappingProxyType
 
-from gateway.hosting.answers import GroupApi
+from gateway.hosting.answers import ANSWERS, GroupApi, Situation
 from gateway.hosting.calls import Call
 from gateway.hosting.states import Mode
 
@@ -101,6 +101,9 @@ class Route(Enum):
 
 
 _UNLESS_FOREIGN = {CallKind.FOREIGN_JOIN: Route.CLUSTER_WITHOUT_ANCHOR}
+_UNLESS_CLUSTERS = {
+    kind: Route.CLUSTER for api, kind in _KINDS.items() if ANSWERS[Situation.ELSEWHERE, api] is None
+}
 _UNLESS_HELD = {CallKind.NATIVE_JOIN: Route.CLUSTER_UNLESS_HELD}
 
 _ROWS: Mapping[GroupSituation, tuple[Route, Mapping[CallKind, Route]]] = {
@@ -109,7 +112,7 @@ _ROWS: Mapping[GroupSituation, tuple[Route, Mapping[CallKind, Route]]] = {
     GroupSituation.UNKNOWN_TO_US: (Route.AFTER_LOOK, _UNLESS_FOREIGN),
     GroupSituation.HOSTED: (Route.HERE, _UNLESS_FOREIGN),
     GroupSituation.FORWARDED: (Route.CLUSTER, {**_UNLESS_HELD, **_UNLESS_FOREIGN}),
-    GroupSituation.ELSEWHERE: (Route.REFUSE, {CallKind.ADMIN: Route.CLUSTER, **_UNLESS_FOREIGN}),
+    GroupSituation.ELSEWHERE: (Route.REFUSE, {**_UNLESS_CLUSTERS, **_UNLESS_FOREIGN}),
     GroupSituation.UNCERTAIN: (Route.REFUSE, _UNLESS_FOREIGN),
     GroupSituation.PROPOSED: (Route.CLUSTER, _UNLESS_HELD),
     GroupSituation.HELD: (Route.AFTER_MOVE, {CallKind.HEARTBEAT: Route.VOUCH}),

@@ -267,8 +267,8 @@ class UpstreamMember:
 
     def give_up(self, refusal: Refusal, now_ms: int) -> None:
         """Count as out of the group. It may try again now if it was in it, otherwise after a
-        pause."""
-        may_retry = isinstance(self.stage, In) or refusal.meaning is Meaning.CALLED
+        pause: a coordinator may refuse each round that it begins."""
+        may_retry = isinstance(self.stage, In)
         self.stage = Out(refusal, now_ms, self.awaits_answer)
         if not may_retry:
             self.pause(now_ms)

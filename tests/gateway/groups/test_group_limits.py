@@ -8,7 +8,8 @@ from gateway.groups.group_limits import (
     GroupQuota,
     TooManyGroups,
 )
-from gateway.hosting.answers import Situation
+from gateway.hosting.answers import GroupApi, Situation
+from gateway.hosting.calls import Call, Refused, Released
 from gateway.quotas.owner import Owner
 from gateway.quotas.remembered import LONG_NAME_CHARS
 from gateway.quotas.shares import ShareRule
@@ -126,6 +127,39 @@ def test_only_a_join_needs_room_for_an_anchor() -> None:
     assert not limits.hosted.count
     scene.commit()
     assert len(scene.sent) == 1
+
+
+def left_behind(limits: GroupLimits) -> HostedScene:
+    """A group without members, whose anchor an earlier process has left in the cluster."""
+    before = HostedScene()
+    before.native_member()
+    before.native("n", -1)
+    scene = before.restart()
+    scene.limits = limits
+    return scene
+
+
+def test_a_commit_that_takes_the_place_of_an_anchor_needs_room_for_one() -> None:
+    limits = GroupLimits(1)
+    limits.anchored.limit(0, ShareRule())
+    scene = left_behind(limits)
+    refusal = next(iter(scene.commit().outcomes.values())).refused
+    assert refusal is not None
+    assert refusal.situation is Situation.NOT_ANCHORED
+    assert not scene.sent
+    assert not scene.group.anchor.is_here
+
+
+def test_a_deletion_that_takes_the_place_of_an_anchor_needs_room_for_one() -> None:
+    """It needs none among the groups in memory, because nothing is loaded."""
+    limits = GroupLimits(0)
+    limits.anchored.limit(0, ShareRule())
+    scene = left_behind(limits)
+    call = scene.ask(Call(api=GroupApi.ADMIN))
+    assert isinstance(call.answer, Refused)
+    assert call.answer.situation is Situation.NOT_ANCHORED
+    limits.anchored.limit(1, ShareRule())
+    assert scene.ask(Call(api=GroupApi.ADMIN)).answer == Released()
 
 
 def test_a_group_counts_as_long_as_it_is_in_memory_and_its_anchor_as_long_as_it_lingers() -> None:

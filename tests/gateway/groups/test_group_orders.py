@@ -1,5 +1,7 @@
 """What operators order for groups."""
 
+from dataclasses import replace
+
 import pytest
 import trio
 from trio.testing import MockClock
@@ -7,7 +9,7 @@ from trio.testing import MockClock
 from coordinator.interface.roll_policy import NATIVE_MEMBERS_MAX, RollMode
 from gateway.groups.group_orders import why_not_set
 from gateway.hosting.inputs import MoveRequested
-from gateway.hosting.move_requests import ReleaseRequest
+from gateway.hosting.move_requests import AdoptRequest, ReleaseRequest
 from gateway.hosting.standing import Found, NoAnswer, Nobody, Occupants, OtherKind
 from kafka_codecs import describe_groups
 from kafka_codecs.apis import ApiKey
@@ -108,3 +110,22 @@ async def test_a_trial_of_an_adoption_says_that_the_group_moves(autojump_clock: 
         groups.table.drivers.driver(GROUP).feed(MoveRequested(ReleaseRequest()))
         outcome = await groups.table.orders.adopt(GROUP, dry_run=True)
         assert outcome.reasons == ("it changes its coordinator: try again",)
+
+
+@pytest.mark.parametrize("is_released", [False, True])
+async def test_a_trial_of_a_release_says_that_the_group_is_being_adopted(
+    autojump_clock: MockClock, *, is_released: bool
+) -> None:
+    """The request would join a release that is under way already."""
+    async with hosted_groups() as groups:
+        orders = groups.table.orders
+        rules = orders._rules = replace(orders._rules, can_anchor=True)
+        groups.cluster.answers = {
+            DescribeGroupsRequest: lambda _: DescribeGroupsResponse(groups=())
+        }
+        driver = groups.table.drivers.driver(GROUP)
+        request = ReleaseRequest() if is_released else AdoptRequest()
+        driver.group.move.accept(request, 0)
+        assert rules.can_anchor
+        outcome = await orders.release_to_cluster(GROUP, dry_run=True)
+        assert outcome.reasons == (() if is_released else ("it is being adopted: try again",))

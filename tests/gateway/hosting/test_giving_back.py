@@ -16,9 +16,10 @@ from gateway.hosting.grace import Grace
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.routes import GroupSituation
 from gateway.hosting.states import AdoptionStage as Stage
-from gateway.hosting.upstream_member import HEARTBEAT_INTERVAL_MS
+from gateway.hosting.upstream_member import FIRST_BACKOFF_MS, HEARTBEAT_INTERVAL_MS
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_codecs.join_group import JoinGroupRequest
 from kafka_codecs.leave_group import LeaveGroupRequest
 from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
 from tests.support.adoption import GROUP, GUISE, A, B
@@ -65,6 +66,14 @@ def test_the_guard_leads_every_further_round(script: Script) -> None:
     assert next(each.name for each in script.asked[Lane.LEADER].protocols) == GUISE.protocol
 
 
+def test_the_guard_pauses_after_a_refused_sync(script: Script) -> None:
+    given_back(script)
+    script.answer(Lane.LEADER, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+    assert Lane.LEADER not in script.asked
+    script.wait(FIRST_BACKOFF_MS)
+    assert isinstance(script.asked[Lane.LEADER], JoinGroupRequest)
+
+
 def test_the_group_is_given_back_when_nobody_holds_anything(script: Script) -> None:
     given_back(script)
     script.answer(Lane.LEADER, SyncGroupResponse())
@@ -85,7 +94,7 @@ def test_the_log_forgets_it_as_soon_as_the_members_have_left(
     """Calls are held until then, so a failed JoinGroup of the guard must not delay it."""
     given_back(script)
     script.answer(Lane.LEADER, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
-    script.wait(0)
+    script.wait(FIRST_BACKOFF_MS)
     script.gave_up_all()
     if is_answered:
         script.answer(Lane.LEADER, refused(ErrorCode.NOT_COORDINATOR))

@@ -232,6 +232,15 @@ def test_an_unusable_answer_costs_the_place_only_after_the_session(
     assert not on.stage.is_certain
 
 
+def test_a_refused_sync_is_followed_by_a_pause(on: Stage) -> None:
+    """A coordinator whose rounds end before they are complete would be asked without end."""
+    on.join("m-1")
+    on.answer(joined(8, member_id="m-1"))
+    on.member.sync({"m-1": NOTHING}, on.now_ms)
+    on.answer(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+    assert on.member.next_ms() == on.now_ms + FIRST_BACKOFF_MS
+
+
 def test_a_heartbeat_confirms_from_its_sending_on(on: Stage) -> None:
     on.enter()
     on.member.beat(on.now_ms)
