@@ -203,7 +203,7 @@ class GroupStage:
         complaints = self._complaints()
         assert produced.failed == 0
         promise(self.ledger.never_delivered(produced.acknowledged) == 0, complaints)
-        owned_twice = self._owned_twice()
+        owned_twice = self.owned_twice()
         wrong = owned_twice | self.ledger.went_back()
         if wrong:  # data was lost: print everything that may explain it
             booked = [entry for partition in wrong for entry in self.ledger.history(partition)]
@@ -212,7 +212,7 @@ class GroupStage:
         promise(self.ledger.went_back() == set(), complaints)
         promise(await self._committed() == produced.end_offsets, complaints)
 
-    def _owned_twice(self) -> set[int]:
+    def owned_twice(self) -> set[int]:
         """The partitions that had two owners. Left out is who had stated that it did not own them
         before it took them, and read nothing, as far as a log on level debug tells."""
         freed = freed_before_taken(self.gateway.log)
