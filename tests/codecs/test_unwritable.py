@@ -10,9 +10,11 @@ from kafka_codecs.apis import APIS
 from kafka_codecs.declaration import Struct
 from kafka_codecs.heartbeat import HeartbeatRequest
 from kafka_codecs.leave_group import LeaveGroupRequest, MemberIdentity
-from kafka_codecs.primitives import UnwritableText
+from kafka_codecs.offset_commit import OffsetCommitRequest
+from kafka_codecs.primitives import STRING_SIZE_MAX, UnwritableText
 from kafka_codecs.unwritable import UNWRITABLE_FROM_BYTES, has_unwritable_text
 from tests.support.codecs import sample
+from tests.support.commits import commit_of
 
 MESSAGES = [
     message
@@ -70,3 +72,16 @@ def test_one_byte_less_can_be_written() -> None:
     decoded = decode(HeartbeatRequest, wire.replace(b"g", b"\xff"), 0)
     assert not has_unwritable_text(decoded)
     assert encode(decoded, 0).count("\ufffd".encode()) == 10_922 == UNWRITABLE_FROM_BYTES - 1
+
+
+@pytest.mark.parametrize("version", [7, 8])
+def test_metadata_of_a_commit_is_passed_on_in_its_own_bytes(version: int) -> None:
+    """It may become too long to be written. Kafka then refuses one partition, and stores the
+    others."""
+    text = "m" * (STRING_SIZE_MAX // 3 + 1)
+    wire = encode(commit_of({"t": {0: 1}}, metadata=text), version)
+    wire = wire.replace(text.encode(), b"\xff" * len(text))
+    decoded = decode(OffsetCommitRequest, wire, version)
+    assert encode(decoded, version) == wire
+    (topic,) = decoded.topics
+    assert topic.partitions[0].committed_metadata == "\ufffd" * len(text)
