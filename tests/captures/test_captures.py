@@ -6,7 +6,7 @@ An encoder must not be the only test of its own decoder. `capture.py` made the f
 import pytest
 
 from kafka_codecs import WireError, decode, encode
-from kafka_codecs.apis import APIS, ApiKey
+from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_protocol import (
     decode_assignment,
     decode_subscription,
@@ -23,7 +23,7 @@ from kafka_codecs.header import (
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
 from tests.support import captures
-from tests.support.captures import Frame
+from tests.support.captures import Frame, message_of
 from tests.support.codecs_kio import kio_read, kio_write, plain
 
 CLIENTS = {
@@ -49,14 +49,6 @@ def every_frame(*api_keys: ApiKey) -> pytest.MarkDecorator:
             if not api_keys or frame.api_key in api_keys
         ],
     )
-
-
-def message_of(frame: Frame) -> type[Struct]:
-    """The message in a frame."""
-    api = APIS[frame.api_key]
-    message_type = api.request if frame.kind == "request" else api.response
-    assert message_type is not None
-    return message_type
 
 
 def test_every_client_was_captured() -> None:

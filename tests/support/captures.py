@@ -4,19 +4,20 @@ A file has comments (`#`), and a line `== request` or `== answer` before each fr
 their size.
 """
 
+import contextlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
 
-from kafka_codecs.apis import ApiKey
+from kafka_codecs import WireError, decode
+from kafka_codecs.apis import APIS, ApiKey
+from kafka_codecs.declaration import Struct
 from kafka_codecs.header import decode_request_header, decode_response_header
 from tests.support.codecs import octets
 
 FOLDER = Path(__file__).parent.parent / "captures"
 BYTES_PER_LINE = 16
-FRAMES_PER_KIND_MAX = 4
-"""The most frames of one kind in a file."""
 
 _MARK = "== "
 _CORRELATION_ID = slice(4, 8)
@@ -77,14 +78,43 @@ def write(folder: Path, about: Sequence[str], frames: Iterable[Frame]) -> None:
         (folder / name).write_text("\n".join(lines) + "\n")
 
 
+def message_of(frame: Frame) -> type[Struct]:
+    """The message in a frame."""
+    api = APIS[frame.api_key]
+    message_type = api.request if frame.kind == "request" else api.response
+    assert message_type is not None
+    return message_type
+
+
 def _different(frames: Iterable[Frame]) -> Iterator[Frame]:
-    """The first few distinct frames of each kind."""
-    seen: dict[Kind, set[bytes]] = {"request": set(), "answer": set()}
+    """The first frame of each kind and shape."""
+    seen = set()
     for frame in frames:
-        bodies = seen[frame.kind]
-        if frame.body not in bodies and len(bodies) < FRAMES_PER_KIND_MAX:
-            bodies.add(frame.body)
+        shape: object = None
+        with contextlib.suppress(WireError):  # of an answer that is malformed
+            shape = _shape(
+                decode(message_of(frame), frame.body, frame.api_version, trailing_ok=True)
+            )
+        if (frame.kind, shape) not in seen:
+            seen.add((frame.kind, shape))
             yield frame
+
+
+def _shape(value: object) -> object:
+    """What a codec may treat differently: nulls, lengths, signs."""
+    match value:
+        case Struct():
+            return tuple(_shape(getattr(value, field.name)) for field in fields(value))
+        case tuple():
+            return frozenset(map(_shape, value))
+        case bytes():
+            return len(value)
+        case str():
+            return bool(value)
+        case int():
+            return (value > 0) - (value < 0)
+        case _:
+            return value is None
 
 
 def _hex(frame: Frame) -> Iterator[str]:
