@@ -26,6 +26,7 @@ from tests.support.group_stage import (
 from tests.support.kafka_broker import KafkaCluster
 from tests.support.matrix import NATIVE
 from tests.support.promises import promise
+from tests.support.releases import LAST_CLASSIC, NEWEST, on_release
 
 ON = "--client-side-assignors=true"
 SEED = int(os.environ.get("GROUPFERRY_TEST_SEED", "1"))
@@ -65,6 +66,7 @@ async def settle(group: GroupStage, protocol: Protocol) -> None:
 
 
 @pytest.mark.kafka
+@on_release(NEWEST)
 @pytest.mark.usefixtures("_clients")
 async def test_a_group_with_its_own_assignor_rolls_up_and_down(
     kafka: KafkaCluster, tmp_path: Path
@@ -90,6 +92,7 @@ async def test_a_group_with_its_own_assignor_rolls_up_and_down(
 
 @pytest.mark.long
 @pytest.mark.kafka
+@on_release(LAST_CLASSIC)
 @pytest.mark.usefixtures("_clients")
 async def test_the_roll_survives_kills_of_the_gateway(kafka: KafkaCluster, tmp_path: Path) -> None:
     """One in each step, while members join, compute and reconcile. Whoever was told to compute is

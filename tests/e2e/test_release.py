@@ -18,7 +18,7 @@ from tests.support.clients import Client
 from tests.support.group_stage import PARTITIONS, GroupStage, on_kafka, open_group
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 from tests.support.promises import promise
-from tests.support.releases import on_release, with_new_protocol
+from tests.support.releases import in_turn, on_release, with_new_protocol
 from tests.support.serve_process import PROGRAM
 
 LIMIT_S = 200
@@ -44,7 +44,7 @@ def assignments(group: GroupStage, since_s: float) -> dict[str, int]:
     return {name: len(each) for name, each in times.items()}
 
 
-@pytest.mark.parametrize("assignor", ["cooperative-sticky", "range"])
+@in_turn("assignor", ["cooperative-sticky"], ["range"])
 async def test_a_hosted_group_is_released_while_it_consumes(
     kafka: KafkaCluster, assignor: str, tmp_path: Path
 ) -> None:
@@ -74,7 +74,7 @@ async def test_a_hosted_group_is_released_while_it_consumes(
         await group.end()
 
 
-@pytest.mark.parametrize("how", ["command", "setting"])
+@in_turn("how", ["command"], ["setting"])
 async def test_a_group_is_released_right_after_a_restart(
     kafka: KafkaCluster, how: str, tmp_path: Path
 ) -> None:

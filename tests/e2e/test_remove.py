@@ -17,6 +17,7 @@ from tests.support.group_stage import GroupStage, on_kafka, open_group
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 from tests.support.moved_name import NAME, MovedName
 from tests.support.promises import promise
+from tests.support.releases import in_turn
 from tests.support.serve_process import PROGRAM
 
 LIMIT_S = 280
@@ -75,7 +76,7 @@ async def removed(folder: Path) -> None:
     raise AssertionError("clients are left")
 
 
-@pytest.mark.parametrize(("led_by", "rebalances_max"), [("a", 0), ("b", 2)])
+@in_turn("led_by,rebalances_max", ("a", 0), ("b", 2))
 async def test_clients_go_on_at_the_cluster(
     kafka: KafkaCluster, led_by: str, rebalances_max: int, tmp_path: Path
 ) -> None:
@@ -105,7 +106,7 @@ async def test_clients_go_on_at_the_cluster(
         await group.end()
 
 
-@pytest.mark.parametrize("after_s", [1.0, 1.5, 2.5, 4.0])
+@in_turn("after_s", [1.0], [1.5], [2.5], [4.0])
 async def test_a_gateway_that_is_killed_meanwhile_loses_nothing(
     kafka: KafkaCluster, after_s: float, tmp_path: Path
 ) -> None:

@@ -18,6 +18,7 @@ from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_client import GroupClient, fresh_group, group_client
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 from tests.support.ports import HOST, free_port
+from tests.support.releases import LAST_CLASSIC, NEWEST, on_release
 from tests.support.serve_process import ServeProcess, command, serving
 from tests.support.until import until_answered
 
@@ -72,6 +73,7 @@ async def test_a_second_gateway_takes_over_with_an_empty_disk(
                     assert second.events(unwanted) == []
 
 
+@on_release(NEWEST)
 async def test_a_gateway_that_cannot_serve_takes_no_log(
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:
@@ -119,6 +121,7 @@ async def test_a_gateway_that_cannot_serve_takes_no_log(
             assert first.events("state_log_lost") == []
 
 
+@on_release(NEWEST)
 async def test_a_replaced_gateway_sends_no_outdated_answer_after_a_pause(
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:
@@ -148,6 +151,7 @@ async def test_a_replaced_gateway_sends_no_outdated_answer_after_a_pause(
     assert answers == [ErrorCode.NOT_COORDINATOR]
 
 
+@on_release(LAST_CLASSIC)
 async def test_a_paused_gateway_that_was_not_replaced_continues(
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:

@@ -15,6 +15,7 @@ from tests.support.clients import read_lines
 from tests.support.gateway import QUICK, whole_gateway
 from tests.support.group_client import fresh_group
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, PARTITIONS, KafkaCluster
+from tests.support.releases import in_turn
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
@@ -98,9 +99,7 @@ def everything_in(servers: str, topic: str) -> list[int]:
     return sorted(found)
 
 
-@pytest.mark.parametrize(
-    ("first", "second"), [("classic", "classic"), ("consumer", "consumer"), ("classic", "consumer")]
-)
+@in_turn("first,second", ("classic", "classic"), ("consumer", "consumer"), ("classic", "consumer"))
 async def test_a_read_process_write_loop_loses_and_repeats_nothing(
     kafka: KafkaCluster, first: str, second: str
 ) -> None:
@@ -206,7 +205,7 @@ def commit_with_stale_metadata(servers: str, topic: str, group: str, protocol: s
     return outcomes
 
 
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@in_turn("protocol", ["classic"], ["consumer"])
 async def test_a_stale_member_cannot_commit_in_a_transaction(
     kafka: KafkaCluster, protocol: str
 ) -> None:

@@ -17,7 +17,7 @@ from tests.support.clients import Client
 from tests.support.group_stage import GroupStage, on_kafka, open_group
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 from tests.support.kafka_jars import kafka_jars
-from tests.support.releases import CHOSEN
+from tests.support.releases import CHOSEN, in_turn
 from tests.support.serve_process import PROGRAM
 
 LIMIT_S = 400
@@ -55,7 +55,7 @@ CLIENTS = {
 }
 
 
-@pytest.mark.parametrize("pause_s", [0, 10])
+@in_turn("pause_s", [0], [10])
 async def test_consumers_of_three_libraries_come_and_go(
     kafka: KafkaCluster, pause_s: float, tmp_path: Path
 ) -> None:

@@ -2,10 +2,12 @@
 
 A new release costs a line here, and its version in `kafka/pom.xml`. A test that does not choose a
 release runs on the newest. CI, and KAFKA_RELEASES=daily, also play it on the last release without
-KIP-848; `poe releases`, which is KAFKA_RELEASES=all, on all. What an anchor relies on is tested on
+KIP-848 (slow tests with several cases play each of them on one of the two); `poe releases`, which
+is KAFKA_RELEASES=all, on all. What an anchor relies on is tested on
 an older one as well.
 """
 
+import itertools
 import os
 from collections.abc import Sequence
 
@@ -43,6 +45,24 @@ def on_release(release: str, fixture: str = "kafka") -> pytest.MarkDecorator:
     return _on((release,), fixture)
 
 
+def in_turn(names: str, *cases: Sequence[object]) -> pytest.MarkDecorator:
+    """Play each case of a slow test on one of the releases, in turn: all cases and all releases are
+    played, and `poe releases` plays every case on every release."""
+    turns = (
+        itertools.product(CHOSEN, cases)
+        if CHOSEN == RELEASES
+        else zip(itertools.cycle(CHOSEN), cases, strict=False)
+    )
+    return pytest.mark.parametrize(
+        ("kafka", *names.split(",")),
+        [
+            pytest.param(release, *case, id="-".join([_test_id(release), *map(str, case)]))
+            for release, case in turns
+        ],
+        indirect=["kafka"],
+    )
+
+
 def with_new_protocol(fixture: str = "kafka") -> pytest.MarkDecorator:
     """Run a test where coordinators support KIP-848."""
     return _on(NATIVE_RELEASES, fixture)
@@ -54,5 +74,9 @@ def with_anchors(fixture: str = "kafka") -> pytest.MarkDecorator:
 
 
 def _on(releases: Sequence[str], fixture: str) -> pytest.MarkDecorator:
-    test_ids = [TEST_IDS[fixture].format(release) for release in releases]
+    test_ids = [_test_id(release, fixture) for release in releases]
     return pytest.mark.parametrize(fixture, releases, indirect=True, ids=test_ids)
+
+
+def _test_id(release: str, fixture: str = "kafka") -> str:
+    return TEST_IDS[fixture].format(release)

@@ -33,7 +33,7 @@ from tests.support.fake_broker import KAFKA_3, FakeBroker, running_fake_broker
 from tests.support.group_client import fresh_group, group_client
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, PARTITIONS, KafkaCluster, running_kafka
 from tests.support.ports import free_port
-from tests.support.releases import NEWEST
+from tests.support.releases import NEWEST, on_release
 from tests.support.until import until_answered
 from tests.support.wire import Wire
 
@@ -110,6 +110,7 @@ async def test_a_failed_run_leaves_nothing_behind(kafka: KafkaCluster) -> None:
 
 
 @pytest.mark.kafka
+@on_release(NEWEST)
 async def test_ctrl_c_leaves_nothing_behind(kafka: KafkaCluster) -> None:
     """The signal comes during the roll."""
     prefix = fresh_group("interrupted")

@@ -15,6 +15,7 @@ from gateway.journal import events_topic
 from gateway.journal.events_topic import PARTITIONS, EventsTopicError, open_events_topic
 from tests.support.group_client import fresh_group, group_client
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
+from tests.support.releases import NEWEST, on_release
 from tests.support.serve_process import serving
 from tests.support.until import until
 
@@ -79,6 +80,7 @@ async def test_a_compacted_topic_is_refused(kafka: KafkaCluster) -> None:
             pytest.fail("it was taken")
 
 
+@on_release(NEWEST, "one_broker")
 async def test_an_outage_drops_lines_and_blocks_nothing(
     one_broker: KafkaCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

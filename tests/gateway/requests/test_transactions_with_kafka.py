@@ -20,6 +20,7 @@ from tests.support.direct_clients import remove_anchor
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import fresh_group, group_client
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
+from tests.support.releases import in_turn
 from tests.support.until import until_answered
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
@@ -78,7 +79,7 @@ async def stable_offset(coordinator: BrokerConnection, group: str, topic: str) -
     return stable.committed_offset
 
 
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@in_turn("protocol", ["classic"], ["consumer"])
 async def test_a_transaction_commits_for_members_of_both_protocols(
     kafka: KafkaCluster, protocol: str
 ) -> None:
