@@ -15,7 +15,9 @@ from typing import Literal, TextIO, TypeAlias, cast
 import structlog
 import trio
 
+from gateway.events.catalog import EVENTS
 from gateway.events.event import GatewayEvent, Level
+from gateway.events.sentences import Narrator
 from gateway.readable import escaped
 from gateway.repeated_lines import RepeatedLines
 
@@ -119,11 +121,40 @@ def _renderers(log_format: LogFormat, stream: TextIO) -> list[structlog.typing.P
         ]
     coloured = stream.isatty() and not os.environ.get("NO_COLOR")
     return [
+        _Story(),
         _escape,
         structlog.dev.ConsoleRenderer(
             colors=coloured, sort_keys=False, exception_formatter=_write_traceback
         ),
     ]
+
+
+class _Story:
+    """Tells events in sentences. An event that is a detail of another one has a line on level debug
+    only: JSON has all of them."""
+
+    def __init__(self) -> None:
+        self._narrator = Narrator()
+
+    def __call__(
+        self, _logger: object, _method: str, line: structlog.typing.EventDict
+    ) -> structlog.typing.EventDict:
+        """The line with a sentence in place of the fields. Raises DropEvent for a detail."""
+        event = line["event"]
+        if event not in EVENTS:
+            return line
+        known = EVENTS[event].__dataclass_fields__
+        fields = {name: value for name, value in line.items() if name in known}
+        try:
+            sentence = self._narrator.tell(event, line.get("group_id"), fields)
+        except KeyError:  # a line that counts repetitions has no lists
+            return line
+        if not sentence:
+            if line["level"] == "info":
+                raise structlog.DropEvent
+            return line
+        rest = {name: value for name, value in line.items() if name not in fields}
+        return {**rest, "event": sentence, "kind": event}
 
 
 def _escape(

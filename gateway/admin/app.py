@@ -251,7 +251,8 @@ def _start(recent: RecentEvents, given: str | None) -> int | None:
 
 
 def _event(recent: RecentEvents, event: RecentEvent) -> bytes:
-    line = escaped(event.line.decode()).encode()
+    with_sentence = b'{"sentence":%b,' % json.dumps(event.sentence).encode() + event.line[1:]
+    line = escaped(with_sentence.decode()).encode()
     return b"id: %b-%d\ndata: %b\n\n" % (recent.stream_id.encode(), event.position, line)
 
 

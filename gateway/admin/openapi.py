@@ -115,8 +115,9 @@ def description() -> dict[str, Any]:
             ),
             "/api/events": _get_other(
                 "Events as they happen, as server-sent events: the data of each is its JSON line,"
-                " its id STREAM-POSITION. `hello`, `alive` and `gap` have no data; after a gap,"
-                " events are missing.",
+                " with the event in words (`sentence`, empty for a detail); its id is"
+                " STREAM-POSITION. `hello`, `alive` and `gap` have no data; after a gap, events are"
+                " missing.",
                 "text/event-stream",
                 _query("group_id", "Only events of this group.", _GROUP_ID),
                 _query("after", "The id after which to go on.", _TEXT),

@@ -223,7 +223,10 @@ class Board:
             stream_id=self.events.stream_id,
             last=self.events.last,
             events=tuple(
-                EventLine(position=event.position, line=event.line.decode()) for event in events
+                EventLine(
+                    position=event.position, line=event.line.decode(), sentence=event.sentence
+                )
+                for event in events
             ),
         )
 

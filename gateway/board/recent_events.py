@@ -14,6 +14,7 @@ import trio
 
 from gateway.events.event import Envelope
 from gateway.events.offset_events import OffsetsCommitted
+from gateway.events.sentences import Narrator
 
 EVENTS_MAX = 10_000
 BYTES_MAX = 8 * 1024 * 1024
@@ -27,6 +28,8 @@ class RecentEvent(NamedTuple):
     group_id: str | None
     line: bytes
     """Its JSON line, without a line end."""
+    sentence: str
+    """The event in words; empty for a detail."""
     is_commit: bool
 
 
@@ -38,6 +41,7 @@ class RecentEvents:
         """The stream that positions belong to: they begin again with each process."""
         self._kept: deque[RecentEvent] = deque()
         self._bytes = 0
+        self._narrator = Narrator()
         self._last = 0
         self._waiting = trio.lowlevel.ParkingLot()
 
@@ -46,7 +50,8 @@ class RecentEvents:
         self._last += 1
         line = envelope.line.encode()
         is_commit = isinstance(envelope.fields, OffsetsCommitted)
-        self._kept.append(RecentEvent(self._last, envelope.group_id, line, is_commit))
+        sentence = self._narrator.tell_event(envelope.fields, envelope.group_id)
+        self._kept.append(RecentEvent(self._last, envelope.group_id, line, sentence, is_commit))
         self._bytes += len(line)
         while len(self._kept) > EVENTS_MAX or (self._bytes > BYTES_MAX and len(self._kept) > 1):
             self._bytes -= len(self._kept.popleft().line)

@@ -268,12 +268,23 @@ def _cut(text: str) -> Text:
 # -- events --------------------------------------------------------------------------------------
 
 
-def event_lines(events: Sequence[EventLine]) -> list[Text]:
-    """Events as text, the oldest first."""
-    return [Text(_event(event.line), no_wrap=True, overflow="ellipsis") for event in events]
+def event_lines(events: Iterable[EventLine], *, has_details: bool = False) -> list[Text]:
+    """Events as text, the oldest first: as sentences, or each with all of its fields."""
+    lines = (
+        _with_fields(event.line) if has_details else _with_time(event.line, event.sentence)
+        for event in events
+        if has_details or event.sentence
+    )
+    return [Text(line, no_wrap=True, overflow="ellipsis") for line in lines]
 
 
-def _event(line: str) -> str:
+def _with_time(line: str, sentence: str) -> str:
+    with suppress(BadLine):
+        return f"{moment(read_line(line).at_ms)[11:19]}  {escaped(sentence)}"
+    return escaped(sentence)
+
+
+def _with_fields(line: str) -> str:
     with suppress(BadLine):
         envelope = read_line(line)
         fields = " ".join(
@@ -310,9 +321,16 @@ class Bands:
 
 
 def screen(
-    page: GroupPage, bands: Bands, events: Sequence[EventLine], *, width: int, height: int
+    page: GroupPage,
+    bands: Bands,
+    events: Sequence[EventLine],
+    *,
+    width: int,
+    height: int,
+    has_details: bool = False,
 ) -> RenderableType:
-    """One group as a full screen. Members that matter come first if there is no room for all."""
+    """One group as a full screen. Members that matter come first if there is no room for all.
+    `has_details`: whether events are shown with all of their fields."""
     room = max(1, height - FRAME_LINES - EVENTS_MIN)
     members = page.member_list
     if len(members) > room:
@@ -347,8 +365,8 @@ def screen(
         table,
         *([Text(f"and {left_out} more")] if left_out else []),
         Text(_LEGEND, style="dim", no_wrap=True, overflow="ellipsis"),
-        Text(),
-        *event_lines(events[-shown_events:]),
+        Text("d: back to the story" if has_details else "d: details of each event", style="dim"),
+        *event_lines(events, has_details=has_details)[-shown_events:],
     ]
     return Group(*parts)
 

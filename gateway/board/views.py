@@ -203,6 +203,8 @@ class EventLine(View):
     position: Count
     line: str
     """The event as JSON, as in the files of events."""
+    sentence: str
+    """The event in words; empty for a detail of another one."""
 
 
 class Events(View):

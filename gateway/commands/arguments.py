@@ -360,6 +360,9 @@ def _add_events(commands: _Commands) -> None:
     _add_state_dir(events)
     events.add_argument("--group", metavar="ID", help="events of this group only")
     events.add_argument("--follow", action="store_true", help="also print new events, until Ctrl-C")
+    events.add_argument(
+        "--details", action="store_true", help="print every event with its fields, not the story"
+    )
     events.add_argument("--json", action="store_true", help="print the JSON lines unchanged")
 
 

@@ -380,7 +380,13 @@ def _events(options: argparse.Namespace) -> int:
 
     try:
         folder = settings.state_folder(options.state_dir) / FOLDER_NAME
-        if show_events.run(folder, options.group, follows=options.follow, as_json=options.json):
+        if show_events.run(
+            folder,
+            options.group,
+            follows=options.follow,
+            as_json=options.json,
+            has_details=options.details,
+        ):
             return 0
     except BrokenPipeError:  # concerns the output, not the files
         raise

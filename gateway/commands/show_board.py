@@ -15,6 +15,7 @@ from rich.live import Live
 
 from gateway.board import terminal
 from gateway.board.views import Events, GroupLine, GroupList, GroupPage, GroupReadiness
+from gateway.commands.keys import read_keys, single_keys
 from gateway.control.client import ANSWER_S, look
 from gateway.control.control_socket import NoControlSocket
 from gateway.control.messages import (
@@ -88,9 +89,11 @@ async def watch(folder: Path, group_id: str | None, *, as_json: bool) -> None:
     looks = Looks()
     source = _GroupScreen(folder, group_id) if group_id else _ListScreen(folder)
     looks.record(await source.look())
-    with Live(console=console, screen=True, auto_refresh=False) as live:
+    with single_keys() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_keep_looking, source, looks)
+            if keys is not None:
+                nursery.start_soon(_obey_keys, keys, source, looks)
             while True:
                 width, height = console.size
                 live.update(looks.screen(width, height), refresh=True)
@@ -111,6 +114,10 @@ class Looks:
     def record(self, draw: Draw) -> None:
         """The gateway has answered."""
         self._draw, self._trouble, self._answered_s = draw, "", trio.current_time()
+        self._wake()
+
+    def redraw(self) -> None:
+        """The same is to be drawn in another way."""
         self._wake()
 
     def record_failure(self, reason: str) -> None:
@@ -135,6 +142,9 @@ class Looks:
 
 
 class _Screen(Protocol):
+    has_details: bool
+    """Whether events are shown with all of their fields."""
+
     async def look(self) -> Draw:
         """What to draw now. Raises CommandRefused, NoControlSocket."""
         ...
@@ -143,6 +153,7 @@ class _Screen(Protocol):
 class _ListScreen:
     def __init__(self, folder: Path) -> None:
         self._known = KnownGroups(folder)
+        self.has_details = False
 
     async def look(self) -> Draw:
         await self._known.look()
@@ -155,14 +166,27 @@ class _GroupScreen:
         self._folder = folder
         self._group_id = group_id
         self._bands = terminal.Bands()
+        self.has_details = False
 
     async def look(self) -> Draw:
         page = await look(self._folder, DescribeGroup(group_id=self._group_id), GroupPage)
         latest = await look(self._folder, LatestEvents(group_id=self._group_id), Events)
         self._bands.add(page)
         return lambda width, height: terminal.screen(
-            page, self._bands, latest.events, width=width, height=height
+            page,
+            self._bands,
+            latest.events,
+            width=width,
+            height=height,
+            has_details=self.has_details,
         )
+
+
+async def _obey_keys(descriptor: int, source: _Screen, looks: Looks) -> None:
+    async for key in read_keys(descriptor):
+        if key == "d":
+            source.has_details = not source.has_details
+            looks.redraw()
 
 
 async def _keep_looking(source: _Screen, looks: Looks) -> None:

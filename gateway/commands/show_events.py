@@ -1,4 +1,4 @@
-"""`groupferry events`: prints events, as text for people or as their JSON lines.
+"""`groupferry events`: prints events, as a story in sentences, with all fields, or as JSON lines.
 
 Changes nothing and takes no lock, so it can run beside a gateway.
 """
@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gateway.events.catalog import BadLine
 from gateway.events.event import Envelope
+from gateway.events.sentences import Narrator
 from gateway.journal.line_files import PATTERN
 from gateway.journal.reading import read_lines
 from gateway.readable import escaped, moment, shown
@@ -15,8 +16,17 @@ from gateway.readable import escaped, moment, shown
 NO_GROUP = "-"
 
 
-def run(folder: Path, group_id: str | None, *, follows: bool, as_json: bool) -> bool:
-    """Print the events, optionally of one group. False if the folder has none. Raises OSError."""
+def run(
+    folder: Path,
+    group_id: str | None,
+    *,
+    follows: bool,
+    as_json: bool = False,
+    has_details: bool = False,
+) -> bool:
+    """Print the events, optionally of one group. `has_details`: print every event with its fields,
+    not only those that are sentences. False if the folder has none. Raises OSError."""
+    narrator = Narrator()
     if not follows and not any(folder.glob(PATTERN)):
         return False
     for line in read_lines(folder, follows=follows):
@@ -24,13 +34,30 @@ def run(folder: Path, group_id: str | None, *, follows: bool, as_json: bool) -> 
             why = f"{line.path.name} line {line.number}: {line.found}"
             sys.stderr.write(f"groupferry: {escaped(why)}\n")
         elif group_id is None or line.found.group_id == group_id:
-            sys.stdout.write((escaped(line.text) if as_json else _readable(line.found)) + "\n")
+            if as_json:
+                text = escaped(line.text)
+            elif has_details:
+                text = _with_fields(line.found)
+            else:
+                text = _as_sentence(line.found, narrator)
+            if text:
+                sys.stdout.write(f"{text}\n")
             if follows:
                 sys.stdout.flush()
     return True
 
 
-def _readable(envelope: Envelope) -> str:
-    group = NO_GROUP if envelope.group_id is None else shown(envelope.group_id)
+def _as_sentence(envelope: Envelope, narrator: Narrator) -> str:
+    sentence = narrator.tell_event(envelope.fields, envelope.group_id)
+    if not sentence:
+        return ""
+    return f"{moment(envelope.at_ms)}  {_group_of(envelope)}  {escaped(sentence)}"
+
+
+def _group_of(envelope: Envelope) -> str:
+    return NO_GROUP if envelope.group_id is None else shown(envelope.group_id)
+
+
+def _with_fields(envelope: Envelope) -> str:
     fields = [f"{name}={shown(value)}" for name, value in envelope.fields.fields.items()]
-    return "  ".join([moment(envelope.at_ms), group, envelope.event, *fields])
+    return "  ".join([moment(envelope.at_ms), _group_of(envelope), envelope.event, *fields])

@@ -336,7 +336,8 @@ async function loadStory() {
     const found = await read(`api/latest-events?group_id=${about(group)}`);
     if (group === opened) {
       const known = new Set(story.map((each) => each.position));
-      story.push(...found.events.filter((e) => !known.has(e.position)).map((e) => ({ position: e.position, ...JSON.parse(e.line) })));
+      story.push(...found.events.filter((e) => !known.has(e.position))
+        .map((e) => ({ position: e.position, sentence: e.sentence, ...JSON.parse(e.line) })));
       story.sort((a, b) => a.position - b.position);
       drawStory();
     }
@@ -345,15 +346,18 @@ async function loadStory() {
 
 function drawStory() {
   const text = $("story-find").value.toLowerCase();
-  const shown = story.map((told) => [told, `${told.event} ${JSON.stringify(told.fields)}`])
+  const details = $("story-details").checked;
+  const shown = story.filter((told) => details || told.sentence)
+    .map((told) => [told, `${told.sentence} ${told.event} ${JSON.stringify(told.fields)}`])
     .filter(([, words]) => words.toLowerCase().includes(text)).slice(-STORY_MAX).reverse();
   const clients = new Map((page ? page.member_list : []).map((each) => [each.member_id, each.client_id]));
   $("story").replaceChildren(...shown.map(([told]) => {
     const fields = Object.entries(told.fields).map(([name, value]) => (name === "member_id" && clients.get(value)
       ? `${clients.get(value)} (${value})` : `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`));
+    const words = details ? [make("b", {}, told.event.replaceAll("_", " ")), fields.join("  ")] : [told.sentence];
     const look = TROUBLE.has(told.event) ? "trouble" : MARKS.has(told.event) ? "mark" : "";
     return make("li", { className: look }, make("time", { dateTime: new Date(told.at_ms).toISOString() },
-      new Date(told.at_ms).toLocaleTimeString()), make("b", {}, told.event.replaceAll("_", " ")), fields.join("  "));
+      new Date(told.at_ms).toLocaleTimeString()), ...words);
   }));
 }
 
@@ -558,10 +562,12 @@ function take(part) {
 $("find").addEventListener("input", drawList);
 $("show").addEventListener("change", drawList);
 $("story-find").addEventListener("input", drawStory);
+$("story-details").addEventListener("change", drawStory);
 for (const form of document.querySelectorAll("form.filters")) form.addEventListener("submit", (event) => event.preventDefault());
 addEventListener("hashchange", route);
 addEventListener("keydown", (event) => {
   if (event.target.matches("input, select, textarea") || $("dialog").open) return;
+  if (event.key === "d" && opened !== null) { $("story-details").checked = !$("story-details").checked; drawStory(); }
   if (event.key === "/") { event.preventDefault(); (opened === null ? $("find") : $("story-find")).focus(); }
   if (event.key === "Escape" && opened !== null) location.hash = "";
 });

@@ -54,7 +54,11 @@ async def test_a_group_is_found_opened_and_followed(tmp_path: Path) -> None:
         await page.until("document.getElementById('stands').textContent.includes('1 member')")
         await stage.groups.native("n", client_id="n-1")
         await page.until("document.querySelectorAll('#members tbody tr').length === 2")
-        await page.until("document.getElementById('story').textContent.includes('group converted')")
+        story = "document.getElementById('story').textContent"
+        await page.until(f"{story}.includes('converted from the classic to the new protocol')")
+        assert not await page.run(f"{story}.includes('target computed')")
+        await page.press("d")
+        await page.until(f"{story}.includes('target computed')")
         await page.press("Escape")
         await page.until("!document.getElementById('list').hidden")
         assert page.problems == []

@@ -92,7 +92,10 @@ def printed(what: RenderableType, width: int = 80, height: int = 24) -> list[str
 @pytest.mark.parametrize("width", [80, 200])
 def test_a_roll_of_eight_fits_into_24_lines(width: int) -> None:
     """With its members, the latest events, and what it waits for."""
-    bands, events = Bands(), [EventLine(position=n, line=told(n).line) for n in range(1, 20)]
+    bands, events = (
+        Bands(),
+        [EventLine(position=n, line=told(n).line, sentence=f"sentence {n}") for n in range(1, 20)],
+    )
     for _ in range(300):
         bands.add(ROLL)
     lines = printed(screen(ROLL, bands, events, width=width, height=24), width)
@@ -102,10 +105,24 @@ def test_a_roll_of_eight_fits_into_24_lines(width: int) -> None:
     assert "waits for c-2 to rejoin" in text
     assert "1/8 with the new protocol" in text
     assert "lag 1,200 records, 900 before the roll  ▁▁▂▂▃▃▄▅▅▆▆▇█" in text
-    assert "hosting_started" in lines[-1]
+    assert lines[-1].endswith("sentence 19")
     (of_c2,) = [line for line in lines if line.startswith("c-2")]
     assert "ToldToRejoin" in of_c2
     assert of_c2.endswith("!!!")
+
+
+def test_details_are_one_key_away() -> None:
+    """A story has only what is a sentence; the details have every event with its fields."""
+    events = [
+        EventLine(position=1, line=told(1).line, sentence="the gateway hosts it"),
+        EventLine(position=2, line=told(2).line, sentence=""),
+    ]
+    story = printed(screen(ROLL, Bands(), events, width=100, height=24))
+    details = printed(screen(ROLL, Bands(), events, width=100, height=24, has_details=True))
+    assert "the gateway hosts it" in story[-1]
+    assert "d: details of each event" in story[-2]
+    assert all("hosting_started" in line for line in details[-2:])
+    assert "d: back to the story" in details[-3]
 
 
 def test_members_that_are_busy_come_first_if_there_is_no_room() -> None:

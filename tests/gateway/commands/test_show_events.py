@@ -20,10 +20,16 @@ def fill(folder: Path, *lines: str) -> None:
 
 
 def test_events_are_readable_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A line has time, group, name and fields."""
+    """A line has time, group and a sentence; with --details name and fields."""
     lost = UpstreamLost(reason="no broker answers", next_retry_s=1.5)
     fill(tmp_path, event_line(1), event_line(1, group_id=None, process_id="p", event=lost))
     assert cli.main(["events", "--state-dir", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "2027-01-15 08:00:00.123Z  orders  m1 left",
+        "2027-01-15 08:00:00.123Z  -  no broker of the cluster answers: no broker answers; trying"
+        " again in 2 s",
+    ]
+    assert cli.main(["events", "--details", "--state-dir", str(tmp_path)]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "2027-01-15 08:00:00.123Z  orders  member_left  member_id=m1  cause=left",
         '2027-01-15 08:00:00.123Z  -  upstream_lost  reason="no broker answers"  next_retry_s=1.5',
