@@ -43,6 +43,7 @@ from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import StandingRules
 from gateway.hosting.states import Adoption
 from gateway.journal.journal import Journal, Sinks
+from gateway.journal.runs import record_run
 from gateway.observers.offset_reporter import OffsetReporter
 from gateway.operators import NO_OPERATORS, Operators, OperatorsConfig
 from gateway.plug_ins.runner import PlugIns
@@ -290,6 +291,7 @@ async def run_gateway(
                         bootstrap=f"{address[0]}:{address[1]}",
                         cluster_id=cluster.cluster_id,
                         brokers=tuple(sorted(cluster.brokers)),
+                        previous_run=await record_run(state_log, services.clock.now_ms()),
                     )
                 )
                 at_end.push(partial(_tell_end, services.journal))

@@ -16,6 +16,9 @@ class GatewayStarted(GatewayEvent):
     """The cluster's id; null if it has none."""
     brokers: tuple[int, ...]
     """Node ids of the cluster's brokers."""
+    previous_run: int | None = None
+    """The run of the process that started before with the same state log; null if there was none,
+    or an older groupferry."""
 
 
 class DrainStarted(GatewayEvent):

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple, cast
 from uuid import uuid4
 
@@ -19,10 +18,16 @@ import structlog
 
 from gateway.events.catalog import read_line
 from gateway.events.event import Envelope, GatewayEvent, Listener, Told
-from gateway.events.group_events import GroupLoaded, HostingEnded, HostingStarted
+from gateway.events.group_events import (
+    GroupForwarded,
+    GroupLoaded,
+    HostingEnded,
+    HostingStarted,
+)
 from gateway.journal.events_topic import EventsTopicWriter
 from gateway.journal.history_shares import OTHER_BYTES_MAX, RECORD_BYTES_MAX, HistoryShares
 from gateway.journal.line_files import LineFiles
+from gateway.journal.stated_groups import StatedGroups
 from gateway.journal.written_events import WrittenEvents
 from gateway.logs import write_to_log
 from gateway.quotas.owner import Owner
@@ -87,8 +92,6 @@ class Journal:
         self._hostings: dict[str, int] = {}
         """The numbers of the hostings under way, by group."""
         self._last_hosting = 0
-        self._stated_in: dict[str, Path] = {}
-        """The file that has the latest `group_loaded` of each hosted group."""
         self.snapshot_of: Callable[[str], GroupLoaded | None] = lambda _group_id: None
         """The state of a hosted group as its lines have told it."""
         self._shares_of_records = HistoryShares(RECORD_BYTES_MAX, now_ms)
@@ -97,6 +100,9 @@ class Journal:
         """Whose request caused the latest of a group's own events that have an owner."""
         self._overflowing: set[str] = set()
         """The groups whose own events go to files that make way for those of others."""
+        self._stated: StatedGroups | None = None
+        if sinks.files is not None:
+            self._stated = StatedGroups(sinks.files, self._snapshot)
         folder = None if sinks.files is None else sinks.files.folder
         self._written = WrittenEvents(folder, gateway_id)
         """By earlier processes."""
@@ -118,10 +124,11 @@ class Journal:
         if owner is not None and told.events and not self._shares.has_room(owner):
             log.warning("events_left_out", client=str(owner), group_id=group_id)
             return
+        before = self._sequence
         envelopes = self.stamp(told, group_id)
-        if group_id is not None and self._must_restate(group_id, envelopes):
-            self._sequence -= len(envelopes)
-            self._restate(group_id)
+        if group_id is not None and (statement := self._statement_before(group_id, envelopes)):
+            self._sequence = before
+            self._restate(group_id, statement)
             envelopes = self.stamp(told, group_id)
         if owner is not None:
             self._shares.spend(owner, sum(len(envelope.line) for envelope in envelopes))
@@ -210,8 +217,8 @@ class Journal:
         is_of_group = envelopes[0].process_id is None
         if is_of_group and group_id is not None:
             self._note_owner(cast(Owner | None, owner), group_id, sum(map(len, lines)))
-            if self._must_restate(group_id, envelopes):
-                self._restate(group_id)
+            if statement := self._statement_before(group_id, envelopes):
+                self._restate(group_id, statement)
         self._write(lines, group_id, overflows=is_of_group and group_id in self._overflowing)
         for envelope in envelopes:
             if envelope.group_id is not None and envelope.process_id is None:
@@ -223,32 +230,35 @@ class Journal:
                 listener(envelope)
 
     def _follow_hosting(self, envelope: Envelope) -> None:
-        """Note where a hosted group is stated as a whole, and the end of a hosting."""
+        """Note what states a group, and the end of a hosting."""
         group_id = envelope.group_id
         if group_id is None:
             return
-        match envelope.fields:
-            case GroupLoaded() if self._files is not None and self._files.path is not None:
-                self._stated_in[group_id] = self._files.path
-            case HostingEnded():
-                self._hostings.pop(group_id, None)
-                self._stated_in.pop(group_id, None)
-            case _:
-                pass
+        if isinstance(envelope.fields, HostingEnded):
+            self._hostings.pop(group_id, None)
+        if self._stated is not None:
+            self._stated.observe(group_id, envelope.fields)
 
-    def _must_restate(self, group_id: str, envelopes: Sequence[Envelope]) -> bool:
-        """Whether these lines of a group are its first ones in a new file."""
-        stated_in = self._stated_in.get(group_id)
-        if stated_in is None or self._files is None or group_id in self._overflowing:
-            return False
-        self._files.make_room(sum(len(envelope.line.encode()) + 1 for envelope in envelopes))
-        return self._files.path not in (None, stated_in)
+    def _snapshot(self, group_id: str) -> GroupLoaded | None:
+        return self.snapshot_of(group_id)
 
-    def _restate(self, group_id: str) -> None:
-        """State a hosted group as a whole, before its first line in a new file."""
-        del self._stated_in[group_id]
-        if (snapshot := self.snapshot_of(group_id)) is not None:
-            self.tell(snapshot, group_id)
+    def _statement_before(
+        self, group_id: str, envelopes: Sequence[Envelope]
+    ) -> GroupLoaded | GroupForwarded | None:
+        """What the file needs before these lines of a group."""
+        if self._stated is None or not envelopes:
+            return None
+        if isinstance(envelopes[0].fields, HostingStarted | GroupForwarded | GroupLoaded):
+            return None  # they state it
+        size = sum(len(envelope.line.encode()) + 1 for envelope in envelopes)
+        overflows = envelopes[0].process_id is None and group_id in self._overflowing
+        return self._stated.statement_before(group_id, size, overflows=overflows)
+
+    def _restate(self, group_id: str, statement: GroupLoaded | GroupForwarded) -> None:
+        """Write a statement once more: it is nothing new for the log and the listeners."""
+        (envelope,) = self.stamp(Told((statement,), self._now_ms()), group_id)
+        self._write([envelope.line], group_id)
+        self._follow_hosting(envelope)
 
     def end_hostings(self) -> None:
         """Report that the gateway hosts no group any more, because it exits."""

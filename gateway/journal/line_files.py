@@ -47,14 +47,14 @@ class LineFiles:
         """Failed writes since the last success."""
 
     @property
-    def path(self) -> Path | None:
-        """The open file of the usual ones, if any."""
-        return self._usual.path
+    def paths(self) -> tuple[Path | None, Path | None]:
+        """The open file of each series, if any: of the usual ones, and of the overflow."""
+        return self._usual.path, self._overflow.path
 
-    def make_room(self, size: int) -> None:
-        """Begin another one of the usual files if lines of this size would."""
+    def make_room(self, size: int, *, overflows: bool = False) -> None:
+        """Begin another file if lines of this size would."""
         with suppress(OSError):  # the write that follows fails, too
-            self._make_room(self._usual, size)
+            self._make_room(self._overflow if overflows else self._usual, size)
 
     def write(self, data: bytes, *, overflows: bool = False) -> None:
         """Append whole lines, all or none. `overflows`: to the files that make way for others."""

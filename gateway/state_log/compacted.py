@@ -14,7 +14,7 @@ from coordinator.interface.records import (
     ReleaseRecord,
     is_tombstone,
 )
-from gateway.state_log.last_events import FORGOTTEN, LastEvents, LogRecord
+from gateway.state_log.last_events import FORGOTTEN, OF_GATEWAY, LastEvents, LogRecord
 from gateway.state_log.log import StateLogUnreadable
 from gateway.state_log.record_format import Entry, StoredEntry, decode_record
 from kafka_codecs.errors import WireError
@@ -70,7 +70,7 @@ class CompactedLog:
 
     def told_group_ids(self) -> Collection[str]:
         """The groups that have last events, perhaps nothing else."""
-        return tuple(self._last_events)
+        return tuple(group_id for group_id in self._last_events if group_id != OF_GATEWAY)
 
     def put_stored(self, group_id: str, entry: StoredEntry) -> None:
         """Add a record from storage, where each key is once. The value is not empty."""

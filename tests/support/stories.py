@@ -69,7 +69,8 @@ class Gateway:
     sequence: int = 0
     began_ms: int = START_MS
     process_sequence: int = 0
-    lost: list[int] = field(default_factory=list)
+    others: dict[str, tuple[int | None, int]] = field(default_factory=dict)
+    """The hosting and the sequence of each other group."""
 
     @property
     def process_id(self) -> str:
@@ -83,7 +84,7 @@ class Story:
         self.lines: list[str] = []
         self.shows: list[list[str]] = []
         self.group_id = GROUP
-        self.cluster_id = "c"
+        self.cluster_id: str | None = "c"
         self._gateways: dict[str, Gateway] = {}
         self._version = 2
         self._topic_ids: dict[str, str] = {}
@@ -100,7 +101,14 @@ class Story:
         getattr(self, "_" + words[0].replace("-", "_"))(gateway, at_ms, *words[1:])
 
     def _start(self, gateway: Gateway, at_ms: int) -> None:
-        started = {"version": "1", "bootstrap": "b:1", "cluster_id": "c", "brokers": [1]}
+        started: dict[str, Any] = {
+            "version": "1",
+            "bootstrap": "b:1",
+            "cluster_id": self.cluster_id,
+            "brokers": [1],
+        }
+        if gateway.run > 1:
+            started["previous_run"] = gateway.run - 1
         self._of_process(gateway, at_ms, "gateway_started", started, about=None)
 
     def _stop(self, gateway: Gateway, at_ms: int) -> None:
@@ -239,6 +247,9 @@ class Story:
         self._version = 1
 
     def _group(self, _gateway: Gateway, _at_ms: int, group_id: str) -> None:
+        for gateway in self._gateways.values():
+            gateway.others[self.group_id] = gateway.hosting, gateway.sequence
+            gateway.hosting, gateway.sequence = gateway.others.get(group_id, (None, 0))
         self.group_id = group_id
 
     def _forget(self, gateway: Gateway, _at_ms: int) -> None:
@@ -257,7 +268,7 @@ class Story:
         self.lines += self.lines
 
     def _cluster_id(self, _gateway: Gateway, _at_ms: int, cluster_id: str) -> None:
-        self.cluster_id = cluster_id
+        self.cluster_id = None if cluster_id == "-" else cluster_id
 
     def _raw(self, _gateway: Gateway, _at_ms: int, *words: str) -> None:
         self.lines.append(" ".join(words))

@@ -1,15 +1,16 @@
 """Folds lines into tables: the groups of one name, the runs of one gateway, or all lines."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain, groupby
+from itertools import chain
 from typing import NamedTuple
 
 from gateway.pipeline.fold.group import GroupFold
 from gateway.pipeline.fold.lines import Line, parse, unread_line
 from gateway.pipeline.fold.order import NO_HOSTINGS, OutOfOrderError, in_memory, in_stream
-from gateway.pipeline.fold.rows import Tables, UnreadRow
-from gateway.pipeline.fold.sequences import Number, RunKey, fold_run, number_of, run_of
+from gateway.pipeline.fold.rows import Tables
+from gateway.pipeline.fold.sequences import Number, RunKey, fold_runs, number_of, run_of
 
 IN_MEMORY_MAX = 20_000
 """The lines of a group that are held at a time, unless their times do not order them."""
@@ -27,7 +28,7 @@ def fold_lines(lines: Iterable[SourceLine]) -> Iterator[Tables]:
     """All rows of these lines. Keeps all events in memory."""
     unread = Tables()
     groups: dict[str, list[Line]] = {}
-    runs: dict[tuple[str, int], dict[str, list[Number]]] = {}
+    processes: dict[RunKey, list[Number]] = {}
     for file, place, text in lines:
         if not text.strip():
             continue
@@ -38,16 +39,15 @@ def fold_lines(lines: Iterable[SourceLine]) -> Iterator[Tables]:
             continue
         if line.group_id is not None:
             groups.setdefault(line.group_id, []).append(line)
-        gateway_id, run, process_id = run_of(line)
-        numbers = runs.setdefault((gateway_id, run), {}).setdefault(process_id, [])
-        if process_id or not numbers:
+        key = run_of(line)
+        numbers = processes.setdefault(key, [])
+        if key.process_id or not numbers:
             numbers.append(number_of(line))
     yield unread
     for group_id in sorted(groups):
         yield from fold_name(group_id, [groups.pop(group_id)])
-    for (gateway_id, run), processes in runs.items():
-        in_order = ((name, sorted(numbers)) for name, numbers in sorted(processes.items()))
-        yield Tables(unread=fold_run(gateway_id, run, in_order))
+    in_order = ((key, sorted(numbers)) for key, numbers in sorted(processes.items()))
+    yield Tables(unread=list(fold_runs(in_order)))
 
 
 def fold_name(group_id: str, pieces: Collection[Sequence[Line]]) -> Iterator[Tables]:
@@ -61,7 +61,7 @@ def fold_name(group_id: str, pieces: Collection[Sequence[Line]]) -> Iterator[Tab
     clusters = _clusters(lines)
     in_clusters: dict[str, list[Line]] = {}
     for line in lines:
-        cluster_id = line.cluster_id or clusters.get(line.gateway_id, "")
+        cluster_id = line.cluster_id or clusters[line.gateway_id]
         in_clusters.setdefault(cluster_id, []).append(line)
     del lines
     for cluster_id in sorted(in_clusters):
@@ -95,13 +95,9 @@ def _streamed(group_id: str, pieces: Iterable[Sequence[Line]]) -> Iterator[Table
         yield fold.finish(unread)
 
 
-def _clusters(lines: Iterable[Line]) -> dict[str, str]:
-    """The cluster of each gateway, as its lines name it."""
-    return {line.gateway_id: line.cluster_id for line in lines if line.cluster_id is not None}
-
-
-def fold_runs(numbers: Iterable[tuple[RunKey, Iterable[Number]]]) -> Iterator[UnreadRow]:
-    """What is missing of runs, whose processes come in order."""
-    for (gateway_id, run), processes in groupby(numbers, key=lambda item: item[0][:2]):
-        its = ((key.process_id, of_process) for key, of_process in processes)
-        yield from fold_run(gateway_id, run, its)
+def _clusters(lines: Sequence[Line]) -> Mapping[str, str]:
+    """The cluster of each gateway, as its lines name it. One that never learned its cluster may
+    share the only one that others name."""
+    named = {line.gateway_id: line.cluster_id for line in lines if line.cluster_id is not None}
+    only = next(iter(named.values()), "") if len(set(named.values())) == 1 else ""
+    return defaultdict(lambda: only, named)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from gateway.events.offset_events import NO_MEMBER, CommittedOffsets
-from gateway.pipeline.fold.lines import NUMBER_MAX
+from gateway.pipeline.fold.lines import NUMBER_MAX, Line
 from gateway.pipeline.fold.members import MemberFold
 from gateway.pipeline.fold.order import (
     CLOCKS_DIFFER_MS_MAX,
@@ -123,6 +123,9 @@ class GroupFold:
         self._lines += 1
         if line.version == 1:
             self._has_version_1 = True
+        if self._sequences.has_new_beginning:
+            self._sequences.has_new_beginning = False
+            self._begin_sequence(line)
         if self._sequences.has_hole:
             self._sequences.has_hole = False
             if line.event != "group_loaded":
@@ -358,10 +361,11 @@ class GroupFold:
         """The cluster has the group. What it shows comes from several answers and requests."""
         source = source_of(placed)
         for (topic, number), member_ids in _holders(event).items():
-            if len(member_ids) > 1:
-                one, other = sorted(member_ids)[:2]
-                fault = _owned_twice(False, one, other, source, None)
-                self._find(self._partition(topic, number, None, source), fault)
+            partition = self._partition(topic, number, None, source)
+            holders = sorted(member_ids | {grant.member_id for grant in partition.open})
+            if len(holders) > 1:
+                one, other, *_others = holders
+                self._find(partition, _owned_twice(False, one, other, source, None))
 
     def _check_load(self, placed: Placed) -> None:
         """A run that states no `group_loaded` before it grants leaves the end of older grants
@@ -376,6 +380,16 @@ class GroupFold:
             for grant in partition.open:
                 if grant.source.hosting.gateway_id == gateway_id:
                     grant.is_certain = False
+
+    def _begin_sequence(self, line: Line) -> None:
+        """The group was deleted and is back. Grants that have not ended show that the end of its
+        earlier sequence is missing, and with it what became of the offsets."""
+        if not self._has_grants(line.gateway_id):
+            return
+        self._sequences.miss_end(line)
+        self._doubt_grants(line.gateway_id)
+        for partition in self._all_partitions():
+            partition.forget_offset()
 
     def _has_grants(self, gateway_id: str) -> bool:
         return any(
@@ -418,8 +432,24 @@ class GroupFold:
         self._is_forwarded = False
 
     def _on_hosting_ended(self, placed: Placed, event: Any) -> None:
+        source = source_of(placed)
         if event.cause != "gateway_ended":
-            self._end_unstated(source_of(placed))
+            self._end_unstated(source)
+        if event.cause in _LOST_TO_OTHERS:
+            self._doubt_lost(source)
+
+    def _doubt_lost(self, source: Source) -> None:
+        """Others have had the group in the cluster before the members here knew. Unless another log
+        shows who, they may have had the same partitions."""
+        if self._hostings.has_successor(source.hosting):
+            return
+        for partition in self._all_partitions():
+            latest = partition.latest
+            if latest is None or latest.held_in is not source.hosting:
+                continue
+            if latest.ended_by == "group_moved":
+                ids = NO_MEMBER, latest.member_id
+                self._find(partition, _owned_twice(False, *ids, source, latest.source))
 
     def _end_unstated(self, source: Source) -> None:
         """The gateway no longer has the group. A grant that has not ended by then has no stated
@@ -489,10 +519,24 @@ class GroupFold:
                     partition = self._partition(name, entry.partition, None, source)
                 if is_hosted and member_id not in (NO_MEMBER, partition.owner_id):
                     self._check_commit(partition, event, entry, source)
+                elif is_hosted and member_id == NO_MEMBER:
+                    self._check_reset(partition, entry, source)
                 elif not is_hosted:
                     self._check_cluster_commit(partition, member_id, source)
+                if not self._is_alone:
+                    self._compare_early(partition, entry, event.from_ms, source)
                 for fault in partition.commit(member_id, entry, event.from_ms, source):
                     self._find(partition, fault)
+
+    def _compare_early(
+        self, partition: PartitionHistory, entry: CommittedOffsets, from_ms: int, source: Source
+    ) -> None:
+        """Compare clocks: another gateway has told this offset before it was stored."""
+        early = partition.early
+        if early is None or early.offset is None or early.source.clock_ms >= from_ms:
+            return
+        if entry.first <= early.offset <= entry.last:
+            self._apart.add((source.hosting.gateway_id, early.source.hosting.gateway_id))
 
     def _on_committed_in_transaction(self, placed: Placed, event: Any) -> None:
         source, transactional_id = source_of(placed), event.transactional_id
@@ -567,6 +611,20 @@ class GroupFold:
             return
         requested_ms = event.to_ms - IN_FLIGHT_MS_MAX
         self._check_claim(partition, member_id, requested_ms, source, is_stated=False)
+
+    def _check_reset(
+        self, partition: PartitionHistory, entry: CommittedOffsets, source: Source
+    ) -> None:
+        """A client without a member id goes back although a member has the partition. The cluster
+        takes a reset while the group is empty."""
+        stored = partition.stored
+        if not partition.open or stored is None or stored.offset is None:
+            return
+        if entry.lowest < stored.offset:
+            ids = NO_MEMBER, stored.member_id
+            offsets = entry.lowest, stored.offset
+            fault = Fault("commit_went_back", False, *ids, *offsets, source, stored.source)
+            self._find(partition, fault)
 
     def _check_cluster_commit(
         self, partition: PartitionHistory, member_id: str, source: Source
@@ -842,6 +900,7 @@ class GroupFold:
         return "not proven", "no partition passed from one member to another"
 
 
+_LOST_TO_OTHERS = ("taken", "anchor_lost")
 _COSTS = ("partitions_moved", "least_possible", "members_disturbed", "unowned_ms")
 _REBALANCE = ("epoch", "cause", "members", "was_interrupted")
 _STEP = ("client_id", "client_host", "instance_id", "from_protocol", "to_protocol", "members")

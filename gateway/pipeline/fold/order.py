@@ -216,10 +216,13 @@ class Hostings:
 
     def __init__(self, logs: Sequence[LogHostings]) -> None:
         self._relations: dict[tuple[int, int], Relation] = {}
+        self._succeeded: set[int] = set()
+        """The hostings at whose end another log has hosted the group."""
         for one_log, other_log in combinations(logs, 2):
             for one in one_log.hostings:
                 for other in _near(one, other_log.hostings):
                     self._relate(one, other, relation(one, other))
+                    self._succeeded.update(_find_succeeded(one, other))
             self._close(one_log.hostings, other_log.hostings)
             self._close(other_log.hostings, one_log.hostings)
 
@@ -260,6 +263,10 @@ class Hostings:
             return how
         return "before" if one.last_ms < other.first_ms else "after"
 
+    def has_successor(self, hosting: Hosting) -> bool:
+        """Whether another log has hosted the group around the end of a hosting."""
+        return id(hosting) in self._succeeded
+
     def is_certain(self, one: Hosting, one_ms: int, other: Hosting, other_ms: int) -> bool:
         """Whether the order of two lines is certain."""
         if one.gateway_id == other.gateway_id:
@@ -271,6 +278,15 @@ class Hostings:
 
 NO_HOSTINGS = Hostings(())
 """For a group with one log."""
+
+
+def _find_succeeded(one: Hosting, other: Hosting) -> Iterator[int]:
+    """Which of two hostings had the other one at its end."""
+    if None not in (one.number, other.number):
+        if other.last_ms + CLOCKS_DIFFER_MS_MAX >= one.last_ms:
+            yield id(one)
+        if one.last_ms + CLOCKS_DIFFER_MS_MAX >= other.last_ms:
+            yield id(other)
 
 
 def _near(hosting: Hosting, others: Sequence[Hosting]) -> Iterator[Hosting]:

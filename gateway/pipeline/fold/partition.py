@@ -9,7 +9,7 @@ back within what it has consumed itself, and commits from outside the group are 
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from gateway.events.offset_events import NO_MEMBER, CommittedOffsets, OffsetsCommitted
 from gateway.pipeline.fold.lines import NUMBER_MAX
@@ -122,6 +122,13 @@ class Skip(NamedTuple):
     other: Source
 
 
+class ShownOffset(NamedTuple):
+    """An offset that the cluster had, with the line that shows it."""
+
+    offset: int | None
+    source: Source
+
+
 @dataclass(slots=True, eq=False)
 class PartitionHistory:
     """What is known of one partition."""
@@ -139,11 +146,9 @@ class PartitionHistory:
     was_forwarded: bool = False
     """Whether the cluster has had the group since the latest grant."""
     stored: StoredOffset | None = None
-    in_force: int | None = None
-    """What was last stored, or fetched since."""
-    fetched_ms: int = -1
-    """When a fetch has shown it; -1 if a commit has stored it since."""
-    start: int | None = None
+    shown: ShownOffset | None = None
+    """What was last fetched; null if a commit has been stored since."""
+    start: ShownOffset | None = None
     """Where the owner began, by what it fetched or what was stored."""
     has_acted: bool = False
     """Whether the owner has fetched or committed."""
@@ -154,6 +159,8 @@ class PartitionHistory:
     handover: Handover | None = None
     progress: Progress | None = None
     skip: Skip | None = None
+    early: ShownOffset | None = None
+    """An offset that a client was told before any line had stored it."""
 
     @property
     def owner_id(self) -> str | None:
@@ -168,7 +175,8 @@ class PartitionHistory:
         self.has_acted = False
         self.skip = None
         if before is None or before.member_id != grant.member_id:
-            self.start = self.stored.offset if self.stored is not None else None
+            stored = self.stored
+            self.start = None if stored is None else ShownOffset(stored.offset, stored.source)
         self.was_forwarded = False
 
     def end_grant(self, grant: GrantPeriod, source: Source, cause: str | None) -> None:
@@ -183,6 +191,8 @@ class PartitionHistory:
         owner_id = self.owner_id
         is_owner = owner_id is not None and member_id in (owner_id, NO_MEMBER)
         is_start = is_owner and not self.has_acted
+        if fetched is not None and (stored is None or fetched != stored.offset):
+            self.early = ShownOffset(fetched, source)
         if stored is not None and stored.offset is not None and fetched != stored.offset:
             if fetched is None or fetched < stored.offset:
                 if self._was_stored_before(stored, source, member_id, is_owner=is_owner):
@@ -200,13 +210,12 @@ class PartitionHistory:
                     self.stored = StoredOffset(fetched, stored.member_id, source)
             elif is_start and self._is_older_than_grant(stored):
                 self.skip = Skip(fetched, stored.offset, owner_id or "", source, stored.source)
+        self.shown = ShownOffset(fetched, source)
         if is_start:
             self._compare(fetched)
-        if is_start:
-            self.start = fetched
+            self.start = self.shown
         if is_owner:
             self.has_acted = True
-        self.in_force, self.fetched_ms = fetched, source.at_ms
 
     def _was_stored_before(
         self, stored: StoredOffset, source: Source, member_id: str, *, is_owner: bool
@@ -237,17 +246,12 @@ class PartitionHistory:
         self, member_id: str, entry: CommittedOffsets, from_ms: int, source: Source
     ) -> Iterator[Fault]:
         """The cluster stored commits of one client."""
-        first, lowest, last = entry.first, entry.lowest, entry.last
-        stored, owner_id = self.stored, self.owner_id
-        is_owner = member_id == owner_id
+        last, stored = entry.last, self.stored
+        is_owner = member_id == self.owner_id
         if member_id == NO_MEMBER:
             self.stored = StoredOffset(last, member_id, source, is_reset=True)
         else:
-            highest = self._highest(from_ms)
-            if lowest < first or (highest is not None and lowest < highest):
-                yield from self._went_back(member_id, lowest, highest, source, is_owner=is_owner)
-            elif is_owner and self.start is not None and lowest < self.start:
-                yield from self._went_back(member_id, lowest, highest, source, is_owner=True)
+            yield from self._went_back(member_id, entry, from_ms, source)
             if is_owner and not self.has_acted:
                 self.has_acted = True
                 self._compare_commit(stored)
@@ -260,10 +264,10 @@ class PartitionHistory:
                 is_one_clock = stored.source.hosting.gateway_id == source.hosting.gateway_id
                 since_ms = stored.since_ms if is_one_clock else 0
             self.stored = StoredOffset(last, member_id, source, since_ms=since_ms)
-        self.in_force, self.fetched_ms = last, -1
+        self.shown = None
         progress = self.progress
         if progress is None:
-            progress = self.progress = Progress(first, last, member_id, from_ms, source.at_ms)
+            progress = self.progress = Progress(entry.first, last, member_id, from_ms, source.at_ms)
         progress.last, progress.member_id = last, member_id
         progress.to_ms = source.at_ms
         progress.commits = min(progress.commits + entry.commits, NUMBER_MAX)
@@ -275,43 +279,54 @@ class PartitionHistory:
         if not self.pending and not self.is_open_transaction:
             handover.stored, handover.is_compared = stored.offset, True
 
-    def _highest(self, from_ms: int) -> int | None:
+    def _highest(self, from_ms: int) -> ShownOffset | None:
         """What no commit of another member may go below. A fetch after the first of several commits
         may have shown that one."""
-        known = [self.stored.offset] if self.stored is not None else []
-        if self.fetched_ms <= from_ms:
-            known.append(self.in_force)
-        return max((offset for offset in known if offset is not None), default=None)
+        highest: ShownOffset | None = None
+        stored, shown = self.stored, self.shown
+        if stored is not None and stored.offset is not None:
+            highest = ShownOffset(stored.offset, stored.source)
+        if shown is None or shown.offset is None or shown.source.at_ms > from_ms:
+            return highest
+        return shown if highest is None or _is_above(shown, highest.offset or 0) else highest
 
     def _went_back(
-        self, member_id: str, lowest: int, highest: int | None, source: Source, *, is_owner: bool
+        self, member_id: str, entry: CommittedOffsets, from_ms: int, source: Source
     ) -> Iterator[Fault]:
-        stored, expected = self.stored, highest
+        stored, start, lowest = self.stored, self.start, entry.lowest
+        is_owner = member_id == self.owner_id
         is_own = stored is not None and stored.member_id == member_id
-        if is_owner and self.start is not None and lowest < self.start:
-            expected = self.start  # behind its predecessor
-        elif highest is None or lowest >= highest:
+        highest = self._highest(from_ms)
+        if is_owner and _is_above(start, lowest) and start.source.at_ms <= from_ms:
+            expected = start  # behind its predecessor
+        elif not _is_above(highest, lowest):
             return
         elif is_owner and (stored is None or is_own or stored.is_reset):
             return  # a seek
         elif is_own and self.ended_ms.get(member_id) is None:
             return  # a seek of a member whose grants no line states
+        else:
+            expected = highest
         yield Fault(
             "commit_went_back",
             True,
             member_id,
             stored.member_id if stored is not None else None,
             lowest,
-            expected,
+            expected.offset,
             source,
-            stored.source if stored is not None else None,
+            expected.source,
         )
 
     def delete_offset(self, source: Source) -> None:
         """An admin deleted the offset."""
         self.stored = StoredOffset(None, NO_MEMBER, source, is_reset=True)
-        self.in_force = self.start = None
-        self.skip = None
+        self.shown = self.start = self.skip = None
+
+    def forget_offset(self) -> None:
+        """What is stored is not known any more."""
+        self.stored = self.shown = self.start = self.skip = None
+        self.is_whole = False
 
     def take_skip(self, now_ms: int | None) -> Fault | None:
         """A start that skipped records, unless a commit may yet explain it."""
@@ -331,3 +346,7 @@ class PartitionHistory:
             skip.source,
             skip.other,
         )
+
+
+def _is_above(shown: ShownOffset | None, offset: int) -> TypeGuard[ShownOffset]:
+    return shown is not None and shown.offset is not None and shown.offset > offset

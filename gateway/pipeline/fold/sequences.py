@@ -1,12 +1,14 @@
 """Checks the numbers of lines: which are missing, which have two versions, and whether each log has
 an end."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
+from zlib import crc32
 
+from gateway.events.gateway_events import GatewayStarted
 from gateway.pipeline.fold.lines import Line
 from gateway.pipeline.fold.order import key_of
 from gateway.pipeline.fold.rows import UnreadKind, UnreadRow
@@ -33,6 +35,8 @@ class GroupSequences:
         self._rows: list[UnreadRow] = []
         self.has_hole = False
         """Whether numbers are missing before the line that was taken last."""
+        self.has_new_beginning = False
+        """Whether that line begins another sequence in its log."""
 
     def take(self, line: Line) -> bool:
         """Take a line. Returns whether it says something new."""
@@ -60,6 +64,7 @@ class GroupSequences:
         its = self._sequences.setdefault((line.gateway_id, line.began_ms), _Sequence())
         number, reached = line.sequence, its.reached
         if reached is None:
+            self.has_new_beginning = number == 1 and self._has_earlier(line)
             if number > 1 and line.event != "group_loaded":
                 self._miss(line, 1, number - 1)
         elif number == reached:
@@ -73,6 +78,14 @@ class GroupSequences:
             self._miss(line, reached + 1, number - 1)
         its.reached, its.content = number, line.content
         return True
+
+    def _has_earlier(self, line: Line) -> bool:
+        key = line.gateway_id, line.began_ms
+        return any(other[0] == key[0] and other != key for other in self._sequences)
+
+    def miss_end(self, line: Line) -> None:
+        """The lines before this one, which begins a sequence, do not end the earlier one."""
+        self._add("missing", line.gateway_id, line.at_ms, None, None, _END_MISSING)
 
     def finish(self, at_ms: int) -> list[UnreadRow]:
         """The rows, with what is missing at the end."""
@@ -91,7 +104,13 @@ class GroupSequences:
         self._add("missing", line.gateway_id, line.at_ms, first, last, _MISSING)
 
     def _add(  # noqa: PLR0917  (the columns)
-        self, kind: UnreadKind, gateway_id: str, at_ms: int, first: int, last: int, problem: str
+        self,
+        kind: UnreadKind,
+        gateway_id: str,
+        at_ms: int,
+        first: int | None,
+        last: int | None,
+        problem: str,
     ) -> None:
         self._rows.append(
             UnreadRow(
@@ -107,9 +126,11 @@ class GroupSequences:
 
 
 _MISSING = "lines of the group's sequence are missing"
+_END_MISSING = "the end of the group's earlier sequence is missing"
 
-OTHER, ABOUT_GROUP, LOADED, ENDED = range(4)
-"""What the number of a process is about."""
+OTHER, OF_GROUP, STATED, ENDED = range(4)
+"""What the number of a process is about. OF_GROUP: offsets or partitions of a group. STATED: what a
+group has, or that the cluster has it."""
 
 
 class RunKey(NamedTuple):
@@ -127,6 +148,12 @@ class Number(NamedTuple):
     at_ms: int
     about: int
     content: int
+    group: int = 0
+    """A checksum of the group's name."""
+    previous_run: int = -1
+    """The run before, as the start of the process names it; -1 if it names none."""
+    is_whole: bool = False
+    """Whether it stands for all numbers before it."""
 
 
 def run_of(line: Line) -> RunKey:
@@ -138,63 +165,95 @@ def number_of(line: Line) -> Number:
     """The number of a line."""
     if line.process_id is None:
         return Number(0, 0, OTHER, 0)
-    about = ABOUT_GROUP if line.group_id is not None else OTHER
-    about = _ABOUT.get(line.event, about)
-    return Number(line.sequence, line.at_ms, about, line.content)
+    about = _ABOUT.get(line.event, OTHER)
+    group = crc32(line.group_id.encode("utf-8", "surrogatepass")) if line.group_id else 0
+    previous_run = -1
+    if type(line.fields) is GatewayStarted and line.fields.previous_run is not None:
+        previous_run = line.fields.previous_run
+    return Number(line.sequence, line.at_ms, about, line.content, group, previous_run)
 
 
-_ABOUT = {"group_loaded": LOADED, "gateway_ended": ENDED}
-
-
-def fold_run(
-    gateway_id: str, run: int, processes: Iterable[tuple[str, Iterable[Number]]]
-) -> list[UnreadRow]:
-    """What is missing of one run, whose processes come in order, and their numbers too."""
-    rows: list[UnreadRow] = []
-    has_process = False
-    for process_id, numbers in processes:
-        if process_id:
-            has_process = True
-            rows += _fold_process(RunKey(gateway_id, run, process_id), numbers)
-    if not has_process:
-        rows.append(_run_row("no end", RunKey(gateway_id, run, ""), NO_END))
-    return rows
-
-
+_ABOUT = {
+    **dict.fromkeys(("group_loaded", "hosting_started", "group_forwarded"), STATED),
+    **dict.fromkeys(("offsets_committed", "offsets_fetched", "transaction_ended"), OF_GROUP),
+    **dict.fromkeys(("partitions_stated", "partitions_assigned", "grant_ended"), OF_GROUP),
+    "gateway_ended": ENDED,
+}
 NO_END = "its log has no end: the process runs yet, or was killed"
+_RUN_MISSING = "the lines of the run before are missing"
+_PROCESS_MISSING = "lines of the process are missing"
 
 
-def _fold_process(key: RunKey, numbers: Iterable[Number]) -> Iterator[UnreadRow]:
-    reached, at_ms, last = 0, None, OTHER
-    is_start_open = False
-    for sequence, of_number in groupby(numbers, key=attrgetter("sequence")):
-        versions = list(of_number)
-        number = versions[0]
-        if len({version.content for version in versions}) > 1:
-            problem = "a number of the process has two versions"
-            yield _run_row(
-                "conflict", key, problem, first=sequence, last=sequence, at_ms=number.at_ms
-            )
-        if sequence > reached + 1:
-            if reached == 0:
-                is_start_open = True
-            else:
-                yield _miss(key, reached + 1, sequence - 1, at_ms)
-        if is_start_open and number.about != OTHER:
-            # A file begins with what each group has.
-            is_start_open = False
-            if number.about == ABOUT_GROUP:
-                yield _miss(key, 1, sequence - 1, number.at_ms)
-        reached, at_ms, last = sequence, number.at_ms, number.about
-    if is_start_open:
-        yield _miss(key, 1, reached, at_ms)
-    if last != ENDED:
-        yield _run_row("no end", key, NO_END, first=reached, at_ms=at_ms)
+def fold_runs(numbers: Iterable[tuple[RunKey, Iterable[Number]]]) -> Iterator[UnreadRow]:
+    """What is missing of gateways, whose runs and processes come in order, and their numbers
+    too."""
+    for _gateway_id, of_gateway in groupby(numbers, key=lambda item: item[0].gateway_id):
+        runs: set[int] = set()
+        for run, processes in groupby(of_gateway, key=lambda item: item[0].run):
+            yield from _fold_run(processes, runs)
+            runs.add(run)
 
 
-def _miss(key: RunKey, first: int, last: int, at_ms: int | None) -> UnreadRow:
-    problem = "lines of the process are missing"
-    return _run_row("missing", key, problem, first=first, last=last, at_ms=at_ms)
+def _fold_run(
+    processes: Iterable[tuple[RunKey, Iterable[Number]]], earlier: Collection[int]
+) -> Iterator[UnreadRow]:
+    """`earlier`: the runs of the gateway that came before."""
+    has_process = False
+    for key, numbers in processes:
+        if key.process_id:
+            has_process = True
+            yield from _ProcessNumbers(key, earlier).fold(numbers)
+    if not has_process:
+        yield _run_row("no end", key._replace(process_id=""), NO_END)
+
+
+class _ProcessNumbers:
+    """The numbers of one process."""
+
+    def __init__(self, key: RunKey, earlier: Collection[int]) -> None:
+        self._key = key
+        self._earlier = earlier
+        self._stated: set[int] | None = None
+        """The groups that are stated since the first line; null if they need not be. A process of
+        which the first lines are gone, as with their file, states each group in its next one."""
+        self._first = 0
+
+    def fold(self, numbers: Iterable[Number]) -> Iterator[UnreadRow]:
+        """The rows about the process."""
+        reached, at_ms, last = 0, None, OTHER
+        for sequence, of_number in groupby(numbers, key=attrgetter("sequence")):
+            versions = list(of_number)
+            number = versions[0]
+            if len({version.content for version in versions}) > 1:
+                problem = "a number of the process has two versions"
+                place = {"first": sequence, "last": sequence, "at_ms": number.at_ms}
+                yield _run_row("conflict", self._key, problem, **place)
+            if sequence > reached + 1 and not number.is_whole:
+                if reached or self._earlier:
+                    yield self._miss(reached + 1, sequence - 1, at_ms or number.at_ms)
+                else:
+                    self._stated, self._first = set(), sequence
+            yield from self._check_stated(number)
+            if self._earlier and number.previous_run not in (-1, *self._earlier):
+                yield _run_row("missing", self._key, _RUN_MISSING, at_ms=number.at_ms)
+            reached, at_ms, last = sequence, number.at_ms, number.about
+        if self._stated is not None and not self._stated:
+            yield self._miss(1, self._first - 1, at_ms)
+        if last != ENDED:
+            yield _run_row("no end", self._key, NO_END, first=reached, at_ms=at_ms)
+
+    def _check_stated(self, number: Number) -> Iterator[UnreadRow]:
+        if self._stated is None:
+            return
+        if number.about == STATED:
+            self._stated.add(number.group)
+        elif number.about == OF_GROUP and number.group not in self._stated:
+            self._stated = None
+            yield self._miss(1, self._first - 1, number.at_ms)
+
+    def _miss(self, first: int, last: int, at_ms: int | None) -> UnreadRow:
+        place = {"first": first, "last": last, "at_ms": at_ms}
+        return _run_row("missing", self._key, _PROCESS_MISSING, **place)
 
 
 def _run_row(kind: UnreadKind, key: RunKey, problem: str, **place: Any) -> UnreadRow:

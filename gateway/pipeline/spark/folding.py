@@ -33,10 +33,10 @@ from pyspark.sql.types import (
 
 from gateway.json_schemas import json_schema
 from gateway.loading import without_garbage_collection
-from gateway.pipeline.fold.folding import fold_name, fold_runs
+from gateway.pipeline.fold.folding import fold_name
 from gateway.pipeline.fold.lines import Line, parse
 from gateway.pipeline.fold.rows import ALL_ROWS, SCHEMA_VERSION, Row, Tables, columns
-from gateway.pipeline.fold.sequences import Number, RunKey
+from gateway.pipeline.fold.sequences import Number, RunKey, fold_runs
 from gateway.pipeline.report.summary import SUMMARIES, Summary
 from gateway.pipeline.spark.packing import (
     BUCKET,

@@ -206,7 +206,7 @@ def packed_numbers(key: RunKey, numbers: list[Number]) -> InputRow:
     """The numbers of a process in one row: its columns as JSON."""
     numbers.sort()
     return InputRow(
-        bucket_of(f"{key.gateway_id}/{key.run}"),
+        bucket_of(key.gateway_id),
         OF_RUN,
         gateway_id=key.gateway_id,
         run=key.run,

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from gateway.pipeline.fold.lines import parse
-from gateway.pipeline.fold.sequences import LOADED, RunKey
+from gateway.pipeline.fold.sequences import RunKey
 from gateway.pipeline.spark.folding import in_order, rows_of
 from gateway.pipeline.spark.packing import (
     OF_GROUP,
@@ -70,6 +70,6 @@ def _numbers_since(process_id: str, rows: list[InputRow], from_ms: int) -> Itera
     old = [number for number in numbers if number.at_ms < from_ms]
     rest = [number for number in numbers if number.at_ms >= from_ms]
     if old and process_id:
-        rest.insert(0, old[-1]._replace(about=max(old[-1].about, LOADED)))
+        rest.insert(0, old[-1]._replace(is_whole=True))
     for first in range(0, len(rest), _LINES_MAX):
         yield packed_numbers(key, rest[first : first + _LINES_MAX])

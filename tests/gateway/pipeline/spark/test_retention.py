@@ -2,7 +2,7 @@
 
 import json
 
-from gateway.pipeline.fold.sequences import LOADED, Number, RunKey, fold_run
+from gateway.pipeline.fold.sequences import Number, RunKey, fold_runs
 from gateway.pipeline.spark import retention
 from gateway.pipeline.spark.packing import packed_numbers, unpacked_numbers
 from tests.support.folded_lines import folded
@@ -31,12 +31,10 @@ def test_a_group_begins_with_its_last_state_before() -> None:
 def test_one_number_stands_for_all_before() -> None:
     """A gap among them is forgotten, and one behind them is not."""
     numbers = [Number(n, 10 * n, 1, n) for n in (1, 2, 4, 5, 6, 8)]
-    row = packed_numbers(RunKey("g", 1, "p"), numbers)
+    key = RunKey("g", 1, "p")
+    row = packed_numbers(key, numbers)
     (left,) = retention._numbers_since("p", [row], 55)
     kept = list(unpacked_numbers([left]))
     assert [number.sequence for number in kept] == [5, 6, 8]
-    assert kept[0].about == LOADED
-    gaps = [
-        (row.first, row.last) for row in fold_run("g", 1, [("p", kept)]) if row.kind == "missing"
-    ]
+    gaps = [(row.first, row.last) for row in fold_runs([(key, kept)]) if row.kind == "missing"]
     assert gaps == [(7, 7)]
