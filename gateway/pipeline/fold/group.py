@@ -66,6 +66,8 @@ class LogState:
     run: int
     needs_load: bool = False
     """Whether another run has begun, whose `group_loaded` has not come yet."""
+    last_ms: int = 0
+    """The latest time of a line."""
 
 
 class GroupFold:
@@ -136,9 +138,12 @@ class GroupFold:
         log = self._logs.get(line.gateway_id)
         if log is None:
             log = self._logs[line.gateway_id] = LogState(line.run)
-        elif line.run > log.run:
+        elif line.run != log.run:
+            if line.run < log.run or line.at_ms < log.last_ms:
+                self._sequences.add_shared_run(line)
             log.run = line.run
             log.needs_load = self._has_grants(line.gateway_id)
+        log.last_ms = max(log.last_ms, line.at_ms)
         handler = _HANDLERS.get(line.event)
         if handler is not None:
             handler(self, placed, line.fields)
@@ -438,6 +443,9 @@ class GroupFold:
         if event.cause in _LOST_TO_OTHERS:
             self._doubt_lost(source)
 
+    def _on_lost(self, placed: Placed, _event: Any) -> None:
+        self._doubt_lost(source_of(placed))
+
     def _doubt_lost(self, source: Source) -> None:
         """Others have had the group in the cluster before the members here knew. Unless another log
         shows who, they may have had the same partitions."""
@@ -445,9 +453,10 @@ class GroupFold:
             return
         for partition in self._all_partitions():
             latest = partition.latest
-            if latest is None or latest.held_in is not source.hosting:
+            if latest is None or latest.is_shared or latest.held_in is not source.hosting:
                 continue
-            if latest.ended_by == "group_moved":
+            if latest.end is None or latest.ended_by == "group_moved":
+                latest.is_shared = True
                 ids = NO_MEMBER, latest.member_id
                 self._find(partition, _owned_twice(False, *ids, source, latest.source))
 
@@ -497,7 +506,10 @@ class GroupFold:
         elif how == "unknown":
             is_certain = is_stated and overlap_ms > CLOCKS_DIFFER_MS_MAX
         else:
-            is_certain = is_stated and overlap_ms > 0 and gateways not in self._apart
+            # A log that stops, as of a gateway that was killed, says nothing of what followed.
+            is_known = first.end is not None or first.committed_ms > _start_ms(second)
+            least_ms = 0 if is_known else CLOCKS_DIFFER_MS_MAX
+            is_certain = is_stated and overlap_ms > least_ms and gateways not in self._apart
         ids = second.member_id, first.member_id
         end = first.end or first.source
         self._find(partition, _owned_twice(is_certain, *ids, second.source, end))
@@ -532,6 +544,9 @@ class GroupFold:
         self, partition: PartitionHistory, entry: CommittedOffsets, from_ms: int, source: Source
     ) -> None:
         """Compare clocks: another gateway has told this offset before it was stored."""
+        for grant in partition.open:
+            if grant.source.hosting.gateway_id == source.hosting.gateway_id:
+                grant.committed_ms = source.clock_ms
         early = partition.early
         if early is None or early.offset is None or early.source.clock_ms >= from_ms:
             return
@@ -629,11 +644,16 @@ class GroupFold:
     def _check_cluster_commit(
         self, partition: PartitionHistory, member_id: str, source: Source
     ) -> None:
-        """A member in the cluster commits. The latest owner here must have ended before."""
+        """A member in the cluster commits. The latest owner here must have ended before, also at
+        another gateway."""
         latest = partition.latest
         if latest is None or member_id in (NO_MEMBER, latest.member_id):
             return
-        if latest.end is not None and latest.ended_by is None and not latest.is_certain:
+        if latest.end is None:
+            is_possible = source.at_ms < latest.held_in.last_ms
+        else:
+            is_possible = latest.ended_by is None and not latest.is_certain
+        if is_possible:
             ids = member_id, latest.member_id
             self._find(partition, _owned_twice(False, *ids, source, latest.source))
 
@@ -916,6 +936,8 @@ _HANDLERS: Mapping[str, Callable[[GroupFold, Placed, Any], None]] = {
     "group_forwarded": GroupFold._on_forwarded,
     "hosting_started": GroupFold._on_hosting_started,
     "hosting_ended": GroupFold._on_hosting_ended,
+    "group_taken": GroupFold._on_lost,
+    "generation_went_back": GroupFold._on_lost,
     "offsets_committed": GroupFold._on_committed,
     "offsets_fetched": GroupFold._on_fetched,
     "offsets_deleted": GroupFold._on_offsets_deleted,

@@ -53,6 +53,10 @@ class GrantPeriod:
     end: Source | None = None
     is_certain: bool = True
     """Whether its end would be stated."""
+    is_shared: bool = False
+    """Whether a finding says that others may have had the partition, too."""
+    committed_ms: int = -1
+    """When a commit was last stored meanwhile, by the gateway's clock, if there are several logs."""
     last_hosting: Hosting | None = None
     """The latest hosting that has gone on with it; null if that is the one of its beginning."""
 

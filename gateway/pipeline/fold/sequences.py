@@ -87,6 +87,10 @@ class GroupSequences:
         """The lines before this one, which begins a sequence, do not end the earlier one."""
         self._add("missing", line.gateway_id, line.at_ms, None, None, _END_MISSING)
 
+    def add_shared_run(self, line: Line) -> None:
+        """A process begins with the group before an earlier one of the same log has ended."""
+        self._add("conflict", line.gateway_id, line.at_ms, None, None, _SHARED)
+
     def finish(self, at_ms: int) -> list[UnreadRow]:
         """The rows, with what is missing at the end."""
         for (gateway_id, _began_ms), its in self._sequences.items():
@@ -126,6 +130,7 @@ class GroupSequences:
 
 
 _MISSING = "lines of the group's sequence are missing"
+_SHARED = "two processes with one state log have the group, or their clocks differ"
 _END_MISSING = "the end of the group's earlier sequence is missing"
 
 OTHER, OF_GROUP, STATED, ENDED = range(4)
