@@ -30,6 +30,7 @@ from gateway.demo.reports import (
 
 ASSIGNORS = {each.name: each for each in (RangePartitionAssignor, RoundRobinPartitionAssignor)}
 COMMIT_INTERVAL_S = 0.5
+RETRY_S = 0.5
 
 
 class ReportingConsumer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
@@ -45,7 +46,13 @@ class ReportingConsumer(ConsumerRebalanceListener):  # type: ignore[misc]  # aio
         await self._consumer.start()
         committed_s = time.monotonic()
         while not stop:
-            for partition, records in (await self._consumer.getmany(timeout_ms=100)).items():
+            try:
+                polled = await self._consumer.getmany(timeout_ms=100)
+            except KafkaError as error:  # raised while no broker answers, and by failed rejoins
+                say(TroubledReport(at_s=time.monotonic(), doing="poll", error=str(error)))
+                await asyncio.sleep(RETRY_S)
+                continue
+            for partition, records in polled.items():
                 runs = as_runs(int(record.value) for record in records)
                 say(ConsumedReport(at_s=time.monotonic(), partition=partition.partition, runs=runs))
                 self._uncommitted[partition] = records[-1].offset + 1

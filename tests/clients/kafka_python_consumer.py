@@ -15,6 +15,7 @@ from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
 from gateway.demo.clients import StopRequest, end_now
@@ -29,6 +30,8 @@ from gateway.demo.reports import (
     as_runs,
     say,
 )
+
+RETRY_S = 0.5
 
 
 class Reporter(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
@@ -91,7 +94,13 @@ def main() -> None:
     consumer.subscribe([options.topic], listener=Reporter())
     with contextlib.suppress(BrokenPipeError):
         while not stop:
-            for partition, records in consumer.poll(timeout_ms=100).items():
+            try:
+                polled = consumer.poll(timeout_ms=100)
+            except KafkaError as error:  # raised while no broker answers
+                say(TroubledReport(at_s=time.monotonic(), doing="poll", error=str(error)))
+                time.sleep(RETRY_S)
+                continue
+            for partition, records in polled.items():
                 runs = as_runs(int(record.value) for record in records)
                 say(ConsumedReport(at_s=time.monotonic(), partition=partition.partition, runs=runs))
         consumer.close()

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -49,6 +50,8 @@ class ClientProcess:
         self._process = process
         self._name = name
         self.ended = trio.Event()
+        self.ended_s = 0.0
+        """When the process has ended, by `time.monotonic`."""
         self.complaints: deque[str] = deque(maxlen=COMPLAINTS_MAX)
         """The last lines of its stderr."""
 
@@ -117,6 +120,7 @@ async def run_client(
             reading.start_soon(read_lines, process.stdout, on_line)
             reading.start_soon(read_lines, process.stderr, running.complaints.append)
         await process.wait()
+    running.ended_s = time.monotonic()
     running.ended.set()
 
 

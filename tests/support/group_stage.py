@@ -5,7 +5,6 @@ The ledger is the demo's. The clients' own reports fill it, not the gateway's.
 """
 
 import contextlib
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -125,13 +124,13 @@ class GroupStage:
         """Let a member leave the group, and wait for its process to end."""
         member = self.members.pop(name)
         await member.child.close()
-        self.ledger.process_ended(member.process, time.monotonic())
+        self.ledger.process_ended(member.process, member.child.ended_s)
 
     async def kill(self, name: str) -> None:
         """Kill a member with SIGKILL. It owns its partitions until its process is dead."""
         member = self.members.pop(name)
         await member.child.kill()
-        self.ledger.process_ended(member.process, time.monotonic())
+        self.ledger.process_ended(member.process, member.child.ended_s)
 
     async def settled(self, protocol: Protocol) -> ObservedGroup:
         """Wait until gateway and clients agree on the assignment, in a group of this protocol.

@@ -45,6 +45,8 @@ NATIVE_LIBRARIES = tuple(
 MEMBERS_MIN, MEMBERS_MAX = 3, 4
 MOVE_LIMIT_S = 90.0
 MOVED_BEFORE = ("it is hosted already", "it has been released already")
+NEEDS_A_JOIN = "until the next member joins"
+"""Why a group is not adopted after a restart of the gateway. An operator restarts a consumer."""
 RETRY_S = 0.5
 RESTARTS_MAX = 10
 MOMENT_S = 2.0
@@ -203,6 +205,9 @@ class LibraryMoves:
             return True
         for reason in reasons:
             self._results.refusals[f"{direction}: {reason.rpartition(': ')[2]}"] += 1
+        if any(NEEDS_A_JOIN in reason for reason in reasons):
+            await self._restart(group, self._rng.choice(sorted(group.members)), LIBRARIES)
+            await self._settle(group, "classic")
         return False
 
     async def _kill_gateway(self, group: GroupStage, kills: int) -> None:
@@ -231,9 +236,12 @@ class LibraryMoves:
             (LIBRARIES, "classic"),
         )
         for libraries, protocol in steps:
-            await group.leave(name)
-            await group.join(name, self._rng.choice(libraries))
+            await self._restart(group, name, libraries)
             await self._settle(group, protocol)
+
+    async def _restart(self, group: GroupStage, name: str, libraries: Sequence[Client]) -> None:
+        await group.leave(name)
+        await group.join(name, self._rng.choice(libraries))
 
     async def _settle(self, group: GroupStage, protocol: Protocol) -> None:
         """Wait until the group has settled. Start consumers that have ended again, as a supervisor
