@@ -95,10 +95,10 @@ def _offer_versions(key: ApiKey, treated: Treated, upstream: Versions) -> tuple[
     if key not in upstream:
         return None
     low, high = upstream[key]
-    low = max(low, treated.min_version)
-    high = treated.max_version if treated.without_upstream else min(high, treated.max_version)
-    if treated.converted_up_to is not None and max(low, treated.converted_from) <= high:
-        high = max(high, treated.converted_up_to)
+    low, high = max(low, treated.min_version), min(high, treated.max_version)
+    if max(low, treated.converted_from) <= high:
+        alone = treated.max_version if treated.without_upstream else high
+        high = max(high, alone, treated.converted_up_to or 0)
     if derives_topic_ids(upstream) and key in TOPIC_IDS_SINCE:
         high = min(high, TOPIC_IDS_SINCE[key] - 1)
     return (low, high) if low <= high else None

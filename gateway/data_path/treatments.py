@@ -48,9 +48,10 @@ class Treated:
     """Offered up to `max_version` even if the upstream does not have the api: the gateway answers
     alone."""
     converted_up_to: int | None = None
-    """Offered up to here if the upstream supports `converted_from` or a later version of the range:
-    requests are converted."""
+    """Offered up to here, because requests are converted."""
     converted_from: int = 0
+    """The upstream has to support this version or a later one of the range, if it has the api, for
+    more versions than its own to be offered."""
 
 
 def _relay(high: int) -> Treated:
@@ -66,11 +67,12 @@ def _rewrite(high: int, converted_up_to: int | None = None, *, low: int = 0) -> 
     )
 
 
-def _answer(high: int, *, without_upstream: bool = False) -> Treated:
+def _answer(high: int, *, without_upstream: bool = False, converted_from: int = 0) -> Treated:
     return Treated(
         treatment=ApiHandling.ANSWER,
         max_version=high,
         without_upstream=without_upstream,
+        converted_from=converted_from,
     )
 
 
@@ -107,7 +109,8 @@ TREATMENTS: Mapping[ApiKey, Treated] = MappingProxyType(
         ApiKey.LEAVE_GROUP: _answer(5),
         ApiKey.SYNC_GROUP: _answer(5),
         ApiKey.DESCRIBE_GROUPS: _answer(6, without_upstream=True),
-        ApiKey.LIST_GROUPS: _answer(5, without_upstream=True),
+        # v4 has the states of groups. Before v5 all groups are classic ones.
+        ApiKey.LIST_GROUPS: _answer(5, without_upstream=True, converted_from=4),
         ApiKey.SASL_HANDSHAKE: _sasl(1),
         ApiKey.SASL_AUTHENTICATE: _sasl(2),
         ApiKey.API_VERSIONS: _answer(5, without_upstream=True),

@@ -61,6 +61,7 @@ AdminMessage = (
 FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND = 6
 
 FIRST_DESCRIBE_VERSION_WITH_OPERATIONS = 3
+_CLASSIC = "classic"
 
 # The states of a consumer group, translated for tools that know only classic states.
 _CLASSIC_STATES = {
@@ -271,7 +272,11 @@ class AdminApis:
         error = int(ErrorCode.NONE)
         if (version := highest_version(request.upstream, ApiKey.LIST_GROUPS)) >= 0:
             answer: ListGroupsResponse = await request.upstream.ask(ListGroupsRequest(), version)
-            listed = {group.group_id: group for group in answer.groups}
+            # A cluster before v5 has no other groups.
+            listed = {
+                group.group_id: replace(group, group_type=group.group_type or _CLASSIC)
+                for group in answer.groups
+            }
             error = answer.error_code
         is_complete = version >= 0 and not error
         try:
@@ -304,7 +309,7 @@ class AdminApis:
             group_id=group_id,
             protocol_type=view.protocol_type,
             group_state=view.state,
-            group_type=view.group_type or "",
+            group_type=view.group_type or _CLASSIC,
         )
 
     async def _delete_groups(
@@ -513,7 +518,7 @@ def _passes(group: ListedGroup, message: ListGroupsRequest) -> bool:
     states = {state.lower() for state in message.states_filter}
     types = {type_.lower() for type_ in message.types_filter}
     return (not states or group.group_state.lower() in states) and (
-        not types or (group.group_type or "classic").lower() in types
+        not types or group.group_type.lower() in types
     )
 
 

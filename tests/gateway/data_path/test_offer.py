@@ -92,6 +92,16 @@ def test_transactions_by_topic_id_need_the_previous_version(
     assert offered[ApiKey.TXN_OFFSET_COMMIT] == (0, offered_max)
 
 
+@pytest.mark.parametrize(("upstream_max", "offered_max"), [(3, 3), (4, 5), (5, 5)])
+def test_a_cluster_that_lists_no_states_is_offered_no_filters(
+    upstream_max: int, offered_max: int
+) -> None:
+    """Its groups would pass no filter by state. Before v5 all of them are classic ones."""
+    upstream = {int(ApiKey.DESCRIBE_GROUPS): (0, 6), int(ApiKey.LIST_GROUPS): (0, upstream_max)}
+    offered = offer.offered_versions(upstream)
+    assert offered[ApiKey.LIST_GROUPS] == (0, offered_max)
+
+
 def test_an_api_with_only_unknown_versions_is_not_offered() -> None:
     """The ranges do not overlap."""
     assert ApiKey.FETCH not in offer.offered_versions({ApiKey.FETCH: (16, 18)})

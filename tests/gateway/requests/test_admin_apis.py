@@ -123,15 +123,18 @@ async def test_a_group_with_only_a_predecessors_anchor_is_an_empty_consumer_grou
         assert described.protocol_type == "consumer"
 
 
-async def test_a_cluster_that_lists_no_states_is_filtered() -> None:
-    """Its groups have no state and pass no filter. Hosted groups do."""
+async def test_a_cluster_that_lists_no_types_has_classic_groups() -> None:
+    """Filters apply to them as to hosted groups."""
     async with open_scene() as scene:
         await scene.client.enter()
         scene.broker.listed = (
             ListedGroup(group_id="theirs", protocol_type="connect", group_state="Stable"),
             ListedGroup(group_id="g", protocol_type="", group_state="Empty"),
         )
-        assert await scene.listed() == {"theirs": ("Stable", ""), "g": ("Stable", "classic")}
+        assert await scene.listed() == {
+            "theirs": ("Stable", "classic"),
+            "g": ("Stable", "classic"),
+        }
         assert set(await scene.listed(states_filter=("STABLE",))) == {"theirs", "g"}
         assert set(await scene.listed(types_filter=("classic",))) == {"theirs", "g"}
         assert await scene.listed(types_filter=("consumer",)) == {}
@@ -184,7 +187,10 @@ async def test_an_empty_group_is_listed_until_it_is_deleted() -> None:
             group_id="native", protocol_type="", group_state="Empty", group_type="classic"
         )
         scene.broker.listed, scene.broker.occupants = (live, offsets_only), ("moved-on",)
-        assert await scene.listed() == {"g": ("Stable", ""), "native": ("Empty", "consumer")}
+        assert await scene.listed() == {
+            "g": ("Stable", "classic"),
+            "native": ("Empty", "consumer"),
+        }
         answer = await scene.client.connection.ask(ListGroupsRequest(), 5)
         assert [group.protocol_type for group in answer.groups] == ["consumer", "consumer"]
         scene.broker.listed = scene.broker.occupants = ()
@@ -377,7 +383,7 @@ async def test_a_predecessors_anchor_is_hidden() -> None:
         await scene.client.leave(joined.member_id)
     assert broker.coordinator.group("g").member_id
     async with open_scene(broker=broker) as scene:
-        assert await scene.listed() == {"g": ("Stable", "")}
+        assert await scene.listed() == {"g": ("Stable", "classic")}
         described = await scene.client.described(5)
         assert (described.protocol_type, len(described.members)) == ("consumer", 1)
     async with open_scene(broker=broker, state_log=log) as scene:
