@@ -3,7 +3,9 @@ phase."""
 
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from types import FrameType
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -173,98 +175,71 @@ assignors = st.builds(
     metadata=st.binary(max_size=4),
 )
 
+FIELDS: Mapping[str, st.SearchStrategy[Any]] = {
+    "token": st.just(TOKEN),
+    "version": st.integers(0, 10),
+    "member_id": ids,
+    "instance_id": ids,
+    "client_id": ids,
+    "client_host": ids,
+    "rack_id": ids,
+    "fresh_id": st.uuids(),
+    "protocol_type": st.sampled_from(["consumer", "consumer", "connect", ""]),
+    "protocol_name": st.sampled_from(["range", "sticky"]),
+    "protocols": protocols.map(tuple),
+    "session_timeout_ms": st.one_of(st.just(10_000), int32s),
+    "rebalance_timeout_ms": st.one_of(st.just(10_000), int32s),
+    "generation": int32s,
+    "member_epoch": st.one_of(st.just(1), int32s),
+    "group_epoch": st.one_of(st.just(3), int32s),
+    "epoch": int32s,
+    "assignments": st.lists(st.tuples(ids, metadata), max_size=3).map(tuple),
+    "members": st.lists(st.builds(Leaver, member_id=ids, instance_id=instance_ids)).map(tuple),
+    "topic_names": st.lists(names, max_size=3).map(tuple),
+    "topic_regex": st.sampled_from(["", "f.*", "(", "\0"]),
+    "server_assignor": st.sampled_from(["range", "", "made-up"]),
+    "client_assignors": st.lists(assignors, max_size=2).map(tuple),
+    "owned": st.just(frozenset()) | partitions,
+    "partitions": partitions,
+    "is_transactional": st.booleans(),
+    "error": st.integers(-1, 1),
+    "target": st.dictionaries(ids, partitions, max_size=3),
+    "metadata": st.dictionaries(
+        ids, st.just(AssignmentMetadata(version=1, metadata=b"")), max_size=2
+    ),
+    "flaw": st.sampled_from(["", "twice"]),
+}
+"""Bad values of the requests' fields; a field that is not here keeps its default."""
+
+
+def bad(kind: type[Request]) -> st.SearchStrategy[Request]:
+    """Requests of a kind with such values."""
+    drawn = {}
+    for field in fields(kind):
+        if field.name in FIELDS:
+            values = FIELDS[field.name]
+            if "frozenset[str]" in str(field.type):
+                values = values.map(frozenset)
+            drawn[field.name] = values | st.none() if "None" in str(field.type) else values
+    return st.builds(kind, **drawn)
+
+
 requests: st.SearchStrategy[Request] = st.one_of(
-    st.builds(
-        JoinGroupReceived,
-        token=st.just(TOKEN),
-        version=st.integers(0, 9),
-        member_id=ids,
-        instance_id=instance_ids,
-        client_id=ids,
-        client_host=ids,
-        protocol_type=st.sampled_from(["consumer", "consumer", "connect", ""]),
-        protocols=protocols.map(tuple),
-        session_timeout_ms=st.one_of(st.just(10_000), int32s),
-        rebalance_timeout_ms=st.one_of(st.just(10_000), int32s),
-        fresh_id=st.uuids(),
-    ),
-    st.builds(
-        SyncGroupReceived,
-        token=st.just(TOKEN),
-        version=st.integers(0, 5),
-        member_id=ids,
-        instance_id=instance_ids,
-        generation=int32s,
-        protocol_type=st.one_of(st.none(), st.sampled_from(["consumer", "connect"])),
-        protocol_name=st.one_of(st.none(), st.sampled_from(["range", "sticky"])),
-        assignments=st.lists(st.tuples(ids, metadata), max_size=3).map(tuple),
-    ),
-    st.builds(
-        HeartbeatReceived,
-        token=st.just(TOKEN),
-        member_id=ids,
-        instance_id=instance_ids,
-        generation=int32s,
-    ),
-    st.builds(
-        LeaveGroupReceived,
-        token=st.just(TOKEN),
-        members=st.lists(st.builds(Leaver, member_id=ids, instance_id=instance_ids)).map(tuple),
-    ),
-    st.builds(
-        ConsumerHeartbeatReceived,
-        token=st.just(TOKEN),
-        version=st.integers(0, 1),
-        member_id=ids,
-        member_epoch=int32s,
-        client_id=ids,
-        client_host=ids,
-        instance_id=instance_ids,
-        rack_id=instance_ids,
-        rebalance_timeout_ms=st.one_of(st.just(10_000), int32s),
-        topic_names=st.one_of(st.none(), st.lists(names, max_size=3).map(tuple)),
-        topic_regex=st.one_of(st.none(), st.sampled_from(["", "f.*", "(", "\0"])),
-        server_assignor=st.one_of(st.none(), st.sampled_from(["range", "", "made-up"])),
-        client_assignors=st.one_of(st.none(), st.lists(assignors, max_size=2).map(tuple)),
-        owned=st.one_of(st.none(), st.just(frozenset()), partitions),
-        fresh_id=st.uuids(),
-    ),
-    st.builds(PrepareAssignmentReceived, token=st.just(TOKEN), member_id=ids, member_epoch=int32s),
-    st.builds(
-        InstallAssignmentReceived,
-        token=st.just(TOKEN),
-        member_id=st.one_of(st.just("n1"), ids),
-        member_epoch=st.one_of(st.just(1), int32s),
-        group_epoch=st.one_of(st.just(3), int32s),
-        error=st.integers(-1, 1),
-        target=st.dictionaries(ids, partitions, max_size=3),
-        metadata=st.dictionaries(
-            ids, st.just(AssignmentMetadata(version=1, metadata=b"")), max_size=2
+    *map(
+        bad,
+        (
+            JoinGroupReceived,
+            SyncGroupReceived,
+            HeartbeatReceived,
+            LeaveGroupReceived,
+            ConsumerHeartbeatReceived,
+            PrepareAssignmentReceived,
+            InstallAssignmentReceived,
+            OffsetCommitReceived,
+            OffsetFetchReceived,
+            OffsetDeleteReceived,
         ),
-        flaw=st.sampled_from(["", "twice"]),
-    ),
-    st.builds(
-        OffsetCommitReceived,
-        token=st.just(TOKEN),
-        version=st.integers(0, 10),
-        member_id=ids,
-        instance_id=instance_ids,
-        epoch=int32s,
-        partitions=partitions,
-        is_transactional=st.booleans(),
-    ),
-    st.builds(
-        OffsetFetchReceived,
-        token=st.just(TOKEN),
-        member_id=instance_ids,
-        epoch=int32s,
-        partitions=st.one_of(st.none(), partitions),
-    ),
-    st.builds(
-        OffsetDeleteReceived,
-        token=st.just(TOKEN),
-        topic_names=st.lists(names, max_size=3).map(tuple),
-    ),
+    )
 )
 
 
