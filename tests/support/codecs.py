@@ -22,7 +22,7 @@ from kafka_codecs.consumer_protocol import Assignment, Subscription
 from kafka_codecs.declaration import OUR_TAGS, Struct, rules_of
 from kafka_codecs.primitives import UINT16, UVARINT, PassedOn
 from kafka_codecs.state_records import LAYOUTS
-from tests.support.hypothesis_profile import PROFILE, thinned_out
+from tests.support.hypothesis_profile import thinned_out
 
 _TOKEN = re.compile(r"'([^']*)'|((?:[0-9a-f]{2})+)")
 ByName = tuple[tuple[str, st.SearchStrategy[Any]], ...]
@@ -94,9 +94,7 @@ def one_of_each_layout(
     messages: Sequence[tuple[type[Struct], int]],
 ) -> Sequence[tuple[type[Struct], int]]:
     """The last of these versions with each layout: equal layouts are read and written by equal
-    code. Under the profile `deep`, all of them."""
-    if PROFILE == "deep":
-        return messages
+    code."""
     last: dict[Any, tuple[type[Struct], int]] = {}
     for message_type, version in messages:
         kind: Any = message_type
