@@ -106,7 +106,7 @@ def read_whole(frame: Frame, data: bytes) -> Struct:
     return decode(message_of(frame), data[start:], version)
 
 
-@every_frame(ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
+@every_frame(*captures.EMBEDDING)
 def test_the_embedded_consumer_protocol_is_decoded(frame: Frame) -> None:
     """Subscriptions and assignments in JoinGroup and SyncGroup have no bytes left over."""
     for data in subscriptions_in(frame):

@@ -18,6 +18,8 @@ from tests.support.codecs import octets
 
 FOLDER = Path(__file__).parent.parent / "captures"
 BYTES_PER_LINE = 16
+EMBEDDING = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
+"""The apis whose bytes of the consumer protocol each client writes in its own way."""
 
 _MARK = "== "
 _CORRELATION_ID = slice(4, 8)
@@ -62,20 +64,24 @@ def read(path: Path) -> list[Frame]:
 
 
 def write(folder: Path, about: Sequence[str], frames: Iterable[Frame]) -> None:
-    """Write the files of one client, replacing the old ones. Each begins with the comment
-    `about`."""
+    """Write the files of one client, replacing the old ones. Each begins with the comment `about`.
+    A frame is left out if one of its shape is there, from this client or another."""
     folder.mkdir(exist_ok=True)
     for old in folder.glob("*.txt"):
         old.unlink()
-    files: dict[tuple[ApiKey, int], list[Frame]] = {}
+    seen = {_shape_of(frame) for path in FOLDER.glob("*/*.txt") for frame in read(path)}
+    files: dict[tuple[ApiKey, int], list[str]] = {}
     for frame in frames:
-        files.setdefault((frame.api_key, frame.api_version), []).append(frame)
-    for (api_key, version), all_frames in files.items():
-        lines = [f"# {line}" for line in about]
-        for frame in _different(all_frames):
-            lines += ["", f"{_MARK}{frame.kind}", *_hex(frame)]
-        name = f"{api_key.name.lower()}_v{version}.txt"
-        (folder / name).write_text("\n".join(lines) + "\n")
+        shape = _shape_of(frame)
+        has_own_bytes = frame.api_key in EMBEDDING and (shape, folder) not in seen
+        if shape in seen and not has_own_bytes:
+            continue
+        seen |= {shape, (shape, folder)}
+        lines = files.setdefault((frame.api_key, frame.api_version), [])
+        lines += ["", f"{_MARK}{frame.kind}", *_hex(frame)]
+    for (api_key, version), lines in files.items():
+        text = "\n".join([*(f"# {line}" for line in about), *lines])
+        (folder / f"{api_key.name.lower()}_v{version}.txt").write_text(f"{text}\n")
 
 
 def message_of(frame: Frame) -> type[Struct]:
@@ -86,22 +92,20 @@ def message_of(frame: Frame) -> type[Struct]:
     return message_type
 
 
-def _different(frames: Iterable[Frame]) -> Iterator[Frame]:
-    """The first frame of each kind and shape."""
-    seen = set()
-    for frame in frames:
-        shape: object = None
-        with contextlib.suppress(WireError):  # of an answer that is malformed
-            shape = _shape(
-                decode(message_of(frame), frame.body, frame.api_version, trailing_ok=True)
-            )
-        if (frame.kind, shape) not in seen:
-            seen.add((frame.kind, shape))
-            yield frame
+def _shape_of(frame: Frame) -> object:
+    """What a codec may treat differently in a frame."""
+    header: object = None
+    if frame.kind == "request":
+        decoded, _ = decode_request_header(frame.data)
+        header = (decoded.client_id is None, decoded.unknown_tags)
+    body: object = None
+    with contextlib.suppress(WireError):  # of an answer that is malformed
+        body = _shape(decode(message_of(frame), frame.body, frame.api_version, trailing_ok=True))
+    return frame.kind, frame.api_key, frame.api_version, header, body
 
 
 def _shape(value: object) -> object:
-    """What a codec may treat differently: nulls, lengths, signs."""
+    """Nulls, lengths and signs."""
     match value:
         case Struct():
             return tuple(_shape(getattr(value, field.name)) for field in fields(value))
