@@ -197,7 +197,8 @@ async def test_a_stream_goes_on_where_it_was() -> None:
         reader = await follow(stage, f"?after={stage.board.events.stream_id}-1")
         assert (await reader.next())["event"] == "hello"
         told = [json.loads((await reader.next())["data"]) for _ in everything[1:]]
-    assert any([event.pop("sentence") for event in told])
+    sentences = [event.pop("sentence") for event in told]
+    assert any(sentences)
     assert told == [json.loads(line) for line in everything[1:]]
 
 

@@ -161,7 +161,7 @@ def test_a_regression_names_the_next_command() -> None:
 
 def test_a_rebalance_that_moved_nothing_is_no_sentence() -> None:
     """It would repeat what its cause has said."""
-    fields = {
+    fields: dict[str, Any] = {
         "started_ms": 1,
         "epoch": 5,
         "cause": "member_joined",
