@@ -68,7 +68,7 @@ async def test_a_live_group_is_adopted_while_it_consumes(
         refused = await command(*arguments)
         (line,) = refused.stderr.decode().splitlines()
         assert refused.returncode == 1
-        assert line.startswith(f"groupferry: {group.group} is not adopted: c-")
+        assert line.startswith(f"groupferry: {group.group} is not adopted: c")
         assert line.endswith("still connects to the cluster directly")
         await move_behind(group, "c", third)
         possible = await command(*arguments, "--dry-run")
