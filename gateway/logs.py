@@ -5,12 +5,13 @@ The stream is stderr for every command, so that stdout has results only.
 """
 
 import contextlib
+import dataclasses
 import logging
 import os
 import sys
 import traceback
 from collections.abc import Hashable
-from typing import Literal, TextIO, TypeAlias, cast
+from typing import Literal, TextIO, TypeAlias, TypeVar, cast
 
 import structlog
 import trio
@@ -33,6 +34,8 @@ _LEVELS: dict[Level, int] = {
     "error": logging.ERROR,
 }
 
+_Processor = TypeVar("_Processor")
+
 log = structlog.get_logger()
 
 
@@ -48,6 +51,8 @@ def write_to_log(
     if bound.is_enabled_for(_LEVELS[event.level]):  # the fields cost more than the rest
         fields = {name: value for name, value in event.fields.items() if name != "topic_ids"}
         getattr(bound, event.level)(event.name, **fields)
+    elif (story := _find_processor(_Story)) is not None:
+        story.narrator.learn(event, group_id)
 
 
 class _Lossy:
@@ -107,8 +112,12 @@ async def sum_up_repeats() -> None:
 
 
 def _repeated_lines() -> RepeatedLines | None:
+    return _find_processor(RepeatedLines)
+
+
+def _find_processor(kind: type[_Processor]) -> _Processor | None:
     processors = structlog.get_config()["processors"]
-    return next((line for line in processors if isinstance(line, RepeatedLines)), None)
+    return next((processor for processor in processors if isinstance(processor, kind)), None)
 
 
 def _renderers(log_format: LogFormat, stream: TextIO) -> list[structlog.typing.Processor]:
@@ -134,7 +143,7 @@ class _Story:
     only: JSON has all of them."""
 
     def __init__(self) -> None:
-        self._narrator = Narrator()
+        self.narrator = Narrator()
 
     def __call__(
         self, _logger: object, _method: str, line: structlog.typing.EventDict
@@ -143,10 +152,10 @@ class _Story:
         event = line["event"]
         if event not in EVENTS:
             return line
-        known = EVENTS[event].__dataclass_fields__
-        fields = {name: value for name, value in line.items() if name in known}
+        names = {field.name for field in dataclasses.fields(EVENTS[event])}
+        fields = {name: value for name, value in line.items() if name in names}
         try:
-            sentence = self._narrator.tell(event, line.get("group_id"), fields)
+            sentence = self.narrator.tell(event, line.get("group_id"), fields)
         except KeyError:  # a line that counts repetitions has no lists
             return line
         if not sentence:

@@ -52,6 +52,11 @@ class Narrator:
     def __init__(self) -> None:
         self._names: dict[tuple[str, str], str] = {}
 
+    def learn(self, event: GatewayEvent, group_id: str | None) -> None:
+        """Learn the names of members from an event that is not told."""
+        if event.name in _NAMING:
+            self._learn(event.name, group_id or "", event.fields)
+
     def tell_event(self, event: GatewayEvent, group_id: str | None) -> str:
         """The event as a sentence; empty for a detail. Learns the names of members from it."""
         if event.name in DETAILS and event.name not in _NAMING:
@@ -154,7 +159,9 @@ def _name_blockers(blockers: Iterable[Fields], count: int) -> str:
 
 def _tell_conversion(fields: Fields, name_of: _NameOf) -> str:
     members = f" with its {_count(fields['members'], 'member')}" if fields["is_live"] else ""
-    because = f": {name_of(fields['cause'])} was the reason" if fields["cause"] else ""
+    who, _, did = fields["cause"].partition(" ")
+    name = name_of(who)  # that of a joiner is told with its own event, which follows
+    because = f": {name} {did.replace('_', ' ')}" if name != who else ""
     return f"converted {_DIRECTIONS[fields['direction']]}{members}{because}"
 
 

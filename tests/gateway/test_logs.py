@@ -12,7 +12,8 @@ from structlog.testing import capture_logs
 from coordinator.interface.records import RemovalCause
 from gateway import logs
 from gateway.events.event import GatewayEvent
-from gateway.events.member_events import MemberLeft, PartitionsStated
+from gateway.events.group_events import GroupLoaded, TargetComputed
+from gateway.events.member_events import MemberLeft, MemberSnapshot, PartitionsStated
 
 
 class Terminal(io.StringIO):
@@ -135,3 +136,47 @@ def test_an_event_below_the_level_is_not_put_into_words(monkeypatch: pytest.Monk
     logs.write_to_log(
         PartitionsStated(member_id="m", member_epoch=1, partitions={"foo": (0,)}), "g"
     )
+
+
+def test_people_read_events_as_sentences_with_their_names() -> None:
+    """An event that is a detail of another one has a line only on level debug."""
+    stream = io.StringIO()
+    logs.configure("console", stream=stream)
+    left = MemberLeft(member_id="m", cause=RemovalCause.LEFT)
+    logs.write_to_log(left, "g")
+    logs.write_to_log(TargetComputed(assignment_epoch=1, assignor="range", partitions_moved=0), "g")
+    (line,) = stream.getvalue().splitlines()
+    assert "[info" in line
+    assert "m left" in line
+    assert "group_id=g" in line
+    assert "kind=member_left" in line
+    assert "cause=" not in line
+
+
+def test_a_count_of_repeated_events_is_told_without_their_lists() -> None:
+    """The sum of a minute has no lists, so it cannot become a sentence."""
+    stream = io.StringIO()
+    logs.configure("console", stream=stream)
+    structlog.get_logger().warning("readiness_changed", group_id="g", can_convert=False, more=7)
+    assert "more=7" in stream.getvalue()
+    assert "readiness_changed" in stream.getvalue()
+
+
+def test_names_are_learned_from_events_that_are_not_written() -> None:
+    """After a restart, only `group_loaded` says whose member ids they are."""
+    stream = io.StringIO()
+    logs.configure("console", stream=stream)
+    member = MemberSnapshot(
+        member_id="m",
+        instance_id=None,
+        client_id="orders-2",
+        client_host="/h",
+        protocol="classic",
+        member_epoch=1,
+        partitions=None,
+    )
+    loaded = GroupLoaded(kind="classic", state="Stable", group_epoch=1, members=(member,))
+    logs.write_to_log(loaded, "g")
+    logs.write_to_log(MemberLeft(member_id="m", cause=RemovalCause.LEFT), "g")
+    (line,) = stream.getvalue().splitlines()
+    assert "orders-2 left" in line

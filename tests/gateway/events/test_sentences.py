@@ -117,10 +117,9 @@ def test_only_the_latest_names_are_remembered() -> None:
                 is_live=True,
                 group_epoch=5,
                 members=7,
-                cause="rdkafka-1",
+                cause="rdkafka-1 joined",
             ),
-            "converted from the classic to the new protocol with its 7 members: orders-2 was the"
-            " reason",
+            "converted from the classic to the new protocol with its 7 members: orders-2 joined",
         ),
         (
             ReadinessChanged(
