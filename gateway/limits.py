@@ -377,7 +377,7 @@ TOTALS = (
         "the oldest file is deleted",
     ),
     Total(
-        "gateway.hosting.adoption_strategy",
+        "gateway.hosting.adoption",
         "AT_ONCE_MAX",
         "groups that the gateway adopts by itself at a time",
         Share.TURNS,

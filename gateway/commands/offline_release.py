@@ -23,7 +23,7 @@ from gateway.gateway import Backstage, backstage
 from gateway.groups.group_orders import RELEASE_TIMEOUT_S
 from gateway.groups.new_protocol import new_protocol_of
 from gateway.hosting.move_requests import ReleaseRequest
-from gateway.hosting.release_strategy import why_not_released
+from gateway.hosting.release import why_not_released
 from gateway.journal.journal import Sinks
 from gateway.journal.line_files import FOLDER_NAME, LineFiles
 from gateway.readable import escaped

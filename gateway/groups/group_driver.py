@@ -41,7 +41,6 @@ from gateway.groups.pauses import Pauses
 from gateway.groups.regex_resolver import RegexResolver
 from gateway.groups.relayed_calls import RelayedCalls
 from gateway.groups.topics_image import TopicsImage
-from gateway.hosting.adoption_steps import Ask, Describe, Hold
 from gateway.hosting.answers import GroupApi
 from gateway.hosting.calls import (
     Answer,
@@ -55,11 +54,14 @@ from gateway.hosting.calls import (
     StoreCommits,
 )
 from gateway.hosting.effects import (
+    Ask,
     AskCoordinator,
     Assign,
     Compute,
+    Describe,
     Effect,
     Forget,
+    Hold,
     Load,
     LoadedGroup,
     Log,

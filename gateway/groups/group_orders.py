@@ -24,7 +24,7 @@ from gateway.hosting.move_requests import (
     ReleaseOutcome,
     ReleaseRequest,
 )
-from gateway.hosting.release_strategy import why_not_released
+from gateway.hosting.release import why_not_released
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import Found, NoAnswer, Nobody, Occupants
 from kafka_codecs.describe_groups import DescribedGroup

@@ -10,34 +10,21 @@ given up what it held.
 
 from collections import deque
 from collections.abc import Container, Sequence
+from typing import Any
 
-from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import AdoptionEnded, AdoptionMoved
-from coordinator.interface.records import AdoptionState, ClassicGroupMember
-from gateway.hosting.adoptable import resumes_at, snapshot, why_not
-from gateway.hosting.adoption_requests import BACKOFF_MS, Adoptees, have_left
-from gateway.hosting.adoption_steps import (
-    Answered,
-    Ask,
-    Describe,
-    Described,
-    Drained,
-    Effect,
-    GaveUp,
-    Heard,
-    Hold,
-    Input,
-    Lane,
-    MoveTimerFired,
-    Stored,
-    StoreFailed,
-    Unanswered,
-)
-from gateway.hosting.forwarded import WatchedGroup
+from coordinator.interface.records import AdoptionState, ClassicGroupMember, ClassicGroupValue
+from gateway.events import group_events
+from gateway.hosting.adoptable import is_promising, resumes_at, snapshot, why_not
+from gateway.hosting.adoptees import Adoptees, have_left
+from gateway.hosting.effects import Ask, Describe, Hold, Lane, MoveStep
 from gateway.hosting.giving_back import GivingBack
-from gateway.hosting.grace import Grace
+from gateway.hosting.group_parts import GroupParts
 from gateway.hosting.holders import Holders
-from gateway.hosting.identity import AnchorIds, Guise
+from gateway.hosting.identity import AnchorIds
+from gateway.hosting.move_requests import AdoptionOutcome, AnyRequest
+from gateway.hosting.moving import BACKOFF_MS, Moving
+from gateway.hosting.pending_ids import REMEMBERED_MS, PendingIds
 from gateway.hosting.routes import GroupSituation
 from gateway.hosting.states import ADOPTION, AdoptionStage
 from gateway.hosting.upstream_member import NOTHING, In, Joined, Meaning, Out, Refusal
@@ -48,6 +35,16 @@ from kafka_codecs.error_codes import ErrorCode, name_of
 from kafka_codecs.heartbeat import HeartbeatResponse
 from kafka_codecs.leave_group import LeaveGroupResponse
 
+CONSIDER_EVERY_MS = 5_000
+"""How often at most a forwarded group is considered for adoption."""
+REFUSED_FOR_MS = 10_000
+"""How long a group is left alone after the cluster's description spoke against its adoption."""
+UNDONE_FOR_MS, UNDONE_FOR_MS_MAX = 60_000, 900_000
+"""The same after an adoption that was undone, which costs its members a rebalance; doubles with
+each failure."""
+AT_ONCE_MAX = 8
+"""Groups that the gateway adopts by itself at a time. Each holds the calls of its clients."""
+STILL_ENDING = "requests of an adoption that was undone are still under way: try again"
 HOLD_MAX_MS = 2_000
 """How long calls are held before the adoption is undone. Shorter than the shortest session that
 Kafka allows, so an outsider that begins to join cannot disappear again meanwhile."""
@@ -69,35 +66,43 @@ _ENDING = (Stage.FORGETTING, Stage.UNDONE, Stage.ADOPTED)
 """Answers of the coordinator change nothing any more."""
 
 
-class Adopting:
-    """One adoption, from the proposal to its end. Times are milliseconds."""
+def may_consider(parts: GroupParts, now_ms: int) -> bool:
+    """Whether the gateway may adopt the group by itself now, as far as the relayed requests tell.
+    If so, it is not considered again for a while."""
+    routing, rules = parts.standing, parts.rules
+    if rules.standing.is_removing or not routing.may_be_adopted(now_ms):
+        return False
+    routing.adopt_from_ms = now_ms + CONSIDER_EVERY_MS
+    watched = rules.watched.group(parts.group_id)
+    has_turn = len(rules.adopting) < AT_ONCE_MAX
+    return has_turn and watched is not None and is_promising(watched, now_ms)
 
-    def __init__(
-        self,
-        group_id: str,
-        guise: Guise,
-        config: GroupConfig,
-        *,
-        grace: Grace,
-        found: AdoptionState | None = None,
-    ) -> None:
-        """`guise`: what the anchor joins as. `found`: the log's record of an adoption that a killed
-        process began. `grace`: what the members get if the adoption is undone."""
-        self.stage = Stage.PROPOSED if found is None else Stage.RESUMING
+
+class Adopting(Moving):
+    """One adoption, from the request to its end. Times are milliseconds."""
+
+    why_busy = "it is being adopted: try again"
+    why_ending = "the gateway is shutting down"
+    why_forwarded = "it is about to be adopted"
+    outcome_type = AdoptionOutcome
+    has_all_members = False
+    leads_rounds = True
+
+    def __init__(self, parts: GroupParts) -> None:
+        super().__init__(parts)
+        self.stage = Stage.PROPOSED
         self.why = ""
         """Why the adoption was undone, for operators."""
         self.reasons: tuple[str, ...] = ()
         """Why the group could not be adopted at all, one by one."""
         self.held_ms = 0
         """For how long calls were held. Final once the adoption has ended."""
-        self._group_id, self._guise, self._config = group_id, guise, config
-        self._grace = grace
-        self._announce(found)
-        self._effects: list[Effect] = []
+        self._guise = parts.rules.standing.gateway.guise
+        self._adoption: AdoptionState | None = None
+        self._has_held = False
         self._asked_others = 0
         """How many requests about other members than the leader's and the anchor are under way."""
-        self._is_storing = self._is_erasing = False
-        self._is_describing = self._is_drained = False
+        self._is_erasing = self._is_describing = self._is_drained = False
         self._held_from_ms: int | None = None
         self._first: tuple[DescribedGroup, int | None] | None = None
         """The group and its generation at the first of two looks, which have to agree."""
@@ -117,7 +122,12 @@ class Adopting:
         self._paused_until_ms: int | None = None
         """When the next attempt is due, if the latest one was in vain."""
 
-    # -- what the driver asks --------------------------------------------------------------------
+    # -- what the move asks ----------------------------------------------------------------------
+
+    @property
+    def group(self) -> ClassicGroupValue | None:
+        """The group as it is adopted."""
+        return None if self._adoption is None else self._adoption.group
 
     @property
     def situation(self) -> GroupSituation | None:
@@ -158,7 +168,7 @@ class Adopting:
         return self.stage in _BOUNDED
 
     def next_ms(self) -> int | None:
-        """When to handle `MoveTimerFired` next; None while only an answer can change anything."""
+        """When `advance` is due; None while only an answer can change anything."""
         if self._giving_back is not None:
             return self._giving_back.next_ms(is_asking=bool(self._asked_others))
         times_ms = [self._paused_until_ms]
@@ -168,51 +178,99 @@ class Adopting:
             times_ms.append(self._anchor.next_ms())
         return min((at_ms for at_ms in times_ms if at_ms is not None), default=None)
 
+    # -- beginning and ending --------------------------------------------------------------------
+
+    def begin(
+        self, _requests: Sequence[AnyRequest], _now_ms: int, *, has_earlier_steps: bool
+    ) -> AdoptionOutcome | None:
+        """Begin, or continue from what the log has. Returns the outcome if that is impossible."""
+        parts, stored = self._parts, self._parts.engine.core.state.adoption
+        if parts.engine.is_live or parts.anchor.is_here:
+            return AdoptionOutcome.refused(parts.group_id, "it is hosted already")
+        if has_earlier_steps:
+            return AdoptionOutcome.refused(parts.group_id, STILL_ENDING)
+        if stored is not None:
+            parts.log("warning", "adoption_resumed", is_locked=stored.lock_generation is not None)
+            self.stage, self._has_held = Stage.RESUMING, True
+            self._announce(stored)
+        self.has_begun = True
+        parts.rules.adopting.add(parts.group_id)
+        return None
+
+    def end(self, now_ms: int) -> AdoptionOutcome:
+        """Have the engine serve the group, or leave it to the cluster again."""
+        parts, routing = self._parts, self._parts.standing
+        is_adopted = self.stage is Stage.ADOPTED
+        self.abort()
+        if is_adopted:
+            assert self.handed_over is not None
+            parts.anchor.take_over(self.handed_over, now_ms)
+            routing.adopt(now_ms, self.handed_over.generation)
+            parts.effects.extend(routing.take_outbox())
+            parts.engine.report_snapshot(are_topics_known=False)
+            parts.emit(group_events.GroupAdopted(held_ms=self.held_ms))
+            parts.rules.watched.forget(parts.group_id)
+        elif self._has_held:
+            # A late request of the anchor may still have taken the group.
+            routing.forget("its adoption was undone")
+            routing.pending_ids = PendingIds()
+            routing.pending_ids.end_at(now_ms + REMEMBERED_MS)
+            parts.emit(group_events.AdoptionUndone(reason=self.why, held_ms=self.held_ms))
+            pause_ms = min(UNDONE_FOR_MS << routing.adoptions_undone, UNDONE_FOR_MS_MAX)
+            routing.adopt_from_ms = now_ms + pause_ms
+            routing.adoptions_undone += 1
+        else:
+            routing.adopt_from_ms = now_ms + REFUSED_FOR_MS
+        return AdoptionOutcome(
+            group_id=parts.group_id,
+            is_adopted=is_adopted,
+            reasons=() if is_adopted else self.reasons or (f"undone: {self.why}",),
+            held_ms=self.held_ms if self._has_held else None,
+        )
+
+    def abort(self) -> None:
+        """Count no longer as under way."""
+        self._parts.rules.adopting.discard(self._parts.group_id)
+
     # -- what happens ----------------------------------------------------------------------------
 
-    def start(self, now_ms: int) -> Sequence[Effect]:
-        """Begin. Returns what the driver has to do."""
-        return self.handle(MoveTimerFired(), now_ms)
-
-    def handle(self, event: Input, now_ms: int) -> Sequence[Effect]:
-        """Take note of what has happened. Returns what the driver has to do."""
-        match event:
-            case Described(group, watched):
+    def on_done(self, step: MoveStep, result: Any, now_ms: int) -> None:
+        """Take the result of a step."""
+        match step:
+            case Describe():
                 self._is_describing = False
-                self._described(group, watched, now_ms)
-            case Stored() if self.handed_over is not None:
-                self._move(Stage.ADOPTED, now_ms)
-            case StoreFailed() if self.handed_over is not None:
-                self.handed_over = None
-                self._pause(BACKOFF_MS, now_ms)
-            case Stored():
-                self._is_storing = False
-                self._stored(now_ms)
-            case StoreFailed(why):
-                self._is_storing = False
-                self._store_failed(why, now_ms)
-            case Drained():
+                self._described(result, now_ms)
+            case Hold():
                 self._is_drained = True
-            case Answered(lane, answer):
-                self._on_answer(lane, answer, now_ms)
-            case Unanswered(lane, why):
-                self._unanswered(lane, why, now_ms)
-            case Heard(member_id) if self._giving_back is not None:
-                self._giving_back.holders.heard(member_id, now_ms)
-            case GaveUp(member_id) if self._giving_back is not None:
-                self._giving_back.holders.let_go(member_id)
-            case _:
-                pass
+            case Ask(lane):
+                self._on_answer(lane, result, now_ms)
+
+    def on_stored(self, *, is_durable: bool, now_ms: int) -> None:
+        """The engine has decided on the latest record, and the log has it, or may not have it."""
+        self._is_storing = False
+        if self.handed_over is None:
+            (self._stored if is_durable else self._store_failed)(now_ms)
+        elif is_durable:
+            self._move(Stage.ADOPTED, now_ms)
+        else:
+            self.handed_over = None
+            self._pause(BACKOFF_MS, now_ms)
+
+    def on_member_seen(self, member_id: str, now_ms: int) -> None:
+        """A recalled member has sent a request."""
+        if self._giving_back is not None:
+            self._giving_back.holders.heard(member_id, now_ms)
+
+    def on_member_gave_up(self, member_id: str, **_how: bool) -> None:
+        """A recalled member holds no partition any more."""
+        if self._giving_back is not None:
+            self._giving_back.holders.let_go(member_id)
+
+    def advance(self, now_ms: int, *, commits_in_flight: int) -> None:  # noqa: ARG002
+        """Do what is due."""
         began_ms = self._held_from_ms
         if self.is_hold_bounded and began_ms is not None and now_ms >= began_ms + HOLD_MAX_MS:
             self._fail(f"calls were held for {HOLD_MAX_MS} ms", now_ms)
-        self._advance(now_ms)
-        effects = tuple(self._effects)
-        self._effects.clear()
-        return effects
-
-    def _advance(self, now_ms: int) -> None:
-        """Do what is due."""
         if self._giving_back is not None:
             for ask in self._giving_back.advance(now_ms, is_asking=bool(self._asked_others)):
                 self._ask(ask.lane, ask.message)
@@ -233,15 +291,17 @@ class Adopting:
                 self._lead_anchor_in(now_ms)
                 self._lead_leader_out(now_ms)
             case Stage.FORGETTING:
-                self._store(None)
+                self._store_adoption(None)
             case _:
                 pass
 
     # -- before anything is changed --------------------------------------------------------------
 
-    def _described(
-        self, group: DescribedGroup | None, watched: WatchedGroup | None, now_ms: int
-    ) -> None:
+    def _described(self, group: DescribedGroup | None, now_ms: int) -> None:
+        parts = self._parts
+        if group is not None and self.stage is Stage.PROPOSED:
+            parts.rules.watched.described(group)
+        watched = parts.rules.watched.group(parts.group_id)
         if self.stage is Stage.RESUMING:
             self._resumed(group, now_ms)
         elif self.stage is Stage.REJOINING:
@@ -250,7 +310,7 @@ class Adopting:
             pass  # the description comes after the adoption was given up
         elif group is None or watched is None:
             self._refuse(("the cluster does not describe it",), now_ms)
-        elif reasons := why_not(group, watched, self._config, now_ms):
+        elif reasons := why_not(group, watched, parts.rules.config, now_ms):
             self._refuse(reasons, now_ms)
         elif self.stage is Stage.PROPOSED:
             self._first = group, watched.generation
@@ -260,13 +320,12 @@ class Adopting:
         else:
             self._announce(AdoptionState(group=snapshot(group, watched)))
             self._move(Stage.ANNOUNCING, now_ms)
-            self._store(self._adoption)
+            self._store_adoption(self._adoption)
 
-    def _announce(self, adoption: AdoptionState | None) -> None:
+    def _announce(self, adoption: AdoptionState) -> None:
         self._adoption = adoption
-        if adoption is not None:
-            self._adoptees = Adoptees(self._group_id, adoption.group, self._guise)
-            self._leader, self._anchor = self._adoptees.leaders_member(), self._adoptees.anchor()
+        self._adoptees = Adoptees(self._parts.group_id, adoption.group, self._guise)
+        self._leader, self._anchor = self._adoptees.leaders_member(), self._adoptees.anchor()
 
     def _refuse(self, reasons: tuple[str, ...], now_ms: int) -> None:
         self.reasons, self.why = reasons, "; ".join(reasons)
@@ -277,8 +336,11 @@ class Adopting:
             case Stage.ANNOUNCING:
                 self._move(Stage.IMPERSONATING, now_ms)
                 self._held_from_ms = now_ms
-                self._unheard.extend(self._adoptees.group.members)
-                self._effects.append(Hold())
+                members = self._adoptees.group.members
+                self._unheard.extend(members)
+                self._has_held = True
+                self._parts.emit(group_events.AdoptionStarted(members=len(members)))
+                self._begin_step(Hold())
             case Stage.LOCKING:
                 self._move(Stage.ANCHORING, now_ms)
             case Stage.FORGETTING if self._is_erasing:
@@ -286,11 +348,11 @@ class Adopting:
             case _:
                 pass  # the answer comes after the adoption was given up
 
-    def _store_failed(self, why: str, now_ms: int) -> None:
+    def _store_failed(self, now_ms: int) -> None:
         if self.stage is Stage.FORGETTING:
             self._pause(BACKOFF_MS, now_ms)
         elif self.stage in (Stage.ANNOUNCING, Stage.LOCKING):
-            self._fail(f"the log failed: {why}", now_ms)
+            self._fail("the state log failed", now_ms)
 
     def _impersonate(self, now_ms: int) -> None:
         """A heartbeat of each member shows that the group is as it was described."""
@@ -361,7 +423,7 @@ class Adopting:
     def _store_lock(self, generation: int) -> None:
         assert self._adoption is not None
         self._adoption = AdoptionState(group=self._adoption.group, lock_generation=generation)
-        self._store(self._adoption)
+        self._store_adoption(self._adoption)
 
     # -- the anchor ------------------------------------------------------------------------------
 
@@ -407,7 +469,7 @@ class Adopting:
             case _ if self._anchor_ids is not None and self.handed_over is None:
                 if isinstance(self._leader.stage, Out) and self._leader.stage.is_certain:
                     self.handed_over = self._anchor_ids
-                    self._effects.append(AdoptionEnded())
+                    self._store(AdoptionEnded())
             case _:
                 pass
 
@@ -472,7 +534,7 @@ class Adopting:
             self._leader,
             self._anchor,
             is_locked=self._adoption.lock_generation is not None,
-            holders=Holders(self._adoptees.group.members, now_ms, self._grace),
+            holders=Holders(self._adoptees.group.members, now_ms, self._parts.engine.grace),
         )
 
     # -- answers of the coordinator --------------------------------------------------------------
@@ -524,8 +586,13 @@ class Adopting:
             case _:
                 raise TypeError(f"{type(answer).__name__} is no such answer")
 
-    def _unanswered(self, lane: Lane, why: str, now_ms: int) -> None:
-        """The request may have been carried out, or be carried out later."""
+    def on_failed(self, step: MoveStep, why: str, now_ms: int) -> None:
+        """The cluster has not described the group, or has not answered a request, which may have
+        been carried out, or be carried out later."""
+        if not isinstance(step, Ask):
+            self.on_done(step, None, now_ms)
+            return
+        lane = step.lane
         match lane:
             case Lane.LEADER:
                 self._leader.unanswered(why, now_ms)
@@ -558,16 +625,16 @@ class Adopting:
     def _describe(self) -> None:
         if not self._is_describing:
             self._is_describing = True
-            self._effects.append(Describe())
+            self._begin_step(Describe())
 
-    def _store(self, adoption: AdoptionState | None) -> None:
+    def _store_adoption(self, adoption: AdoptionState | None) -> None:
         if not self._is_storing:
-            self._is_storing, self._is_erasing = True, adoption is None
-            self._effects.append(AdoptionMoved(adoption=adoption))
+            self._is_erasing = adoption is None
+            self._store(AdoptionMoved(adoption=adoption))
 
     def _ask(self, lane: Lane, message: Struct) -> None:
         self._asked_others += lane is Lane.OTHERS
-        self._effects.append(Ask(lane, message))
+        super()._ask(lane, message)
 
     def _pause(self, length_ms: int, now_ms: int) -> None:
         self._paused_until_ms = now_ms + length_ms

@@ -6,6 +6,7 @@ group has started again meanwhile.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, NamedTuple, Protocol, assert_never
 
 from coordinator.engine import GroupEngine
@@ -13,7 +14,6 @@ from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Computation, RegexResolution
 from gateway.events.event import GatewayEvent, Level, Told
-from gateway.hosting.adoption_steps import Ask, Describe, Hold
 from gateway.hosting.answers import code_for
 from gateway.hosting.batch import Batch
 from gateway.hosting.calls import (
@@ -146,6 +146,39 @@ class Log:
     fields: Mapping[str, Any] = field(default_factory=dict)
     error: Exception | None = None
     """The bug behind the line, whose traceback the log shows."""
+
+
+class Lane(StrEnum):
+    """Whose requests to the group's coordinator these are. A member has one under way at a time; a
+    coordinator that parks a JoinGroup reads nothing else from its connection."""
+
+    LEADER = "leader"
+    """The leader's member, as the gateway has it rejoin."""
+    ANCHOR = "anchor"
+    """The anchor that takes its place."""
+    OTHERS = "others"
+    """Members whose clients have joined: their heartbeats, and their leaves in one request."""
+    RELEASE = "release"
+    """A release, as the anchor."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Describe:
+    """Ask the cluster who is in the group. The result is its description; it fails if there is
+    none."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hold:
+    """Relay no further request of the group. Done once all that were relayed are answered."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ask:
+    """Send a request to the group's coordinator. The result is the answer."""
+
+    lane: Lane
+    message: Struct
 
 
 MoveStep = Describe | Hold | Ask

@@ -5,9 +5,10 @@ assigns nothing to outsiders. Once no member can hold a partition any more, all 
 leave, so that requests that are still on their way are void.
 """
 
-from gateway.hosting.adoption_requests import BACKOFF_MS, Adoptees, have_left
-from gateway.hosting.adoption_steps import Ask, Lane
+from gateway.hosting.adoptees import Adoptees, have_left
+from gateway.hosting.effects import Ask, Lane
 from gateway.hosting.holders import Holders
+from gateway.hosting.moving import BACKOFF_MS
 from gateway.hosting.upstream_member import (
     NOTHING,
     In,

@@ -14,7 +14,6 @@ from coordinator.interface.records import RemovalCause
 from coordinator.interface.replies import Reply
 from gateway.events.group_events import GenerationWentBack, GroupTaken, HostingEndCause
 from gateway.hosting import inputs
-from gateway.hosting.adoption_steps import Answered, Ask, Describe, Drained, Hold, Unanswered
 from gateway.hosting.anchor import Anchor
 from gateway.hosting.call_stages import CallStages
 from gateway.hosting.calls import (
@@ -29,13 +28,16 @@ from gateway.hosting.calls import (
 )
 from gateway.hosting.effects import (
     AnswerClient,
+    Ask,
     AskCoordinator,
     Assign,
     Awaited,
     Compute,
     Conclude,
+    Describe,
     Effect,
     Forget,
+    Hold,
     Load,
     Log,
     Look,
@@ -210,7 +212,7 @@ class HostedGroup:
                 assert_never(event)
         return self._settled(now_ms)
 
-    def _on_done(self, effect: Awaited, result: Any, now_ms: int) -> None:  # noqa: PLR0912
+    def _on_done(self, effect: Awaited, result: Any, now_ms: int) -> None:
         """An effect was carried out."""
         match effect:
             case StoreCommits() | LearnTopics() | LocateCoordinator() | ProbeBroker():
@@ -237,12 +239,8 @@ class HostedGroup:
                 self.engine.on_computed(None, now_ms)
             case Resolve() | Assign():
                 self.engine.note(result)
-            case Describe():
-                self.move.on_described(effect, result, now_ms)
-            case Hold():
-                self.move.on_step(effect, Drained(), now_ms)
-            case Ask(lane):
-                self.move.on_step(effect, Answered(lane, result), now_ms)
+            case Describe() | Hold() | Ask():
+                self.move.on_done(effect, result, now_ms)
             case _:
                 raise TypeError(f"{effect} is not awaited here")
 
@@ -264,10 +262,8 @@ class HostedGroup:
                 self.calls.look_again()
             case Compute():
                 self.engine.on_computed(why, now_ms)
-            case Describe():
-                self.move.on_described(effect, None, now_ms)
-            case Ask(lane):
-                self.move.on_step(effect, Unanswered(lane, why), now_ms)
+            case Describe() | Ask():
+                self.move.on_failed(effect, why, now_ms)
             case _:
                 raise TypeError(f"{effect} does not fail")
 

@@ -74,9 +74,7 @@ _READY = LogPhase.READY  # every request asks, and Python 3.11 takes long to fin
 
 Item = Call | Commit
 """What the engine answers."""
-StepOfAdoption = AdoptionMoved | AdoptionEnded
-StepOfRelease = ReleaseBegan | ReleaseMoved
-StepOfMove = StepOfAdoption | StepOfRelease
+StepOfMove = AdoptionMoved | AdoptionEnded | ReleaseBegan | ReleaseMoved
 """Happenings that are not decided again after a failure: the adoption or the release decides what
 follows."""
 

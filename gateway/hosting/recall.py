@@ -9,7 +9,7 @@ member that keeps the group meanwhile, the *guard*.
 """
 
 from collections import deque
-from collections.abc import Container, Sequence
+from collections.abc import Container
 from dataclasses import replace
 
 from coordinator.interface.errors import GroupError
@@ -33,7 +33,7 @@ from coordinator.interface.replies import (
 )
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
-from gateway.hosting.adoption_steps import GaveUp, Heard
+from gateway.hosting.adoption import Adopting
 from gateway.hosting.anchor import ABOUT_THE_ANCHOR
 from gateway.hosting.answers import Situation
 from gateway.hosting.calls import (
@@ -47,6 +47,7 @@ from gateway.hosting.calls import (
 )
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.recalled_group import RecalledGroup, unknown_member
+from gateway.hosting.release import Releasing
 from kafka_codecs import WireError
 from kafka_codecs.consumer_protocol import Assignment, decode_subscription, encode_assignment
 from kafka_codecs.error_codes import ErrorCode
@@ -71,7 +72,6 @@ class Recall:
         """The calls whose commits are sent under the ids of the guard, and have no answer yet."""
         self.leads_rounds = self._has_all_members = False
         self._group: RecalledGroup | None = None
-        self._heard: list[Heard | GaveUp] = []
         self._heartbeat_interval_ms = heartbeat_interval_ms
         self._to_own_nothing: set[str] = set()
         """The members that were told to own nothing: native ones, and classic ones in a round."""
@@ -107,11 +107,6 @@ class Recall:
             and event.generation == group.generation
         )
 
-    def take_heard(self) -> Sequence[Heard | GaveUp]:
-        """Which members are alive, and which have given up, once: as `answer` has heard it."""
-        heard, self._heard = self._heard, []
-        return heard
-
     def end(self) -> None:
         """It is over. The next one begins with nothing."""
         self._group = None
@@ -123,10 +118,10 @@ class Recall:
 
     # -- requests of membership ------------------------------------------------------------------
 
-    def answer(self, call: Call, holders: Container[str]) -> Answer | None:
-        """The answer to a call, None while it has to wait. `holders`: the members that may still
-        hold partitions."""
-        group = self._group
+    def answer(self, call: Call, moving: Adopting | Releasing, now_ms: int) -> Answer | None:
+        """The answer to a call, None while it has to wait. The move learns which members are alive,
+        and which have given up."""
+        group, holders = self._group, moving.holders
         if group is None:
             return None
         match call.event:
@@ -136,19 +131,24 @@ class Recall:
             ) if member_id not in holders:
                 return self._refuse_former(event, group, member_id)
             case HeartbeatReceived(member_id=member_id):
-                self._heard.append(Heard(member_id))
+                moving.on_member_seen(member_id, now_ms)
                 return RECALLED
             case SyncGroupReceived(member_id=member_id):
                 return _NOTHING if member_id in self._to_own_nothing else RECALLED
             case LeaveGroupReceived() as event:
-                return self._leave(event, group, holders)
+                return self._leave(event, group, moving)
             case ConsumerHeartbeatReceived() as event:
-                return self._reconcile(event, group, holders)
+                return self._reconcile(event, group, moving, now_ms)
             case JoinGroupReceived(member_id=member_id) as event if member_id in group.members:
-                return self._rejoin(call, event, group, holders)
+                return self._rejoin(call, event, group, moving, now_ms)
             case JoinGroupReceived(member_id="") as event:
                 former_id = self._former_id(call, event, group, holders)
-                return None if former_id is None else self._return(event, former_id)
+                if former_id is None:
+                    return None
+                if not event.protocols:
+                    return _without_protocols(event)
+                moving.on_member_gave_up(former_id, still_owns=not _owns_nothing(event))
+                return None
             case _:
                 return None
 
@@ -159,7 +159,7 @@ class Recall:
         return None
 
     def _leave(
-        self, event: LeaveGroupReceived, group: RecalledGroup, holders: Container[str]
+        self, event: LeaveGroupReceived, group: RecalledGroup, moving: Adopting | Releasing
     ) -> LeaveGroupReply:
         """Each leaver has its own answer, as in any group."""
         left = []
@@ -167,9 +167,9 @@ class Recall:
             error = ErrorCode.NONE
             try:
                 member_id = group.member_id_of(leaver)
-                if member_id not in holders:
+                if member_id not in moving.holders:
                     raise unknown_member(member_id)
-                self._heard.append(GaveUp(member_id, comes_back=False))
+                moving.on_member_gave_up(member_id, comes_back=False)
             except GroupError as refusal:
                 error = refusal.code
             left.append(
@@ -178,22 +178,26 @@ class Recall:
         return LeaveGroupReply(members=tuple(left))
 
     def _reconcile(
-        self, event: ConsumerHeartbeatReceived, group: RecalledGroup, holders: Container[str]
+        self,
+        event: ConsumerHeartbeatReceived,
+        group: RecalledGroup,
+        moving: Adopting | Releasing,
+        now_ms: int,
     ) -> Answer | None:
         """Its target is empty. Only its epoch 0 shows for certain that it has given up: a heartbeat
         that states no partitions may be one from before it got them."""
         member_id = event.member_id
         if event.member_epoch == JOIN_EPOCH:
-            self._note_native_join(event, group)
+            self._note_native_join(event, group, moving)
             return None
         member = group.members.get(member_id)
-        if member is None or (member_id not in holders and event.member_epoch > JOIN_EPOCH):
+        if member is None or (member_id not in moving.holders and event.member_epoch > JOIN_EPOCH):
             is_back = member_id in self._back_with_epoch_0
             return FENCED if is_back else self._refuse_former(event, group, member_id)
         if event.member_epoch < JOIN_EPOCH:
-            self._heard.append(GaveUp(member_id, comes_back=False))
+            moving.on_member_gave_up(member_id, comes_back=False)
             return _heard(event)
-        self._heard.append(Heard(member_id))
+        moving.on_member_seen(member_id, now_ms)
         has_acknowledged = member_id in self._to_own_nothing and event.owned == frozenset()
         if has_acknowledged or not (member.is_native and member.assignment):
             return FENCED
@@ -204,33 +208,39 @@ class Recall:
             assignment=frozenset(),
         )
 
-    def _note_native_join(self, event: ConsumerHeartbeatReceived, group: RecalledGroup) -> None:
+    def _note_native_join(
+        self,
+        event: ConsumerHeartbeatReceived,
+        group: RecalledGroup,
+        moving: Adopting | Releasing,
+    ) -> None:
         """Let go the member that comes back, or whose instance does, because its client has closed
         its connections."""
         predecessor = group.instances.get(event.instance_id or "")
         if event.member_id in group.members:
             self._back_with_epoch_0.add(event.member_id)
-            self._heard.append(GaveUp(event.member_id))
+            moving.on_member_gave_up(event.member_id)
         elif predecessor is not None and predecessor in event.disconnected:
-            self._heard.append(GaveUp(predecessor))
+            moving.on_member_gave_up(predecessor)
 
     def _rejoin(
         self,
         call: Call,
         event: JoinGroupReceived,
         group: RecalledGroup,
-        holders: Container[str],
+        moving: Adopting | Releasing,
+        now_ms: int,
     ) -> Answer:
         """Whether it has given up everything, its JoinGroup says, or the next one on its
         connection does. Its id is void from then on."""
         if not event.protocols:
             return _without_protocols(event)
         if _owns_nothing(event):
-            self._heard.append(GaveUp(event.member_id))
+            moving.on_member_gave_up(event.member_id)
             return RECALLED
-        if event.member_id not in holders:
+        if event.member_id not in moving.holders:
             return RECALLED
-        self._heard.append(Heard(event.member_id))
+        moving.on_member_seen(event.member_id, now_ms)
         if self.leads_rounds:
             self._to_own_nothing.add(event.member_id)
             return JoinGroupReply(
@@ -263,12 +273,6 @@ class Recall:
         while waiting and waiting[0] not in holders:
             waiting.popleft()
         return waiting[0] if waiting else None
-
-    def _return(self, event: JoinGroupReceived, former_id: str) -> Answer | None:
-        if not event.protocols:
-            return _without_protocols(event)
-        self._heard.append(GaveUp(former_id, still_owns=not _owns_nothing(event)))
-        return None
 
     # -- commits ---------------------------------------------------------------------------------
 

@@ -9,37 +9,40 @@ protocol needs no round. The first one there has to be native.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from coordinator.interface.events import ReleaseMoved
-from coordinator.interface.records import ReleaseState
-from gateway.hosting.adoption_requests import ANCHOR_SESSION_MS, BACKOFF_MS
-from gateway.hosting.adoption_steps import (
-    Answered,
-    Ask,
-    GaveUp,
-    Heard,
-    Lane,
-    MoveTimerFired,
-    Stored,
-    StoreFailed,
-    Unanswered,
+from coordinator.group.state import GroupState
+from coordinator.handlers.release import may_begin, members_not_taken
+from coordinator.interface.events import ReleaseBegan, ReleaseMoved
+from coordinator.interface.records import (
+    ClassicGroupMember,
+    ClassicGroupValue,
+    Member,
+    ReleaseState,
 )
+from gateway.events import group_events
+from gateway.hosting.effects import Lane, MoveStep
 from gateway.hosting.grace import Grace
+from gateway.hosting.group_parts import GroupParts
 from gateway.hosting.holders import Holders
-from gateway.hosting.identity import AnchorIds, Guise
-from gateway.hosting.release_steps import Effect, HandedOver, Input, NativeJoined
+from gateway.hosting.identity import AnchorIds
+from gateway.hosting.move_requests import AnyRequest, NewProtocol, ReleaseOutcome, ReleaseRequest
+from gateway.hosting.moving import ANCHOR_SESSION_MS, BACKOFF_MS, Moving
+from gateway.hosting.pending_ids import REMEMBERED_MS, PendingIds
 from gateway.hosting.routes import GroupSituation
-from gateway.hosting.states import RELEASE, ReleaseStage
+from gateway.hosting.standing import RELEASED
+from gateway.hosting.states import RELEASE, AnchorPhase, Mode, ReleaseStage
 from gateway.hosting.upstream_member import NOTHING, Joined, Out, UpstreamMember
 from gateway.moves import moved
-from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import (
     DescribedGroup,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
 
+SETTLE_MAX_MS = 30_000
+"""How long a release waits for the end of a rebalance before it begins."""
 GATHER_MAX_MS = 3_000
 """How long the anchor waits for joins of members that were here a moment ago. As Kafka's
 `group.initial.rebalance.delay.ms`, which gathers the members of an Empty group."""
@@ -56,50 +59,184 @@ REASON = "groupferry releases this group"
 Stage = ReleaseStage
 
 
-class Releasing:
-    """One release, from the moment when the log has the members to its end. Times are
-    milliseconds."""
+def why_not_released(state: GroupState, cluster: NewProtocol) -> tuple[str, ...]:
+    """Why the group cannot be released as it is, one for each member that speaks against it."""
+    if cluster.why_no_natives:
+        what = "uses the new protocol"
+        reason, remedy = cluster.why_no_natives, "roll it back to the classic one first"
+    else:
+        what = "uses the classic protocol beside native members"
+        reason, remedy = cluster.why_not_mixed, "roll it to the new one first"
+    members = members_not_taken(
+        state, takes_natives=cluster.takes_natives, takes_mixed=cluster.takes_mixed
+    )
+    return tuple(f"{_describe_member(member)} {what}, and {reason}: {remedy}" for member in members)
 
-    def __init__(
-        self,
-        group_id: str,
-        guise: Guise,
-        release: ReleaseState,
-        now_ms: int,
-        grace: Grace,
-    ) -> None:
-        """`guise`: what the anchor has joined as. `release`: what the log has. `grace`: what the
-        members get."""
-        self.stage = Stage.LEAVING if release.group is None else Stage.RECALLING
-        self._group_id = group_id
-        self._members = () if release.group is None else release.group.members
-        self._by_id = {member.member_id: member for member in self._members}
-        self.holders = Holders(self._members, now_ms, grace)
+
+def _describe_member(member: Member) -> str:
+    return f"{member.member_id} ({member.client_id} at {member.client_host})"
+
+
+class Releasing(Moving):
+    """One release, from the request to its end. Times are milliseconds."""
+
+    why_busy = "it is being released: try again"
+    why_ending = "the gateway is shutting down; a release that has begun goes on with the next"
+    why_forwarded = RELEASED
+    outcome_type = ReleaseOutcome
+    has_all_members = True
+    vouches = False
+    guard: AnchorIds | None = None
+
+    def __init__(self, parts: GroupParts) -> None:
+        super().__init__(parts)
+        self.stage = Stage.RECALLING
+        self.group: ClassicGroupValue | None = None
+        """The group as it is released; None if all had given up before this process."""
+        self.holders = Holders((), 0, Grace())
         """The members that may still hold something."""
-        self._natives = frozenset(each.member_id for each in self._members if each.is_native)
-        self.is_native_due = release.is_native_due
+        self.is_native_due = False
         """Whether a native member comes back that is not in the cluster yet."""
-        self._native_until_ms: int | None = None
-        self._began_ms = now_ms
-        self._unowned_until_ms: int | None = None
-        self._ids = AnchorIds(member_id=release.guard_id or "", generation=-1)
-        self._opener = UpstreamMember(
-            group_id, guise, reason=REASON, session_timeouts_ms=(ANCHOR_SESSION_MS,)
-        )
-        """The anchor, whose place the release has."""
-        self._effects: list[Effect] = []
-        self._is_describing = self._is_storing = self._is_open = False
         self.is_displaced = False
         """Whether another anchor may be in the group, in the place of the one that was to leave."""
+        self._has_begun_here = False
+        """Whether this process has decided to release the group, and not an earlier one."""
+        self.leads_rounds = False
+        """Whether members that still own partitions get a round, in which they are assigned
+        nothing: the coordinator of native members does not ask what a member owns."""
+        self._members: Mapping[str, ClassicGroupMember] = {}
+        self._native_until_ms: int | None = None
+        self._began_ms = 0
+        self._unowned_until_ms: int | None = None
+        self._ids = AnchorIds(member_id="", generation=-1)
+        self._opener = UpstreamMember(
+            parts.group_id,
+            parts.rules.standing.gateway.guise,
+            reason=REASON,
+            session_timeouts_ms=(ANCHOR_SESSION_MS,),
+        )
+        """The anchor, whose place the release has."""
+        self._is_describing = self._is_open = False
         self._returning = 0
         """How many members have given up by rejoining: their next joins are due at any moment."""
         self._owners: Counter[str] = Counter()
         """Those of them that still own partitions, by client id."""
         self._gather_max_ms = GATHER_MAX_MS
         self._pause_ms = LOOK_AGAIN_MS
-        self._gather_until_ms = self._not_before_ms = now_ms
+        self._gather_until_ms = self._not_before_ms = 0
 
-    # -- what the group asks ---------------------------------------------------------------------
+    # -- beginning and ending --------------------------------------------------------------------
+
+    def prepare(self, request: ReleaseRequest, now_ms: int) -> None:
+        """Wait from now on for what has to come first."""
+        longest_ms = self._parts.rules.standing.longest_session_ms
+        self.begin_by_ms = now_ms + (longest_ms if request.is_unattended else SETTLE_MAX_MS)
+        self._parts.anchor.is_known_absent = False  # since the last look one may have come late
+
+    def begin(
+        self,
+        requests: Sequence[AnyRequest],
+        now_ms: int,
+        *,
+        has_earlier_steps: bool,  # noqa: ARG002
+    ) -> ReleaseOutcome | None:
+        """Begin once the group is at rest, or continue from what the log has. Returns the outcome
+        if that is impossible, or no longer necessary."""
+        parts, state = self._parts, self._parts.engine.core.state
+        if state.is_leaving:
+            assert state.release is not None
+            self._continue(state.release, requests, now_ms)
+            return None
+        request = requests[-1]
+        assert isinstance(request, ReleaseRequest)
+        is_released = state.release is not None
+        if is_released:
+            parts.anchor.drop()  # one that is still there, or there again after a failover
+        elif reasons := why_not_released(state, request.new_protocol):
+            return ReleaseOutcome.refused(parts.group_id, *reasons)
+        why_late = self._why_place_unknown(now_ms)
+        if why_late is None and is_released:
+            if not parts.anchor.is_here:
+                return ReleaseOutcome(group_id=parts.group_id, is_released=True)
+            why_late = "its anchor has not left yet"
+        elif why_late is None:
+            if parts.standing.verdict.mode is Mode.ELSEWHERE and not parts.anchor.is_here:
+                return ReleaseOutcome.refused(parts.group_id, parts.standing.verdict.why)
+            if may_begin(state):
+                cluster = request.new_protocol
+                self.is_beginning = True
+                parts.engine.note(
+                    ReleaseBegan(
+                        takes_natives=cluster.takes_natives, takes_mixed=cluster.takes_mixed
+                    )
+                )
+                return None
+            why_late = f"its rebalance is not over after {SETTLE_MAX_MS // 1000} s"
+        assert self.begin_by_ms is not None
+        if now_ms < self.begin_by_ms:
+            return None
+        return ReleaseOutcome.refused(parts.group_id, f"{why_late}: try again")
+
+    def _why_place_unknown(self, now_ms: int) -> str | None:
+        """Why it is unknown whether the anchor holds the group; None once it does, or is certainly
+        not in it. Otherwise look for one that an earlier process has left there: it would keep the
+        consumers out of a released group. A group with members needs one in any case."""
+        parts, anchor = self._parts, self._parts.anchor
+        if anchor.is_here:
+            if anchor.phase in (AnchorPhase.STABLE, AnchorPhase.RENEWING):
+                return None
+        elif anchor.is_known_absent:
+            return None
+        elif parts.engine.is_live:
+            anchor.need(now_ms, is_live=True)
+        else:
+            anchor.search(now_ms)
+        verdict = parts.standing.verdict
+        return verdict.why if verdict.mode is Mode.UNKNOWN else anchor.why
+
+    def on_begun(self, *, is_durable: bool) -> None:
+        """The engine has decided on the beginning."""
+        self.is_beginning = False
+        self._has_begun_here = is_durable and self._parts.engine.core.state.is_leaving
+
+    def _continue(self, release: ReleaseState, requests: Sequence[AnyRequest], now_ms: int) -> None:
+        """Go on with what the log has."""
+        parts = self._parts
+        self.has_begun, self.group = True, release.group
+        members = () if release.group is None else release.group.members
+        self._members = {member.member_id: member for member in members}
+        self.leads_rounds = any(member.is_native for member in members)
+        if release.group is None:
+            self.stage = Stage.LEAVING
+        if not self._has_begun_here:
+            parts.log("warning", "release_resumed", members=len(members))
+        # No client can reach an unattended process, so that a pause keeps none away.
+        is_unattended = any(
+            isinstance(request, ReleaseRequest) and request.is_unattended for request in requests
+        )
+        self.holders = Holders(members, now_ms, Grace() if is_unattended else parts.engine.grace)
+        self.is_native_due = release.is_native_due
+        self._ids = AnchorIds(member_id=release.guard_id or "", generation=-1)
+        self._began_ms = self._gather_until_ms = self._not_before_ms = now_ms
+        parts.standing.pending_ids = PendingIds()
+        parts.emit(group_events.ReleaseStarted(members=len(members)))
+        if members:
+            parts.anchor.need(now_ms, is_live=True)
+
+    def end(self, now_ms: int) -> ReleaseOutcome:
+        """Leave the group to the cluster."""
+        parts, routing = self._parts, self._parts.standing
+        if routing.pending_ids is not None:
+            routing.pending_ids.end_at(now_ms + REMEMBERED_MS)
+        parts.emit(group_events.GroupReleased(unowned_ms=self.unowned_ms))
+        routing.end_hosting("released")
+        routing.forward(RELEASED, now_ms)
+        return ReleaseOutcome(group_id=parts.group_id, is_released=True, unowned_ms=self.unowned_ms)
+
+    def abort(self) -> None:
+        """Nothing outlives it."""
+
+    # -- what the move asks ----------------------------------------------------------------------
 
     @property
     def situation(self) -> GroupSituation:
@@ -116,11 +253,6 @@ class Releasing:
         until_ms = self._unowned_until_ms
         return 0 if until_ms is None else until_ms - self._began_ms
 
-    @property
-    def has_natives(self) -> bool:
-        """Whether a member uses the new protocol."""
-        return bool(self._natives)
-
     def is_ready(self, commits: int) -> bool:
         """Whether the anchor's place is wanted. `commits` travel under its ids, and have no answer
         yet."""
@@ -134,7 +266,7 @@ class Releasing:
         return self.stage is Stage.RELEASED
 
     def next_ms(self) -> int | None:
-        """When to handle `MoveTimerFired` next; None while only an answer can change anything."""
+        """When `advance` is due; None while only an answer can change anything."""
         match self.stage:
             case Stage.RECALLING:
                 return self.holders.next_ms()
@@ -151,66 +283,114 @@ class Releasing:
 
     # -- what happens ----------------------------------------------------------------------------
 
-    def handle(self, event: Input, now_ms: int) -> Sequence[Effect]:
-        """Take note of what has happened. Returns what the driver has to do."""
-        match event:
-            case Heard(member_id):
-                self.holders.heard(member_id, now_ms)
-            case GaveUp(member_id, comes_back, still_owns) if member_id in self.holders:
-                self._returning += comes_back
-                self.is_native_due |= comes_back and member_id in self._natives
-                self._note_owner(member_id, still_owns=still_owns)
-                self.holders.let_go(member_id)
-            case HandedOver(ids):
-                self._on_handed_over(ids, now_ms)
-            case NativeJoined() if self._is_open:
-                self.is_native_due = False
-                self._not_before_ms = now_ms
-            case Stored():
-                self._is_storing = False
-                self._stored(now_ms)
-            case StoreFailed():
-                self._is_storing = False
-                self._not_before_ms = now_ms + BACKOFF_MS
-            case Answered(_, answer):
-                self._on_answer(answer, now_ms)
-            case Unanswered(_, why):
-                self._unanswered(why, now_ms)
-            case MoveTimerFired() | GaveUp() | NativeJoined():
-                pass
+    def on_done(self, _step: MoveStep, answer: Any, now_ms: int) -> None:
+        """The coordinator has answered."""
+        match answer:
+            case DescribeGroupsResponse(groups=groups):
+                self._is_describing = False
+                if self._are_all_back(groups):
+                    self._gather_until_ms = now_ms
+                else:
+                    self._not_before_ms = min(now_ms + self._pause_ms, self._gather_until_ms)
+                    self._pause_ms *= 2
+            case _:
+                request = self._opener.answered(answer, now_ms)
+                if request is not None:
+                    self._ask(Lane.RELEASE, request)
+                else:
+                    self._on_opener(now_ms)
+
+    def on_failed(self, _step: MoveStep, why: str, now_ms: int) -> None:
+        """The coordinator has not answered. It may still carry out the request."""
+        self._is_describing = False
+        if self._opener.awaits_answer:
+            self._opener.unanswered(why, now_ms)
+            self._on_opener(now_ms)
+        self._not_before_ms = now_ms + BACKOFF_MS
+
+    def on_stored(self, *, is_durable: bool, now_ms: int) -> None:
+        """The engine has decided on the latest record, and the log has it, or may not have it."""
+        self._is_storing = False
+        if not is_durable:
+            self._not_before_ms = now_ms + BACKOFF_MS
+        elif self.stage is Stage.CONCLUDING:
+            self._opened(now_ms)
+            self._move(Stage.RELEASED)
+        else:
+            self._move(Stage.OPENING if self._can_open else Stage.LEAVING)
+
+    def on_member_seen(self, member_id: str, now_ms: int) -> None:
+        """A recalled member has sent a request."""
+        self.holders.heard(member_id, now_ms)
+
+    def on_member_gave_up(
+        self, member_id: str, *, comes_back: bool = True, still_owns: bool = False
+    ) -> None:
+        """A recalled member holds no partition any more. `comes_back`: whether its client is about
+        to join again. `still_owns`: whether its JoinGroup without an id claims partitions."""
+        if member_id in self.holders:
+            self._returning += comes_back
+            self.is_native_due |= comes_back and self._members[member_id].is_native
+            if still_owns:
+                self._note_owner(member_id)
+            self.holders.let_go(member_id)
+
+    def on_native_joined(self, now_ms: int) -> None:
+        """The cluster has a native member."""
+        if self._is_open:
+            self.is_native_due = False
+            self._not_before_ms = now_ms
+
+    def advance(self, now_ms: int, *, commits_in_flight: int) -> None:
+        """Do what is due. `commits_in_flight`: those of recalled members."""
         for member_id, is_alive in self.holders.give_up(now_ms):
-            self.is_native_due |= is_alive and member_id in self._natives
+            self.is_native_due |= is_alive and self._members[member_id].is_native
+        if self.is_ready(len(self._parts.engine.core.state.commits) + commits_in_flight):
+            self._take_anchors_place(now_ms)
         if now_ms >= self._not_before_ms and not self._is_waiting:
             self._advance(now_ms)
-        effects, self._effects = self._effects, []
-        return effects
+
+    def _take_anchors_place(self, now_ms: int) -> None:
+        """Take the anchor's place once it is known."""
+        anchor = self._parts.anchor
+        if anchor.is_here:
+            ids = anchor.hand_over()
+            if ids is not None:
+                self.on_handed_over(ids, now_ms)
+        elif anchor.is_known_absent:
+            self.on_handed_over(None, now_ms)
+        else:
+            anchor.search(now_ms)
 
     def _advance(self, now_ms: int) -> None:
         """Do what is due."""
         member_id = self._ids.member_id
         match self.stage:
             case Stage.ANNOUNCING:
-                self._store(ReleaseState(guard_id=member_id, is_native_due=self.is_native_due))
+                release = ReleaseState(guard_id=member_id, is_native_due=self.is_native_due)
+                self._store(ReleaseMoved(release=release))
             case Stage.OPENING:
-                names = [name for member in self._members for name, _data in member.protocols]
-                self._ask(self._opener.join(now_ms, member_id=member_id, names=names))
+                names = [name for m in self._members.values() for name, _data in m.protocols]
+                self._ask(Lane.RELEASE, self._opener.join(now_ms, member_id=member_id, names=names))
             case Stage.GATHERING if self._returning and now_ms < self._gather_until_ms:
                 self._is_describing = True
-                self._ask(DescribeGroupsRequest(groups=(self._group_id,)))
+                self._ask(Lane.RELEASE, DescribeGroupsRequest(groups=(self._parts.group_id,)))
             case Stage.GATHERING:
                 self._move(Stage.LEAVING)
-                self._ask(self._opener.leave(self._ids))
+                self._ask(Lane.RELEASE, self._opener.leave(self._ids))
             case Stage.LEAVING:
-                self._ask(self._opener.leave(self._ids))
+                self._ask(Lane.RELEASE, self._opener.leave(self._ids))
             case Stage.CONCLUDING if self.is_native_due and now_ms < self._native_until(now_ms):
                 self._not_before_ms = self._native_until(now_ms)
             case Stage.CONCLUDING:
                 self.is_native_due = False
-                self._store(ReleaseState())
+                self._store(ReleaseMoved(release=ReleaseState()))
             case _:
                 pass
 
-    def _on_handed_over(self, ids: AnchorIds | None, now_ms: int) -> None:
+    def on_handed_over(self, ids: AnchorIds | None, now_ms: int) -> None:
+        """Nobody holds anything, every commit has ended, and the anchor's place is the release's.
+        None: there is no anchor any more."""
         is_again, self.is_displaced = self.is_displaced, False
         if ids is None:
             # Another member is in the group, which needs no native one to be the first.
@@ -224,52 +404,20 @@ class Releasing:
             if not is_again:
                 self._move(Stage.ANNOUNCING)
 
-    def _stored(self, now_ms: int) -> None:
-        if self.stage is Stage.CONCLUDING:
-            self._opened(now_ms)
-            self._move(Stage.RELEASED)
-        elif self._can_open:
-            self._move(Stage.OPENING)
-        else:
-            self._move(Stage.LEAVING)
-
     @property
     def _can_open(self) -> bool:
         """Whether the anchor can be in one group with the members. Native ones are refused as long
         as it is there, with an error that is fatal to some clients."""
-        return bool(self._members) and not self.has_natives
+        return bool(self._members) and not self.leads_rounds
 
     # -- answers of the coordinator --------------------------------------------------------------
-
-    def _on_answer(self, answer: Struct, now_ms: int) -> None:
-        match answer:
-            case DescribeGroupsResponse(groups=groups):
-                self._is_describing = False
-                if self._are_all_back(groups):
-                    self._gather_until_ms = now_ms
-                else:
-                    self._not_before_ms = min(now_ms + self._pause_ms, self._gather_until_ms)
-                    self._pause_ms *= 2
-            case _:
-                request = self._opener.answered(answer, now_ms)
-                if request is not None:
-                    self._ask(request)
-                else:
-                    self._on_opener(now_ms)
-
-    def _unanswered(self, why: str, now_ms: int) -> None:
-        self._is_describing = False
-        if self._opener.awaits_answer:
-            self._opener.unanswered(why, now_ms)
-            self._on_opener(now_ms)
-        self._not_before_ms = now_ms + BACKOFF_MS
 
     def _on_opener(self, now_ms: int) -> None:
         """The coordinator has answered the anchor, or has not. A request of it without an answer
         may still be carried out; after the anchor has left, it is void."""
         match self.stage, self._opener.stage:
             case Stage.OPENING, Joined():  # alone
-                self._ask(self._opener.sync({self._ids.member_id: NOTHING}, now_ms))
+                self._ask(Lane.RELEASE, self._opener.sync({self._ids.member_id: NOTHING}, now_ms))
             case Stage.OPENING, _ if self._opener.ids is not None:
                 self._is_open = True
                 self._gather_until_ms = now_ms + self._gather_max_ms
@@ -295,14 +443,13 @@ class Releasing:
         )
         return clients.total() >= self._returning and self._owners <= clients
 
-    def _note_owner(self, member_id: str, *, still_owns: bool) -> None:
+    def _note_owner(self, member_id: str) -> None:
         """A member that still owns partitions must be in the first round, or its session must be
         over."""
-        if still_owns:
-            member = self._by_id[member_id]
-            self._owners[member.client_id] += 1
-            session_ms = min(member.session_timeout_ms, GATHER_OWNERS_MAX_MS)
-            self._gather_max_ms = max(self._gather_max_ms, session_ms)
+        member = self._members[member_id]
+        self._owners[member.client_id] += 1
+        session_ms = min(member.session_timeout_ms, GATHER_OWNERS_MAX_MS)
+        self._gather_max_ms = max(self._gather_max_ms, session_ms)
 
     def _native_until(self, now_ms: int) -> int:
         if self._native_until_ms is None:
@@ -316,13 +463,6 @@ class Releasing:
         if self._unowned_until_ms is None:
             self._unowned_until_ms = now_ms
         self._is_open = True
-
-    def _ask(self, message: Struct) -> None:
-        self._effects.append(Ask(Lane.RELEASE, message))
-
-    def _store(self, release: ReleaseState) -> None:
-        self._is_storing = True
-        self._effects.append(ReleaseMoved(release=release))
 
     def _move(self, stage: Stage) -> None:
         self.stage = moved(RELEASE, self.stage, stage)

@@ -20,7 +20,7 @@ from tests.support.group_stage import GroupStage, open_groups
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 from tests.support.promises import promise
 from tests.support.serve_process import serving
-from tests.support.stopping_adoptions import STOPPED, Stop, program
+from tests.support.stopping_moves import STOPPED, Stop, program
 
 LIMIT_S = 240
 CALM_S = 2.0

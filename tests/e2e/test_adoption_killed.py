@@ -18,7 +18,7 @@ from tests.support.group_client import fresh_group
 from tests.support.group_stage import GroupStage, open_groups
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 from tests.support.releases import on_release
-from tests.support.stopping_adoptions import STOPPED, Stop, program
+from tests.support.stopping_moves import STOPPED, Stop, program
 
 LIMIT_S = 200
 UNDONE_FROM = (

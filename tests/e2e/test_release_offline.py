@@ -22,7 +22,7 @@ from tests.support.group_client import fresh_group
 from tests.support.group_stage import on_kafka, open_group, open_groups
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 from tests.support.releases import LAST_CLASSIC, NATIVE_RELEASES, with_new_protocol
-from tests.support.stopping_releases import STOPPED, program
+from tests.support.stopping_moves import STOPPED, program
 
 LIMIT_S = 240
 

@@ -86,13 +86,13 @@ OF_ONE_THING: Mapping[str, str] = {
     "gateway.groups.readiness": "BLOCKERS_NAMED_MAX",
     "gateway.groups.regex_resolver": "MATCHED_TOPICS_MAX",
     "gateway.groups.topics_image": "NAMES_MAX",
-    "gateway.hosting.adoption": "HOLD_MAX_MS HEARTBEATS_AT_ONCE_MAX",
+    "gateway.hosting.adoption": "HOLD_MAX_MS HEARTBEATS_AT_ONCE_MAX UNDONE_FOR_MS_MAX",
     "gateway.hosting.batch": "BATCH_MAX",
     "gateway.hosting.forwarded": "MEMBERS_MAX BYTES_PER_GROUP_MAX",
-    "gateway.hosting.adoption_strategy": "UNDONE_FOR_MS_MAX",
-    "gateway.hosting.release_strategy": "SETTLE_MAX_MS",
     "gateway.hosting.logged_engine": "LOAD_RETRY_MS_MAX BEFORE_A_DEADLINE_MAX",
-    "gateway.hosting.release": "GATHER_MAX_MS GATHER_OWNERS_MAX_MS NATIVE_FIRST_MAX_MS",
+    "gateway.hosting.release": (
+        "SETTLE_MAX_MS GATHER_MAX_MS GATHER_OWNERS_MAX_MS NATIVE_FIRST_MAX_MS"
+    ),
     "gateway.hosting.shown_partitions": "ASSIGNMENT_BYTES_MAX",
     "gateway.hosting.upstream_member": "JOIN_REPEATS_MAX",
     "gateway.hosting.standing": "NAMED_OCCUPANTS_MAX",

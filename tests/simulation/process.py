@@ -32,15 +32,17 @@ from gateway.events.group_events import GenerationWentBack, GroupTaken
 from gateway.groups.pauses import Pauses
 from gateway.hosting import inputs
 from gateway.hosting.adoptable import why_not_found
-from gateway.hosting.adoption_steps import Ask, Describe, Hold
 from gateway.hosting.answers import GroupApi
 from gateway.hosting.batch import Decision
 from gateway.hosting.calls import Call, Errand, Forwarded, Reserve
 from gateway.hosting.effects import (
+    Ask,
     AskCoordinator,
     Assign,
     Compute,
+    Describe,
     Forget,
+    Hold,
     Load,
     LoadedGroup,
     Log,

@@ -18,7 +18,8 @@ A, B = "a-1", "b-2"
 """The leader's member id, and the other."""
 GENERATION = 7
 NOW_MS = 1_700_000_000_000
-GUISE = Gateway(log_id="log-1", run_id=3).guise
+GATEWAY = Gateway(log_id="log-1", run_id=3)
+GUISE = GATEWAY.guise
 SUBSCRIPTION = encode_subscription(
     Subscription(topics=("orders",), owned_partitions=(), generation_id=-1, rack_id=None), 1
 )

@@ -1,39 +1,25 @@
 """Carries out an adoption in front of a real coordinator, one connection per lane."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from time import time_ns
+from typing import Any
 
 import trio
 
-from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import AdoptionEnded, AdoptionMoved
-from coordinator.interface.records import AdoptionState
+from coordinator.interface.records import AdoptionRecord, AdoptionState
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.cluster.errors import UpstreamError
 from gateway.hosting.adoption import Adopting
-from gateway.hosting.adoption_steps import (
-    Answered,
-    Ask,
-    Describe,
-    Described,
-    Drained,
-    Effect,
-    GaveUp,
-    Hold,
-    Input,
-    Lane,
-    MoveTimerFired,
-    Stored,
-    Unanswered,
-)
+from gateway.hosting.effects import Ask, Describe, Lane
 from gateway.hosting.forwarded import WatchedGroup
-from gateway.hosting.grace import Grace
 from gateway.hosting.identity import AnchorIds, Gateway
 from gateway.hosting.routes import GroupSituation
 from gateway.hosting.states import AdoptionStage as Stage
 from tests.support.group_client import Address, GroupClient, find_coordinator
+from tests.support.move_parts import MoveParts, move_parts
 
 Hook = Callable[[], Awaitable[object]]
 
@@ -57,9 +43,11 @@ class Coordinator:
     async def adopt(self, hooks: Mapping[Stage, Hook] | None = None) -> Adopting:
         """Adopt the group, or go on with an adoption that the log knows. `hooks` run when a stage
         is reached, before its first request."""
-        guise, config = self.gateway.guise, GroupConfig()
-        machine = Adopting(self.group, guise, config, grace=Grace(), found=self.stored)
-        await _Run(self, machine, dict(hooks or {})).run()
+        records = [] if self.stored is None else [AdoptionRecord(value=self.stored)]
+        parts = move_parts(self.group, self.gateway, *records)
+        parts.rules.watched.group = lambda _: self.watched  # type: ignore[method-assign]
+        machine = Adopting(parts)
+        await _Run(self, parts, machine, dict(hooks or {})).run()
         return machine
 
     async def killed_at(self, stage: Stage) -> None:
@@ -74,68 +62,73 @@ class Coordinator:
         self.gateway = replace(self.gateway, run_id=self.gateway.run_id + 1)
 
 
+Report = Callable[[], None]
+"""Tells the machine what came of an effect."""
+
+
 @dataclass
 class _Run:
     at: Coordinator
+    parts: MoveParts
     machine: Adopting
     hooks: dict[Stage, Hook]
     told: set[str] = field(default_factory=set)
 
     async def run(self) -> None:
-        send, receive = trio.open_memory_channel[Input](100)
+        send, receive = trio.open_memory_channel[Report](100)
         async with _lanes(self.at.address) as lanes, trio.open_nursery() as nursery:
 
-            async def carry_out(effect: Effect) -> None:
+            async def carry_out(effect: Any) -> None:
                 await send.send(await self._carry_out(effect, lanes))
 
-            async def begin(effects: Sequence[Effect]) -> None:
-                if (hook := self.hooks.pop(self.machine.stage, None)) is not None:
-                    for effect in effects:
-                        nursery.start_soon(carry_out, effect)
-                    await hook()
-                    return
-                for effect in effects:
+            async def advance() -> None:
+                self.machine.advance(now_ms(), commits_in_flight=0)
+                hook = self.hooks.pop(self.machine.stage, None)
+                for effect in self.parts.take():
                     nursery.start_soon(carry_out, effect)
+                if hook is not None:
+                    await hook()
 
-            await begin(self.machine.start(now_ms()))
+            self.machine.begin((), now_ms(), has_earlier_steps=False)
+            await advance()
             while not self.machine.is_over:
-                event: Input = MoveTimerFired()
                 at_ms = self.machine.next_ms()
                 wait_s = 60.0 if at_ms is None else max(0, at_ms - now_ms()) / 1000
                 with trio.move_on_after(wait_s):
-                    event = await receive.receive()
-                await begin(self.machine.handle(event, now_ms()))
-                for gave_up in self._given_up():
-                    await begin(self.machine.handle(gave_up, now_ms()))
+                    (await receive.receive())()
+                await advance()
+                for member_id in self._given_up():
+                    self.machine.on_member_gave_up(member_id)
+                    await advance()
             nursery.cancel_scope.cancel()
 
-    def _given_up(self) -> list[GaveUp]:
+    def _given_up(self) -> list[str]:
         """The test's members give up everything at once when they are recalled."""
         if self.machine.situation is not GroupSituation.RECALLED or self.machine.guard is None:
             return []
         news = [each for each in self.at.watched.members if each not in self.told]
         self.told.update(news)
-        return [GaveUp(member_id) for member_id in news]
+        return news
 
-    async def _carry_out(self, effect: Effect, lanes: Mapping[Lane, BrokerConnection]) -> Input:
+    async def _carry_out(self, effect: Any, lanes: Mapping[Lane, BrokerConnection]) -> Report:
+        machine, result = self.machine, None
         match effect:
             case Describe():
                 async with await BrokerConnection.open(*self.at.address) as connection:
-                    group = await GroupClient(connection, self.at.group).described()
-                return Described(group, self.at.watched)
+                    result = await GroupClient(connection, self.at.group).described()
             case AdoptionMoved(adoption=adoption):
                 self.at.stored = adoption
-                return Stored()
-            case Hold():
-                return Drained()
+                return lambda: machine.on_stored(is_durable=True, now_ms=now_ms())
             case AdoptionEnded():
-                self.at.anchor, self.at.stored = self.machine.handed_over, None
-                return Stored()
+                self.at.anchor, self.at.stored = machine.handed_over, None
+                return lambda: machine.on_stored(is_durable=True, now_ms=now_ms())
             case Ask(lane, message):
                 try:
-                    return Answered(lane, await lanes[lane].ask(message))
+                    result = await lanes[lane].ask(message)
                 except UpstreamError as error:
-                    return Unanswered(lane, str(error))
+                    why = str(error)
+                    return lambda: machine.on_failed(effect, why, now_ms())
+        return lambda: machine.on_done(effect, result, now_ms())
 
 
 @asynccontextmanager

@@ -1,36 +1,24 @@
 """Plays an adoption against answers of a coordinator that does what the test says."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 from coordinator.interface.events import AdoptionMoved
-from coordinator.interface.records import AdoptionState
+from coordinator.interface.records import AdoptionRecord, AdoptionState
 from gateway.hosting.adoptable import snapshot
 from gateway.hosting.adoption import Adopting
-from gateway.hosting.adoption_steps import (
-    Answered,
-    Ask,
-    Describe,
-    Described,
-    Drained,
-    Effect,
-    GaveUp,
-    Hold,
-    Input,
-    Lane,
-    MoveTimerFired,
-    Stored,
-    Unanswered,
-)
+from gateway.hosting.effects import Ask, Describe, Hold, Lane
+from gateway.hosting.forwarded import WatchedGroup
 from gateway.hosting.routes import GroupSituation
 from gateway.hosting.states import AdoptionStage as Stage
+from kafka_codecs.describe_groups import DescribedGroup
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupMember, JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupResponse, MemberResponse
 from kafka_codecs.sync_group import SyncGroupResponse
-from tests.support.adoption import GUISE, NOW_MS, A, B, described, watched
+from tests.support.adoption import GATEWAY, GROUP, GUISE, NOW_MS, A, B, described, watched
+from tests.support.move_parts import move_parts
 
 ANCHOR = f"{GUISE.instance_id}-1"
 ANNOUNCED = AdoptionState(group=snapshot(described(), watched()))
@@ -71,35 +59,66 @@ def left(*codes: int) -> LeaveGroupResponse:
     return LeaveGroupResponse(members=members)
 
 
-@dataclass
 class Script:
     """An adoption and its clock. `asked` has the newest outstanding request of each lane, and
     `beats` the members whose heartbeats are on their way."""
 
-    adopting: Adopting
-    now_ms: int = NOW_MS
-    effects: list[Effect] = field(default_factory=list)
-    asked: dict[Lane, Any] = field(default_factory=dict)
-    beats: list[str] = field(default_factory=list)
+    def __init__(self, stored: AdoptionState | None = None) -> None:
+        """`stored`: what the log has of an adoption."""
+        records = [] if stored is None else [AdoptionRecord(value=stored)]
+        self.parts = move_parts(GROUP, GATEWAY, *records)
+        self.adopting = Adopting(self.parts)
+        self.now_ms = NOW_MS
+        self.effects: list[Any] = []
+        self.asked: dict[Lane, Any] = {}
+        self.beats: list[str] = []
+        self._watched: WatchedGroup | None = None
+        self.parts.rules.watched.group = lambda _: self._watched  # type: ignore[method-assign]
 
     def start(self) -> None:
-        self._note(self.adopting.start(self.now_ms))
+        assert self.adopting.begin((), self.now_ms, has_earlier_steps=False) is None
+        self.advance()
 
-    def feed(self, event: Input) -> None:
-        self._note(self.adopting.handle(event, self.now_ms))
+    def advance(self) -> None:
+        self.adopting.advance(self.now_ms, commits_in_flight=0)
+        self._note()
+
+    def describe(self, group: DescribedGroup | None, watched: WatchedGroup | None = None) -> None:
+        """The cluster describes the group, of which so much is known from relayed requests."""
+        self._watched = watched
+        self.adopting.on_done(Describe(), group, self.now_ms)
+        self.advance()
+
+    def drain(self) -> None:
+        self.adopting.on_done(Hold(), None, self.now_ms)
+        self.advance()
+
+    def store(self, *, is_durable: bool = True) -> None:
+        """The log has the latest record, or not."""
+        self.adopting.on_stored(is_durable=is_durable, now_ms=self.now_ms)
+        self.advance()
+
+    def see(self, member_id: str) -> None:
+        self.adopting.on_member_seen(member_id, self.now_ms)
+        self.advance()
+
+    def give_up(self, member_id: str) -> None:
+        self.adopting.on_member_gave_up(member_id)
+        self.advance()
 
     def answer(self, lane: Lane, answer: Any) -> None:
-        del self.asked[lane]
-        self.feed(Answered(lane, answer))
+        self.adopting.on_done(Ask(lane, self.asked.pop(lane)), answer, self.now_ms)
+        self.advance()
 
     def beat(self, answer: Any = OK) -> None:
         """Answer the oldest heartbeat of a member."""
         del self.beats[0]
-        self.feed(Answered(Lane.OTHERS, answer))
+        self.adopting.on_done(Ask(Lane.OTHERS, cast(Any, None)), answer, self.now_ms)
+        self.advance()
 
     def fail(self, lane: Lane) -> None:
-        del self.asked[lane]
-        self.feed(Unanswered(lane, "it is gone"))
+        self.adopting.on_failed(Ask(lane, self.asked.pop(lane)), "it is gone", self.now_ms)
+        self.advance()
 
     def wait(self, length_ms: int) -> None:
         """Let time pass, as far as the machine wants to be told."""
@@ -109,7 +128,7 @@ class Script:
             if at_ms is None or at_ms > end_ms:
                 break
             self.now_ms = max(self.now_ms, at_ms)
-            self.feed(MoveTimerFired())
+            self.advance()
         else:
             raise AssertionError("the machine asks for time again and again")
         self.now_ms = end_ms
@@ -126,10 +145,13 @@ class Script:
         assert isinstance(effect, kind), effect
         return effect
 
-    def _note(self, effects: Sequence[Effect]) -> None:
-        for effect in effects:
-            if isinstance(effect, Ask) and self.is_at(Stage.IMPERSONATING):
-                assert isinstance(effect.message, HeartbeatRequest)
+    def _note(self) -> None:
+        for effect in self.parts.take():
+            if (
+                isinstance(effect, Ask)
+                and isinstance(effect.message, HeartbeatRequest)
+                and (self.is_at(Stage.IMPERSONATING))
+            ):
                 self.beats.append(effect.message.member_id)
             elif isinstance(effect, Ask):
                 assert effect.lane not in self.asked, "two requests on one connection"
@@ -143,11 +165,11 @@ class Script:
         self.start()
         for _ in range(2):
             self.took(Describe)
-            self.feed(Described(described(), watched()))
+            self.describe(described(), watched())
         assert self.took(AdoptionMoved).adoption == ANNOUNCED
-        self.feed(Stored())
+        self.store()
         self.took(Hold)
-        self.feed(Drained())
+        self.drain()
 
     def to_rejoining(self) -> None:
         self.to_impersonating()
@@ -159,7 +181,7 @@ class Script:
         self.to_rejoining()
         self.answer(Lane.OTHERS, ROUND)
         self.took(Describe)
-        self.feed(Described(described(group_state="PreparingRebalance")))
+        self.describe(described(group_state="PreparingRebalance"))
 
     def to_locking(self) -> None:
         self.to_releasing()
@@ -171,7 +193,7 @@ class Script:
         self.answer(Lane.LEADER, joined(9))
         self.answer(Lane.LEADER, SyncGroupResponse())
         assert self.took(AdoptionMoved).adoption == replace(ANNOUNCED, lock_generation=9)
-        self.feed(Stored())
+        self.store()
 
     def to_handing_over(self) -> None:
         self.to_anchoring()
@@ -179,4 +201,4 @@ class Script:
 
     def gave_up_all(self) -> None:
         for member_id in (A, B):
-            self.feed(GaveUp(member_id))
+            self.give_up(member_id)

@@ -37,7 +37,6 @@ from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
 from gateway.events.event import GatewayEvent
 from gateway.groups.group_limits import GroupLimits
-from gateway.hosting.adoption_steps import Ask, Describe, Hold
 from gateway.hosting.answers import OF_MEMBERSHIP, GroupApi, Situation
 from gateway.hosting.calls import (
     AWAY,
@@ -56,12 +55,15 @@ from gateway.hosting.calls import (
     StoreCommits,
 )
 from gateway.hosting.effects import (
+    Ask,
     AskCoordinator,
     Assign,
     Awaited,
     Compute,
+    Describe,
     Effect,
     Forget,
+    Hold,
     Load,
     LoadedGroup,
     Log,

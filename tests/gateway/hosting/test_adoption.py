@@ -4,34 +4,25 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import AdoptionEnded, AdoptionMoved
 from gateway.hosting.adoption import (
     HEARTBEATS_AT_ONCE_MAX,
     HOLD_MAX_MS,
     LOOK_AGAIN_MS,
-    Adopting,
 )
-from gateway.hosting.adoption_requests import BACKOFF_MS
-from gateway.hosting.adoption_steps import (
-    Describe,
-    Described,
-    Drained,
-    Lane,
-    Stored,
-    StoreFailed,
-)
-from gateway.hosting.grace import Grace
+from gateway.hosting.effects import Describe, Lane
 from gateway.hosting.identity import AnchorIds
+from gateway.hosting.moving import BACKOFF_MS
 from gateway.hosting.routes import GroupSituation
 from gateway.hosting.states import AdoptionStage as Stage
 from gateway.hosting.upstream_member import HEARTBEAT_INTERVAL_MS
+from kafka_codecs.describe_groups import DescribedGroup
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupRequest
 from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
-from tests.support.adoption import GENERATION, GROUP, GUISE, A, B, described, watched
+from tests.support.adoption import GENERATION, GUISE, A, B, described, watched
 from tests.support.adoption_script import (
     ANCHOR,
     ANNOUNCED,
@@ -46,12 +37,11 @@ from tests.support.adoption_script import (
 
 @pytest.fixture
 def script() -> Script:
-    return Script(Adopting(GROUP, GUISE, GroupConfig(), grace=Grace()))
+    return Script()
 
 
 def resuming(locked: int | None = None) -> Script:
-    found = replace(ANNOUNCED, lock_generation=locked)
-    script = Script(Adopting(GROUP, GUISE, GroupConfig(), grace=Grace(), found=found))
+    script = Script(replace(ANNOUNCED, lock_generation=locked))
     script.start()
     script.took(Describe)
     return script
@@ -73,7 +63,7 @@ def test_the_engine_takes_over_once_only_the_anchor_is_in_the_group(script: Scri
         member_id=ANCHOR, generation=10, instance_id=GUISE.instance_id
     )
     assert script.makes(GroupSituation.HELD)
-    script.feed(Stored())
+    script.store()
     assert script.is_at(Stage.ADOPTED)
     assert script.makes(None)
     assert script.adopting.held_ms == 40
@@ -85,22 +75,22 @@ def test_requests_are_relayed_until_the_adoption_is_in_the_log(script: Script) -
     assert script.makes(GroupSituation.PROPOSED)
     for _ in range(2):
         script.took(Describe)
-        script.feed(Described(described(), watched()))
+        script.describe(described(), watched())
     assert script.makes(GroupSituation.PROPOSED)
-    script.feed(Stored())
+    script.store()
     assert script.makes(GroupSituation.HELD)
     assert not script.asked, "requests are under way"
 
 
 def test_a_single_member_needs_nobody_to_leave() -> None:
-    script = Script(Adopting(GROUP, GUISE, GroupConfig(), grace=Grace()))
+    script = Script()
     alone = described(members=described().members[:1])
     script.start()
     for _ in range(2):
         script.took(Describe)
-        script.feed(Described(alone, watched()))
-    script.feed(Stored())
-    script.feed(Drained())
+        script.describe(alone, watched())
+    script.store()
+    script.drain()
     script.beat()
     assert Lane.OTHERS not in script.asked
     script.answer(Lane.LEADER, joined(8))
@@ -113,7 +103,7 @@ def test_a_single_member_needs_nobody_to_leave() -> None:
 
 def test_a_group_with_a_member_outside_is_left_alone(script: Script) -> None:
     script.start()
-    script.feed(Described(described(), watched(b={"heartbeat_ms": None})))
+    script.describe(described(), watched(b={"heartbeat_ms": None}))
     assert script.is_at(Stage.UNDONE)
     assert B in script.adopting.reasons[0]
     assert script.adopting.is_over
@@ -121,30 +111,30 @@ def test_a_group_with_a_member_outside_is_left_alone(script: Script) -> None:
 
 def test_a_group_that_changes_between_two_looks_is_left_alone(script: Script) -> None:
     script.start()
-    script.feed(Described(described(), watched()))
-    script.feed(Described(described(), replace(watched(), generation=GENERATION + 1)))
+    script.describe(described(), watched())
+    script.describe(described(), replace(watched(), generation=GENERATION + 1))
     assert script.adopting.reasons == ("it changed between two looks",)
 
 
 def test_a_group_that_the_cluster_does_not_describe_is_left_alone(script: Script) -> None:
     script.start()
-    script.feed(Described(None))
+    script.describe(None)
     assert script.is_at(Stage.UNDONE)
 
 
 def test_an_adoption_that_the_log_may_have_is_erased(script: Script) -> None:
     script.start()
     for _ in range(2):
-        script.feed(Described(described(), watched()))
+        script.describe(described(), watched())
     script.effects.clear()
-    script.feed(StoreFailed("the disk is full"))
+    script.store(is_durable=False)
     assert script.is_at(Stage.FORGETTING)
     assert script.took(AdoptionMoved).adoption is None
-    script.feed(StoreFailed("the disk is full"))
+    script.store(is_durable=False)
     assert not script.effects
     script.wait(BACKOFF_MS)
     script.took(AdoptionMoved)
-    script.feed(Stored())
+    script.store()
     assert script.is_at(Stage.UNDONE)
 
 
@@ -189,7 +179,7 @@ def test_nobody_leaves_if_somebody_else_began_the_round(script: Script) -> None:
     script.answer(Lane.OTHERS, ROUND)
     group = described()
     outsider = replace(group.members[0], member_id="o-1")
-    script.feed(Described(replace(group, members=(*group.members, outsider))))
+    script.describe(replace(group, members=(*group.members, outsider)))
     assert script.is_at(Stage.GIVING_BACK)
 
 
@@ -324,16 +314,16 @@ def test_the_anchor_keeps_its_place_while_the_log_is_away(script: Script) -> Non
         script.wait(HEARTBEAT_INTERVAL_MS)
         assert script.asked[Lane.ANCHOR].member_id == ANCHOR
         script.answer(Lane.ANCHOR, OK)
-    script.feed(StoreFailed("the log is away"))
+    script.store(is_durable=False)
     for _ in range(30):
         script.wait(HEARTBEAT_INTERVAL_MS)
         script.effects.clear()
-        script.feed(StoreFailed("the log is away"))
+        script.store(is_durable=False)
         assert script.asked[Lane.ANCHOR].generation_id == 10
         script.answer(Lane.ANCHOR, OK)
     script.wait(HEARTBEAT_INTERVAL_MS)
     script.took(AdoptionEnded)
-    script.feed(Stored())
+    script.store()
     assert script.is_at(Stage.ADOPTED)
 
 
@@ -343,7 +333,7 @@ def test_heartbeats_do_not_succeed_while_the_anchor_may_have_lost_the_group(scri
     script.wait(HEARTBEAT_INTERVAL_MS)
     script.answer(Lane.ANCHOR, HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
     assert not script.adopting.vouches
-    script.feed(Stored())
+    script.store()
     assert script.is_at(Stage.ADOPTED)
 
 
@@ -358,12 +348,12 @@ def test_few_heartbeats_of_members_are_on_their_way_at_a_time() -> None:
     group = described(
         members=tuple(replace(each, member_assignment=b"") for each in members),
     )
-    script = Script(Adopting(GROUP, GUISE, GroupConfig(), grace=Grace()))
+    script = Script()
     script.start()
-    script.feed(Described(group, many))
-    script.feed(Described(group, many))
-    script.feed(Stored())
-    script.feed(Drained())
+    script.describe(group, many)
+    script.describe(group, many)
+    script.store()
+    script.drain()
     heard: list[str] = []
     while script.beats:
         assert len(script.beats) == min(HEARTBEATS_AT_ONCE_MAX, 100 - len(heard))
@@ -379,7 +369,7 @@ def test_a_failed_take_over_is_repeated(script: Script) -> None:
     script.answer(Lane.ANCHOR, joined(10, member_id=ANCHOR))
     script.answer(Lane.ANCHOR, SyncGroupResponse())
     script.took(AdoptionEnded)
-    script.feed(StoreFailed("the log is away"))
+    script.store(is_durable=False)
     script.wait(BACKOFF_MS)
     script.took(AdoptionEnded)
 
@@ -387,15 +377,15 @@ def test_a_failed_take_over_is_repeated(script: Script) -> None:
 # -- after a restart -------------------------------------------------------------------------------
 
 
-def members(*there: str) -> Described:
+def members(*there: str) -> DescribedGroup:
     template = described().members[0]
-    return Described(described(members=tuple(replace(template, member_id=m) for m in there)))
+    return described(members=tuple(replace(template, member_id=m) for m in there))
 
 
 def test_a_restart_before_the_lock_gives_the_group_back() -> None:
     script = resuming()
     assert script.makes(GroupSituation.HELD)
-    script.feed(members(A, B))
+    script.describe(members(A, B))
     assert script.is_at(Stage.GIVING_BACK)
     assert isinstance(script.asked[Lane.LEADER], JoinGroupRequest)
 
@@ -403,14 +393,14 @@ def test_a_restart_before_the_lock_gives_the_group_back() -> None:
 @pytest.mark.parametrize("there", [(A,), (A, ANCHOR)])
 def test_a_restart_goes_on_with_a_locked_group(there: tuple[str, ...]) -> None:
     script = resuming(locked=9)
-    script.feed(members(*there))
+    script.describe(members(*there))
     assert script.is_at(Stage.ANCHORING)
     assert script.asked[Lane.LEADER].generation_id == 9
 
 
 def test_a_restart_takes_over_from_its_own_anchor() -> None:
     script = resuming(locked=9)
-    script.feed(members(ANCHOR))
+    script.describe(members(ANCHOR))
     assert script.is_at(Stage.HANDING_OVER)
     script.answer(Lane.ANCHOR, joined(10, member_id=f"{GUISE.instance_id}-2", skip_assignment=True))
     script.answer(Lane.ANCHOR, joined(11, member_id=f"{GUISE.instance_id}-2"))
@@ -420,7 +410,7 @@ def test_a_restart_takes_over_from_its_own_anchor() -> None:
 
 def test_others_may_have_had_the_group_if_a_generation_is_missing() -> None:
     script = resuming(locked=9)
-    script.feed(members(ANCHOR))
+    script.describe(members(ANCHOR))
     script.answer(Lane.ANCHOR, joined(12, member_id=f"{GUISE.instance_id}-2", skip_assignment=True))
     script.answer(Lane.ANCHOR, joined(13, member_id=f"{GUISE.instance_id}-2"))
     assert script.is_at(Stage.GIVING_BACK)
@@ -428,7 +418,7 @@ def test_others_may_have_had_the_group_if_a_generation_is_missing() -> None:
 
 def test_a_restart_asks_again_until_the_cluster_describes_the_group() -> None:
     script = resuming(locked=9)
-    script.feed(Described(None))
+    script.describe(None)
     assert not script.effects
     script.wait(BACKOFF_MS)
     script.took(Describe)

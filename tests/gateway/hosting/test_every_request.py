@@ -34,18 +34,17 @@ from coordinator.interface.records import AssignmentMetadata, ClientAssignor
 from coordinator.interface.replies import JoinGroupReply
 from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import Token
-from gateway.hosting.adoption_steps import Ask, Lane
 from gateway.hosting.answers import GroupApi
 from gateway.hosting.calls import Call, Commit, Commits, Unanswerable
-from gateway.hosting.effects import AskCoordinator, Load, Write
+from gateway.hosting.effects import Ask, AskCoordinator, Lane, Load, Write
 from gateway.hosting.inputs import Ending, Resumed
 from gateway.hosting.states import AdoptionStage, ReleaseStage
 from kafka_codecs.join_group import JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupResponse
 from kafka_codecs.sync_group import SyncGroupResponse
-from tests.gateway.hosting.test_adoption_strategy import Scene as AdoptionScene
-from tests.gateway.hosting.test_release_strategy import Scene as ReleaseScene
-from tests.gateway.hosting.test_release_strategy import log_has, step
+from tests.gateway.hosting.test_group_adoption import Scene as AdoptionScene
+from tests.gateway.hosting.test_group_release import Scene as ReleaseScene
+from tests.gateway.hosting.test_group_release import log_has, step
 from tests.support.group_values import subscription
 from tests.support.hosted_scene import HostedScene
 

@@ -2,18 +2,11 @@
 
 import pytest
 
-from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import AdoptionMoved
-from gateway.hosting.adoption import HOLD_MAX_MS, Adopting
-from gateway.hosting.adoption_requests import BACKOFF_MS
-from gateway.hosting.adoption_steps import (
-    GaveUp,
-    Heard,
-    Lane,
-    Stored,
-)
-from gateway.hosting.grace import Grace
+from gateway.hosting.adoption import HOLD_MAX_MS
+from gateway.hosting.effects import Lane
 from gateway.hosting.identity import AnchorIds
+from gateway.hosting.moving import BACKOFF_MS
 from gateway.hosting.routes import GroupSituation
 from gateway.hosting.states import AdoptionStage as Stage
 from gateway.hosting.upstream_member import FIRST_BACKOFF_MS, HEARTBEAT_INTERVAL_MS
@@ -22,7 +15,7 @@ from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupRequest
 from kafka_codecs.leave_group import LeaveGroupRequest
 from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
-from tests.support.adoption import GROUP, GUISE, A, B
+from tests.support.adoption import GUISE, A, B
 from tests.support.adoption_script import (
     ANCHOR,
     ROUND,
@@ -35,7 +28,7 @@ from tests.support.adoption_script import (
 
 @pytest.fixture
 def script() -> Script:
-    return Script(Adopting(GROUP, GUISE, GroupConfig(), grace=Grace()))
+    return Script()
 
 
 def given_back(script: Script) -> None:
@@ -83,7 +76,7 @@ def test_the_group_is_given_back_when_nobody_holds_anything(script: Script) -> N
     script.answer(Lane.OTHERS, left(0, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.UNKNOWN_MEMBER_ID))
     assert script.makes(GroupSituation.HELD)
     assert script.took(AdoptionMoved).adoption is None
-    script.feed(Stored())
+    script.store()
     assert script.is_at(Stage.UNDONE)
 
 
@@ -107,9 +100,9 @@ def test_the_log_forgets_it_as_soon_as_the_members_have_left(
 def test_a_silent_member_is_given_up_when_its_session_is_over(script: Script) -> None:
     given_back(script)
     script.answer(Lane.LEADER, SyncGroupResponse())
-    script.feed(GaveUp(A))
+    script.give_up(A)
     script.wait(6_000)
-    script.feed(Heard(B))
+    script.see(B)
     script.wait(9_999)
     assert Lane.OTHERS not in script.asked
     script.wait(1)
@@ -156,10 +149,10 @@ def test_a_late_answer_about_the_lock_does_not_end_the_undoing(script: Script) -
     script.gave_up_all()
     script.answer(Lane.OTHERS, left())
     assert script.is_at(Stage.FORGETTING)
-    script.feed(Stored())
+    script.store()
     assert script.is_at(Stage.FORGETTING)
     assert script.took(AdoptionMoved).adoption is None
-    script.feed(Stored())
+    script.store()
     assert script.is_at(Stage.UNDONE)
 
 

@@ -3,10 +3,9 @@
 import pytest
 
 from coordinator.interface.roll_policy import NATIVE_MEMBERS_MAX, NO_LIMIT
-from gateway.hosting.adoption_steps import Describe
 from gateway.hosting.answers import Situation
 from gateway.hosting.calls import Call, Forwarded
-from gateway.hosting.effects import Look
+from gateway.hosting.effects import Describe, Look
 from gateway.hosting.inputs import MoveRequested
 from gateway.hosting.move_requests import AdoptRequest
 from gateway.hosting.standing import Found, NoAnswer, Nobody, Occupants

@@ -1,13 +1,12 @@
-"""What adoptions and releases have in common. `test_adoption_strategy.py` and
-`test_release_strategy.py` have the rest."""
+"""What adoptions and releases have in common. `test_group_adoption.py` and
+`test_group_release.py` have the rest."""
 
 from typing import Any
 
 import pytest
 
-from gateway.hosting.adoption_steps import Ask, Describe
 from gateway.hosting.calls import Call
-from gateway.hosting.effects import Conclude, Load, Write
+from gateway.hosting.effects import Ask, Conclude, Describe, Load, Write
 from gateway.hosting.inputs import Damage, Ending, MoveRequested, Resumed
 from gateway.hosting.move_requests import AdoptRequest, AnyRequest, ReleaseRequest
 from gateway.hosting.standing import Occupants

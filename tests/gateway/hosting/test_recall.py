@@ -1,7 +1,7 @@
 """What recalled members are told. The tests of adoption and release have the groups around it."""
 
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -25,12 +25,12 @@ from coordinator.interface.replies import (
 )
 from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import Token
-from gateway.hosting.adoption_steps import GaveUp, Heard
 from gateway.hosting.answers import GroupApi
 from gateway.hosting.calls import Call, Commit, Commits, Outcome, StoreCommits
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.recall import FENCED, RECALLED, Recall
 from gateway.hosting.recalled_group import RecalledGroup
+from gateway.hosting.release import Releasing
 from kafka_codecs.consumer_protocol import decode_assignment
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_records import given_classic_group_member
@@ -58,23 +58,58 @@ OWNED = frozenset({Partition(UUID(int=1), 1)})
 CONNECTION = 1
 
 
+@dataclass(frozen=True)
+class Heard:
+    """A member is alive."""
+
+    member_id: str
+
+
+@dataclass(frozen=True)
+class GaveUp:
+    """A member holds nothing any more."""
+
+    member_id: str
+    comes_back: bool = True
+    still_owns: bool = False
+
+
+class Moving:
+    """A move that knows who may still hold partitions, and keeps what it learns."""
+
+    def __init__(self) -> None:
+        self.holders = {member.member_id for member in RECORD.members}
+        self.told: list[Any] = []
+
+    def on_member_seen(self, member_id: str, _now_ms: int) -> None:
+        self.told.append(Heard(member_id))
+
+    def on_member_gave_up(self, member_id: str, **how: bool) -> None:
+        self.told.append(GaveUp(member_id, **how))
+        self.holders.discard(member_id)
+
+
 class Script:
     """A recall, and what it tells."""
 
     def __init__(self, *, has_all_members: bool = True) -> None:
-        self.told: list[Any] = []
+        self.moving = Moving()
+        self.told = self.moving.told
         self.recall = Recall(heartbeat_interval_ms=5_000)
         group = RecalledGroup("orders", RECORD, GroupConfig())
         self.recall.begin(group, has_all_members=has_all_members, leads_rounds=False)
-        self.holders = {member.member_id for member in RECORD.members}
+
+    @property
+    def holders(self) -> set[str]:
+        return self.moving.holders
+
+    @holders.setter
+    def holders(self, holders: set[str]) -> None:
+        self.moving.holders = holders
 
     def ask(self, event: Any, connection: int = CONNECTION) -> Any:
         call = Call(api=GroupApi.JOIN, make=None, event=event, connection=connection)
-        answer = self.recall.answer(call, self.holders)
-        heard = self.recall.take_heard()
-        self.holders -= {each.member_id for each in heard if isinstance(each, GaveUp)}
-        self.told += heard
-        return answer
+        return self.recall.answer(call, cast(Releasing, self.moving), 1_000)
 
     def commit(self, member_id: str, epoch: int, *, guard: AnchorIds | None = GUARD) -> Any:
         """The outcome of a commit, or the errand that stores it."""

@@ -1,4 +1,4 @@
-"""The steps of a release. `test_release_strategy.py` has what becomes of requests meanwhile."""
+"""The steps of a release. `test_group_release.py` has what becomes of requests meanwhile."""
 
 from dataclasses import replace
 from typing import Any
@@ -6,28 +6,16 @@ from typing import Any
 import pytest
 
 from coordinator.interface.events import ReleaseMoved
-from coordinator.interface.records import ClassicGroupValue, ReleaseState
-from gateway.hosting.adoption_requests import BACKOFF_MS
-from gateway.hosting.adoption_steps import (
-    Answered,
-    Ask,
-    GaveUp,
-    Heard,
-    Lane,
-    MoveTimerFired,
-    Stored,
-    StoreFailed,
-    Unanswered,
-)
-from gateway.hosting.grace import Grace
+from coordinator.interface.records import ClassicGroupValue, ReleaseRecord, ReleaseState
+from gateway.hosting.effects import Ask
 from gateway.hosting.identity import AnchorIds
+from gateway.hosting.moving import BACKOFF_MS
 from gateway.hosting.release import (
     GATHER_MAX_MS,
     LOOK_AGAIN_MS,
     NATIVE_FIRST_MAX_MS,
     Releasing,
 )
-from gateway.hosting.release_steps import HandedOver, NativeJoined
 from gateway.hosting.routes import GroupSituation
 from gateway.hosting.states import ReleaseStage as Stage
 from kafka_codecs.describe_groups import (
@@ -40,8 +28,9 @@ from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
-from tests.support.adoption import GROUP, GUISE, NOW_MS
+from tests.support.adoption import GATEWAY, GROUP, GUISE, NOW_MS
 from tests.support.group_records import given_classic_group_member
+from tests.support.move_parts import move_parts
 
 A, B = "a", "b"
 MEMBERS = tuple(given_classic_group_member(each, {"foo": (0,)}) for each in (A, B))
@@ -70,20 +59,36 @@ class Script:
 
     def __init__(self, release: ReleaseState) -> None:
         self.now_ms = NOW_MS
-        self.machine = Releasing(GROUP, GUISE, release, NOW_MS, Grace())
+        self.parts = move_parts(GROUP, GATEWAY, ReleaseRecord(value=release))
+        self.machine = Releasing(self.parts)
         self.todo: list[Any] = []
-        self.feed(MoveTimerFired())
+        assert self.machine.begin((), self.now_ms, has_earlier_steps=False) is None
+        self.advance()
 
     @property
     def stage(self) -> Stage:
         return self.machine.stage
 
-    def feed(self, event: Any) -> None:
-        self.todo += self.machine.handle(event, self.now_ms)
+    def advance(self) -> None:
+        self.machine.advance(self.now_ms, commits_in_flight=0)
+        self.todo += self.parts.take()
 
     def wait(self, length_ms: int) -> None:
         self.now_ms += length_ms
-        self.feed(MoveTimerFired())
+        self.advance()
+
+    def see(self, member_id: str) -> None:
+        self.machine.on_member_seen(member_id, self.now_ms)
+        self.advance()
+
+    def give_up(self, *member_ids: str, **how: bool) -> None:
+        for member_id in member_ids:
+            self.machine.on_member_gave_up(member_id, **how)
+            self.advance()
+
+    def hand_over(self, ids: AnchorIds | None) -> None:
+        self.machine.on_handed_over(ids, self.now_ms)
+        self.advance()
 
     @property
     def situation(self) -> GroupSituation:
@@ -105,7 +110,8 @@ class Script:
         (effect,) = self.todo
         self.todo.clear()
         assert isinstance(effect, ReleaseMoved)
-        self.feed(Stored())
+        self.machine.on_stored(is_durable=True, now_ms=self.now_ms)
+        self.advance()
         return effect.release
 
     def asked(self) -> type[Any]:
@@ -115,13 +121,13 @@ class Script:
 
     def answer(self, answer: Any) -> None:
         assert self.asked()
-        self.todo.clear()
-        self.feed(Answered(Lane.RELEASE, answer))
+        self.machine.on_done(self.todo.pop(), answer, self.now_ms)
+        self.advance()
 
     def fail(self) -> None:
         assert self.asked()
-        self.todo.clear()
-        self.feed(Unanswered(Lane.RELEASE, "it is gone"))
+        self.machine.on_failed(self.todo.pop(), "it is gone", self.now_ms)
+        self.advance()
 
     def describe(self, *member_ids: str, client_id: str = "") -> None:
         members = tuple(
@@ -139,9 +145,8 @@ class Script:
 
     def to_gathering(self) -> None:
         """Both members come back."""
-        self.feed(GaveUp(A))
-        self.feed(GaveUp(B))
-        self.feed(HandedOver(IDS))
+        self.give_up(A, B)
+        self.hand_over(IDS)
         self.stored()
         self.answer(JOINED)
         self.answer(SyncGroupResponse())
@@ -155,11 +160,11 @@ def on() -> Script:
 
 def test_the_way_of_a_release(on: Script) -> None:
     assert (on.stage, on.situation) == (Stage.RECALLING, GroupSituation.RECALLED)
-    on.feed(GaveUp(A))
+    on.give_up(A)
     assert on.holders
-    on.feed(GaveUp(B))
+    on.give_up(B)
     assert not on.holders
-    on.feed(HandedOver(IDS))
+    on.hand_over(IDS)
     assert on.stored() == ReleaseState(guard_id=IDS.member_id)
     assert on.asked() is JoinGroupRequest
     on.answer(JOINED)
@@ -180,7 +185,7 @@ def test_the_way_of_a_release(on: Script) -> None:
 def test_a_silent_member_is_waited_for_until_its_session_is_over(on: Script) -> None:
     """Until then it may still consume."""
     session_ms = MEMBERS[0].session_timeout_ms
-    on.feed(GaveUp(A))
+    on.give_up(A)
     on.wait(session_ms - 1)
     assert on.holders
     on.wait(1)
@@ -189,11 +194,11 @@ def test_a_silent_member_is_waited_for_until_its_session_is_over(on: Script) -> 
 
 def test_a_member_that_is_heard_gets_its_rebalance_timeout(on: Script) -> None:
     member = MEMBERS[0]
-    on.feed(GaveUp(B))
+    on.give_up(B)
     longest_ms = max(member.session_timeout_ms, member.rebalance_timeout_ms)
     for _ in range(longest_ms // 1_000 - 1):
         on.wait(1_000)
-        on.feed(Heard(A))
+        on.see(A)
     assert on.holders
     on.wait(1_000)
     assert not on.holders
@@ -209,9 +214,9 @@ def test_the_anchor_leaves_though_not_all_have_come_back(on: Script) -> None:
 
 def test_it_waits_for_a_member_that_still_owns_partitions(on: Script) -> None:
     """Others do not count in its place. Its client id tells who has come."""
-    on.feed(GaveUp(A, still_owns=True))
-    on.feed(GaveUp(B))
-    on.feed(HandedOver(IDS))
+    on.give_up(A, still_owns=True)
+    on.give_up(B)
+    on.hand_over(IDS)
     on.stored()
     on.answer(JOINED)
     on.answer(SyncGroupResponse())
@@ -223,9 +228,8 @@ def test_it_waits_for_a_member_that_still_owns_partitions(on: Script) -> None:
 
 
 def test_it_waits_for_nobody_who_has_left(on: Script) -> None:
-    on.feed(GaveUp(A, comes_back=False))
-    on.feed(GaveUp(B, comes_back=False))
-    on.feed(HandedOver(IDS))
+    on.give_up(A, B, comes_back=False)
+    on.hand_over(IDS)
     on.stored()
     on.answer(JOINED)
     on.answer(SyncGroupResponse())
@@ -255,9 +259,8 @@ def test_a_lost_answer_to_the_leave_is_asked_again(on: Script) -> None:
 @pytest.mark.parametrize("how", ["lost", "refused"])
 def test_a_group_that_cannot_be_opened_is_left(on: Script, at: type[Any], how: str) -> None:
     """Joins wait until the anchor has left, because its private protocol would refuse them."""
-    on.feed(GaveUp(A))
-    on.feed(GaveUp(B))
-    on.feed(HandedOver(IDS))
+    on.give_up(A, B)
+    on.hand_over(IDS)
     on.stored()
     if at is SyncGroupRequest:
         on.answer(JOINED)
@@ -277,9 +280,8 @@ def test_a_group_that_cannot_be_opened_is_left(on: Script, at: type[Any], how: s
 def test_with_a_native_member_the_anchor_leaves_without_opening() -> None:
     """A native consumer beside an anchor gets an error that is fatal to librdkafka."""
     on = Script(MIXED)
-    on.feed(GaveUp(A))
-    on.feed(GaveUp(B))
-    on.feed(HandedOver(IDS))
+    on.give_up(A, B)
+    on.hand_over(IDS)
     on.stored()
     assert on.stage is Stage.LEAVING
     assert on.is_recalling
@@ -293,13 +295,13 @@ def test_a_native_member_that_does_not_rejoin_in_time_is_due_if_it_is_heard(
 ) -> None:
     """The cluster will fence it, and it comes back."""
     on = Script(MIXED)
-    on.feed(GaveUp(A))
+    on.give_up(A)
     on.wait(NATIVE.session_timeout_ms - 1)
     if is_heard:
-        on.feed(Heard(B))
+        on.see(B)
     on.wait(1)
     assert not on.holders
-    on.feed(HandedOver(IDS))
+    on.hand_over(IDS)
     assert on.stored() == ReleaseState(guard_id=IDS.member_id, is_native_due=is_heard)
 
 
@@ -310,7 +312,8 @@ def test_the_conclusion_waits_for_a_native_member(*, joins: bool) -> None:
     on.answer(LEFT)
     assert (on.stage, on.todo) == (Stage.CONCLUDING, [])
     if joins:
-        on.feed(NativeJoined())
+        on.machine.on_native_joined(on.now_ms)
+        on.advance()
     else:
         on.wait(NATIVE_FIRST_MAX_MS - 1)
         assert on.todo == []
@@ -321,28 +324,26 @@ def test_the_conclusion_waits_for_a_native_member(*, joins: bool) -> None:
 
 def test_no_native_member_is_due_where_somebody_else_is() -> None:
     on = Script(MIXED)
-    on.feed(GaveUp(A))
-    on.feed(GaveUp(B))
+    on.give_up(A, B)
     assert on.machine.is_native_due
-    on.feed(HandedOver(None))
+    on.hand_over(None)
     assert on.stored() == ReleaseState()
 
 
 def test_a_group_that_somebody_else_has_is_released_as_it_is(on: Script) -> None:
-    on.feed(GaveUp(A))
-    on.feed(GaveUp(B))
-    on.feed(HandedOver(None))
+    on.give_up(A, B)
+    on.hand_over(None)
     assert on.is_recalling
     assert on.stored() == ReleaseState()
     assert on.machine.is_over
 
 
 def test_the_log_is_asked_again_after_a_failure(on: Script) -> None:
-    on.feed(GaveUp(A))
-    on.feed(GaveUp(B))
-    on.feed(HandedOver(IDS))
+    on.give_up(A, B)
+    on.hand_over(IDS)
     on.todo.clear()
-    on.feed(StoreFailed("it is full"))
+    on.machine.on_stored(is_durable=False, now_ms=on.now_ms)
+    on.advance()
     assert on.todo == []
     on.wait(BACKOFF_MS)
     assert on.stored() == ReleaseState(guard_id=IDS.member_id)

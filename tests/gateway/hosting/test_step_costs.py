@@ -11,9 +11,8 @@ import pytest
 
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.replies import ConsumerHeartbeatReply, JoinGroupReply
-from gateway.hosting.adoption_steps import Ask
 from gateway.hosting.answers import Situation
-from gateway.hosting.effects import AskCoordinator
+from gateway.hosting.effects import Ask, AskCoordinator
 from gateway.hosting.inputs import MoveRequested
 from gateway.hosting.move_requests import ReleaseRequest
 from gateway.hosting.states import ReleaseStage, Stage

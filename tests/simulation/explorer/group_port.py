@@ -14,7 +14,6 @@ from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
 from gateway.hosting import effects, inputs
-from gateway.hosting.adoption_steps import Ask
 from gateway.hosting.answers import GroupApi
 from gateway.hosting.calls import (
     LOST,
@@ -29,7 +28,7 @@ from gateway.hosting.calls import (
     Reserve,
     StoreCommits,
 )
-from gateway.hosting.effects import Awaited, Effect, LoadedGroup
+from gateway.hosting.effects import Ask, Awaited, Effect, LoadedGroup
 from gateway.hosting.forwarded import Client
 from gateway.hosting.group import HostedGroup
 from gateway.hosting.identity import AnchorIds

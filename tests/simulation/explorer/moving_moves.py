@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 from coordinator.group.classic_group import ClassicGroup
-from gateway.hosting.adoption_steps import Ask
-from gateway.hosting.effects import AskCoordinator, Effect, Load, Look, Write
+from gateway.hosting.effects import Ask, AskCoordinator, Effect, Load, Look, Write
 from gateway.hosting.states import LogPhase
 from tests.simulation.explorer.moving_world import MovingWorld, is_anchor
 from tests.simulation.explorer.promises import promise

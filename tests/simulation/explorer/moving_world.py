@@ -19,10 +19,19 @@ from coordinator.interface.records import DurableRecord, RemovalCause, is_tombst
 from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import Token
-from gateway.hosting.adoption_steps import Ask, Describe, Hold
 from gateway.hosting.answers import Situation, code_for
 from gateway.hosting.calls import Forwarded
-from gateway.hosting.effects import AskCoordinator, Awaited, Forget, Load, Look, Write
+from gateway.hosting.effects import (
+    Ask,
+    AskCoordinator,
+    Awaited,
+    Describe,
+    Forget,
+    Hold,
+    Load,
+    Look,
+    Write,
+)
 from gateway.hosting.identity import CLIENT_ID, INSTANCE_ID, AnchorIds
 from gateway.hosting.move_requests import NewProtocol
 from gateway.hosting.release import NATIVE_FIRST_MAX_MS

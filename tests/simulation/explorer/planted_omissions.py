@@ -109,7 +109,7 @@ def no_guard_while_members_give_up_their_partitions(patch: Patch) -> None:
     def fail(adopting: Adopting, why: str, now_ms: int) -> None:
         real(adopting, why, now_ms)
         if adopting._giving_back is not None:
-            adopting._giving_back.holders = Holders((), now_ms, adopting._grace)
+            adopting._giving_back.holders = Holders((), now_ms, adopting._parts.engine.grace)
 
     patch.setattr(Adopting, "_fail", fail)
 

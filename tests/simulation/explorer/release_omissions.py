@@ -51,7 +51,9 @@ def a_killed_gateway_leaves_no_word_of_native_members(patch: pytest.MonkeyPatch)
     patch.setattr(
         Releasing,
         "_store",
-        lambda each, release: store(each, replace(release, is_native_due=False)),
+        lambda each, event: store(
+            each, replace(event, release=replace(event.release, is_native_due=False))
+        ),
     )
 
 

@@ -3,8 +3,7 @@
 import pytest
 
 from coordinator.interface.records import ReleaseRecord, ReleaseState
-from gateway.hosting.adoption_steps import Ask, Hold, Lane
-from gateway.hosting.effects import Look
+from gateway.hosting.effects import Ask, Hold, Lane, Look
 from gateway.hosting.move_requests import NewProtocol
 from gateway.hosting.standing import Nobody
 from kafka_codecs.heartbeat import HeartbeatRequest

@@ -10,6 +10,7 @@ from functools import cached_property
 
 from coordinator.interface.records import ClassicGroupMember, ClassicGroupValue, protocol_names
 from gateway.hosting.identity import AnchorIds, Guise
+from gateway.hosting.moving import ANCHOR_SESSION_MS
 from gateway.hosting.upstream_member import UpstreamMember
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest
@@ -18,8 +19,6 @@ from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse, Memb
 LOCK_MARGIN_MS = 10_000
 """How much longer the leader's member stays than the members may believe that they own something:
 longer than the adoption takes, and than one of its heartbeats can be late."""
-ANCHOR_SESSION_MS = 60_000
-BACKOFF_MS = 500
 REASON = "groupferry adopts this group"
 
 

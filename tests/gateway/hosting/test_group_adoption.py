@@ -14,22 +14,16 @@ from coordinator.interface.replies import (
     LeaveGroupReply,
     SyncGroupReply,
 )
-from gateway.hosting.adoption import HOLD_MAX_MS
-from gateway.hosting.adoption_steps import (
-    Ask,
-    Describe,
-    Hold,
-    Lane,
-)
-from gateway.hosting.adoption_strategy import (
+from gateway.hosting.adoption import (
     AT_ONCE_MAX,
     CONSIDER_EVERY_MS,
+    HOLD_MAX_MS,
     STILL_ENDING,
     UNDONE_FOR_MS,
 )
 from gateway.hosting.answers import Situation
 from gateway.hosting.calls import LOST, Call, Forwarded, StoreCommits
-from gateway.hosting.effects import Load, Look, Write
+from gateway.hosting.effects import Ask, Describe, Hold, Lane, Load, Look, Write
 from gateway.hosting.forwarded import Client, WatchedGroup
 from gateway.hosting.inputs import Damage, Done, Ending, Failed, MoveRequested, Relayed, Resumed
 from gateway.hosting.move_requests import AdoptRequest
@@ -265,7 +259,7 @@ def test_a_log_that_cannot_store_it_leaves_the_group_where_it_is(on: Scene) -> N
     on.describe()
     on.damage = None
     on.wait(1_000)
-    assert "the log failed" in on.outcome().reasons[0]
+    assert "the state log failed" in on.outcome().reasons[0]
     assert isinstance(on.beat(A, GENERATION).answer, Forwarded)
     assert on.told("adoption_undone") == []
 

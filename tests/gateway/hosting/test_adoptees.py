@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.hosting.adoptable import snapshot
-from gateway.hosting.adoption_requests import LOCK_MARGIN_MS, Adoptees
+from gateway.hosting.adoptees import LOCK_MARGIN_MS, Adoptees
 from kafka_codecs.join_group import JoinGroupRequest
 from kafka_codecs.leave_group import MemberIdentity
 from tests.support.adoption import GROUP, GUISE, NOW_MS, A, B, described, watched

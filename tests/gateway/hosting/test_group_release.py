@@ -11,10 +11,9 @@ import pytest
 
 from coordinator.interface.records import ReleaseRecord, ReleaseState
 from coordinator.interface.replies import ClaimReply, ConsumerHeartbeatReply, Reply
-from gateway.hosting.adoption_steps import Ask
 from gateway.hosting.answers import GroupApi, Situation, code_for
 from gateway.hosting.calls import LOST, Call, Forwarded, StoreCommits, Unanswerable
-from gateway.hosting.effects import AskCoordinator, Load, Write
+from gateway.hosting.effects import Ask, AskCoordinator, Load, Write
 from gateway.hosting.forwarded import Client
 from gateway.hosting.inputs import (
     Damage,
@@ -34,8 +33,7 @@ from gateway.hosting.move_requests import (
     ReleaseOutcome,
     ReleaseRequest,
 )
-from gateway.hosting.release import NATIVE_FIRST_MAX_MS
-from gateway.hosting.release_strategy import SETTLE_MAX_MS
+from gateway.hosting.release import NATIVE_FIRST_MAX_MS, SETTLE_MAX_MS
 from gateway.hosting.standing import NoAnswer
 from gateway.hosting.states import AnchorPhase, Mode, ReleaseStage
 from kafka_codecs.consumer_group_heartbeat import (

@@ -1,0 +1,92 @@
+"""A gateway whose adoptions or releases stop at a chosen step, so that a test can kill it there, or
+their coordinator.
+
+It is `groupferry`, but for one change: a move that has reached its step takes nothing in any more,
+or goes on with a coordinator that does not answer. The rest of the process goes on.
+"""
+
+import json
+import os
+import signal
+import sys
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from gateway.cli import main
+from gateway.hosting.adoption import Adopting
+from gateway.hosting.logged_engine import StepOfMove
+from gateway.hosting.release import Releasing
+from gateway.hosting.states import AdoptionStage, ReleaseStage
+
+STOPPED = "move_stopped"
+"""The event in its log."""
+
+
+_METHODS = (
+    *("advance", "next_ms", "on_done", "on_failed", "on_stored"),
+    *("on_member_seen", "on_member_gave_up"),
+)
+
+
+class Stop(NamedTuple):
+    """Where the move of a group stops."""
+
+    stage: AdoptionStage | ReleaseStage
+    is_sent: bool
+    """Whether the first requests of the stage leave, unlike their answers."""
+    broker: int = 0
+    """The process id of a broker that is paused instead, before these requests reach it."""
+
+
+def program(stops: Mapping[str, Stop]) -> str:
+    """The program of such a gateway, for `python -c`. `stops` are by group id."""
+    plain = {
+        group_id: (type(stop.stage).__name__, stop.stage.value, *stop[1:])
+        for group_id, stop in stops.items()
+    }
+    return f"from tests.support.stopping_moves import run; run({plain!r})"
+
+
+def run(stops: Mapping[str, tuple[str, str, bool, int]]) -> None:
+    """Be the gateway, until the end of the process."""
+    stages = {kind.__name__: kind for kind in (AdoptionStage, ReleaseStage)}
+    _install(
+        {group: Stop(stages[kind](stage), *how) for group, (kind, stage, *how) in stops.items()}
+    )
+    sys.exit(main())
+
+
+def _install(stops: Mapping[str, Stop]) -> None:
+    stopped: set[Adopting | Releasing] = set()
+    reached: set[Adopting | Releasing] = set()
+
+    def until_stopped(real: Callable[..., Any]) -> Callable[..., Any]:
+        def method(self: Adopting | Releasing, *args: Any, **how: Any) -> Any:
+            if self in stopped:
+                return None
+            result = real(self, *args, **how)
+            parts = self._parts
+            stop = stops.get(parts.group_id)
+            is_there = self.has_begun and stop is not None and self.stage is stop.stage
+            if stop is None or not is_there or real.__name__ != "advance" or self in reached:
+                return result
+            reached.add(self)
+            if stop.broker:
+                os.kill(stop.broker, signal.SIGSTOP)
+            else:
+                stopped.add(self)
+            line = {"event": STOPPED, "group_id": parts.group_id}
+            sys.stderr.write(json.dumps(line) + "\n")
+            sys.stderr.flush()
+            if not stop.is_sent:
+                parts.effects[:] = [each for each in parts.effects if each not in self.steps]
+                events = parts.engine._happened
+                parts.engine._happened = deque(e for e in events if not isinstance(e, StepOfMove))
+            return result
+
+        return method
+
+    for kind in (Adopting, Releasing):
+        for name in _METHODS:
+            setattr(kind, name, until_stopped(getattr(kind, name)))
