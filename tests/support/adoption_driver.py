@@ -45,10 +45,14 @@ class Coordinator:
         is reached, before its first request."""
         records = [] if self.stored is None else [AdoptionRecord(value=self.stored)]
         parts = move_parts(self.group, self.gateway, *records)
-        parts.rules.watched.group = lambda _: self.watched  # type: ignore[method-assign]
+        parts.rules.watched.group = self._known  # type: ignore[method-assign]
         machine = Adopting(parts)
         await _Run(self, parts, machine, dict(hooks or {})).run()
         return machine
+
+    def _known(self, group_id: str) -> WatchedGroup:
+        assert group_id == self.group
+        return self.watched
 
     async def killed_at(self, stage: Stage) -> None:
         """Begin to adopt the group, and stop when a stage is reached. Its requests may still
@@ -128,6 +132,8 @@ class _Run:
                 except UpstreamError as error:
                     why = str(error)
                     return lambda: machine.on_failed(effect, why, now_ms())
+            case _:
+                pass
         return lambda: machine.on_done(effect, result, now_ms())
 
 

@@ -73,7 +73,11 @@ class Script:
         self.asked: dict[Lane, Any] = {}
         self.beats: list[str] = []
         self._watched: WatchedGroup | None = None
-        self.parts.rules.watched.group = lambda _: self._watched  # type: ignore[method-assign]
+        self.parts.rules.watched.group = self._known  # type: ignore[method-assign]
+
+    def _known(self, group_id: str) -> WatchedGroup | None:
+        assert group_id == GROUP
+        return self._watched
 
     def start(self) -> None:
         assert self.adopting.begin((), self.now_ms, has_earlier_steps=False) is None

@@ -52,7 +52,10 @@ def run(stops: Mapping[str, tuple[str, str, bool, int]]) -> None:
     """Be the gateway, until the end of the process."""
     stages = {kind.__name__: kind for kind in (AdoptionStage, ReleaseStage)}
     _install(
-        {group: Stop(stages[kind](stage), *how) for group, (kind, stage, *how) in stops.items()}
+        {
+            group_id: Stop(stages[kind](stage), is_sent, broker)
+            for group_id, (kind, stage, is_sent, broker) in stops.items()
+        }
     )
     sys.exit(main())
 
