@@ -56,7 +56,7 @@ class GrantPeriod:
     is_shared: bool = False
     """Whether a finding says that others may have had the partition, too."""
     committed_ms: int = -1
-    """When a commit was last stored meanwhile, by the gateway's clock, if there are several logs."""
+    """When a commit was last stored meanwhile, by the gateway's clock; only with several logs."""
     last_hosting: Hosting | None = None
     """The latest hosting that has gone on with it; null if that is the one of its beginning."""
 

@@ -356,6 +356,14 @@ class Tables:
     unread: list[UnreadRow] = field(default_factory=list)
     runs: list[RunRow] = field(default_factory=list)
 
+    def take_rows(self) -> "Tables":
+        """The rows so far, which are no longer here."""
+        taken = Tables()
+        for name in ALL_ROWS:
+            setattr(taken, name, getattr(self, name))
+            setattr(self, name, [])
+        return taken
+
 
 ALL_ROWS: Mapping[str, type[Row]] = MappingProxyType(
     {name: get_args(rows)[0] for name, rows in get_type_hints(Tables).items()}

@@ -33,10 +33,7 @@ class GroupSequences:
         self._sequences: dict[tuple[str, int | None], _Sequence] = {}
         self._before: tuple[str | None, str, int, int] | None = None
         self._rows: list[UnreadRow] = []
-        self.has_hole = False
-        """Whether numbers are missing before the line that was taken last."""
-        self.has_new_beginning = False
-        """Whether that line begins another sequence in its log."""
+        self._has_hole = self._has_new_beginning = False
 
     def take(self, line: Line) -> bool:
         """Take a line. Returns whether it says something new."""
@@ -64,7 +61,7 @@ class GroupSequences:
         its = self._sequences.setdefault((line.gateway_id, line.began_ms), _Sequence())
         number, reached = line.sequence, its.reached
         if reached is None:
-            self.has_new_beginning = number == 1 and self._has_earlier(line)
+            self._has_new_beginning = number == 1 and self._has_earlier(line)
             if number > 1 and line.event != "group_loaded":
                 self._miss(line, 1, number - 1)
         elif number == reached:
@@ -78,6 +75,16 @@ class GroupSequences:
             self._miss(line, reached + 1, number - 1)
         its.reached, its.content = number, line.content
         return True
+
+    def take_hole(self) -> bool:
+        """Whether numbers are missing before the line that was taken last."""
+        has_hole, self._has_hole = self._has_hole, False
+        return has_hole
+
+    def take_new_beginning(self) -> bool:
+        """Whether that line begins another sequence in its log."""
+        begins, self._has_new_beginning = self._has_new_beginning, False
+        return begins
 
     def _has_earlier(self, line: Line) -> bool:
         key = line.gateway_id, line.began_ms
@@ -104,7 +111,7 @@ class GroupSequences:
         return UnreadRow(kind="version 1", **self._of, problem=problem, at_ms=at_ms)
 
     def _miss(self, line: Line, first: int, last: int) -> None:
-        self.has_hole = True
+        self._has_hole = True
         self._add("missing", line.gateway_id, line.at_ms, first, last, _MISSING)
 
     def _add(  # noqa: PLR0917  (the columns)

@@ -1,0 +1,189 @@
+"""What clients commit and fetch, and which members claim partitions."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gateway.events.offset_events import NO_MEMBER, CommittedOffsets
+from gateway.pipeline.fold.findings import Findings
+from gateway.pipeline.fold.order import Placed
+from gateway.pipeline.fold.ownership import OwnershipFold
+from gateway.pipeline.fold.partition import (
+    IN_FLIGHT_MS_MAX,
+    Fault,
+    PartitionHistory,
+    Source,
+    source_of,
+)
+
+
+class OffsetFold:
+    """The offsets of one group. Takes its lines in their order."""
+
+    def __init__(self, ownership: OwnershipFold, findings: Findings) -> None:
+        self._ownership = ownership
+        self._findings = findings
+        self._partitions = ownership.partitions
+        self._others = ownership.others
+        self._transactions: dict[str, set[tuple[str, int]]] = {}
+        """The partitions with offsets in each open transaction."""
+
+    def take(self, placed: Placed) -> None:
+        """Take the next line."""
+        handler = _HANDLERS.get(placed.line.event)
+        if handler is not None:
+            handler(self, placed, placed.line.fields)
+
+    def _on_committed(self, placed: Placed, event: Any) -> None:
+        if event.is_transactional:
+            self._on_committed_in_transaction(placed, event)
+            return
+        source = source_of(placed)
+        member_id, is_hosted = event.member_id, placed.line.hosting is not None
+        for partition, entry in self._partitions(event.offsets, event.topic_ids, source):
+            if not is_hosted:
+                self._check_cluster_commit(partition, member_id, source)
+            elif member_id == NO_MEMBER:
+                self._check_reset(partition, entry, source)
+            elif member_id != partition.owner_id:
+                self._check_commit(partition, event, entry, source)
+            if self._others is not None:
+                self._others.compare_commit(partition, entry, event.from_ms, source)
+            for fault in partition.commit(member_id, entry, event.from_ms, source):
+                self._findings.add(partition, fault)
+
+    def _on_committed_in_transaction(self, placed: Placed, event: Any) -> None:
+        source, transactional_id = source_of(placed), event.transactional_id
+        is_hosted = placed.line.hosting is not None
+        for partition, entry in self._partitions(event.offsets, event.topic_ids, source):
+            if transactional_id is None:
+                partition.is_open_transaction = True
+                continue
+            if is_hosted and event.member_id not in (NO_MEMBER, partition.owner_id):
+                self._check_commit(partition, event, entry, source)
+            partition.pending[transactional_id] = entry, event.member_id, source
+            in_transaction = self._transactions.setdefault(transactional_id, set())
+            in_transaction.add((partition.topic, partition.number))
+
+    def _on_transaction_ended(self, placed: Placed, event: Any) -> None:
+        """The offsets of a committed transaction count from now on."""
+        source = source_of(placed)
+        for name, number in sorted(self._transactions.pop(event.transactional_id, ())):
+            topic = self._ownership.topics.get(name)
+            partition = topic.partitions.get(number) if topic is not None else None
+            if partition is None or event.transactional_id not in partition.pending:
+                continue
+            entry, member_id, stored = partition.pending.pop(event.transactional_id)
+            if not event.is_committed:
+                continue
+            # A producer may omit the member id.
+            member_id = member_id or event.member_id or partition.owner_id or event.transactional_id
+            for fault in partition.commit(member_id, entry, stored.at_ms, source):
+                self._findings.add(partition, fault)
+
+    def _on_fetched(self, placed: Placed, event: Any) -> None:
+        source = source_of(placed)
+        for partition, entry in self._partitions(event.starts, event.topic_ids, source):
+            fetched = entry.offset if entry.offset >= 0 else None
+            if self._others is not None:
+                self._others.compare_fetch(partition, fetched, source)
+            for fault in partition.fetch(event.member_id, fetched, source):
+                self._findings.add(partition, fault)
+
+    def _on_offsets_deleted(self, placed: Placed, event: Any) -> None:
+        source = source_of(placed)
+        for partition, _number in self._partitions(event.partitions, event.topic_ids, source):
+            partition.delete_offset(source)
+
+    def _on_stated(self, placed: Placed, event: Any) -> None:
+        if placed.line.hosting is None or event.member_id == NO_MEMBER:
+            return
+        source = source_of(placed)
+        for partition, _number in self._partitions(event.partitions, event.topic_ids, source):
+            self._check_claim(partition, event.member_id, source.at_ms, source)
+
+    def _check_commit(
+        self, partition: PartitionHistory, event: Any, entry: CommittedOffsets, source: Source
+    ) -> None:
+        """A member commits, which claims the partition. Of several commits only the first one's
+        request is stated."""
+        requested_ms, member_id = event.requested_ms, event.member_id
+        if requested_ms is None:
+            requested_ms = event.from_ms - IN_FLIGHT_MS_MAX
+        if self._check_claim(partition, member_id, requested_ms, source) or entry.commits == 1:
+            return
+        requested_ms = event.to_ms - IN_FLIGHT_MS_MAX
+        self._check_claim(partition, member_id, requested_ms, source, is_stated=False)
+
+    def _check_reset(
+        self, partition: PartitionHistory, entry: CommittedOffsets, source: Source
+    ) -> None:
+        """A client without a member id goes back although a member has the partition. The cluster
+        takes a reset while the group is empty."""
+        stored = partition.stored
+        if not partition.open or stored is None or stored.offset is None:
+            return
+        if entry.lowest < stored.offset:
+            ids = NO_MEMBER, stored.member_id
+            offsets = entry.lowest, stored.offset
+            fault = Fault("commit_went_back", False, *ids, *offsets, source, stored.source)
+            self._findings.add(partition, fault)
+
+    def _check_cluster_commit(
+        self, partition: PartitionHistory, member_id: str, source: Source
+    ) -> None:
+        """A member in the cluster commits. The latest owner here must have ended before, also at
+        another gateway."""
+        latest = partition.latest
+        if latest is None or member_id in (NO_MEMBER, latest.member_id):
+            return
+        if latest.end is None:
+            is_possible = source.at_ms < latest.held_in.last_ms
+        else:
+            is_possible = latest.ended_by is None and not latest.is_certain
+        if is_possible:
+            ids = member_id, latest.member_id
+            self._findings.add_shared(partition, *ids, source, latest.source)
+
+    def _check_claim(
+        self,
+        partition: PartitionHistory,
+        member_id: str,
+        requested_ms: int,
+        source: Source,
+        *,
+        is_stated: bool = True,
+    ) -> bool:
+        """A member claims a partition, which it may do until it learns that another one has it.
+        Returns whether that is a fault. `is_stated`: whether the time of the request is."""
+        latest = partition.latest
+        if any(grant.member_id == member_id for grant in partition.open):
+            return False
+        if latest is None:
+            if self._ownership.stated_ms is None or requested_ms <= self._ownership.stated_ms:
+                return False
+            if partition.topic in self._ownership.retired_names:
+                return False
+        elif latest.member_id == member_id or partition.was_forwarded:
+            return False
+        elif requested_ms <= max(partition.ended_ms.get(member_id, -1), latest.source.at_ms):
+            return False  # on its way while the partition passed on
+        is_certain = is_stated and not self._findings.has_version_1
+        is_certain = is_certain and (
+            self._ownership.is_whole if latest is None else latest.is_certain
+        )
+        holder_id = latest.member_id if latest is not None else None
+        granted = latest.source if latest is not None else None
+        fault = Fault(
+            "claim_without_grant", is_certain, member_id, holder_id, None, None, source, granted
+        )
+        self._findings.add(partition, fault)
+        return True
+
+
+_HANDLERS: Mapping[str, Callable[[OffsetFold, Placed, Any], None]] = {
+    "offsets_committed": OffsetFold._on_committed,
+    "offsets_fetched": OffsetFold._on_fetched,
+    "offsets_deleted": OffsetFold._on_offsets_deleted,
+    "transaction_ended": OffsetFold._on_transaction_ended,
+    "partitions_stated": OffsetFold._on_stated,
+}

@@ -1,0 +1,504 @@
+"""Who has the partitions of a group: the topics, the grants and the hand-overs.
+
+Ownership comes from `partitions_assigned`, `grant_ended` and `group_loaded` alone. Every grant has
+a stated end, so a grant that another one meets is a fault, unless lines are missing.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, TypeVar
+
+from gateway.events.offset_events import NO_MEMBER, CommittedOffsets, FetchedOffset
+from gateway.pipeline.fold.findings import Findings
+from gateway.pipeline.fold.order import Hostings, Placed
+from gateway.pipeline.fold.partition import (
+    GrantPeriod,
+    Handover,
+    PartitionHistory,
+    Source,
+    source_of,
+)
+from gateway.pipeline.fold.rows import HandoverRow, NotCompared, OffsetRow, OwnershipRow, Tables
+from gateway.pipeline.fold.several_logs import SeveralLogs
+
+T = TypeVar("T", bound=int | FetchedOffset | CommittedOffsets)
+
+
+_Holders: TypeAlias = Mapping[tuple[str, int], set[str]]
+"""The members that have each partition."""
+
+
+@dataclass(slots=True)
+class TopicHistory:
+    """The partitions of one topic."""
+
+    topic_id: str | None
+    partitions: dict[int, PartitionHistory] = field(default_factory=dict)
+
+
+class OwnershipFold:
+    """The partitions of one group. Takes its lines in their order."""
+
+    def __init__(
+        self,
+        of_group: Mapping[str, str],
+        tables: Tables,
+        findings: Findings,
+        hostings: Hostings,
+        others: SeveralLogs | None,
+    ) -> None:
+        """`of_group`: the columns that name the group. `others`: null if there is one log."""
+        self._of = of_group
+        self._tables = tables
+        self._findings = findings
+        self._hostings = hostings
+        self.others = others
+        self.topics: dict[str, TopicHistory] = {}
+        self._retired: set[str] = set()
+        """Ids of topics that were deleted."""
+        self.retired_names: set[str] = set()
+        """Their names, which members may state until they learn of that."""
+        self._needs_load: set[str] = set()
+        """The logs of which another run has begun, whose `group_loaded` has not come yet."""
+        self._is_first_line = True
+        self.is_whole = False
+        """Whether the group's beginning is among the lines."""
+        self.stated_ms: int | None = None
+        """Since when all grants are stated; null if they are not."""
+        self.is_forwarded = False
+        self.not_compared: Counter[str] = Counter()
+        self.first_grants = self.handovers = self.compared = 0
+
+    def take(self, placed: Placed) -> None:
+        """Take the next line."""
+        handler = _HANDLERS.get(placed.line.event)
+        if handler is not None:
+            handler(self, placed, placed.line.fields)
+        self._is_first_line = False
+
+    def begin_run(self, gateway_id: str) -> None:
+        """Another process has the log from now on."""
+        if self.has_grants(gateway_id):
+            self._needs_load.add(gateway_id)
+
+    def finish(self) -> None:
+        """Make the rows of all partitions, as if nothing followed."""
+        if self.others is not None:
+            self.others.compare_grants()
+        for partition in self.all_partitions():
+            self.close_partition(partition)
+
+    def partitions(
+        self, of_topics: Mapping[str, Sequence[T]], topic_ids: Mapping[str, str], source: Source
+    ) -> Iterator[tuple[PartitionHistory, T]]:
+        """The partitions that an event names, each with its number or its entry. What was on its
+        way to a deleted topic does not concern the next one of its name."""
+        for name, entries in of_topics.items():
+            topic_id = topic_ids.get(name)
+            if topic_id in self._retired:
+                continue
+            topic = self._topic(name, topic_id, source)
+            known = topic.partitions
+            for entry in entries:
+                number: int = entry if isinstance(entry, int) else entry.partition
+                partition = known.get(number)
+                if partition is None:
+                    partition = PartitionHistory(name, number, topic.topic_id, self.is_whole)
+                    known[number] = partition
+                yield partition, entry
+
+    def _topic(self, name: str, topic_id: str | None, source: Source) -> TopicHistory:
+        topic = self.topics.get(name)
+        if topic is None:
+            topic = self.topics[name] = TopicHistory(topic_id)
+        elif topic_id is not None and topic.topic_id != topic_id:
+            if topic.topic_id is None:
+                topic.topic_id = topic_id
+            else:
+                self._retire(name, source)
+                topic = self.topics[name] = TopicHistory(topic_id)
+        return topic
+
+    def _retire(self, name: str, source: Source) -> None:
+        """A topic is gone: its partitions have no owner, and its offsets mean nothing."""
+        self.retired_names.add(name)
+        topic = self.topics.pop(name, None)
+        if topic is None:
+            return
+        if topic.topic_id is not None:
+            self._retired.add(topic.topic_id)
+        for partition in topic.partitions.values():
+            for grant in list(partition.open):
+                self._end(partition, grant, source, "topic_deleted")
+            self.close_partition(partition)
+        self._findings.explain_by_deletion(name, source.at_ms)
+
+    def all_partitions(self) -> Iterator[PartitionHistory]:
+        for topic in self.topics.values():
+            yield from topic.partitions.values()
+
+    def _on_assigned(self, placed: Placed, event: Any) -> None:
+        self._check_load(placed)
+        source = source_of(placed)
+        for partition, _number in self.partitions(event.partitions, event.topic_ids, source):
+            self._grant(partition, event.member_id, source, source.at_ms)
+
+    def _grant(
+        self, partition: PartitionHistory, member_id: str, source: Source, from_ms: int | None
+    ) -> None:
+        gateway_id = source.hosting.gateway_id
+        for grant in list(partition.open):
+            if grant.source.hosting.gateway_id != gateway_id:
+                continue  # compared at the end
+            if grant.member_id == member_id:
+                return
+            ids, is_certain = (member_id, grant.member_id), grant.is_certain
+            self._findings.add_shared(partition, *ids, source, grant.source, is_certain=is_certain)
+            if not grant.is_certain:
+                self._end(partition, grant, source, None)
+        before = partition.latest
+        grant = GrantPeriod(member_id, source, from_ms)
+        was_forwarded = partition.was_forwarded
+        self._close_handover(partition)
+        if before is None:
+            self.first_grants += 1
+        else:
+            if before.to_ms is not None and before.to_ms < source.at_ms and not partition.open:
+                self._tables.ownership.append(
+                    self._owner_row(partition, None, before.to_ms, source.at_ms, gateway_id)
+                )
+            if before.member_id != member_id:
+                reason: NotCompared | None = None
+                if not before.is_certain:
+                    reason = "lines missing"
+                    if before.ended_by is None and before.end not in (None, source):
+                        # It was gone before, and no line states when it ended.
+                        ids = member_id, before.member_id
+                        self._findings.add_shared(partition, *ids, source, before.source)
+                elif not self._is_ordered(before, source):
+                    reason = "clocks"
+                partition.handover = Handover(before, grant, reason, was_forwarded)
+        partition.begin_grant(grant)
+        if self.others is not None:
+            self.others.add_grant(partition, grant)
+
+    def _is_ordered(self, before: GrantPeriod, source: Source) -> bool:
+        end = before.end or before.source
+        return self._hostings.is_certain(end.hosting, end.at_ms, source.hosting, source.at_ms)
+
+    def _on_ended(self, placed: Placed, event: Any) -> None:
+        self._check_load(placed)
+        source, gateway_id = source_of(placed), placed.line.gateway_id
+        for partition, _number in self.partitions(event.partitions, event.topic_ids, source):
+            grant = _grant_of(partition, event.member_id, gateway_id)
+            if grant is None:
+                # Its beginning was not seen: nothing says since when.
+                grant = GrantPeriod(event.member_id, source, None, is_certain=False)
+                if partition.latest is not None:
+                    continue
+                partition.begin_grant(grant)
+                self.first_grants += 1
+            self._end(partition, grant, source, event.cause)
+
+    def _end(
+        self, partition: PartitionHistory, grant: GrantPeriod, source: Source, cause: str | None
+    ) -> None:
+        partition.end_grant(grant, source, cause)
+        self._tables.ownership.append(
+            self._owner_row(
+                partition,
+                grant.member_id,
+                grant.from_ms,
+                grant.to_ms,
+                grant.source.hosting.gateway_id,
+                ended_by=cause,
+                is_certain=grant.is_certain,
+            )
+        )
+
+    def _on_loaded(self, placed: Placed, event: Any) -> None:
+        """Everything that a gateway holds is stated."""
+        source, gateway_id = source_of(placed), placed.line.gateway_id
+        self._needs_load.discard(gateway_id)
+        is_stated = all(member.partitions is not None for member in event.members)
+        self.stated_ms = source.at_ms if is_stated else None
+        holders = _holders(event)
+        if self.others is not None:
+            self._take_over(self.others, placed, holders)
+        for partition in self.all_partitions():
+            for grant in list(partition.open):
+                if grant.source.hosting.gateway_id != gateway_id:
+                    continue
+                if grant.member_id in holders.get((partition.topic, partition.number), ()):
+                    grant.is_certain, grant.last_hosting = True, placed.hosting
+                else:
+                    # No line states when it ended.
+                    grant.is_certain = False
+                    self._end(partition, grant, source, None)
+        from_ms = None if self._is_first_line else source.at_ms
+        for partition, member_ids in self._held(holders, event.topic_ids, source):
+            for member_id in sorted(member_ids):
+                self._grant(partition, member_id, source, from_ms)
+
+    def _held(
+        self, holders: _Holders, topic_ids: Mapping[str, str], source: Source
+    ) -> Iterator[tuple[PartitionHistory, set[str]]]:
+        """The partitions of a snapshot with the members that have them."""
+        numbers: dict[str, list[int]] = {}
+        for topic, number in holders:
+            numbers.setdefault(topic, []).append(number)
+        for partition, number in self.partitions(numbers, topic_ids, source):
+            yield partition, holders[partition.topic, number]
+
+    def _take_over(self, others: SeveralLogs, placed: Placed, holders: _Holders) -> None:
+        """Another log goes on with the group. If it begins with what an earlier one had at its end,
+        clocks that contradict that differ."""
+        left: dict[str, dict[tuple[str, int], set[str]]] = {}
+        for partition in self.all_partitions():
+            last = [partition.latest] if partition.latest is not None else []
+            for grant in {id(grant): grant for grant in (*partition.open, *last)}.values():
+                hosting = grant.held_in
+                is_left = grant.end is None or grant.ended_by == "group_moved"
+                if is_left and self._hostings.relation(hosting, placed.hosting) == "before":
+                    place = partition.topic, partition.number
+                    of_log = left.setdefault(hosting.gateway_id, {})
+                    of_log.setdefault(place, set()).add(grant.member_id)
+                    if grant.end is None and hosting.gateway_id != placed.hosting.gateway_id:
+                        last_ms = hosting.last_ms
+                        end = grant.source._replace(at_ms=last_ms, clock_ms=last_ms)
+                        self._end(partition, grant, end, None)
+        for gateway_id, had in left.items():
+            if had == holders:
+                others.add_apart(gateway_id, placed.hosting.gateway_id)
+
+    def _on_cluster_members(self, placed: Placed, event: Any) -> None:
+        """The cluster has the group. What it shows comes from several answers and requests."""
+        source = source_of(placed)
+        for partition, member_ids in self._held(_holders(event), {}, source):
+            holders = sorted(member_ids | {grant.member_id for grant in partition.open})
+            if len(holders) > 1:
+                one, other, *_others = holders
+                self._findings.add_shared(partition, one, other, source, None)
+
+    def _check_load(self, placed: Placed) -> None:
+        """A run that states no `group_loaded` before it grants leaves the end of older grants
+        open."""
+        gateway_id = placed.line.gateway_id
+        if gateway_id in self._needs_load:
+            self._needs_load.remove(gateway_id)
+            self.doubt_grants(gateway_id)
+
+    def doubt_grants(self, gateway_id: str) -> None:
+        for partition in self.all_partitions():
+            for grant in partition.open:
+                if grant.source.hosting.gateway_id == gateway_id:
+                    grant.is_certain = False
+
+    def forget_sequence(self, gateway_id: str) -> None:
+        """The group was deleted and is back. Grants that have not ended show that the end of its
+        earlier sequence is missing, and with it what became of the offsets."""
+        self.doubt_grants(gateway_id)
+        for partition in self.all_partitions():
+            partition.forget_offset()
+
+    def has_grants(self, gateway_id: str) -> bool:
+        return any(
+            grant.source.hosting.gateway_id == gateway_id
+            for partition in self.all_partitions()
+            for grant in partition.open
+        )
+
+    def _on_topics_deleted(self, placed: Placed, event: Any) -> None:
+        for name in event.topics:
+            topic, topic_id = self.topics.get(name), event.topic_ids.get(name)
+            if topic_id is None or (topic is not None and topic.topic_id == topic_id):
+                self._retire(name, source_of(placed))
+            else:
+                self._retired.add(topic_id)
+
+    def _on_created(self, placed: Placed, _event: Any) -> None:
+        self.is_whole, self.stated_ms = True, placed.at_ms
+
+    def _on_deleted(self, placed: Placed, _event: Any) -> None:
+        """The group is gone with its offsets; its topics are still there."""
+        source = source_of(placed)
+        for partition in self.all_partitions():
+            for grant in list(partition.open):
+                if grant.source.hosting.gateway_id == source.hosting.gateway_id:
+                    self._end(partition, grant, source, "group_deleted")
+            partition.delete_offset(source)
+
+    def _on_forwarded(self, placed: Placed, _event: Any) -> None:
+        self.is_forwarded, self.is_whole, self.stated_ms = True, False, None
+        self._end_unstated(source_of(placed))
+        for partition in self.all_partitions():
+            partition.was_forwarded, partition.is_whole = True, False
+
+    def _on_hosting_started(self, _placed: Placed, _event: Any) -> None:
+        self.is_forwarded = False
+
+    def _on_hosting_ended(self, placed: Placed, event: Any) -> None:
+        source = source_of(placed)
+        if event.cause != "gateway_ended":
+            self._end_unstated(source)
+        if event.cause in _LOST_TO_OTHERS:
+            self._doubt_lost(source)
+
+    def _on_lost(self, placed: Placed, _event: Any) -> None:
+        self._doubt_lost(source_of(placed))
+
+    def _doubt_lost(self, source: Source) -> None:
+        """Others have had the group in the cluster before the members here knew. Unless another log
+        shows who, they may have had the same partitions."""
+        if self._hostings.has_successor(source.hosting):
+            return
+        for partition in self.all_partitions():
+            latest = partition.latest
+            if latest is None or latest.is_shared or latest.held_in is not source.hosting:
+                continue
+            if latest.end is None or latest.ended_by == "group_moved":
+                latest.is_shared = True
+                ids = NO_MEMBER, latest.member_id
+                self._findings.add_shared(partition, *ids, source, latest.source)
+
+    def _end_unstated(self, source: Source) -> None:
+        """The gateway no longer has the group. A grant that has not ended by then has no stated
+        end, unless it ended with its process."""
+        hosting = source.hosting
+        for partition in self.all_partitions():
+            for grant in list(partition.open):
+                held_in = grant.held_in
+                if (held_in.gateway_id, held_in.run) == (hosting.gateway_id, hosting.run):
+                    grant.is_certain = False
+                    self._end(partition, grant, source, None)
+
+    def close_partition(self, partition: PartitionHistory) -> None:
+        """Make the rows of a partition that no line changes any more."""
+        self._close_handover(partition)
+        if (skip := partition.take_skip(None)) is not None:
+            self._findings.add(partition, skip)
+        for grant in partition.open:
+            self._tables.ownership.append(
+                self._owner_row(
+                    partition,
+                    grant.member_id,
+                    grant.from_ms,
+                    None,
+                    grant.source.hosting.gateway_id,
+                    is_certain=grant.is_certain,
+                )
+            )
+        partition.open = []
+        progress = partition.progress
+        if progress is not None:
+            self._tables.offsets.append(
+                OffsetRow(
+                    **self._at(partition),
+                    commits=progress.commits,
+                    first=progress.first,
+                    last=progress.last,
+                    member_id=progress.member_id,
+                    from_ms=progress.from_ms,
+                    to_ms=progress.to_ms,
+                )
+            )
+
+    def _close_handover(self, partition: PartitionHistory) -> None:
+        handover = partition.handover
+        if handover is None:
+            return
+        partition.handover = None
+        reason = handover.not_compared
+        if reason is None and not handover.is_compared:
+            if partition.pending or partition.is_open_transaction:
+                reason = "transactional"
+            elif handover.was_forwarded:
+                reason = "forwarded"
+            elif partition.stored is None:
+                reason = "no commit"
+            else:
+                reason = "no fetch"
+        self.handovers += 1
+        if reason is None:
+            self.compared += 1
+        else:
+            self.not_compared[reason] += 1
+        self._tables.handovers.append(
+            HandoverRow(
+                **self._at(partition, handover.grant.source),
+                from_member_id=handover.before.member_id,
+                to_member_id=handover.grant.member_id,
+                ended_ms=handover.before.to_ms,
+                granted_ms=handover.grant.source.at_ms,
+                stored=handover.stored,
+                fetched=handover.fetched,
+                compared=reason is None,
+                not_compared=reason,
+            )
+        )
+
+    def _at(self, partition: PartitionHistory, source: Source | None = None) -> dict[str, Any]:
+        """The columns that name a partition and, if given, a line."""
+        place = {**self._of, "topic": partition.topic, "partition": partition.number}
+        if source is None:
+            return place
+        line = {"process_id": source.process_id, "sequence": source.sequence}
+        return {**place, "gateway_id": source.hosting.gateway_id, **line}
+
+    def _owner_row(
+        self,
+        partition: PartitionHistory,
+        member_id: str | None,
+        from_ms: int | None,
+        to_ms: int | None,
+        gateway_id: str,
+        *,
+        ended_by: str | None = None,
+        is_certain: bool = True,
+    ) -> OwnershipRow:
+        return OwnershipRow(
+            **self._at(partition),
+            topic_id=partition.topic_id,
+            member_id=member_id,
+            from_ms=from_ms,
+            to_ms=to_ms,
+            ended_by=ended_by,
+            is_certain=is_certain,
+            gateway_id=gateway_id,
+        )
+
+
+_LOST_TO_OTHERS = ("taken", "anchor_lost")
+_HANDLERS: Mapping[str, Callable[[OwnershipFold, Placed, Any], None]] = {
+    "partitions_assigned": OwnershipFold._on_assigned,
+    "grant_ended": OwnershipFold._on_ended,
+    "group_loaded": OwnershipFold._on_loaded,
+    "cluster_members_seen": OwnershipFold._on_cluster_members,
+    "topics_deleted": OwnershipFold._on_topics_deleted,
+    "group_created": OwnershipFold._on_created,
+    "group_deleted": OwnershipFold._on_deleted,
+    "group_forwarded": OwnershipFold._on_forwarded,
+    "hosting_started": OwnershipFold._on_hosting_started,
+    "hosting_ended": OwnershipFold._on_hosting_ended,
+    "group_taken": OwnershipFold._on_lost,
+    "generation_went_back": OwnershipFold._on_lost,
+}
+
+
+def _holders(event: Any) -> _Holders:
+    """The members that have each partition in a snapshot."""
+    holders: dict[tuple[str, int], set[str]] = {}
+    for member in event.members:
+        for partitions in (member.partitions or {}, member.pending_revocation):
+            for topic, numbers in partitions.items():
+                for number in numbers:
+                    holders.setdefault((topic, number), set()).add(member.member_id)
+    return holders
+
+
+def _grant_of(partition: PartitionHistory, member_id: str, gateway_id: str) -> GrantPeriod | None:
+    for grant in partition.open:
+        if grant.member_id == member_id and grant.source.hosting.gateway_id == gateway_id:
+            return grant
+    return None
