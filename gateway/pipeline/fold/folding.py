@@ -55,7 +55,7 @@ def fold_name(group_id: str, pieces: Collection[Sequence[Line]]) -> Iterator[Tab
     order of their times, and are read once or twice. Each is held at a time if there are many."""
     if len(pieces) > 1:
         with suppress(OutOfOrderError):
-            yield from list(_streamed(group_id, pieces))
+            yield from list(_fold_stream(group_id, pieces))
             return
     lines = list(chain.from_iterable(pieces))
     clusters = _clusters(lines)
@@ -76,7 +76,7 @@ def fold_name(group_id: str, pieces: Collection[Sequence[Line]]) -> Iterator[Tab
         yield fold.finish(unread)
 
 
-def _streamed(group_id: str, pieces: Iterable[Sequence[Line]]) -> Iterator[Tables]:
+def _fold_stream(group_id: str, pieces: Iterable[Sequence[Line]]) -> Iterator[Tables]:
     """The rows of a long history in one log."""
     fold: GroupFold | None = None
     cluster_id: str | None = None

@@ -206,7 +206,7 @@ def in_memory(lines: Iterable[Line]) -> tuple[list[Placed], "Hostings"]:
     hostings = Hostings(logs)
     if len(placed) == 1:
         return placed[0], hostings
-    merged = [line for log_lines in placed for line in hostings.moved(log_lines)]
+    merged = [line for log_lines in placed for line in hostings.move_behind(log_lines)]
     merged.sort(key=itemgetter(0))  # stable: each log stays in its order
     return merged, hostings
 
@@ -244,7 +244,7 @@ class Hostings:
         elif how == "after":
             one.not_before_ms = max(one.not_before_ms, other.last_ms)
 
-    def moved(self, placed: Iterable[Placed]) -> Iterator[Placed]:
+    def move_behind(self, placed: Iterable[Placed]) -> Iterator[Placed]:
         """The lines of a log, behind the hostings that came earlier, if clocks contradict that."""
         not_before_ms = 0
         for place in placed:

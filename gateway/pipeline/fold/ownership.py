@@ -237,11 +237,11 @@ class OwnershipFold:
                     grant.is_certain = False
                     self._end(partition, grant, source, None)
         from_ms = None if self._is_first_line else source.at_ms
-        for partition, member_ids in self._held(holders, event.topic_ids, source):
+        for partition, member_ids in self._partitions_held(holders, event.topic_ids, source):
             for member_id in sorted(member_ids):
                 self._grant(partition, member_id, source, from_ms)
 
-    def _held(
+    def _partitions_held(
         self, holders: _Holders, topic_ids: Mapping[str, str], source: Source
     ) -> Iterator[tuple[PartitionHistory, set[str]]]:
         """The partitions of a snapshot with the members that have them."""
@@ -275,7 +275,7 @@ class OwnershipFold:
     def _on_cluster_members(self, placed: Placed, event: Any) -> None:
         """The cluster has the group. What it shows comes from several answers and requests."""
         source = source_of(placed)
-        for partition, member_ids in self._held(_holders(event), {}, source):
+        for partition, member_ids in self._partitions_held(_holders(event), {}, source):
             holders = sorted(member_ids | {grant.member_id for grant in partition.open})
             if len(holders) > 1:
                 one, other, *_others = holders

@@ -13,7 +13,7 @@ from typing import ClassVar, Literal, TypeAlias, get_args, get_type_hints
 from pydantic import ConfigDict
 
 SCHEMA_VERSION = 2
-"""Of all tables. Raised when a reader of the older version would misread a column."""
+"""The version of all tables. Raised when a reader of the older version would misread a column."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -214,9 +214,9 @@ class TimelineRow(GroupedRow):
     instance_id: str | None
     client_id: str | None
     protocol: str | None
-    """Of the member: `classic` or `consumer`. Of the group: its kind."""
+    """A member speaks `classic` or `consumer`. A group has its kind."""
     state: str | None
-    """Of a classic group its state; of a member its phase in a mixed group; otherwise null."""
+    """The state of a classic group, or a member's phase in a mixed group; otherwise null."""
     from_ms: int
     to_ms: int | None
     """Null if it has not ended."""
@@ -273,7 +273,7 @@ class ClientRow(GroupedRow):
     """The members at the end by client library and version: who can go next."""
 
     software_name: str | None
-    """As the members introduced themselves; null if they did not."""
+    """The name with which the members introduced themselves; null if they did not."""
     software_version: str | None
     protocol: str
     members: int
@@ -324,7 +324,7 @@ class RunRow(Row):
 
     inputs: tuple[str, ...]
     version: str
-    """Of groupferry."""
+    """The version of groupferry."""
     verdict: str
     """The first line of the verdict."""
     groups: int

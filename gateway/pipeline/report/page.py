@@ -18,7 +18,7 @@ from gateway.pipeline.fold.rows import GroupRow, OwnershipRow, RunRow, StepRow
 from gateway.pipeline.report.plots import Axis, bar, ownership_map, patterns, swatch
 from gateway.pipeline.report.summary import Evidence, Names, Summary, VersionSum
 from gateway.pipeline.report.verdict import FAULTS, UNREAD, SafetyVerdict, sentence, unread_sentence
-from gateway.pipeline.report.wording import counted, duration, number, partition_seconds, visible
+from gateway.pipeline.report.wording import count_of, duration, number, partition_seconds, visible
 from gateway.readable import moment
 
 INTERVALS_MAX = 1_500
@@ -128,7 +128,7 @@ def _provenance(report: Report) -> str:
     if run.from_ms is not None and run.to_ms is not None:
         span = f" {moment(run.from_ms)} to {moment(run.to_ms)}."
     took = duration(run.took_s * 1_000)
-    source = f"From {inputs}{rest}: {counted(run.lines, 'line')}.{span}"
+    source = f"From {inputs}{rest}: {count_of(run.lines, 'line')}.{span}"
     return f"{source} Made in {took} by groupferry {run.version}."
 
 
@@ -147,14 +147,14 @@ def _next(summary: Summary) -> Iterator[Node]:
         key=lambda item: (-item[2].members, item[0], item[1]),
     )
     if versions:
-        most = versions[0][2].members
+        members_max = versions[0][2].members
         yield _table(
             ("client", "members", ""),
             [
                 (
                     h.bdi[visible(f"{name} {version}".strip() or "(unnamed client)", 60)],
                     number(its.members),
-                    [bar(_parts(its), most), f" {_readiness(its)}"],
+                    [bar(_parts(its), members_max), f" {_readiness(its)}"],
                 )
                 for name, version, its in versions[:_VERSIONS_MAX]
             ],
@@ -166,7 +166,7 @@ def _next(summary: Summary) -> Iterator[Node]:
 def _names(what: str, names: Names) -> Iterator[Node]:
     if not names.count:
         return
-    yield h.p[h.strong[f"{counted(names.count, 'group')} {what}:"]]
+    yield h.p[h.strong[f"{count_of(names.count, 'group')} {what}:"]]
     yield h.ul[
         (
             h.li[h.bdi[visible(group_id, 80)], f": {visible(reason, 200)}" if reason else ""]
@@ -193,7 +193,7 @@ def _readiness(its: VersionSum) -> str:
 def _figures(summary: Summary) -> Element:
     sums = summary.sums
     figures = (
-        (f"{summary.safe_groups:,}", f"of {counted(summary.groups, 'group')} proven safe"),
+        (f"{summary.safe_groups:,}", f"of {count_of(summary.groups, 'group')} proven safe"),
         (number(summary.groups_on_consumer), "groups on the consumer protocol"),
         (number(summary.groups_mixed), "groups with members of both protocols"),
         (number(sums["unowned_ms"] / 1_000), "partition-seconds without an owner in rebalances"),
@@ -226,8 +226,8 @@ def _group_figures(group: GroupRow) -> str:
     verdict = group.verdict.upper()
     reason = f" ({group.reason.replace('_', ' ')})" if group.reason else ""
     return (
-        f"{verdict}{reason} · {group.compared:,} of {counted(group.handovers, 'hand-over')}"
-        f" compared · {counted(group.first_grants, 'first grant')}"
+        f"{verdict}{reason} · {group.compared:,} of {count_of(group.handovers, 'hand-over')}"
+        f" compared · {count_of(group.first_grants, 'first grant')}"
     )
 
 
@@ -237,9 +237,9 @@ def _inside(story: GroupStory) -> Iterator[Node]:
     kind = group.kind or "kind not known"
     unowned = partition_seconds(group.unowned_ms / 1_000)
     yield h.p(".note")[
-        f"{where}{kind}; {counted(group.members, 'member')} at the end;"
-        f" {counted(group.rebalances, 'rebalance')}, {unowned} without an owner;"
-        f" {counted(group.partitions_moved, 'partition')} moved,"
+        f"{where}{kind}; {count_of(group.members, 'member')} at the end;"
+        f" {count_of(group.rebalances, 'rebalance')}, {unowned} without an owner;"
+        f" {count_of(group.partitions_moved, 'partition')} moved,"
         f" {number(group.least_possible)} would have been enough."
     ]
     if story.ownership:
@@ -264,7 +264,7 @@ def _inside(story: GroupStory) -> Iterator[Node]:
 
 
 def _steps(steps: Sequence[StepRow]) -> Element:
-    most = max(step.unowned_ms for step in steps) or 1
+    unowned_ms_max = max(step.unowned_ms for step in steps) or 1
     head = (
         "step",
         "who",
@@ -289,7 +289,7 @@ def _steps(steps: Sequence[StepRow]) -> Element:
                 number(step.least_possible),
                 number(step.members_disturbed),
                 [
-                    bar([(step.unowned_ms, "unowned", "ms")], most),
+                    bar([(step.unowned_ms, "unowned", "ms")], unowned_ms_max),
                     f" {number(step.unowned_ms / 1_000)} p·s",
                 ],
             )
@@ -304,12 +304,12 @@ def _evidence(summary: Summary) -> Iterator[Node]:
         for kind, names in FAULTS.items():
             if (evidence := of_kind.get(kind)) is not None:
                 lines = map(sentence, evidence.rows)
-                title = f"{doubt}{counted(evidence.count, *names)}"
+                title = f"{doubt}{count_of(evidence.count, *names)}"
                 yield _list(title, lines, evidence, "findings")
     for kind, names in UNREAD.items():
         if (unread := summary.unread.get(kind)) is not None:
             lines = map(unread_sentence, unread.rows)
-            yield _list(counted(unread.count, *names), lines, unread, "unread")
+            yield _list(count_of(unread.count, *names), lines, unread, "unread")
 
 
 def _list(title: str, lines: Iterable[str], evidence: Evidence, table: str) -> Element:
@@ -332,7 +332,7 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[Node]], label: str) -> E
 def _left_out(count: int, what: str, table: str) -> Node:
     if count <= 0:
         return None
-    return h.p(".note")[f"{counted(count, what)} more: as Parquet in tables/", h.code[table], "."]
+    return h.p(".note")[f"{count_of(count, what)} more: as Parquet in tables/", h.code[table], "."]
 
 
 def _glossary() -> Element:

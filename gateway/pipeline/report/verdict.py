@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from gateway.pipeline.fold.rows import FindingRow, UnreadRow
 from gateway.pipeline.report.summary import Evidence, Summary
-from gateway.pipeline.report.wording import counted
+from gateway.pipeline.report.wording import count_of
 from gateway.readable import moment, shown
 
 Word: TypeAlias = Literal["SAFE", "NOT SAFE", "NOT PROVEN"]
@@ -79,12 +79,12 @@ def judge(summary: Summary) -> SafetyVerdict:
 def coverage(summary: Summary) -> str:
     """How much was compared."""
     handovers, compared = summary.sums["handovers"], summary.sums["compared"]
-    parts = [f"{compared:,} of {counted(handovers, 'hand-over')} compared"]
+    parts = [f"{compared:,} of {count_of(handovers, 'hand-over')} compared"]
     if rest := handovers - compared:
         reasons = [f"{count:,} {reason}" for reason, count in sorted(summary.not_compared.items())]
         parts.append(f"{rest:,} not ({', '.join(reasons)})")
-    parts.append(counted(summary.sums["first_grants"], "first grant"))
-    parts.append(counted(summary.groups, "group"))
+    parts.append(count_of(summary.sums["first_grants"], "first grant"))
+    parts.append(count_of(summary.groups, "group"))
     if (until_ms := _no_fault_until_ms(summary)) is not None:
         parts.append(f"no fault up to {moment(until_ms)}")
     return "; ".join(parts)
@@ -111,13 +111,13 @@ def _doubts(summary: Summary) -> Iterator[str]:
     for kind, names in UNREAD.items():
         evidence = summary.unread.get(kind, Evidence())
         if evidence.count:
-            yield counted(evidence.count, *names)
+            yield count_of(evidence.count, *names)
     if summary.groups and not summary.sums["compared"]:
         yield "no hand-over could be compared"
     elif summary.uncompared.count:
         group_id, reasons = summary.uncompared.names[0]
         more = summary.uncompared.count - 1
-        others = f" and of {counted(more, 'more group')}" if more else ""
+        others = f" and of {count_of(more, 'more group')}" if more else ""
         yield f"no hand-over of group {shown(group_id)}{others} could be compared ({reasons})"
 
 
@@ -129,7 +129,7 @@ def _in_order(evidence: Mapping[str, Evidence]) -> Iterator[tuple[str, Evidence]
 
 
 def _name_evidence(kind: str, evidence: Evidence) -> str:
-    return counted(evidence.count, *FAULTS[kind])
+    return count_of(evidence.count, *FAULTS[kind])
 
 
 def _where(evidence: Evidence) -> str:
@@ -151,7 +151,7 @@ def _evidence(summary: Summary) -> Iterator[str]:
     for kind, names in UNREAD.items():
         evidence = summary.unread.get(kind, Evidence())
         if evidence.count:
-            yield f"{counted(evidence.count, *names)}:"
+            yield f"{count_of(evidence.count, *names)}:"
             yield from (f"  {unread_sentence(row)}" for row in evidence.rows)
             yield from _rest(evidence)
 

@@ -46,7 +46,7 @@ def number(value: float) -> str:
     return f"{value:.{digits}f}".rstrip("0").rstrip(".") or "0"
 
 
-def counted(count: int, one: str, many: str | None = None) -> str:
+def count_of(count: int, one: str, many: str | None = None) -> str:
     """A number with its noun."""
     return f"{number(count)} {one if count == 1 else many or one + 's'}"
 

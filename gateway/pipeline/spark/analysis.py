@@ -20,14 +20,14 @@ from gateway.pipeline.report.wording import DAY_MS, date_time
 from gateway.pipeline.spark.folding import (
     FOLDED,
     SUMMARY,
-    folded,
+    fold,
     record_batch,
     record_batch_of,
     struct_of,
-    unpacked,
+    unpack,
 )
 from gateway.pipeline.spark.output import Folder, Store
-from gateway.pipeline.spark.packing import BUCKET, PARSED, parsed
+from gateway.pipeline.spark.packing import BUCKET, PARSED, parse_lines
 from gateway.pipeline.spark.retention import without_old_lines
 
 CLUSTER, DAY = "cluster", "day"
@@ -58,7 +58,7 @@ class Analysis:
 
     def make(self, lines: DataFrame) -> Summary:
         """Make all tables from these lines alone, in an empty folder."""
-        rows = self._fold(parsed(lines))
+        rows = self._fold(parse_lines(lines))
         summary = self._sum(rows)
         if sum(summary.rows.values()) <= COLLECTED_MAX:
             collected = rows.select(*FOLDED_TABLES).collect()
@@ -69,7 +69,7 @@ class Analysis:
         else:
             for name in FOLDED_TABLES:
                 if summary.rows[name]:
-                    table = in_folders(unpacked(rows, name), name).drop(BUCKET)
+                    table = in_folders(unpack(rows, name), name).drop(BUCKET)
                     (self._tables / name).write(table, CLUSTER, DAY)
                 else:
                     write_here(self._tables / name, name, [])
@@ -79,7 +79,7 @@ class Analysis:
     def take_in(self, lines: DataFrame, batch: int) -> Summary:
         """Take in the lines of a batch. The batches are numbered from 0."""
         self._new.delete()
-        self._lines.append(parsed(lines), batch)
+        self._lines.append(parse_lines(lines), batch)
         new = self._lines.rows(range(batch, batch + 1))
         touched = sorted(row.bucket for row in new.select(BUCKET).distinct().collect())
         self._renew(touched)
@@ -105,7 +105,7 @@ class Analysis:
         """Fold once, and read the rows from Parquet for each table: only its own column. Spark's
         cache would keep a hundred batches of four megabytes in memory for each task."""
         folder = self._new / "folded"
-        folder.write(folded(rows, self._top))
+        folder.write(fold(rows, self._top))
         return self._spark.read.schema(FOLDED).parquet(folder.path)
 
     def _renew(self, touched: list[int]) -> None:
@@ -118,7 +118,7 @@ class Analysis:
         rows = self._fold(self._lines.rows().where(F.col(BUCKET).isin(touched)))
         new = self._new / "buckets"
         for name in FOLDED_TABLES:
-            table = in_folders(unpacked(rows, name), name)
+            table = in_folders(unpack(rows, name), name)
             (new / name).write(table, BUCKET, CLUSTER, DAY)
         sums = rows.where(F.col(SUMMARY).isNotNull()).select(SUMMARY, BUCKET)
         (new / "summaries").write(sums, BUCKET)

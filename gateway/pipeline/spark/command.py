@@ -27,7 +27,7 @@ from gateway.pipeline.report.summary import Summary
 from gateway.pipeline.report.verdict import SafetyVerdict, judge
 from gateway.pipeline.spark.analysis import Analysis
 from gateway.pipeline.spark.inputs import Sources
-from gateway.pipeline.spark.output import CHECKPOINT, Folder, locked
+from gateway.pipeline.spark.output import CHECKPOINT, Folder, lock
 from gateway.pipeline.spark.session import SCHEME, open_session, send_own_code, send_to_machines
 from gateway.readable import escaped
 
@@ -44,14 +44,16 @@ def follow(
     signal's number. Raises whatever `take_in` raises."""
     failures: list[Exception] = []
 
-    def kept(batch: DataFrame, number: int) -> None:
+    def take_batch(batch: DataFrame, number: int) -> None:
         try:
             take_in(batch, number)
         except Exception as error:
             failures.append(error)
             raise RuntimeError from None  # without the message, which Spark may choke on
 
-    writer = lines.writeStream.foreachBatch(kept).trigger(processingTime=f"{interval_s} seconds")
+    writer = lines.writeStream.foreachBatch(take_batch).trigger(
+        processingTime=f"{interval_s} seconds"
+    )
     send_own_code(spark.sparkContext)
     with _quiet(), _signals() as signals:
         query = writer.option("checkpointLocation", (output / CHECKPOINT).path).start()
@@ -71,10 +73,10 @@ def follow(
 def _signals() -> Iterator[queue.SimpleQueue[int]]:
     """The first Ctrl-C or SIGTERM; a second one has its usual effect. The caller checks between
     calls of Spark, because an interrupted call leaves its connection in the middle of an answer."""
-    told = queue.SimpleQueue[int]()
+    signals = queue.SimpleQueue[int]()
 
     def note(number: int, _frame: object) -> None:
-        told.put(number)
+        signals.put(number)
         restore()
 
     before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -84,7 +86,7 @@ def _signals() -> Iterator[queue.SimpleQueue[int]]:
             signal.signal(number, handler)
 
     try:
-        yield told
+        yield signals
     finally:
         restore()
 
@@ -128,7 +130,7 @@ def run(
         send_to_machines(spark)
         folder = Folder(spark, output)
         tracker = None if is_remote() else spark.sparkContext.statusTracker()
-        with locked(folder, follows=False), spark_progress(tracker):
+        with lock(folder, follows=False), spark_progress(tracker):
             verdict = renew(spark, sources.lines(spark), folder, top, sources.names)
     _print(verdict, folder)
     return verdict.is_safe
@@ -191,7 +193,7 @@ def run_follow(
                 printed[:] = [verdict]
                 _print(verdict, folder)
 
-        with locked(folder, follows=True):
+        with lock(folder, follows=True):
             return follow(spark, lines, take_in, folder, interval_s=interval_s)
 
 

@@ -80,7 +80,7 @@ class HadoopFiles:
         if not self.exists(path):
             return []
         return sorted(
-            each.getPath().getName() for each in self._files.listStatus(self._path_of(path))
+            file.getPath().getName() for file in self._files.listStatus(self._path_of(path))
         )
 
     def delete(self, path: str) -> None:
@@ -133,7 +133,7 @@ class LocalFiles:
         return Path(path).exists()
 
     def names(self, path: str) -> list[str]:
-        return sorted(each.name for each in Path(path).iterdir()) if self.exists(path) else []
+        return sorted(entry.name for entry in Path(path).iterdir()) if self.exists(path) else []
 
     def delete(self, path: str) -> None:
         if Path(path).is_dir():

@@ -1,7 +1,7 @@
 """Lets Spark's Python processes fold groups.
 
 Spark only brings the lines of a group together. One exchange sorts the rows into which they are
-packed by bucket and group, and `folded` streams through them, with one group in memory at a time.
+packed by bucket and group, and `fold` streams through them, with one group in memory at a time.
 """
 
 import types
@@ -113,12 +113,12 @@ FOLDED = StructType(
 the empty columns of all other tables than on everything else."""
 
 
-def folded(rows: DataFrame, top: int) -> DataFrame:
+def fold(rows: DataFrame, top: int) -> DataFrame:
     """The rows of all tables, each in the column of its table, and a summary for each bucket."""
     return map_in_arrow(in_order(rows), partial(_fold, top=top), FOLDED)
 
 
-def unpacked(rows: DataFrame, name: str) -> DataFrame:
+def unpack(rows: DataFrame, name: str) -> DataFrame:
     """The rows of one table among those that a fold makes, with their bucket."""
     packed = rows.where(F.col(name).isNotNull()).select(BUCKET, name)
     schema = StructType([*struct_of(ALL_ROWS[name]), PARSED[BUCKET]])

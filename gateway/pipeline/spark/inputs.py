@@ -71,14 +71,14 @@ def _text(spark: SparkSession, inputs: Sequence[str]) -> DataFrame:
         read = spark.read.option("recursiveFileLookup", "true")
         read = read.option("ignoreMissingFiles", "true")  # gateways delete their oldest files
         read = read.option("mapreduce.input.linerecordreader.line.maxlength", PASSED_OVER_BYTES)
-        paths = list(map(_shared, inputs)) if is_remote() else list(inputs)
+        paths = list(map(_absolute, inputs)) if is_remote() else list(inputs)
         return read.text(paths, lineSep="\n")  # by default a stray \r ends a line too
     except AnalysisException as error:
         reason = (error.getMessage() or str(error)).partition("\n")[0]
         raise PipelineError(f"cannot read {', '.join(inputs)}: {reason}") from None
 
 
-def _shared(path: str) -> str:
+def _absolute(path: str) -> str:
     """A path as another process on this machine reads it."""
     return path if "://" in path else str(Path(path).absolute())
 
@@ -205,9 +205,9 @@ def growing_lines(
     spark: SparkSession, inputs: Sequence[str], batch_bytes_max: int = BATCH_BYTES_MAX
 ) -> DataFrame:
     """Stream the lines of local files, folders and patterns. Raises PipelineError."""
-    for each in inputs:
-        if "://" in each:
-            raise PipelineError(f"--follow reads only folders of this machine, not {each}")
+    for name in inputs:
+        if "://" in name:
+            raise PipelineError(f"--follow reads only folders of this machine, not {name}")
     spark.dataSource.register(GrowingFiles)
     stream = spark.readStream.format(GrowingFiles.name()).option("inputs", json.dumps(inputs))
     return (
@@ -240,7 +240,7 @@ class Sources:
 
     def are_small(self) -> bool:
         """Whether these are known to be a few local files, which take little time."""
-        if self.topic or any("://" in each for each in self.inputs):
+        if self.topic or any("://" in name for name in self.inputs):
             return False
         return sum(Path(path).stat().st_size for path in files(self.inputs)) <= SMALL_BYTES_MAX
 
@@ -254,9 +254,9 @@ class Sources:
         place = _local(output)
         ways = (Path(os.path.abspath(place)), Path(place).resolve())  # noqa: PTH100  (with links)
         folders = {folder for way in ways for folder in (way, *way.parents)}
-        for each in self.inputs:
-            if _has_any(each, folders):
-                raise PipelineError(f"--output {output} is inside {each}: choose another folder")
+        for name in self.inputs:
+            if _has_any(name, folders):
+                raise PipelineError(f"--output {output} is inside {name}: choose another folder")
 
     def lines(self, spark: SparkSession) -> DataFrame:
         """`file`, `place`, `block` and `line` of everything available now. Raises PipelineError."""
@@ -274,7 +274,7 @@ class Sources:
 def _has_any(given: str, folders: Collection[Path]) -> bool:
     """Whether an input covers one of the folders: by its path, a pattern, or a link."""
     for pattern in _alternatives(_local(given)):
-        known = {Path(each).resolve() for each in (pattern, *glob.glob(pattern))}  # noqa: PTH207  (any)
+        known = {Path(path).resolve() for path in (pattern, *glob.glob(pattern))}  # noqa: PTH207  (any)
         absolute = os.path.abspath(pattern)  # noqa: PTH100  (with links)
         if any(folder in known or folder.match(absolute) for folder in folders):
             return True
@@ -286,8 +286,8 @@ def _alternatives(pattern: str) -> Iterator[str]:
     if (braces := re.search(r"\{([^{}]*)\}", pattern)) is None:
         yield pattern
     else:
-        for each in braces[1].split(","):
-            yield from _alternatives(pattern[: braces.start()] + each + pattern[braces.end() :])
+        for part in braces[1].split(","):
+            yield from _alternatives(pattern[: braces.start()] + part + pattern[braces.end() :])
 
 
 def _local(path: str) -> str:

@@ -65,7 +65,7 @@ class Folder:
     def write(self, rows: DataFrame, *partitions: str) -> None:
         """Replace the contents with these rows."""
         # Offsets and times grow from row to row: few bytes tell the differences, without a search.
-        numbers = (each.name for each in rows.schema if isinstance(each.dataType, LongType))
+        numbers = (column.name for column in rows.schema if isinstance(column.dataType, LongType))
         as_differences = {f"parquet.enable.dictionary#{name}": "false" for name in numbers}
         write = rows.write.mode("overwrite").options(**_WRITING, **as_differences)
         write.partitionBy(*partitions).parquet(self.path)
@@ -90,7 +90,7 @@ class Folder:
         self._files.move(f"{file}.new", file)
 
     @contextmanager
-    def held(self, name: str) -> Iterator[None]:
+    def hold(self, name: str) -> Iterator[None]:
         """Hold a lock in the folder, unless it is on another machine. Raises PipelineError."""
         with self._files.lock(f"{self.path}/{name}") as take:
             until_s = time.monotonic() + _KILLED_S_MAX
@@ -111,13 +111,13 @@ _LOOK_INTERVAL_S = 0.25
 
 
 @contextmanager
-def locked(output: Folder, *, follows: bool) -> Iterator[None]:
+def lock(output: Folder, *, follows: bool) -> Iterator[None]:
     """Hold the folder for a stream or for a batch run. Only a local folder is locked.
 
     Raises PipelineError if another run has the folder, or if it belongs to the other kind of run.
     """
     output.make()
-    with output.held(LOCK):
+    with output.hold(LOCK):
         checkpoint = output / CHECKPOINT
         if checkpoint.exists() and not follows:
             raise PipelineError(f"{output.path} belongs to report --follow: choose another folder")
@@ -204,7 +204,7 @@ class Store:
     def _parts(self) -> list[range]:
         """The parts in order."""
         named = map(_PART.fullmatch, self._folder.names())
-        parts = [range(int(found[1]), int(found[2]) + 1) for found in named if found]
+        parts = [range(int(name[1]), int(name[2]) + 1) for name in named if name]
         counting = (part for part in parts if not _is_covered(part, parts))
         return sorted(counting, key=attrgetter("start"))
 

@@ -82,7 +82,7 @@ _TYPES: Mapping[str, DataType] = types.MappingProxyType(
 PARSED = StructType(
     [StructField(name, _TYPES.get(name, StringType())) for name in InputRow._fields]
 )
-"""What `parsed` makes of lines."""
+"""What `parse_lines` makes of lines."""
 
 KINDS = OF_GROUP, OF_RUN, UNREAD = range(3)
 """The kinds of rows. A line may make several."""
@@ -96,7 +96,7 @@ Map: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """Maps the rows of one partition, in their order."""
 
 
-def parsed(lines: DataFrame) -> DataFrame:
+def parse_lines(lines: DataFrame) -> DataFrame:
     """Parse lines: `file`, `place` (null in files), `block` and `line`. The place of a line in a
     file is its number, counted from the beginning of the block."""
     return map_in_arrow(lines.select("file", "place", "block", "line"), _parse, PARSED)
@@ -105,7 +105,7 @@ def parsed(lines: DataFrame) -> DataFrame:
 def _parse(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     schema = to_arrow_schema(PARSED)
     with without_garbage_collection():
-        for rows in _messages(_packed(batches)):
+        for rows in _messages(_pack(batches)):
             yield message_of(rows, schema)
 
 
@@ -129,7 +129,7 @@ def _messages(rows: Iterable[InputRow]) -> Iterator[list[InputRow]]:
         yield batch
 
 
-def _packed(batches: Iterable[pa.RecordBatch]) -> Iterator[InputRow]:
+def _pack(batches: Iterable[pa.RecordBatch]) -> Iterator[InputRow]:
     """The rows of all lines. A block is read by one task, in order."""
     groups: dict[str, list[TimedLine]] = {}
     numbers: dict[RunKey, list[Number]] = {}
@@ -219,7 +219,7 @@ def packed_numbers(key: RunKey, numbers: list[Number]) -> InputRow:
 
 def unpacked_lines(rows: Iterable[InputRow]) -> Iterator[TimedLine]:
     """The lines of a group in their order, from rows that are sorted by their first times."""
-    return _merged(
+    return _merge(
         (row.first, list(zip(from_json(row.times_ms), row.line.split(SEPARATOR), strict=True)))
         for row in rows
     )
@@ -227,7 +227,7 @@ def unpacked_lines(rows: Iterable[InputRow]) -> Iterator[TimedLine]:
 
 def unpacked_numbers(rows: Iterable[InputRow]) -> Iterator[Number]:
     """The numbers of a process in their order, from rows that are sorted by their first numbers."""
-    return _merged(
+    return _merge(
         (row.first, list(map(Number._make, zip(*from_json(row.line), strict=True)))) for row in rows
     )
 
@@ -235,7 +235,7 @@ def unpacked_numbers(rows: Iterable[InputRow]) -> Iterator[Number]:
 Item = TypeVar("Item", bound=tuple[Any, ...])
 
 
-def _merged(packed: Iterable[tuple[int, list[Item]]]) -> Iterator[Item]:
+def _merge(packed: Iterable[tuple[int, list[Item]]]) -> Iterator[Item]:
     """The items of all lists by their first fields, as the lists are sorted too."""
     waiting: list[Item] = []
     for first, items in packed:

@@ -199,7 +199,7 @@ def open_session(
     given = dict(settings or {})
     if master is not None and master.startswith(SCHEME):
         of_session = {name: value for name, value in EVERYWHERE.items() if "spark.sql." in name}
-        with as_pipeline_errors(), _connected(app_name, master, {**of_session, **given}) as session:
+        with as_pipeline_errors(), _connect(app_name, master, {**of_session, **given}) as session:
             yield session
         return
     if master is not None:
@@ -218,7 +218,7 @@ def open_session(
 
 
 @contextmanager
-def _connected(app_name: str, url: str, settings: Mapping[str, str]) -> Iterator[SparkSession]:
+def _connect(app_name: str, url: str, settings: Mapping[str, str]) -> Iterator[SparkSession]:
     """A session, which ends with the block. PySpark notes in the environment that it is remote.
     Raises PipelineError."""
     before = dict(os.environ)
@@ -345,9 +345,9 @@ def as_pipeline_errors() -> Iterator[None]:
             text, summary = str(error), _summary(error)
         except (OSError, Py4JError):  # only the JVM knows the text, and it has ended
             raise PipelineError(_JVM_ENDED) from None
-        told = PipelineError(f"Spark: {summary}")
-        told.add_note(text)
-        raise told from None
+        failure = PipelineError(f"Spark: {summary}")
+        failure.add_note(text)
+        raise failure from None
 
 
 def _summary(error: Exception) -> str:
@@ -357,8 +357,8 @@ def _summary(error: Exception) -> str:
     what = why = error.java_exception
     while (cause := why.getCause()) is not None:
         why = cause
-    told = [str(each.getMessage() or each).strip().partition("\n")[0] for each in (what, why)]
-    return ": ".join(dict.fromkeys(told))
+    reasons = [str(error.getMessage() or error).strip().partition("\n")[0] for error in (what, why)]
+    return ": ".join(dict.fromkeys(reasons))
 
 
 def _follows_interrupt(error: BaseException | None) -> bool:

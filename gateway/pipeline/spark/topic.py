@@ -108,14 +108,14 @@ def _of_tokens(tokens: BearerTokens) -> Mapping[str, str]:
 
 
 def _entry(module: str, options: Mapping[str, str]) -> str:
-    pairs = " ".join(f"{name}={_quoted(value)}" for name, value in options.items())
+    pairs = " ".join(f"{name}={_quote(value)}" for name, value in options.items())
     return f"{_SECURITY}.{module} required {pairs};"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """Kafka reads these escapes as Java's StreamTokenizer does."""
     escapes = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"}
-    return '"' + "".join(escapes.get(each, each) for each in text) + '"'
+    return '"' + "".join(escapes.get(letter, letter) for letter in text) + '"'
 
 
 CLIENT_ID = "groupferry-report"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.pipeline.report.wording import counted, date_time, duration, number
+from gateway.pipeline.report.wording import count_of, date_time, duration, number
 
 
 @pytest.mark.parametrize(
@@ -47,9 +47,9 @@ def test_durations_have_two_units(length_ms: int, text: str) -> None:
 
 def test_a_number_agrees_with_its_noun() -> None:
     """The noun is singular or plural."""
-    assert counted(1, "group") == "1 group"
-    assert counted(2_000, "group") == "2,000 groups"
-    assert counted(2, "event is", "events are") == "2 events are"
+    assert count_of(1, "group") == "1 group"
+    assert count_of(2_000, "group") == "2,000 groups"
+    assert count_of(2, "event is", "events are") == "2 events are"
 
 
 @pytest.mark.parametrize(("at_ms", "year"), [(-1, 1970), (1_800_000_000_000, 2027), (10**30, 9999)])

@@ -81,7 +81,7 @@ def followed(spark: SparkSession, folder: Path, output: Path, rest: list[bytes])
     from gateway.pipeline.spark.analysis import Analysis  # needs PySpark
     from gateway.pipeline.spark.command import follow
     from gateway.pipeline.spark.inputs import growing_lines
-    from gateway.pipeline.spark.output import Folder, locked
+    from gateway.pipeline.spark.output import Folder, lock
 
     out = Folder(spark, str(output))
     analysis = Analysis(spark, out, top=1)
@@ -94,7 +94,7 @@ def followed(spark: SparkSession, folder: Path, output: Path, rest: list[bytes])
         else:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    with locked(out, follows=True):
+    with lock(out, follows=True):
         return follow(spark, growing_lines(spark, [str(folder)]), take_in, out, interval_s=0.1)
 
 

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 def hold(spark: SparkSession, output: Path, *, follows: bool) -> AbstractContextManager[None]:
     from gateway.pipeline.spark.output import (
         Folder,
-        locked,  # needs PySpark
+        lock,  # needs PySpark
     )
 
-    return locked(Folder(spark, str(output)), follows=follows)
+    return lock(Folder(spark, str(output)), follows=follows)
 
 
 def refusal(spark: SparkSession, output: Path, *, follows: bool) -> str:

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 def lines(spark: SparkSession, batch: int) -> DataFrame:
     """One event of the batch's number plus one."""
-    from gateway.pipeline.spark.packing import parsed  # needs PySpark
+    from gateway.pipeline.spark.packing import parse_lines  # needs PySpark
 
     row = ("f", "byte 0", None, event_line(batch + 1))
     schema = "file string, place string, block long, line string"
-    return parsed(spark.createDataFrame([row], schema).coalesce(1))
+    return parse_lines(spark.createDataFrame([row], schema).coalesce(1))
 
 
 def new_store(spark: SparkSession, folder: Path) -> Store:

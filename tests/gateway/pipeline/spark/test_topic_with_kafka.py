@@ -139,7 +139,7 @@ def test_a_killed_stream_equals_a_batch(spark: SparkSession, told: Told, tmp_pat
     from gateway.pipeline.spark.analysis import FOLDED_TABLES, Analysis  # needs PySpark
     from gateway.pipeline.spark.command import follow
     from gateway.pipeline.spark.inputs import Sources
-    from gateway.pipeline.spark.output import Folder, locked
+    from gateway.pipeline.spark.output import Folder, lock
 
     name, output = fresh_group("followed"), tmp_path / "out"
     records = [line.encode() for line in told.lines]
@@ -168,7 +168,7 @@ def test_a_killed_stream_equals_a_batch(spark: SparkSession, told: Told, tmp_pat
         if batch == 1:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    with locked(out, follows=True):
+    with lock(out, follows=True):
         lines = sources.growing_lines(spark)
         assert follow(spark, lines, take_in, out, interval_s=0.1) == signal.SIGTERM
     streamed = {name: rows(analysis.table(name)) for name in FOLDED_TABLES}
