@@ -215,7 +215,7 @@ LISTS_NAMES = frozenset(
     {
         *(ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS, ApiKey.DESCRIBE_LOG_DIRS),
         *(ApiKey.LIST_PARTITION_REASSIGNMENTS, ApiKey.LIST_TRANSACTIONS),
-        ApiKey.LIST_CONFIG_RESOURCES,
+        *(ApiKey.LIST_CONFIG_RESOURCES, ApiKey.ELECT_LEADERS),
     }
 )
 """The apis whose answers list topics or transactional ids that the request does not name."""

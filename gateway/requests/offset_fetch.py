@@ -121,6 +121,8 @@ class OffsetFetchApi:
         answers = {answer.group_id: answer for answer in fetched}
         for group in groups:
             if group.group_id in answers:
+                if group.topics is None and request.private_names:
+                    answers[group.group_id] = _without_private(request, answers[group.group_id])
                 self._note(request, group, answers[group.group_id])
         return [
             fail_group(group, verdict, version)
@@ -231,6 +233,15 @@ async def _fetch(
     stable = require_stable and version >= FIRST_VERSION_WITH_REQUIRE_STABLE
     ask = _ask_embedded if is_embedded(request.upstream.versions) else _ask_one_by_one
     return await ask(request, groups, spoken, stable)
+
+
+def _without_private(
+    request: GroupRequest, answer: OffsetFetchResponseGroup
+) -> OffsetFetchResponseGroup:
+    """A list of all offsets as Kafka gives it to a client that may not describe some topics. Who
+    reads the gateway's events beside it has committed there."""
+    is_private = request.private_names.has_topic
+    return replace(answer, topics=tuple(t for t in answer.topics if not is_private(t.name)))
 
 
 async def _ask_one_by_one(

@@ -9,6 +9,7 @@ import pytest
 import trio
 from confluent_kafka import (
     Consumer,
+    ConsumerGroupTopicPartitions,
     KafkaError,
     KafkaException,
     Message,
@@ -26,6 +27,7 @@ from tests.support.serve_process import serving
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
 STATE, EVENTS = "private-state", "private-events"
+READERS, READ_BESIDE = "readers-of-events", "events-read-beside"
 LIMIT_S = 20
 REFUSED = KafkaError.TOPIC_AUTHORIZATION_FAILED
 NOT_SENT = KafkaError._NOENT
@@ -114,3 +116,32 @@ async def test_no_client_can_use_the_gateways_topics(kafka: KafkaCluster, tmp_pa
             await run(init_transactions, bootstrap, f"{STATE}-0")
         assert refused.value.args[0].code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         assert not gateway.events("state_log_lost")
+
+
+def commit(bootstrap: str, *topics: str) -> None:
+    """Commit an offset of each topic in a group without members."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": READERS})
+    offsets = [TopicPartition(topic, 0, 0) for topic in topics]
+    consumer.commit(offsets=offsets, asynchronous=False)
+    consumer.close()
+
+
+def topics_with_offsets(bootstrap: str) -> set[str]:
+    """The topics that a tool lists as those of the group."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    request = ConsumerGroupTopicPartitions(READERS)
+    (listed,) = admin.list_consumer_group_offsets([request]).values()
+    return {partition.topic for partition in listed.result(LIMIT_S).topic_partitions}
+
+
+async def test_offsets_of_the_gateways_topics_are_not_listed(
+    kafka: KafkaCluster, tmp_path: Path
+) -> None:
+    """A group may read the events beside the gateway. An exporter that lists all offsets of a group
+    goes on to ask for the ends of its topics."""
+    flags = (f"--events-topic={READ_BESIDE}",)
+    async with serving(kafka.bootstrap_servers, tmp_path, *flags) as gateway:
+        run = trio.to_thread.run_sync
+        await run(commit, kafka.bootstrap_servers, TOPIC, READ_BESIDE)
+        assert await run(topics_with_offsets, kafka.bootstrap_servers) == {TOPIC, READ_BESIDE}
+        assert await run(topics_with_offsets, gateway.bootstrap) == {TOPIC}

@@ -13,6 +13,7 @@ from kafka_codecs.declaration import Struct
 from kafka_codecs.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kafka_codecs.describe_log_dirs import DescribeLogDirsRequest
 from kafka_codecs.describe_topic_partitions import DescribeTopicPartitionsRequest
+from kafka_codecs.elect_leaders import ElectLeadersRequest
 from kafka_codecs.fetch import FetchPartition, FetchRequest, FetchTopic
 from kafka_codecs.init_producer_id import InitProducerIdRequest
 from kafka_codecs.list_transactions import ListTransactionsRequest
@@ -85,6 +86,7 @@ def _lists() -> list[Attack]:
         (MetadataRequest(topics=None), (1, 12)),
         (DescribeLogDirsRequest(topics=None), (1, 4)),
         (DescribeTopicPartitionsRequest(topics=()), (0,)),
+        (ElectLeadersRequest(topic_partitions=None, timeout_ms=1_000), (1, 2)),
         (ListTransactionsRequest(state_filters=(), producer_id_filters=()), (0, 1)),
     ]
 
