@@ -8,21 +8,10 @@ from hypothesis import strategies as st
 
 from kafka_codecs import WireError, decode, encode
 from kafka_codecs.declaration import Struct
-from tests.support.codecs import (
-    every_message,
-    every_record_part,
-    message_id,
-    one_of_each_layout,
-    sample,
-    values,
-)
+from tests.support.codecs import every_layout, sample, values
 from tests.support.hypothesis_profile import examples, thinned_out
 
-EVERY_LAYOUT = pytest.mark.parametrize(
-    ("message_type", "version"),
-    one_of_each_layout([*every_message(), *every_record_part()]),
-    ids=message_id,
-)
+EVERY_LAYOUT = every_layout()
 POSITIONS_MAX = 50
 """How many bytes of a frame are tried under the profile `quick`."""
 

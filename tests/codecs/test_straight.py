@@ -19,22 +19,12 @@ from kafka_codecs.heartbeat import HeartbeatRequest
 from kafka_codecs.offset_commit import OffsetCommitRequest
 from kafka_codecs.primitives import STRING_SIZE_MAX
 from kafka_codecs.straight import GAVE_UP, StraightReader, Unusual, straight_reader
-from tests.support.codecs import (
-    every_message,
-    every_record_part,
-    message_id,
-    one_of_each_layout,
-    values,
-)
+from tests.support.codecs import every_layout, values
 from tests.support.commits import commit_of
 from tests.support.group_values import topic_id
 from tests.support.hypothesis_profile import examples
 
-EVERY_LAYOUT = pytest.mark.parametrize(
-    ("message_type", "version"),
-    one_of_each_layout([*every_message(), *every_record_part()]),
-    ids=message_id,
-)
+EVERY_LAYOUT = every_layout()
 HARMFUL = (0x00, 0x01, 0x7F, 0x80, 0xFF)
 
 

@@ -17,21 +17,10 @@ from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest
 from kafka_codecs.primitives import STRING_SIZE_MAX
 from kafka_codecs.straight import GAVE_UP
 from kafka_codecs.straight_writer import StraightWriter, straight_writer
-from tests.support.codecs import (
-    every_message,
-    every_record_part,
-    message_id,
-    one_of_each_layout,
-    sample,
-    values,
-)
+from tests.support.codecs import every_layout, sample, values
 from tests.support.hypothesis_profile import examples
 
-EVERY_LAYOUT = pytest.mark.parametrize(
-    ("message_type", "version"),
-    one_of_each_layout([*every_message(), *every_record_part()]),
-    ids=message_id,
-)
+EVERY_LAYOUT = every_layout()
 
 
 @cache

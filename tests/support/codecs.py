@@ -136,6 +136,12 @@ def message_id(value: object) -> str:
     return value.__name__ if isinstance(value, type) else f"v{value}"
 
 
+def every_layout() -> pytest.MarkDecorator:
+    """Play a test with every message and every record in one version of each layout."""
+    parts = one_of_each_layout([*every_message(), *every_record_part()])
+    return pytest.mark.parametrize(("message_type", "version"), parts, ids=message_id)
+
+
 @cache
 def _hints(message_type: Any) -> dict[str, Any]:
     return get_type_hints(message_type, include_extras=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from coordinator.interface.records import RemovalCause
 from gateway.events.event import Envelope, GatewayEvent
@@ -11,29 +12,27 @@ from gateway.journal.reading import read_lines
 AT_MS = 1_800_000_000_123
 
 
-def event_line(
-    sequence: int,
-    *,
-    group_id: str | None = "orders",
-    process_id: str | None = None,
-    began_ms: int | None = None,
-    event: GatewayEvent | None = None,
-) -> str:
+def enveloped(event: GatewayEvent, /, **changes: Any) -> Envelope:
+    """An event of a group, as listeners get it, or of a process."""
+    usual: dict[str, Any] = {
+        "event": event.name,
+        "schema_version": event.schema_version,
+        "gateway_id": "g",
+        "group_id": "g",
+        "process_id": None,
+        "sequence": 1,
+        "after": None,
+        "at_ms": 0,
+        "fields": event,
+    }
+    return Envelope(**(usual | changes))
+
+
+def event_line(sequence: int, *, event: GatewayEvent | None = None, **changes: Any) -> str:
     """One line with its line break; a member's departure unless another event is given."""
     event = event or MemberLeft(member_id=f"m{sequence}", cause=RemovalCause.LEFT)
-    envelope = Envelope(
-        event=event.name,
-        schema_version=event.schema_version,
-        gateway_id="g",
-        group_id=group_id,
-        process_id=process_id,
-        sequence=sequence,
-        began_ms=began_ms,
-        after=None,
-        at_ms=AT_MS,
-        fields=event,
-    )
-    return envelope.line + "\n"
+    usual = {"group_id": "orders", "at_ms": AT_MS}
+    return enveloped(event, **(usual | {"sequence": sequence} | changes)).line + "\n"
 
 
 def read_events(folder: Path) -> list[Envelope]:

@@ -2,7 +2,6 @@
 
 from coordinator.interface.records import EpochCause, RemovalCause
 from coordinator.interface.volatile_records import ClassicPhase, MemberPhase
-from gateway.events.event import Envelope, GatewayEvent
 from gateway.events.group_events import (
     Direction,
     GroupConverted,
@@ -34,21 +33,6 @@ REJOIN, SYNC, AT_REST = (
     MemberPhase.COMPLETING_REBALANCE,
     MemberPhase.STABLE,
 )
-
-
-def enveloped(event: GatewayEvent, *, group_id: str, at_ms: int = 0) -> Envelope:
-    """An event of a group, as listeners get it."""
-    return Envelope(
-        event=event.name,
-        schema_version=event.schema_version,
-        gateway_id="gw",
-        group_id=group_id,
-        process_id="p",
-        sequence=1,
-        after=0,
-        at_ms=at_ms,
-        fields=event,
-    )
 
 
 def joins(

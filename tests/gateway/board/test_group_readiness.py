@@ -7,21 +7,18 @@ import pytest
 from coordinator.engine import GroupEngine
 from coordinator.group.state import GroupState
 from coordinator.interface.config import GroupConfig, MigrationPolicy
-from coordinator.interface.roll_policy import RollMode
-from coordinator.interface.topics import Topics
 from gateway.board import group_readiness
 from gateway.board.group_readiness import assess
 from gateway.board.reading import group_page
 from gateway.board.views import GroupReadiness
-from gateway.groups.glance import Glance
 from gateway.hosting.forwarded import WatchedGroup, WatchedMember
 from gateway.hosting.standing import HERE, Verdict
-from gateway.hosting.states import AnchorPhase, Mode
+from gateway.hosting.states import Mode
+from tests.support.glances import FORWARDED, glance_of
 from tests.support.group_records import CLIENT_ID, consumer_group, given_classic, given_native
 from tests.support.group_script import subscription
 from tests.support.group_values import make_topics
 
-FORWARDED = Verdict(Mode.FORWARDED, "in the cluster itself, the group has 1 member (c)")
 RANGE = (("range", subscription(["t"])),)
 MEMBER = WatchedMember(
     member_id="m",
@@ -46,19 +43,9 @@ def assessed(
     watched = WatchedGroup(
         group_id="g", protocol=protocol, members={each.member_id: each for each in members}
     )
-    glance = Glance(
-        group_id="g",
+    glance = glance_of(
         verdict=verdict,
         state=GroupState("g") if verdict is HERE and state is None else state,
-        policy=RollMode.ALLOW,
-        topics=Topics(),
-        anchor=AnchorPhase.ABSENT,
-        anchor_why="",
-        is_adopted=False,
-        is_adopting=False,
-        adoption=None,
-        release=None,
-        release_obstacle="",
         watched=watched if members else None,
     )
     page, taken = group_page(glance, None, None)

@@ -20,7 +20,7 @@ from kafka_codecs.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from tests.gateway.board.test_lags import committed
-from tests.support.group_events import enveloped
+from tests.support.event_lines import enveloped
 
 
 class FakeCluster:

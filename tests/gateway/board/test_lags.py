@@ -13,7 +13,7 @@ from gateway.events.offset_events import (
     OffsetsDeleted,
     OffsetsFetched,
 )
-from tests.support.group_events import enveloped
+from tests.support.event_lines import enveloped
 
 
 def committed(topic: str = "t", /, **offsets: int) -> OffsetsCommitted:

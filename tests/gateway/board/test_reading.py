@@ -1,5 +1,7 @@
 """What the board says of a group, from what serves it."""
 
+from typing import Any
+
 import pytest
 
 from coordinator.group.state import GroupState
@@ -7,42 +9,19 @@ from coordinator.interface.config import GroupConfig
 from coordinator.interface.roll_policy import RollMode
 from coordinator.interface.topics import Topics
 from gateway.board.reading import compact, group_line
+from gateway.board.reading import CHARS_MAX, compact, group_line, group_page, short
 from gateway.groups.glance import Glance
 from gateway.hosting.forwarded import WatchedGroup
 from gateway.hosting.standing import HERE, Verdict
-from gateway.hosting.states import AdoptionStage, AnchorPhase, Mode
+from gateway.hosting.states import AdoptionStage, Mode
 from tests.support.client_assignors import CLIENT_SIDE, weighted
+from tests.support.glances import FORWARDED, glance_of
 from tests.support.group_script import GroupScript
 
-FORWARDED = Verdict(Mode.FORWARDED, "in the cluster itself, the group has 2 members (a, b)")
 
-
-def glance(
-    verdict: Verdict = HERE,
-    *,
-    anchor_why: str = "",
-    release_obstacle: str = "",
-    adoption: AdoptionStage | None = None,
-    watched: WatchedGroup | None = None,
-    policy: RollMode = RollMode.ALLOW,
-    state: GroupState | None = None,
-) -> Glance:
+def glance(verdict: Verdict = HERE, **fields: Any) -> Glance:
     """A group, without a state of its own unless stated."""
-    return Glance(
-        group_id="g",
-        verdict=verdict,
-        state=state or GroupState("g"),
-        policy=policy,
-        topics=Topics(),
-        anchor=AnchorPhase.ABSENT,
-        anchor_why=anchor_why,
-        is_adopted=False,
-        is_adopting=adoption is not None,
-        adoption=adoption,
-        release=None,
-        release_obstacle=release_obstacle,
-        watched=watched,
-    )
+    return glance_of(verdict=verdict, **({"state": GroupState("g")} | fields))
 
 
 @pytest.mark.parametrize(

@@ -9,23 +9,12 @@ from gateway.board.recent_events import RecentEvents
 from gateway.events.event import Envelope
 from gateway.events.group_events import HostingStarted
 from tests.gateway.board.test_lags import committed
-from tests.support.group_events import enveloped
+from tests.support.event_lines import enveloped
 
 
 def told(sequence: int, group_id: str = "g", reason: str = "") -> Envelope:
     """An event of a group."""
-    event = HostingStarted(reason=reason)
-    return Envelope(
-        event=event.name,
-        schema_version=event.schema_version,
-        gateway_id="log",
-        group_id=group_id,
-        process_id=None,
-        sequence=sequence,
-        after=None,
-        at_ms=sequence,
-        fields=event,
-    )
+    return enveloped(HostingStarted(reason=reason), group_id=group_id, sequence=sequence)
 
 
 def recent(*group_ids: str) -> RecentEvents:

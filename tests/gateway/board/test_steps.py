@@ -23,7 +23,7 @@ from gateway.events.member_events import (
 )
 from gateway.events.offset_events import OffsetsDeleted
 from tests.gateway.board.test_lags import committed
-from tests.support.group_events import enveloped
+from tests.support.event_lines import enveloped
 
 
 @dataclass

@@ -8,7 +8,7 @@ from coordinator.interface.records import EpochCause, RemovalCause
 from coordinator.interface.volatile_records import ClassicPhase
 from gateway.board import tallies
 from gateway.board.tallies import Tallies, Tally
-from gateway.events.event import Envelope, GatewayEvent
+from gateway.events.event import GatewayEvent
 from gateway.events.group_events import (
     ConversionRefused,
     GroupConverted,
@@ -25,6 +25,7 @@ from gateway.events.member_events import (
     PartitionsAssigned,
     PartitionsStated,
 )
+from tests.support.event_lines import enveloped
 
 MOVING = "Reconciling"
 
@@ -40,19 +41,7 @@ class History:
     def tell(self, event: GatewayEvent, after_ms: int = 0, group_id: str = "g") -> None:
         """An event, so much later than the one before."""
         self.now_ms += after_ms
-        self.tallies.take(
-            Envelope(
-                event=event.name,
-                schema_version=event.schema_version,
-                gateway_id="log",
-                group_id=group_id,
-                process_id=None,
-                sequence=1,
-                after=None,
-                at_ms=self.now_ms,
-                fields=event,
-            )
-        )
+        self.tallies.take(enveloped(event, group_id=group_id, at_ms=self.now_ms))
 
     def assign(self, member_id: str, *numbers: int, after_ms: int = 0) -> None:
         """A member gets partitions of foo."""

@@ -7,27 +7,21 @@ import pytest
 
 from gateway.demo import summary
 from gateway.demo.ledger import Change, Disturbance
-from gateway.demo.outcome import DemoOutcome, DemoTotals, Options
-from gateway.demo.roll import RollStep
+from gateway.demo.outcome import DemoOutcome, Options
+from tests.gateway.demo.test_outcome import KEPT, ROLL
 
-STEP = RollStep(
+STEP = replace(
+    ROLL[1],
     title="consumer-1 to consumer",
-    group_protocol="consumer",
     classic_members=2,
-    native_members=1,
     settled_after_s=3.25,
     disturbance=Disturbance(partitions_moved=4, members_disturbed=2, unowned_partition_s=1.5),
 )
-TOTALS = DemoTotals(
+TOTALS = replace(
+    KEPT,
     produced=1000,
-    not_produced=0,
     consumed=1007,
-    lost=0,
     delivered_twice=7,
-    partitions_with_two_owners=0,
-    partitions_held_after_fencing=0,
-    partitions_that_went_back=0,
-    consumers_died=0,
     end_offsets=(600, 400),
     acknowledged_commits=(600, 400),
     committed_offsets=(600, 400),

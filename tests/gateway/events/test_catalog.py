@@ -7,29 +7,11 @@ import pytest
 
 from coordinator.interface.records import RemovalCause
 from gateway.events.catalog import EVENTS, BadLine, read_line
-from gateway.events.event import Envelope
 from gateway.events.gateway_events import UpstreamLost
 from gateway.events.member_events import MemberLeft, PartitionsAssigned
+from tests.support.event_lines import enveloped
 
 LEFT = MemberLeft(member_id="m", cause=RemovalCause.LEFT)
-
-
-def envelope(**changes: Any) -> Envelope:
-    """A member's departure."""
-    return Envelope(
-        **{
-            "event": "member_left",
-            "schema_version": 1,
-            "gateway_id": "g",
-            "group_id": "orders",
-            "process_id": None,
-            "sequence": 7,
-            "after": None,
-            "at_ms": 1_800_000_000_000,
-            "fields": LEFT,
-            **changes,
-        }
-    )
 
 
 def test_every_event_has_its_past_tense_name_in_the_catalog() -> None:
@@ -44,8 +26,8 @@ def test_an_event_survives_its_line() -> None:
     """All fields are preserved, including tuples and causes."""
     partitions = PartitionsAssigned(member_id="ü", member_epoch=3, partitions={"foo": (0, 2)})
     for told in (
-        envelope(),
-        envelope(event="partitions_assigned", fields=partitions, group_id='"\n'),
+        enveloped(LEFT),
+        enveloped(partitions, group_id='"\n'),
     ):
         assert read_line(told.line) == told
         assert "\n" not in told.line
@@ -74,7 +56,7 @@ def test_an_event_survives_its_line() -> None:
 def test_an_invalid_line_is_refused_with_a_reason(line: bytes | dict[str, Any], why: str) -> None:
     """It is damaged, of a later groupferry, or foreign. There is no traceback."""
     if isinstance(line, dict):
-        line = json.dumps({**json.loads(envelope().line), **line}).encode()
+        line = json.dumps({**json.loads(enveloped(LEFT).line), **line}).encode()
     with pytest.raises(BadLine, match=why):
         read_line(line)
 
@@ -82,4 +64,4 @@ def test_an_invalid_line_is_refused_with_a_reason(line: bytes | dict[str, Any], 
 def test_an_envelope_has_the_name_of_its_event() -> None:
     """Otherwise a reader would take its fields for those of another event."""
     with pytest.raises(ValueError, match="member_left"):
-        envelope(event="member_fenced")
+        enveloped(LEFT, event="member_fenced")

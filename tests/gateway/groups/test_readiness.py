@@ -7,7 +7,6 @@ from coordinator.group.state import GroupState
 from coordinator.interface.config import GroupConfig, MigrationPolicy
 from coordinator.interface.records import ClassicGroupValue
 from coordinator.interface.roll_policy import RollMode
-from coordinator.interface.topics import Topics
 from gateway.events.group_events import ReadinessChanged
 from gateway.groups.glance import Glance
 from gateway.groups.readiness import (
@@ -18,13 +17,12 @@ from gateway.groups.readiness import (
     starved_members,
 )
 from gateway.hosting.forwarded import WatchedGroup, WatchedMember
-from gateway.hosting.standing import HERE, Verdict
-from gateway.hosting.states import AnchorPhase, Mode
+from gateway.hosting.standing import HERE
+from tests.support.glances import FORWARDED, glance_of
 from tests.support.group_records import given_classic_group_member
 from tests.support.group_script import GroupScript, subscription
 from tests.support.group_values import make_topics
 
-FORWARDED = Verdict(Mode.FORWARDED, "in the cluster itself, the group has 1 member (c)")
 MEMBER = WatchedMember(
     member_id="m", client_id="c", client_host="/h", protocols=(("range", subscription(["t"])),)
 )
@@ -44,19 +42,10 @@ def glance(
         protocol=protocol,
         members={member.member_id: member for member in members},
     )
-    return Glance(
-        group_id="g",
+    return glance_of(
         verdict=FORWARDED if state is None else HERE,
         state=state,
         policy=policy,
-        topics=Topics(),
-        anchor=AnchorPhase.ABSENT,
-        anchor_why="",
-        is_adopted=False,
-        is_adopting=False,
-        adoption=None,
-        release=None,
-        release_obstacle="",
         watched=watched if members else None,
     )
 

@@ -15,7 +15,7 @@ from gateway.groups.glance import Glance
 from gateway.groups.readiness_reporter import ReadinessReporter
 from gateway.quotas.shares import ShareRule
 from tests.gateway.groups.test_readiness import MEMBER, glance
-from tests.support.group_events import enveloped
+from tests.support.event_lines import enveloped
 
 
 class Reports:
