@@ -27,6 +27,7 @@ from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
 from gateway.events.event import Told
 from gateway.events.group_events import (
+    GroupAdopted,
     GroupForwarded,
     GroupLoaded,
     HostingStarted,
@@ -364,6 +365,8 @@ class GroupDriver:
                 self._services.counts.note_line(events)
                 carry_out_now(events, self.group.group_id, self._services.journal, self._owner)
                 self._follow(Told((events.event,), self._services.clock.now_ms()))
+                if isinstance(events.event, GroupAdopted):
+                    self._todo.append(self._learn_topics_of_group)
             case ReportEvents(decisions):
                 self._make_way(decisions)
                 for decision in decisions:
@@ -552,6 +555,15 @@ class GroupDriver:
             self.feed(answer)
             if not self._at_work:
                 self._woken.set()
+
+    async def _learn_topics_of_group(self) -> Input | None:
+        """Learn the topics of an adopted group: none of its members may name them for hours, and
+        the end of a grant has no words without them."""
+        try:
+            names = topics_of_group(self.group.engine.core.state)
+            return TopicsMoved(await self.learn(names))
+        except UpstreamError:
+            return None  # the next request that names them asks again
 
     async def _learn_topics(self, errand: LearnTopics) -> Input:
         call = errand.call

@@ -7,11 +7,8 @@ import pytest
 from coordinator.group.state import GroupState
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.roll_policy import RollMode
-from coordinator.interface.topics import Topics
 from gateway.board.reading import compact, group_line
-from gateway.board.reading import CHARS_MAX, compact, group_line, group_page, short
 from gateway.groups.glance import Glance
-from gateway.hosting.forwarded import WatchedGroup
 from gateway.hosting.standing import HERE, Verdict
 from gateway.hosting.states import AdoptionStage, Mode
 from tests.support.client_assignors import CLIENT_SIDE, weighted

@@ -8,10 +8,14 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from coordinator.interface.topics import Topics
+from gateway.events.group_events import GroupAdopted
 from gateway.groups.group_driver import GroupDriver
+from gateway.groups.topics_image import TopicsImage
 from gateway.hosting.adoption import HOLD_MAX_MS
 from gateway.hosting.answers import GroupApi
 from gateway.hosting.calls import Call, Forwarded
+from gateway.hosting.effects import TellNow
 from gateway.hosting.forwarded import WatchedGroups
 from gateway.hosting.inputs import MoveRequested
 from gateway.hosting.move_requests import AdoptionOutcome, AdoptRequest
@@ -164,3 +168,21 @@ async def test_a_group_that_the_gateway_adopts_by_itself_has_no_operator_to_tell
         await wait_all_tasks_blocked()
         assert driver.group.move.stage is None
         assert starts == []
+
+
+async def test_grants_of_an_adopted_group_end_though_no_request_has_named_its_topics(
+    autojump_clock: MockClock,
+) -> None:
+    """Its members joined at the cluster: the gateway has seen their assignments, and no names."""
+    async with hosted_groups() as groups:
+        await groups.nursery.start(groups.table.resume)
+        member_id = (await groups.lone_classic_member()).member_id
+        driver = groups.driver()
+        driver.topics = TopicsImage(driver.topics._cluster)  # noqa: SLF001, RUF100
+        driver.group.engine.topics = Topics()
+        driver.report(TellNow(GroupAdopted(held_ms=1)))
+        await groups.beat(member_id, 1)
+        await wait_all_tasks_blocked()
+        await groups.leave(member_id)
+        (ended,) = groups.told("grant_ended")
+    assert (ended["member_id"], ended["partitions"]) == (member_id, {"foo": [0, 1, 2]})
