@@ -22,6 +22,7 @@ from gateway.demo.reports import (
     ClosedReport,
     CommittedReport,
     ConsumedReport,
+    LostReport,
     RevokedReport,
     TroubledReport,
     as_runs,
@@ -71,7 +72,10 @@ class ReportingConsumer(ConsumerRebalanceListener):  # type: ignore[misc]  # aio
         await self._commit(revoked)
         self._uncommitted.clear()
         if revoked:
-            say(RevokedReport(at_s=time.monotonic(), partitions=numbers_of(revoked)))
+            # aiokafka has no callback for partitions that it has lost.
+            is_fenced = self._consumer._coordinator.generation < 0
+            report = LostReport if is_fenced else RevokedReport
+            say(report(at_s=time.monotonic(), partitions=numbers_of(revoked)))
 
     async def _commit(self, partitions: Iterable[TopicPartition]) -> None:
         """Commit these partitions and wait for the answer."""
