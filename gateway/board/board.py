@@ -7,9 +7,11 @@ from importlib.metadata import version
 
 import trio
 
+from coordinator.handlers.group_configs import in_force
 from coordinator.handlers.views import summarize
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.replies import GroupView
+from gateway.board.advice import last_step, next_step
 from gateway.board.changes import Changes
 from gateway.board.cluster_reading import read_cluster_group
 from gateway.board.group_readiness import assess
@@ -175,10 +177,18 @@ class Board:
         return page.model_copy(
             update={
                 "member_list": tuple(lines),
+                "next_step": None if page.blocker else self._next_step(glance),
+                "last_step": last_step(None if tally is None else tally.last_step),
                 "lag_before": self.steps.lag_before(group_id),
                 "lag_history": () if known is None else tuple(known.history),
             }
         )
+
+    def _next_step(self, glance: Glance) -> str | None:
+        if glance.state is None:
+            return None
+        config = self._config_of(glance.group_id)
+        return next_step(glance, in_force(config, glance.state.config_overrides))
 
     async def in_memory(
         self,

@@ -99,6 +99,8 @@ def group_page(
         described_ms=None if in_cluster is None else in_cluster.at_ms,
         assignor="" if summary is None else summary.assignor or summary.protocol,
         last_refusal=None if tally is None or tally.refusal is None else short(tally.refusal),
+        next_step=None,
+        last_step=None,
         lag_before=None,
         lag_history=(),
         member_list=(),
@@ -410,7 +412,7 @@ def _of_classic_group(
         protocol="classic",
         phase=_classic_phase(group, member.member_id),
         epoch=group.core.generation,
-        held=partial(_decode_embedded, member.assignment, topics, group.core.protocol),
+        held=partial(decode_embedded, member.assignment, topics, group.core.protocol),
         topics=topics,
     )
 
@@ -425,9 +427,10 @@ def _classic_phase(group: ClassicGroup, member_id: str) -> str:
             return "Stable"
 
 
-def _decode_embedded(
+def decode_embedded(
     assignment: bytes, topics: Topics, protocol: str | None
 ) -> frozenset[Partition]:
+    """The partitions of a classic member; none if its format is a custom one."""
     try:
         return read_stored_assignment(assignment, topics, protocol=protocol)
     except GroupError:  # a custom format

@@ -19,6 +19,7 @@ from gateway.events.group_events import (
     GroupEpochBumped,
     GroupForwarded,
     GroupStateChanged,
+    StepEnded,
     TopicsDeleted,
 )
 from gateway.events.member_events import (
@@ -72,6 +73,8 @@ class Tally:
     """How often a member had to give up partitions."""
     refusal: str | None = None
     """Why the latest client that would have converted the group was refused."""
+    last_step: StepEnded | None = None
+    """The latest step of a roll."""
     clients: dict[str, ClientSeen] = field(default_factory=dict)
     """What each member's client said of itself, by member id."""
     _owners: dict[str, dict[int, str]] = field(default_factory=dict)
@@ -138,6 +141,8 @@ class Tally:
                 self.clients.pop(event.member_id, None)
             case TopicsDeleted(topics=topics):
                 self._forget(topics)
+            case StepEnded():
+                self.last_step = event
             case GroupConverted():
                 self.conversions += 1
                 self.refusal = None

@@ -32,8 +32,8 @@ TYPES_FROM_WIDTH = 100
 CLIENT_WIDTH, BAND_WIDTH_MIN = 20, 10
 MOMENTS_MAX = 500
 """Moments remembered of each member's band."""
-FRAME_LINES, EVENTS_MIN = 10, 3
-"""Lines of a screen around members and events, and the events shown at least."""
+FRAME_LINES, EVENTS_MIN = 5, 3
+"""Lines of a screen around heading, members and events, and the events shown at least."""
 
 _POLICIES = {"allow": "", "hold": "on hold", "pause": "paused"}
 _BANDS = {"classic": ("─", "yellow"), "consumer": ("━", "green")}
@@ -181,6 +181,7 @@ def _heading(page: GroupPage) -> list[Text]:
     if page.lag is not None:
         before = "" if page.lag_before is None else f", {page.lag_before:,} before the roll"
         lines.append(Text(f"lag {page.lag:,} records{before}  {sparkline(page.lag_history)}"))
+    lines += [Text(escaped(step)) for step in (page.next_step, page.last_step) if step is not None]
     if page.last_refusal is not None:
         lines.append(Text(f"last refusal: {escaped(page.last_refusal)}", style="red"))
     return lines
@@ -331,7 +332,8 @@ def screen(
 ) -> RenderableType:
     """One group as a full screen. Members that matter come first if there is no room for all.
     `has_details`: whether events are shown with all of their fields."""
-    room = max(1, height - FRAME_LINES - EVENTS_MIN)
+    top = _one_line_each(_heading(page))
+    room = max(1, height - len(top) - FRAME_LINES - EVENTS_MIN)
     members = page.member_list
     if len(members) > room:
         busy = [member for member in members if member.phase != "Stable"]
@@ -359,7 +361,7 @@ def screen(
         )
     shown_events = EVENTS_MIN + max(0, room - len(page.member_list))
     parts: list[RenderableType] = [
-        *_one_line_each(_heading(page)),
+        *top,
         _progress(page, width),
         Text(),
         table,

@@ -101,6 +101,11 @@ class GroupPage(GroupLine):
     adoption: str | None
     """The stage of the group's adoption; null if there is none."""
     assignor: str
+    next_step: str | None
+    """The next step of the roll, and what it is expected to cost; null if something else comes
+    first, or nothing is left to do."""
+    last_step: str | None
+    """What the latest step did cost; null if there was none in this process."""
     last_refusal: str | None
     """Why a client was refused that would have converted the group; null if none was lately."""
     lag_before: int | None

@@ -175,6 +175,7 @@ function drawGroup() {
     `epoch ${known(page.group_epoch)}`, page.assignor, page.mode === "forwarded" ? asOf(page.described_ms) : `anchor ${page.anchor}`];
   write($("group-facts"), facts.filter(Boolean).join(" · "));
   write($("stands"), `${page.stands}${page.blocker ? `; ${page.blocker}` : ""}`);
+  write($("steps"), [page.next_step, page.last_step].filter(Boolean).join(". "));
   $("stands").className = page.blocker && page.mode !== "forwarded" ? "warn" : "";
   drawProgress();
   drawNumbers();

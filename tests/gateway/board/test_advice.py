@@ -1,0 +1,73 @@
+"""The step of a roll that comes next, and what the last one did cost."""
+
+from dataclasses import replace
+
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.roll_policy import RollMode
+from gateway.board.advice import last_step, next_step
+from gateway.events.group_events import StepEnded
+from tests.support.glances import glance_of
+from tests.support.group_script import GroupScript
+
+CONFIG = GroupConfig()
+STEP = StepEnded(
+    client_id="orders-2",
+    client_host="/h",
+    instance_id=None,
+    from_protocol="classic",
+    to_protocol="consumer",
+    started_ms=1,
+    members=3,
+    partitions_moved=0,
+    least_possible=0,
+    members_disturbed=0,
+    unowned_ms=1_234,
+)
+
+
+def test_a_roll_that_nobody_has_announced_begins_with_its_announcement() -> None:
+    """Otherwise the first step costs a rebalance, as in Kafka."""
+    group = GroupScript()
+    group.stable_classic_group({"c1": {"foo": [0, 1]}, "c2": {"foo": [2]}})
+    advice = next_step(
+        glance_of(state=group.engine.state, topics=group.topics, now_ms=group.now_ms), CONFIG
+    )
+    assert advice is not None
+    assert advice.startswith("next: groupferry roll g, so that nobody else is disturbed")
+    assert "with group.protocol=consumer" in advice
+
+
+def test_the_next_consumer_of_a_roll_is_named_with_its_cost() -> None:
+    group = GroupScript()
+    group.stable_classic_group({"c1": {"foo": [0, 1]}, "c2": {"foo": [2]}})
+    config = replace(CONFIG, rolled_since_ms=group.now_ms)
+    advice = next_step(
+        glance_of(state=group.engine.state, topics=group.topics, now_ms=group.now_ms), config
+    )
+    assert advice is not None
+    assert "expected 1 to 2 s without an owner" in advice
+    assert advice.endswith("nobody else disturbed")
+
+
+def test_nothing_is_advised_while_an_operator_holds_the_group() -> None:
+    group = GroupScript()
+    group.stable_classic_group({"c1": {"foo": [0, 1, 2]}})
+    held = glance_of(state=group.engine.state, policy=RollMode.HOLD)
+    assert next_step(held, CONFIG) is None
+
+
+def test_nothing_is_left_to_do_without_classic_members() -> None:
+    group = GroupScript()
+    group.native("n1")
+    assert next_step(glance_of(state=group.engine.state), CONFIG) is None
+    assert next_step(glance_of(), CONFIG) is None
+
+
+def test_the_last_step_says_what_it_did_cost() -> None:
+    assert last_step(None) is None
+    told = last_step(STEP)
+    assert told is not None
+    assert told.startswith(
+        "last: orders-2, 1.2 partition-seconds without an owner, nobody else disturbed"
+    )
+    assert "2 members disturbed" in (last_step(replace(STEP, members_disturbed=2)) or "")
