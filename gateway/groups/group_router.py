@@ -35,7 +35,7 @@ from gateway.hosting.calls import (
     Outcome,
     refused,
 )
-from gateway.hosting.effects import refusal_line
+from gateway.hosting.effects import Log, TellNow, refusal_line
 from gateway.hosting.forwarded import Client
 from gateway.hosting.group import watch_occupants
 from gateway.hosting.inputs import MoveRequested, Relayed
@@ -220,6 +220,7 @@ class GroupRouter:
             outcome, self._clock.now_ms(), is_held=self._drivers.is_held(group_id)
         )
         for effect in standing.take_outbox():
+            assert isinstance(effect, Log | TellNow)
             carry_out_now(effect, group_id, self._journal, owner)
         if standing.is_left and verdict.has_anchor:
             self._drivers.driver(group_id, owner).feed(MoveRequested(ReleaseRequest()))

@@ -206,7 +206,6 @@ class Adopting(Moving):
             assert self.handed_over is not None
             parts.anchor.take_over(self.handed_over, now_ms)
             routing.adopt(now_ms, self.handed_over.generation)
-            parts.effects.extend(routing.take_outbox())
             parts.engine.report_snapshot(are_topics_known=False)
             parts.emit(group_events.GroupAdopted(held_ms=self.held_ms))
             parts.rules.watched.forget(parts.group_id)

@@ -233,7 +233,6 @@ class CallStages:
             call.event = replace(event, waited_ms=now_ms - call.asked_ms)
         standing = self._parts.standing
         standing.host(standing.verdict.why, self._anchor.held_generation)
-        self._effects += standing.take_outbox()  # before the events of its members
         self._engine.report_snapshot()
         self._begin(call, now_ms)
 

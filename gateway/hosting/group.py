@@ -75,7 +75,7 @@ class HostedGroup:
         """`spread`: this group's factor on the anchor's heartbeat interval."""
         self.group_id = group_id = standing.group_id
         self.rules = rules
-        self._effects: list[Effect] = []
+        self._effects = standing.outbox
         self.standing = standing
         self.engine = LoggedEngine(group_id, rules.config_of(group_id), effects=self._effects)
         self.anchor = Anchor(
@@ -231,7 +231,6 @@ class HostedGroup:
                     generation = self.anchor.held_generation
                     self.standing.host("its members are in the state log", generation)
                 if self.standing.is_hosting:
-                    self._effects += self.standing.take_outbox()  # before the events of its members
                     self.engine.report_snapshot()
             case Forget():
                 self.engine.on_forgotten()
@@ -304,11 +303,7 @@ class HostedGroup:
             self.engine.unload_if_quiet()
         if self.standing.is_hosting and self.is_idle:
             self._end_hosting("forgotten" if self._existed else "group_deleted")
-        if self.standing.outbox:
-            self._effects += self.standing.take_outbox()
-        effects = tuple(self._effects)
-        self._effects.clear()
-        return effects
+        return self.standing.take_outbox()
 
     def _end_lost_hosting(self) -> None:
         """Report that the hosting is over, once no members are left here after the group was lost,
@@ -325,7 +320,6 @@ class HostedGroup:
         self._loss_cause = None
         self.engine.renew_snapshot()
         self.standing.end_hosting(cause)
-        self._effects += self.standing.take_outbox()
 
     @property
     def is_moving(self) -> bool:
@@ -354,7 +348,6 @@ class HostedGroup:
         verdict = self.standing.take(
             found, now_ms, is_held=is_held, has_native_join=has_native_join
         )
-        self._effects += self.standing.take_outbox()
         watch_occupants(self.rules.watched, self.group_id, found, verdict)
         if not is_of_anchor:
             return  # a look that began before the anchor was lost may have seen the old anchor

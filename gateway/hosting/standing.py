@@ -6,7 +6,7 @@ hopeless attempts; the anchor's own join decides in the end. A group that is liv
 only after its anchor was refused or replaced.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Self
@@ -22,7 +22,7 @@ from gateway.events.group_events import (
 )
 from gateway.hosting.answers import JOINS, Situation
 from gateway.hosting.calls import Call
-from gateway.hosting.effects import Log, TellNow
+from gateway.hosting.effects import Effect, Log, TellNow
 from gateway.hosting.identity import OLDER_PROTOCOL_TYPE, Gateway, log_of, run_of
 from gateway.hosting.pending_ids import PendingIds
 from gateway.hosting.states import Adoption, Mode
@@ -199,15 +199,15 @@ class StandingRules:
 
 @dataclass(slots=True)
 class Standing:
-    """The latest verdict on a group, and what it rests on. `outbox` collects lines and events for
-    operators; whoever looks takes it."""
+    """The latest verdict on a group, and what it rests on. `outbox` takes lines and events for
+    operators; a hosted group has its other effects there as well, so that their order is kept."""
 
     group_id: str
     rules: StandingRules
     verdict: Verdict = Verdict(Mode.UNKNOWN, "the gateway has not asked the cluster yet")
     seen_ms: int | None = None
     """When the cluster last said who is in the group."""
-    outbox: list[Log | TellNow] = field(default_factory=list)
+    outbox: list[Effect] = field(default_factory=list)
     adopt_from_ms: int = 0
     """When the group may be considered for adoption again."""
     adoptions_undone: int = 0
@@ -275,9 +275,10 @@ class Standing:
         """Whether the group belongs to the cluster, as far as known."""
         return self.verdict.mode is Mode.FORWARDED or self.is_left
 
-    def take_outbox(self) -> list[Log | TellNow]:
+    def take_outbox(self) -> Sequence[Effect]:
         """What operators are to learn, once."""
-        outbox, self.outbox = self.outbox, []
+        outbox = tuple(self.outbox)
+        self.outbox.clear()
         return outbox
 
     def lately(self, now_ms: int) -> Verdict | None:
