@@ -1,4 +1,4 @@
-"""Adopts and releases groups of consumers of seven libraries, while gateway and consumers are
+"""Adopts and releases groups of consumers of six libraries, while gateway and consumers are
 killed at random moments.
 
     python -m tests.e2e.library_loop --release 4.3 --rounds 200

@@ -25,8 +25,11 @@ from tests.support.kafka_broker import KafkaCluster
 from tests.support.promises import PromiseBroken
 
 SHARED_ASSIGNOR = "roundrobin"
-"""The assignor that all of these libraries have; kafkajs offers its own by that name. kafka-go is
-not among them: Java, as the leader, cannot read its subscription."""
+"""The assignor that all of these libraries have; kafkajs offers its own by that name.
+
+kafka-go is not among them: Java, as the leader, cannot read its subscription. Nor is kafka-python 3:
+its eager members keep their positions in partitions that others have owned meanwhile.
+"""
 LIBRARIES = tuple(
     Client(library=library, assignor=SHARED_ASSIGNOR)
     for library in (
@@ -199,7 +202,7 @@ class LibraryMoves:
                 release = await give(self._folder, ReleaseCommand(group_id=group.group))
                 is_done, reasons = release.is_released, release.reasons
         except (CommandRefused, NoControlSocket) as refusal:
-            is_done, reasons = False, (str(refusal),)
+            is_done, reasons = False, (str(refusal).replace(f"{self._folder}", "FOLDER"),)
         is_done |= any(phrase in reason for phrase in MOVED_BEFORE for reason in reasons)
         if is_done:
             return True
