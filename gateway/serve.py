@@ -147,10 +147,23 @@ async def _check_start(
     """Find the cluster, and check folder and ports before anything else uses the cluster:
     librdkafka does not say which address hangs, and the current owner of the state topic ends as
     soon as we take it. Raises UpstreamError, StateFolderError, ListenError."""
+    await _check_advertised_name(settings)
     cluster = await find_cluster(settings.upstream, access)
     bind_to_cluster(settings.state_dir, cluster.cluster_id)
     await check_ports(data_path, cluster.brokers)
     return cluster
+
+
+async def _check_advertised_name(settings: Settings) -> None:
+    """Log that clients may not find the gateway under its advertised name. It may be known where
+    they run and not here."""
+    if settings.advertise is None:
+        return
+    try:
+        with trio.move_on_after(CHECK_TIMEOUT_S):
+            await trio.socket.getaddrinfo(settings.advertise, None)
+    except OSError as error:
+        log.warning("advertise_unresolved", advertise=settings.advertise, reason=str(error))
 
 
 async def _check_cluster(

@@ -110,9 +110,10 @@ def _adopt(options: argparse.Namespace) -> int:
         line = f"{group_id} can be adopted"
     elif outcome.is_marked:
         what = "can be" if is_trial else "is"
+        why = "without members in the cluster," if outcome.is_known else "nobody knows it yet;"
         line = (
-            f"{group_id} {what} adopted: without members in the cluster, it is hosted from its next"
-            " join on, until it is released"
+            f"{group_id} {what} adopted: {why} it is hosted from its next join on, until it is"
+            " released"
         )
     else:
         line = f"{group_id} is adopted; its calls were held for {outcome.held_ms} ms"

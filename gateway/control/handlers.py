@@ -139,6 +139,7 @@ class Handlers:
             group_id=command.group_id,
             is_adopted=outcome.is_adopted,
             is_marked=outcome.is_marked,
+            is_known=outcome.is_known,
             reasons=_shorten_reasons(outcome.reasons),
             held_ms=outcome.held_ms,
         )

@@ -150,6 +150,8 @@ class AdoptionAnswer(_Message):
     is_marked: bool = False
     """Whether a group without members in the cluster is adopted, or can be: it stays hosted, or is
     from its next join on."""
+    is_known: bool = True
+    """Whether the gateway or the cluster has heard of the group. Its name may be misspelt."""
     reasons: tuple[str, ...] = ()
     """Why it was not, or cannot be, mostly one for each member. None after a dry run: it can."""
     held_ms: int | None = None

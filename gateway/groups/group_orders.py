@@ -88,6 +88,7 @@ class GroupOrders:
 
     async def _mark(self, group_id: str, *, dry_run: bool) -> AdoptionOutcome:
         """Have a group without members in the cluster hosted until it is released."""
+        is_known = await self._is_known(group_id)
         if not (dry_run or self._drivers.is_adopted(group_id)):
             try:
                 reply = await self._drivers.ask(
@@ -98,7 +99,13 @@ class GroupOrders:
             if reply.error:
                 return AdoptionOutcome.refused(group_id, f"{reply.why}: try again")
             self._drivers.get_standing(group_id).forget("it was adopted")
-        return AdoptionOutcome(group_id=group_id, is_marked=True)
+        return AdoptionOutcome(group_id=group_id, is_marked=True, is_known=is_known)
+
+    async def _is_known(self, group_id: str) -> bool:
+        """Whether anybody has heard of the group, as far as the cluster says now."""
+        if self._drivers.is_live(group_id) or await self._drivers.knows(group_id):
+            return True
+        return (await self._services.look.find_traces((group_id,))).get(group_id, True)
 
     def _why_never(self, group_id: str) -> tuple[str, ...]:
         """Why the group cannot be adopted, whoever is in it."""

@@ -246,7 +246,7 @@ async def test_a_signal_drains_the_gateway(tmp_path: Path, number: signal.Signal
                         assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
                     nursery.start_soon(wait)
-                    await until_said(gateway, "PreparingRebalance")
+                    await until_said(gateway, "joined with the classic protocol")
                     gateway.send_signal(number)
                 assert await gateway.wait() == 0
             with pytest.raises(OSError, match="all attempts to connect"):
@@ -348,3 +348,15 @@ def test_a_state_folder_in_use_is_one_line(
         assert serve.run(settings_sources.load(flags), partial(settings_sources.load, flags)) == 1
     (complaint,) = capsys.readouterr().err.splitlines()
     assert complaint.startswith(f"groupferry: the state folder {tmp_path} is in use by another")
+
+
+async def test_an_advertised_name_without_an_address_is_a_warning_at_start(tmp_path: Path) -> None:
+    """It may be known only where the clients run, so the gateway starts all the same."""
+    environment = {**os.environ, "GROUPFERRY_ADVERTISE": "no-such-host.invalid"}
+    with trio.fail_after(30):
+        async with (
+            running_mock_cluster(1) as upstream,
+            process(tmp_path, upstream.bootstrap[0], free_port(), env=environment) as gateway,
+        ):
+            await until_said(gateway, "advertise_unresolved")
+            await until_said(gateway, "serves clients")

@@ -371,7 +371,7 @@ const COMMANDS = {
       + " Calls are held for about a tenth of a second. If a step fails, the cluster serves the group as before.",
     done: (outcome) =>
       outcome.is_marked
-        ? "Adopted. It is hosted from its next join on."
+        ? `Adopted. ${outcome.is_known ? "It" : "Nobody knows this group yet; it"} is hosted from its next join on.`
         : `Adopted. Calls were held for ${outcome.held_ms} ms.`,
   },
   release: {

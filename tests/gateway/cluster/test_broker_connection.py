@@ -150,12 +150,12 @@ async def test_a_name_that_no_host_can_have_is_reported_in_one_line() -> None:
     [
         (b"", UpstreamRefused, "TLS"),
         (b"\x15\x03\x03\x00\x02\x02\x50", UpstreamRefused, "wants TLS"),
-        (struct.pack(">i", -1), UpstreamError, "-1 bytes"),
-        (struct.pack(">i", 2**31 - 1), UpstreamError, "2147483647 bytes"),
+        (struct.pack(">i", -1), UpstreamError, "is not a Kafka broker"),
+        (struct.pack(">i", 2**31 - 1), UpstreamError, "is not a Kafka broker"),
         (struct.pack(">ii", 6, 99) + b"\0\0", UpstreamError, "malformed"),
         (struct.pack(">ii", 6, 0) + b"\0\0", UpstreamError, "malformed"),
         (struct.pack(">iihi", 10, 0, 58, 0), UpstreamError, "malformed"),
-        (b"HTTP/1.1 400 Bad Request\r\n", UpstreamError, "bytes"),
+        (b"HTTP/1.1 400 Bad Request\r\n", UpstreamError, "is not a Kafka broker"),
     ],
 )
 async def test_a_port_of_another_protocol_is_recognised(

@@ -112,6 +112,10 @@ async def adopt(command: Command, _given_by: str) -> Answer:
             return AdoptionAnswer(group_id=group_id, is_adopted=True, held_ms=120)
         case "empty":
             return AdoptionAnswer(group_id=group_id, is_adopted=False, is_marked=True)
+        case "misspelt":
+            return AdoptionAnswer(
+                group_id=group_id, is_adopted=False, is_marked=True, is_known=False
+            )
         case "beside":
             reasons = (OUTSIDE, NOT_STABLE)
             return AdoptionAnswer(group_id=group_id, is_adopted=False, reasons=reasons)
@@ -201,6 +205,15 @@ async def test_a_command_about_the_roll_prints_its_outcome(
         (["adoptable"], 0, ["adoptable is adopted; its calls were held for 120 ms"], []),
         (["adoptable", "--dry-run"], 0, ["adoptable can be adopted"], []),
         (["empty"], 0, [f"empty is adopted: {MARKED}"], []),
+        (
+            ["misspelt"],
+            0,
+            [
+                "misspelt is adopted: nobody knows it yet; it is hosted from its next join on,"
+                " until it is released"
+            ],
+            [],
+        ),
         (["empty", "--dry-run"], 0, [f"empty can be adopted: {MARKED}"], []),
         (
             ["beside"],

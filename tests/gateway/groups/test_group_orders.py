@@ -129,3 +129,21 @@ async def test_a_trial_of_a_release_says_that_the_group_is_being_adopted(
         assert rules.can_anchor
         outcome = await orders.release_to_cluster(GROUP, dry_run=True)
         assert outcome.reasons == (() if is_released else ("it is being adopted: try again",))
+
+
+@pytest.mark.parametrize("state", ["Dead", "Empty"])
+async def test_an_adoption_says_whether_anybody_knows_the_group(
+    autojump_clock: MockClock, state: str
+) -> None:
+    """The operator may have misspelt it. An empty group with offsets is known to the cluster."""
+    async with hosted_groups() as groups:
+        await groups.nursery.start(groups.table.resume)
+        orders = groups.table.orders
+        orders._rules = replace(orders._rules, can_anchor=True)
+        group = describe_groups.DescribedGroup(group_id="misspelt", group_state=state)
+        groups.cluster.spoken = KAFKA_2_3
+        groups.cluster.answers = {
+            DescribeGroupsRequest: lambda _: DescribeGroupsResponse(groups=(group,))
+        }
+        outcome = await orders.adopt("misspelt", dry_run=True)
+    assert (outcome.is_marked, outcome.is_known) == (True, state == "Empty")
