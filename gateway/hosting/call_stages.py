@@ -4,6 +4,7 @@ A call is refused before anything is taken for it. No member joins, and no answe
 leaves, unless the anchor holds the group. `commit_stages.py` has what is particular to commits.
 """
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -15,8 +16,6 @@ from coordinator.interface.events import (
 from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Topics
 from gateway.hosting import hold
-from gateway.hosting.anchor_access import AnchorAccess
-from gateway.hosting.answer_times import AnswerTimes
 from gateway.hosting.answers import BY_MEMBERS, JOINS, GroupApi, Situation
 from gateway.hosting.call_router import CallRouter
 from gateway.hosting.calls import (
@@ -41,32 +40,33 @@ from gateway.hosting.commit_stages import CommitStages
 from gateway.hosting.effects import Log, refusal_line
 from gateway.hosting.group_parts import GroupParts
 from gateway.hosting.logged_engine import Item
-from gateway.hosting.looking import Looking
 from gateway.hosting.move import Move
-from gateway.hosting.open_calls import OpenCalls
+from gateway.hosting.open_calls import JOIN_PATIENCE_MS, MEMBER_PATIENCE_MS, OpenCalls
 from gateway.hosting.routes import Route
 from gateway.hosting.standing import Found
 from gateway.hosting.states import LogPhase, Stage
-from gateway.hosting.waiting import JOIN_PATIENCE_MS, MEMBER_PATIENCE_MS
 
 _FOR_THE_ANCHOR = (Stage.ADMITTING, Stage.CONFIRMING)
 """The stages of calls that wait for nothing but the anchor."""
+ANSWER_TIMES_KEPT = 100
+"""The longest of so many is at least their 99th percentile."""
 
 
 class CallStages:
     """Moves each call on until it waits for something."""
 
-    def __init__(self, parts: GroupParts, *, move: Move, looking: Looking) -> None:
-        self.open_calls = OpenCalls(parts, looking)
+    def __init__(self, parts: GroupParts, move: Move) -> None:
+        self.open_calls = OpenCalls(parts, move)
         """The calls without an answer."""
-        self._access = AnchorAccess(parts, move, self.open_calls)
-        self.commits = CommitStages(parts, move, self.open_calls, self._access)
+        self.commits = CommitStages(parts, move, self.open_calls)
         self._router = CallRouter(parts, move)
         self._parts = parts
         self._engine, self._anchor = parts.engine, parts.anchor
         self._effects = parts.effects
         self._move = move
-        self._times = AnswerTimes()
+        self._times: deque[int] = deque(maxlen=ANSWER_TIMES_KEPT)
+        """How long the latest heartbeats took, in milliseconds, that took the long way. Those at
+        rest take no time."""
         self._seen: object = None
         """How the anchor and the move stood when the waiting calls were last advanced."""
         self._has_looked = False
@@ -118,7 +118,7 @@ class CallStages:
         if not (has_moved or self._has_looked):
             return False
         self._seen, self._has_looked = seen, False
-        for call in self.open_calls.waiting:
+        for call in tuple(self.open_calls.waiting.values()):
             if has_moved or call.stage not in _FOR_THE_ANCHOR:
                 self._advance(call, now_ms)
         return True
@@ -132,7 +132,7 @@ class CallStages:
 
     def _advance(self, call: Call, now_ms: int) -> None:
         """Move the call on until it waits for something."""
-        self.open_calls.waiting.drop(call)
+        self.open_calls.waiting.pop(call.token, None)
         before = None
         while before is not call.stage:
             before = call.stage
@@ -166,7 +166,7 @@ class CallStages:
             case Route.AFTER_LOOK:
                 self.open_calls.wait_for_look(call)
             case Route.AFTER_LOAD:
-                self.open_calls.waiting.add(call)
+                self.open_calls.wait(call)
             case Route.AFTER_MOVE if call.errand is None:
                 self.open_calls.wait_for_move(call, now_ms)
             case Route.AFTER_LOCATE if call.errand is None:
@@ -182,7 +182,7 @@ class CallStages:
         """The group here answers the call."""
         if not call.items:
             call.move(Stage.RELEASING)
-        elif call.api not in JOINS or call.is_placed or self._access.is_held:
+        elif call.api not in JOINS or call.is_placed or self.open_calls.is_held:
             self._begin(call, now_ms)
         else:
             call.move(Stage.ADMITTING if call.is_checked else Stage.CHECKING)
@@ -194,7 +194,7 @@ class CallStages:
         if self._engine.phase is LogPhase.UNLOADED:
             self._engine.load()
         if self._engine.phase is LogPhase.LOADING:
-            self.open_calls.waiting.add(call)
+            self.open_calls.wait(call)
             return
         if self._engine.phase is LogPhase.UNREADABLE:
             self.open_calls.refuse(call, Situation.LOADING)
@@ -214,7 +214,7 @@ class CallStages:
 
     def _admit(self, call: Call, now_ms: int) -> None:
         """Hold the group before a member may join."""
-        if not self._access.has_place(call):
+        if not self.open_calls.has_anchor_place(call):
             return
         patience_ms = MEMBER_PATIENCE_MS if self._engine.is_live else JOIN_PATIENCE_MS
         event = call.event
@@ -224,10 +224,10 @@ class CallStages:
             and not self.open_calls.is_ending
         ):
             # The client comes back with the id, and the anchor joins meanwhile.
-            if not self._parts.rules.can_anchor or self._access.need(call, now_ms):
+            if not self._parts.rules.can_anchor or self.open_calls.need_anchor(call, now_ms):
                 self._begin(call, now_ms)
             return
-        if self._access.ids_for(call, patience_ms, now_ms) is None:
+        if self.open_calls.anchor_ids(call, patience_ms, now_ms) is None:
             return
         if isinstance(event, JoinGroupReceived):
             call.event = replace(event, waited_ms=now_ms - call.asked_ms)
@@ -243,7 +243,7 @@ class CallStages:
         call.move(Stage.DECIDING)
         call.give_up_ms = None
         if isinstance(call.event, ConsumerHeartbeatReceived):
-            call.event = replace(call.event, answers_within_ms=self._times.longest_ms)
+            call.event = replace(call.event, answers_within_ms=max(self._times, default=0))
         if call.knows_topics:
             self._engine.put(call.items)
         elif not self._refuse_at_once(call.items, now_ms):
@@ -339,7 +339,7 @@ class CallStages:
     ) -> None:
         if isinstance(outcome, Refused | Unanswerable):
             if call.api in JOINS and not (self._engine.is_live or call.was_held):
-                self._access.let_go()
+                self.open_calls.drop_anchor()
             self.open_calls.answer(call, outcome)
             return
         if call.api is GroupApi.CONSUMER_JOIN:
@@ -349,16 +349,16 @@ class CallStages:
         if call.is_placed or not self._parts.rules.can_anchor:
             self._reply(call, outcome, now_ms)
         elif grants_partitions(outcome):  # to a member that may have gone again since
-            if self._anchor.is_here or self._access.need(call, now_ms):
+            if self._anchor.is_here or self.open_calls.need_anchor(call, now_ms):
                 call.reply = outcome
                 call.confirms_since = self._anchor.confirm()
                 call.move(Stage.CONFIRMING)
                 self._advance(call, now_ms)
         elif not self._engine.is_live:
             if not call.was_held and is_for_good(outcome):
-                self._access.let_go()
+                self.open_calls.drop_anchor()
             self.open_calls.answer(call, outcome)
-        elif self._anchor.is_here or self._access.need(call, now_ms):
+        elif self._anchor.is_here or self.open_calls.need_anchor(call, now_ms):
             self._reply(call, outcome, now_ms)
 
     def _confirm(self, call: Call, now_ms: int) -> None:
@@ -368,7 +368,7 @@ class CallStages:
         since = call.confirms_since
         if call.is_overtaken:
             self.open_calls.refuse(call, Situation.NOT_ANCHORED, "another member has had the group")
-        elif self._access.ids_for(call, MEMBER_PATIENCE_MS, now_ms, since=since) is not None:
+        elif self.open_calls.anchor_ids(call, MEMBER_PATIENCE_MS, now_ms, since=since) is not None:
             assert call.reply is not None
             refusal = self._engine.refusal(call, now_ms) if self._has_gone(call) else None
             if refusal is not None:
@@ -392,7 +392,7 @@ class CallStages:
     def _note_time(self, call: Call, now_ms: int) -> None:
         """Only of members: a first member also waits for the anchor."""
         if isinstance(call.event, ConsumerHeartbeatReceived) and call.event.member_epoch > 0:
-            self._times.note(now_ms - call.asked_ms)
+            self._times.append(now_ms - call.asked_ms)
 
     def _release(self, call: Call, now_ms: int) -> None:
         """Have the anchor leave an empty group, so that the cluster may change it. If an earlier
@@ -406,11 +406,11 @@ class CallStages:
             self.open_calls.answer(call, Forwarded() if call.is_foreign else Released())
         elif self._move.has_begun:
             self.open_calls.refuse(call, Situation.MOVING)
-        elif self._engine.is_live or self._access.is_awaited:
+        elif self._engine.is_live or self.open_calls.is_join_waiting:
             self.open_calls.refuse(call, Situation.NOT_ANCHORED, "a member is about to join")
-        elif not self._access.has_place(call):
+        elif not self.open_calls.has_anchor_place(call):
             pass
-        elif call.has_dropped or self._access.need(call, now_ms):
+        elif call.has_dropped or self.open_calls.need_anchor(call, now_ms):
             call.has_dropped = True
             self._anchor.drop()
             self.open_calls.wait_at_most(call, now_ms + MEMBER_PATIENCE_MS, now_ms)

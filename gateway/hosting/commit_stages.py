@@ -4,7 +4,6 @@ An accepted commit holds its partitions until it has certainly ended.
 """
 
 from coordinator.interface.events import OffsetCommitEnded
-from gateway.hosting.anchor_access import AnchorAccess
 from gateway.hosting.answers import Situation
 from gateway.hosting.calls import (
     Abandoned,
@@ -17,9 +16,8 @@ from gateway.hosting.calls import (
 from gateway.hosting.commits import STORED
 from gateway.hosting.group_parts import GroupParts
 from gateway.hosting.move import Move
-from gateway.hosting.open_calls import OpenCalls
+from gateway.hosting.open_calls import MEMBER_PATIENCE_MS, OpenCalls
 from gateway.hosting.states import CommitPhase, Stage
-from gateway.hosting.waiting import MEMBER_PATIENCE_MS
 
 # Every request asks for these, and Python 3.11 takes long to find an Enum's member.
 _SENT, _ENDED = CommitPhase.SENT, CommitPhase.ENDED
@@ -28,16 +26,13 @@ _SENT, _ENDED = CommitPhase.SENT, CommitPhase.ENDED
 class CommitStages:
     """Moves commits on until they wait for something."""
 
-    def __init__(
-        self, parts: GroupParts, move: Move, calls: OpenCalls, access: AnchorAccess
-    ) -> None:
+    def __init__(self, parts: GroupParts, move: Move, calls: OpenCalls) -> None:
         self._engine, self._anchor = parts.engine, parts.anchor
         self._standing, self._can_anchor = parts.standing, parts.rules.can_anchor
         self._effects = parts.effects
         self._move = move
         self._calls = calls
         self._commits = calls.commits
-        self._access = access
 
     # -- the short way of a group at rest --------------------------------------------------------
 
@@ -129,9 +124,9 @@ class CommitStages:
             self._calls.wait_for_look(call)
         elif not needs_ids:
             self._effects.append(self._commits.send(call, accepted, None, now_ms))
-        elif not self._access.has_place(call):
+        elif not self._calls.has_anchor_place(call):
             pass
-        elif (ids := self._access.ids_for(call, MEMBER_PATIENCE_MS, now_ms)) is not None:
+        elif (ids := self._calls.anchor_ids(call, MEMBER_PATIENCE_MS, now_ms)) is not None:
             self._effects.append(self._commits.send(call, accepted, ids, now_ms))
         elif call.answer is None and not call.is_probed:
             self._calls.run_errand(ProbeBroker(call))

@@ -50,7 +50,6 @@ from gateway.hosting.forwarded import Client, WatchedGroups
 from gateway.hosting.group_parts import GroupParts
 from gateway.hosting.inputs import Input
 from gateway.hosting.logged_engine import LoggedEngine
-from gateway.hosting.looking import Looking
 from gateway.hosting.move import Move
 from gateway.hosting.move_requests import AdoptRequest, AnyRequest
 from gateway.hosting.rules import HostingRules
@@ -98,8 +97,7 @@ class HostedGroup:
             effects=self._effects,
         )
         self.move = Move(parts)
-        self._looking = Looking(self.anchor, self._effects)
-        self.calls = CallStages(parts, move=self.move, looking=self._looking)
+        self.calls = CallStages(parts, self.move)
 
     # -- looking ---------------------------------------------------------------------------------
 
@@ -126,7 +124,7 @@ class HostedGroup:
         """Whether nothing is in memory but what the cluster has said of the group."""
         return (
             self.engine.phase is LogPhase.UNLOADED
-            and not (self.calls or self._looking.is_under_way)
+            and not (self.calls or self.calls.open_calls.is_looking)
             and not (self.anchor.is_here or self.is_moving)
         )
 
@@ -136,7 +134,7 @@ class HostedGroup:
         anchor_ms = self.anchor.next_ms(is_live=self._is_anchored)
         if anchor_ms is not None and (next_ms is None or anchor_ms < next_ms):
             next_ms = anchor_ms
-        for at_ms in (self.calls.open_calls.waiting.next_ms(), self.move.next_ms()):
+        for at_ms in (self.calls.open_calls.next_ms(), self.move.next_ms()):
             if at_ms is not None and (next_ms is None or at_ms < next_ms):
                 next_ms = at_ms
         return next_ms
@@ -271,7 +269,7 @@ class HostedGroup:
         an earlier effect may follow."""
         kept = AnswerClient | Conclude | Log | ReportEvents | Reserve | TellNow
         self._effects[:] = [effect for effect in self._effects if isinstance(effect, kept)]
-        self._looking.is_under_way = False
+        self.calls.open_calls.is_looking = False
         self.anchor.start_again(now_ms)
         self.move.start_again()
         self.engine.start_again()
@@ -294,7 +292,7 @@ class HostedGroup:
             self._end_lost_hosting()
             self.anchor.advance(now_ms, is_live=self._is_anchored)
             if self.anchor.wants_look:
-                self._looking.begin()
+                self.calls.open_calls.begin_look()
             if not (self.calls.advance(now_ms) or self.engine.has_work(now_ms)):
                 break
         if not (self.calls or self.engine.is_live or self.is_moving):
@@ -338,7 +336,7 @@ class HostedGroup:
     # -- looks at the cluster --------------------------------------------------------------------
 
     def _on_look(self, found: Found, now_ms: int) -> None:
-        is_of_anchor = self._looking.end()
+        is_of_anchor = self.calls.open_calls.end_look()
         self.calls.look_again()
         if self.move.is_adopting:
             return  # the group may be held by its leader's member, or by an anchor that is not ours

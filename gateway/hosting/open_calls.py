@@ -1,36 +1,54 @@
-"""The calls of one group that have no answer yet: what each waits for, how long, and its end."""
+"""The calls of one group that have no answer yet: what each waits for, how long, and its end.
 
+They wait for a look at the cluster, for the log, for the anchor, or for a move. The anchor joins
+for calls, and leaves again if no member was admitted.
+"""
+
+import heapq
+
+from coordinator.interface.events import ConsumerHeartbeatReceived, JoinGroupReceived
 from coordinator.interface.volatile_records import Token
-from gateway.hosting.answers import GroupApi, Situation
-from gateway.hosting.calls import Answer, Call, Commits, Errand, refused
+from gateway.hosting.answers import JOINS, GroupApi, Situation
+from gateway.hosting.calls import Answer, Call, Commits, Errand, Reserve, refused
 from gateway.hosting.commits import CommitsInFlight
-from gateway.hosting.effects import AnswerClient
+from gateway.hosting.effects import AnswerClient, Look
 from gateway.hosting.group_parts import GroupParts
-from gateway.hosting.join_order import JoinOrder
-from gateway.hosting.looking import Looking
-from gateway.hosting.states import Stage
-from gateway.hosting.waiting import JOIN_PATIENCE_MS, MEMBER_PATIENCE_MS, WaitingCalls
+from gateway.hosting.identity import NO_IDS, AnchorIds
+from gateway.hosting.move import Move
+from gateway.hosting.states import AnchorPhase, Stage
 
+JOIN_PATIENCE_MS = 10_000
+"""How long a join waits for the anchor: more than Kafka's initial rebalance delay of 3 s."""
+MEMBER_PATIENCE_MS = 3_000
+"""How long a member's requests wait for the anchor, counted from the loss of the group. The
+member's next heartbeat queues behind them, and a session may be as short as 6 s."""
 ENDING = "the gateway is shutting down"
 
 
 class OpenCalls:
     """Calls in the order of their arrival."""
 
-    def __init__(self, parts: GroupParts, looking: Looking) -> None:
+    def __init__(self, parts: GroupParts, move: Move) -> None:
         self.by_token: dict[Token, Call] = {}
-        self.waiting = WaitingCalls()
-        """The calls that wait for a look, the log, the anchor or a move."""
+        self.waiting: dict[Token, Call] = {}
+        """The calls that wait, in the order in which they began to: the first one to join leads the
+        group."""
         self.commits = CommitsInFlight(
             parts.engine, parts.anchor, can_anchor=parts.rules.can_anchor
         )
         self.is_ending = False
         """Whether the gateway is shutting down, so that nothing waits for the anchor any more."""
-        self._held_joins = JoinOrder()
-        """The joins that wait for the end of a move."""
-        self._anchor = parts.anchor
-        self._effects = parts.effects
-        self._looking = looking
+        self.is_looking = False
+        """Whether a look at the cluster is under way: one at a time, for all that wait for one."""
+        self._is_look_of_anchor = False
+        """Whether it began after the anchor had asked for it."""
+        self._limits: list[tuple[int, Token]] = []
+        """A heap of the times when calls stop waiting."""
+        self._held_joins: dict[str, Call] = {}
+        """The newest join that waits for the end of a move, of each member or instance."""
+        self._engine, self._anchor = parts.engine, parts.anchor
+        self._rules, self._effects = parts.rules, parts.effects
+        self._move = move
 
     def add(self, call: Call, now_ms: int) -> None:
         """A client has sent a request."""
@@ -39,21 +57,56 @@ class OpenCalls:
         if isinstance(call, Commits):
             self.commits.arrived(call)
 
-    # -- waiting ---------------------------------------------------------------------------------
-
     def run_errand(self, errand: Errand) -> None:
         """Have an errand carried out on the client's connection."""
         errand.call.errand = errand
         self._effects.append(errand)
 
+    # -- waiting ---------------------------------------------------------------------------------
+
+    def wait(self, call: Call) -> None:
+        """Wait for something that is certain to come."""
+        self.waiting[call.token] = call
+
+    def wait_at_most(self, call: Call, give_up_ms: int, now_ms: int) -> None:
+        """Wait until then, or until an earlier limit of the call. Refuses it if that is over."""
+        if call.give_up_ms is None:
+            call.give_up_ms = give_up_ms
+        if call.give_up_ms <= now_ms:
+            self._give_up(call)
+        else:
+            self.wait(call)
+            heapq.heappush(self._limits, (call.give_up_ms, call.token))
+
     def wait_for_look(self, call: Call) -> None:
         """Wait for a look at the cluster, which begins now unless one is under way."""
-        self.waiting.add(call)
-        self._looking.begin()
+        self.wait(call)
+        self.begin_look()
+
+    def begin_look(self) -> None:
+        """Look at the cluster, unless a look is under way."""
+        if not self.is_looking:
+            self.is_looking, self._is_look_of_anchor = True, self._anchor.wants_look
+            self._effects.append(Look())
+
+    def end_look(self) -> bool:
+        """The look has ended. Returns whether the anchor waits for it: one that began before the
+        anchor was lost may have seen the old anchor."""
+        self.is_looking = False
+        return self._anchor.wants_look and self._is_look_of_anchor
 
     def wait_for_move(self, call: Call, now_ms: int) -> None:
-        """Wait for the end of a move, unless the client has joined again since."""
-        older = self._held_joins.add(call)
+        """Wait for the end of a move.
+
+        A client that has waited for too long opens another connection and joins again. Its older
+        join is refused: after the newer one it would replace a static member that is alive.
+        """
+        newest, older = call, None
+        if key := _key_of_joiner(call):
+            other = self._held_joins.get(key, call)
+            if other.connection != call.connection:
+                older, newest = sorted((other, call), key=lambda join: join.connection or 0)
+            self._held_joins[key] = newest
         if older is not None:
             self.refuse(older, Situation.MOVING, "its client has joined again")
         if older is not call:
@@ -62,15 +115,18 @@ class OpenCalls:
             patience_ms = JOIN_PATIENCE_MS if is_join else MEMBER_PATIENCE_MS
             self.wait_at_most(call, now_ms + patience_ms, now_ms)
 
-    def wait_at_most(self, call: Call, give_up_ms: int, now_ms: int) -> None:
-        """Wait until then, or until an earlier limit of the call. Refuses it if that is over."""
-        if not self.waiting.add_until(call, give_up_ms, now_ms):
-            self._give_up(call)
+    def next_ms(self) -> int | None:
+        """When the next call stops waiting."""
+        while self._limits and self._limits[0][1] not in self.waiting:
+            heapq.heappop(self._limits)
+        return self._limits[0][0] if self._limits else None
 
     def expire(self, now_ms: int) -> None:
         """Refuse the calls that have waited for too long."""
-        for call in self.waiting.take_overdue(now_ms):
-            self._give_up(call)
+        while self._limits and self._limits[0][0] <= now_ms:
+            call = self.waiting.get(heapq.heappop(self._limits)[1])
+            if call is not None and call.give_up_ms is not None and call.give_up_ms <= now_ms:
+                self._give_up(call)
 
     def _give_up(self, call: Call) -> None:
         match call.stage:
@@ -84,6 +140,67 @@ class OpenCalls:
                 self.refuse(call, Situation.NOT_ANCHORED, "the anchor has not left yet")
             case _:
                 self.refuse(call, Situation.NOT_ANCHORED, self._anchor.why)
+
+    # -- the anchor ------------------------------------------------------------------------------
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the group has members and its anchor, so that another member takes nothing."""
+        return self._engine.is_live and (
+            not self._rules.can_anchor or self._anchor.phase is AnchorPhase.STABLE
+        )
+
+    @property
+    def is_join_waiting(self) -> bool:
+        """Whether a member is about to join."""
+        return any(call.stage is Stage.ADMITTING for call in self.waiting.values())
+
+    def anchor_ids(
+        self, call: Call, patience_ms: int, now_ms: int, *, since: int = -1
+    ) -> AnchorIds | None:
+        """The anchor's ids, confirmed after request number `since`. None if the call has to wait
+        for them, or was refused.
+
+        In a group with members, all requests stop waiting `patience_ms` after the group was lost,
+        because they queue one behind the other.
+        """
+        has_given_way = call.give_up_ms is not None and self._anchor.has_given_way
+        if not self._rules.can_anchor:
+            return NO_IDS
+        if has_given_way or self.is_ending:
+            why = self._anchor.why if has_given_way else ENDING
+            self.refuse(call, Situation.NOT_ANCHORED, why)
+            return None
+        if not self.need_anchor(call, now_ms):
+            return None
+        ids = self._anchor.ids(now_ms, since=since)
+        if ids is None:
+            waited_ms = self._anchor.lost_for_ms(now_ms) if self._engine.is_live else 0
+            self.wait_at_most(call, now_ms + patience_ms - waited_ms, now_ms)
+        return ids
+
+    def has_anchor_place(self, call: Call) -> bool:
+        """Whether the group has an anchor, or may have one as far as the limits tell. If that is
+        unknown, the call waits. A group with members counts already."""
+        if self._anchor.is_here or self._engine.is_live or call.has_anchor_place:
+            return True
+        if not self._rules.can_anchor:
+            return True
+        self._effects.append(Reserve(call, is_anchored=True, is_hosted=False))
+        return False
+
+    def need_anchor(self, call: Call, now_ms: int) -> bool:
+        """Start the anchor if there is none, and keep it. Refuses the call during a move."""
+        if self._move.bars_anchor:
+            self.refuse(call, Situation.MOVING)
+            return False
+        self._anchor.need(now_ms, is_live=self._engine.is_live)
+        return True
+
+    def drop_anchor(self) -> None:
+        """Release the group without lingering, because no member was admitted."""
+        if not self.is_join_waiting:
+            self._anchor.drop()
 
     # -- the end ---------------------------------------------------------------------------------
 
@@ -100,8 +217,9 @@ class OpenCalls:
         """Give the client the answer, unless it has one."""
         if call.answer is None:
             self.by_token.pop(call.token, None)
-            self.waiting.drop(call)
-            self._held_joins.drop(call)
+            self.waiting.pop(call.token, None)
+            if (key := _key_of_joiner(call)) and self._held_joins.get(key) is call:
+                del self._held_joins[key]
             if isinstance(call, Commits):
                 self.commits.answered(call)
             call.end(answer)
@@ -110,6 +228,15 @@ class OpenCalls:
     def end(self) -> None:
         """The gateway is shutting down: nothing waits from now on."""
         self.is_ending = True
-        for call in self.waiting:
+        for call in tuple(self.waiting.values()):
             if call.give_up_ms is not None:
                 self.refuse(call, Situation.NOT_ANCHORED, ENDING)
+
+
+def _key_of_joiner(call: Call) -> str:
+    """The identity of the member that joins; empty if it has none yet."""
+    match call.event:
+        case JoinGroupReceived() | ConsumerHeartbeatReceived() as event if call.api in JOINS:
+            return event.instance_id or event.member_id
+        case _:
+            return ""

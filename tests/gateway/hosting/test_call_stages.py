@@ -1,11 +1,13 @@
 """The stages of a call: what is checked before anything is taken, and what waits for the anchor."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import (
+    ConsumerHeartbeatReceived,
     InstallAssignmentReceived,
     OffsetDeleteReceived,
     OffsetFetchReceived,
@@ -20,11 +22,12 @@ from coordinator.interface.replies import (
 )
 from coordinator.interface.volatile_records import Token
 from gateway.hosting.answers import GroupApi, Situation
+from gateway.hosting.call_stages import ANSWER_TIMES_KEPT
 from gateway.hosting.calls import Call, LearnTopics, Reserve
 from gateway.hosting.effects import AskCoordinator, Forget, Load, Look, Write
 from gateway.hosting.inputs import Ending
+from gateway.hosting.open_calls import MEMBER_PATIENCE_MS
 from gateway.hosting.states import Stage
-from gateway.hosting.waiting import MEMBER_PATIENCE_MS
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest
 from tests.support.hosted_scene import (
@@ -284,3 +287,19 @@ def interval_of(call: Call) -> int:
     """What a member was told."""
     assert isinstance(call.answer, ConsumerHeartbeatReply)
     return call.answer.heartbeat_interval_ms
+
+
+@pytest.mark.parametrize("later", [0, ANSWER_TIMES_KEPT])
+def test_the_engine_learns_the_longest_of_the_latest_answer_times(
+    on: HostedScene, later: int
+) -> None:
+    """A slow heartbeat is forgotten after a hundred others."""
+    first = on.native("n")
+    assert isinstance(first.event, ConsumerHeartbeatReceived)
+    assert first.event.answers_within_ms == 0
+    first.event = replace(first.event, member_epoch=1)
+    for time_ms in (5, 900, *[7] * later):
+        on.group.calls._note_time(first, first.asked_ms + time_ms)
+    event = on.native("m").event
+    assert isinstance(event, ConsumerHeartbeatReceived)
+    assert event.answers_within_ms == (7 if later else 900)

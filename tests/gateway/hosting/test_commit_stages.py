@@ -32,8 +32,8 @@ from gateway.hosting.calls import (
 )
 from gateway.hosting.effects import AskCoordinator, Compute, Load, Write
 from gateway.hosting.inputs import Done, Gone, Happened, SeenForeign
+from gateway.hosting.open_calls import MEMBER_PATIENCE_MS
 from gateway.hosting.states import AnchorPhase, CommitPhase, LogPhase
-from gateway.hosting.waiting import MEMBER_PATIENCE_MS
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupRequest
 from tests.simulation.coordinator import FakeGroup

@@ -8,8 +8,8 @@ from gateway.hosting.answers import Situation
 from gateway.hosting.calls import Abandoned, LearnTopics, Refused, StoreCommits
 from gateway.hosting.effects import AskCoordinator
 from gateway.hosting.inputs import Done
+from gateway.hosting.open_calls import MEMBER_PATIENCE_MS
 from gateway.hosting.states import CommitPhase, Stage
-from gateway.hosting.waiting import MEMBER_PATIENCE_MS
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.hosted_scene import HostedScene
 from tests.support.scene_commits import (

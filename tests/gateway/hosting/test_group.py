@@ -11,8 +11,8 @@ from gateway.hosting.answers import Situation
 from gateway.hosting.calls import LearnTopics, Refused, Released, Unanswerable
 from gateway.hosting.effects import AskCoordinator, Load, Look, Write
 from gateway.hosting.inputs import Damage, Ending, Failed, Leave, Resumed
+from gateway.hosting.open_calls import MEMBER_PATIENCE_MS
 from gateway.hosting.states import AnchorPhase, LogPhase
-from gateway.hosting.waiting import MEMBER_PATIENCE_MS
 from gateway.quotas.owner import Owner
 from gateway.quotas.shares import ShareRule
 from kafka_codecs.error_codes import ErrorCode

@@ -27,10 +27,10 @@ from gateway.hosting.effects import Ask, Describe, Hold, Lane, Load, Look, Write
 from gateway.hosting.forwarded import Client, WatchedGroup
 from gateway.hosting.inputs import Damage, Done, Ending, Failed, MoveRequested, Relayed, Resumed
 from gateway.hosting.move_requests import AdoptRequest
+from gateway.hosting.open_calls import MEMBER_PATIENCE_MS
 from gateway.hosting.standing import NoAnswer, Occupants
 from gateway.hosting.states import AdoptionStage, AnchorPhase, ReleaseStage
 from gateway.hosting.states import AdoptionStage as Stage
-from gateway.hosting.waiting import MEMBER_PATIENCE_MS
 from gateway.quotas.shares import ShareRule
 from kafka_codecs.consumer_protocol import decode_assignment
 from kafka_codecs.error_codes import ErrorCode

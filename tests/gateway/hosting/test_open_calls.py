@@ -1,17 +1,44 @@
-"""Calls that wait: in their order, with a limit, and each with one answer."""
+"""Calls that wait: in their order, with a limit, each with one answer, and with an anchor."""
 
-from gateway.hosting.answers import Situation
-from gateway.hosting.calls import Refused
-from gateway.hosting.effects import AskCoordinator
-from gateway.hosting.inputs import Ending
-from gateway.hosting.waiting import JOIN_PATIENCE_MS
+from dataclasses import replace
+
+import pytest
+
+from coordinator.interface.errors import InvariantError
+from coordinator.interface.events import ConsumerHeartbeatReceived
+from gateway.hosting.answers import GroupApi, Situation
+from gateway.hosting.calls import Call, Refused, Released
+from gateway.hosting.effects import AskCoordinator, Look, Write
+from gateway.hosting.inputs import Damage, Ending
+from gateway.hosting.open_calls import JOIN_PATIENCE_MS, OpenCalls
+from gateway.hosting.standing import Nobody
+from gateway.hosting.states import Stage
+from gateway.hosting.upstream_member import HEARTBEAT_INTERVAL_MS, LAST_BACKOFF_MS
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupRequest
-from tests.support.hosted_scene import (
-    HostedScene,
-    error_of,
-    situation_of,
-)
+from kafka_codecs.leave_group import LeaveGroupRequest
+from tests.simulation.coordinator import FakeGroup
+from tests.support.broken_engine import break_engine
+from tests.support.given_requests import CLASSIC_JOIN
+from tests.support.hosted_scene import HostedScene, error_of, situation_of
+
+NOW_MS = 1_000
+
+
+@pytest.fixture
+def calls() -> OpenCalls:
+    """The calls of a group of which nothing is in memory."""
+    return HostedScene().group.calls.open_calls
+
+
+def join(connection: int, member_id: str = "", instance_id: str | None = None) -> Call:
+    event = replace(CLASSIC_JOIN, member_id=member_id, instance_id=instance_id)
+    return Call(api=GroupApi.JOIN, event=event, connection=connection)
+
+
+def begin(calls: OpenCalls, call: Call) -> Call:
+    calls.add(call, NOW_MS)
+    return call
 
 
 def test_no_join_waits_long(on: HostedScene) -> None:
@@ -66,3 +93,176 @@ def test_nothing_waits_for_the_anchor_once_the_gateway_ends(on: HostedScene) -> 
     assert situation_of(call) is Situation.NOT_ANCHORED
     assert isinstance(call.answer, Refused)
     assert call.answer.why == "the gateway is shutting down"
+
+
+# -- how long, and in which order ------------------------------------------------------------------
+
+
+def test_a_call_keeps_its_first_limit(calls: OpenCalls) -> None:
+    """Waiting for several things one after the other does not take longer."""
+    call = begin(calls, join(1))
+    calls.wait_at_most(call, NOW_MS + 10, NOW_MS)
+    calls.wait_at_most(call, NOW_MS + 20, NOW_MS + 5)
+    assert calls.next_ms() == NOW_MS + 10
+    assert call.answer is None
+    calls.wait_at_most(call, NOW_MS + 30, NOW_MS + 10)
+    assert call.answer is not None
+
+
+def test_a_call_is_refused_at_its_limit_and_not_before(calls: OpenCalls) -> None:
+    patient, call = begin(calls, join(1)), begin(calls, join(2))
+    calls.wait(patient)
+    calls.wait_at_most(call, NOW_MS + 10, NOW_MS)
+    calls.expire(NOW_MS + 9)
+    assert call.answer is None
+    calls.expire(NOW_MS + 10)
+    assert call.answer is not None
+    assert [*calls.waiting.values()] == [patient]
+
+
+def test_an_answered_call_wakes_nobody(calls: OpenCalls) -> None:
+    """Its limit would wake the group for nothing."""
+    call = begin(calls, join(1))
+    calls.wait_at_most(call, NOW_MS + 10, NOW_MS)
+    calls.refuse(call, Situation.MOVING)
+    assert calls.next_ms() is None
+    assert not calls.waiting
+
+
+def test_a_limit_that_was_lifted_is_over(calls: OpenCalls) -> None:
+    """A call that got what it waited for may wait for the next thing without a limit."""
+    call = begin(calls, join(1))
+    calls.wait_at_most(call, NOW_MS + 10, NOW_MS)
+    call.give_up_ms = None
+    calls.expire(NOW_MS + 10)
+    assert call.answer is None
+
+
+def test_all_that_wait_share_a_look(calls: OpenCalls) -> None:
+    """The next one begins when it has ended."""
+    for number in range(2):
+        calls.wait_for_look(begin(calls, join(number)))
+    assert [*map(type, calls._effects)] == [Look]
+    calls.end_look()
+    calls.begin_look()
+    assert [*map(type, calls._effects)] == [Look, Look]
+
+
+def test_a_look_that_began_before_the_anchor_asked_is_not_for_the_anchor(calls: OpenCalls) -> None:
+    """It may have seen the old anchor."""
+    calls.begin_look()
+    calls._anchor.wants_look = True
+    assert not calls.end_look()
+    calls.begin_look()
+    assert calls.end_look()
+
+
+# -- joins that a move holds -----------------------------------------------------------------------
+
+
+def hold(calls: OpenCalls, *held: Call) -> list[bool]:
+    """Have joins wait for a move. Says which of them still do."""
+    for call in held:
+        calls.wait_for_move(begin(calls, call), NOW_MS)
+    return [call.answer is None for call in held]
+
+
+def test_the_join_on_the_newest_connection_counts(calls: OpenCalls) -> None:
+    """An older one may also arrive later."""
+    first, newest, oldest = join(2, "", "one"), join(3, "m", "one"), join(1, "", "one")
+    assert hold(calls, first, newest, oldest) == [False, True, False]
+    assert len(calls._held_joins) == 1
+
+
+def test_joins_of_one_connection_are_in_order_already(calls: OpenCalls) -> None:
+    assert hold(calls, join(1, "m"), join(1, "m")) == [True, True]
+
+
+def test_clients_without_an_identity_are_strangers_to_each_other(calls: OpenCalls) -> None:
+    assert hold(calls, join(1), join(2)) == [True, True]
+    assert not calls._held_joins
+
+
+def test_a_join_that_has_its_answer_is_forgotten(calls: OpenCalls) -> None:
+    first = join(1, "m")
+    hold(calls, first)
+    calls.refuse(first, Situation.MOVING)
+    assert not calls._held_joins
+    assert hold(calls, join(2, "m")) == [True]
+
+
+# -- the anchor ------------------------------------------------------------------------------------
+
+
+def test_no_member_joins_before_the_group_is_held(on: HostedScene) -> None:
+    """A consumer in the cluster may join first."""
+    on.hold(AskCoordinator)
+    call = on.native("n")
+    assert (call.answer, call.stage) == (None, Stage.ADMITTING)
+    assert not on.group.is_live
+    on.release(AskCoordinator)
+    assert error_of(call) is ErrorCode.NONE
+
+
+def test_whoever_joins_first_in_the_cluster_has_the_group(on: HostedScene) -> None:
+    """The look saw nobody, and then a consumer joined there."""
+    on.coordinator.groups[on.group.group_id] = FakeGroup(
+        protocol_type="consumer", protocol="range", member_id="theirs", is_synced=True
+    )
+    on.found = Nobody()
+    on.hold(AskCoordinator)
+    call = on.native("n")
+    on.found = None
+    on.release(AskCoordinator)
+    on.wait(1_000)
+    assert situation_of(call) is Situation.NOT_ANCHORED
+    assert on.in_cluster.member_id == "theirs"
+    assert not on.group.is_live
+    on.wait(1_000)
+    assert on.group.is_idle
+
+
+def test_an_anchor_taken_for_a_refused_join_leaves_at_once(
+    on: HostedScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No member was admitted. Otherwise it would linger."""
+    on.hold(AskCoordinator)
+    call = on.native("n")
+    break_engine(monkeypatch, ConsumerHeartbeatReceived, InvariantError("a bug"))
+    on.release(AskCoordinator)
+    assert situation_of(call) is Situation.RELOADING
+    assert not on.group.anchor.is_here
+    assert on.in_cluster.member_id == ""
+
+
+def test_a_join_that_fails_keeps_the_anchor_for_one_that_waits(on: HostedScene) -> None:
+    """The second would otherwise wait until the anchor has left and joined again."""
+    on.hold(Write)
+    first = on.native("a")
+    on.in_cluster.remove_member()
+    on.coordinator.refuses_joins_with = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    on.wait(HEARTBEAT_INTERVAL_MS)
+    second = on.native("b")
+    assert second.stage is Stage.ADMITTING
+    on.damage = Damage.NONE
+    on.release(Write)
+    assert situation_of(first) is Situation.LOG_FAILED
+    on.damage, on.coordinator.refuses_joins_with = None, 0
+    on.wait(LAST_BACKOFF_MS)
+    assert error_of(second) is ErrorCode.NONE
+    assert on.asked(LeaveGroupRequest) == 0
+
+
+def test_an_anchor_stays_for_a_client_that_comes_back_with_its_id(on: HostedScene) -> None:
+    """MEMBER_ID_REQUIRED is no refusal for good."""
+    assert error_of(on.join()) is ErrorCode.MEMBER_ID_REQUIRED
+    assert on.asked(LeaveGroupRequest) == 0
+
+
+def test_without_anchors_the_cluster_is_not_asked() -> None:
+    """The embedded cluster has none, and other clients are not kept out."""
+    on = HostedScene(can_anchor=False)
+    on.native_member()
+    assert on.count(AskCoordinator) == 0
+    on.native("n", -1)
+    assert isinstance(on.free().answer, Released)
