@@ -215,8 +215,8 @@ class StepEnded(GatewayEvent):
     to_protocol: Protocol
     """The consumer's protocol now."""
     started_ms: Moment
-    """When the consumer left, in milliseconds since 1970 (UTC); when it joined if no member
-    left."""
+    """When the consumer left, in milliseconds since 1970 (UTC); when it joined if it came first,
+    or if no member left."""
     members: int
     """The number of members at the end."""
     partitions_moved: int

@@ -1,8 +1,9 @@
 """Measures what rebalances and the steps of a rolling migration cost a group.
 
 A *window* notes of each partition who held it when the window opened, and who was disturbed since.
-It opens with a decision that begins a rebalance, or with the departure of a consumer that may come
-back with the other protocol, and closes when the group is at rest again. An *actor* is a consumer
+It opens with a decision that begins a rebalance, with the departure of a consumer that may come
+back with the other protocol, or with an arrival that may take the place of one that leaves later.
+It closes when the group is at rest again. An *actor* is a consumer
 under all its member ids: a static member's, and those of a consumer before and after its step.
 
 The time without an owner is one sum that grows while partitions are unowned. A window has the sum
@@ -47,6 +48,8 @@ AWAY_MAX = 100
 WINDOWS_MAX = 16
 """Windows of departures. Consumers that depart beyond that share the latest one."""
 
+_ONLY_ONE = 1
+"""How alike two consumers are that only speak different protocols."""
 _AT_REST = frozenset({"Stable", "Empty", "Dead"})
 _DEPARTURES = (MemberLeft, MemberFenced, MemberReplaced)
 
@@ -88,6 +91,8 @@ class _Rebalance:
 
 
 class _Departure(NamedTuple):
+    """A consumer left, or came without a departure before."""
+
     window: _Window
     at_ms: int
     consumer: _Consumer
@@ -119,6 +124,9 @@ class MoveCosts:
         self._rebalance: _Rebalance | None = None
         self._away: OrderedDict[str, _Departure] = OrderedDict()
         """By actor, the oldest first."""
+        self._early: OrderedDict[str, _Departure] = OrderedDict()
+        """Consumers that came and took nobody's place yet: one that speaks the other protocol may
+        still leave."""
         self._steps: list[_Step] = []
         self._windows: list[_Window] = []
         """The windows of departures and steps, the oldest first."""
@@ -150,7 +158,7 @@ class MoveCosts:
                 interrupted.append(self._rebalance_ended(self._rebalance, was_interrupted=True))
             cause, epoch = begun
             self._rebalance = _Rebalance(_Window(at_ms, self._unowned_ms), cause, epoch)
-        if any(isinstance(event, (*_DEPARTURES, MemberSwitched)) for event in events):
+        if any(isinstance(event, (*_DEPARTURES, MemberSwitched, MemberJoined)) for event in events):
             if len(self._windows) < WINDOWS_MAX:
                 self._windows.append(_Window(at_ms, self._unowned_ms))
             self._opened = self._windows[-1]
@@ -167,7 +175,7 @@ class MoveCosts:
             case GrantEnded():
                 self._end_grant(event)
             case MemberJoined():
-                self._join(event)
+                self._join(event, at_ms)
             case MemberLeft() | MemberFenced() | MemberReplaced():
                 self._depart(event, at_ms)
             case MemberSwitched():
@@ -198,14 +206,18 @@ class MoveCosts:
 
     def _forget_old(self, at_ms: int) -> None:
         """Forget departures that are too old or too many, and windows without any."""
-        while self._away:
-            actor, departure = next(iter(self._away.items()))
-            is_old = at_ms - departure.at_ms > BACK_WITHIN_MS
-            if not is_old and len(self._away) <= AWAY_MAX:
-                break
-            del self._away[actor]
-            departure.window.users -= 1
+        for waiting in (self._away, self._early):
+            while waiting:
+                actor, departure = next(iter(waiting.items()))
+                is_old = at_ms - departure.at_ms > BACK_WITHIN_MS
+                if not is_old and len(waiting) <= AWAY_MAX:
+                    break
+                self._drop(waiting, actor)
         self._windows = [window for window in self._windows if window.users]
+
+    def _drop(self, waiting: OrderedDict[str, _Departure], actor: str) -> None:
+        if (departure := waiting.pop(actor, None)) is not None:
+            departure.window.users -= 1
 
     def settle(self, state: str, at_ms: int) -> Sequence[GatewayEvent]:
         """The ends of the rebalance and the steps, if the group is at rest in this state."""
@@ -217,7 +229,8 @@ class MoveCosts:
             ended.append(self._rebalance_ended(self._rebalance, was_interrupted=False))
             self._rebalance = None
         for step in self._steps:
-            ended.append(self._step_ended(step))
+            if self._present[step.after.actor]:  # it may have left again
+                ended.append(self._step_ended(step))
             step.window.users -= 1
         self._steps.clear()
         self.finish(at_ms)
@@ -225,7 +238,7 @@ class MoveCosts:
 
     # -- members ---------------------------------------------------------------------------------
 
-    def _join(self, event: MemberJoined) -> None:
+    def _join(self, event: MemberJoined, at_ms: int) -> None:
         consumer = _consumer(event.member_id, event)
         if not (self._present[consumer.actor] or consumer.actor in self._replaced):
             for window in self._all_windows():
@@ -233,8 +246,8 @@ class MoveCosts:
         self._present[consumer.actor] += 1
         departure = self._take_departure(consumer)
         if departure is None:
-            return
-        if departure.consumer.protocol == consumer.protocol:  # it was only restarted
+            self._wait(self._early, consumer, at_ms)
+        elif departure.consumer.protocol == consumer.protocol:  # it was only restarted
             departure.window.users -= 1
         else:
             window, started_ms, before = departure
@@ -260,11 +273,27 @@ class MoveCosts:
             del self._present[consumer.actor]
         if isinstance(event, MemberReplaced):
             self._replaced.add(consumer.actor)
+        self._drop(self._early, consumer.actor)
+        if (early := self._take_early(consumer)) is None:
+            self._wait(self._away, consumer, at_ms)
+        else:
+            self._steps.append(_Step(early.window, early.at_ms, consumer, early.consumer))
+
+    def _take_early(self, departed: _Consumer) -> _Departure | None:
+        """The consumer of the same client that came while this one was there, and speaks the other
+        protocol."""
+        for actor, early in self._early.items():
+            is_same = _likeness(departed, early.consumer) > _ONLY_ONE
+            is_later = departed.actor not in early.window.came
+            if is_same and is_later and early.consumer.protocol != departed.protocol:
+                return self._early.pop(actor)
+        return None
+
+    def _wait(self, waiting: OrderedDict[str, _Departure], consumer: _Consumer, at_ms: int) -> None:
         assert self._opened is not None
-        if (earlier := self._away.pop(consumer.actor, None)) is not None:
-            earlier.window.users -= 1
+        self._drop(waiting, consumer.actor)
         self._opened.users += 1
-        self._away[consumer.actor] = _Departure(self._opened, at_ms, consumer)
+        waiting[consumer.actor] = _Departure(self._opened, at_ms, consumer)
 
     def _switch(self, event: MemberSwitched, at_ms: int) -> None:
         member = self._group.members.get(event.member_id)
@@ -394,6 +423,7 @@ class MoveCosts:
         self._unowned_count = 0
         self._rebalance = self._opened = None
         self._away.clear()
+        self._early.clear()
         self._steps.clear()
         self._windows.clear()
 
@@ -420,7 +450,7 @@ def _likeness(departed: _Consumer, joined: _Consumer) -> int:
         return 4
     if departed.client_id == joined.client_id:
         return 3 if departed.client_host == joined.client_host else 2
-    return int(departed.protocol != joined.protocol)
+    return _ONLY_ONE if departed.protocol != joined.protocol else 0
 
 
 def _begun_rebalance(events: Sequence[GatewayEvent]) -> tuple[str, int | None] | None:

@@ -5,12 +5,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import GroupEpochBumped, GroupStateChanged, TopicsDeleted
 from gateway.events.member_events import PartitionsAssigned
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
-from gateway.pipeline.fold.rows import Tables
+from gateway.pipeline.fold.rows import StepRow, Tables
 from tests.support.event_writer import GROUP, START_MS, EventWriter, lines_of
 from tests.support.folded_lines import folded
 from tests.support.group_events import EMPTY, PREPARING, STABLE
@@ -31,6 +32,7 @@ def problems(seed: int) -> list[str]:
     found = [*owners(told, steps), *offsets(steps, excused)]
     if is_determined(steps):
         found += rebalances(told, steps)
+        found += roll_steps(told, steps)
     return found
 
 
@@ -110,11 +112,54 @@ def rebalances(told: Tables, steps: Sequence[SimulatedStep]) -> Iterator[str]:
             yield f"rebalance: {row} moved {moved}, at least {least}, of {members} members"
 
 
-def figures(steps: Sequence[SimulatedStep], first: int, to_ms: int) -> tuple[int, int, int]:
+def roll_steps(told: Tables, steps: Sequence[SimulatedStep]) -> Iterator[str]:
+    """The engine's figures of the steps of rolls equal those of the simulator's state."""
+    numbers = {step.at_ms: n for n, step in enumerate(steps)}
+    movers, untold = _members_of_several_instances(steps), untold_holdings(steps)
+    for row in told.steps:
+        first, to_ms = numbers.get(row.from_ms - START_MS), row.to_ms - START_MS
+        if first is None or _is_shared(steps, row.from_ms - START_MS) or _is_shared(steps, to_ms):
+            continue
+        spell = steps[max(0, first - 1) : numbers[to_ms] + 1]
+        owners = {name for step in spell for name in step.holdings.values()}
+        gone = {name for step in spell for name in _topics_gone(step)}
+        is_disturbed = any(step.loaded is not None for step in spell[1:]) or gone
+        is_untold = any(untold[max(0, first - 1) : numbers[to_ms] + 1])
+        successors = _successors(spell, row)
+        if is_disturbed or is_untold or not owners.isdisjoint(movers) or successors is None:
+            continue
+        moved, least, members = figures(steps, first, to_ms, successors)
+        if (row.partitions_moved, row.least_possible, row.members) != (moved, least, members):
+            yield f"step: {row} moved {moved}, at least {least}, of {members} members"
+
+
+def _successors(spell: Sequence[SimulatedStep], row: StepRow) -> Mapping[str, str] | None:
+    """The consumer after the step by its name before; None if the state does not tell which one it
+    is."""
+    before = _actors(spell[0])
+    left = before.keys() - _actors(spell[1]).keys() if len(spell) > 1 else set()
+    came = {name for step in spell[1:] for name in _actors(step).keys() - before.keys()}
+    if row.instance_id in before or not (left or came):
+        return {}
+    return dict(zip(left, came, strict=True)) if len(left) == len(came) == 1 else None
+
+
+def _actors(step: SimulatedStep) -> Mapping[str, str]:
+    """The protocols of all consumers."""
+    return {member.instance_id or name: member.protocol for name, member in step.members.items()}
+
+
+def figures(
+    steps: Sequence[SimulatedStep],
+    first: int,
+    to_ms: int,
+    successors: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[int, int, int]:
     """The partitions that moved from the step on until a time, the fewest possible, and the members
-    then."""
+    then. `successors`: consumers that have another name at the end."""
     last = max(n for n, step in enumerate(steps) if step.at_ms <= to_ms)
-    had = _owners(steps[first - 1]) if first else {}
+    before = _owners(steps[first - 1]) if first else {}
+    had = {partition: successors.get(owner, owner) for partition, owner in before.items()}
     has = _owners(steps[last])
     sizes, same = Counter(has.values()), Counter(had[p] for p in has if p in had)
     moved = sum(had.get(p) != owner for p, owner in has.items())

@@ -7,8 +7,10 @@ import pytest
 from tests.support.folded_lines import folded
 from tests.support.simulated_events import simulated, simulated_with_excuses
 from tests.truth import moves
-from tests.truth.checks import owners, problems, rebalances, tables
+from tests.truth.checks import owners, problems, rebalances, roll_steps, tables
 
+STEPPING_SEED = 3
+"""In this run consumers change their protocol."""
 SEEDS = [*range(14), 404, 609, 1_572_199, 1_580_477, 1_581_046, 1_581_097, 1_584_355]
 """In 2 and 404 a static member is replaced during a rebalance, and the gateway killed, so that no
 record has the replacement. In 609 one comes back and begins a rebalance by that. In 1,572,199 an
@@ -43,6 +45,9 @@ def test_a_comparison_can_fail() -> None:
     """Other rebalances and holders than in the tables are told."""
     steps = simulated(0)
     told = tables(steps)
+    played = simulated(STEPPING_SEED)
+    stepping = tables(played)
     if told.rebalances:
         assert list(rebalances(told, steps[: len(steps) // 2]))
+    assert list(roll_steps(stepping, [dataclasses.replace(each, holdings={}) for each in played]))
     assert list(owners(told, [dataclasses.replace(each, holdings={}) for each in steps]))

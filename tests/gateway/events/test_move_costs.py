@@ -166,6 +166,27 @@ def test_a_step_begins_with_the_departure_that_it_is_about() -> None:
     )
 
 
+def test_a_step_may_begin_with_the_consumer_that_replaces_another() -> None:
+    """As in a roll that starts the new consumer first."""
+    group = Measured().with_members("a", "b")
+    group.bump(1_000, joins("n", "consumer"))
+    assert not any(isinstance(event, StepEnded) for event in group.rest(2_000))
+    group.bump(5_000, gives("a", 0, 1, cause="left"), leaves("a"))
+    group.tell(6_000, gets("n", 0, 1))
+    step = group.rest(6_000)[-1]
+    assert isinstance(step, StepEnded)
+    assert (step.started_ms, step.to_protocol, step.unowned_ms) == (1_000, "consumer", 2_000)
+    assert (step.partitions_moved, step.members_disturbed, step.members) == (0, 0, 2)
+
+
+def test_a_consumer_that_has_left_again_makes_no_step() -> None:
+    group = Measured().with_members("a", "b")
+    group.bump(1_000, leaves("a"))
+    group.bump(2_000, joins("n", "consumer"))
+    group.bump(3_000, leaves("n"))
+    assert not any(isinstance(event, StepEnded) for event in group.rest(4_000))
+
+
 def test_a_restart_with_the_same_protocol_is_no_step() -> None:
     """Nor is an arrival long after a departure."""
     group = Measured().with_members("a", "b")
@@ -195,7 +216,7 @@ def test_departures_are_bounded() -> None:
     assert len(costs._away) == AWAY_MAX
     assert len(costs._windows) <= WINDOWS_MAX
     group.tell(10_000_000, joins("x"))
-    assert not costs._windows
+    assert [window.started_ms for window in costs._windows] == [10_000_000]
 
 
 @pytest.mark.parametrize("seed", range(6))
