@@ -21,9 +21,8 @@ from kafka_codecs.describe_groups import (
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.heartbeat import HeartbeatRequest
-from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest
 from tests.support.fake_broker import answer, running_fake_broker
-from tests.support.group_script import subscription
+from tests.support.group_requests import join_request
 from tests.support.guarded_broker import GuardedBroker
 from tests.support.serve_process import ServeProcess, serving
 from tests.support.wire import Wire, connected
@@ -45,18 +44,6 @@ def native_join(group_id: str, member_id: str) -> ConsumerGroupHeartbeatRequest:
     )
 
 
-def classic_join(group_id: str) -> JoinGroupRequest:
-    """The join of a classic consumer that has no id yet."""
-    return JoinGroupRequest(
-        group_id=group_id,
-        session_timeout_ms=10_000,
-        rebalance_timeout_ms=10_000,
-        member_id="",
-        protocol_type="consumer",
-        protocols=(JoinGroupProtocol(name="range", metadata=subscription([TOPIC])),),
-    )
-
-
 def events(state: Path) -> Counter[str]:
     """The events in the state folder by name."""
     names: Counter[str] = Counter()
@@ -73,7 +60,7 @@ def kinds(gateway: ServeProcess) -> Counter[str]:
 async def test_a_client_that_is_refused_floods_neither_log_nor_events(tmp_path: Path) -> None:
     """It may send what it likes, as often as it likes."""
     floods: list[tuple[Struct, int]] = [
-        (classic_join("g"), 5),  # is told to come back with an id, and never does
+        (join_request("g", [TOPIC]), 5),  # is told to come back with an id, and never does
         (HeartbeatRequest(group_id="g", generation_id=1, member_id="stranger"), 3),
         (ConsumerGroupHeartbeatRequest(group_id="g", member_id="stranger", member_epoch=7), 1),
     ]

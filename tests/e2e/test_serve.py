@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from gateway.demo import mock_cluster
 from kafka_codecs.api_versions import ApiVersionsRequest
 from kafka_codecs.error_codes import ErrorCode
-from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest
+from tests.support.group_requests import join_request
 from tests.support.ports import free_port
 from tests.support.serve_process import START_LIMIT_S, command, serving
 from tests.support.wire import connected
@@ -79,14 +79,8 @@ async def test_sigterm_answers_parked_requests_and_ends(tmp_path: Path) -> None:
                     answers = []
 
                     async def join() -> None:
-                        request = JoinGroupRequest(
-                            group_id="parked",
-                            session_timeout_ms=30_000,
-                            rebalance_timeout_ms=30_000,
-                            member_id="",
-                            protocol_type="consumer",
-                            protocols=(JoinGroupProtocol(name="range", metadata=b""),),
-                        )
+                        offered = [("range", b"")]
+                        request = join_request("parked", protocols=offered, timeout_ms=30_000)
                         answers.append(await parked.ask(request, LAST_VERSION_WITHOUT_MEMBER_ID))
 
                     async with trio.open_nursery() as asking:

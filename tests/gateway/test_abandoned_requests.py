@@ -21,13 +21,13 @@ from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.find_coordinator import FindCoordinatorRequest
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.heartbeat import HeartbeatRequest
-from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest, JoinGroupResponse
+from kafka_codecs.join_group import JoinGroupResponse
 from kafka_codecs.list_groups import ListGroupsRequest
 from kafka_codecs.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from kafka_codecs.sync_group import SyncGroupRequest
 from tests.support.commits import commit_of
 from tests.support.group_client import GroupClient, group_client
-from tests.support.group_script import subscription
+from tests.support.group_requests import join_request
 from tests.support.offset_broker import OffsetBroker
 from tests.support.offset_stage import offset_stage
 from tests.support.until import LOOK_INTERVAL_S, until
@@ -165,14 +165,7 @@ async def test_clients_that_close_at_once_leave_nothing_behind() -> None:
 
 async def test_joins_that_wait_hold_no_sockets() -> None:
     """As in Kafka, the clients are members until the round or their session ends."""
-    join = JoinGroupRequest(
-        group_id="g",
-        session_timeout_ms=10_000,
-        rebalance_timeout_ms=10_000,
-        member_id="",
-        protocol_type="consumer",
-        protocols=(JoinGroupProtocol(name="range", metadata=subscription(("numbers",))),),
-    )
+    join = join_request("g", ["numbers"])
     async with open_scene() as scene:
         async with clients_of(scene.address, CLIENTS) as clients:
             for client in clients:

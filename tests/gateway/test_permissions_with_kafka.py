@@ -39,7 +39,6 @@ from kafka_codecs.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest
 from kafka_codecs.leave_group import LeaveGroupRequest, MemberIdentity
 from kafka_codecs.list_groups import ListGroupsRequest, ListGroupsResponse
 from kafka_codecs.offset_delete import (
@@ -56,7 +55,7 @@ from kafka_codecs.sync_group import SyncGroupRequest
 from tests.support.commits import commit_of, transactional_commit_of
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import GroupClient
-from tests.support.group_script import subscription
+from tests.support.group_requests import join_request
 from tests.support.kafka_broker import TOPIC
 from tests.support.ports import HOST
 from tests.support.secure_kafka import USERS, Address, Rule, SecureKafka
@@ -126,17 +125,7 @@ def script(classic: str, native: str) -> Mapping[str, tuple[Struct, int]]:
         resource_type=ConfigResourceType.GROUP, resource_name=native
     )
     return {
-        "join": (
-            JoinGroupRequest(
-                group_id=classic,
-                session_timeout_ms=10_000,
-                rebalance_timeout_ms=10_000,
-                member_id=NOBODY,
-                protocol_type="consumer",
-                protocols=(JoinGroupProtocol(name="range", metadata=subscription([TOPIC])),),
-            ),
-            5,
-        ),
+        "join": (join_request(classic, [TOPIC], member_id=NOBODY), 5),
         "sync": (SyncGroupRequest(group_id=classic, **nobody, assignments=()), 3),  # type: ignore[arg-type]
         "heartbeat": (HeartbeatRequest(group_id=classic, **nobody), 4),  # type: ignore[arg-type]
         "leave": (

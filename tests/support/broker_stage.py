@@ -8,13 +8,12 @@ from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest
-from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest
 from kafka_codecs.leave_group import LeaveGroupRequest, MemberIdentity
-from kafka_codecs.sync_group import SyncGroupAssignment, SyncGroupRequest
 from tests.simulation.broker import Broker, Sender
 from tests.simulation.broker_profiles import BrokerProfile
 from tests.support.commits import commit_of
-from tests.support.group_values import Owned, embedded_assignment, make_topics, subscription
+from tests.support.group_requests import join_request, sync_request
+from tests.support.group_values import Owned, make_topics, subscription
 
 GROUP = "orders"
 ANCHOR = Gateway(log_id="log-1", run_id=1).guise
@@ -80,14 +79,13 @@ class BrokerStage:
         timeout_ms: int = 10_000,
     ) -> int:
         """Send a JoinGroup; its number."""
-        message = JoinGroupRequest(
-            group_id=GROUP,
-            session_timeout_ms=timeout_ms,
-            rebalance_timeout_ms=timeout_ms,
+        message = join_request(
+            GROUP,
             member_id=member_id,
-            group_instance_id=instance,
+            instance_id=instance,
             protocol_type=protocol_type,
-            protocols=tuple(JoinGroupProtocol(name=name, metadata=m) for name, m in protocols),
+            protocols=protocols,
+            timeout_ms=timeout_ms,
         )
         return self.send(message, version=version)
 
@@ -107,22 +105,11 @@ class BrokerStage:
         protocol: str = "range",
     ) -> int:
         """Send a SyncGroup; its number."""
-        message = SyncGroupRequest(
-            group_id=GROUP,
-            generation_id=generation,
-            member_id=member_id,
-            group_instance_id=instance,
-            protocol_type="consumer",
-            protocol_name=protocol,
-            assignments=tuple(
-                SyncGroupAssignment(
-                    member_id=assignee,
-                    assignment=share if isinstance(share, bytes) else embedded_assignment(share),
-                )
-                for assignee, share in (assign or {}).items()
-            ),
+        return self.send(
+            sync_request(
+                GROUP, member_id, generation, assign, instance_id=instance, protocol=protocol
+            )
         )
-        return self.send(message)
 
     def enter(self, **how: Any) -> tuple[str, int]:
         """Have one member join an empty group and sync. Its id and the generation."""

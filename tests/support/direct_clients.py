@@ -7,7 +7,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from gateway.hosting.identity import INSTANCE_ID, log_of
 from kafka_codecs.describe_groups import DescribedGroup
-from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest, JoinGroupResponse
+from kafka_codecs.join_group import JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from kafka_codecs.offset_delete import (
     OffsetDeleteRequest,
@@ -16,6 +16,7 @@ from kafka_codecs.offset_delete import (
     OffsetDeleteResponse,
 )
 from tests.support.group_client import GroupClient
+from tests.support.group_requests import join_request
 from tests.support.until import until_answered
 
 RECORDS = 30
@@ -114,18 +115,12 @@ async def replace_anchor(
     group = await until_anchored(direct)
     own = group.members[0].member_metadata
     answer: JoinGroupResponse = await direct.connection.ask(
-        JoinGroupRequest(
-            group_id=direct.group,
-            session_timeout_ms=SESSION_TIMEOUT_MS,
-            rebalance_timeout_ms=SESSION_TIMEOUT_MS,
-            member_id="",
-            group_instance_id=INSTANCE_ID,
+        join_request(
+            direct.group,
+            instance_id=INSTANCE_ID,
             protocol_type=group.protocol_type,
-            protocols=(
-                JoinGroupProtocol(
-                    name=group.protocol_data, metadata=own if metadata is None else metadata
-                ),
-            ),
+            protocols=[(group.protocol_data, own if metadata is None else metadata)],
+            timeout_ms=SESSION_TIMEOUT_MS,
         )
     )
     return answer

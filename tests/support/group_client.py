@@ -36,7 +36,7 @@ from kafka_codecs.describe_groups import DescribeGroupsRequest
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest, JoinGroupResponse
+from kafka_codecs.join_group import JoinGroupResponse
 from kafka_codecs.leave_group import (
     FIRST_LEAVE_VERSION_WITH_MEMBERS,
     LeaveGroupRequest,
@@ -49,12 +49,11 @@ from kafka_codecs.offset_fetch import (
     OffsetFetchRequestTopic,
 )
 from kafka_codecs.sync_group import (
-    SyncGroupAssignment,
-    SyncGroupRequest,
     SyncGroupResponse,
 )
 from tests.support.commits import commit_of
-from tests.support.group_script import embedded_assignment, subscription
+from tests.support.group_requests import join_request, sync_request
+from tests.support.group_script import subscription
 from tests.support.until import until_answered
 
 Address = tuple[str, int]
@@ -86,19 +85,13 @@ class GroupClient:
     ) -> JoinGroupResponse:
         """One JoinGroup."""
         answer: JoinGroupResponse = await self.connection.ask(
-            JoinGroupRequest(
-                group_id=self.group,
-                session_timeout_ms=session_timeout_ms,
-                rebalance_timeout_ms=10_000,
+            join_request(
+                self.group,
                 member_id=member_id,
-                group_instance_id=instance_id,
+                instance_id=instance_id,
+                session_timeout_ms=session_timeout_ms,
                 protocol_type=protocol_type,
-                protocols=(
-                    JoinGroupProtocol(
-                        name=protocol,
-                        metadata=subscription(topics) if metadata is None else metadata,
-                    ),
-                ),
+                protocols=[(protocol, subscription(topics) if metadata is None else metadata)],
             ),
             version,
         )
@@ -143,16 +136,13 @@ class GroupClient:
     ) -> SyncGroupResponse:
         """Send a SyncGroup, with assignments if the member leads."""
         answer: SyncGroupResponse = await self.connection.ask(
-            SyncGroupRequest(
-                group_id=self.group,
-                generation_id=joined.generation_id,
-                member_id=joined.member_id,
+            sync_request(
+                self.group,
+                joined.member_id,
+                joined.generation_id,
+                assignments,
                 protocol_type=protocol_type,
-                protocol_name=protocol,
-                assignments=tuple(
-                    SyncGroupAssignment(member_id=member_id, assignment=embedded_assignment(owned))
-                    for member_id, owned in (assignments or {}).items()
-                ),
+                protocol=protocol,
             ),
             version,
         )

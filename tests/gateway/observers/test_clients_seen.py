@@ -21,27 +21,22 @@ from kafka_codecs.consumer_group_heartbeat import (
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest, JoinGroupResponse
+from kafka_codecs.join_group import JoinGroupResponse
 from kafka_codecs.leave_group import (
     LeaveGroupRequest,
     LeaveGroupResponse,
     MemberIdentity,
     MemberResponse,
 )
+from tests.support.group_requests import join_request
 from tests.support.group_script import subscription
 from tests.support.hosted_groups import lone_request
 
-JOIN = JoinGroupRequest(
-    group_id="orders",
-    session_timeout_ms=10_000,
+JOIN = join_request(
+    "orders",
+    instance_id="i",
     rebalance_timeout_ms=60_000,
-    member_id="",
-    group_instance_id="i",
-    protocol_type="consumer",
-    protocols=(
-        JoinGroupProtocol(name="cooperative-sticky", metadata=subscription(["foo"])),
-        JoinGroupProtocol(name="range", metadata=b"\x00\x00\x00\x00\x00\x00"),
-    ),
+    protocols=[("cooperative-sticky", subscription(["foo"])), ("range", bytes(6))],
 )
 JOINED = JoinGroupResponse(
     error_code=0,

@@ -18,7 +18,7 @@ from kafka_codecs.header import (
     encode_response_header,
 )
 from kafka_codecs.heartbeat import HeartbeatRequest
-from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest, JoinGroupResponse
+from kafka_codecs.join_group import JoinGroupResponse
 from kafka_codecs.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -28,7 +28,7 @@ from kafka_codecs.offset_commit import (
 from tests.support.commits import commit_of
 from tests.support.fake_broker import answer
 from tests.support.group_client import GroupClient, given_to
-from tests.support.group_script import subscription
+from tests.support.group_requests import join_request
 from tests.support.offset_broker import OffsetBroker
 from tests.support.offset_stage import offset_stage
 from tests.support.until import until, until_answered
@@ -69,14 +69,7 @@ class Scene:
 
     def join(self, correlation_id: int) -> bytes:
         """The frame of the member's JoinGroup."""
-        message = JoinGroupRequest(
-            group_id="g",
-            session_timeout_ms=10_000,
-            rebalance_timeout_ms=10_000,
-            member_id=self.joined.member_id,
-            protocol_type="consumer",
-            protocols=(JoinGroupProtocol(name="range", metadata=subscription(("numbers",))),),
-        )
+        message = join_request("g", ["numbers"], member_id=self.joined.member_id)
         body = encode(message, JOIN_VERSION)
         return request_frame(ApiKey.JOIN_GROUP, JOIN_VERSION, correlation_id, body)
 

@@ -13,13 +13,12 @@ from kafka_codecs.describe_groups import DescribeGroupsRequest
 from kafka_codecs.find_coordinator import FindCoordinatorRequest
 from kafka_codecs.header import decode_response_header
 from kafka_codecs.heartbeat import HeartbeatRequest
-from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest
 from kafka_codecs.metadata import MetadataRequest, MetadataRequestTopic
 from kafka_codecs.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
-from kafka_codecs.sync_group import SyncGroupAssignment, SyncGroupRequest
 from tests.support.commits import commit_of
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import find_coordinator, fresh_group
+from tests.support.group_requests import join_request, sync_request
 from tests.support.group_script import subscription
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, TOPIC, KafkaCluster
 from tests.support.wire import Wire, connected, request_frame
@@ -53,28 +52,24 @@ async def answers(address: tuple[str, int], group: str) -> Mapping[str, str]:
         topics = (MetadataRequestTopic(name=f"topic-{PLACEHOLDER}"),)
         metadata = await ask(wire, MetadataRequest(topics=topics), 9)
         seen["metadata"] = metadata.topics
-        join = JoinGroupRequest(
-            group_id=group,
-            session_timeout_ms=10_000,
-            rebalance_timeout_ms=10_000,
-            member_id="",
-            group_instance_id=f"instance-{PLACEHOLDER}",
-            protocol_type="consumer",
-            protocols=(
-                JoinGroupProtocol(name=f"by-{PLACEHOLDER}", metadata=subscription([TOPIC])),
-            ),
+        join = join_request(
+            group,
+            instance_id=f"instance-{PLACEHOLDER}",
+            protocols=[(f"by-{PLACEHOLDER}", subscription([TOPIC]))],
         )
         joined = await ask(wire, join, 7)
         seen["joined"] = joined
         member_id = joined.member_id.replace(REPLACED, PLACEHOLDER)
         seen["synced"] = await ask(
             wire,
-            SyncGroupRequest(
-                group_id=group,
-                generation_id=joined.generation_id,
-                member_id=member_id,
-                group_instance_id=f"instance-{PLACEHOLDER}",
-                assignments=(SyncGroupAssignment(member_id=member_id, assignment=b"all"),),
+            sync_request(
+                group,
+                member_id,
+                joined.generation_id,
+                {member_id: b"all"},
+                instance_id=f"instance-{PLACEHOLDER}",
+                protocol_type=None,
+                protocol=None,
             ),
             4,
         )

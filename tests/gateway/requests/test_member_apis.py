@@ -29,21 +29,17 @@ from kafka_codecs.consumer_group_heartbeat import (
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest, JoinGroupResponse
+from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.offset_fetch import OffsetFetchRequest
 from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
+from tests.support.group_requests import join_request
 from tests.support.hosted_groups import lone_request
 
 
 def join(protocol_type: str, *protocols: str) -> JoinGroupRequest:
     """A JoinGroup with these protocols."""
-    return JoinGroupRequest(
-        group_id="g",
-        session_timeout_ms=10_000,
-        member_id="",
-        protocol_type=protocol_type,
-        protocols=tuple(JoinGroupProtocol(name=each, metadata=b"") for each in protocols),
-    )
+    offered = [(name, b"") for name in protocols]
+    return join_request("g", protocol_type=protocol_type, protocols=offered)
 
 
 JOIN = join("consumer", "range")

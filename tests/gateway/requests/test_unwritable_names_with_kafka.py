@@ -15,7 +15,7 @@ from kafka_codecs.describe_groups import DescribeGroupsRequest
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.header import decode_response_header
 from kafka_codecs.heartbeat import HeartbeatRequest
-from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest
+from kafka_codecs.join_group import JoinGroupRequest
 from kafka_codecs.leave_group import LeaveGroupRequest, MemberIdentity
 from kafka_codecs.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from kafka_codecs.primitives import STRING_SIZE_MAX
@@ -23,7 +23,7 @@ from kafka_codecs.sync_group import SyncGroupRequest
 from tests.support.commits import commit_of
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import find_coordinator, fresh_group
-from tests.support.group_script import subscription
+from tests.support.group_requests import join_request
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, TOPIC, KafkaCluster
 from tests.support.wire import Wire, connected, request_frame
 
@@ -40,15 +40,7 @@ INCOMPARABLE = {
 
 
 def join(group: str, **fields: Any) -> JoinGroupRequest:
-    return JoinGroupRequest(
-        group_id=group,
-        session_timeout_ms=10_000,
-        rebalance_timeout_ms=10_000,
-        member_id=fields.get("member_id", ""),
-        group_instance_id=fields.get("instance_id"),
-        protocol_type="consumer",
-        protocols=(JoinGroupProtocol(name="range", metadata=subscription([TOPIC])),),
-    )
+    return join_request(group, [TOPIC], **fields)
 
 
 def heartbeat(group: str, **fields: Any) -> ConsumerGroupHeartbeatRequest:

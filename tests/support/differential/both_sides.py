@@ -19,7 +19,6 @@ from kafka_codecs.delete_groups import DeleteGroupsRequest
 from kafka_codecs.describe_groups import DescribeGroupsRequest
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest
-from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest
 from kafka_codecs.leave_group import LeaveGroupRequest, MemberIdentity
 from kafka_codecs.list_groups import ListGroupsRequest
 from kafka_codecs.offset_delete import (
@@ -32,7 +31,6 @@ from kafka_codecs.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
 )
-from kafka_codecs.sync_group import SyncGroupAssignment, SyncGroupRequest
 from tests.support.commits import commit_of
 from tests.support.differential.deviations import (
     Deviation,
@@ -45,7 +43,8 @@ from tests.support.differential.plain import Plain, differences
 from tests.support.differential.profiles import Profile
 from tests.support.differential.side import Held, Side
 from tests.support.differential.topic_admin import TopicAdmin
-from tests.support.group_values import embedded_assignment, subscription
+from tests.support.group_requests import join_request, sync_request
+from tests.support.group_values import subscription
 
 PARKED_AFTER_S = 0.4
 """A request without an answer from either side within this time counts as parked."""
@@ -297,26 +296,19 @@ class BothSides:
 
         def make(side: Side) -> Struct:
             held = side.held.get(who, {}) if isinstance(owned, _Told) else owned
-            listed = protocols or [
-                (
-                    protocol,
-                    subscription(
-                        topics, owned=held, generation=generation, version=embedded_version
-                    )
-                    if metadata is None
-                    else metadata,
+            data = metadata
+            if data is None:
+                data = subscription(
+                    topics, owned=held, generation=generation, version=embedded_version
                 )
-            ]
-            if protocols is not None and not protocols:
-                listed = []
-            return JoinGroupRequest(
-                group_id=side.group,
+            return join_request(
+                side.group,
+                member_id=side.ids.get(who, "") if member_id is None else side.id_of(member_id),
+                instance_id=instance,
                 session_timeout_ms=session_timeout_ms,
                 rebalance_timeout_ms=rebalance_timeout_ms,
-                member_id=side.ids.get(who, "") if member_id is None else side.id_of(member_id),
-                group_instance_id=instance,
                 protocol_type=protocol_type,
-                protocols=tuple(JoinGroupProtocol(name=n, metadata=m) for n, m in listed),
+                protocols=[(protocol, data)] if protocols is None else protocols,
             )
 
         said = f"JoinGroup v{version}" + _said(
@@ -341,22 +333,14 @@ class BothSides:
         by_version = version >= FIRST_SYNC_VERSION_WITH_PROTOCOL
 
         def make(side: Side) -> Struct:
-            return SyncGroupRequest(
-                group_id=side.group,
-                generation_id=side.epochs.get(who, -1) if generation is None else generation,
-                member_id=side.id_of(who if member_id is None else member_id),
-                group_instance_id=instance,
+            return sync_request(
+                side.group,
+                side.id_of(who if member_id is None else member_id),
+                side.epochs.get(who, -1) if generation is None else generation,
+                {side.id_of(name): share for name, share in (assign or {}).items()},
+                instance_id=instance,
                 protocol_type=protocol_type if by_version else None,
-                protocol_name=protocol if by_version else None,
-                assignments=tuple(
-                    SyncGroupAssignment(
-                        member_id=side.id_of(each),
-                        assignment=owned
-                        if isinstance(owned, bytes)
-                        else embedded_assignment(owned),
-                    )
-                    for each, owned in (assign or {}).items()
-                ),
+                protocol=protocol if by_version else None,
             )
 
         said = f"SyncGroup v{version}" + _said(
