@@ -50,6 +50,7 @@ from gateway.plug_ins.runner import PlugIns
 from gateway.quotas.owner import Owner
 from gateway.quotas.shares import ShareRule
 from gateway.requests.coordinators import Coordinators
+from gateway.requests.fleet_group_service import FleetGroupService
 from gateway.requests.group_service import GroupService
 from gateway.requests.regex_questions import RegexQuestions
 from gateway.settings_sources import ENVIRONMENT_PREFIX
@@ -239,7 +240,9 @@ async def run_gateway(
                 removal=removal,
                 stop=stop,
             )
-            service = GroupService(
+            member = config.data_path.member
+            make = GroupService if member is None else partial(FleetGroupService, member)
+            service = make(
                 hosted_groups,
                 behind.coordinators,
                 topic_names=cluster.names_now,

@@ -35,6 +35,8 @@ _LEVELS: dict[Level, int] = {
 }
 
 _Processor = TypeVar("_Processor")
+_OF_PROCESS: dict[str, object] = {}
+"""The fields of every line of this process."""
 
 log = structlog.get_logger()
 
@@ -83,9 +85,11 @@ def configure(
     run."""
     stream = stream or sys.stderr
     repeats = [_repeated_lines() or RepeatedLines()] if counts_repeats else []
+    of_process = [_add_process] if _OF_PROCESS else []
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
+            *of_process,
             structlog.processors.add_log_level,
             *repeats,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -96,6 +100,19 @@ def configure(
         # A cached logger would keep the old configuration, and tests capture logs by changing it.
         cache_logger_on_first_use=False,
     )
+
+
+def name_process(slot: int) -> None:
+    """Have every further line say which process of a fleet has written it."""
+    _OF_PROCESS["slot"] = slot
+    config = structlog.get_config()
+    structlog.configure(processors=[_add_process, *config["processors"]])
+
+
+def _add_process(
+    _logger: object, _method: str, line: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    return {**_OF_PROCESS, **line}
 
 
 async def sum_up_repeats() -> None:

@@ -2,10 +2,11 @@
 
 import gc
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 
 import structlog
 import trio
@@ -28,11 +29,21 @@ from gateway.data_path.config import DataPathConfig
 from gateway.data_path.errors import ListenError
 from gateway.data_path.listeners import check_ports
 from gateway.error_groups import first_of
+from gateway.fleet.fleet_state import (
+    SHARDS_FOLDER,
+    SLOTS_FOLDER,
+    open_state,
+    refuse_fleet,
+    write_state,
+)
+from gateway.fleet.member import FleetMember
+from gateway.fleet.parent import RunProcess, run_fleet
+from gateway.fleet.parent_link import ParentLink
 from gateway.gateway import GatewayConfig, run_gateway
 from gateway.journal.events_topic import EventsTopicError, EventsTopicWriter, open_events_topic
 from gateway.journal.journal import Sinks
 from gateway.journal.line_files import FOLDER_NAME, LineFiles
-from gateway.logs import sum_up_repeats
+from gateway.logs import name_process, sum_up_repeats
 from gateway.operators import OperatorsConfig
 from gateway.quotas.shares import ShareRule
 from gateway.readable import escaped
@@ -44,6 +55,7 @@ from gateway.state_log.kafka.kafka_log import open_kafka_log
 from gateway.state_log.kafka.transactions import transactional_id
 from gateway.state_log.log import StateLog, StateLogError, StateLogTaken, StateLogUnusable
 from gateway.state_log.memory import MemoryLog
+from gateway.state_log.sharded import open_sharded_log
 from gateway.state_log.sqlite import open_sqlite_log
 from gateway.transport.reloading import check_certificate, watch_certificates
 
@@ -56,9 +68,31 @@ CHECK_TIMEOUT_S = 10.0
 """The limit for the questions about permissions and limits of connections. The start goes on
 without what has not been answered by then."""
 
+MANY_COORDINATOR_NODES = 64
+"""librdkafka runs a thread for each node that Metadata lists."""
+
 OBJECTS_PER_COLLECTION = 50_000
 """How many objects the gateway makes between two garbage collections. Requests leave few cycles,
 and while a thousand members join, a collection finds hardly anything but what they still need."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetProcess:
+    """What a process of a fleet knows of itself."""
+
+    member: FleetMember
+    log_id: str
+    """The id of the state log of the whole fleet."""
+    run_id: int
+    """Greater than that of any process before."""
+    is_first: bool
+    """Whether the fleet starts with it: it checks what is the same for all."""
+    link: ParentLink
+
+    @property
+    def folder_name(self) -> str:
+        """The folder for its socket and its events, below the state folder."""
+        return f"{SLOTS_FOLDER}/{self.member.slot}"
 
 
 def run(settings: Settings, read_again: Callable[[], Settings]) -> int:
@@ -67,12 +101,54 @@ def run(settings: Settings, read_again: Callable[[], Settings]) -> int:
 
     Raises SettingsError if a file that a setting names cannot be used.
     """
-    reason: Exception | None = None
     gc.set_threshold(OBJECTS_PER_COLLECTION)
     security = security_of(settings)
     reloading = Reloading(settings, read_again, security=security, limits=limits_of(settings))
+    if settings.processes is not None:
+        return _run_fleet(settings, settings.processes, security, reloading)
+    return _run_process(settings, security, reloading)
+
+
+def _run_fleet(settings: Settings, slots: int, security: Security, reloading: Reloading) -> int:
+    """Run a fleet: this process becomes the parent. Returns the exit status."""
+    folder = settings.state_dir
     try:
-        trio.run(_run_until_signal, settings, security, reloading)
+        with locked(folder):
+            write_state(folder, open_state(folder, slots))
+
+            def prepare(slot: int, is_first: bool) -> RunProcess:
+                state = open_state(folder, slots).with_run()
+                write_state(folder, state)
+                member = FleetMember(slot=slot, slots=slots, shards=state.shards)
+
+                def run_process(link: socket.socket) -> int:
+                    name_process(slot)
+                    process = FleetProcess(
+                        member=member,
+                        log_id=state.log_id,
+                        run_id=state.runs,
+                        is_first=is_first,
+                        link=ParentLink(link),
+                    )
+                    return _run_process(settings, security, reloading, process)
+
+                return run_process
+
+            return run_fleet(slots, prepare)
+    except StateFolderError as reason:
+        return _fail(reason)
+
+
+def _run_process(
+    settings: Settings,
+    security: Security,
+    reloading: Reloading,
+    process: FleetProcess | None = None,
+) -> int:
+    """Run this process until it is told to end. Returns the exit status."""
+    reason: Exception | None = None
+    try:
+        trio.run(_run_until_told, settings, security, reloading, process)
     except* (
         UpstreamError,
         ListenError,
@@ -84,23 +160,36 @@ def run(settings: Settings, read_again: Callable[[], Settings]) -> int:
         StateLogTaken,
     ) as failures:
         reason = first_of(failures)
-    if reason is not None:
-        sys.stderr.write(f"groupferry: {escaped(str(reason))}\n")
-        return 1
-    return 0
+    return 0 if reason is None else _fail(reason)
 
 
-async def _run_until_signal(settings: Settings, security: Security, reloading: Reloading) -> None:
+def _fail(reason: Exception) -> int:
+    """Say why the gateway ends. Returns the exit status."""
+    sys.stderr.write(f"groupferry: {escaped(str(reason))}\n")
+    return 1
+
+
+async def _run_until_told(
+    settings: Settings,
+    security: Security,
+    reloading: Reloading,
+    process: FleetProcess | None,
+) -> None:
     stop, started = trio.Event(), trio.Event()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(sum_up_repeats)
+        if process is not None:
+            nursery.start_soon(process.link.beat)
+            nursery.start_soon(process.link.report_drain, stop)
 
         async def run_settings(task_status: trio.TaskStatus[Address]) -> None:
-            await _run_settings(settings, security, reloading, stop, task_status)
+            await _run_settings(
+                settings, security, reloading, stop, process, task_status=task_status
+            )
             nursery.cancel_scope.cancel()
 
         await nursery.start(
-            _obey_signals,
+            _obey_signals if process is None else process.link.obey,
             stop,
             started,
             nursery.cancel_scope,
@@ -112,6 +201,8 @@ async def _run_until_signal(settings: Settings, security: Security, reloading: R
         nursery.start_soon(watch_certificates, security.certificates)
         await nursery.start(run_settings)
         started.set()
+        if process is not None:
+            process.link.say_serving()
 
 
 async def _log_wait(upstream: tuple[Address, ...], started: trio.Event) -> None:
@@ -123,15 +214,34 @@ async def _log_wait(upstream: tuple[Address, ...], started: trio.Event) -> None:
 
 
 @asynccontextmanager
+async def _open_log(
+    settings: Settings, access: Access, cluster_id: str | None, process: FleetProcess | None
+) -> AsyncIterator[StateLog]:
+    """The state log of this process during the block. Raises as `open_state_log` does."""
+    if process is None:
+        async with open_state_log(settings, access, cluster_id) as state_log:
+            yield state_log
+    else:
+        async with open_sharded_log(
+            settings.state_dir / SHARDS_FOLDER,
+            process.member,
+            log_id=process.log_id,
+            run_id=process.run_id,
+        ) as sharded_log:
+            yield sharded_log
+
+
+@asynccontextmanager
 async def open_state_log(
     settings: Settings, access: Access, cluster_id: str | None
 ) -> AsyncIterator[StateLog]:
-    """The state log during the block. `cluster_id`: that of the cluster, None if it has none.
-    Raises StateLogError, StateLogTaken, StateLogUnusable."""
+    """The state log of a single process during the block. `cluster_id`: that of the cluster, None
+    if it has none. Raises StateFolderError, StateLogError, StateLogTaken, StateLogUnusable."""
     match settings.state:
         case "memory":
             yield MemoryLog()
         case "sqlite":
+            refuse_fleet(settings.state_dir)
             async with open_sqlite_log(settings.state_dir) as sqlite_log:
                 yield sqlite_log
         case "kafka":
@@ -142,15 +252,17 @@ async def open_state_log(
 
 
 async def _check_start(
-    settings: Settings, access: Access, data_path: DataPathConfig
+    settings: Settings, access: Access, data_path: DataPathConfig, *, has_ports: bool
 ) -> FoundCluster:
     """Find the cluster, and check folder and ports before anything else uses the cluster:
     librdkafka does not say which address hangs, and the current owner of the state topic ends as
-    soon as we take it. Raises UpstreamError, StateFolderError, ListenError."""
-    await _check_advertised_name(settings)
+    soon as we take it. `has_ports`: whether other processes of the fleet have the ports already.
+    Raises UpstreamError, StateFolderError, ListenError."""
     cluster = await find_cluster(settings.upstream, access)
     bind_to_cluster(settings.state_dir, cluster.cluster_id)
-    await check_ports(data_path, cluster.brokers)
+    if not has_ports:
+        await _check_advertised_name(settings)
+        await check_ports(data_path, cluster.brokers)
     return cluster
 
 
@@ -224,14 +336,23 @@ async def _events_topic(
             yield topic
 
 
-def gateway_config(settings: Settings, security: Security, reloading: Reloading) -> GatewayConfig:
-    """The gateway that the settings describe."""
+def gateway_config(
+    settings: Settings,
+    security: Security,
+    reloading: Reloading,
+    process: FleetProcess | None = None,
+) -> GatewayConfig:
+    """The gateway that the settings describe, or one process of it."""
+    slot, control_folder = 0, settings.state_dir
+    if process is not None:
+        slot, control_folder = process.member.slot, control_folder / process.folder_name
     data_path = DataPathConfig(
         listen_host=settings.listen.host,
         listen_port=settings.listen.port,
         advertised_host=settings.advertised_host,
         broker_names=None if settings.listen_sni is None else BrokerNames(settings.listen_sni),
         state_folder=settings.state_dir,
+        member=None if process is None else process.member,
         tls=security.listening,
         to_brokers=security.of_clients,
         clients_authenticate=security.clients_authenticate,
@@ -261,8 +382,8 @@ def gateway_config(settings: Settings, security: Security, reloading: Reloading)
         private_topics=_private_topics(settings),
         private_transactional_ids=_private_transactional_ids(settings),
         operators=OperatorsConfig(
-            control_folder=settings.state_dir,
-            admin=_admin(settings, security),
+            control_folder=control_folder,
+            admin=_admin(settings, security, slot),
             hold_on_regression=settings.hold_on_regression,
             regression_share=settings.regression_share_percent / 100,
         ),
@@ -275,34 +396,47 @@ async def _run_settings(
     security: Security,
     reloading: Reloading,
     stop: trio.Event,
+    process: FleetProcess | None = None,
+    *,
     task_status: trio.TaskStatus[Address],
 ) -> None:
-    config = gateway_config(settings, security, reloading)
+    config = gateway_config(settings, security, reloading, process)
+    folder = settings.state_dir if process is None else settings.state_dir / process.folder_name
+    is_first = process is None or process.is_first
     async with AsyncExitStack() as resources:
-        resources.enter_context(locked(settings.state_dir))
-        cluster = await _check_start(settings, security.own, config.data_path)
+        resources.enter_context(locked(folder))
+        cluster = await _check_start(
+            settings, security.own, config.data_path, has_ports=not is_first
+        )
         config = replace(config, upstream=cluster.addresses, cluster_id=cluster.cluster_id)
         own_topics, max_connections = config.private_topics, reloading.limits.max_connections
         address = cluster.addresses[0]
-        await _check_cluster(settings, address, security.own, own_topics, max_connections)
+        if process is not None and is_first:
+            nodes = process.member.slots * len(cluster.brokers)
+            if nodes > MANY_COORDINATOR_NODES:
+                log.warning("coordinator_nodes_many", nodes=nodes, processes=process.member.slots)
+        if is_first:
+            await _check_cluster(settings, address, security.own, own_topics, max_connections)
         groups = await group_config_at(settings, address, security.own)
         config = replace(config, groups=groups)
         topic = await resources.enter_async_context(_events_topic(settings, security.own))
         state_log = await resources.enter_async_context(
-            open_state_log(settings, security.own, cluster.cluster_id)
+            _open_log(settings, security.own, cluster.cluster_id, process)
         )
-        files = resources.enter_context(closing(LineFiles(settings.state_dir / FOLDER_NAME)))
+        files = resources.enter_context(closing(LineFiles(folder / FOLDER_NAME)))
         sinks = Sinks(files=files, topic=topic)
         await run_gateway(config, state_log, sinks, stop=stop, task_status=task_status)
 
 
-def _admin(settings: Settings, security: Security) -> AdminConfig | None:
+def _admin(settings: Settings, security: Security, slot: int) -> AdminConfig | None:
+    """How the admin API is reached: the processes of a fleet have ports one after another."""
     if settings.admin_listen is None:
         return None
+    host, port = settings.admin_listen
     path = settings.admin_token_file
     token = None if path is None else Secret(path=path)
     return AdminConfig(
-        listen=settings.admin_listen,
+        listen=(host, port + slot),
         token=token,
         tls=security.admin,
         metrics_groups_max=settings.metrics_groups_max,

@@ -35,6 +35,7 @@ from gateway.cluster.sasl import Mechanism
 from gateway.cluster.topics import TOPIC_NAME
 from gateway.data_path.broker_names import BrokerNames
 from gateway.events.event import Level
+from gateway.fleet.member import SHARDS
 from gateway.hosting.states import Adoption
 from gateway.logs import LogFormat
 from gateway.plug_ins.installed import check_assignor
@@ -147,6 +148,10 @@ def _token_url(value: str) -> str:
     if not parts.hostname or not (parts.scheme == "https" or is_near):
         raise ValueError(f"{value}: give an https URL")
     return value
+
+
+def _processes(value: object) -> object:
+    return min(len(os.sched_getaffinity(0)), SHARDS) if value == "auto" else value
 
 
 def _lower(value: object) -> object:
@@ -280,6 +285,11 @@ class Settings(BaseModel):
             None,
             description="host that clients are told to connect to; by default that of `listen`",
         )
+    )
+    processes: Annotated[int, Field(ge=1), BeforeValidator(_processes)] | None = Field(
+        None,
+        description="how many processes share the work, at most 16, or auto for one per core of the"
+        " machine; by default the gateway is one process. Needs `state` sqlite",
     )
     listen_sni: Annotated[str, AfterValidator(BrokerNames.check)] | None = Field(
         None,
@@ -596,10 +606,18 @@ class Settings(BaseModel):
                 f"advertise: clients cannot connect to {self.listen.host}; "
                 "give the host name under which they reach the gateway"
             )
+        if self.processes is not None:
+            self._check_fleet()
         if self.events_topic == self.state_topic:
             raise ValueError(f"events_topic: {self.events_topic} is the topic of the state log")
         self._check_group_configs()
         return self
+
+    def _check_fleet(self) -> None:
+        if self.state != "sqlite":
+            raise ValueError(f"processes: needs state sqlite; with {self.state}, leave it out")
+        if self.listen_sni is not None:
+            raise ValueError("processes: does not work with listen_sni; leave one of them out")
 
     def _check_group_configs(self) -> None:
         for value, low, high in _BETWEEN:

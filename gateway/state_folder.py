@@ -52,7 +52,7 @@ def bind_to_cluster(folder: Path, cluster_id: str | None) -> None:
     path, stored = folder / CLUSTER_FILE_NAME, cluster_of(folder)
     if stored is None:
         if cluster_id is not None:
-            _write(path, f"{cluster_id}\n")
+            write_file(path, f"{cluster_id}\n")
     elif stored != cluster_id:
         this = "a cluster without an id" if cluster_id is None else f"cluster {cluster_id}"
         raise StateFolderError(
@@ -73,8 +73,9 @@ def cluster_of(folder: Path) -> str | None:
         raise StateFolderError(f"cannot read {path}: {error.strerror}") from None
 
 
-def _write(path: Path, text: str) -> None:
-    """Write a new file and rename it, so that a crash leaves no half of it."""
+def write_file(path: Path, text: str) -> None:
+    """Write a new file and rename it, so that a crash leaves no half of it. It is on disk when
+    this returns. Raises StateFolderError."""
     new_path = path.with_name(f"{path.name}.new")
     try:
         with new_path.open("w") as file:

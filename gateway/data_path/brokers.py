@@ -210,6 +210,8 @@ class BrokerRoute:
     """None stands for any live broker."""
     names: BrokerNames | None = None
     """The brokers' host names, if the listener represents each of them."""
+    listed_id: int | None = None
+    """The id of the node that clients have connected to, if it is not the broker's."""
 
     def to(self, host: str | None) -> "BrokerRoute | None":
         """The way that leads to the host a client asked for by SNI, if any. None if that is the

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from gateway.cluster.access import PLAIN_ACCESS, Access
 from gateway.data_path.broker_names import BrokerNames
+from gateway.fleet.member import FleetMember
 from gateway.quotas.shares import ShareRule
 from gateway.transport.certificates import TlsContext
 
@@ -78,6 +79,9 @@ class DataPathConfig:
     None opens a port per broker."""
     state_folder: Path | None = None
     """Stores the brokers' ports; None stores nothing."""
+    member: FleetMember | None = None
+    """The process's view of its fleet, whose processes share `state_folder` and all ports but those
+    of their coordinator nodes; None if it is alone."""
     tls: TlsContext | None = None
     """The TLS of the listeners; None listens in plain text."""
     to_brokers: Access = PLAIN_ACCESS

@@ -55,8 +55,10 @@ def quiet_accept_failures() -> Iterator[None]:
 
 async def check_ports(config: DataPathConfig, node_ids: Iterable[int]) -> None:
     """Raises ListenError if one of the fixed ports is taken: the bootstrap port, or one kept for a
-    broker."""
+    broker or a coordinator node."""
     book = PortBook(config.state_folder, config.listen_port)
+    if config.member is not None:
+        node_ids = [listed for broker in node_ids for listed in config.member.node_ids(broker)]
     ports = [] if config.broker_names else [book.find_port(node_id) for node_id in node_ids]
     for port in (config.listen_port, *ports):
         if port is None:
@@ -64,14 +66,15 @@ async def check_ports(config: DataPathConfig, node_ids: Iterable[int]) -> None:
         try:
             listeners = await trio.open_tcp_listeners(port, host=config.listen_host)
         except OSError as error:
-            raise _cannot_listen(config, port, error) from None
+            raise cannot_listen(config, port, error) from None
         for listener in listeners:
             await listener.aclose()
 
 
-def _cannot_listen(
+def cannot_listen(
     config: DataPathConfig, port: int, error: OSError, whose: str = ""
 ) -> ListenError:
+    """The error for a port that cannot be opened. `whose`: what it is for."""
     reason = error.strerror or str(error)
     return ListenError(f"cannot listen on {config.listen_host}:{port}{whose}: {reason}")
 
@@ -112,7 +115,7 @@ class Listeners:
             route = BrokerRoute(self._brokers, None, self._config.broker_names)
             port = self._bootstrap_port = await self._listen(port, route)
         except OSError as error:
-            raise _cannot_listen(self._config, port, error) from None
+            raise cannot_listen(self._config, port, error) from None
         log.info("bootstrap_listener_opened", port=port)
         return self._config.advertised_host, port
 
@@ -130,11 +133,13 @@ class Listeners:
             for node_id in sorted(brokers.keys() - self._ports.keys()):
                 if len(self._ports) >= self._config.limits.max_brokers:
                     raise ListenError("the cluster has more brokers than the limit on listeners")
-                if self._config.broker_names is not None:
-                    self._ports[node_id] = self._bootstrap_port
-                    continue
-                self._ports[node_id] = await self._open(node_id)
+                await self._represent(node_id)
                 log.info("broker_listener_opened", node_id=node_id, port=self._ports[node_id])
+
+    async def _represent(self, node_id: int) -> None:
+        """Open the ports of a new broker. Raises ListenError."""
+        is_named = self._config.broker_names is not None
+        self._ports[node_id] = self._bootstrap_port if is_named else await self._open(node_id)
 
     async def rewrite(self, answer: Struct) -> Struct:
         """The answer with our addresses, each with an open listener. Raises as `learn` does."""
@@ -168,24 +173,29 @@ class Listeners:
             try:
                 return await self._listen(kept, route)
             except OSError as error:
-                raise _cannot_listen(self._config, kept, error, f" for broker {node_id}") from None
+                raise cannot_listen(self._config, kept, error, f" for broker {node_id}") from None
         for port in self._book.free():
             try:
                 opened = await self._listen(port, route)
             except OSError as error:
                 if error.errno == errno.EADDRINUSE:
                     continue
-                raise _cannot_listen(self._config, port, error, f" for broker {node_id}") from None
+                raise cannot_listen(self._config, port, error, f" for broker {node_id}") from None
             self._book.keep(node_id, opened)
             return opened
         raise ListenError(f"no free port above {self._config.listen_port} for broker {node_id}")
 
-    async def _listen(self, port: int, route: BrokerRoute) -> int:
+    async def _bind(self, port: int, _route: BrokerRoute) -> list[trio.SocketListener]:
+        """Bind a port. Raises OSError."""
         listeners = await trio.open_tcp_listeners(port, host=self._config.listen_host)
         if port == 0:  # a host name with two addresses would get two ports
             for surplus in listeners[1:]:
                 await surplus.aclose()
             del listeners[1:]
+        return listeners
+
+    async def _listen(self, port: int, route: BrokerRoute) -> int:
+        listeners = await self._bind(port, route)
         self._accepting.start_soon(
             partial(
                 trio.serve_listeners,

@@ -4,9 +4,11 @@ A broker keeps its port as long as the state folder exists, so that other broker
 never move it.
 """
 
+import fcntl
 import json
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -14,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from gateway.data_path.errors import ListenError
 
 FILE_NAME = "broker_ports.json"
+LOCK_NAME = "broker_ports.lock"
 PORT_MAX = 65535
 
 
@@ -32,6 +35,23 @@ class PortBook:
         self._path = folder / FILE_NAME if folder and listen_port else None
         self._listen_port = listen_port
         self._ports = _read(self._path, listen_port) if self._path else {}
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Keep the other processes of the fleet from changing the book during the block, which
+        begins with what they have written. Raises ListenError."""
+        assert self._path is not None, "a fleet has a state folder and a listen port"
+        path = self._path.with_name(LOCK_NAME)
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise ListenError(f"{path}: {error.strerror}") from None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            self._ports = _read(self._path, self._listen_port)
+            yield
+        finally:
+            os.close(descriptor)
 
     def find_port(self, node_id: int) -> int | None:
         """The broker's remembered port, if any."""

@@ -22,6 +22,7 @@ from gateway.data_path.connection import ClientConnection
 from gateway.data_path.connection_context import ConnectionContext
 from gateway.data_path.connection_tasks import ConnectionTasks
 from gateway.data_path.errors import BrokerLost, ListenError, TooManyConnections
+from gateway.data_path.fleet_listeners import FleetListeners
 from gateway.data_path.grants import OF_THE_ANONYMOUS_MAX, Grants
 from gateway.data_path.group_apis import GroupApis
 from gateway.data_path.held_requests import HeldRequests
@@ -94,7 +95,10 @@ async def serve(
     async with looking_after(facilities), clients.served() as connections:
         async with accepting_quietly() as accepting:
             try:
-                listeners = Listeners(
+                make = (
+                    Listeners if config.member is None else partial(FleetListeners, config.member)
+                )
+                listeners = make(
                     config,
                     brokers=Brokers(
                         lambda: cluster.brokers,

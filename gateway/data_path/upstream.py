@@ -165,8 +165,9 @@ class Upstream:
 
     @property
     def listener_node_id(self) -> int | None:
-        """The broker that the client's listener stands for; None for the one of bootstrap."""
-        return self._route.node_id
+        """The node that the client's listener stands for; None for the one of bootstrap."""
+        route = self._route
+        return route.node_id if route.listed_id is None else route.listed_id
 
     async def negotiate(self, software: ClientSoftware) -> None:
         """Learn the broker's versions, from the broker or, while it is away, from memory.

@@ -100,6 +100,8 @@ OF_ONE_THING: Mapping[str, str] = {
     "gateway.journal.line_files": "FILE_BYTES_MAX FILE_AGE_MAX_S FOLDER_AGE_MAX_S",
     "gateway.journal.written_events": "DELIVERY_MS_MAX END_BYTES_MAX WRITE_MS_MAX",
     "gateway.open_files": "CONNECTIONS_MAX",  # the default of `max_connections`
+    "gateway.fleet.member": "BROKER_ID_MAX",
+    "gateway.fleet.supervision": "SILENT_TICKS_MAX DELAY_TICKS_MAX",
     "gateway.observers.offset_reporter": "GROUPS_PER_TRANSACTION_MAX",
     "gateway.plug_ins.runner": "TIME_LIMIT_S ANSWER_BYTES_MAX",
     "gateway.plug_ins.worker": "ORPHAN_LIMIT_S MEMORY_BYTES_MAX",

@@ -1,11 +1,13 @@
 """The table of settings: defaults, what fits together, and error messages."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.roll_policy import RollPolicy
+from gateway.fleet.member import SHARDS
 from gateway.settings import BROKER_CONFIGS, Address, Settings, SettingsError
 from gateway.settings_sources import load
 from tests.support.settings import refusal
@@ -29,6 +31,14 @@ def test_only_the_upstream_is_required(tmp_path: Path) -> None:
         replacement_grace_ms=3_000,
         replacement_loan_ms=45_000,
     )
+
+
+def test_processes_may_follow_the_machine() -> None:
+    """One per core that the gateway may use, and no more than it has shards."""
+    assert load({"upstream": "h:1"}).processes is None
+    assert load({"upstream": "h:1", "processes": "3"}).processes == 3
+    cores = len(os.sched_getaffinity(0))
+    assert load({"upstream": "h:1", "processes": "auto"}).processes == min(cores, SHARDS)
 
 
 @pytest.mark.parametrize(
@@ -55,6 +65,12 @@ def test_an_invalid_address_is_refused(text: str) -> None:
         ({"upstream": ","}, "--upstream: give at least one"),
         ({"upstream": "SASL_SSL://k:1"}, "give HOST:PORT, and set upstream_security_protocol"),
         ({"listen": "19092"}, "--listen: 19092 is not HOST:PORT"),
+        ({"processes": "0"}, "--processes: "),
+        ({"processes": "2", "state": "kafka"}, "processes: needs state sqlite; with kafka, leave"),
+        (
+            {"processes": "2", "listen_sni": "b-$(id).example", "tls_cert": "c"},
+            "processes: does not work with listen_sni",
+        ),
         ({"listen": "0.0.0.0:1"}, "advertise: clients cannot connect to 0.0.0.0"),
         ({"listen": "a..b:1"}, "--listen: a..b: no host can have this name"),
         ({"advertise": "a..b"}, "--advertise: a..b: no host can have this name"),

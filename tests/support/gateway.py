@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 import trio
 
@@ -21,6 +22,7 @@ from gateway.events.group_events import (
 )
 from gateway.events.member_events import ClientSeen
 from gateway.events.offset_events import OffsetsCommitted, OffsetsFetched
+from gateway.fleet.member import FleetMember
 from gateway.gateway import ANCHOR_LINGER_S, GatewayConfig, run_gateway
 from gateway.hosting.states import Adoption
 from gateway.journal.journal import Sinks
@@ -101,8 +103,11 @@ async def whole_gateway(
     permission_lifetime_s: float = PERMISSION_LIFETIME_S,
     operators: OperatorsConfig = NO_OPERATORS,
     private_topics: tuple[str, ...] = (),
+    listen_port: int = 0,
+    state_folder: Path | None = None,
+    member: FleetMember | None = None,
 ) -> AsyncIterator[Gateway]:
-    """Run a gateway as `groupferry serve` does."""
+    """Run a gateway as `groupferry serve` does. A member of a fleet needs port and folder."""
     events: list[GatewayEvent] = []
     stop, ended = trio.Event(), trio.Event()
 
@@ -112,8 +117,10 @@ async def whole_gateway(
             access=security.own,
             data_path=DataPathConfig(
                 listen_host=listen_host,
-                listen_port=0,
+                listen_port=listen_port,
                 advertised_host=advertised_host,
+                state_folder=state_folder,
+                member=member,
                 tls=security.listening,
                 to_brokers=security.of_clients,
                 clients_authenticate=security.clients_authenticate,

@@ -1,12 +1,13 @@
 """The persistent port of each broker."""
 
+import fcntl
 from itertools import islice
 from pathlib import Path
 
 import pytest
 
 from gateway.data_path.errors import ListenError
-from gateway.data_path.ports import FILE_NAME, PortBook
+from gateway.data_path.ports import FILE_NAME, LOCK_NAME, PortBook
 
 
 def test_ports_after_the_listen_port_are_assigned_in_order() -> None:
@@ -68,3 +69,24 @@ def test_an_unwritable_folder_is_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ListenError, match="file"):
         PortBook(tmp_path / "file", 19092).keep(1, 19093)
+
+
+def test_the_book_of_a_fleet_has_what_other_processes_have_written(tmp_path: Path) -> None:
+    """Otherwise two of them would give one port to two nodes, or a node two ports."""
+    one, other = PortBook(tmp_path, 19092), PortBook(tmp_path, 19092)
+    with one.lock():
+        one.keep(1, 19093)
+    with other.lock():
+        assert other.find_port(1) == 19093
+        assert next(other.free()) == 19094
+        with pytest.raises(BlockingIOError), (tmp_path / LOCK_NAME).open() as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with one.lock():
+        pass
+
+
+def test_a_book_that_cannot_be_locked_is_one_line(tmp_path: Path) -> None:
+    """The folder may be gone."""
+    book = PortBook(tmp_path / "gone", 19092)
+    with pytest.raises(ListenError, match=LOCK_NAME), book.lock():
+        pass

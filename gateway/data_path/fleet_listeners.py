@@ -1,0 +1,139 @@
+"""The ports of one process of a fleet.
+
+All processes share the bootstrap port and those of the brokers: the system gives a new connection
+to one of them. The coordinator nodes of a process have ports of its own. All know the ports of all,
+because Metadata is the same at each.
+"""
+
+import errno
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+import trio
+
+from gateway.cluster.broker_connection import Address
+from gateway.data_path.brokers import BrokerRoute
+from gateway.data_path.errors import ListenError
+from gateway.data_path.listeners import Listeners, cannot_listen
+from gateway.data_path.rewrite import addresses_in, with_addresses
+from gateway.fleet.coordinator_nodes import add_coordinators
+from gateway.fleet.member import (
+    BROKER_ID_MAX,
+    FleetMember,
+    broker_of,
+    coordinator_id,
+    is_coordinator,
+)
+from kafka_codecs.declaration import Struct
+from kafka_codecs.metadata import MetadataResponse
+
+_BACKLOG = 0xFFFF
+"""That of Trio: as many as the system allows."""
+_SocketAddress = tuple[socket.AddressFamily, tuple[Any, ...]]
+
+
+class FleetListeners(Listeners):
+    """Opens the shared ports and those of this process, and rewrites addresses to all of them."""
+
+    def __init__(self, member: FleetMember, *args: Any, **kwargs: Any) -> None:
+        """The other arguments are those of `Listeners`."""
+        super().__init__(*args, **kwargs)
+        self._member = member
+        self._coordinator_ports: dict[int, int] = {}
+
+    async def learn(self, brokers: Mapping[int, Address]) -> None:
+        """See `Listeners`. Raises ListenError for a broker whose id leaves no room for those of
+        coordinator nodes."""
+        if (highest := max(brokers, default=0)) > BROKER_ID_MAX:
+            raise ListenError(
+                f"broker {highest}: with processes, broker ids are at most {BROKER_ID_MAX}; leave"
+                " that setting out"
+            )
+        await super().learn(brokers)
+
+    async def _represent(self, node_id: int) -> None:
+        addresses = await self._resolve()
+        with self._book.lock():
+            ports = {
+                listed_id: self._book.find_port(listed_id) or self._reserve(listed_id, addresses)
+                for listed_id in self._member.node_ids(node_id)
+            }
+        own_id = coordinator_id(self._member.slot, node_id)
+        for listed_id in (node_id, own_id):
+            route = BrokerRoute(
+                self._brokers, node_id, listed_id=listed_id if listed_id == own_id else None
+            )
+            try:
+                await self._listen(ports[listed_id], route)
+            except OSError as error:
+                whose = f" for broker {node_id}"
+                raise cannot_listen(self._config, ports[listed_id], error, whose) from None
+        self._ports[node_id] = ports.pop(node_id)
+        self._coordinator_ports |= ports
+
+    def _reserve(self, node_id: int, addresses: list[_SocketAddress]) -> int:
+        """Find a port that is free at all addresses, and note it for this node. Raises
+        ListenError."""
+        for port in self._book.free():
+            try:
+                for address in addresses:
+                    _bound(address, port).close()
+            except OSError as error:
+                if error.errno == errno.EADDRINUSE:
+                    continue
+                raise cannot_listen(self._config, port, error) from None
+            self._book.keep(node_id, port)
+            return port
+        raise ListenError(f"no free port above {self._config.listen_port} for node {node_id}")
+
+    async def _bind(self, port: int, route: BrokerRoute) -> list[trio.SocketListener]:
+        if route.listed_id is not None:
+            return await super()._bind(port, route)
+        listeners = []
+        for address in await self._resolve():
+            bound = _bound(address, port, is_shared=True)
+            bound.listen(_BACKLOG)
+            listeners.append(trio.SocketListener(trio.socket.from_stdlib_socket(bound)))
+        return listeners
+
+    async def _resolve(self) -> list[_SocketAddress]:
+        """The addresses to listen at. Raises OSError."""
+        resolved = await trio.socket.getaddrinfo(
+            self._config.listen_host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        return [(family, address) for family, _type, _protocol, _name, address in resolved]
+
+    async def _rewritten(self, answer: Struct) -> Any:
+        named = addresses_in(answer)
+        if not named:
+            return answer
+        await self.learn({broker_of(node_id): address for node_id, address in named.items()})
+        rewritten = with_addresses(answer, self._readdress)
+        if isinstance(rewritten, MetadataResponse):
+            return add_coordinators(self._member, rewritten, self._address_of)
+        return rewritten
+
+    def _readdress(self, node_id: int, _: Address) -> Address:
+        return self._address_of(node_id)
+
+    def _address_of(self, node_id: int) -> Address:
+        ports = self._coordinator_ports if is_coordinator(node_id) else self._ports
+        return self._config.advertised_host, ports[node_id]
+
+
+def _bound(address: _SocketAddress, port: int, *, is_shared: bool = False) -> socket.socket:
+    """A socket that is bound to a port, which others may share if it is. Raises OSError."""
+    family, (host, _port, *rest) = address
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if is_shared:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if family == socket.AF_INET6:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        made.bind((host, port, *rest))
+    except OSError:
+        made.close()
+        raise
+    return made

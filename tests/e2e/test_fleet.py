@@ -1,0 +1,109 @@
+"""Several processes behind one set of ports, with real clients in a dozen groups.
+
+A process that is killed is started again in its slot. Its clients come back to the same addresses,
+and no group rebalances.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import trio
+
+from gateway.fleet.member import SHARDS, FleetMember
+from tests.support.clients import Client
+from tests.support.group_stage import GroupStage, open_groups
+from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
+from tests.support.promises import promise
+from tests.support.releases import LAST_CLASSIC
+
+PROCESSES = 3
+LIMIT_S = 420
+BACK_MS_MAX = 2_000
+"""How long the groups of a killed process may be without one, as far as its log tells."""
+LONG_SESSIONS: Mapping[str, tuple[str, ...]] = dict.fromkeys(
+    ("librdkafka", "java"), ("--session-timeout-ms=45000",)
+)
+"""The flags of the clients that can set it."""
+LONG_NATIVE_SESSIONS = "--group-consumer-session-timeout-ms=45000"
+
+pytestmark = [pytest.mark.long, pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S + LIMIT_S)]
+
+RDKAFKA = Client(library="librdkafka", assignor="cooperative-sticky")
+NATIVE = Client(library="librdkafka", protocol="consumer")
+CLIENTS: Mapping[str, tuple[Client, ...]] = {
+    "alfa": (RDKAFKA, RDKAFKA),
+    "bravo": (NATIVE, NATIVE),
+    "charlie": (Client(library="java", assignor="cooperative-sticky"), RDKAFKA),
+    "delta": (Client(library="kafka-python"),),
+    "echo": (Client(library="aiokafka"),),
+    "foxtrot": (NATIVE,),
+    "golf": (RDKAFKA,),
+    "hotel": (Client(library="java", protocol="consumer"),),
+    "india": (Client(library="kafka-python"),),
+    "juliett": (Client(library="aiokafka"),),
+    "kilo": (NATIVE,),
+    "lima": (RDKAFKA,),
+}
+"""The clients of each group."""
+
+
+def protocol_of(stage: GroupStage) -> str:
+    """The protocol that the group's clients speak."""
+    (protocol,) = {member.client.protocol for member in stage.members.values()}
+    return protocol
+
+
+async def settle(stages: list[GroupStage]) -> None:
+    """Wait until every group has settled and consumes."""
+    for stage in stages:
+        await stage.settled("consumer" if protocol_of(stage) == "consumer" else "classic")
+    for stage in stages:
+        await stage.progress(50)
+
+
+async def kill_one(stages: list[GroupStage], slot: int) -> float:
+    """Kill the process of a slot, and wait until it serves again. Returns the seconds between."""
+    gateway = stages[0].gateway
+    pid = [line["pid"] for line in gateway.events("process_started") if line["slot"] == slot][-1]
+    served = len(gateway.events("gateway_started"))
+    began_s = time.monotonic()
+    os.kill(pid, signal.SIGKILL)
+    await gateway.until_event("gateway_started", served + 1)
+    return time.monotonic() - began_s
+
+
+@pytest.mark.parametrize("kafka", [LAST_CLASSIC], indirect=True)
+async def test_a_killed_process_harms_no_group(kafka: KafkaCluster, tmp_path: Path) -> None:
+    """No record is lost, no partition has two owners, and no group rebalances, neither those of the
+    killed process nor the others."""
+    flags = (f"--processes={PROCESSES}", LONG_NATIVE_SESSIONS)
+    async with open_groups(kafka, tuple(CLIENTS), tmp_path, *flags, limit_s=LIMIT_S) as stages:
+        gateway = stages[0].gateway
+        await gateway.until_event("gateway_started", PROCESSES)
+        member = FleetMember(slot=0, slots=PROCESSES, shards=SHARDS)
+        assert {member.slot_of(stage.group) for stage in stages} == set(range(PROCESSES))
+        for stage in stages:
+            for number, client in enumerate(CLIENTS[stage.group]):
+                flags_of_client = LONG_SESSIONS.get(client.library, ())
+                await stage.join(f"{stage.group}-{number}", client, *flags_of_client)
+        await settle(stages)
+        since_s = time.monotonic()
+        gaps_s = [await kill_one(stages, slot) for slot in range(PROCESSES)]
+        await trio.sleep(10)  # the clients' next heartbeats
+        await settle(stages)
+        for stage in stages:
+            moved = stage.ledger.disturbance(None, since_s, time.monotonic())
+            troubles = (stage.group, stage.troubles)
+            assert (moved.partitions_moved, moved.members_disturbed) == (0, 0), troubles
+        produced = await stages[0].produced()
+        for stage in stages:
+            await stage.end_after(produced)
+            promise(stage.ledger.held_after_fencing() == set(), stage.troubles)
+        assert max(gaps_s) < BACK_MS_MAX / 1000, gaps_s
+        assert gateway.other_lines == []
+        assert [line for line in gateway.log if line["level"] == "error"] == []
+        assert await gateway.terminate() == 0

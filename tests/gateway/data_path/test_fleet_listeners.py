@@ -1,0 +1,184 @@
+"""The ports of the processes of a fleet, which all run in this one."""
+
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import trio
+
+from gateway.cluster.broker_connection import Address
+from gateway.data_path.config import DataPathConfig
+from gateway.data_path.errors import ListenError
+from gateway.data_path.listeners import check_ports
+from gateway.data_path.ports import PortBook
+from gateway.error_groups import first_of
+from gateway.fleet.member import BROKER_ID_MAX, SHARDS, FleetMember, coordinator_id
+from kafka_codecs.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.header import RequestHeader
+from kafka_codecs.metadata import MetadataRequest
+from tests.support.data_path import RunningGateway, running_gateway
+from tests.support.fake_broker import FakeBroker, answer, running_fake_broker
+from tests.support.mock_cluster import running_mock_cluster
+from tests.support.ports import free_port, is_open
+from tests.support.wire import Wire, connected
+
+SLOTS = 2
+
+
+def config_of(slot: int, port: int, folder: Path) -> DataPathConfig:
+    """The configuration of one process."""
+    return DataPathConfig(
+        listen_port=port,
+        advertised_host="127.0.0.1",
+        state_folder=folder,
+        member=FleetMember(slot=slot, slots=SLOTS, shards=SHARDS),
+    )
+
+
+async def nodes_at(address: Address) -> dict[int, int]:
+    """The ports of the nodes in Metadata."""
+    async with connected(address) as client:
+        metadata = await client.ask(MetadataRequest(topics=()), 9)
+    assert {broker.host for broker in metadata.brokers} == {"127.0.0.1"}
+    return {broker.node_id: broker.port for broker in metadata.brokers}
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A fleet of two in front of a cluster of two brokers."""
+
+    processes: list[RunningGateway]
+    port: int
+    folder: Path
+
+
+@asynccontextmanager
+async def open_scene(folder: Path) -> AsyncIterator[Scene]:
+    """A scene for the length of the block."""
+    port = free_port()
+    with trio.fail_after(30):
+        async with running_mock_cluster(2) as upstream:
+            async with (
+                running_gateway(upstream.bootstrap, config=config_of(0, port, folder)) as first,
+                running_gateway(upstream.bootstrap, config=config_of(1, port, folder)) as second,
+            ):
+                yield Scene([first, second], port, folder)
+
+
+async def test_metadata_is_the_same_at_every_port(tmp_path: Path) -> None:
+    """Clients find each process by coordinator nodes, one for each broker."""
+    async with open_scene(tmp_path) as scene:
+        nodes = await nodes_at(("127.0.0.1", scene.port))
+        ids = {1, 2, *(coordinator_id(slot, broker) for slot in range(SLOTS) for broker in (1, 2))}
+        assert nodes.keys() == ids
+        assert len({scene.port, *nodes.values()}) == 1 + len(ids)
+        for port in nodes.values():
+            assert await nodes_at(("127.0.0.1", port)) == nodes
+
+
+async def test_data_ports_are_shared_and_coordinator_ports_are_not(tmp_path: Path) -> None:
+    """When one process has ended, its coordinator ports refuse, and the others are still open."""
+    async with open_scene(tmp_path) as scene:
+        nodes = await nodes_at(("127.0.0.1", scene.port))
+        scene.processes[1].stop.set()
+        own = [nodes[coordinator_id(1, broker)] for broker in (1, 2)]
+        while any(map(is_open, own)):
+            await trio.sleep(0.01)
+        others = [port for port in (scene.port, *nodes.values()) if port not in own]
+        for port in others * 4:  # the system would give some connections to another one
+            assert await nodes_at(("127.0.0.1", port)) == nodes
+
+
+async def test_the_cluster_is_described_without_coordinator_nodes(tmp_path: Path) -> None:
+    """Admin tools take what is described for brokers."""
+
+    async def describe(wire: Wire, header: RequestHeader, _body: bytes) -> None:
+        host, port = broker.address
+        node = DescribeClusterBroker(broker_id=1, host=host, port=port, rack=None)
+        await answer(wire, header, DescribeClusterResponse(cluster_id="fake", brokers=(node,)))
+
+    fake = FakeBroker(node_id=1, handlers={ApiKey.DESCRIBE_CLUSTER: describe})
+    async with running_fake_broker(fake) as broker:
+        config = config_of(0, free_port(), tmp_path)
+        async with running_gateway([broker.address], config=config) as gateway:
+            async with connected(gateway.address) as client:
+                request = DescribeClusterRequest(include_cluster_authorized_operations=False)
+                described = await client.ask(request, 0)
+                listed = await client.ask(MetadataRequest(topics=()), 9)
+            assert [broker.broker_id for broker in described.brokers] == [1]
+            assert len(listed.brokers) == 1 + SLOTS
+
+
+async def test_a_coordinator_node_knows_its_own_id(tmp_path: Path) -> None:
+    """A client says which node it means (KIP-1242), and is refused by any other."""
+    async with open_scene(tmp_path) as scene:
+        nodes = await nodes_at(("127.0.0.1", scene.port))
+        cluster_id = scene.processes[0].cluster.cluster_id
+        meant = coordinator_id(1, 2)
+        async with connected(("127.0.0.1", nodes[meant])) as client:
+            for node_id, code in ((meant, ErrorCode.NONE), (2, ErrorCode.REBOOTSTRAP_REQUIRED)):
+                versions: ApiVersionsResponse = await client.ask(
+                    ApiVersionsRequest(
+                        client_software_name="test",
+                        client_software_version="1",
+                        cluster_id=cluster_id,
+                        node_id=node_id,
+                    ),
+                    5,
+                )
+                assert versions.error_code == code
+
+
+async def test_a_port_that_another_program_shares_is_left_out(tmp_path: Path) -> None:
+    """The system would give processes of one user the same port, and some of its connections to
+    each."""
+    port = free_port()
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        taken.bind(("127.0.0.1", free_port()))
+        taken.listen()
+        number = taken.getsockname()[1]
+        book = PortBook(tmp_path, port)
+        for place, neighbour in enumerate(range(port + 1, number)):
+            book.keep(1_000 + place, neighbour)  # so that this port would be the next one
+        async with running_mock_cluster(1) as upstream:
+            async with running_gateway(upstream.bootstrap, config=config_of(0, port, tmp_path)):
+                nodes = await nodes_at(("127.0.0.1", port))
+        assert number not in nodes.values()
+        kept = PortBook(tmp_path, port)
+        assert {node_id: kept.find_port(node_id) for node_id in nodes} == nodes
+
+
+async def test_the_ports_of_all_processes_are_checked_before_the_start(tmp_path: Path) -> None:
+    """Also those of coordinator nodes of other slots."""
+    port, kept = free_port(), free_port()
+    PortBook(tmp_path, port).keep(coordinator_id(1, 7), kept)
+    config = config_of(0, port, tmp_path)
+    await check_ports(config, [7])
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", kept))
+        taken.listen()
+        with pytest.raises(ListenError, match=str(kept)):
+            await check_ports(config, [7])
+
+
+async def test_a_broker_id_without_room_for_coordinator_nodes_is_refused(tmp_path: Path) -> None:
+    """The ids would be taken for each other's."""
+    async with running_fake_broker(FakeBroker(node_id=BROKER_ID_MAX + 1)) as broker:
+        config = config_of(0, free_port(), tmp_path)
+        with pytest.raises(BaseExceptionGroup) as caught:
+            async with running_gateway([broker.address], config=config):
+                pass
+        failure = first_of(caught.value)
+        assert isinstance(failure, ListenError)
+        assert f"at most {BROKER_ID_MAX}" in str(failure)

@@ -1,0 +1,178 @@
+"""Group requests at the processes of a fleet, which all run in this one, in front of the embedded
+cluster."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import trio
+
+from gateway.cluster.broker_connection import BrokerConnection
+from gateway.fleet.member import SHARDS, FleetMember, broker_of, coordinator_id, is_coordinator
+from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
+from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafka_codecs.describe_groups import DescribeGroupsRequest
+from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.find_coordinator import FindCoordinatorRequest
+from kafka_codecs.heartbeat import HeartbeatRequest
+from kafka_codecs.leave_group import LeaveGroupRequest, MemberIdentity
+from kafka_codecs.list_groups import ListGroupsRequest
+from kafka_codecs.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from kafka_codecs.sync_group import SyncGroupRequest
+from tests.support.gateway import whole_gateway
+from tests.support.group_client import GroupClient
+from tests.support.mock_cluster import running_mock_cluster
+from tests.support.ports import HOST, free_port
+
+SLOTS = 2
+MEMBER = FleetMember(slot=0, slots=SLOTS, shards=SHARDS)
+GROUPS = tuple(
+    next(f"group-{number}" for number in range(99) if MEMBER.slot_of(f"group-{number}") == slot)
+    for slot in range(SLOTS)
+)
+"""A group of each process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """The ports of all nodes of a fleet in front of a cluster of one broker."""
+
+    bootstrap_port: int
+    ports: dict[int, int]
+
+    @asynccontextmanager
+    async def connected(self, slot: int) -> AsyncIterator[BrokerConnection]:
+        """A client of the coordinator node of a slot."""
+        port = self.ports[coordinator_id(slot, 1)]
+        async with await BrokerConnection.open(HOST, port) as connection:
+            yield connection
+
+
+@asynccontextmanager
+async def open_scene(folder: Path) -> AsyncIterator[Scene]:
+    """A scene for the length of the block."""
+    port = free_port()
+    members = [FleetMember(slot=slot, slots=SLOTS, shards=SHARDS) for slot in range(SLOTS)]
+    with trio.fail_after(30):
+        async with running_mock_cluster(1) as upstream:
+            await upstream.create_topic("numbers", 3)
+            async with (
+                whole_gateway(
+                    upstream.bootstrap, listen_port=port, state_folder=folder, member=members[0]
+                ) as first,
+                whole_gateway(
+                    upstream.bootstrap, listen_port=port, state_folder=folder, member=members[1]
+                ),
+            ):
+                nodes = await first.listeners()
+                yield Scene(port, {node_id: address[1] for node_id, address in nodes.items()})
+
+
+async def test_a_client_finds_the_owner_of_its_group(tmp_path: Path) -> None:
+    """Wherever it asks, and in either shape of the request."""
+    async with open_scene(tmp_path) as scene:
+        for port in (scene.bootstrap_port, *scene.ports.values()):
+            async with await BrokerConnection.open(HOST, port) as connection:
+                batch = await connection.ask(FindCoordinatorRequest(coordinator_keys=GROUPS), 4)
+                for slot, named in enumerate(batch.coordinators):
+                    assert named.node_id == coordinator_id(slot, 1)
+                    assert (named.host, named.port) == (HOST, scene.ports[named.node_id])
+                for slot, group_id in enumerate(GROUPS):
+                    one = await connection.ask(FindCoordinatorRequest(key=group_id), 2)
+                    assert (one.node_id, one.port) == (
+                        coordinator_id(slot, 1),
+                        scene.ports[coordinator_id(slot, 1)],
+                    )
+                transaction = await connection.ask(FindCoordinatorRequest(key="t", key_type=1), 2)
+                assert not is_coordinator(transaction.node_id)
+
+
+async def test_members_are_served_by_the_owner_of_their_group(tmp_path: Path) -> None:
+    """Each process has its groups; commits reach the cluster through it."""
+    async with open_scene(tmp_path) as scene:
+        for slot, group_id in enumerate(GROUPS):
+            async with scene.connected(slot) as connection:
+                client = GroupClient(connection, group_id)
+                joined = await client.enter()
+                codes = await client.commit(
+                    {0: 5}, member_id=joined.member_id, epoch=joined.generation_id
+                )
+                assert codes == {0: ErrorCode.NONE}
+                assert (await client.committed())[0] == 5
+
+
+async def test_a_member_elsewhere_is_sent_to_the_owner(tmp_path: Path) -> None:
+    """With the code that makes every client look for its coordinator."""
+    async with open_scene(tmp_path) as scene:
+        for slot, group_id in enumerate(reversed(GROUPS)):
+            async with scene.connected(slot) as connection:
+                client = GroupClient(connection, group_id)
+                answers = [
+                    await client.join(),
+                    *[
+                        await connection.ask(request)
+                        for request in (
+                            SyncGroupRequest(
+                                group_id=group_id, generation_id=1, member_id="m", assignments=()
+                            ),
+                            HeartbeatRequest(group_id=group_id, generation_id=1, member_id="m"),
+                            LeaveGroupRequest(
+                                group_id=group_id, members=(MemberIdentity(member_id="m"),)
+                            ),
+                            ConsumerGroupHeartbeatRequest(
+                                group_id=group_id, member_id="m", member_epoch=3
+                            ),
+                        )
+                    ],
+                ]
+                codes = {answer.error_code for answer in answers}
+                assert codes == {ErrorCode.NOT_COORDINATOR}
+                assert await client.commit({0: 5}) == {0: ErrorCode.NOT_COORDINATOR}
+
+
+async def test_a_batch_is_answered_group_by_group(tmp_path: Path) -> None:
+    """Those of another process get an error each, and the rest is served."""
+    described_natively = ConsumerGroupDescribeRequest(
+        group_ids=GROUPS, include_authorized_operations=False
+    )
+    async with open_scene(tmp_path) as scene:
+        for slot in range(SLOTS):
+            async with scene.connected(slot) as connection:
+                described = await connection.ask(DescribeGroupsRequest(groups=GROUPS), 0)
+                native = await connection.ask(described_natively, 0)
+                for groups in (described.groups, native.groups):
+                    codes = {group.group_id: group.error_code for group in groups}
+                    assert codes.keys() == set(GROUPS)
+                    assert codes[GROUPS[1 - slot]] == ErrorCode.NOT_COORDINATOR
+                    assert codes[GROUPS[slot]] != ErrorCode.NOT_COORDINATOR
+
+
+async def test_offsets_of_another_process_s_group_are_refused(tmp_path: Path) -> None:
+    """In a batch only its own part is; the offsets of the rest are there."""
+    async with open_scene(tmp_path) as scene, scene.connected(0) as connection:
+        asked = tuple(OffsetFetchRequestGroup(group_id=name, topics=None) for name in GROUPS)
+        batch = await connection.ask(OffsetFetchRequest(groups=asked), 8)
+        codes = {group.group_id: group.error_code for group in batch.groups}
+        assert codes == {GROUPS[0]: ErrorCode.NONE, GROUPS[1]: ErrorCode.NOT_COORDINATOR}
+        one = await connection.ask(OffsetFetchRequest(group_id=GROUPS[1], topics=None), 5)
+        assert one.error_code == ErrorCode.NOT_COORDINATOR
+
+
+async def test_a_group_is_listed_once(tmp_path: Path) -> None:
+    """At the coordinator node of its owner: clients ask every node that Metadata names."""
+    async with open_scene(tmp_path) as scene:
+        async with scene.connected(0) as first, scene.connected(1) as second:
+            for connection, group_id in zip((first, second), GROUPS, strict=True):
+                await GroupClient(connection, group_id).enter()
+            lists = {}
+            for node_id, port in scene.ports.items():
+                async with await BrokerConnection.open(HOST, port) as connection:
+                    answer = await connection.ask(ListGroupsRequest(), 2)
+                    lists[node_id] = [group.group_id for group in answer.groups]
+        assert lists == {
+            1: [],
+            coordinator_id(0, 1): [GROUPS[0]],
+            coordinator_id(1, 1): [GROUPS[1]],
+        }
+        assert {broker_of(node_id) for node_id in lists} == {1}
