@@ -41,6 +41,7 @@ OF_ONE_THING: Mapping[str, str] = {
     "gateway.board.lags": "HISTORY_MAX",
     "gateway.board.reading": "MEMBERS_MAX",
     "gateway.events.sentences": "NAMES_MAX NAMED_MAX",
+    "gateway.journal.stated_groups": "FORWARDED_MAX",
     "gateway.board.words": "NAMED_MAX CHARS_MAX",
     "gateway.groups.cluster_view": "ASKED_TOGETHER_MAX REMEMBERED_MAX",
     "gateway.board.steps": "SAMPLES_MAX CLIENTS_MAX LINE_CHARS_MAX",
