@@ -70,6 +70,7 @@ from gateway.hosting.effects import (
     ReportEvents,
     Resolve,
     TellNow,
+    Work,
     Write,
     carry_out,
 )
@@ -408,46 +409,15 @@ class GroupDriver:
         refused = self._services.limits.reserve(self.group, effect, now_ms)
         self._inputs.append(Done(effect) if refused is None else Failed(effect, refused))
 
-    def look(self, effect: Look | Describe) -> None:
-        """Ask the cluster who is in the group."""
-        self._todo.append(partial(self._look, effect))
-
-    def load(self, effect: Load) -> None:
-        """Read the group from its log."""
-        self._todo.append(partial(self._load, effect))
-
-    def write(self, effect: Write) -> None:
-        """Write to the log."""
-        self._todo.append(partial(self._write, effect))
-
-    def forget(self, effect: Forget) -> None:
-        """Forget the events of the group, if there are any."""
-        if self._services.journal.has_told(self.group.group_id):
-            self._todo.append(partial(self._forget, effect))
+    def start_work(self, effect: Work) -> None:
+        """Have the task of the group carry out an effect."""
+        has_work = not isinstance(effect, Forget) or (
+            self._services.journal.has_told(self.group.group_id)
+        )
+        if has_work:
+            self._todo.append(partial(self._work_on, effect))
         else:
             self._inputs.append(Done(effect))
-
-    def compute(self, effect: Compute | Resolve | Assign) -> None:
-        """Compute something beside the group."""
-        match effect:
-            case Compute():
-                self._todo.append(partial(self._compute, effect))
-            case Resolve():
-                self._todo.append(partial(self._resolve, effect))
-            case Assign():
-                self._todo.append(partial(self._assign, effect))
-
-    def ask_coordinator(self, effect: AskCoordinator | Ask) -> None:
-        """Send a request to the group's coordinator."""
-        match effect:
-            case AskCoordinator():
-                self._todo.append(partial(self._ask_for_anchor, effect))
-            case Ask():
-                self._todo.append(partial(self._ask_for_move, effect))
-
-    def drain(self, effect: Hold) -> None:
-        """Wait until all requests that were relayed are answered."""
-        self._todo.append(partial(self._wait_for_relayed, effect))
 
     # -- its task --------------------------------------------------------------------------------
 
@@ -584,13 +554,35 @@ class GroupDriver:
         self.feed(Leave())
         await self._left.wait()
 
-    async def _look(self, effect: Look | Describe) -> Input:
+    async def _work_on(self, effect: Work) -> Input | None:
+        """Carry out an effect. Returns what came of it, unless the group has learned that."""
         look, group_id = self._services.look, self.group.group_id
         match effect:
             case Look():
                 return Done(effect, await look.look(group_id))
             case Describe():
                 return Done(effect, await look.describe(group_id))
+            case Load():
+                return await self._load(effect)
+            case Write():
+                return await self._write(effect)
+            case Forget():
+                return await self._forget(effect)
+            case Compute():
+                return await self._compute(effect)
+            case Resolve():
+                await self._resolve(effect)
+                return None
+            case Assign():
+                await self._assign(effect)
+                return None
+            case AskCoordinator():
+                return await self._ask_for_anchor(effect)
+            case Ask():
+                return await self._ask_for_move(effect)
+            case Hold():
+                await self.relayed.until_none()
+                return Done(effect)
 
     async def _load(self, effect: Load) -> Input:
         """Read the group from its log. What is being resolved or computed belongs to the old
@@ -735,10 +727,6 @@ class GroupDriver:
         if self._node_id is None:
             self._node_id = await self._services.coordinator_of(self.group.group_id, None)
         return await self._services.ask_coordinator(self._node_id, message)
-
-    async def _wait_for_relayed(self, effect: Hold) -> Input:
-        await self.relayed.until_none()
-        return Done(effect)
 
 
 async def locate(services: Services, group_id: str, call: Call) -> bool | None:

@@ -7,7 +7,7 @@ group has started again meanwhile.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol, assert_never
+from typing import Any, NamedTuple, Protocol
 
 from coordinator.engine import GroupEngine
 from coordinator.interface.replies import Reply
@@ -183,19 +183,9 @@ class Ask:
 
 MoveStep = Describe | Hold | Ask
 """Steps of an adoption or a release."""
-Awaited = (
-    Reserve
-    | Look
-    | Load
-    | Write
-    | Forget
-    | Compute
-    | Resolve
-    | Assign
-    | AskCoordinator
-    | MoveStep
-    | Errand
-)
+Work = Look | Load | Write | Forget | Compute | Resolve | Assign | AskCoordinator | MoveStep
+"""What takes time, and needs no client."""
+Awaited = Reserve | Errand | Work
 Effect = Awaited | AnswerClient | Conclude | ReportEvents | TellNow | Log
 
 
@@ -209,16 +199,10 @@ class Surroundings(Protocol):
     def conclude(self, request: AnyRequest) -> None: ...
     def run_errand(self, errand: Errand) -> None: ...
     def reserve(self, effect: Reserve) -> None: ...
-    def look(self, effect: Look | Describe) -> None: ...
-    def load(self, effect: Load) -> None: ...
-    def write(self, effect: Write) -> None: ...
-    def forget(self, effect: Forget) -> None: ...
-    def compute(self, effect: Compute | Resolve | Assign) -> None: ...
-    def ask_coordinator(self, effect: AskCoordinator | Ask) -> None: ...
-    def drain(self, effect: Hold) -> None: ...
+    def start_work(self, effect: Work) -> None: ...
 
 
-def carry_out(effect: Effect, surroundings: Surroundings) -> None:  # noqa: PLR0912
+def carry_out(effect: Effect, surroundings: Surroundings) -> None:
     """Have an effect carried out."""
     match effect:
         case AnswerClient(call):
@@ -227,28 +211,14 @@ def carry_out(effect: Effect, surroundings: Surroundings) -> None:  # noqa: PLR0
             surroundings.run_errand(effect)
         case Reserve():
             surroundings.reserve(effect)
-        case Write():
-            surroundings.write(effect)
         case ReportEvents() | TellNow():
             surroundings.report(effect)
         case Log():
             surroundings.log(effect)
-        case AskCoordinator() | Ask():
-            surroundings.ask_coordinator(effect)
-        case Look() | Describe():
-            surroundings.look(effect)
-        case Load():
-            surroundings.load(effect)
-        case Forget():
-            surroundings.forget(effect)
-        case Compute() | Resolve() | Assign():
-            surroundings.compute(effect)
-        case Hold():
-            surroundings.drain(effect)
         case Conclude(request):
             surroundings.conclude(request)
         case _:
-            assert_never(effect)
+            surroundings.start_work(effect)
 
 
 def refusal_line(group_id: str, item: Call | Commit, outcome: Reply | Refused) -> Log:

@@ -50,6 +50,7 @@ from gateway.hosting.effects import (
     ReportEvents,
     Resolve,
     TellNow,
+    Work,
     Write,
     carry_out,
 )
@@ -539,32 +540,21 @@ class Process:
         """There is always room."""
         self._inputs.append(inputs.Done(effect))
 
-    def look(self, effect: Look | Describe) -> None:
-        """Ask the cluster who is in the group."""
+    def start_work(self, effect: Work) -> None:
+        """Carry out what takes time."""
+        world, cluster = self.around.world, self.around.cluster
         match effect:
             case Look():
-                self.around.cluster.look(partial(self._looked, effect))
+                cluster.look(partial(self._looked, effect))
             case Describe():
-                described = partial(self._described, effect)
-                self.around.cluster.describe(described)
-
-    def load(self, effect: Load) -> None:
-        """Read the group from the log."""
-        self._loads += 1
-        self._after(self.around.world.between(0, LOAD_MS_MAX), self._load, effect)
-
-    def write(self, effect: Write) -> None:
-        """Write to the log."""
-        self.around.world.after(self.around.log.delay_ms(), self._write, effect)
-
-    def forget(self, effect: Forget) -> None:
-        """There is nothing to forget."""
-        self._after(0, self.feed, inputs.Done(effect))
-
-    def compute(self, effect: Compute | Resolve | Assign) -> None:
-        """Compute something beside the group."""
-        world = self.around.world
-        match effect:
+                cluster.describe(partial(self._described, effect))
+            case Load():
+                self._loads += 1
+                self._after(world.between(0, LOAD_MS_MAX), self._load, effect)
+            case Write():
+                world.after(self.around.log.delay_ms(), self._write, effect)
+            case Forget():  # there is nothing to forget
+                self._after(0, self.feed, inputs.Done(effect))
             case Compute(compute):
                 compute()
                 self._after(1, self.feed, inputs.Done(effect))
@@ -574,25 +564,17 @@ class Process:
             case Assign():
                 delay_ms = world.between(1, PLUG_IN_MS_MAX)
                 self._after(delay_ms, self._assign, effect, self._loads)
-
-    def ask_coordinator(self, effect: AskCoordinator | Ask) -> None:
-        """Send a request of the anchor."""
-        cluster = self.around.cluster
-        if isinstance(effect, Ask):
-            if not self.may_answer:
+            case Ask() if not self.may_answer:
                 self._after(0, self.feed, inputs.Failed(effect, "the log is not ours"))
-                return
-            heard = partial(self._heard_in_move, effect)
-            cluster.ask_coordinator(effect.message, heard, (self, effect.lane))
-            return
-        self.asks += 1
-        cluster.ask_coordinator(effect.message, partial(self._heard, effect, self.asks))
-
-    def drain(self, effect: Hold) -> None:
-        """Wait until the cluster has answered all calls that were relayed."""
-        self._draining.append(effect)
-        if not self.relayed:
-            self._after(0, self._drained, effect)
+            case Ask(lane, message):
+                cluster.ask_coordinator(message, partial(self._heard_in_move, effect), (self, lane))
+            case AskCoordinator(message):
+                self.asks += 1
+                cluster.ask_coordinator(message, partial(self._heard, effect, self.asks))
+            case Hold():  # until the cluster has answered all calls that were relayed
+                self._draining.append(effect)
+                if not self.relayed:
+                    self._after(0, self._drained, effect)
 
     def _drained(self, effect: Hold) -> None:
         if effect in self._draining and not self.relayed:

@@ -45,7 +45,6 @@ from gateway.hosting.calls import (
     Commit,
     CommitCodes,
     Commits,
-    Errand,
     LearnTopics,
     LocateCoordinator,
     MakeRequest,
@@ -55,15 +54,12 @@ from gateway.hosting.calls import (
     StoreCommits,
 )
 from gateway.hosting.effects import (
-    Ask,
     AskCoordinator,
     Assign,
     Awaited,
     Compute,
-    Describe,
     Effect,
     Forget,
-    Hold,
     Load,
     LoadedGroup,
     Log,
@@ -228,35 +224,10 @@ class HostedScene:
     def conclude(self, request: AnyRequest) -> None:
         """The request for a move has its outcome."""
 
-    def _begin(self, effect: Awaited) -> None:
+    def start_work(self, effect: Awaited) -> None:
         self.pending.append(effect)
 
-    def run_errand(self, errand: Errand) -> None:
-        self._begin(errand)
-
-    def reserve(self, effect: Reserve) -> None:
-        self._begin(effect)
-
-    def look(self, effect: Look | Describe) -> None:
-        self._begin(effect)
-
-    def load(self, effect: Load) -> None:
-        self._begin(effect)
-
-    def write(self, effect: Write) -> None:
-        self._begin(effect)
-
-    def forget(self, effect: Forget) -> None:
-        self._begin(effect)
-
-    def compute(self, effect: Compute | Resolve | Assign) -> None:
-        self._begin(effect)
-
-    def ask_coordinator(self, effect: AskCoordinator | Ask) -> None:
-        self._begin(effect)
-
-    def drain(self, effect: Hold) -> None:
-        self._begin(effect)
+    run_errand = reserve = start_work
 
     # -- answering -------------------------------------------------------------------------------
 

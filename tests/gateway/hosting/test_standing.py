@@ -64,6 +64,8 @@ def lines(group: Standing) -> list[str]:
                 told.append(name)
             case TellNow(GatewayEvent() as event):
                 told.append(event.name)
+            case effect:
+                raise TypeError(f"{effect} is for no operator")
     return told
 
 
