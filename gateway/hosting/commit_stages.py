@@ -134,12 +134,12 @@ class CommitStages:
     def on_stored(self, call: Commits, codes: CommitCodes, now_ms: int) -> None:
         """The cluster has answered commits, or will not."""
         if call.stage is Stage.PLACING:
-            self._calls.answer(call, self._move.recall.answer_stored(call, codes))
+            self._calls.answer(call, self._move.answer_stored(call, codes))
             return
         self._commits.on_stored(call, codes, now_ms)
         self.store(call, now_ms)
 
     def abandon(self, call: Commits, now_ms: int) -> None:
         """Nobody waits for the commits any more."""
-        self._move.recall.lose(call)
+        self._move.lose(call)
         self._commits.abandon(call, now_ms)

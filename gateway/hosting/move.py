@@ -21,13 +21,12 @@ from typing import Any
 from coordinator.interface.events import HeartbeatReceived, ReleaseBegan
 from coordinator.interface.replies import HeartbeatReply
 from gateway.hosting.adoption import Adopting, may_consider
-from gateway.hosting.calls import Answer, Call, Commits, StoreCommits
+from gateway.hosting.calls import Answer, Call, CommitCodes, Commits, StoreCommits
 from gateway.hosting.effects import Conclude, MoveStep
 from gateway.hosting.group_parts import GroupParts
 from gateway.hosting.logged_engine import StepOfMove
 from gateway.hosting.move_requests import AnyRequest, MoveOutcome, ReleaseRequest
-from gateway.hosting.recall import Recall
-from gateway.hosting.recalled_group import RecalledGroup
+from gateway.hosting.recall import Recall, note_stored, refuse_commits
 from gateway.hosting.release import Releasing
 from gateway.hosting.routes import GroupSituation
 from gateway.hosting.states import AdoptionStage, LogPhase, ReleaseStage
@@ -41,9 +40,8 @@ class Move:
     """At most one move at a time."""
 
     def __init__(self, parts: GroupParts) -> None:
-        self.recall = Recall(
-            heartbeat_interval_ms=parts.rules.config.consumer_heartbeat_interval_ms
-        )
+        self._recall: Recall | None = None
+        """From the first request of a member that is told to rejoin, to the end of the move."""
         self.is_expected = False
         """Whether the log is known to have a move that is not loaded yet."""
         self._parts = parts
@@ -205,11 +203,11 @@ class Move:
             self._begin(now_ms)
         if (current := self._begun) is None:
             return
-        current.advance(now_ms, commits_in_flight=len(self.recall.in_flight))
+        in_flight = 0 if self._recall is None else len(self._recall.in_flight)
+        current.advance(now_ms, commits_in_flight=in_flight)
         if current.is_over:
             self._earlier_steps += current.steps
-            self.recall.end()
-            self._current = None
+            self._recall = self._current = None
             self._conclude_all(current.end(now_ms))
 
     def _begin(self, now_ms: int) -> None:
@@ -293,19 +291,17 @@ class Move:
     def vouch(self, call: Call) -> HeartbeatReply | None:
         """The answer to a heartbeat of the group's generation while calls are held; None if it has
         to wait."""
-        event = call.event
-        if self._begun is None or not self._begun.vouches:
+        event, current = call.event, self._begun
+        if current is None or not current.vouches or (recall := self._recall_of(current)) is None:
             return None
         assert isinstance(event, HeartbeatReceived)
-        self._begin_recall(self._begun)
-        return HeartbeatReply() if self.recall.is_current(event) else None
+        return HeartbeatReply() if recall.is_current(event) else None
 
     def answer(self, call: Call, now_ms: int) -> Answer | None:
         """The answer to a recalled member; None while it has to wait."""
-        if (current := self._begun) is None:
-            return None
-        self._begin_recall(current)
-        return self.recall.answer(call, current, now_ms)
+        current = self._begun
+        recall = None if current is None else self._recall_of(current)
+        return None if recall is None else recall.answer(call, now_ms)
 
     def store(self, call: Commits, now_ms: int) -> Answer | StoreCommits | None:
         """Have the commits of a recalled member stored under the ids of the member that keeps the
@@ -313,25 +309,35 @@ class Move:
         an anchor that renews its place."""
         if (current := self._begun) is None:
             return None
-        self._begin_recall(current)
         engine, anchor, guard = self._parts.engine, self._parts.anchor, current.guard
         if self.keeps_anchor:
             guard = anchor.ids(now_ms)
             if guard is None and anchor.is_here:
                 return None
-        return self.recall.store(
-            call, topics=engine.topics, holders=current.holders, guard=guard, now_ms=now_ms
-        )
+        if (recall := self._recall_of(current)) is None:
+            return refuse_commits(call)
+        return recall.store(call, topics=engine.topics, guard=guard, now_ms=now_ms)
 
-    def _begin_recall(self, current: Adopting | Releasing) -> None:
-        """Others may be in a group that is adopted, and the coordinator's next round may not ask
-        who owns what, as after a release with native members."""
-        if not self.recall.has_begun and current.group is not None:
-            self.recall.begin(
-                RecalledGroup(self._parts.group_id, current.group, self._parts.config),
-                has_all_members=current.has_all_members,
-                leads_rounds=current.leads_rounds,
-            )
+    def answer_stored(self, call: Commits, codes: CommitCodes) -> Answer:
+        """The answer to commits that the cluster has stored under the ids of the guard, or not."""
+        if self._recall is not None:
+            self._recall.on_stored(call, codes)
+        note_stored(call, codes)
+        return call.outcomes
+
+    def lose(self, call: Commits) -> None:
+        """Nobody waits for the answer to the call any more."""
+        if self._recall is not None:
+            self._recall.lose(call)
+
+    def _recall_of(self, current: Adopting | Releasing) -> Recall | None:
+        """The recall of the group's members. After a bug it outlives the move, which continues."""
+        if self._recall is not None:
+            self._recall.moving = current
+        elif current.group is not None:
+            parts = self._parts
+            self._recall = Recall(parts.group_id, current.group, parts.config, current)
+        return self._recall
 
 
 def _kind_of(request: AnyRequest) -> type[Adopting | Releasing]:

@@ -9,9 +9,13 @@ member that keeps the group meanwhile, the *guard*.
 """
 
 from collections import deque
-from collections.abc import Container
+from collections.abc import Mapping
 from dataclasses import replace
 
+from coordinator.classic.guards import known_leaver
+from coordinator.engine import GroupEngine
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.interface.config import GroupConfig
 from coordinator.interface.errors import GroupError
 from coordinator.interface.events import (
     JOIN_EPOCH,
@@ -19,9 +23,15 @@ from coordinator.interface.events import (
     HeartbeatReceived,
     JoinGroupReceived,
     LeaveGroupReceived,
+    Leaver,
     OffsetCommitReceived,
     Request,
     SyncGroupReceived,
+)
+from coordinator.interface.records import (
+    ClassicGroupMember,
+    ClassicGroupMetadata,
+    ClassicGroupValue,
 )
 from coordinator.interface.replies import (
     ConsumerHeartbeatReply,
@@ -46,7 +56,6 @@ from gateway.hosting.calls import (
     StoreCommits,
 )
 from gateway.hosting.identity import AnchorIds
-from gateway.hosting.recalled_group import RecalledGroup, unknown_member
 from gateway.hosting.release import Releasing
 from kafka_codecs import WireError
 from kafka_codecs.consumer_protocol import Assignment, decode_subscription, encode_assignment
@@ -64,15 +73,34 @@ _ACCEPTED = Outcome(verdict=OffsetVerdict())
 
 
 class Recall:
-    """One recall at a time."""
+    """The members of one group that may still hold partitions, until its move has ended. An engine
+    of its own has the group as it was, so that the engine's rules decide what its members may do.
+    """
 
-    def __init__(self, *, heartbeat_interval_ms: int = 0) -> None:
-        """The interval is that of native members."""
+    def __init__(
+        self,
+        group_id: str,
+        group: ClassicGroupValue,
+        config: GroupConfig,
+        moving: Adopting | Releasing,
+    ) -> None:
+        """`moving` learns which members are alive, and which have given up."""
+        self.moving = moving
         self.in_flight: set[Token] = set()
         """The calls whose commits are sent under the ids of the guard, and have no answer yet."""
-        self.leads_rounds = self._has_all_members = False
-        self._group: RecalledGroup | None = None
-        self._heartbeat_interval_ms = heartbeat_interval_ms
+        self._generation = group.generation
+        self._members: Mapping[str, ClassicGroupMember] = {
+            member.member_id: member for member in group.members
+        }
+        self._instances: Mapping[str, str] = {
+            member.instance_id: member.member_id
+            for member in group.members
+            if member.instance_id is not None
+        }
+        """Member ids by instance id."""
+        self._engine = GroupEngine(group_id, config)
+        self._engine.apply(ClassicGroupMetadata(value=group))
+        self._heartbeat_interval_ms = config.consumer_heartbeat_interval_ms
         self._to_own_nothing: set[str] = set()
         """The members that were told to own nothing: native ones, and classic ones in a round."""
         self._back_with_epoch_0: set[str] = set()
@@ -83,66 +111,39 @@ class Recall:
         self._has_stray = False
         """Whether the answer to a commit under the ids of the guard was lost."""
 
-    @property
-    def has_begun(self) -> bool:
-        """Whether the members are known."""
-        return self._group is not None
-
-    def begin(self, group: RecalledGroup, *, has_all_members: bool, leads_rounds: bool) -> None:
-        """Recall the members of this group. Until then, and if all have given up before this
-        process, every request waits. `has_all_members`: whether no other member can be in the
-        group. `leads_rounds`: whether members that still own partitions get a round, in which they
-        are assigned nothing. Their coordinator may be one that does not ask what they own."""
-        self._group = group
-        self._has_all_members, self.leads_rounds = has_all_members, leads_rounds
-
     def is_current(self, event: HeartbeatReceived) -> bool:
         """Whether the heartbeat is that of a member in the group's generation."""
-        group = self._group
-        member = None if group is None else group.members.get(event.member_id)
+        member = self._members.get(event.member_id)
         return (
-            group is not None
-            and member is not None
+            member is not None
             and event.instance_id in (None, member.instance_id)
-            and event.generation == group.generation
+            and event.generation == self._generation
         )
-
-    def end(self) -> None:
-        """It is over. The next one begins with nothing."""
-        self._group = None
-        self.in_flight.clear()
-        self._on_their_way.clear()
-        self._to_own_nothing.clear()
-        self._back_with_epoch_0.clear()
-        self._has_stray = False
 
     # -- requests of membership ------------------------------------------------------------------
 
-    def answer(self, call: Call, moving: Adopting | Releasing, now_ms: int) -> Answer | None:
-        """The answer to a call, None while it has to wait. The move learns which members are alive,
-        and which have given up."""
-        group, holders = self._group, moving.holders
-        if group is None:
-            return None
+    def answer(self, call: Call, now_ms: int) -> Answer | None:
+        """The answer to a call, None while it has to wait."""
+        moving, holders = self.moving, self.moving.holders
         match call.event:
             case (
                 HeartbeatReceived(member_id=member_id)
                 | SyncGroupReceived(member_id=member_id) as event
             ) if member_id not in holders:
-                return self._refuse_former(event, group, member_id)
+                return self._refuse_former(event, member_id)
             case HeartbeatReceived(member_id=member_id):
                 moving.on_member_seen(member_id, now_ms)
                 return RECALLED
             case SyncGroupReceived(member_id=member_id):
                 return _NOTHING if member_id in self._to_own_nothing else RECALLED
             case LeaveGroupReceived() as event:
-                return self._leave(event, group, moving)
+                return self._leave(event)
             case ConsumerHeartbeatReceived() as event:
-                return self._reconcile(event, group, moving, now_ms)
-            case JoinGroupReceived(member_id=member_id) as event if member_id in group.members:
-                return self._rejoin(call, event, group, moving, now_ms)
+                return self._reconcile(event, now_ms)
+            case JoinGroupReceived(member_id=member_id) as event if member_id in self._members:
+                return self._rejoin(call, event, now_ms)
             case JoinGroupReceived(member_id="") as event:
-                former_id = self._former_id(call, event, group, holders)
+                former_id = self._former_id(call, event)
                 if former_id is None:
                     return None
                 if not event.protocols:
@@ -152,24 +153,22 @@ class Recall:
             case _:
                 return None
 
-    def _refuse_former(self, event: Request, group: RecalledGroup, member_id: str) -> Answer | None:
+    def _refuse_former(self, event: Request, member_id: str) -> Answer | None:
         """The answer to a member that is not in the group any more, or never was."""
-        if member_id in group.members or self._has_all_members:
-            return event.refuse(unknown_member(member_id))
+        if member_id in self._members or self.moving.has_all_members:
+            return event.refuse(_unknown_member(member_id))
         return None
 
-    def _leave(
-        self, event: LeaveGroupReceived, group: RecalledGroup, moving: Adopting | Releasing
-    ) -> LeaveGroupReply:
+    def _leave(self, event: LeaveGroupReceived) -> LeaveGroupReply:
         """Each leaver has its own answer, as in any group."""
         left = []
         for leaver in event.members:
             error = ErrorCode.NONE
             try:
-                member_id = group.member_id_of(leaver)
-                if member_id not in moving.holders:
-                    raise unknown_member(member_id)
-                moving.on_member_gave_up(member_id, comes_back=False)
+                member_id = self._member_id_of(leaver)
+                if member_id not in self.moving.holders:
+                    raise _unknown_member(member_id)
+                self.moving.on_member_gave_up(member_id, comes_back=False)
             except GroupError as refusal:
                 error = refusal.code
             left.append(
@@ -177,23 +176,17 @@ class Recall:
             )
         return LeaveGroupReply(members=tuple(left))
 
-    def _reconcile(
-        self,
-        event: ConsumerHeartbeatReceived,
-        group: RecalledGroup,
-        moving: Adopting | Releasing,
-        now_ms: int,
-    ) -> Answer | None:
+    def _reconcile(self, event: ConsumerHeartbeatReceived, now_ms: int) -> Answer | None:
         """Its target is empty. Only its epoch 0 shows for certain that it has given up: a heartbeat
         that states no partitions may be one from before it got them."""
-        member_id = event.member_id
+        moving, member_id = self.moving, event.member_id
         if event.member_epoch == JOIN_EPOCH:
-            self._note_native_join(event, group, moving)
+            self._let_joiner_go(event)
             return None
-        member = group.members.get(member_id)
+        member = self._members.get(member_id)
         if member is None or (member_id not in moving.holders and event.member_epoch > JOIN_EPOCH):
             is_back = member_id in self._back_with_epoch_0
-            return FENCED if is_back else self._refuse_former(event, group, member_id)
+            return FENCED if is_back else self._refuse_former(event, member_id)
         if event.member_epoch < JOIN_EPOCH:
             moving.on_member_gave_up(member_id, comes_back=False)
             return _heard(event)
@@ -208,44 +201,33 @@ class Recall:
             assignment=frozenset(),
         )
 
-    def _note_native_join(
-        self,
-        event: ConsumerHeartbeatReceived,
-        group: RecalledGroup,
-        moving: Adopting | Releasing,
-    ) -> None:
+    def _let_joiner_go(self, event: ConsumerHeartbeatReceived) -> None:
         """Let go the member that comes back, or whose instance does, because its client has closed
         its connections."""
-        predecessor = group.instances.get(event.instance_id or "")
-        if event.member_id in group.members:
+        predecessor = self._instances.get(event.instance_id or "")
+        if event.member_id in self._members:
             self._back_with_epoch_0.add(event.member_id)
-            moving.on_member_gave_up(event.member_id)
+            self.moving.on_member_gave_up(event.member_id)
         elif predecessor is not None and predecessor in event.disconnected:
-            moving.on_member_gave_up(predecessor)
+            self.moving.on_member_gave_up(predecessor)
 
-    def _rejoin(
-        self,
-        call: Call,
-        event: JoinGroupReceived,
-        group: RecalledGroup,
-        moving: Adopting | Releasing,
-        now_ms: int,
-    ) -> Answer:
+    def _rejoin(self, call: Call, event: JoinGroupReceived, now_ms: int) -> Answer:
         """Whether it has given up everything, its JoinGroup says, or the next one on its
         connection does. Its id is void from then on."""
         if not event.protocols:
             return _without_protocols(event)
+        moving = self.moving
         if _owns_nothing(event):
             moving.on_member_gave_up(event.member_id)
             return RECALLED
         if event.member_id not in moving.holders:
             return RECALLED
         moving.on_member_seen(event.member_id, now_ms)
-        if self.leads_rounds:
+        if moving.leads_rounds:
             self._to_own_nothing.add(event.member_id)
             return JoinGroupReply(
                 member_id=event.member_id,
-                generation=group.generation,
+                generation=self._generation,
                 protocol_type=event.protocol_type,
                 protocol_name=event.protocols[0][0],
                 leader=_LEADER,
@@ -256,18 +238,12 @@ class Recall:
                 waiting.append(event.member_id)
         return RECALLED
 
-    def _former_id(
-        self,
-        call: Call,
-        event: JoinGroupReceived,
-        group: RecalledGroup,
-        holders: Container[str],
-    ) -> str | None:
+    def _former_id(self, call: Call, event: JoinGroupReceived) -> str | None:
         """The id of the member whose client has come back without it, or whose instance another
         client takes over; None if the call is that of a new member."""
-        predecessor = group.instances.get(event.instance_id or "")
+        holders, predecessor = self.moving.holders, self._instances.get(event.instance_id or "")
         if predecessor is not None:
-            is_classic = not group.members[predecessor].is_native
+            is_classic = not self._members[predecessor].is_native
             return predecessor if is_classic and predecessor in holders else None
         waiting = self._on_their_way.get(call.connection, deque())
         while waiting and waiting[0] not in holders:
@@ -281,7 +257,6 @@ class Recall:
         call: Commits,
         *,
         topics: Topics,
-        holders: Container[str],
         guard: AnchorIds | None,
         now_ms: int,
     ) -> Answer | StoreCommits | None:
@@ -295,7 +270,7 @@ class Recall:
             event = commit.make(token, topics)
             assert isinstance(event, OffsetCommitReceived)
             commit.outcome = self._outcome(
-                event, topics=topics, holders=holders, has_guard=guard is not None, now_ms=now_ms
+                event, topics=topics, has_guard=guard is not None, now_ms=now_ms
             )
             if commit.outcome == _ACCEPTED:
                 accepted.append(token)
@@ -310,20 +285,18 @@ class Recall:
         event: OffsetCommitReceived,
         *,
         topics: Topics,
-        holders: Container[str],
         has_guard: bool,
         now_ms: int,
     ) -> Outcome:
         """Whether a commit may be stored, and why not."""
-        group = self._group
-        member = None if group is None else group.members.get(event.member_id)
-        if group is None or not event.member_id:
+        member = self._members.get(event.member_id)
+        if not event.member_id:
             return Outcome(refused=RECALLED)
         if event.member_id in self._back_with_epoch_0:
             return Outcome(refused=FENCED)
-        verdict = group.check_commit(event, topics=topics, now_ms=now_ms)
-        if member is not None and event.member_id not in holders:
-            verdict = event.refuse(unknown_member(event.member_id))
+        verdict = self._check_commit(event, topics=topics, now_ms=now_ms)
+        if member is not None and event.member_id not in self.moving.holders:
+            verdict = event.refuse(_unknown_member(event.member_id))
         if verdict.error:
             return Outcome(verdict=verdict)
         if not has_guard or self._has_stray:
@@ -331,17 +304,32 @@ class Recall:
             return Outcome(refused=FENCED if is_native else RECALLED)
         return _ACCEPTED
 
-    def answer_stored(self, call: Commits, codes: CommitCodes) -> Answer:
-        """What became of commits under the ids of the guard."""
-        for token, code in codes.items():
-            commit = call.commits[token]
-            if isinstance(code, str):
-                self.lose(call)
-                commit.outcome = Outcome(verdict=OffsetVerdict(), is_away=True)
-            elif code & ABOUT_THE_ANCHOR:
-                commit.outcome = Outcome(refused=NOT_GUARDED)
+    def _check_commit(
+        self, event: OffsetCommitReceived, *, topics: Topics, now_ms: int
+    ) -> OffsetVerdict:
+        """The engine's verdict on a commit. In the record native members have their epochs as
+        classic members have generations; a wrong one is STALE_MEMBER_EPOCH for them."""
+        step = self._engine.handle(event, now_ms=now_ms, topics=topics)
+        ((_token, verdict),) = step.replies
+        assert isinstance(verdict, OffsetVerdict)
+        member = self._members.get(event.member_id)
+        is_stale = verdict.error is ErrorCode.ILLEGAL_GENERATION and event.knows_member_epochs
+        if is_stale and member is not None and member.is_native:
+            return replace(verdict, error=ErrorCode.STALE_MEMBER_EPOCH)
+        return verdict
+
+    def _member_id_of(self, leaver: Leaver) -> str:
+        """The member that an entry of a LeaveGroup names. Raises GroupError: UNKNOWN_MEMBER_ID, or
+        FENCED_INSTANCE_ID."""
+        group = self._engine.state.group
+        assert isinstance(group, ClassicGroup)
+        return known_leaver(group, leaver).member_id
+
+    def on_stored(self, call: Commits, codes: CommitCodes) -> None:
+        """The cluster has answered the commits of a call, or has not."""
+        if any(isinstance(code, str) for code in codes.values()):
+            self.lose(call)
         self.in_flight.discard(call.token)
-        return call.outcomes
 
     def lose(self, call: Commits) -> None:
         """Nobody waits for the answer to the call any more. The cluster may store its commits at
@@ -351,8 +339,29 @@ class Recall:
             self._has_stray = True
 
 
+def note_stored(call: Commits, codes: CommitCodes) -> None:
+    """Note what became of commits under the ids of the guard."""
+    for token, code in codes.items():
+        if isinstance(code, str):
+            call.commits[token].outcome = Outcome(verdict=OffsetVerdict(), is_away=True)
+        elif code & ABOUT_THE_ANCHOR:
+            call.commits[token].outcome = Outcome(refused=NOT_GUARDED)
+
+
+def refuse_commits(call: Commits) -> Answer:
+    """The answer to commits where all members had given up before this process."""
+    for commit in call.commits.values():
+        commit.outcome = Outcome(refused=RECALLED)
+    return call.outcomes
+
+
 def _heard(event: ConsumerHeartbeatReceived) -> ConsumerHeartbeatReply:
     return ConsumerHeartbeatReply(member_id=event.member_id, member_epoch=event.member_epoch)
+
+
+def _unknown_member(member_id: str) -> GroupError:
+    why = f"{member_id!r} is not a member of the group any more"
+    return GroupError(ErrorCode.UNKNOWN_MEMBER_ID, why)
 
 
 def _without_protocols(event: JoinGroupReceived) -> JoinGroupReply:

@@ -29,7 +29,6 @@ from gateway.hosting.answers import GroupApi
 from gateway.hosting.calls import Call, Commit, Commits, Outcome, StoreCommits
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.recall import FENCED, RECALLED, Recall
-from gateway.hosting.recalled_group import RecalledGroup
 from gateway.hosting.release import Releasing
 from kafka_codecs.consumer_protocol import decode_assignment
 from kafka_codecs.error_codes import ErrorCode
@@ -77,8 +76,9 @@ class GaveUp:
 class Moving:
     """A move that knows who may still hold partitions, and keeps what it learns."""
 
-    def __init__(self) -> None:
-        self.holders = {member.member_id for member in RECORD.members}
+    def __init__(self, record: ClassicGroupValue, *, has_all_members: bool) -> None:
+        self.holders = {member.member_id for member in record.members}
+        self.has_all_members, self.leads_rounds = has_all_members, False
         self.told: list[Any] = []
 
     def on_member_seen(self, member_id: str, _now_ms: int) -> None:
@@ -92,12 +92,11 @@ class Moving:
 class Script:
     """A recall, and what it tells."""
 
-    def __init__(self, *, has_all_members: bool = True) -> None:
-        self.moving = Moving()
+    def __init__(self, record: ClassicGroupValue = RECORD, *, has_all_members: bool = True) -> None:
+        self.moving = Moving(record, has_all_members=has_all_members)
         self.told = self.moving.told
-        self.recall = Recall(heartbeat_interval_ms=5_000)
-        group = RecalledGroup("orders", RECORD, GroupConfig())
-        self.recall.begin(group, has_all_members=has_all_members, leads_rounds=False)
+        config = GroupConfig(consumer_heartbeat_interval_ms=5_000)
+        self.recall = Recall("orders", record, config, cast(Releasing, self.moving))
 
     @property
     def holders(self) -> set[str]:
@@ -109,9 +108,16 @@ class Script:
 
     def ask(self, event: Any, connection: int = CONNECTION) -> Any:
         call = Call(api=GroupApi.JOIN, make=None, event=event, connection=connection)
-        return self.recall.answer(call, cast(Releasing, self.moving), 1_000)
+        return self.recall.answer(call, 1_000)
 
-    def commit(self, member_id: str, epoch: int, *, guard: AnchorIds | None = GUARD) -> Any:
+    def commit(
+        self,
+        member_id: str,
+        epoch: int,
+        *,
+        guard: AnchorIds | None = GUARD,
+        instance_id: str | None = None,
+    ) -> Any:
         """The outcome of a commit, or the errand that stores it."""
 
         def make(token: Token, topics: Topics) -> OffsetCommitReceived:
@@ -119,16 +125,14 @@ class Script:
                 token=token,
                 version=9,
                 member_id=member_id,
-                instance_id=None,
+                instance_id=instance_id,
                 epoch=epoch,
                 partitions=frozenset(),
             )
 
         commit = Commit(make=make, topic_names=frozenset(), has_member=True, order_keys=frozenset())
         call = Commits(api=GroupApi.COMMIT, commits={commit.token: commit})
-        answer = self.recall.store(
-            call, topics=Topics(), holders=self.holders, guard=guard, now_ms=1_000
-        )
+        answer = self.recall.store(call, topics=Topics(), guard=guard, now_ms=1_000)
         return answer if isinstance(answer, StoreCommits) else commit.outcome
 
     def leave(self, *leavers: Leaver) -> Any:
@@ -274,7 +278,7 @@ def test_a_native_member_that_leaves_does_not_come_back(on: Script, epoch: int) 
 
 def test_a_classic_member_beside_native_ones_gets_a_round_without_partitions(on: Script) -> None:
     """The coordinator of native members does not ask a joining one what it owns."""
-    on.recall.leads_rounds = True
+    on.moving.leads_rounds = True
     joined = on.join("a", owned={"foo": (0,)})
     assert isinstance(joined, JoinGroupReply)
     assert (joined.error, joined.protocol_name) == (ErrorCode.NONE, "range")
@@ -291,18 +295,8 @@ def test_a_classic_member_beside_native_ones_gets_a_round_without_partitions(on:
 
 
 def test_an_earlier_round_does_not_end(on: Script) -> None:
-    on.recall.leads_rounds = True
+    on.moving.leads_rounds = True
     assert on.sync("a") is RECALLED
-
-
-def test_the_next_recall_begins_with_nothing(on: Script) -> None:
-    on.join("a", owned={"foo": (0,)})
-    on.recall.in_flight.add(1)
-    on.recall.end()
-    on.told.clear()
-    assert on.join("") is None
-    assert on.told == []
-    assert not on.recall.in_flight
 
 
 # -- members that are not in the group any more, and strangers -------------------------------------
@@ -351,14 +345,10 @@ def test_the_replacement_of_an_instance_takes_its_place(on: Script) -> None:
     assert on.told == [GaveUp("s")]
 
 
-def test_the_replacement_of_a_native_instance_takes_its_place_if_its_client_has_gone(
-    on: Script,
-) -> None:
+def test_the_replacement_of_a_native_instance_takes_its_place_if_its_client_has_gone() -> None:
     """Otherwise the instance is in use (DEV D82)."""
     native = replace(NATIVE, instance_id="two")
-    record = replace(RECORD, members=(native,))
-    group = RecalledGroup("orders", record, GroupConfig())
-    on.recall.begin(group, has_all_members=True, leads_rounds=False)
+    on = Script(replace(RECORD, members=(native,)))
     assert on.native("n-2", 0, instance_id="two") is None
     assert on.told == []
     assert on.native("n-2", 0, instance_id="two", disconnected=frozenset({"n"})) is None
@@ -377,7 +367,7 @@ def test_each_of_two_members_on_one_connection_is_followed(on: Script) -> None:
 
 @pytest.mark.parametrize("leads_rounds", [False, True])
 def test_a_join_without_protocols_is_refused(on: Script, *, leads_rounds: bool) -> None:
-    on.recall.leads_rounds = leads_rounds
+    on.moving.leads_rounds = leads_rounds
     for answer in (on.join("a", protocols=()), on.join("", instance_id="one", protocols=())):
         assert answer.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert on.told == []
@@ -410,3 +400,26 @@ def test_a_commit_of_an_older_epoch_is_refused(on: Script, member_id: str, code:
 def test_nothing_is_committed_without_a_guard(on: Script) -> None:
     assert on.commit("a", 7, guard=None) == Outcome(refused=RECALLED)
     assert on.commit("n", 7, guard=None) == Outcome(refused=FENCED)
+
+
+# -- the engine's rules ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("member_id", "instance_id", "epoch", "code"),
+    [
+        ("s", "one", 7, ErrorCode.NONE),
+        ("s", None, 7, ErrorCode.NONE),
+        ("s", "one", 6, ErrorCode.ILLEGAL_GENERATION),
+        ("b", "one", 7, ErrorCode.FENCED_INSTANCE_ID),
+        ("x", None, 7, ErrorCode.UNKNOWN_MEMBER_ID),
+    ],
+)
+def test_commits_are_checked_by_the_rules_of_a_classic_group(
+    on: Script, member_id: str, instance_id: str | None, epoch: int, code: ErrorCode
+) -> None:
+    outcome = on.commit(member_id, epoch, instance_id=instance_id)
+    if code:
+        assert outcome.verdict.error is code
+    else:
+        assert isinstance(outcome, StoreCommits)
