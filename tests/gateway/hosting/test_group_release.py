@@ -208,6 +208,7 @@ def test_the_outcome_and_what_the_log_has(on: Scene) -> None:
     on.to_the_end()
     assert on.outcome is not None
     assert (on.outcome.is_released, on.outcome.reasons) == (True, ())
+    assert on.group.move._recall is None, "the next one begins with nothing"
     assert on.log_has() == ReleaseState()
     (told,) = on.told("group_released")
     assert told["unowned_ms"] == on.outcome.unowned_ms
