@@ -131,14 +131,12 @@ def _tell_step(fields: Fields, _name_of: _NameOf) -> str:
 
 
 def _tell_rebalance(fields: Fields, _name_of: _NameOf) -> str:
-    if not fields["partitions_moved"] and not fields["unowned_ms"]:
+    """A rebalance for a joiner is a part of its step, or of its arrival; one that was overtaken is
+    a part of the next."""
+    is_part = fields["was_interrupted"] or fields["cause"] == "member_joined"
+    if is_part or not (fields["partitions_moved"] or fields["unowned_ms"]):
         return ""
-    beginning = (
-        "a rebalance was overtaken by the next one"
-        if fields["was_interrupted"]
-        else (f"rebalanced to epoch {fields['epoch']}")
-    )
-    return ", ".join((beginning, _moves(fields), _idle_time(fields["unowned_ms"])))
+    return f"rebalanced: {_moves(fields)}, {_idle_time(fields['unowned_ms'])}"
 
 
 def _tell_readiness(fields: Fields, _name_of: _NameOf) -> str:

@@ -158,21 +158,32 @@ def test_a_regression_names_the_next_command() -> None:
     assert "groupferry hold" in Narrator().tell_event(worse, "g")
 
 
-def test_a_rebalance_that_moved_nothing_is_no_sentence() -> None:
+def test_a_rebalance_is_a_sentence_unless_it_is_a_part_of_another_one() -> None:
     """It would repeat what its cause has said."""
     fields: dict[str, Any] = {
         "started_ms": 1,
         "epoch": 5,
-        "cause": "member_joined",
         "members": 3,
         "least_possible": 0,
         "members_disturbed": 0,
-        "was_interrupted": False,
     }
-    quiet = RebalanceEnded(**fields, partitions_moved=0, unowned_ms=0)
-    busy = RebalanceEnded(**fields, partitions_moved=2, unowned_ms=500)
-    assert Narrator().tell_event(quiet, "g") == ""
-    assert Narrator().tell_event(busy, "g").startswith("rebalanced to epoch 5, 2 partitions moved")
+
+    def sentence(cause: str, *, moved: int = 2, was_interrupted: bool = False) -> str:
+        rebalance = RebalanceEnded(
+            **fields,
+            cause=cause,
+            partitions_moved=moved,
+            unowned_ms=500 if moved else 0,
+            was_interrupted=was_interrupted,
+        )
+        return Narrator().tell_event(rebalance, "g")
+
+    assert sentence("member_removed") == (
+        "rebalanced: 2 partitions moved, where 0 had to, 0.5 partition-seconds without an owner"
+    )
+    assert sentence("member_removed", moved=0) == ""
+    assert sentence("member_removed", was_interrupted=True) == ""
+    assert sentence("member_joined") == ""
 
 
 def test_details_cost_nothing_but_their_names() -> None:
