@@ -11,6 +11,7 @@ from uuid import UUID
 from gateway.cluster.topics import requested_ids, topic_id_of
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.metadata import (
+    AUTHORIZED_OPERATIONS_OMITTED,
     NO_TOPIC_ID,
     MetadataRequest,
     MetadataRequestTopic,
@@ -79,4 +80,10 @@ def raise_answer(
         MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
         for topic_id in unknown
     ]
-    return replace(answer, topics=tuple(topics))
+    # Before 2.8 brokers state them also if nobody has requested them.
+    operations = (
+        answer.cluster_authorized_operations
+        if request.include_cluster_authorized_operations
+        else AUTHORIZED_OPERATIONS_OMITTED
+    )
+    return replace(answer, topics=tuple(topics), cluster_authorized_operations=operations)

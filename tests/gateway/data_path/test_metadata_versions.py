@@ -1,5 +1,6 @@
 """Metadata v12 in front of a broker without topic ids."""
 
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -12,6 +13,7 @@ from kafka_codecs.apis import ApiKey
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.metadata import (
+    AUTHORIZED_OPERATIONS_OMITTED,
     NO_TOPIC_ID,
     MetadataRequest,
     MetadataRequestTopic,
@@ -19,6 +21,7 @@ from kafka_codecs.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from tests.support.codecs import sample
 from tests.support.data_path import running_gateway
 from tests.support.fake_broker import FakeBroker, answer, running_fake_broker
 from tests.support.wire import Wire, connected
@@ -49,6 +52,24 @@ def test_ids_become_names_and_each_topic_is_requested_once() -> None:
     below = lower_request(_asked(ORDERS, NOBODY, *names), names, 9)
     assert [topic.name for topic in below.topics or ()] == ["orders", "more"]
     assert below.allow_auto_topic_creation is False
+
+
+@pytest.mark.parametrize("broker_version", range(12))
+@pytest.mark.parametrize("version", [10, 11, 12, 13])
+def test_every_answer_of_an_older_broker_can_be_raised(broker_version: int, version: int) -> None:
+    """Before 2.8 brokers state operations on the cluster that nobody has requested, in versions
+    that have such a field."""
+    body = encode(sample(MetadataResponse, broker_version), broker_version)
+    raised = raise_answer(decode(MetadataResponse, body, broker_version), _asked("orders"), {})
+    shown = decode(MetadataResponse, encode(raised, version), version)
+    assert shown.cluster_authorized_operations == AUTHORIZED_OPERATIONS_OMITTED
+
+
+def test_requested_operations_are_kept() -> None:
+    """The client's version has the field, too."""
+    request = replace(_asked("orders"), include_cluster_authorized_operations=True)
+    answered = replace(_answered(), cluster_authorized_operations=3)
+    assert raise_answer(answered, request, {}).cluster_authorized_operations == 3
 
 
 @pytest.mark.parametrize("name", [None, "", "more"])
