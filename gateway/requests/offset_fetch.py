@@ -101,7 +101,6 @@ class OffsetFetchApi:
         contradictory: frozenset[str],
     ) -> list[OffsetFetchResponseGroup]:
         version = request.header.api_version
-        unstable = _stability_error(request, message)
         named = filter(None, (group.group_id for group in groups))
         verdicts = await self._groups.router.verdicts(named, request.owner)
         hosted = [group_id for group_id, verdict in verdicts.items() if verdict.mode is Mode.HOSTED]
@@ -115,7 +114,7 @@ class OffsetFetchApi:
                 vetted.append(ErrorCode.INVALID_REQUEST)
             else:
                 verdict = verdicts.get(group.group_id)
-                vetted.append(unstable or await self._vet(group, verdict, request.owner))
+                vetted.append(await self._vet(group, verdict, request.owner))
         passed = tuple(group for group in vetted if isinstance(group, OffsetFetchRequestGroup))
         fetched = await _fetch(request, passed, require_stable=message.require_stable)
         answers = {answer.group_id: answer for answer in fetched}
@@ -199,19 +198,6 @@ def _distinct(groups: Asked) -> tuple[Asked, frozenset[str]]:
     return tuple(one_each.values()), frozenset(group_id for group_id, n in counts.items() if n > 1)
 
 
-def _stability_error(request: GroupRequest, message: OffsetFetchRequest) -> ErrorCode | None:
-    """UNSUPPORTED_VERSION if the request needs RequireStable and the cluster lacks it.
-
-    The embedded cluster stores no transactional offsets, so all of its offsets are stable.
-    """
-    knows_it = (
-        highest_version(request.upstream, ApiKey.OFFSET_FETCH) >= FIRST_VERSION_WITH_REQUIRE_STABLE
-    )
-    if message.require_stable and not knows_it and not is_embedded(request.upstream.versions):
-        return ErrorCode.UNSUPPORTED_VERSION
-    return None
-
-
 def _takes_batches(request: GroupRequest) -> bool:
     return highest_version(request.upstream, ApiKey.OFFSET_FETCH) >= FIRST_VERSION_WITH_BATCHES
 
@@ -230,6 +216,8 @@ async def _fetch(
         )
         return batch.groups
     spoken = min(version, max(request.header.api_version, FIRST_VERSION_WITH_GROUP_ERROR))
+    # Clients that speak to such a broker themselves drop the flag, too. Exactly-once consumers that
+    # rely on it need a version of TxnOffsetCommit that the cluster lacks as well.
     stable = require_stable and version >= FIRST_VERSION_WITH_REQUIRE_STABLE
     ask = _ask_embedded if is_embedded(request.upstream.versions) else _ask_one_by_one
     return await ask(request, groups, spoken, stable)
