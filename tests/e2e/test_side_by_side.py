@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from tests.support.ports import free_port, ports_of
-from tests.support.side_by_side import scope
+from tests.support.side_by_side import is_waiting, next_scope, scope
 
 LEAVES_A_CYCLE = """
 import weakref
@@ -50,10 +50,19 @@ def test_the_tests_of_a_cluster_stay_together() -> None:
 
 def test_the_slowest_files_have_clusters_of_their_own() -> None:
     """Together with the rest of their folder they would outlast all other workers."""
-    slowest = {f"tests/e2e/{name}.py" for name in ("test_remove", "test_whole_story")}
-    assert {scope(f"{file}::test_one[kafka-4.3-0]") for file in slowest} == {
-        f"{file} on kafka-4.3" for file in slowest
-    }
+    slowest = ("test_release", "test_release_killed", "test_remove", "test_whole_story")
+    scopes = {scope(f"tests/e2e/{name}.py::test_one[kafka-4.3-0]") for name in slowest}
+    assert scopes == {"groups that leave on kafka-4.3"}
+
+
+def test_workers_wait_and_compute_in_turn() -> None:
+    """As long as there are scopes of both kinds."""
+    waiting = ["tests/e2e on kafka-3.9", "three-brokers-4.4", "tests/gateway/test_a_with_kafka.py"]
+    computing = ["tests/simulation/test_worlds.py::TestStart", "tests/codecs/test_kafka.py"]
+    assert next_scope([*computing, *waiting], waits=True) == waiting[0]
+    assert next_scope([*waiting, *computing], waits=False) == computing[0]
+    assert next_scope(waiting, waits=False) == waiting[0]
+    assert [is_waiting(each) for each in (*waiting, *computing)] == [True] * 3 + [False] * 2
 
 
 def test_other_tests_stay_with_their_file_or_class() -> None:
