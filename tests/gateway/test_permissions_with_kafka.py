@@ -280,18 +280,24 @@ async def test_each_right_counts_as_at_the_broker(secure_kafka: SecureKafka) -> 
     assert expected["everything"]["heartbeat"] == [ErrorCode.UNKNOWN_MEMBER_ID]
 
 
-@pytest.mark.parametrize("protocol", [CLASSIC, NATIVE])
-async def test_a_right_that_is_taken_away_ends_a_membership(
-    secure_kafka: SecureKafka, protocol: str
-) -> None:
-    """The next heartbeat after the permission's lifetime is refused."""
-    user, group = f"leaver-{uuid4().hex[:8]}", f"g-{uuid4().hex[:8]}"
+async def new_user(secure_kafka: SecureKafka) -> str:
+    """A user who may read the topic, in any group."""
+    user = f"reader-{uuid4().hex[:8]}"
     await trio.to_thread.run_sync(secure_kafka.add_users, {user: PASSWORD})
     allow = [
         Rule(user, ResourceType.GROUP, "*", AclOperation.READ),
         Rule(user, ResourceType.TOPIC, TOPIC, AclOperation.READ),
     ]
     await trio.to_thread.run_sync(secure_kafka.rule, allow)
+    return user
+
+
+@pytest.mark.parametrize("protocol", [CLASSIC, NATIVE])
+async def test_a_right_that_is_taken_away_ends_a_membership(
+    secure_kafka: SecureKafka, protocol: str
+) -> None:
+    """The next heartbeat after the permission's lifetime is refused."""
+    user, group = await new_user(secure_kafka), f"g-{uuid4().hex[:8]}"
     deny = Rule(user, ResourceType.GROUP, group, AclOperation.READ, AclPermissionType.DENY)
     who = access(secure_kafka, user, PASSWORD)
     with trio.fail_after(LIMIT_S):
@@ -320,13 +326,7 @@ async def test_a_right_that_is_taken_away_in_mid_roll_ends_one_membership(
     secure_kafka: SecureKafka,
 ) -> None:
     """The mixed group's classic member is refused. Its native member, another user, goes on."""
-    user, group = f"leaver-{uuid4().hex[:8]}", f"g-{uuid4().hex[:8]}"
-    await trio.to_thread.run_sync(secure_kafka.add_users, {user: PASSWORD})
-    allow = [
-        Rule(user, ResourceType.GROUP, "*", AclOperation.READ),
-        Rule(user, ResourceType.TOPIC, TOPIC, AclOperation.READ),
-    ]
-    await trio.to_thread.run_sync(secure_kafka.rule, allow)
+    user, group = await new_user(secure_kafka), f"g-{uuid4().hex[:8]}"
     deny = Rule(user, ResourceType.GROUP, group, AclOperation.READ, AclPermissionType.DENY)
     who, alice = access(secure_kafka, user, PASSWORD), access(secure_kafka, "alice", USERS["alice"])
     with trio.fail_after(LIMIT_S):
@@ -354,14 +354,8 @@ async def test_a_regular_expression_matches_what_the_member_may_describe(
     secure_kafka: SecureKafka,
 ) -> None:
     """The gateway may describe every topic."""
-    user, group = f"matcher-{uuid4().hex[:8]}", f"g-{uuid4().hex[:8]}"
     await secure_kafka.cluster.make_topic("hidden")
-    await trio.to_thread.run_sync(secure_kafka.add_users, {user: PASSWORD})
-    allow = [
-        Rule(user, ResourceType.GROUP, "*", AclOperation.READ),
-        Rule(user, ResourceType.TOPIC, TOPIC, AclOperation.READ),
-    ]
-    await trio.to_thread.run_sync(secure_kafka.rule, allow)
+    user, group = await new_user(secure_kafka), f"g-{uuid4().hex[:8]}"
     who = access(secure_kafka, user, PASSWORD)
     join = ConsumerGroupHeartbeatRequest(
         group_id=group,

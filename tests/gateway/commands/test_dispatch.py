@@ -101,9 +101,8 @@ MARKED = "without members in the cluster, it is hosted from its next join on, un
 NOT_STABLE = "the cluster says that it is PreparingRebalance"
 
 
-async def adopt(command: Command, _given_by: str) -> Answer:
-    """A gateway whose groups are named after what becomes of them."""
-    assert isinstance(command, AdoptCommand)
+def adoption(command: AdoptCommand) -> Answer:
+    """The groups are named after what becomes of them."""
     group_id = command.group_id
     match group_id:
         case "adoptable":
@@ -131,6 +130,8 @@ async def steer(command: Command, _given_by: str) -> Answer:
             return PolicySet(group_id=command.group_id, policy=command.command, reasons=why)
         case RollCommand(end=is_over):
             return PolicySet(group_id="orders", policy="end of roll" if is_over else "roll")
+        case AdoptCommand():
+            return adoption(command)
         case DrainCommand():
             return DrainAnswer(is_draining=not command.dry_run, connections=3, hosted=2)
         case _:
@@ -176,37 +177,11 @@ HELD = "on hold: no further consumer switches to the new protocol"
             ["the gateway ends 3 connections; 2 hosted groups stay in its state log"],
             [],
         ),
-    ],
-)
-async def test_a_command_about_the_roll_prints_its_outcome(
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    arguments: list[str],
-    status: int,
-    out: list[str],
-    err: list[str],
-) -> None:
-    """And what prevents it on stderr."""
-    stop = trio.Event()
-    with trio.fail_after(20):
-        async with trio.open_nursery() as nursery:
-            await nursery.start(partial(serve_commands, tmp_path, steer, stop=stop))
-            run = partial(dispatch.run, [*arguments, f"--state-dir={tmp_path}"])
-            assert await trio.to_thread.run_sync(run) == status
-            stop.set()
-    shown = capsys.readouterr()
-    assert shown.out.splitlines() == out
-    assert shown.err.splitlines() == [f"groupferry: {line}" for line in err]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "status", "out", "err"),
-    [
-        (["adoptable"], 0, ["adoptable is adopted; its calls were held for 120 ms"], []),
-        (["adoptable", "--dry-run"], 0, ["adoptable can be adopted"], []),
-        (["empty"], 0, [f"empty is adopted: {MARKED}"], []),
+        (["adopt", "adoptable"], 0, ["adoptable is adopted; its calls were held for 120 ms"], []),
+        (["adopt", "adoptable", "--dry-run"], 0, ["adoptable can be adopted"], []),
+        (["adopt", "empty"], 0, [f"empty is adopted: {MARKED}"], []),
         (
-            ["misspelt"],
+            ["adopt", "misspelt"],
             0,
             [
                 "misspelt is adopted: nobody knows it yet; it is hosted from its next join on,"
@@ -214,17 +189,17 @@ async def test_a_command_about_the_roll_prints_its_outcome(
             ],
             [],
         ),
-        (["empty", "--dry-run"], 0, [f"empty can be adopted: {MARKED}"], []),
+        (["adopt", "empty", "--dry-run"], 0, [f"empty can be adopted: {MARKED}"], []),
         (
-            ["beside"],
+            ["adopt", "beside"],
             FAILED,
             [],
             [f"beside is not adopted: {why}" for why in (OUTSIDE, NOT_STABLE)],
         ),
-        (["never"], FAILED, [], ["never is not adopted: groups_adopt is never"]),
+        (["adopt", "never"], FAILED, [], ["never is not adopted: groups_adopt is never"]),
     ],
 )
-async def test_an_adoption_prints_its_outcome(
+async def test_a_command_to_the_gateway_prints_its_outcome(
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
     arguments: list[str],
@@ -236,13 +211,13 @@ async def test_an_adoption_prints_its_outcome(
     stop = trio.Event()
     with trio.fail_after(20):
         async with trio.open_nursery() as nursery:
-            await nursery.start(partial(serve_commands, tmp_path, adopt, stop=stop))
-            run = partial(dispatch.run, ["adopt", *arguments, f"--state-dir={tmp_path}"])
+            await nursery.start(partial(serve_commands, tmp_path, steer, stop=stop))
+            run = partial(dispatch.run, [*arguments, f"--state-dir={tmp_path}"])
             assert await trio.to_thread.run_sync(run) == status
             stop.set()
-    told = capsys.readouterr()
-    assert told.out.splitlines() == out
-    assert told.err.splitlines() == [f"groupferry: {line}" for line in err]
+    shown = capsys.readouterr()
+    assert shown.out.splitlines() == out
+    assert shown.err.splitlines() == [f"groupferry: {line}" for line in err]
 
 
 def test_an_adoption_needs_a_running_gateway(

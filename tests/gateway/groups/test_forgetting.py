@@ -65,6 +65,12 @@ def cluster_knows(groups: HostedGroups, **states: str) -> None:
     groups.cluster.answers[DescribeGroupsRequest] = describe
 
 
+async def come_and_go(groups: HostedGroups, group: str = "orders") -> None:
+    """A member joins and leaves."""
+    await groups.native("n", group=group)
+    await groups.native("n", -1, group=group)
+
+
 async def set_config(groups: HostedGroups, group: str, value: str = "50000") -> None:
     """Override one config of a group that may not exist."""
     change = ConfigChange(name=SESSION, operation=ConfigOperation.SET, value=value)
@@ -99,8 +105,7 @@ async def test_an_empty_group_is_forgotten_after_the_cluster_forgot_it(
     """It vanishes from lists and the log. Groups with offsets or members stay."""
     async with hosted_groups() as groups:
         for group in ("gone", "has-offsets"):
-            await groups.native("n", group=group)
-            await groups.native("n", -1, group=group)
+            await come_and_go(groups, group)
         await groups.native("n", group="live")
         await trio.sleep(QUIET_S)
         cluster_knows(groups, **{"has-offsets": "Empty"})
@@ -116,8 +121,7 @@ async def test_an_empty_group_is_forgotten_after_the_cluster_forgot_it(
 async def test_a_group_stays_while_the_cluster_is_silent(autojump_clock: MockClock) -> None:
     """A missing answer proves nothing."""
     async with hosted_groups() as groups:
-        await groups.native("n")
-        await groups.native("n", -1)
+        await come_and_go(groups)
         await trio.sleep(QUIET_S)
         cluster_knows(groups)
         groups.cluster.failure = UpstreamError("nobody listens")
@@ -142,8 +146,7 @@ async def test_a_group_stays_while_the_cluster_is_silent(autojump_clock: MockClo
 async def test_a_gateway_that_restarts_daily_forgets(autojump_clock: MockClock) -> None:
     """It checks soon after its start."""
     async with hosted_groups() as groups:
-        await groups.native("n")
-        await groups.native("n", -1)
+        await come_and_go(groups)
         cluster_knows(groups)
         groups.nursery.start_soon(forgetting(groups).run)
         await trio.sleep(60 * 60)
@@ -157,8 +160,7 @@ async def test_the_check_repeats(
     monkeypatch.setattr(module, "FIRST_LOOK_S", (60.0, 60.0))
     monkeypatch.setattr(module, "LOOK_INTERVAL_S", 60.0)
     async with hosted_groups() as groups:
-        await groups.native("n")
-        await groups.native("n", -1)
+        await come_and_go(groups)
         cluster_knows(groups)
         groups.nursery.start_soon(forgetting(groups).run)
         groups.log.is_unreadable = True
@@ -177,8 +179,7 @@ async def test_a_look_during_an_outage_is_repeated_soon_after_it(
     """What nobody has answered does not count as looked at."""
     monkeypatch.setattr(module, "FIRST_LOOK_S", (60.0, 60.0))
     async with hosted_groups() as groups:
-        await groups.native("n")
-        await groups.native("n", -1)
+        await come_and_go(groups)
         cluster_knows(groups)
         describe = groups.cluster.answers[DescribeGroupsRequest]
         groups.nursery.start_soon(forgetting(groups).run)
@@ -210,8 +211,7 @@ async def test_a_group_that_the_gateway_may_not_describe_causes_no_further_look(
     """That is an answer, too: the cluster will not say more in ten minutes."""
     monkeypatch.setattr(module, "FIRST_LOOK_S", (60.0, 60.0))
     async with hosted_groups() as groups:
-        await groups.native("n")
-        await groups.native("n", -1)
+        await come_and_go(groups)
         cluster_knows(groups)
         groups.cluster.answers[DescribeGroupsRequest] = lambda asked: DescribeGroupsResponse(
             groups=tuple(
@@ -231,16 +231,14 @@ async def test_many_new_groups_are_forgotten_on_the_same_day(
     monkeypatch.setattr(module, "FIRST_LOOK_S", (60.0, 60.0))
     monkeypatch.setattr(module, "NEW_GROUPS_MAX", 3)
     async with hosted_groups() as groups:
-        await groups.native("n", group="has-offsets")
-        await groups.native("n", -1, group="has-offsets")
+        await come_and_go(groups, "has-offsets")
         cluster_knows(groups, **{"has-offsets": "Empty"})
         groups.nursery.start_soon(forgetting(groups).run)
         await trio.sleep(61)
         for group in "abc":
             assert len(await groups.table.views.group_ids()) == 1 + "abc".index(group)
             await trio.sleep(2 * module.COUNT_INTERVAL_S)
-            await groups.native("n", group=group)
-            await groups.native("n", -1, group=group)
+            await come_and_go(groups, group)
         await trio.sleep(module.COUNT_INTERVAL_S)
         assert await groups.table.views.group_ids() == ("has-offsets",)
 
@@ -256,8 +254,7 @@ async def test_groups_with_long_names_are_forgotten_earlier(
         groups.nursery.start_soon(forgetting(groups).run)
         await trio.sleep(61)
         for group in ("a" * 2 * LONG_NAME_CHARS, "b" * 2 * LONG_NAME_CHARS):
-            await groups.native("n", group=group)
-            await groups.native("n", -1, group=group)
+            await come_and_go(groups, group)
             assert await groups.table.views.group_ids() == (group,)
             await trio.sleep(2 * module.COUNT_INTERVAL_S)
             assert await groups.table.views.group_ids() == ()
