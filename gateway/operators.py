@@ -22,6 +22,7 @@ from gateway.data_path.complaints import Complaints
 from gateway.data_path.config import Limits
 from gateway.data_path.places import ConnectionLimiter
 from gateway.data_path.removal import Removal
+from gateway.fleet.member import FleetMember
 from gateway.groups.clock import Clock
 from gateway.groups.group_limits import GroupLimits
 from gateway.groups.groups import Groups
@@ -45,6 +46,8 @@ class OperatorsConfig:
     """Whether a step of a migration that makes it worse puts the group on hold."""
     regression_share: float = REGRESSION_SHARE
     """The part of what a group consumes that may stay behind after a step."""
+    member: FleetMember | None = None
+    """This process, if it is one of a fleet."""
     on_admin: Callable[[int], object] = lambda _port: None
     """Called with the port of the admin API."""
 
@@ -91,7 +94,9 @@ class Operators:
         self._group_limits = group_limits
         self._clock = clock
         self._counts, self._complaints = counts, complaints
-        self._handlers = Handlers(groups, self._board, journal.tell, removal, stop)
+        self._handlers = Handlers(
+            groups, self._board, journal.tell, removal, stop, member=config.member
+        )
         if config != NO_OPERATORS:
             journal.listen(self._board.take)
 

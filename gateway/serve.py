@@ -30,7 +30,6 @@ from gateway.data_path.errors import ListenError
 from gateway.data_path.listeners import check_ports
 from gateway.error_groups import first_of
 from gateway.fleet.fleet_state import (
-    SHARDS_FOLDER,
     SLOTS_FOLDER,
     open_state,
     refuse_fleet,
@@ -223,7 +222,7 @@ async def _open_log(
             yield state_log
     else:
         async with open_sharded_log(
-            settings.state_dir / SHARDS_FOLDER,
+            settings.state_dir,
             process.member,
             log_id=process.log_id,
             run_id=process.run_id,
@@ -384,6 +383,7 @@ def gateway_config(
         operators=OperatorsConfig(
             control_folder=control_folder,
             admin=_admin(settings, security, slot),
+            member=None if process is None else process.member,
             hold_on_regression=settings.hold_on_regression,
             regression_share=settings.regression_share_percent / 100,
         ),

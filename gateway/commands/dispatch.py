@@ -36,7 +36,7 @@ from gateway.control.messages import (
     PolicyCommand,
     RollCommand,
 )
-from gateway.journal.line_files import FOLDER_NAME
+from gateway.journal.line_files import FOLDER_NAME, folders_below
 from gateway.loading import loading
 from gateway.pipeline import PipelineError, installed
 from gateway.readable import escaped
@@ -380,9 +380,9 @@ def _events(options: argparse.Namespace) -> int:
         from gateway.commands import show_events
 
     try:
-        folder = settings.state_folder(options.state_dir) / FOLDER_NAME
+        state_folder = settings.state_folder(options.state_dir)
         if show_events.run(
-            folder,
+            folders_below(state_folder),
             options.group,
             follows=options.follow,
             as_json=options.json,
@@ -394,7 +394,7 @@ def _events(options: argparse.Namespace) -> int:
     except (ValueError, OSError) as error:
         _print_error(str(error))
     else:
-        _print_error(f"there are no events in {folder}; see --state-dir")
+        _print_error(f"there are no events in {state_folder / FOLDER_NAME}; see --state-dir")
     return _FAILED
 
 

@@ -24,7 +24,7 @@ async def run(folder: Path, group_id: str | None, is_trial: bool) -> int:
     if group_id is not None:
         return await _release(folder, group_id, is_trial)
     group_ids = [
-        line.group_id async for line in all_groups(folder) if line.mode in _HERE or line.is_adopted
+        line.group_id for line in await all_groups(folder) if line.mode in _HERE or line.is_adopted
     ]
     if not group_ids:
         _tell("no group is hosted or adopted")

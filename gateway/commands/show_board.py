@@ -5,7 +5,7 @@ They ask the gateway at the control socket in its state folder, and print to the
 
 import json
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -16,7 +16,7 @@ from rich.live import Live
 from gateway.board import terminal
 from gateway.board.views import Events, GroupLine, GroupList, GroupPage, GroupReadiness
 from gateway.commands.keys import read_keys, single_keys
-from gateway.control.client import ANSWER_S, look
+from gateway.control.client import ANSWER_S, find_processes, look
 from gateway.control.control_socket import NoControlSocket
 from gateway.control.messages import (
     AssessGroup,
@@ -41,7 +41,7 @@ Draw = Callable[[int, int], RenderableType]
 
 async def groups(folder: Path, *, as_json: bool) -> None:
     """Print how the groups stand. Raises CommandRefused, NoControlSocket."""
-    lines = [line async for line in all_groups(folder)]
+    lines = await all_groups(folder)
     if as_json:
         for line in lines:
             _print_json(line.model_dump_json())
@@ -65,7 +65,7 @@ async def readiness(folder: Path, group_id: str | None, *, as_json: bool) -> Non
     """Print whether a group is ready for the new protocol, or each. Raises CommandRefused,
     NoControlSocket."""
     if group_id is None:
-        group_ids = [line.group_id async for line in all_groups(folder)]
+        group_ids = [line.group_id for line in await all_groups(folder)]
         if not group_ids and not as_json:
             sys.stdout.write("no groups yet\n")
     else:
@@ -230,16 +230,33 @@ async def _follow(folder: Path, group_id: str | None, *, as_json: bool) -> None:
 
 
 class KnownGroups:
-    """All groups as the gateway has shown them. A look gets only what has changed."""
+    """All groups as the processes of the gateway have shown them. A look gets only what has
+    changed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._processes: dict[Path, _KnownOfProcess] = {}
+
+    def lines(self) -> Sequence[GroupLine]:
+        """The groups by id."""
+        lines = [line for known in self._processes.values() for line in known.lines.values()]
+        return sorted(lines, key=_group_id)
+
+    async def look(self) -> Sequence[GroupLine]:
+        """The groups that have changed. Raises CommandRefused, NoControlSocket."""
+        folders = find_processes(self._folder)
+        known = self._processes
+        self._processes = {one: known.get(one) or _KnownOfProcess(one) for one in folders}
+        return [line for one in self._processes.values() for line in await one.look()]
+
+
+class _KnownOfProcess:
+    """The groups of one process."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._since = 0
-        self._lines: dict[str, GroupLine] = {}
-
-    def lines(self) -> Sequence[GroupLine]:
-        """The groups by id."""
-        return [line for _group_id, line in sorted(self._lines.items())]
+        self.lines: dict[str, GroupLine] = {}
 
     async def look(self) -> Sequence[GroupLine]:
         """The groups that have changed. Raises CommandRefused, NoControlSocket."""
@@ -251,11 +268,11 @@ class KnownGroups:
                 revision = part.revision
                 if part.is_complete:
                     since = 0
-                    self._lines.clear()
+                    self.lines.clear()
                 for group_id in part.gone:
-                    self._lines.pop(group_id, None)
+                    self.lines.pop(group_id, None)
             changed += part.groups
-            self._lines.update((line.group_id, line) for line in part.groups)
+            self.lines.update((line.group_id, line) for line in part.groups)
             if part.next_after is None:
                 break
             after = part.next_after
@@ -263,14 +280,15 @@ class KnownGroups:
         return changed
 
 
-async def all_groups(folder: Path) -> AsyncIterator[GroupLine]:
-    """How each group stands. Raises CommandRefused, NoControlSocket."""
-    after: str | None = ""
-    while after is not None:
-        part = await look(folder, ListGroups(after=after), GroupList)
-        for line in part.groups:
-            yield line
-        after = part.next_after
+async def all_groups(folder: Path) -> Sequence[GroupLine]:
+    """How each group stands, by id. Raises CommandRefused, NoControlSocket."""
+    known = KnownGroups(folder)
+    await known.look()
+    return known.lines()
+
+
+def _group_id(line: GroupLine) -> str:
+    return line.group_id
 
 
 def _print_json(line: str) -> None:

@@ -4,6 +4,7 @@ Changes nothing and takes no lock, so it can run beside a gateway.
 """
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from gateway.events.catalog import BadLine
@@ -17,7 +18,7 @@ NO_GROUP = "-"
 
 
 def run(
-    folder: Path,
+    folders: Sequence[Path],
     group_id: str | None,
     *,
     follows: bool,
@@ -25,11 +26,11 @@ def run(
     has_details: bool = False,
 ) -> bool:
     """Print the events, optionally of one group. `has_details`: print every event with its fields,
-    not only those that are sentences. False if the folder has none. Raises OSError."""
+    not only those that are sentences. False if the folders have none. Raises OSError."""
     narrator = Narrator()
-    if not follows and not any(folder.glob(PATTERN)):
+    if not follows and not any(path for folder in folders for path in folder.glob(PATTERN)):
         return False
-    for line in read_lines(folder, follows=follows):
+    for line in read_lines(*folders, follows=follows):
         if isinstance(line.found, BadLine):
             why = f"{line.path.name} line {line.number}: {line.found}"
             sys.stderr.write(f"groupferry: {escaped(why)}\n")

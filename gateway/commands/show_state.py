@@ -30,8 +30,10 @@ from gateway.events.group_events import (
     HostingStarted,
     ReleaseStarted,
 )
+from gateway.fleet.fleet_state import read_state as read_fleet
+from gateway.fleet.fleet_state import shard_folder
 from gateway.hosting.states import Mode
-from gateway.journal.line_files import FOLDER_NAME, PATTERN
+from gateway.journal.line_files import PATTERN, folders_below
 from gateway.readable import escaped
 from gateway.state_folder import cluster_of
 from gateway.state_log.kafka.content import LOG_ID_KEY, check_cluster, content_of, newest
@@ -57,18 +59,28 @@ _ABOUT_MODES = tuple(f'"event":"{name}"'.encode() for name in (*_MODES, GroupDel
 
 
 def of_folder(folder: Path, group_id: str | None) -> bool:
-    """Print the records of a SQLite log, optionally of one group. False if there is no log.
+    """Print the records of a SQLite log, or of all shards of a fleet, optionally of one group.
+    False if there is no log.
 
     Raises StateLogUnusable, StateFolderError.
     """
-    state = read_state(folder)
-    if state is None:
+    fleet = read_fleet(folder)
+    folders: dict[Path, dict[str, int]]
+    if fleet is None:
+        folders = {folder: {}}
+    else:
+        shards = range(fleet.shards)
+        folders = {shard_folder(folder, shard): {"shard": shard} for shard in shards}
+    states = [(state, folders[one]) for one in folders if (state := read_state(one)) is not None]
+    if not states:
         return False
     if group_id is None and (cluster_id := cluster_of(folder)) is not None:
         _print({"cluster_id": cluster_id})
-    for row in state.rows:
-        _show({"position": row.position}, row.entry, group_id)
-    _show_modes(folder / FOLDER_NAME, group_id, state.head.log_id)
+    for state, place in states:
+        for row in state.rows:
+            _show({**place, "position": row.position}, row.entry, group_id)
+    log_id = states[0][0].head.log_id if fleet is None else fleet.log_id
+    _show_modes(folder, group_id, log_id)
     return True
 
 
@@ -93,10 +105,11 @@ def of_topic(
     check_cluster(of_log.cluster_id, metadata.cluster_id, topic=topic)
 
 
-def _show_modes(events: Path, group_id: str | None, log_id: str) -> None:
+def _show_modes(state_folder: Path, group_id: str | None, log_id: str) -> None:
     """Print who answers for each group, as the gateway of this log has told last."""
     latest: dict[str | None, Envelope] = {}
-    for path in sorted(events.glob(PATTERN)):
+    paths = [path for folder in folders_below(state_folder) for path in folder.glob(PATTERN)]
+    for path in sorted(paths, key=_name):
         with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
             for data in file:
                 # Most lines are about something else, and reading one takes a hundred times longer.
@@ -116,6 +129,11 @@ def _show_modes(events: Path, group_id: str | None, log_id: str) -> None:
                 "at_ms": envelope.at_ms,
             }
             _print(shown)
+
+
+def _name(path: Path) -> str:
+    """The time of a file's creation is in its name."""
+    return path.name
 
 
 def _show(place: dict[str, int], entry: Entry, group_id: str | None) -> None:

@@ -1,15 +1,15 @@
 """Gives a command to a running gateway."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar, overload
+from typing import Any, TypeVar, overload
 
 import trio
 from pydantic import ValidationError
 
 from gateway.board.views import View
-from gateway.control.control_socket import connect
+from gateway.control.control_socket import NoControlSocket, connect
 from gateway.control.lines import UnreadableLine, receive_line
 from gateway.control.messages import (
     ANSWER_BYTES_MAX,
@@ -23,9 +23,11 @@ from gateway.control.messages import (
     Answer,
     Command,
     CommandRefused,
+    DescribeGateway,
     DrainAnswer,
     DrainCommand,
     HoldCommand,
+    ListGroups,
     Order,
     PauseCommand,
     PolicyCommand,
@@ -39,6 +41,8 @@ from gateway.control.messages import (
     RollCommand,
     ViewAnswer,
 )
+from gateway.fleet.fleet_state import control_folder_of, control_folders
+from gateway.state_folder import StateFolderError
 
 ANSWER_S = RECEIVE_S + COMMAND_S + SEND_S
 """How long a gateway that works may take to carry out a command."""
@@ -71,18 +75,87 @@ async def give(folder: Path, command: DrainCommand) -> DrainAnswer: ...
 @overload
 async def give(folder: Path, command: RemoveCommand) -> RemovalAnswer: ...
 async def give(folder: Path, command: Order) -> _Outcome:
-    """Give a command to the gateway of a state folder, and return its outcome.
+    """Give a command to the gateway of a state folder, and return its outcome. Of several
+    processes, the one that has the group gets it; commands about no group, each of them.
 
     Raises CommandRefused, NoControlSocket.
     """
+    match command:
+        case DrainCommand() if len(folders := find_processes(folder)) > 1:
+            return await _drain(folders, command)
+        case RemoveCommand() if len(folders := find_processes(folder)) > 1:
+            return await _remove(folders, command)
+        case DrainCommand() | RemoveCommand():
+            (folder,) = find_processes(folder)
+        case _:
+            folder = find_process(folder, command.group_id)
+    outcome: _Outcome = await _give(folder, command)
+    return outcome
+
+
+async def _give(folder: Path, command: Order) -> Any:
     answer = await _ask(folder, command, ANSWER_S)
     if not isinstance(answer, _OUTCOMES[type(command)]):
         raise _other_version(folder)
     return answer
 
 
+async def _give_each(folders: Sequence[Path], command: Order) -> Sequence[Any]:
+    """Give all processes a command at the same time. Raises CommandRefused, NoControlSocket."""
+    outcomes: dict[Path, Any] = {}
+    failures: list[CommandRefused | NoControlSocket] = []
+
+    async def give_one(folder: Path) -> None:
+        try:
+            outcomes[folder] = await _give(folder, command)
+        except (CommandRefused, NoControlSocket) as error:
+            failures.append(error)
+
+    async with trio.open_nursery() as nursery:
+        for folder in folders:
+            nursery.start_soon(give_one, folder)
+    if failures:
+        raise failures[0]
+    return [outcomes[folder] for folder in folders]
+
+
+async def _try_each(folders: Sequence[Path], command: Order) -> Sequence[Any]:
+    """What the command would do in each process. Raises CommandRefused, NoControlSocket."""
+    return await _give_each(folders, command.model_copy(update={"dry_run": True}))
+
+
+async def _drain(folders: Sequence[Path], command: DrainCommand) -> DrainAnswer:
+    """Drain one process: its parent drains the others."""
+    outcomes = await _try_each(folders, command)
+    if not command.dry_run:
+        outcomes = [await _give(folders[0], command), *outcomes[1:]]
+    return DrainAnswer(
+        is_draining=outcomes[0].is_draining,
+        connections=sum(outcome.connections for outcome in outcomes),
+        hosted=sum(outcome.hosted for outcome in outcomes),
+    )
+
+
+async def _remove(folders: Sequence[Path], command: RemoveCommand) -> RemovalAnswer:
+    """Remove all processes at the same time, or none: clients that one has sent away may come to
+    another."""
+    outcomes = await _try_each(folders, command)
+    if not command.dry_run and not any(outcome.reasons for outcome in outcomes):
+        outcomes = await _give_each(folders, command)
+    return RemovalAnswer(
+        is_removed=all(outcome.is_removed for outcome in outcomes),
+        told=sum(outcome.told for outcome in outcomes),
+        reasons=tuple(reason for outcome in outcomes for reason in outcome.reasons),
+        clients_left=tuple(client for outcome in outcomes for client in outcome.clients_left),
+    )
+
+
 async def look(folder: Path, question: Question, view: type[_V], *, limit_s: float = LOOK_S) -> _V:
-    """Ask the gateway of a state folder. Raises CommandRefused, NoControlSocket."""
+    """Ask the gateway of a state folder; of several processes, the one that has the group in
+    question. Raises CommandRefused, NoControlSocket."""
+    group_id = None if isinstance(question, ListGroups | DescribeGateway) else question.group_id
+    if group_id is not None:
+        folder = find_process(folder, group_id)
     answer = await _ask(folder, question, limit_s)
     try:
         if isinstance(answer, ViewAnswer):
@@ -90,6 +163,22 @@ async def look(folder: Path, question: Question, view: type[_V], *, limit_s: flo
     except ValidationError:
         pass
     raise _other_version(folder)
+
+
+def find_processes(folder: Path) -> Sequence[Path]:
+    """The control folders of the gateway's processes. Raises NoControlSocket."""
+    try:
+        return control_folders(folder)
+    except StateFolderError as error:
+        raise NoControlSocket(str(error)) from None
+
+
+def find_process(folder: Path, group_id: str) -> Path:
+    """The control folder of the process that has the group. Raises NoControlSocket."""
+    try:
+        return control_folder_of(folder, group_id)
+    except StateFolderError as error:
+        raise NoControlSocket(str(error)) from None
 
 
 def _other_version(folder: Path) -> CommandRefused:

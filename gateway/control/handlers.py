@@ -45,6 +45,7 @@ from gateway.control.messages import (
 from gateway.data_path.removal import Removal, reasons_of_hosted
 from gateway.events.event import Tell
 from gateway.events.gateway_events import CommandGiven
+from gateway.fleet.member import FleetMember
 from gateway.groups.groups import Groups
 from gateway.state_log.log import StateLogError
 
@@ -59,9 +60,17 @@ class Handlers:
     """Carries out commands."""
 
     def __init__(
-        self, groups: Groups, board: Board, tell: Tell, removal: Removal, stop: trio.Event
+        self,
+        groups: Groups,
+        board: Board,
+        tell: Tell,
+        removal: Removal,
+        stop: trio.Event,
+        *,
+        member: FleetMember | None = None,
     ) -> None:
-        """`stop` ends the gateway."""
+        """`stop` ends the gateway. `member`: this process, if others have groups as well."""
+        self._member = member
         self._groups = groups
         self._board = board
         self._tell = tell
@@ -86,6 +95,8 @@ class Handlers:
 
     async def show(self, question: Question) -> View:
         """What was asked for. Raises CommandRefused."""
+        if not isinstance(question, ListGroups | DescribeGateway):
+            self._check_owner(question.group_id)
         try:
             match question:
                 case ListGroups(after=after, since=since):
@@ -106,6 +117,8 @@ class Handlers:
     async def _obey(self, order: Order, given_by: str) -> Answer:
         answer: Answer = RefusalAnswer(why="the gateway is shutting down")
         try:
+            if not isinstance(order, DrainCommand | RemoveCommand):
+                self._check_owner(order.group_id)
             match order:
                 case AdoptCommand():
                     answer = await self._adopt(order)
@@ -131,6 +144,15 @@ class Handlers:
             group_id = None if isinstance(order, DrainCommand | RemoveCommand) else order.group_id
             self._tell(_audit(order, given_by, answer), group_id)
         return answer
+
+    def _check_owner(self, group_id: str | None) -> None:
+        """Raises CommandRefused if another process has the group."""
+        if self._member is None or group_id is None or self._member.owns(group_id):
+            return
+        raise CommandRefused(
+            f"process {self._member.slot_of(group_id)} of the gateway has this group, and this is"
+            f" process {self._member.slot}"
+        )
 
     async def _adopt(self, command: AdoptCommand) -> AdoptionAnswer:
         """Adopt a group, or say why it cannot be adopted."""

@@ -3,13 +3,14 @@
 Its owner is the parent, which has locked the folder.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from gateway.fleet.member import SHARDS
+from gateway.fleet.member import SHARDS, FleetMember
 from gateway.state_folder import StateFolderError, write_file
 
 FILE_NAME = "fleet.json"
@@ -85,6 +86,28 @@ def read_state(folder: Path) -> FleetState | None:
         ) from None
 
 
+def shard_folder(folder: Path, shard: int) -> Path:
+    """The folder of a shard in a state folder."""
+    return folder / SHARDS_FOLDER / f"{shard:03}"
+
+
 def write_state(folder: Path, state: FleetState) -> None:
     """Write the file. Raises StateFolderError."""
     write_file(folder / FILE_NAME, state.model_dump_json(indent=2) + "\n")
+
+
+def control_folders(folder: Path) -> Sequence[Path]:
+    """The folders with the control sockets of the gateway of a state folder, and with its events:
+    one for each process. Raises StateFolderError."""
+    state = read_state(folder)
+    if state is None:
+        return [folder]
+    return [folder / SLOTS_FOLDER / str(slot) for slot in range(state.slots)]
+
+
+def control_folder_of(folder: Path, group_id: str) -> Path:
+    """The folder of the process that has the group. Raises StateFolderError."""
+    folders, state = control_folders(folder), read_state(folder)
+    if state is None:
+        return folder
+    return folders[FleetMember(slot=0, slots=state.slots, shards=state.shards).slot_of(group_id)]

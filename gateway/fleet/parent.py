@@ -90,9 +90,13 @@ class _Parent:
         return self._status
 
     def _hear(self, slot: int) -> None:
-        process = self._processes[slot]
+        process = self._processes.get(slot)
+        if process is None or process.link not in self._selector.get_map():
+            return  # its end has come first
         try:
             words = process.link.recv(4096)
+        except BlockingIOError:
+            return
         except ConnectionResetError:  # it has not read what it was told
             words = b""
         if not words:  # it ends: SIGCHLD follows
@@ -100,9 +104,15 @@ class _Parent:
             return
         self._supervision.on_beat(slot)
         if SERVING in words:
-            self._do(self._supervision.on_serving(slot))
+            self._on_serving(slot)
         if DRAINING in words:
             self._do(self._supervision.on_draining(slot))
+
+    def _on_serving(self, slot: int) -> None:
+        was_complete = self._supervision.is_complete
+        self._do(self._supervision.on_serving(slot))
+        if self._supervision.is_complete and not was_complete:
+            log.info("fleet_started", processes=len(self._processes))
 
     def _take_signals(self) -> None:
         for number in self._signals.recv(4096):
@@ -119,6 +129,7 @@ class _Parent:
 
     def _end(self, slot: int, process: _Process, exit_code: int) -> None:
         """The process has ended, by itself or by a signal (then the code is negative)."""
+        self._hear(slot)  # its last words
         del self._processes[slot]
         if process.link in self._selector.get_map():
             self._selector.unregister(process.link)

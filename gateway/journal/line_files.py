@@ -12,6 +12,8 @@ from pathlib import Path
 
 import structlog
 
+from gateway.fleet.fleet_state import SLOTS_FOLDER
+
 FILE_BYTES_MAX = 64 << 20
 FILE_AGE_MAX_S = 24 * 60 * 60
 """A new file starts when the current one reaches either limit."""
@@ -30,6 +32,13 @@ filled their share of the history. The rest is the time of creation."""
 _REST = "{:%Y%m%dT%H%M%S}.{:03d}Z.jsonl"
 
 log = structlog.get_logger()
+
+
+def folders_below(state_folder: Path) -> list[Path]:
+    """All events folders of a state folder: that of a single gateway, and those of the processes of
+    a fleet."""
+    slots = sorted((state_folder / SLOTS_FOLDER).glob(f"*/{FOLDER_NAME}"))
+    return [state_folder / FOLDER_NAME, *slots]
 
 
 def paths_of(folder: Path, prefix: str) -> list[Path]:

@@ -1,4 +1,4 @@
-"""Reads the lines of an events folder in the order of writing, also while a gateway writes.
+"""Reads the lines of events folders in the order of writing, also while gateways write.
 
 Skips repeats, which have the same place in the same sequence. A group's sequence may begin again.
 Changes nothing and takes no lock.
@@ -7,7 +7,7 @@ Changes nothing and takes no lock.
 import contextlib
 import heapq
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,13 +28,13 @@ class JournalLine(NamedTuple):
     found: Envelope | BadLine
 
 
-def read_lines(folder: Path, *, follows: bool = False) -> Iterator[JournalLine]:
-    """All lines without repeats; with `follows`, also new ones, for ever. Blocks.
+def read_lines(*folders: Path, follows: bool = False) -> Iterator[JournalLine]:
+    """All lines of these folders without repeats; with `follows`, also new ones, for ever. Blocks.
 
     Raises OSError.
     """
     last: dict[tuple[str, str | None, str | None], tuple[int | None, int]] = {}
-    for line in _lines(folder, follows=follows):
+    for line in _lines(folders, follows=follows):
         if isinstance(each := line.found, Envelope):
             of_group = each.group_id if each.process_id is None else None
             sequence = (each.gateway_id, of_group, each.process_id)
@@ -46,8 +46,10 @@ def read_lines(folder: Path, *, follows: bool = False) -> Iterator[JournalLine]:
         yield line
 
 
-def _lines(folder: Path, *, follows: bool) -> Iterator[JournalLine]:
-    series = [_FilesRead(folder, prefix, follows=follows) for prefix in SERIES]
+def _lines(folders: Sequence[Path], *, follows: bool) -> Iterator[JournalLine]:
+    series = [
+        _FilesRead(folder, prefix, follows=follows) for folder in folders for prefix in SERIES
+    ]
     while True:
         yield from heapq.merge(*(files.new_lines() for files in series), key=_at_ms)
         if not follows:

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from coordinator.interface.records import DurableRecord
+from gateway.fleet.fleet_state import shard_folder
 from gateway.fleet.member import FleetMember, shard_of
 from gateway.state_folder import locked
 from gateway.state_log.last_events import LastEvents, LogRecord
@@ -70,17 +71,17 @@ class ShardedLog:
 async def open_sharded_log(
     folder: Path, member: FleetMember, *, log_id: str, run_id: int
 ) -> AsyncIterator[ShardedLog]:
-    """Open or create the shards of this process below the folder, and lock each.
+    """Open or create the shards of this process in a state folder, and lock each.
 
     Raises StateFolderError, StateLogUnusable. The files are closed at the end of the block.
     """
     own: dict[int, SqliteLog] = {}
     async with AsyncExitStack() as resources:
         for shard in member.own_shards:
-            shard_folder = folder / f"{shard:03}"
-            resources.enter_context(locked(shard_folder))
-            own[shard] = await resources.enter_async_context(open_sqlite_log(shard_folder))
-            await _check_shard(own[shard], shard, member.shards, shard_folder)
+            own_folder = shard_folder(folder, shard)
+            resources.enter_context(locked(own_folder))
+            own[shard] = await resources.enter_async_context(open_sqlite_log(own_folder))
+            await _check_shard(own[shard], shard, member.shards, own_folder)
         yield ShardedLog(log_id, run_id, member.shards, own)
 
 

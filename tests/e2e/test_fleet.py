@@ -83,7 +83,7 @@ async def test_a_killed_process_harms_no_group(kafka: KafkaCluster, tmp_path: Pa
     flags = (f"--processes={PROCESSES}", LONG_NATIVE_SESSIONS)
     async with open_groups(kafka, tuple(CLIENTS), tmp_path, *flags, limit_s=LIMIT_S) as stages:
         gateway = stages[0].gateway
-        await gateway.until_event("gateway_started", PROCESSES)
+        await gateway.until_event("fleet_started")
         member = FleetMember(slot=0, slots=PROCESSES, shards=SHARDS)
         assert {member.slot_of(stage.group) for stage in stages} == set(range(PROCESSES))
         for stage in stages:

@@ -93,3 +93,16 @@ def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(timeout=60) == 0
+
+
+def test_the_events_of_all_processes_of_a_fleet_are_one_story(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A gateway without processes may have used the folder before."""
+    fill(tmp_path, event_line(1))
+    for slot in range(2):
+        (tmp_path / "slots" / str(slot)).mkdir(parents=True)
+        fill(tmp_path / "slots" / str(slot), event_line(1, group_id=f"g{slot}"))
+    assert cli.main(["events", "--state-dir", str(tmp_path), "--json"]) == 0
+    expected = [event_line(1), event_line(1, group_id="g0"), event_line(1, group_id="g1")]
+    assert capsys.readouterr().out == "".join(expected)

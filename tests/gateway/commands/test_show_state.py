@@ -16,12 +16,15 @@ from gateway.events.group_events import (
     GroupForwarded,
     HostingStarted,
 )
+from gateway.fleet.fleet_state import open_state, write_state
+from gateway.fleet.member import SHARDS, FleetMember, shard_of
 from gateway.journal.journal import Journal, Sinks
 from gateway.journal.line_files import FOLDER_NAME, LineFiles
 from gateway.state_folder import bind_to_cluster
 from gateway.state_log.last_events import LastEvents
 from gateway.state_log.log import StateLogUnreadable
 from gateway.state_log.record_format import Entry, encode_record
+from gateway.state_log.sharded import open_sharded_log
 from gateway.state_log.sqlite import open_sqlite_log
 from gateway.state_log.sqlite_writer import GroupWrite
 from tests.support.durable_records import BAR, FOO, GROUP, RECORDS
@@ -195,3 +198,25 @@ async def test_the_cluster_of_a_folder_is_shown(
     bind_to_cluster(tmp_path, "here")
     assert shown(capsys, tmp_path) == [{"cluster_id": "here"}, before]
     assert shown(capsys, tmp_path, "--group", "other") == [before]
+
+
+async def test_the_shards_of_a_fleet_are_one_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each record names its shard. The modes are those that the processes have told."""
+    state = open_state(tmp_path, 2)
+    write_state(tmp_path, state)
+    whole = FleetMember(slot=0, slots=1, shards=SHARDS)
+    async with open_sharded_log(tmp_path, whole, log_id=state.log_id, run_id=1) as log:
+        for group_id in (GROUP, "other"):
+            await log.append(group_id, [RECORDS["group_epoch"]])
+        files = LineFiles(tmp_path / "slots" / "1" / FOLDER_NAME)
+        with capture_logs():
+            journal = Journal(state.log_id, Sinks(files=files), now_ms=lambda: 7)
+            journal.tell(HostingStarted(reason="free"), GROUP)
+        files.close()
+        *records, mode = shown(capsys, tmp_path)
+    assert {record["group_id"]: record["shard"] for record in records} == {
+        group_id: shard_of(group_id, SHARDS) for group_id in (GROUP, "other")
+    }
+    assert (mode["group_id"], mode["mode"]) == (GROUP, "Hosted")

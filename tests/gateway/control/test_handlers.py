@@ -31,6 +31,7 @@ from gateway.control.messages import (
 )
 from gateway.data_path.removal import Removal
 from gateway.events.event import GatewayEvent
+from gateway.fleet.member import SHARDS, FleetMember
 from gateway.groups.groups import Groups
 from gateway.hosting.move_requests import AdoptionOutcome
 from gateway.state_log.log import StateLogError
@@ -83,7 +84,7 @@ class FakeBoard:
 class Desk:
     """Handlers, and the events that they tell."""
 
-    def __init__(self, groups: FakeGroups) -> None:
+    def __init__(self, groups: FakeGroups, member: FleetMember | None = None) -> None:
         self.told: list[tuple[GatewayEvent, str | None]] = []
         self.removal = Removal()
         self.stop = trio.Event()
@@ -95,6 +96,7 @@ class Desk:
             ),
             self.removal,
             self.stop,
+            member=member,
         )
 
     async def adopt(self, group_id: str = "\x01" * 32_767, *, dry_run: bool = False) -> Answer:
@@ -226,3 +228,20 @@ async def test_a_drain_ends_the_gateway_once_it_is_answered() -> None:
     assert told == DrainAnswer(is_draining=True, connections=2, hosted=1)
     assert desk.stop.is_set()
     assert [group_id for _, group_id in desk.told] == [None, None]
+
+
+async def test_another_process_s_group_is_refused_by_name_of_the_process() -> None:
+    """Otherwise this one would say that nobody knows the group, or adopt it a second time."""
+    member = FleetMember(slot=0, slots=2, shards=SHARDS)
+    own = next(name for name in "abcdef" if member.owns(name))
+    other = next(name for name in "abcdef" if not member.owns(name))
+    groups = FakeGroups()
+    desk = Desk(groups, member)
+    assert isinstance(await desk.adopt(own), AdoptionAnswer)
+    answer = await desk.adopt(other)
+    assert isinstance(answer, RefusalAnswer)
+    assert answer.why.startswith("process 1 of the gateway has this group")
+    with pytest.raises(CommandRefused, match="process 1"):
+        await desk.handlers.show(DescribeGroup(group_id=other))
+    assert groups.dry_runs == [False]
+    assert desk.audits[1]["reasons"] == (answer.why,)

@@ -8,12 +8,15 @@ from gateway.fleet.fleet_state import (
     FILE_NAME,
     SHARDS_FOLDER,
     SINGLE_STATE,
+    SLOTS_FOLDER,
+    control_folder_of,
+    control_folders,
     open_state,
     read_state,
     refuse_fleet,
     write_state,
 )
-from gateway.fleet.member import SHARDS
+from gateway.fleet.member import SHARDS, FleetMember
 from gateway.state_folder import StateFolderError
 from gateway.state_log import sqlite_layout
 
@@ -65,3 +68,15 @@ def test_a_folder_without_a_fleet_has_no_state(tmp_path: Path) -> None:
     """Nor has one that does not exist."""
     assert read_state(tmp_path) is None
     assert read_state(tmp_path / "none") is None
+
+
+def test_each_process_has_a_folder_for_its_socket(tmp_path: Path) -> None:
+    """A single gateway uses the state folder itself."""
+    assert control_folders(tmp_path) == [tmp_path]
+    assert control_folder_of(tmp_path, "g") == tmp_path
+    write_state(tmp_path, open_state(tmp_path, 3))
+    folders = [tmp_path / SLOTS_FOLDER / str(slot) for slot in range(3)]
+    assert control_folders(tmp_path) == folders
+    member = FleetMember(slot=0, slots=3, shards=SHARDS)
+    for group_id in ("a", "b", "c", "d"):
+        assert control_folder_of(tmp_path, group_id) == folders[member.slot_of(group_id)]

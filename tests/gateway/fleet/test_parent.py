@@ -62,7 +62,7 @@ sys.exit(run_fleet(2, prepare))
 class RunningParent:
     """The parent, and what its processes have noted."""
 
-    def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], folder: Path) -> None:
         self.process = process
         self._folder = folder
 
@@ -76,10 +76,14 @@ class RunningParent:
         words = [note.split() for note in self.notes()]
         return [(int(word[0]), int(word[1])) for word in words if word[1].isdigit()]
 
+    def log(self) -> str:
+        """What it has logged."""
+        return (self._folder / "log").read_text()
+
     def wait_for(self, count: int) -> None:
-        """Wait until so many processes have served."""
+        """Wait until the fleet has started, and so many processes have served."""
         deadline_s = time.monotonic() + 30
-        while len(self.pids()) < count:
+        while len(self.pids()) < count or "fleet_started" not in self.log():
             assert time.monotonic() < deadline_s
             time.sleep(0.01)
 
@@ -92,7 +96,7 @@ class RunningParent:
 def running_parent(folder: Path, behaviour: str = "serves") -> Iterator[RunningParent]:
     """Run a fleet of two processes."""
     command = [sys.executable, "-P", "-c", PROGRAM, str(folder), behaviour]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+    with (folder / "log").open("w") as log, subprocess.Popen(command, stderr=log) as process:
         try:
             yield RunningParent(process, folder)
         finally:
@@ -188,14 +192,11 @@ def test_a_fleet_that_cannot_start_ends(behaviour: str, tmp_path: Path) -> None:
     """Only the first process is tried."""
     with running_parent(tmp_path, behaviour) as parent:
         assert parent.ended() == 1
-        assert parent.process.stderr is not None
-        log = parent.process.stderr.read()
-        assert log.count("process_started") == 1
+        assert parent.log().count("process_started") == 1
 
 
 def test_a_process_that_cannot_be_prepared_ends_a_fleet_that_starts(tmp_path: Path) -> None:
     """With one line that has the reason."""
     with running_parent(tmp_path, "unprepared") as parent:
         assert parent.ended() == 1
-        assert parent.process.stderr is not None
-        assert "the disk is full" in parent.process.stderr.read()
+        assert "the disk is full" in parent.log()

@@ -7,6 +7,10 @@ from pathlib import Path
 
 import trio
 
+from gateway.board.views import GroupPage
+from gateway.commands.show_board import all_groups
+from gateway.control.client import give, look
+from gateway.control.messages import DescribeGroup, DrainCommand
 from gateway.fleet.fleet_state import SHARDS_FOLDER, SLOTS_FOLDER, read_state
 from gateway.fleet.member import SHARDS, FleetMember, coordinator_id
 from kafka_codecs.error_codes import ErrorCode
@@ -43,7 +47,7 @@ async def test_members_of_a_killed_process_go_on_at_the_same_address(tmp_path: P
             async with serving(
                 upstream_of(cluster), tmp_path, f"--processes={PROCESSES}"
             ) as gateway:
-                await gateway.until_event("gateway_started", PROCESSES)
+                await gateway.until_event("fleet_started")
                 nodes = await nodes_of(gateway)
                 address = nodes[coordinator_id(slot, 1)]
                 async with group_client(address, "g") as client:
@@ -82,7 +86,7 @@ async def test_another_number_of_processes_has_the_same_groups(tmp_path: Path) -
                     f"--processes={processes}",
                     bootstrap=f"127.0.0.1:{port}",
                 ) as gateway:
-                    await gateway.until_event("gateway_started", processes)
+                    await gateway.until_event("fleet_started")
                     nodes = await nodes_of(gateway)
                     member = FleetMember(slot=0, slots=processes, shards=SHARDS)
                     for group_id in ("a", "bb", "ccc", "dddd"):
@@ -105,7 +109,7 @@ async def test_a_folder_belongs_to_a_fleet_or_to_a_single_gateway(tmp_path: Path
             async with serving(upstream, single) as gateway:
                 assert await gateway.terminate() == 0
             async with serving(upstream, fleet, "--processes=2") as gateway:
-                await gateway.until_event("gateway_started", 2)
+                await gateway.until_event("fleet_started")
                 assert await gateway.terminate() == 0
             for folder, flags, line in (
                 (single, ["--processes=2"], "has the groups of a gateway without --processes"),
@@ -136,3 +140,31 @@ async def test_a_fleet_that_cannot_start_says_why_once(tmp_path: Path) -> None:
             assert await gateway.ended() == 1
             assert "cannot connect to" in await gateway.last_line()
             assert len(gateway.other_lines) == 1
+
+
+async def test_commands_see_the_groups_of_all_processes(tmp_path: Path) -> None:
+    """And a drain ends all of them."""
+    group_ids = ("a", "bb", "ccc", "dddd")
+    member = FleetMember(slot=0, slots=PROCESSES, shards=SHARDS)
+    assert {member.slot_of(group_id) for group_id in group_ids} == set(range(PROCESSES))
+    with trio.fail_after(LIMIT_S):
+        async with running_mock_cluster(1) as cluster:
+            await cluster.create_topic("numbers", 3)
+            async with serving(
+                upstream_of(cluster), tmp_path, f"--processes={PROCESSES}"
+            ) as gateway:
+                await gateway.until_event("fleet_started")
+                nodes = await nodes_of(gateway)
+                for group_id in group_ids:
+                    address = nodes[coordinator_id(member.slot_of(group_id), 1)]
+                    async with group_client(address, group_id) as client:
+                        await client.enter()
+                lines = await all_groups(tmp_path)
+                assert [line.group_id for line in lines] == sorted(group_ids)
+                for group_id in group_ids:
+                    page = await look(tmp_path, DescribeGroup(group_id=group_id), GroupPage)
+                    assert page.members == 1
+                outcome = await give(tmp_path, DrainCommand())
+                assert (outcome.is_draining, outcome.hosted) == (True, len(group_ids))
+                assert await gateway.ended() == 0
+                assert len(gateway.events("drain_finished")) == PROCESSES

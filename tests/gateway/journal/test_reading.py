@@ -98,3 +98,19 @@ def test_a_follower_gets_later_lines(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ("orders", None, 2),
         ("orders", None, 3),
     ]
+
+
+def test_the_lines_of_several_folders_are_read_by_time(tmp_path: Path) -> None:
+    """Each process of a fleet writes its own."""
+    for slot, times in enumerate(((1, 4), (2, 3))):
+        folder = tmp_path / str(slot)
+        folder.mkdir()
+        lines = [event_line(at_ms, group_id=f"g{slot}", at_ms=at_ms) for at_ms in times]
+        (folder / "events-1.jsonl").write_text("".join(lines))
+    lines = list(read_lines(tmp_path / "0", tmp_path / "1"))
+    assert [place(line) for line in lines] == [
+        ("g0", None, 1),
+        ("g1", None, 2),
+        ("g1", None, 3),
+        ("g0", None, 4),
+    ]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.fleet.fleet_state import shard_folder
 from gateway.fleet.member import SHARDS, FleetMember, shard_of
 from gateway.state_folder import StateFolderInUse
 from gateway.state_log.last_events import LastEvents
@@ -98,7 +99,8 @@ async def test_a_misplaced_shard_is_refused(tmp_path: Path) -> None:
     async with open_sharded_log(tmp_path, member, log_id=LOG_ID, run_id=1) as log:
         await log.append(group_id, [events(1)])
     place = shard_of(group_id, SHARDS)
-    right, wrong = tmp_path / f"{place:03}", tmp_path / f"{(place + 1) % SHARDS:03}"
+    right = shard_folder(tmp_path, place)
+    wrong = shard_folder(tmp_path, (place + 1) % SHARDS)
     shutil.rmtree(wrong)
     right.rename(wrong)
     with pytest.raises(StateLogUnusable, match=f"belongs to shard {place}"):
