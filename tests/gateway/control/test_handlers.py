@@ -244,4 +244,4 @@ async def test_another_process_s_group_is_refused_by_name_of_the_process() -> No
     with pytest.raises(CommandRefused, match="process 1"):
         await desk.handlers.show(DescribeGroup(group_id=other))
     assert groups.dry_runs == [False]
-    assert desk.audits[1]["reasons"] == (answer.why,)
+    assert desk.audits[1]["reasons"] == [answer.why]
