@@ -94,6 +94,8 @@ async def test_a_group_of_the_cluster_is_held_at_the_native_members_that_it_has(
         (anchored("log-2", 1), RollMode.HOLD, "a gateway holds it"),
         (NoAnswer("nobody listens"), RollMode.HOLD, "nobody listens"),
         (Nobody(), RollMode.HOLD, "has consumers in a group of this name"),
+        (Occupants("connect", ("w",)), RollMode.HOLD, "its protocol type is connect"),
+        (Occupants("consumer", ("s",), "stream"), RollMode.HOLD, "Kafka Streams"),
         (OtherKind("share"), RollMode.HOLD, "has consumers in a group of this name"),
     ],
 )

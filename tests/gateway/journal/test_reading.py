@@ -107,8 +107,8 @@ def test_the_lines_of_several_folders_are_read_by_time(tmp_path: Path) -> None:
         folder.mkdir()
         lines = [event_line(at_ms, group_id=f"g{slot}", at_ms=at_ms) for at_ms in times]
         (folder / "events-1.jsonl").write_text("".join(lines))
-    lines = list(read_lines(tmp_path / "0", tmp_path / "1"))
-    assert [place(line) for line in lines] == [
+    read = read_lines(tmp_path / "0", tmp_path / "1")
+    assert [place(line) for line in read] == [
         ("g0", None, 1),
         ("g1", None, 2),
         ("g1", None, 3),
