@@ -9,6 +9,7 @@ from pathlib import Path
 from gateway.loading import without_garbage_collection
 from gateway.pipeline import PipelineError
 from gateway.pipeline.fold.folding import SourceLine, fold_lines
+from gateway.pipeline.fold.rows import Tables
 from gateway.pipeline.local_files import files, open_file, text_of, uri_of
 from gateway.pipeline.progress import new_progress
 from gateway.pipeline.report.summary import Summary
@@ -21,16 +22,20 @@ BYTES_MAX = 128 << 20
 def quick_verdict(inputs: Sequence[str]) -> SafetyVerdict:
     """Judge the events in these files, folders and patterns. Raises PipelineError."""
     summary = Summary()
+    for tables in fold_here(inputs):
+        summary.add(tables)
+    return judge(summary)
+
+
+def fold_here(inputs: Sequence[str]) -> Iterator[Tables]:
+    """The rows of all tables. Raises PipelineError."""
     with without_garbage_collection(), new_progress("lines") as progress:
         reading, folding = progress.add_task("read", total=None), progress.add_task("judge")
-        read = 0
-        lines = progress.track(_lines(inputs), task_id=reading)
-        for tables in fold_lines(lines):
-            summary.add(tables)
-            if tables.groups:
-                read += 1
-                progress.update(folding, completed=read)
-    return judge(summary)
+        judged = 0
+        for tables in fold_lines(progress.track(_lines(inputs), task_id=reading)):
+            yield tables
+            judged += len(tables.groups)
+            progress.update(folding, completed=judged)
 
 
 def _lines(inputs: Sequence[str]) -> Iterator[SourceLine]:

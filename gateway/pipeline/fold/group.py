@@ -176,6 +176,7 @@ class GroupFold:
             faults=dict(findings.faults),
             doubts=dict(findings.doubts),
             unread=self._unread,
+            lines=self._lines,
             first_grants=ownership.first_grants,
             handovers=ownership.handovers,
             compared=ownership.compared,

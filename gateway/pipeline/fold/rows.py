@@ -56,6 +56,8 @@ class GroupRow(GroupedRow):
     """The number of findings by kind that are not certain."""
     unread: int
     """Rows of `unread` that are about this group."""
+    lines: int
+    """Lines about the group, without repeats."""
     first_grants: int
     """Partitions that got their first owner."""
     handovers: int
@@ -329,7 +331,7 @@ class RunRow(Row):
     """The first line of the verdict."""
     groups: int
     lines: int
-    """Lines that have a place in a sequence, without repeats."""
+    """Lines about groups, without repeats."""
     unread: int
     handovers: int
     compared: int
@@ -355,6 +357,11 @@ class Tables:
     clients: list[ClientRow] = field(default_factory=list)
     unread: list[UnreadRow] = field(default_factory=list)
     runs: list[RunRow] = field(default_factory=list)
+
+    def extend(self, other: "Tables") -> None:
+        """Add the rows of others."""
+        for name in ALL_ROWS:
+            getattr(self, name).extend(getattr(other, name))
 
     def take_rows(self) -> "Tables":
         """The rows so far, which are no longer here."""

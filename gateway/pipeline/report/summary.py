@@ -25,9 +25,9 @@ Version: TypeAlias = tuple[str, str]
 
 _FORWARD = "classic->consumer"
 SUMS = (
-    *("first_grants", "handovers", "compared", "members", "classic_members", "consumer_members"),
-    *("rebalances", "partitions_moved", "least_possible", "members_disturbed", "unowned_ms"),
-    "steps",
+    *("lines", "first_grants", "handovers", "compared", "members", "classic_members"),
+    *("consumer_members", "rebalances", "partitions_moved", "least_possible"),
+    *("members_disturbed", "unowned_ms", "steps"),
 )
 """Columns of groups that are added up."""
 
@@ -93,7 +93,6 @@ class Summary:
     safe_groups: int = 0
     groups_on_consumer: int = 0
     groups_mixed: int = 0
-    lines: int = 0
     rows: Counter[str] = field(default_factory=Counter)
     """The number of rows of each table."""
     sums: Counter[str] = field(default_factory=Counter)
@@ -160,7 +159,7 @@ class Summary:
 
     def merge(self, other: "Summary") -> None:
         """Add the sums of other groups."""
-        for name in ("groups", "safe_groups", "groups_on_consumer", "groups_mixed", "lines"):
+        for name in ("groups", "safe_groups", "groups_on_consumer", "groups_mixed"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.rows.update(other.rows)
         self.sums.update(other.sums)

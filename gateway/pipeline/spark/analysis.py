@@ -6,6 +6,8 @@ taken in again, from its beginning.
 """
 
 import time
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -14,7 +16,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from gateway.pipeline.fold.rows import ALL_ROWS, SCHEMA_VERSION, TIMES, RunRow, columns
+from gateway.pipeline.fold.rows import ALL_ROWS, SCHEMA_VERSION, TIMES, RunRow, Tables, columns
 from gateway.pipeline.report.summary import SUMMARIES, Summary
 from gateway.pipeline.report.wording import DAY_MS, date_time
 from gateway.pipeline.spark.folding import (
@@ -22,7 +24,6 @@ from gateway.pipeline.spark.folding import (
     SUMMARY,
     fold,
     record_batch,
-    record_batch_of,
     struct_of,
     unpack,
 )
@@ -30,14 +31,43 @@ from gateway.pipeline.spark.output import Folder, Store
 from gateway.pipeline.spark.packing import BUCKET, PARSED, parse_lines
 from gateway.pipeline.spark.retention import without_old_lines
 
+ROWS_MAX = 100_000
+"""Rows of one table that the page is made from."""
 CLUSTER, DAY = "cluster", "day"
 """The columns that name the folders of a table."""
 NO_NAME = "unknown"
 """The folder of rows whose cluster or day is not known."""
-COLLECTED_MAX = 50_000
-"""Rows of all tables that are written in this process."""
 FOLDED_TABLES = tuple(name for name in ALL_ROWS if name != "runs")
 _SUMMARY = StructType([StructField(SUMMARY, StringType()), PARSED[BUCKET]])
+
+
+class SmallAnalysis:
+    """The tables of few lines, made in this process."""
+
+    def __init__(self, output: Folder, top: int) -> None:
+        """`top` is the number of groups with a section."""
+        self._top = top
+        self._folder = output / "tables"
+        self._rows = Tables()
+
+    def make(self, parts: Iterable[Tables]) -> Summary:
+        """Make all tables of these rows, in an empty folder."""
+        summary = Summary(top=self._top)
+        for tables in parts:
+            summary.add(tables)
+            self._rows.extend(tables)
+        for name in FOLDED_TABLES:
+            rows = getattr(self._rows, name)
+            write_here(self._folder / name, name, [record_batch(name, rows)])
+        return summary
+
+    def add_run(self, row: RunRow) -> None:
+        """Write the row of this run."""
+        write_here(self._folder / "runs", "runs", [record_batch("runs", [row])])
+
+    def rows_of(self, name: str, group_ids: Collection[str]) -> Iterator[Any]:
+        """Rows of a table about these groups."""
+        return (row for row in getattr(self._rows, name) if row.group_id in group_ids)
 
 
 class Analysis:
@@ -60,19 +90,12 @@ class Analysis:
         """Make all tables from these lines alone, in an empty folder."""
         rows = self._fold(parse_lines(lines))
         summary = self._sum(rows)
-        if sum(summary.rows.values()) <= COLLECTED_MAX:
-            collected = rows.select(*FOLDED_TABLES).collect()
-            for name in FOLDED_TABLES:
-                packed = [row[name] for row in collected if row[name] is not None]
-                batches = [record_batch_of(name, data) for data in packed]
-                write_here(self._tables / name, name, batches)
-        else:
-            for name in FOLDED_TABLES:
-                if summary.rows[name]:
-                    table = in_folders(unpack(rows, name), name).drop(BUCKET)
-                    (self._tables / name).write(table, CLUSTER, DAY)
-                else:
-                    write_here(self._tables / name, name, [])
+        for name in FOLDED_TABLES:
+            if summary.rows[name]:
+                table = in_folders(unpack(rows, name), name).drop(BUCKET)
+                (self._tables / name).write(table, CLUSTER, DAY)
+            else:
+                write_here(self._tables / name, name, [])
         self._new.delete()
         return summary
 
@@ -95,6 +118,12 @@ class Analysis:
     def add_run(self, row: RunRow) -> None:
         """Write the row of this run."""
         write_here(self._tables / "runs", "runs", [record_batch("runs", [row])])
+
+    def rows_of(self, name: str, group_ids: Collection[str]) -> Iterator[Any]:
+        """Rows of a table about these groups."""
+        model = ALL_ROWS[name]
+        table = self.table(name).where(F.col("group_id").isin(*group_ids)).select(*columns(model))
+        return (model(**row.asDict()) for row in table.limit(ROWS_MAX).collect())
 
     def table(self, name: str) -> DataFrame:
         """The rows of one table."""

@@ -6,6 +6,7 @@ again. Needs Spark, so import it only to run the command.
 """
 
 import logging
+import os
 import queue
 import signal
 import sys
@@ -13,25 +14,27 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
-from typing import TypeVar
+from typing import Any, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.utils import is_remote
 
 from gateway.pipeline import PipelineError
-from gateway.pipeline.fold.rows import OwnershipRow, RunRow, StepRow, columns
+from gateway.pipeline.fold.rows import RunRow
 from gateway.pipeline.progress import spark_progress
+from gateway.pipeline.quick_verdict import fold_here
 from gateway.pipeline.report.page import REPORTS, GroupStory, Report, page, story
 from gateway.pipeline.report.summary import Summary
 from gateway.pipeline.report.verdict import SafetyVerdict, judge
-from gateway.pipeline.spark.analysis import Analysis
+from gateway.pipeline.spark.analysis import Analysis, SmallAnalysis
 from gateway.pipeline.spark.inputs import Sources
 from gateway.pipeline.spark.output import CHECKPOINT, Folder, lock
 from gateway.pipeline.spark.session import SCHEME, open_session, send_own_code, send_to_machines
 from gateway.readable import escaped
 
 _LOOK_INTERVAL_S = 0.25
+
+AnyAnalysis: TypeAlias = Analysis | SmallAnalysis
 
 TakeIn = Callable[[DataFrame, int], None]
 """Takes in the lines (`file`, `place`, `block`, `line`) of one batch, and the batch's number."""
@@ -103,8 +106,6 @@ def _quiet() -> Iterator[None]:
         log.setLevel(before)
 
 
-ROWS_MAX = 100_000
-"""Rows of one table that the page is made from."""
 NUMBERS = "report.json"
 PAGE = "report.html"
 
@@ -120,6 +121,21 @@ def run(
     """Make the report. Returns whether the verdict is safe. Raises PipelineError."""
     sources.require_without(output)
     sources.require()
+    is_plain = master is None and not settings and "PYSPARK_GATEWAY_PORT" not in os.environ
+    with _tell_interrupt(output):
+        if is_plain and "://" not in output and sources.fit_here():
+            folder = Folder(None, output)
+            with lock(folder, follows=False):
+                verdict = renew(None, fold_here(sources.inputs), folder, top, sources.names)
+        else:
+            verdict, folder = _run_on_spark(sources, output, top, master, settings)
+    _print(verdict, folder)
+    return verdict.is_safe
+
+
+def _run_on_spark(
+    sources: Sources, output: str, top: int, master: str | None, settings: Mapping[str, str]
+) -> tuple[SafetyVerdict, Folder]:
     with open_session(
         "groupferry report",
         master=master,
@@ -131,20 +147,29 @@ def run(
         folder = Folder(spark, output)
         tracker = None if is_remote() else spark.sparkContext.statusTracker()
         with lock(folder, follows=False), spark_progress(tracker):
-            verdict = renew(spark, sources.lines(spark), folder, top, sources.names)
-    _print(verdict, folder)
-    return verdict.is_safe
+            return renew(spark, sources.lines(spark), folder, top, sources.names), folder
+
+
+@contextmanager
+def _tell_interrupt(output: str) -> Iterator[None]:
+    """Say what Ctrl-C leaves: the tables in `new` do not count."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.stderr.write(f"groupferry: interrupted; {escaped(output)} is as it was\n")
+        raise
 
 
 def renew(
-    spark: SparkSession, lines: DataFrame, folder: Folder, top: int, inputs: tuple[str, ...]
+    spark: SparkSession | None, lines: Any, folder: Folder, top: int, inputs: tuple[str, ...]
 ) -> SafetyVerdict:
-    """Make tables and report from these lines only. They replace the old ones once all are
-    complete, so that a failed run leaves the old ones, which belong together."""
+    """Make tables and report from these lines only, or from these rows without a session. They
+    replace the old ones once all are complete, so that a failed run leaves the old ones, which
+    belong together."""
     began_s = time.monotonic()
     new = folder / "new"
     _replace(folder, new)  # left by a killed run
-    analysis = Analysis(spark, new, top)
+    analysis: AnyAnalysis = SmallAnalysis(new, top) if spark is None else Analysis(spark, new, top)
     verdict = _report(analysis, analysis.make(lines), new, inputs, began_s)
     _replace(folder, new)
     return verdict
@@ -198,7 +223,11 @@ def run_follow(
 
 
 def _report(
-    analysis: Analysis, summary: Summary, folder: Folder, inputs: tuple[str, ...], began_s: float
+    analysis: AnyAnalysis,
+    summary: Summary,
+    folder: Folder,
+    inputs: tuple[str, ...],
+    began_s: float,
 ) -> SafetyVerdict:
     """Write what is made from the tables: the row of the run, the numbers and the page."""
     verdict = judge(summary)
@@ -209,7 +238,7 @@ def _report(
         version=version("groupferry"),
         verdict=verdict.headline,
         groups=summary.groups,
-        lines=summary.lines,
+        lines=summary.sums["lines"],
         unread=summary.unread_count,
         handovers=summary.sums["handovers"],
         compared=summary.sums["compared"],
@@ -224,30 +253,23 @@ def _report(
     return verdict
 
 
-def _stories(analysis: Analysis, summary: Summary) -> Iterator[GroupStory]:
+def _stories(analysis: AnyAnalysis, summary: Summary) -> Iterator[GroupStory]:
     """The worst groups with their owners and steps."""
-    ownership = _of_groups(analysis, summary, "ownership", OwnershipRow)
-    steps = _of_groups(analysis, summary, "steps", StepRow)
+    ownership, steps = (_of_groups(analysis, summary, name) for name in ("ownership", "steps"))
     for group in summary.worst:
         key = group.cluster_id, group.group_id
         yield story(group, ownership.get(key, ()), steps.get(key, ()))
 
 
-R = TypeVar("R", OwnershipRow, StepRow)
-
-
 def _of_groups(
-    analysis: Analysis, summary: Summary, name: str, model: type[R]
-) -> Mapping[tuple[str, str], Sequence[R]]:
+    analysis: AnyAnalysis, summary: Summary, name: str
+) -> Mapping[tuple[str, str], Sequence[Any]]:
     """The rows of a table about the worst groups."""
-    keys = {(group.cluster_id, group.group_id) for group in summary.worst}
-    if not keys or not summary.rows[name]:
-        return {}
-    names = sorted({group_id for _cluster_id, group_id in keys})
-    table = analysis.table(name).where(F.col("group_id").isin(names)).select(*columns(model))
-    rows: dict[tuple[str, str], list[R]] = {}
-    for row in table.limit(ROWS_MAX).collect():
-        rows.setdefault((row.cluster_id, row.group_id), []).append(model(**row.asDict()))
+    names = {group.group_id for group in summary.worst}
+    rows: dict[tuple[str, str], list[Any]] = {}
+    if names and summary.rows[name]:
+        for row in analysis.rows_of(name, names):
+            rows.setdefault((row.cluster_id, row.group_id), []).append(row)
     return rows
 
 

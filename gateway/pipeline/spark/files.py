@@ -47,9 +47,10 @@ Take: TypeAlias = Callable[[], bool]
 """Takes a lock, unless another process has it. Returns whether this process has it now."""
 
 
-def files_of(spark: SparkSession, path: str) -> tuple[Files, str]:
-    """The file system of a path, and the path in it. Raises PipelineError."""
-    if not is_remote():
+def files_of(spark: SparkSession | None, path: str) -> tuple[Files, str]:
+    """The file system of a path, and the path in it. Without a session it is that of this machine.
+    Raises PipelineError."""
+    if spark is not None and not is_remote():
         return HadoopFiles(spark, path), path
     if "://" in path:
         raise PipelineError(

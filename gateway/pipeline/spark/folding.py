@@ -146,19 +146,18 @@ def _fold(batches: Iterable[pa.RecordBatch], top: int) -> Iterator[pa.RecordBatc
     with without_garbage_collection():
         for bucket, of_bucket in groupby(rows_of(batches), key=attrgetter(BUCKET)):
             out, summary = _Out(bucket), Summary(top=top)
-            for tables in _tables(of_bucket, summary):
+            for tables in _tables(of_bucket):
                 summary.add(tables)
                 yield from out.take(tables)
             yield from out.finish(summary)
 
 
-def _tables(rows: Iterable[InputRow], summary: Summary) -> Iterator[Tables]:
+def _tables(rows: Iterable[InputRow]) -> Iterator[Tables]:
     """The rows of each group and run in a bucket."""
     for kind, of_kind in groupby(rows, key=attrgetter("kind")):
         if kind == OF_GROUP:
             for group_id, of_group in groupby(of_kind, key=attrgetter("group_id")):
                 with closing(Pieces(of_group)) as pieces:
-                    summary.lines += pieces.lines
                     yield from fold_name(group_id, pieces)
         elif kind == OF_RUN:
             for chunk in _chunks(fold_runs(_numbers(of_kind))):
@@ -192,15 +191,12 @@ class Pieces(Collection[list[Line]]):
         """The rows are sorted by their first times."""
         pieces = ([text for _at_ms, text in piece] for piece in _pieces(unpacked_lines(rows)))
         self._first = next(pieces, [])
-        self.lines = len(self._first)
-        """The number of lines."""
         self._sizes: list[int] = []
         self._file: IO[bytes] | None = None
         for piece in pieces:
             if self._file is None:
                 self._file = TemporaryFile()  # noqa: SIM115  (see `close`)
             self._sizes.append(self._file.write(SEPARATOR.join(piece).encode()))
-            self.lines += len(piece)
 
     def __iter__(self) -> Iterator[list[Line]]:
         yield list(map(_line, self._first))
@@ -283,11 +279,6 @@ def record_batch(name: str, rows: Sequence[Row]) -> pa.RecordBatch:
     values = zip(*map(attrgetter(*schema.names), rows), strict=True)
     arrays = [_array(column, field.type) for column, field in zip(values, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def record_batch_of(name: str, packed: bytes) -> pa.RecordBatch:
-    """The rows of a table among those that a fold makes."""
-    return pa.ipc.read_record_batch(pa.py_buffer(packed), _SCHEMA_OF[name])
 
 
 def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:

@@ -217,6 +217,10 @@ def growing_lines(
     )
 
 
+HERE_BYTES_MAX = 16 << 20
+"""About 30,000 events, also compressed ones of a few times as much."""
+_FOR_SPARK = frozenset((".zst", ".snappy", ".lz4", ".deflate", ".xz", ".parquet"))
+"""Files that only Spark unpacks."""
 SMALL_BYTES_MAX = 256 << 20
 """About 500,000 events."""
 
@@ -243,6 +247,14 @@ class Sources:
         if self.topic or any("://" in name for name in self.inputs):
             return False
         return sum(Path(path).stat().st_size for path in files(self.inputs)) <= SMALL_BYTES_MAX
+
+    def fit_here(self) -> bool:
+        """Whether this process makes the report itself, because Spark would take longer to
+        start."""
+        paths = [] if self.topic or not self.are_small() else files(self.inputs)
+        is_readable = all(Path(path).suffix not in _FOR_SPARK for path in paths)
+        size = sum(Path(path).stat().st_size for path in paths)
+        return bool(paths) and is_readable and size <= HERE_BYTES_MAX
 
     def secrets(self) -> Mapping[str, str]:
         """What the JVM needs in its environment. Raises PipelineError."""

@@ -32,15 +32,20 @@ _WRITING = {
 class Folder:
     """One folder, local or not."""
 
-    def __init__(self, spark: SparkSession, path: str) -> None:
+    def __init__(self, spark: SparkSession | None, path: str) -> None:
         """Raises PipelineError."""
-        self._spark = spark
+        self._session = spark
         self._files, self.path = files_of(spark, path.rstrip("/"))
 
     def __truediv__(self, name: str) -> "Folder":
         below = copy(self)  # finding the file system takes as long as reading a file
         below.path = f"{self.path}/{name}"
         return below
+
+    @property
+    def _spark(self) -> SparkSession:
+        assert self._session is not None  # only Spark reads and writes rows
+        return self._session
 
     def make(self) -> None:
         """Create the folder and its parents unless it exists."""

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow.dataset
 import pytest
 
+from gateway import cli
 from gateway.commands import dispatch
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
+from gateway.pipeline.fold.rows import ALL_ROWS, columns
 from tests.support.event_writer import START_MS, EventWriter
+from tests.support.folded_lines import folded
 from tests.support.planted_faults import FAULTY, plant
 from tests.support.stories import played
 
@@ -34,15 +39,20 @@ def spark_is_open(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "open_session", lambda *_, **__: nullcontext(spark))
 
 
+ON_SPARK = "--conf=spark.ui.enabled=false"
+"""Without any option, this process makes a small report itself."""
+
+
 @pytest.mark.usefixtures("spark_is_open")
 @pytest.mark.timeout(2 * TIMEOUT_S)
+@pytest.mark.parametrize("options", [(), (ON_SPARK,)])
 def test_a_report_has_the_verdict_of_groupferry_verdict(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...]
 ) -> None:
     """It has the same words and the same status. A second run replaces all results of the first."""
     events, output = tmp_path / "events", tmp_path / "report"
     plant(events)
-    check = ["report", f"{events}", "--output", f"{output}", "--check"]
+    check = ["report", f"{events}", "--output", f"{output}", "--check", *options]
     assert dispatch.run(["verdict", f"{events}"]) == 1
     quickly = capsys.readouterr().out
     assert dispatch.run(check) == 1
@@ -59,6 +69,45 @@ def test_a_report_has_the_verdict_of_groupferry_verdict(
     assert sorted(path.name for path in output.iterdir() if path.suffix != ".crc") == [
         *("lock", "report.html", "report.json", "tables")
     ]
+
+
+def test_a_small_report_needs_no_spark(tmp_path: Path) -> None:
+    """Its tables have the rows that Spark would write, also those without any."""
+    events, output = tmp_path / "events", tmp_path / "report"
+    events.write_text("\n".join([*played(FAULTY).lines, ""]))
+    assert dispatch.run(["report", f"{events}", f"--output={output}"]) == 0
+    tables = folded(*played(FAULTY).lines)
+    for name in ALL_ROWS:
+        table = pyarrow.dataset.dataset(f"{output}/tables/{name}", partitioning="hive")
+        assert table.count_rows() == (len(getattr(tables, name)) if name != "runs" else 1), name
+        assert set(columns(ALL_ROWS[name])) <= set(table.schema.names)
+
+
+@pytest.mark.usefixtures("spark_is_open")
+@pytest.mark.parametrize("options", [(), (ON_SPARK,)])
+def test_an_interrupted_report_is_one_line_and_no_table(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    options: tuple[str, ...],
+) -> None:
+    """As with Ctrl-C. The old report stays, and the next run makes a whole one."""
+    from gateway.pipeline.spark import analysis  # needs PySpark
+
+    def interrupt(*_given: object) -> None:
+        raise KeyboardInterrupt
+
+    events, output = tmp_path / "events", tmp_path / "report"
+    events.write_text("\n".join([*played(FAULTY).lines, ""]))
+    run = ["report", f"{events}", f"--output={output}", *options]
+    with monkeypatch.context() as patch:
+        patch.setattr(analysis, "write_here", interrupt)
+        assert cli.main(run) == 128 + signal.SIGINT
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", f"groupferry: interrupted; {output} is as it was\n")
+    assert not (output / "tables").exists()
+    assert cli.main(run) == 0
+    assert (output / "tables").exists()
 
 
 class Failed(Exception):
