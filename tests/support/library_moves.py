@@ -20,7 +20,7 @@ from gateway.demo.ledger import Ledger, Ownership
 from tests.support.adopted_groups import adopt
 from tests.support.clients import Client
 from tests.support.group_client import fresh_group
-from tests.support.group_stage import PARTITIONS, GroupStage, open_groups
+from tests.support.group_stage import GroupStage, open_groups
 from tests.support.kafka_broker import KafkaCluster
 from tests.support.promises import PromiseBroken
 
@@ -104,12 +104,11 @@ class MoveResults:
 def longest_unowned_s(ledger: Ledger, since_s: float, until_s: float) -> float:
     """The longest time that one partition had no owner between these times."""
     longest_s = 0.0
-    for partition in range(PARTITIONS):
+    for partition in ledger.owners():
         owned_until_s = since_s
         for entry in ledger.history(partition):
             if isinstance(entry, Ownership):
-                gap_s = min(entry.since_s, until_s) - owned_until_s
-                longest_s = max(longest_s, gap_s)
+                longest_s = max(longest_s, min(entry.since_s, until_s) - owned_until_s)
                 end_s = until_s if entry.until_s is None else entry.until_s
                 owned_until_s = max(owned_until_s, end_s)
         longest_s = max(longest_s, until_s - owned_until_s)
