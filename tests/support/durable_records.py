@@ -40,53 +40,61 @@ GROUP = "orders"
 FOO, BAR = UUID(int=1 << 100), UUID("0198c0de-0000-7000-8000-00000000002a")
 SUBSCRIPTION = bytes.fromhex("0001000000010003666f6f0000000000000000")
 
-RECORDS: Mapping[str, DurableRecord] = {
-    "classic_group": ClassicGroupMetadata(
-        value=ClassicGroupValue(
-            protocol_type="consumer",
-            generation=7,
-            protocol="range",
-            leader="m-1",
-            members=(
-                ClassicGroupMember(
-                    member_id="m-1",
-                    client_id="client-1",
-                    client_host="/10.0.0.1",
-                    session_timeout_ms=45_000,
-                    rebalance_timeout_ms=300_000,
-                    protocols=(("range", SUBSCRIPTION), ("cooperative-sticky", b"\x00\x01\xff")),
-                    assignment=b"\x00\x01\x00\x00\x00\x00",
-                ),
-                ClassicGroupMember(
-                    member_id="m-2",
-                    instance_id="instance-2",
-                    client_id="",
-                    client_host="/10.0.0.2",
-                    session_timeout_ms=10_000,
-                    rebalance_timeout_ms=60_000,
-                    protocols=(("sticky", b""), ("range", b"")),
-                ),
-            ),
-            unwatched_hash=4_611_686_018_427_387_905,
-        )
+_CLASSIC_MEMBER = ClassicGroupMember(
+    member_id="m-1",
+    client_id="client",
+    client_host="/10.0.0.1",
+    session_timeout_ms=45_000,
+    rebalance_timeout_ms=300_000,
+    protocols=(("range", SUBSCRIPTION),),
+)
+_CLASSIC_GROUP = ClassicGroupValue(
+    protocol_type="consumer",
+    generation=7,
+    protocol="range",
+    leader="m-1",
+    members=(
+        replace(
+            _CLASSIC_MEMBER,
+            client_id="client-1",
+            protocols=(("range", SUBSCRIPTION), ("cooperative-sticky", b"\x00\x01\xff")),
+            assignment=b"\x00\x01\x00\x00\x00\x00",
+        ),
+        ClassicGroupMember(
+            member_id="m-2",
+            instance_id="instance-2",
+            client_id="",
+            client_host="/10.0.0.2",
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=60_000,
+            protocols=(("sticky", b""), ("range", b"")),
+        ),
     ),
+    unwatched_hash=4_611_686_018_427_387_905,
+)
+_ADOPTED_MEMBER = replace(
+    _CLASSIC_MEMBER,
+    instance_id="instance-1",
+    client_id="naïve",
+    client_host="/127.0.0.1",
+    protocols=(("range", b"subscription"),),
+    assignment=b"assignment",
+)
+_MEMBER = Member(
+    member_id="m-3",
+    client_id="client-3",
+    client_host="/127.0.0.1",
+    rebalance_timeout_ms=300_000,
+    topic_names=("foo",),
+)
+RECORDS: Mapping[str, DurableRecord] = {
+    "classic_group": ClassicGroupMetadata(value=_CLASSIC_GROUP),
     "lagging_group": ClassicGroupMetadata(
-        value=ClassicGroupValue(
-            protocol_type="consumer",
+        value=replace(
+            _CLASSIC_GROUP,
             generation=9,
-            protocol="range",
-            leader="m-1",
-            members=tuple(
-                ClassicGroupMember(
-                    member_id=member_id,
-                    client_id="client",
-                    client_host="/10.0.0.1",
-                    session_timeout_ms=45_000,
-                    rebalance_timeout_ms=300_000,
-                    protocols=(("range", SUBSCRIPTION),),
-                )
-                for member_id in ("m-1", "m-2")
-            ),
+            members=(_CLASSIC_MEMBER, replace(_CLASSIC_MEMBER, member_id="m-2")),
+            unwatched_hash=None,
             laggards={"m-2": 5},
         )
     ),
@@ -98,24 +106,7 @@ RECORDS: Mapping[str, DurableRecord] = {
     "served_by_setting": ServedBySetting(is_so=True),
     "group_adoption": AdoptionRecord(
         value=AdoptionState(
-            group=ClassicGroupValue(
-                protocol_type="consumer",
-                generation=7,
-                protocol="range",
-                leader="m-1",
-                members=(
-                    ClassicGroupMember(
-                        member_id="m-1",
-                        instance_id="instance-1",
-                        client_id="naïve",
-                        client_host="/127.0.0.1",
-                        session_timeout_ms=45_000,
-                        rebalance_timeout_ms=300_000,
-                        protocols=(("range", b"subscription"),),
-                        assignment=b"assignment",
-                    ),
-                ),
-            ),
+            group=replace(_CLASSIC_GROUP, members=(_ADOPTED_MEMBER,), unwatched_hash=None),
             lock_generation=9,
         )
     ),
@@ -124,13 +115,12 @@ RECORDS: Mapping[str, DurableRecord] = {
     ),
     "native_member": MemberMetadata(
         member_id="JTKzR0iOSOm3oWDSQnD8bw",
-        value=Member(
+        value=replace(
+            _MEMBER,
             member_id="JTKzR0iOSOm3oWDSQnD8bw",
             instance_id="instance-1",
             rack_id="rack-a",
             client_id="naïve",
-            client_host="/127.0.0.1",
-            rebalance_timeout_ms=300_000,
             topic_names=("bar", "foo"),
             topic_regex="ba.*",
             server_assignor="range",
@@ -138,12 +128,10 @@ RECORDS: Mapping[str, DurableRecord] = {
     ),
     "computing_member": MemberMetadata(
         member_id="m-4",
-        value=Member(
+        value=replace(
+            _MEMBER,
             member_id="m-4",
             client_id="client-4",
-            client_host="/127.0.0.1",
-            rebalance_timeout_ms=300_000,
-            topic_names=("foo",),
             client_assignors=(
                 ClientAssignor(
                     name="weighted",
@@ -159,12 +147,8 @@ RECORDS: Mapping[str, DurableRecord] = {
     ),
     "classic_member": MemberMetadata(
         member_id="m-3",
-        value=Member(
-            member_id="m-3",
-            client_id="client-3",
-            client_host="/127.0.0.1",
-            rebalance_timeout_ms=300_000,
-            topic_names=("foo",),
+        value=replace(
+            _MEMBER,
             classic=ClassicMetadata(
                 session_timeout_ms=45_000,
                 protocols=(("cooperative-sticky", SUBSCRIPTION), ("range", SUBSCRIPTION)),
