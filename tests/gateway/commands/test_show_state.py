@@ -1,6 +1,8 @@
 """`groupferry state` prints the log."""
 
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -114,22 +116,28 @@ async def test_an_unreadable_record_is_shown_raw(
         assert list(await log.unreadable_groups()) == [GROUP]
 
 
+@asynccontextmanager
+async def journal_of(folder: Path) -> AsyncIterator[tuple[Journal, LineFiles]]:
+    """The journal of the folder's log, and its files."""
+    async with open_sqlite_log(folder) as log:
+        log_id = log.id
+    files = LineFiles(folder / FOLDER_NAME)
+    with capture_logs():
+        yield Journal(log_id, Sinks(files=files), now_ms=lambda: 7), files
+    files.close()
+
+
 async def test_who_answers_for_each_group_follows_the_records(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As told last, with the reason. A deleted group has no mode."""
-    async with open_sqlite_log(tmp_path) as log:
-        log_id = log.id
-    files = LineFiles(tmp_path / FOLDER_NAME)
-    journal = Journal(log_id, Sinks(files=files), now_ms=lambda: 7)
-    with capture_logs():
+    async with journal_of(tmp_path) as (journal, files):
         journal.tell(GroupForwarded(reason="1 member (payments)"), GROUP)
         journal.tell(HostingStarted(reason="it has no members in the cluster"), GROUP)
         journal.tell(HostingStarted(reason="it has no members in the cluster"), "deleted")
         journal.tell(GroupDeleted(), "deleted")
         journal.tell(GroupForwarded(reason="its protocol type is connect"), "workers")
-    files.write(b'{"event":"hosting_started","fields":{}}\n')
-    files.close()
+        files.write(b'{"event":"hosting_started","fields":{}}\n')
     async with open_sqlite_log(tmp_path):
         *_, ours, workers = shown(capsys, tmp_path)
         assert shown(capsys, tmp_path, "--group", GROUP) == [ours]
@@ -146,11 +154,7 @@ async def test_a_group_that_is_being_adopted_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Afterwards either the gateway has it, or the cluster."""
-    async with open_sqlite_log(tmp_path) as log:
-        log_id = log.id
-    files = LineFiles(tmp_path / FOLDER_NAME)
-    journal = Journal(log_id, Sinks(files=files), now_ms=lambda: 7)
-    with capture_logs():
+    async with journal_of(tmp_path) as (journal, files):
         Journal("moved-away", Sinks(files=files)).tell(
             HostingStarted(reason="free"), "of-another-log"
         )
@@ -159,7 +163,6 @@ async def test_a_group_that_is_being_adopted_says_so(
         journal.tell(AdoptionUndone(reason="a member left", held_ms=20), "undone")
         journal.tell(HostingStarted(reason="it was adopted"), "adopted")
         journal.tell(GroupAdopted(held_ms=60), "adopted")
-    files.close()
     async with open_sqlite_log(tmp_path):
         modes = {each["group_id"]: each["mode"] for each in shown(capsys, tmp_path)}
     assert modes == {"under-way": "Adopting", "undone": "Forwarded", "adopted": "Hosted"}

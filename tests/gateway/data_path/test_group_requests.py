@@ -2,6 +2,7 @@
 
 import struct
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -34,22 +35,28 @@ from tests.support.client_connection import (
 from tests.support.wire import connected, request_frame
 
 
+def beat_frame(correlation_id: int) -> bytes:
+    return request_frame(ApiKey.HEARTBEAT, 4, correlation_id, encode(HEARTBEAT, 4))
+
+
+def ids_in(frames: Iterable[bytes]) -> list[int]:
+    """The correlation ids of answers."""
+    return [struct.unpack_from(">i", frame)[0] for frame in frames]
+
+
 async def test_a_parked_group_request_blocks_later_requests_of_its_connection() -> None:
     """As in a broker, which mutes the channel. Other connections continue."""
     apis = Parked()
     async with ground(group_apis=apis) as on, connected(on.gateway.address) as other:
-        await on.client.send(
-            request_frame(ApiKey.HEARTBEAT, 4, 1, encode(HEARTBEAT, 4))
-            + request_frame(ApiKey.HEARTBEAT, 4, 2, encode(HEARTBEAT, 4))
-            + request_frame(ApiKey.FETCH, 4, 3, b"")
-        )
+        fetch = request_frame(ApiKey.FETCH, 4, 3, b"")
+        await on.client.send(beat_frame(1) + beat_frame(2) + fetch)
         await apis.asked.wait()
         await other.send(request_frame(ApiKey.FETCH, 4, 4, b""))
         assert struct.unpack_from(">i", await other.frame()) == (4,)
         assert len(apis.requests) == 1
         apis.go_on.set()
         frames = [await on.client.frame() for _ in range(3)]
-        assert [struct.unpack_from(">i", frame)[0] for frame in frames] == [1, 2, 3]
+        assert ids_in(frames) == [1, 2, 3]
         assert apis.requests[0].message == HEARTBEAT
         assert apis.requests[0].client_host == "127.0.0.1"
         assert apis.requests[0].node_id == 1
@@ -62,14 +69,10 @@ async def test_a_group_request_is_decided_before_earlier_relayed_answers() -> No
     release = trio.Event()
     async with ground(group_apis=apis) as on:
         on.broker.handlers[ApiKey.FETCH] = answer_after(release)
-        await on.client.send(
-            request_frame(ApiKey.FETCH, 4, 1, b"")
-            + request_frame(ApiKey.HEARTBEAT, 4, 2, encode(HEARTBEAT, 4))
-        )
+        await on.client.send(request_frame(ApiKey.FETCH, 4, 1, b"") + beat_frame(2))
         await apis.asked.wait()
         release.set()
-        assert struct.unpack_from(">i", await on.client.frame()) == (1,)
-        assert struct.unpack_from(">i", await on.client.frame()) == (2,)
+        assert ids_in([await on.client.frame() for _ in range(2)]) == [1, 2]
 
 
 async def test_the_final_check_runs_just_before_the_answer_leaves() -> None:
@@ -86,10 +89,7 @@ async def test_the_final_check_runs_just_before_the_answer_leaves() -> None:
     release = trio.Event()
     async with ground(group_apis=apis) as on:
         on.broker.handlers[ApiKey.FETCH] = answer_after(release)
-        await on.client.send(
-            request_frame(ApiKey.FETCH, 4, 1, b"")
-            + request_frame(ApiKey.HEARTBEAT, 4, 2, encode(HEARTBEAT, 4))
-        )
+        await on.client.send(request_frame(ApiKey.FETCH, 4, 1, b"") + beat_frame(2))
         await apis.asked.wait()
         await trio.testing.wait_all_tasks_blocked()
         apis.word = 2
@@ -152,11 +152,7 @@ async def test_many_group_requests_at_once_let_others_run() -> None:
     async with ground(group_apis=AtOnce(HeartbeatResponse())) as on:
         await on.client.ask(HEARTBEAT, 4)
         async with trio.open_nursery() as nursery:
-            frames = [
-                request_frame(ApiKey.HEARTBEAT, 4, place, encode(HEARTBEAT, 4))
-                for place in range(500)
-            ]
-            await on.client.send(b"".join(frames))
+            await on.client.send(b"".join(map(beat_frame, range(500))))
             nursery.start_soon(count)
             for place in range(500):
                 assert struct.unpack_from(">i", await on.client.frame()) == (place,)
@@ -195,7 +191,6 @@ async def test_answers_wait_for_a_client_that_reads_nothing() -> None:
 # -- answers that come later -----------------------------------------------------------------------
 
 
-HEARTBEAT_FRAME = request_frame(ApiKey.HEARTBEAT, 4, 1, encode(HEARTBEAT, 4))
 WAITING = HeartbeatResponse(error_code=27)
 
 
@@ -216,7 +211,7 @@ async def test_an_answer_that_comes_later_takes_no_task(monkeypatch: pytest.Monk
         await trio.testing.wait_all_tasks_blocked(0.001)
         started.clear()
         for count in (1, 2):
-            await on.client.send(HEARTBEAT_FRAME)
+            await on.client.send(beat_frame(1))
             later = await apis.asked(count)
             assert later.changed is not None
             later.answer = WAITING
@@ -232,9 +227,9 @@ async def test_what_a_client_sends_meanwhile_waits_for_the_answer() -> None:
     apis = AnswersLater()
     async with ground(group_apis=apis) as on:
         await on.client.ask(HEARTBEAT, 4)
-        await on.client.send(HEARTBEAT_FRAME)
+        await on.client.send(beat_frame(1))
         first = await apis.asked(1)
-        await on.client.send(HEARTBEAT_FRAME + request_frame(ApiKey.FETCH, 4, 3, b""))
+        await on.client.send(beat_frame(1) + request_frame(ApiKey.FETCH, 4, 3, b""))
         await trio.testing.wait_all_tasks_blocked(0.001)
         assert len(apis.pending) == 1
         assert first.changed is not None
@@ -244,7 +239,7 @@ async def test_what_a_client_sends_meanwhile_waits_for_the_answer() -> None:
         second.answer = HeartbeatResponse()
         second.taken.set()
         frames = [await on.client.frame() for _ in range(3)]
-        assert [struct.unpack_from(">i", frame)[0] for frame in frames] == [1, 1, 3]
+        assert ids_in(frames) == [1, 1, 3]
 
 
 async def test_a_task_awaits_what_the_group_cannot_answer_alone() -> None:
@@ -252,7 +247,7 @@ async def test_a_task_awaits_what_the_group_cannot_answer_alone() -> None:
     apis = AnswersLater()
     async with ground(group_apis=apis) as on:
         await on.client.ask(HEARTBEAT, 4)
-        await on.client.send(HEARTBEAT_FRAME)
+        await on.client.send(beat_frame(1))
         later = await apis.asked(1)
         assert later.changed is not None
         later.changed()
@@ -267,7 +262,7 @@ async def test_an_answer_that_fails_ends_its_connection_only() -> None:
     apis = AnswersLater()
     async with ground(group_apis=apis) as on, connected(on.gateway.address) as other:
         await on.client.ask(HEARTBEAT, 4)
-        await on.client.send(HEARTBEAT_FRAME)
+        await on.client.send(beat_frame(1))
         later = await apis.asked(1)
         assert later.changed is not None
         later.answer = ValueError("a bug")
@@ -284,7 +279,7 @@ async def test_nobody_waits_for_the_answer_to_a_connection_that_has_ended() -> N
     apis = AnswersLater()
     async with ground(group_apis=apis) as on:
         await on.client.ask(HEARTBEAT, 4)
-        await on.client.send(HEARTBEAT_FRAME)
+        await on.client.send(beat_frame(1))
         later = await apis.asked(1)
     assert later.is_abandoned
     assert later.changed is not None
