@@ -40,6 +40,7 @@ from gateway.demo.reports import (
 from tests.bench.comparison import say
 from tests.bench.processes import PeerMissing, gateway, required
 from tests.bench.roll_costs import RollStep, costs_of, medians, merged, plot_of, table_of
+from tests.bench.roll_picture import costs_in, picture_of
 from tests.support.client_programs import Library, program
 from tests.support.clients import HANGING, Client, ClientProcess, run_client
 from tests.support.kafka_broker import KafkaCluster, running_kafka
@@ -47,6 +48,7 @@ from tests.support.kafka_release import kafka_release
 from tests.support.ports import HOST
 
 PAGE = Path(__file__).parents[2] / "gateway" / "docs" / "rolls.md"
+PICTURE = PAGE.with_name("roll.svg")
 MARK = "<!-- From here on generated: poe bench roll --keep -->\n"
 NEW, OLD = "4.3", "3.9"
 RATE = 200
@@ -469,6 +471,7 @@ def main() -> None:
         written, _, kept = PAGE.read_text().partition(MARK)
         how = f"{size.members} members, {size.partitions} partitions, {os.cpu_count()} processors"
         PAGE.write_text(f"{written}{MARK}\n{how}.\n\n{merged(kept, table)}")
+        PICTURE.write_text(picture_of(costs_in(PAGE.read_text())))
 
 
 if __name__ == "__main__":
