@@ -20,6 +20,8 @@ from uuid import UUID
 
 from coordinator.consumer.member_ids import member_id_from
 from coordinator.copy_on_write.table import Forkable
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.topics import Topics
 from gateway.hosting.adoption import Adopting
@@ -34,16 +36,15 @@ from gateway.hosting.standing import (
 from gateway.hosting.states import AnchorPhase, Mode, Stage
 from tests.simulation.broker_profiles import BrokerProfile
 from tests.simulation.explorer.copies import is_value
-from tests.simulation.explorer.moving_world import MovingWorld
-from tests.simulation.explorer.shape import Shape
-from tests.simulation.explorer.small_cluster import FIRST_GENERATION
-from tests.simulation.explorer.small_consumers import SESSION_TIMEOUT_MS, Consumer
-from tests.simulation.explorer.small_world import (
+from tests.simulation.explorer.numbers import (
+    FIRST_GENERATION,
     FIRST_TOKEN,
     OFFSETS_APART,
     START_MS,
-    World,
 )
+from tests.simulation.explorer.shape import Shape
+from tests.simulation.explorer.small_consumers import SESSION_TIMEOUT_MS, Consumer
+from tests.simulation.explorer.small_world import World
 
 LONG_AGO_MS = 60_000
 """No rule looks further back. The anchor's session is the longest of them."""
@@ -133,13 +134,13 @@ class Plan(NamedTuple):
 _plans: dict[type[Any], Plan] = {}
 
 
-def digest(world: World | MovingWorld) -> bytes:
+def digest(world: World) -> bytes:
     """16 bytes that stand for the canonical form."""
     # Before version 1, marshal knows no references: equal forms give equal bytes.
     return hashlib.blake2b(marshal.dumps(canonical(world), 0), digest_size=16).digest()
 
 
-def canonical(world: World | MovingWorld) -> list[Any]:
+def canonical(world: World) -> list[Any]:
     """The form itself, as a flat list."""
     walk = _Walk(world)
     walk.value(world)
@@ -148,20 +149,13 @@ def canonical(world: World | MovingWorld) -> list[Any]:
 
 
 class _Walk:
-    def __init__(self, world: World | MovingWorld) -> None:
+    def __init__(self, world: World) -> None:
         self.out: list[Any] = []
         self.now_ms = world.now_ms
-        self.asked: Container[str]
-        self.anchor: Anchor | None
-        if isinstance(world, MovingWorld):
-            self.offsets = world.offsets
-            self.generation = self.epoch = world.generation
-            self.anchor, self.asked = world.port.group.anchor, world.asked
-        else:
-            self.offsets = world.cluster.offsets
-            self.generation = world.cluster.group.generation
-            self.anchor, self.asked = world.machine.anchor, world.questions
-            self.epoch = _newest_epoch(world)
+        self.asked: Container[str] = world.asked
+        self.offsets, self.generation = world.offsets, world.generation
+        self.epoch = _newest_epoch(world)
+        self.anchor = world.port.group.anchor
         self.names: dict[Any, Any] = {}
         self.seen: dict[int, int] = {}
 
@@ -312,12 +306,14 @@ def _fresh_ms(standing: Standing) -> int:
 
 
 def _newest_epoch(world: World) -> int:
-    group = world.machine.engine.core.state.group
-    epochs = [each.epoch for each in world.consumers.values() if each is not None]
-    if group is not None:
-        core = getattr(group, "core", None)
-        epochs.append(group.epoch if core is None else core.generation)  # type: ignore[union-attr]
-    return max(epochs, default=0)
+    """The generation or epoch of the group that the gateway hosts; otherwise of the cluster's."""
+    match world.here.state.group:
+        case ClassicGroup() as group:
+            return group.core.generation
+        case ConsumerGroup() as group:
+            return group.epoch
+        case None:
+            return world.generation
 
 
 def _handler_for(kind: type[Any]) -> Callable[[_Walk, Any], None]:

@@ -1,33 +1,40 @@
 """What must hold in every state of a small world."""
 
+from coordinator.engine import GroupEngine
+from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.interface.topics import Partition
 from gateway.hosting.states import LogPhase
-from tests.simulation.explorer import moving_moves
-from tests.simulation.explorer.moving_world import MovingWorld
+from tests.simulation.explorer.numbers import is_anchor
 from tests.simulation.explorer.promises import promise
 from tests.simulation.explorer.small_consumers import TOPIC_ID, Consumer
 from tests.simulation.explorer.small_world import World
 from tests.simulation.invariants import BrokenInvariantError, check_group
 
 
-def check(world: World | MovingWorld) -> None:
-    """Raises BrokenPromiseError, or BrokenInvariantError for the state of the engine."""
-    if isinstance(world, MovingWorld):
-        moving_moves.check(world)
-        return
+def check(world: World) -> None:
+    """Raises BrokenPromiseError."""
     owners = _check_owners(world)
     for number, offset in world.acknowledged.items():
-        stored = world.cluster.offsets[number]
+        stored = world.offsets[number]
         promise(stored >= offset, f"{offset - stored} records of {number} are lost after a commit")
-    engine = world.machine.engine
-    if engine.phase in (LogPhase.READY, LogPhase.WRITING):
-        try:
-            check_group(engine.core.state, time_ends_commits=False)
-        except BrokenInvariantError as broken:
-            promise(False, broken)
-        for number, owner in owners.items():
-            _check_granted(world, owner, number)
+    _check_one_coordinator(world)
+    for number, since_ms in world.unowned_ms.items():
+        unowned_ms = world.now_ms - since_ms
+        promise(unowned_ms <= world.unowned_max_ms, f"{number} has no owner for {unowned_ms} ms")
+    _check_group(world.upstream.engine)
+    if world.port.group.engine.phase in (LogPhase.READY, LogPhase.WRITING):
+        _check_group(world.here)
+        if not world.shape.moves_group:
+            for number, owner in owners.items():
+                _check_granted(world, owner, number)
+
+
+def _check_group(engine: GroupEngine) -> None:
+    try:
+        check_group(engine.state, time_ends_commits=False)
+    except BrokenInvariantError as broken:
+        promise(False, broken)
 
 
 def _check_owners(world: World) -> dict[int, Consumer]:
@@ -44,7 +51,7 @@ def _check_owners(world: World) -> dict[int, Consumer]:
 
 def _check_granted(world: World, owner: Consumer, number: int) -> None:
     """The group holds the partition for the member that owns it."""
-    group = world.machine.engine.core.state.group
+    group = world.here.state.group
     is_member = group is not None and owner.member_id in group.members
     promise(
         is_member or world.has_strangers,
@@ -56,3 +63,15 @@ def _check_granted(world: World, owner: Consumer, number: int) -> None:
             holder == owner.member_id,
             f"{owner.name} owns {number}, which the group holds for {holder!r}",
         )
+
+
+def _check_one_coordinator(world: World) -> None:
+    """No member is in the group here while the cluster's group has members of its own, unless an
+    intruder has just come."""
+    here, there = world.here.state.group, world.upstream.state
+    if here is None or not here.members or there is None or world.has_intruder:
+        return
+    promise(
+        isinstance(there, ClassicGroup) and all(map(is_anchor, there.members)),
+        "the group has members here and in the cluster",
+    )

@@ -10,15 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from gateway.hosting.states import AdoptionStage, ReleaseStage
-from tests.simulation.explorer.beginning import begin_moving
+from tests.simulation.explorer.beginning import begin
 from tests.simulation.explorer.checks import check
 from tests.simulation.explorer.moves import free_moves
-from tests.simulation.explorer.moving_world import MovingWorld
 from tests.simulation.explorer.promises import BrokenPromiseError
 from tests.simulation.explorer.search import Bounds, Finding, Search
 from tests.simulation.explorer.shape import SMALL_3_9, Shape
 from tests.simulation.explorer.small_consumers import Kind
-from tests.simulation.explorer.small_world import Move
+from tests.simulation.explorer.small_world import Move, World
 from tests.simulation.explorer.worlds import WORLDS
 
 MOVES_MAX = 300
@@ -31,7 +30,7 @@ _AND_A_NATIVE = (("a", Kind.COOPERATIVE), ("n", Kind.NATIVE))
 class Lead:
     """Leads a world to the moment before a defect, and keeps the moves that it has played."""
 
-    def __init__(self, world: MovingWorld) -> None:
+    def __init__(self, world: World) -> None:
         self.world = world
         self.moves: list[Move] = []
 
@@ -189,7 +188,7 @@ DEFECTS = (
 def hunt(defect: Defect) -> Finding | None:
     """Play every interleaving from the moment before the defect. Returns the broken promise with
     all moves that lead to it."""
-    lead = Lead(begin_moving(defect.shape))
+    lead = Lead(begin(defect.shape))
     try:
         defect.lead(lead)
     except BrokenPromiseError as broken:

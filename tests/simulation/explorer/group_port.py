@@ -8,11 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from coordinator.engine import GroupEngine
-from coordinator.interface.events import Request
+from coordinator.group.load import has_members
+from coordinator.interface.events import GroupLost, Request
 from coordinator.interface.records import AdoptionRecord, DurableRecord, ReleaseRecord
 from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
+from gateway.events.event import GatewayEvent
+from gateway.events.group_events import GenerationWentBack, GroupTaken
 from gateway.hosting import effects, inputs
 from gateway.hosting.answers import GroupApi
 from gateway.hosting.calls import (
@@ -31,21 +34,22 @@ from gateway.hosting.calls import (
 from gateway.hosting.effects import Ask, Awaited, Effect, LoadedGroup
 from gateway.hosting.forwarded import Client
 from gateway.hosting.group import HostedGroup
-from gateway.hosting.identity import AnchorIds
+from gateway.hosting.identity import AnchorIds, Gateway
 from gateway.hosting.inputs import Damage, Input
 from gateway.hosting.move_requests import AdoptRequest, NewProtocol, ReleaseRequest
-from gateway.hosting.standing import Found
+from gateway.hosting.rules import HostingRules
+from gateway.hosting.standing import Found, Standing, StandingRules
 from gateway.hosting.states import AdoptionStage, AnchorPhase, Mode, ReleaseStage, Stage
-from gateway.requests.messages import api_of
 from kafka_codecs.error_codes import ErrorCode
+from tests.simulation.explorer.numbers import GROUP, LOG_ID
 from tests.simulation.explorer.promises import promise
 from tests.simulation.explorer.replies import reply_to
 from tests.simulation.explorer.shape import Shape
-from tests.simulation.explorer.small_cluster import GROUP
-from tests.simulation.explorer.small_consumers import TOPIC, MakeCommit
-from tests.simulation.explorer.small_world import new_machine
+from tests.simulation.explorer.small_consumers import SESSION_TIMEOUT_MS, TOPIC, MakeCommit
 from tests.simulation.messages import answer_message, request_message
 
+LINGER_MS = 3_000
+LOSSES = (GroupTaken, GenerationWentBack)
 _INSTANT = (
     effects.Log | effects.ReportEvents | effects.TellNow | effects.AnswerClient | effects.Conclude
 )
@@ -62,13 +66,24 @@ class GroupPort:
     """Effects that the world has not taken out yet."""
     calls: dict[Token, Call] = field(default_factory=dict)
     """Requests and commits of consumers that have no answer yet."""
+    losses: list[GatewayEvent] = field(default_factory=list)
+    """Events about the loss of the group that the world has not taken out yet."""
 
     @classmethod
     def start(
-        cls, shape: Shape, run: int, topics: Topics, now_ms: int, *, forwards: bool = False
+        cls, shape: Shape, run: int, topics: Topics, *, forwards: bool = False
     ) -> "GroupPort":
         """Start a process. `forwards`: whether `groups_forward` names the group."""
-        return cls(new_machine(shape, run, now_ms, forwards=forwards), topics)
+        standing = StandingRules(
+            gateway=Gateway(log_id=LOG_ID, run_id=run),
+            longest_session_ms=SESSION_TIMEOUT_MS,
+            host_patterns=() if shape.is_adoption else ("*",),
+            forward_patterns=("*",) if forwards else (),
+        )
+        rules = HostingRules(
+            config=shape.config, standing=standing, can_anchor=True, linger_ms=LINGER_MS
+        )
+        return cls(HostedGroup(Standing(GROUP, standing), rules), topics)
 
     # -- state -----------------------------------------------------------------------------------
 
@@ -102,16 +117,33 @@ class GroupPort:
         """The phase of the anchor."""
         return self.group.anchor.phase
 
+    @property
+    def held_generation(self) -> int | None:
+        """The generation in which the anchor held the group last."""
+        held = self.group.anchor._held
+        return None if held is None else held.generation
+
+    @property
+    def is_loss_postponed(self) -> bool:
+        """Whether the log did not take the loss of the group. Until it does, members go on, but no
+        commit is decided."""
+        return any(isinstance(happening, GroupLost) for happening in self.group.engine._happened)
+
+    def is_confirming(self, token: Token) -> bool:
+        """Whether the answer to a request waits until the cluster has confirmed the anchor."""
+        call = self.calls.get(token)
+        return call is not None and call.stage is Stage.CONFIRMING
+
     def next_ms(self) -> int | None:
         """The time of the next deadline."""
         return self.group.next_ms()
 
     # -- requests of consumers -------------------------------------------------------------------
 
-    def request(self, event: Request, connection: int, now_ms: int) -> None:
+    def request(self, api: GroupApi, event: Request, connection: int, now_ms: int) -> None:
         """A consumer's request has arrived."""
         call = Call(
-            api=api_of(request_message(event, GROUP)),
+            api=api,
             event=event,
             token=event.token,
             connection=connection,
@@ -211,8 +243,9 @@ class GroupPort:
 
     def resume(self, log: Sequence[DurableRecord], new_protocol: NewProtocol, now_ms: int) -> None:
         """The process has started and finds the group in its log."""
-        if log:
-            self._feed(inputs.Resumed(is_moving=any(map(_is_of_move, log))), now_ms)
+        is_moving = any(map(_is_of_move, log))
+        if is_moving or has_members(log):
+            self._feed(inputs.Resumed(is_moving=is_moving), now_ms)
             if self.group.standing.is_configured:
                 self.release(new_protocol, now_ms)
 
@@ -221,6 +254,11 @@ class GroupPort:
         self._feed(inputs.TimerFired(), now_ms)
 
     # -- effects ---------------------------------------------------------------------------------
+
+    def take_losses(self) -> Sequence[GatewayEvent]:
+        """Remove the events about the loss of the group."""
+        losses, self.losses = self.losses, []
+        return losses
 
     def take_effects(self) -> Sequence[Awaited]:
         """Remove the effects that have to be carried out."""
@@ -247,6 +285,8 @@ class GroupPort:
         for effect in new:
             if isinstance(effect, effects.Log):
                 promise(effect.error is None, "the engine fails:", repr(effect.error))
+            if isinstance(effect, effects.TellNow) and isinstance(effect.event, LOSSES):
+                self.losses.append(effect.event)
             # Errands are found in the calls.
             if not isinstance(effect, _INSTANT | Errand | Reserve):
                 self.effects.append(effect)

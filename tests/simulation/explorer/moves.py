@@ -1,15 +1,12 @@
 """What can happen next in a world.
 
-A move that is a fault, or that somebody decides to make, has a price: it uses up a budget. All
-others are free, and go on until the world is at rest.
+A move that is a fault, or that an operator decides to make, has a price: it uses up a budget. All
+others are free, and are made until the world is at rest.
 """
 
 from collections.abc import Iterator
 
-from gateway.hosting.effects import AskCoordinator, Effect, Load, Look, Write
-from kafka_codecs.join_group import JoinGroupRequest
-from tests.simulation.explorer import moving_moves
-from tests.simulation.explorer.moving_world import MovingWorld
+from gateway.hosting.effects import Ask, AskCoordinator, Effect, Load, Look, Write
 from tests.simulation.explorer.small_consumers import Consumer
 from tests.simulation.explorer.small_world import Move, World
 
@@ -18,7 +15,7 @@ _PRICES = {
     **{verb: verb for verb in ("late", "slow", "restart", "remove", "intrude")},
     **{verb: verb for verb in ("adopt", "release", "hang-up", "reconfigure", "pause")},
     **dict.fromkeys(("lose-answer", "lose-stored", "lose-stray", "land"), "lose"),
-    "late-answer": "late",
+    **dict.fromkeys(("late-answer", "delay"), "late"),
     **dict.fromkeys(("fail-answer", "fail-unsure", "fail-after"), "fail"),
     "withdraw": "intrude",
 }
@@ -31,11 +28,11 @@ def price(move: Move) -> str:
     return _PRICES.get(move.partition(" ")[0], "")
 
 
-def moves_of(world: World | MovingWorld) -> tuple[list[Move], bool]:
+def moves_of(world: World) -> tuple[list[Move], bool]:
     """All that can happen now, and whether a move is left out because its budget has been used up.
     What follows that one is unknown."""
     moves, is_cut = free_moves(world), False
-    for move in _paid_moves(world):
+    for move in paid_moves(world):
         budget = price(move)
         if world.budgets.get(budget):
             moves.append(move)
@@ -44,31 +41,23 @@ def moves_of(world: World | MovingWorld) -> tuple[list[Move], bool]:
     return moves, is_cut
 
 
-def make(world: World | MovingWorld, move: Move) -> None:
+def make(world: World, move: Move) -> None:
     """Pay for a move, and play it. Raises BrokenPromiseError."""
     if paid := price(move):
         world.budgets[paid] -= 1
     world.play(move)
 
 
-# -- free ------------------------------------------------------------------------------------------
-
-
-def free_moves(world: World | MovingWorld) -> list[Move]:
+def free_moves(world: World) -> list[Move]:
     """The moves that take neither a decision nor a failure."""
-    if isinstance(world, MovingWorld):
-        return moving_moves.free_moves(world)
-    moves = [f"answer {name}" for name in world.pending]
-    moves += [f"deliver {name}" for name in world.under_way]
+    moves = [f"answer {name}" for name in world.pending if world.may_carry_out(name)]
+    moves += [f"hear {asker}" for asker in world.answers]
     moves += [f"arrive {number}" for number in range(len(world.left_behind))]
+    moves += [f"relay {number}" for number in range(len(world.overtaken))]
     moves += [f"store {name}" for name in world.storing()]
-    moves += [f"probe {name}" for name in world.probing()]
+    moves += [f"hear {each.name}" for each in world.passing.values() if each.reply is not None]
     for name, consumer in world.consumers.items():
-        question = world.questions.get(name)
-        if question is not None:
-            if question.call.answer is not None:
-                moves.append(f"hear {name}")
-        elif consumer is not None and world.may_ask(consumer):
+        if consumer is not None and world.may_ask(name, consumer):
             moves.append(f"send {name}")
         elif consumer is None and name in world.restarts_as:
             moves.append(f"return {name}")
@@ -79,42 +68,53 @@ def free_moves(world: World | MovingWorld) -> list[Move]:
     return moves
 
 
-# -- with a price ----------------------------------------------------------------------------------
-
-
-def _paid_moves(world: World | MovingWorld) -> Iterator[Move]:
-    if isinstance(world, MovingWorld):
-        yield from moving_moves.paid_moves(world)
-        return
+def paid_moves(world: World) -> Iterator[Move]:
+    """The moves that use up a budget."""
     for name, consumer in world.consumers.items():
         if consumer is not None:
             yield from _moves_of_consumer(world, name, consumer)
         elif name not in world.restarts_as:
             yield f"start {name}"
-    for name in world.storing():
-        yield from (f"lose-stored {name}", f"lose-stray {name}")
+    for name, sending in world.sendings.items():
+        if sending.route == "hosted" and not world.shape.moves_group:
+            yield from (f"lose-stored {name}", f"lose-stray {name}")
+        elif sending.route in ("relayed", "guarded"):
+            yield f"lose-stray {name}"
+    yield from (f"land {number}" for number in range(len(world.strays)))
     for name, effect in world.pending.items():
         yield from (f"{how} {name}" for how in _faults_of(effect))
+    if world.may_adopt:
+        yield "adopt"
+    if world.may_release:
+        yield "release"
     yield from _moves_around(world)
 
 
 def _moves_of_consumer(world: World, name: str, consumer: Consumer) -> Iterator[Move]:
     yield f"crash {name}"
-    if not consumer.is_closing:
-        yield from (f"leave {name}", f"switch {name}")
-    question = world.questions.get(name)
-    if question is None and world.may_ask(consumer):
-        yield from (f"lose-answer {name}", f"late-answer {name}")
-    elif question is not None and not question.fate and question.call.answer is None:
-        yield f"lose {name}"
-    if name not in world.sendings and consumer.may_commit and consumer.claims:
+    passing = world.passing.get(world.asked.get(name, 0))
+    is_open = passing is not None and not passing.is_relayed and passing.reply is None
+    if world.shape.moves_group:
+        if not consumer.is_closing and name not in world.asked:
+            yield f"leave {name}"
+        if is_open:
+            yield f"hang-up {name}"
+    else:
+        if not consumer.is_closing:
+            yield from (f"leave {name}", f"switch {name}")
+        if world.may_ask(name, consumer):
+            yield from (f"lose-answer {name}", f"late-answer {name}")
+        elif is_open:
+            yield f"lose {name}"
+    is_free = name not in world.sendings and name not in world.asked
+    if is_free and consumer.may_commit and name in world.positions:
         yield f"commit {name}"
 
 
 def _faults_of(effect: Effect) -> tuple[str, ...]:
     match effect:
-        case AskCoordinator():
-            return ("late", "fail", "fail-answer")
+        case Ask() | AskCoordinator():
+            return ("late", "delay", "fail", "fail-answer")
         case Write():
             return ("fail", "fail-unsure", "fail-after")
         case Look():
@@ -126,17 +126,17 @@ def _faults_of(effect: Effect) -> tuple[str, ...]:
 
 
 def _moves_around(world: World) -> Iterator[Move]:
-    """Of the cluster, the gateway, and time."""
-    yield from (f"land {number}" for number in range(len(world.cluster.strays)))
+    """Moves of the gateway's process, of the cluster, and of time."""
     yield "restart"
-    if "Write" in world.pending:
-        yield "restart written"
-    asked = world.pending.get("AskCoordinator")
-    if isinstance(asked, AskCoordinator) and isinstance(asked.message, JoinGroupRequest):
+    if any(isinstance(effect, Ask | AskCoordinator) for effect in world.pending.values()):
         yield "restart sent"
-    if world.cluster.has_stranger:
+    if any(isinstance(effect, Write) for effect in world.pending.values()):
+        yield "restart written"
+    if world.shape.moves_group:
+        yield from ("reconfigure", "pause")
+    elif world.has_intruder:
         yield "withdraw"
     else:
-        yield "remove" if world.cluster.group.member_id else "intrude"
+        yield "remove" if world.members_in_cluster else "intrude"
     if world.is_busy() and world.may_wait():
         yield "slow"

@@ -27,11 +27,10 @@ from gateway.hosting.logged_engine import LoggedEngine
 from gateway.hosting.standing import Found, Occupants
 from gateway.hosting.states import CommitPhase, Stage
 from tests.simulation.coordinator import anchored
+from tests.simulation.explorer.numbers import GROUP, LOG_ID
 from tests.simulation.explorer.search import Bounds, Report, explore
 from tests.simulation.explorer.shape import Shape
-from tests.simulation.explorer.small_cluster import GROUP
 from tests.simulation.explorer.small_consumers import Kind
-from tests.simulation.explorer.small_world import LOG_ID
 from tests.simulation.explorer.worlds import WORLDS
 from tests.simulation.run import simulate
 

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 from tests.simulation.explorer.beginning import begin
 from tests.simulation.explorer.checks import check
 from tests.simulation.explorer.moves import make, moves_of
-from tests.simulation.explorer.moving_world import MovingWorld
 from tests.simulation.explorer.search import require_rest
 from tests.simulation.explorer.shape import Shape
 from tests.simulation.explorer.small_world import Move, World
@@ -21,7 +20,7 @@ def read(text: str) -> tuple[Move, ...]:
     return tuple(line for line in lines if line)
 
 
-def play(shape: Shape, moves: Iterable[Move]) -> Iterator[tuple[Move, World | MovingWorld]]:
+def play(shape: Shape, moves: Iterable[Move]) -> Iterator[tuple[Move, World]]:
     """Play the moves from the beginning of the world, and look for a way to rest from their end.
 
     Yields each move with the world that it leads to. Raises BrokenPromiseError, or WrongMoveError.

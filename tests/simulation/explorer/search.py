@@ -14,7 +14,6 @@ from tests.simulation.explorer.canonical import digest
 from tests.simulation.explorer.checks import check
 from tests.simulation.explorer.copies import Copy, copy, restore
 from tests.simulation.explorer.moves import free_moves, make, moves_of, price
-from tests.simulation.explorer.moving_world import MovingWorld
 from tests.simulation.explorer.promises import BrokenPromiseError, promise
 from tests.simulation.explorer.shape import Shape
 from tests.simulation.explorer.small_world import Move, World
@@ -85,7 +84,7 @@ class Search:
     def run(
         self,
         progress: Callable[[int, int, int], None] = lambda *_: None,
-        first: World | MovingWorld | None = None,
+        first: World | None = None,
     ) -> Report:
         """Play all of it. `progress` gets depth, states and transitions after each layer. `first`:
         the state to begin with, if that is not the world's first one."""
@@ -109,7 +108,7 @@ class Search:
             return self._report(0, 0, found.finding)
         return self._judge(open_)
 
-    def _begin(self) -> World | MovingWorld:
+    def _begin(self) -> World:
         try:
             world = begin(self._shape)
             check(world)
@@ -123,9 +122,7 @@ class Search:
             or self._transitions >= self._bounds.transitions_max
         )
 
-    def _enter(
-        self, world: World | MovingWorld, form: bytes, parent: int, move: Move
-    ) -> tuple[int, Copy]:
+    def _enter(self, world: World, form: bytes, parent: int, move: Move) -> tuple[int, Copy]:
         number = self._numbers[form] = len(self._moves)
         self._parents.append(parent)
         self._moves.append(move)
@@ -134,7 +131,7 @@ class Search:
         return number, copy(world)
 
     def _expand(self, number: int, saved: Copy) -> Iterator[tuple[int, Copy]]:
-        world: World | MovingWorld | None = restore(saved)
+        world: World | None = restore(saved)
         assert world is not None
         moves, is_cut = moves_of(world)
         self._cut += is_cut
@@ -223,7 +220,7 @@ def _distances(from_: Sequence[int], before: dict[int, list[int]]) -> dict[int, 
     return found
 
 
-def require_rest(world: World | MovingWorld) -> None:
+def require_rest(world: World) -> None:
     """Raises BrokenPromiseError unless few free moves lead from here to rest."""
     seen, layer, moves = {digest(world)}, [copy(world)], 0
     while layer:

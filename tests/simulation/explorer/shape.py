@@ -72,3 +72,14 @@ class Shape:
     converts_none: bool = False
     """Whether the cluster converts no classic group with members, as Kafka does if their assignment
     has user data. The first member of a group has to be native then."""
+
+    @property
+    def moves_group(self) -> bool:
+        """Whether the group moves between the cluster and the gateway."""
+        return self.is_adoption or self.is_release
+
+    @property
+    def takes_time(self) -> bool:
+        """Whether anything may happen before looks, loads and the anchor's heartbeats are
+        answered."""
+        return self.is_slow or not self.moves_group

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.hosting.anchor import Anchor
+from tests.simulation.explorer import beginning
 from tests.simulation.explorer.beginning import begin
 from tests.simulation.explorer.promises import BrokenPromiseError
 from tests.simulation.explorer.worlds import WORLDS
@@ -21,6 +21,6 @@ def test_a_world_keeps_its_budgets_for_what_follows() -> None:
 def test_consumers_that_do_not_come_to_rest_break_a_promise(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Anchor, "advance", lambda *_args, **_how: None)
+    monkeypatch.setattr(beginning, "QUIET_MOVES_MAX", 3)
     with pytest.raises(BrokenPromiseError, match="do not come to rest"):
         begin(WORLDS["switch"])

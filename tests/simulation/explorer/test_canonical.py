@@ -11,7 +11,7 @@ from gateway.hosting.answers import GroupApi
 from gateway.hosting.calls import Call
 from gateway.hosting.standing import FORWARDED_FOR_MS, FOUND_FREE_FOR_MS, Standing
 from gateway.hosting.states import STAGES, Stage
-from tests.simulation.explorer.beginning import begin, begin_hosted
+from tests.simulation.explorer.beginning import begin
 from tests.simulation.explorer.canonical import canonical, digest
 from tests.simulation.explorer.copies import copy, restore
 from tests.simulation.explorer.moves import free_moves, make, moves_of
@@ -29,7 +29,7 @@ def around(world: World) -> None:
 
 
 def test_a_round_of_heartbeats_leads_back() -> None:
-    world = begin_hosted(WORLDS["switch"])
+    world = begin(WORLDS["switch"])
     around(world)
     before, at_ms, token = digest(world), world.now_ms, world.next_token
     around(world)
@@ -39,7 +39,7 @@ def test_a_round_of_heartbeats_leads_back() -> None:
 
 def test_a_commit_leads_back() -> None:
     """Offsets are relative to the committed ones."""
-    world = begin_hosted(WORLDS["commit"])
+    world = begin(WORLDS["commit"])
     world.budgets["commit"] = 9
     for _ in range(2):
         make(world, "commit b")
@@ -54,7 +54,7 @@ def test_a_commit_leads_back() -> None:
 
 def test_a_member_that_leaves_and_returns_leads_back() -> None:
     """Epochs and ids are relative."""
-    world = begin_hosted(WORLDS["switch"])
+    world = begin(WORLDS["switch"])
     forms = set()
     for _ in range(6):
         world.budgets["switch"] = 1
@@ -123,9 +123,9 @@ def test_no_call_of_a_world_asks_who_left_an_anchor_behind(
 def test_what_no_later_stage_of_a_call_reads_does_not_count(
     field: str, read_in: set[Stage]
 ) -> None:
-    world = begin_hosted(WORLDS["switch"])
+    world = begin(WORLDS["switch"])
     call = Call(api=GroupApi.JOIN, event=None, token=world.next_token)
-    world.machine.calls.open_calls.by_token[call.token] = call
+    world.port.group.calls.open_calls.by_token[call.token] = call
     for call.stage in Stage:
         forms = set()
         for value in (False, True):
@@ -146,8 +146,8 @@ def ahead_of(stage: Stage) -> set[Stage]:
 
 def test_a_look_stays_valid_longer_for_a_forwarded_group() -> None:
     """A forwarded group is looked at again after a longer time than one that was found free."""
-    world = begin_hosted(WORLDS["intruder"])
-    standing = world.machine.standing
+    world = begin(WORLDS["intruder"])
+    standing = world.port.group.standing
     world.now_ms += 1
 
     def is_told_apart(age_ms: int, older_ms: int) -> bool:
@@ -167,20 +167,20 @@ def test_a_look_stays_valid_longer_for_a_forwarded_group() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda world: world.cluster.remove_member(),
-        lambda world: world.cluster.offsets.__setitem__(0, world.cluster.offsets[0] + 1),
+        lambda world: world.play("remove"),
+        lambda world: world.offsets.__setitem__(0, world.offsets[0] + 1),
         lambda world: world.budgets.__setitem__("switch", 0),
         lambda world: setattr(world, "log", world.log[1:]),
-        lambda world: setattr(world.machine.anchor, "wants_look", True),
-        lambda world: world.machine.anchor._member.hurry(world.now_ms + 77),
+        lambda world: setattr(world.port.group.anchor, "wants_look", True),
+        lambda world: world.port.group.anchor._member.hurry(world.now_ms + 77),
         lambda world: setattr(world.consumers["b"], "states_owned", True),
         lambda world: setattr(world.consumers["b"], "epoch", 1),
-        lambda world: world.machine.engine.core.state.deadlines.clear(),
+        lambda world: world.here.state.deadlines.clear(),
         lambda world: setattr(world, "now_ms", world.now_ms + 1),
     ],
 )
 def test_what_matters_makes_another_form(change: Callable[[World], None]) -> None:
-    world = begin_hosted(WORLDS["switch"])
+    world = begin(WORLDS["switch"])
     before = digest(world)
     change(world)
     assert digest(world) != before

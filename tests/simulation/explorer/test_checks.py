@@ -3,7 +3,7 @@
 import pytest
 
 from coordinator.interface.topics import Partition
-from tests.simulation.explorer.beginning import begin_hosted
+from tests.simulation.explorer.beginning import begin
 from tests.simulation.explorer.checks import check
 from tests.simulation.explorer.promises import BrokenPromiseError
 from tests.simulation.explorer.small_consumers import TOPIC_ID
@@ -15,7 +15,7 @@ BOTH = {Partition(TOPIC_ID, 0), Partition(TOPIC_ID, 1)}
 
 @pytest.fixture
 def world() -> World:
-    world = begin_hosted(WORLDS["switch"])
+    world = begin(WORLDS["switch"])
     check(world)
     return world
 
@@ -53,13 +53,13 @@ def test_an_owner_of_a_partition_that_the_group_holds_for_another(world: World) 
 
 
 def test_a_commit_that_is_lost(world: World) -> None:
-    world.acknowledged[1] = world.cluster.offsets[1] + 1
+    world.acknowledged[1] = world.offsets[1] + 1
     with pytest.raises(BrokenPromiseError, match="1 records of 1 are lost"):
         check(world)
 
 
 def test_a_table_of_the_engine_that_is_wrong(world: World) -> None:
-    group = world.machine.engine.core.state.group
+    group = world.here.state.group
     assert group is not None
     group.members.drop("b")
     with pytest.raises(BrokenPromiseError, match="engine: "):

@@ -1,6 +1,6 @@
 """A copy of a world is independent of it, and shares what cannot change."""
 
-from tests.simulation.explorer.beginning import begin_hosted
+from tests.simulation.explorer.beginning import begin
 from tests.simulation.explorer.canonical import canonical
 from tests.simulation.explorer.copies import copy, restore
 from tests.simulation.explorer.moves import free_moves, make
@@ -8,7 +8,7 @@ from tests.simulation.explorer.worlds import WORLDS
 
 
 def test_a_copy_goes_on_like_the_original() -> None:
-    world = begin_hosted(WORLDS["switch"])
+    world = begin(WORLDS["switch"])
     make(world, "switch a")
     twin = restore(copy(world))
     assert canonical(twin) == canonical(world)
@@ -21,7 +21,7 @@ def test_a_copy_goes_on_like_the_original() -> None:
 
 def test_moves_of_a_copy_leave_the_original_alone() -> None:
     """Also in the middle of a write, when the machine has a batch with a copy of the group."""
-    world = begin_hosted(WORLDS["switch"])
+    world = begin(WORLDS["switch"])
     make(world, "switch a")
     while "answer Write" not in free_moves(world):
         make(world, free_moves(world)[0])
@@ -31,9 +31,9 @@ def test_moves_of_a_copy_leave_the_original_alone() -> None:
 
 
 def test_a_copy_shares_what_cannot_change() -> None:
-    world = begin_hosted(WORLDS["switch"])
+    world = begin(WORLDS["switch"])
     twin = restore(copy(world))
     assert all(mine is its for mine, its in zip(world.log, twin.log, strict=True))
     assert twin.topics is world.topics
-    assert twin.machine is not world.machine
-    assert twin.machine.engine.core.state is not world.machine.engine.core.state
+    assert twin.port is not world.port
+    assert twin.here.state is not world.here.state

@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.hosting.states import AdoptionStage, ReleaseStage
-from tests.simulation.explorer.beginning import begin_moving
+from tests.simulation.explorer.beginning import begin
 from tests.simulation.explorer.defects import DEFECTS, Defect, Lead, hunt
 from tests.simulation.explorer.promises import BrokenPromiseError
 from tests.simulation.explorer.worlds import WORLDS
@@ -19,7 +19,7 @@ def test_a_defect_breaks_no_promise(defect: Defect) -> None:
 
 
 def test_a_lead_keeps_its_moves() -> None:
-    lead = Lead(begin_moving(WORLDS["adopt"]))
+    lead = Lead(begin(WORLDS["adopt"]))
     lead.play("adopt")
     lead.to(AdoptionStage.LOCKING)
     assert lead.moves[0] == "adopt"

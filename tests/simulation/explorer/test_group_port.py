@@ -9,9 +9,8 @@ from gateway.hosting.standing import Nobody
 from kafka_codecs.heartbeat import HeartbeatRequest
 from tests.simulation.coordinator import anchored
 from tests.simulation.explorer.group_port import GroupPort, name_of_effect
-from tests.simulation.explorer.small_cluster import GROUP
+from tests.simulation.explorer.numbers import GROUP, LOG_ID, START_MS
 from tests.simulation.explorer.small_consumers import small_topics
-from tests.simulation.explorer.small_world import LOG_ID, START_MS
 from tests.simulation.explorer.worlds import WORLDS
 
 BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
@@ -19,7 +18,7 @@ BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 
 @pytest.fixture
 def port() -> GroupPort:
-    return GroupPort.start(WORLDS["release"], 1, small_topics(2), START_MS)
+    return GroupPort.start(WORLDS["release"], 1, small_topics(2))
 
 
 def test_an_effect_is_taken_out_once(port: GroupPort) -> None:
@@ -43,13 +42,13 @@ def test_a_process_resumes_only_what_the_log_has(port: GroupPort) -> None:
 
 def test_the_group_is_forwarded_by_a_setting() -> None:
     topics = small_topics(2)
-    port = GroupPort.start(WORLDS["release"], 1, topics, START_MS, forwards=True)
+    port = GroupPort.start(WORLDS["release"], 1, topics, forwards=True)
     assert port.is_forwarded(Nobody(), START_MS)
 
 
 def test_an_anchor_in_a_group_that_is_left_to_the_cluster_is_removed() -> None:
     topics, shape = small_topics(2), WORLDS["release"]
-    port = GroupPort.start(shape, 1, topics, START_MS, forwards=True)
+    port = GroupPort.start(shape, 1, topics, forwards=True)
     assert not port.is_forwarded(anchored(LOG_ID, 1, group_id=GROUP), START_MS)
     assert port.is_moving
 

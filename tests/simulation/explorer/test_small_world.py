@@ -1,139 +1,175 @@
-"""A small world plays the shipped machine, and notices broken promises."""
+"""A small world models what clients, brokers and faults do, and notices broken promises."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from coordinator.interface.records import MemberMetadata, RemovalCause
-from gateway.hosting.anchor import Anchor
 from gateway.hosting.group import HostedGroup
-from tests.simulation.explorer.beginning import begin_hosted
+from gateway.hosting.states import AdoptionStage, ReleaseStage
+from tests.simulation.explorer.beginning import begin
 from tests.simulation.explorer.checks import check
 from tests.simulation.explorer.moves import free_moves, make
+from tests.simulation.explorer.numbers import is_anchor
 from tests.simulation.explorer.promises import BrokenPromiseError
-from tests.simulation.explorer.small_consumers import Kind
-from tests.simulation.explorer.small_world import World
+from tests.simulation.explorer.small_consumers import Consumer, Kind
+from tests.simulation.explorer.small_world import UNOWNED_MAX_MS, World
 from tests.simulation.explorer.worlds import WORLDS
 
 MOVES_MAX = 300
+ALONE = (("a", Kind.NATIVE),)
 
 
-def settle(world: World) -> None:
-    for _ in range(MOVES_MAX):
-        if world.is_at_rest():
-            return
-        make(world, free_moves(world)[0])
+def world_of(name: str, **changes: object) -> World:
+    return begin(replace(WORLDS[name], **changes))  # type: ignore[arg-type]
+
+
+def play(world: World, *moves: str) -> None:
+    for move in moves:
+        assert move.partition(" ")[0] not in ("answer", "hear") or move in free_moves(world)
+        make(world, move)
         check(world)
-    raise AssertionError("no rest")
 
 
-@pytest.fixture
-def world() -> World:
-    budgets = dict.fromkeys(("commit", "switch", "restart", "remove", "lose", "crash", "late"), 3)
-    return begin_hosted(replace(WORLDS["commit"], budgets=budgets))
+def play_on(world: World, is_enough: Callable[[World], bool]) -> None:
+    """Let everything go on until the condition holds."""
+    for _ in range(MOVES_MAX):
+        if is_enough(world):
+            return
+        play(world, free_moves(world)[0])
+    raise AssertionError(f"it does not come to that: {world}")
 
 
-def test_a_world_at_rest_has_shared_out_its_partitions(world: World) -> None:
-    claims = [each.claims for each in world.consumers.values() if each is not None]
-    assert sorted(map(len, claims)) == [1, 1]
-    assert claims[0].isdisjoint(claims[1])
-    assert "a (cooperative) has [0]" in str(world)
+def to_rest(world: World) -> None:
+    play_on(world, World.is_at_rest)
 
 
-def test_a_switch_ends_with_a_fair_share_under_the_other_protocol(world: World) -> None:
-    make(world, "switch a")
-    settle(world)
-    assert "a (native) has" in str(world)
+def consumer(world: World, name: str) -> Consumer:
+    running = world.consumers[name]
+    assert running is not None
+    return running
 
 
-def test_a_commit_is_stored_and_acknowledged(world: World) -> None:
-    before = list(world.cluster.offsets)
-    make(world, "commit b")
-    make(world, "store b")
-    assert sum(world.cluster.offsets) == sum(before) + 1
-    assert [*world.acknowledged.values()] == [max(world.cluster.offsets)]
+# -- what clients and brokers do -------------------------------------------------------------------
 
 
-def test_a_lost_commit_may_still_land_until_the_anchor_has_another_id(world: World) -> None:
-    make(world, "commit b")
-    make(world, "lose-stray b")
-    assert world.cluster.strays
-    settle(world)
-    assert not world.cluster.strays
-
-
-def test_a_restart_keeps_the_members(world: World) -> None:
-    make(world, "restart")
-    settle(world)
-    assert world.runs == 2
-
-
-def test_a_late_answer_is_heard_later(world: World) -> None:
-    make(world, "wait")
+def test_a_late_answer_is_heard_later() -> None:
+    world = world_of("switch", budgets={"late": 1})
+    play(world, "wait")
     while "send b" not in free_moves(world):
-        make(world, next(each for each in free_moves(world) if each != "send a"))
-    make(world, "late-answer b")
+        play(world, next(move for move in free_moves(world) if move != "send a"))
+    play(world, "late-answer b")
     assert "hear b" in free_moves(world)
-    make(world, "hear b")
-    assert "b" not in world.questions
+    play(world, "hear b")
+    assert "b" not in world.asked
 
 
-def test_a_crashed_consumer_is_replaced_by_the_other(world: World) -> None:
-    make(world, "crash a")
-    settle(world)
-    assert "b (native) has [0, 1]" in str(world)
+def test_a_lost_commit_may_still_land_until_the_anchor_has_another_id() -> None:
+    world = world_of("stray")
+    play(world, "commit b", "lose-stray b")
+    assert world.strays
+    to_rest(world)
+    assert not world.strays
 
 
-def test_an_exception_of_the_machine_breaks_a_promise(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_calls_are_not_held_before_relayed_ones_are_answered() -> None:
+    world = world_of("adopt")
+    play(world, "commit a", "adopt")
+    play_on(world, lambda world: "Hold" in world.pending or free_moves(world)[0] == "store a")
+    assert "answer Hold" not in free_moves(world)
+    play(world, "store a")
+    assert "answer Hold" in free_moves(world)
+
+
+def test_an_outsider_ends_the_adoption_by_an_ordinary_rebalance() -> None:
+    world = world_of("adopt-outsider")
+    play_on(world, lambda world: world.port.stage is AdoptionStage.RELEASING)
+    play(world, "start o", "send o", "send o")
+    to_rest(world)
+    assert not world.port.is_live
+    assert len(world.describe().members) == 3
+
+
+def test_a_group_may_be_adopted_and_released_again() -> None:
+    world = world_of("adopt", budgets={"adopt": 1, "release": 1})
+    assert len(world.describe().members) == 2
+    play(world, "adopt")
+    to_rest(world)
+    (anchor,) = world.describe().members
+    assert is_anchor(anchor.member_id)
+    play(world, "release")
+    to_rest(world)
+    assert not world.port.is_live
+    assert len(world.describe().members) == 2
+
+
+def test_a_client_of_librdkafka_sends_its_join_without_id_twice() -> None:
+    """The second one waits on the connection for the answer to the first."""
+    world = world_of("release", consumers=(("a", Kind.LIBRDKAFKA), ("b", Kind.LIBRDKAFKA)))
+    play(world, "release")
+    play_on(world, lambda world: bool(world.repeated))
+    (first,) = world.repeated
+    (name,) = (passing.name for token, passing in world.passing.items() if token == first)
+    assert world.asked[name] not in world.passing
+    play_on(world, lambda world: world.asked.get(name) in world.passing)
+
+
+def test_a_request_whose_client_hangs_up_stays_with_the_gateway() -> None:
+    world = world_of("release", budgets={"release": 1, "hang-up": 1})
+    play(world, "release")
+    play_on(world, lambda world: bool(world.passing) and bool(world.asked))
+    (name,) = world.asked
+    play(world, f"hang-up {name}")
+    assert world.passing
+    assert not world.asked
+
+
+# -- promises --------------------------------------------------------------------------------------
+
+
+def test_an_exception_of_the_machine_breaks_a_promise(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise ValueError("planted")
 
+    world = world_of("stray")
     monkeypatch.setattr(HostedGroup, "take_at_rest", fail)
     with pytest.raises(BrokenPromiseError, match="planted"):
-        make(world, "commit b")
+        play(world, "commit b")
 
 
-def test_a_grant_without_a_confirmed_anchor_breaks_a_promise(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Anchor, "confirm", lambda _anchor: -1)
-    make(world, "crash a")
-    with pytest.raises(BrokenPromiseError, match="anchor in doubt"):
-        settle(world)
+def test_a_rebalance_that_nothing_excuses_breaks_a_promise() -> None:
+    world = world_of("adopt")
+    consumer(world, "a").member_id = "unknown"
+    consumer(world, "a").go_on(world.now_ms)
+    with pytest.raises(BrokenPromiseError, match="a sees UNKNOWN_MEMBER_ID"):
+        play(world, "send a")
 
 
-def test_an_unknown_move_is_an_error(world: World) -> None:
-    with pytest.raises(ValueError, match="jump"):
-        make(world, "jump")
-    with pytest.raises(KeyError):
-        make(world, "answer Nothing")
-
-
-def test_members_of_a_taken_group_own_nothing_until_they_learn_it(world: World) -> None:
-    """DEV D36."""
-    make(world, "remove")
-    world.budgets["intrude"] = 1
-    make(world, "intrude")
-    b = world.consumers["b"]
-    assert b is not None
-    assert any(world.owns(b, number) for number in (0, 1))
-    for _ in range(MOVES_MAX):
-        if not world.owns(b, 0) and not world.owns(b, 1):
-            break
-        make(world, free_moves(world)[0])
+def test_a_partition_without_owner_breaks_a_promise() -> None:
+    world = world_of("adopt")
+    world.unowned_ms[1] = world.now_ms - UNOWNED_MAX_MS
+    check(world)
+    world.unowned_ms[1] -= 1
+    with pytest.raises(BrokenPromiseError, match="1 has no owner"):
         check(world)
+
+
+def test_members_of_a_taken_group_own_nothing_until_they_learn_it() -> None:
+    """DEV D36."""
+    world = world_of("intruder")
+    b = consumer(world, "b")
+    play(world, "remove", "intrude")
+    assert any(world.owns(b, number) for number in (0, 1))
+    play_on(world, lambda world: not any(world.owns(b, number) for number in (0, 1)))
     assert b.claims
 
 
-def test_a_member_that_does_not_revoke_in_time_owns_nothing_from_then_on(world: World) -> None:
-    b = world.consumers["b"]
-    assert b is not None
-    removal = MemberMetadata(
-        member_id=b.member_id, value=None, cause=RemovalCause.REVOCATION_TIMED_OUT
-    )
-    world._write((removal,))
+def test_a_member_that_does_not_revoke_in_time_owns_nothing_from_then_on() -> None:
+    world = world_of("switch")
+    b = consumer(world, "b")
+    cause = RemovalCause.REVOCATION_TIMED_OUT
+    world._write((MemberMetadata(member_id=b.member_id, value=None, cause=cause),))
     b.rest()
     assert b.claims
     assert not any(world.owns(b, number) for number in (0, 1))
@@ -141,41 +177,47 @@ def test_a_member_that_does_not_revoke_in_time_owns_nothing_from_then_on(world: 
 
 def test_an_anchor_that_was_removed_twice_may_give_its_group_up() -> None:
     """As many generations begin as with a consumer (found by switch=1,slow=2)."""
-    world = begin_hosted(replace(WORLDS["switch"], budgets={"switch": 1, "slow": 2}))
+    world = world_of("switch", budgets={"switch": 1, "slow": 2})
     moves = ["switch a", "send a", "send b", "slow", *["answer AskCoordinator"] * 2, "slow"]
     moves += ["answer Write", "answer AskCoordinator", "answer Write", "return a", "send a"]
-    for move in (*moves, "wait", "send a"):
-        make(world, move)
+    play(world, *moves, "wait", "send a")
     assert world.positions["b"]
-    make(world, "answer AskCoordinator")
-    settle(world)
+    play(world, "answer AskCoordinator")
+    to_rest(world)
 
 
 def test_members_go_on_until_the_log_has_taken_the_loss_of_their_group() -> None:
-    """Nobody can be fenced while it fails (found by commit=1,remove=1,intrude=2,fail=1)."""
+    """The gateway can fence nobody while it fails (found by commit=1,remove=1,intrude=2,fail=1)."""
     budgets = {"remove": 1, "intrude": 2, "fail": 1}
-    native = (("a", Kind.NATIVE),)
-    world = begin_hosted(replace(WORLDS["intruder"], consumers=native, budgets=budgets))
-    for move in ("tick", "remove", "answer AskCoordinator", "intrude", "withdraw"):
-        make(world, move)
-    for move in ("answer AskCoordinator", "send a", "fail Write"):
-        make(world, move)
-    a = world.consumers["a"]
-    assert a is not None
-    assert a.epoch > 0
-    settle(world)
+    world = world_of("intruder", consumers=ALONE, budgets=budgets)
+    play(world, "tick", "remove", "answer AskCoordinator", "intrude", "withdraw")
+    play(world, "answer AskCoordinator", "send a", "fail Write")
+    assert consumer(world, "a").epoch > 0
+    to_rest(world)
 
 
 def test_a_killed_gateway_may_take_its_knowledge_of_a_loss_with_it() -> None:
-    """Nobody can notice a consumer that has left again by then (DEV D36)."""
+    """Nothing shows a consumer that has left again by then (DEV D36)."""
     budgets = {"remove": 1, "intrude": 2, "restart": 1}
-    native = (("a", Kind.NATIVE),)
-    world = begin_hosted(replace(WORLDS["intruder"], consumers=native, budgets=budgets))
-    for move in ("tick", "remove", "answer AskCoordinator", "intrude", "withdraw"):
-        make(world, move)
-    for move in ("answer AskCoordinator", "restart"):
-        make(world, move)
-    settle(world)
-    a = world.consumers["a"]
-    assert a is not None
-    assert a.claims
+    world = world_of("intruder", consumers=ALONE, budgets=budgets)
+    play(world, "tick", "remove", "answer AskCoordinator", "intrude", "withdraw")
+    play(world, "answer AskCoordinator", "restart")
+    to_rest(world)
+    assert consumer(world, "a").claims
+
+
+def test_consumers_beside_the_gateway_do_not_run_at_first() -> None:
+    world = world_of("adopt", beside=(("o", Kind.EAGER),))
+    assert world.behind == ["a", "b"]
+    assert world.consumers["o"] is None
+
+
+@pytest.mark.parametrize("stage", [ReleaseStage.ANNOUNCING, ReleaseStage.GATHERING])
+def test_the_next_process_goes_on_with_the_release_in_the_log(stage: ReleaseStage) -> None:
+    world = world_of("release", budgets={"release": 1, "restart": 1})
+    play(world, "release")
+    play_on(world, lambda world: world.port.stage is stage)
+    play(world, "restart")
+    assert world.port.is_moving
+    to_rest(world)
+    assert not world.port.is_live

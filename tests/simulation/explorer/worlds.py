@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from coordinator.group.places import GRACES_BEFORE_ALL_REJOIN
+from tests.simulation.explorer.numbers import START_MS
 from tests.simulation.explorer.shape import CONFIG, ELECTS_NEWEST, Shape
 from tests.simulation.explorer.small_consumers import HEARTBEAT_INTERVAL_MS, Kind
-from tests.simulation.explorer.small_world import START_MS
 
 _CLASSIC_AND_NATIVE = (("a", Kind.COOPERATIVE), ("b", Kind.NATIVE))
 _CLASSIC = (("a", Kind.COOPERATIVE), ("b", Kind.COOPERATIVE))
