@@ -40,6 +40,11 @@ def test_every_numbered_invariant_has_a_bug_that_only_it_finds() -> None:
     assert numbered <= {bug.checks[0] for bug in BUGS if len(bug.checks) == 1}
 
 
+def test_every_check_has_a_bug_that_it_may_find_first() -> None:
+    """Only the end of a run has none."""
+    assert {check for bug in BUGS for check in bug.checks} == {*Invariant} - {Invariant.ENDS}
+
+
 def test_the_page_lists_every_bug_and_check() -> None:
     """The command prints the seeds, which change with the simulator."""
     page = PAGE.read_text()
