@@ -38,7 +38,7 @@ _STEPS_MS = (
     *(count * HOUR_MS for count in (1, 2, 3, 6, 12)),
     *(count * DAY_MS for count in (1, 2, 7, 14, 28, 91, 365)),
 )
-_LABEL_WIDTH = 92
+LABEL_WIDTH = 92
 
 
 def svg(name: str, children: Node = None, **attributes: str | float) -> Element:
@@ -107,16 +107,18 @@ class Axis:
     def drawn(self, top: float, bottom: float) -> Iterator[Element]:
         """Vertical lines at round moments, with labels below."""
         length_ms = max(self.to_ms - self.from_ms, 10)
-        room_ms = length_ms * _LABEL_WIDTH / (RIGHT - LEFT)
+        room_ms = length_ms * LABEL_WIDTH / (RIGHT - LEFT)
         step_ms = next((step for step in _STEPS_MS if step >= room_ms), int(room_ms) + 1)
         date = ""
         for at_ms in range(-(-self.from_ms // step_ms) * step_ms, self.to_ms + 1, step_ms):
             x, at = self.x(at_ms), date_time(at_ms)
+            anchor = "middle" if x + LABEL_WIDTH / 2 <= WIDTH else "end"
             yield svg("line", class_="grid", x1=x, x2=x, y1=top, y2=bottom)
             if step_ms < DAY_MS:
-                yield words(_time(at_ms, step_ms), x, bottom + 13, class_="tick")
+                yield words(_time(at_ms, step_ms), x, bottom + 13, class_="tick", anchor=anchor)
             if date != (date := f"{at:%Y-%m-%d}"):
-                yield words(date, x, bottom + (26 if step_ms < DAY_MS else 13), class_="tick")
+                y = bottom + (26 if step_ms < DAY_MS else 13)
+                yield words(date, x, y, class_="tick", anchor=anchor)
 
 
 def _time(at_ms: int, step_ms: int) -> str:

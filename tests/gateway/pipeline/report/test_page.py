@@ -6,6 +6,7 @@ import pytest
 
 from gateway.pipeline.fold.rows import RunRow, StepRow
 from gateway.pipeline.report.page import REPORTS, Report, page, story
+from gateway.pipeline.report.plots import LABEL_WIDTH, WIDTH, Axis
 from gateway.pipeline.report.summary import Summary
 from gateway.pipeline.report.verdict import judge
 from gateway.pipeline.report.wording import visible
@@ -155,3 +156,13 @@ def test_the_style_covers_every_box() -> None:
     (style,) = re.findall(r"<style>(.*?)</style>", source, re.DOTALL)
     for class_ in set(re.findall(r'<rect[^>]* class="([\w -]+)"', source)):
         assert re.search(rf"\.{class_}[^}}]*\{{ fill:", style), class_
+
+
+@pytest.mark.parametrize("length_ms", [7, 900, 7_000, 7_990, 100_000, 40 * 86_400_000])
+def test_no_label_of_a_time_leaves_its_plot(length_ms: int) -> None:
+    labels = [str(mark) for mark in Axis(0, length_ms).drawn(0, 10) if "text" in str(mark)]
+    assert labels
+    for label in labels:
+        attributes = dict(re.findall(r'([\w-]+)="([^"]*)"', label))
+        half = 0 if attributes["text-anchor"] == "end" else LABEL_WIDTH / 2
+        assert float(attributes["x"]) + half <= WIDTH
