@@ -30,22 +30,3 @@ def test_kio_agrees_on_name_and_flexible_versions(key: int, module: str) -> None
             if getattr(thing, "__api_key__", None) == key
         }
         assert api_key.is_flexible(version) is flexible
-
-
-@pytest.mark.parametrize(
-    ("api_key", "first"),
-    [
-        (ApiKey.PRODUCE, 9),
-        (ApiKey.FETCH, 12),
-        (ApiKey.HEARTBEAT, 4),
-        (ApiKey.API_VERSIONS, 3),
-        (ApiKey.CONSUMER_GROUP_HEARTBEAT, 0),
-        (ApiKey.SASL_HANDSHAKE, None),
-        (ApiKey.OFFSET_DELETE, None),
-    ],
-)
-def test_some_first_flexible_versions_match_kafka(api_key: ApiKey, first: int | None) -> None:
-    """Spot checks against Kafka's schemas; None means never."""
-    assert api_key.first_flexible_version == first
-    assert api_key.is_flexible(0) is (first == 0)
-    assert api_key.is_flexible(99) is (first is not None)

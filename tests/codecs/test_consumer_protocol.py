@@ -1,4 +1,7 @@
-"""The embedded consumer protocol, from a table and from captured bytes of real clients."""
+"""The embedded consumer protocol, from captured bytes of real clients.
+
+`test_against_kio.py` has the layouts of all versions.
+"""
 
 import contextlib
 
@@ -21,48 +24,6 @@ from kafka_codecs.consumer_protocol import (
 from tests.support.codecs import octets, values
 
 OWNED = (TopicPartition(topic="t", partitions=(0, 3)),)
-
-
-@pytest.mark.parametrize(
-    ("version", "value", "wire"),
-    [
-        (0, Subscription(topics=("t",)), "0000 00000001 0001 't' ffffffff"),
-        (0, Subscription(topics=("t",), user_data=b""), "0000 00000001 0001 't' 00000000"),
-        (
-            1,
-            Subscription(topics=("t",), user_data=b"\x01", owned_partitions=OWNED),
-            """
-            0001 00000001 0001 't' 00000001 01
-            00000001 0001 't' 00000002 00000000 00000003
-            """,
-        ),
-        (
-            2,
-            Subscription(topics=(), owned_partitions=OWNED, generation_id=7),
-            "0002 00000000 ffffffff 00000001 0001 't' 00000002 00000000 00000003 00000007",
-        ),
-        (
-            3,
-            Subscription(topics=("t",), rack_id="r"),
-            "0003 00000001 0001 't' ffffffff 00000000 ffffffff 0001 'r'",
-        ),
-    ],
-)
-def test_a_subscription_and_its_bytes(version: int, value: Subscription, wire: str) -> None:
-    """Each version appends a field."""
-    assert encode_subscription(value, version) == octets(wire)
-    assert decode_subscription(octets(wire)) == (version, value)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_an_assignment_and_its_bytes(version: int) -> None:
-    """All versions of Assignment differ only in the version number."""
-    value = Assignment(assigned_partitions=OWNED, user_data=b"")
-    wire = octets(
-        f"000{version} 00000001 0001 't' 00000002 00000000 00000003 00000000",
-    )
-    assert encode_assignment(value, version) == wire
-    assert decode_assignment(wire) == (version, value)
 
 
 @pytest.mark.parametrize(
