@@ -1,7 +1,7 @@
 """Keys and values of the state log's records.
 
-Their bytes are those of `tests/golden/state_records_v1`, which `test_record_format.py` compares, and
-of Kafka: see `test_state_records_with_kafka.py`.
+`test_record_format.py` compares their bytes with `tests/golden/state_records_v1`, and
+`test_state_records_with_kafka.py` with Kafka's.
 """
 
 import pytest
