@@ -7,6 +7,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 import structlog
 import trio
@@ -32,7 +33,7 @@ from gateway.error_groups import first_of
 from gateway.fleet.fleet_state import (
     SLOTS_FOLDER,
     open_state,
-    refuse_fleet,
+    read_state,
     write_state,
 )
 from gateway.fleet.member import FleetMember
@@ -55,6 +56,7 @@ from gateway.state_log.kafka.transactions import transactional_id
 from gateway.state_log.log import StateLog, StateLogError, StateLogTaken, StateLogUnusable
 from gateway.state_log.memory import MemoryLog
 from gateway.state_log.sharded import open_sharded_log
+from gateway.state_log.splitting import split_state
 from gateway.state_log.sqlite import open_sqlite_log
 from gateway.transport.reloading import check_certificate, watch_certificates
 
@@ -113,6 +115,7 @@ def _run_fleet(settings: Settings, slots: int, security: Security, reloading: Re
     folder = settings.state_dir
     try:
         with locked(folder):
+            split_state(folder)
             write_state(folder, open_state(folder, slots))
 
             def prepare(slot: int, is_first: bool) -> RunProcess:
@@ -134,7 +137,7 @@ def _run_fleet(settings: Settings, slots: int, security: Security, reloading: Re
                 return run_process
 
             return run_fleet(slots, prepare)
-    except StateFolderError as reason:
+    except (StateFolderError, StateLogUnusable) as reason:
         return _fail(reason)
 
 
@@ -239,8 +242,10 @@ async def open_state_log(
     match settings.state:
         case "memory":
             yield MemoryLog()
+        case "sqlite" if read_state(settings.state_dir) is not None:
+            async with _open_all_shards(settings.state_dir) as sharded_log:
+                yield sharded_log
         case "sqlite":
-            refuse_fleet(settings.state_dir)
             async with open_sqlite_log(settings.state_dir) as sqlite_log:
                 yield sqlite_log
         case "kafka":
@@ -248,6 +253,19 @@ async def open_state_log(
                 settings.upstream, settings.state_topic, access, cluster_id=cluster_id
             ) as kafka_log:
                 yield kafka_log
+
+
+@asynccontextmanager
+async def _open_all_shards(folder: Path) -> AsyncIterator[StateLog]:
+    """What a fleet has left, as the log of a single gateway. Raises StateFolderError,
+    StateLogUnusable."""
+    state = open_state(folder, 0).with_run()
+    write_state(folder, state)
+    member = FleetMember(slot=0, slots=1, shards=state.shards)
+    async with open_sharded_log(
+        folder, member, log_id=state.log_id, run_id=state.runs
+    ) as sharded_log:
+        yield sharded_log
 
 
 async def _check_start(

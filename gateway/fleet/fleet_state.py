@@ -1,6 +1,6 @@
-"""The file that makes a state folder that of a fleet: the id of its log, its shards, its runs.
+"""The file that says that the state of a folder is in shards: the id of the log, and its runs.
 
-Its owner is the parent, which has locked the folder.
+Its owner is the parent of the processes, or the only one, which has locked the folder.
 """
 
 from collections.abc import Sequence
@@ -13,11 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from gateway.fleet.member import SHARDS, FleetMember
 from gateway.state_folder import StateFolderError, write_file
 
-FILE_NAME = "fleet.json"
 SHARDS_FOLDER = "shards"
 SLOTS_FOLDER = "slots"
-SINGLE_STATE = "state.sqlite"
-"""The state of a gateway without a fleet."""
+FILE_NAME = f"{SHARDS_FOLDER}/fleet.json"
+"""Next to the shards, so that a folder with both can appear in one step."""
 
 
 class FleetState(BaseModel):
@@ -27,8 +26,9 @@ class FleetState(BaseModel):
 
     log_id: str = Field(pattern="^[0-9a-f]{32}$")
     shards: int = Field(ge=1)
-    slots: int = Field(ge=1)
-    """The processes of the fleet that runs, or has run last."""
+    slots: int = Field(ge=0)
+    """The processes of the fleet that runs, or has run last; 0 for a single gateway, which has all
+    shards."""
     runs: int = Field(ge=0)
     """Processes that have been started."""
 
@@ -46,13 +46,7 @@ def open_state(folder: Path, slots: int) -> FleetState:
     if state is None:
         if (folder / SHARDS_FOLDER).exists():
             raise StateFolderError(
-                f"{folder / FILE_NAME} is missing, and {SHARDS_FOLDER} is there: restore it from a"
-                " copy"
-            )
-        if (folder / SINGLE_STATE).exists():
-            raise StateFolderError(
-                f"the state folder {folder} has the groups of a gateway without --processes: leave"
-                " that out, or give another --state-dir"
+                f"{folder / FILE_NAME} is missing: restore it from a copy of the state folder"
             )
         state = FleetState(log_id=uuid4().hex, shards=SHARDS, slots=slots, runs=0)
     if slots > state.shards:
@@ -60,15 +54,6 @@ def open_state(folder: Path, slots: int) -> FleetState:
             f"the state in {folder} has {state.shards} shards: give at most as many --processes"
         )
     return state.model_copy(update={"slots": slots})
-
-
-def refuse_fleet(folder: Path) -> None:
-    """Raises StateFolderError for the folder of a fleet, which one process alone cannot use."""
-    if (state := read_state(folder)) is not None:
-        raise StateFolderError(
-            f"the state folder {folder} is that of a fleet: give --processes {state.slots}, or"
-            " another number, or another --state-dir"
-        )
 
 
 def read_state(folder: Path) -> FleetState | None:
@@ -93,6 +78,7 @@ def shard_folder(folder: Path, shard: int) -> Path:
 
 def write_state(folder: Path, state: FleetState) -> None:
     """Write the file. Raises StateFolderError."""
+    (folder / SHARDS_FOLDER).mkdir(mode=0o700, exist_ok=True)
     write_file(folder / FILE_NAME, state.model_dump_json(indent=2) + "\n")
 
 
@@ -100,7 +86,7 @@ def control_folders(folder: Path) -> Sequence[Path]:
     """The folders with the control sockets of the gateway of a state folder, and with its events:
     one for each process. Raises StateFolderError."""
     state = read_state(folder)
-    if state is None:
+    if state is None or state.slots == 0:
         return [folder]
     return [folder / SLOTS_FOLDER / str(slot) for slot in range(state.slots)]
 
@@ -108,6 +94,6 @@ def control_folders(folder: Path) -> Sequence[Path]:
 def control_folder_of(folder: Path, group_id: str) -> Path:
     """The folder of the process that has the group. Raises StateFolderError."""
     folders, state = control_folders(folder), read_state(folder)
-    if state is None:
+    if state is None or state.slots == 0:
         return folder
     return folders[FleetMember(slot=0, slots=state.slots, shards=state.shards).slot_of(group_id)]

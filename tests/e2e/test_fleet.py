@@ -22,8 +22,9 @@ from tests.support.releases import LAST_CLASSIC
 
 PROCESSES = 3
 LIMIT_S = 420
-BACK_MS_MAX = 2_000
-"""How long the groups of a killed process may be without one, as far as its log tells."""
+BACK_S_MAX = 5
+"""How long the groups of a killed process may be without one. Half a second on a machine that has
+nothing else to do; but the clients of a dozen groups come back at the same moment."""
 LONG_SESSIONS: Mapping[str, tuple[str, ...]] = dict.fromkeys(
     ("librdkafka", "java"), ("--session-timeout-ms=45000",)
 )
@@ -103,7 +104,7 @@ async def test_a_killed_process_harms_no_group(kafka: KafkaCluster, tmp_path: Pa
         for stage in stages:
             await stage.end_after(produced)
             promise(stage.ledger.held_after_fencing() == set(), stage.troubles)
-        assert max(gaps_s) < BACK_MS_MAX / 1000, gaps_s
+        assert max(gaps_s) < BACK_S_MAX, gaps_s
         assert gateway.other_lines == []
         assert [line for line in gateway.log if line["level"] == "error"] == []
         assert await gateway.terminate() == 0

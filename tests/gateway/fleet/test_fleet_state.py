@@ -7,18 +7,15 @@ import pytest
 from gateway.fleet.fleet_state import (
     FILE_NAME,
     SHARDS_FOLDER,
-    SINGLE_STATE,
     SLOTS_FOLDER,
     control_folder_of,
     control_folders,
     open_state,
     read_state,
-    refuse_fleet,
     write_state,
 )
 from gateway.fleet.member import SHARDS, FleetMember
 from gateway.state_folder import StateFolderError
-from gateway.state_log import sqlite_layout
 
 
 def test_a_new_folder_gets_a_log_of_its_own(tmp_path: Path) -> None:
@@ -31,22 +28,6 @@ def test_a_new_folder_gets_a_log_of_its_own(tmp_path: Path) -> None:
     assert open_state(tmp_path / "another", 2).log_id != first.log_id
 
 
-def test_the_state_of_a_single_gateway_is_refused(tmp_path: Path) -> None:
-    """Its groups would seem to be gone."""
-    assert SINGLE_STATE == sqlite_layout.FILE_NAME
-    (tmp_path / SINGLE_STATE).touch()
-    with pytest.raises(StateFolderError, match="without --processes"):
-        open_state(tmp_path, 2)
-
-
-def test_a_single_gateway_refuses_the_state_of_a_fleet(tmp_path: Path) -> None:
-    """It would begin with an empty file."""
-    refuse_fleet(tmp_path)
-    write_state(tmp_path, open_state(tmp_path, 4))
-    with pytest.raises(StateFolderError, match="give --processes 4"):
-        refuse_fleet(tmp_path)
-
-
 def test_more_processes_than_shards_are_refused(tmp_path: Path) -> None:
     """Those beyond would have nothing to do."""
     with pytest.raises(StateFolderError, match="at most as many"):
@@ -55,11 +36,12 @@ def test_more_processes_than_shards_are_refused(tmp_path: Path) -> None:
 
 def test_a_lost_or_damaged_file_is_refused(tmp_path: Path) -> None:
     """A new id would make strangers of the fleet's own anchors."""
+    write_state(tmp_path, open_state(tmp_path, 2))
     (tmp_path / FILE_NAME).write_text("{}")
     with pytest.raises(StateFolderError, match="not readable"):
         open_state(tmp_path, 2)
     (tmp_path / FILE_NAME).unlink()
-    (tmp_path / SHARDS_FOLDER).mkdir()
+    assert (tmp_path / SHARDS_FOLDER).exists()
     with pytest.raises(StateFolderError, match="is missing"):
         open_state(tmp_path, 2)
 
@@ -68,6 +50,13 @@ def test_a_folder_without_a_fleet_has_no_state(tmp_path: Path) -> None:
     """Nor has one that does not exist."""
     assert read_state(tmp_path) is None
     assert read_state(tmp_path / "none") is None
+
+
+def test_a_single_gateway_may_have_all_shards(tmp_path: Path) -> None:
+    """Its socket is in the state folder, as ever."""
+    write_state(tmp_path, open_state(tmp_path, 0))
+    assert control_folders(tmp_path) == [tmp_path]
+    assert control_folder_of(tmp_path, "g") == tmp_path
 
 
 def test_each_process_has_a_folder_for_its_socket(tmp_path: Path) -> None:

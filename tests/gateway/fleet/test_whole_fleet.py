@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import trio
@@ -14,6 +15,7 @@ from gateway.control.messages import DescribeGroup, DrainCommand
 from gateway.fleet.fleet_state import SHARDS_FOLDER, SLOTS_FOLDER, read_state
 from gateway.fleet.member import SHARDS, FleetMember, coordinator_id
 from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.join_group import JoinGroupResponse
 from kafka_codecs.metadata import MetadataRequest
 from tests.support.group_client import group_client
 from tests.support.mock_cluster import MockCluster, running_mock_cluster
@@ -68,65 +70,58 @@ async def test_members_of_a_killed_process_go_on_at_the_same_address(tmp_path: P
     state = read_state(tmp_path)
     assert state is not None
     assert state.runs == PROCESSES + 1
-    assert len(list((tmp_path / SHARDS_FOLDER).iterdir())) == SHARDS
+    assert len(list((tmp_path / SHARDS_FOLDER).glob("*/state.sqlite"))) == SHARDS
     assert len(list((tmp_path / SLOTS_FOLDER).iterdir())) == PROCESSES
 
 
-async def test_another_number_of_processes_has_the_same_groups(tmp_path: Path) -> None:
-    """A group may then have another process, and keeps its members."""
+async def test_groups_stay_whatever_the_number_of_processes(tmp_path: Path) -> None:
+    """From a single gateway to a fleet, to a larger one, and back: each group keeps its members,
+    and may get another process."""
     port = free_port()
+    joined: dict[str, JoinGroupResponse] = {}
     with trio.fail_after(LIMIT_S):
         async with running_mock_cluster(1) as cluster:
             await cluster.create_topic("numbers", 3)
-            joined = {}
-            for processes in (1, 3):
+            for processes in (0, 1, 3, 0):
+                flags = [f"--processes={processes}"] if processes else []
+                bootstrap = f"127.0.0.1:{port}"
                 async with serving(
-                    upstream_of(cluster),
-                    tmp_path,
-                    f"--processes={processes}",
-                    bootstrap=f"127.0.0.1:{port}",
+                    upstream_of(cluster), tmp_path, *flags, bootstrap=bootstrap
                 ) as gateway:
-                    await gateway.until_event("fleet_started")
+                    if processes:
+                        await gateway.until_event("fleet_started")
                     nodes = await nodes_of(gateway)
-                    member = FleetMember(slot=0, slots=processes, shards=SHARDS)
+                    assert len(nodes) == 1 + processes
                     for group_id in ("a", "bb", "ccc", "dddd"):
-                        address = nodes[coordinator_id(member.slot_of(group_id), 1)]
-                        async with group_client(address, group_id) as client:
+                        async with group_client(owner_of(group_id, nodes), group_id) as client:
                             if group_id not in joined:
                                 joined[group_id] = await client.enter(session_timeout_ms=60_000)
-                            before = joined[group_id]
-                            answer = await client.beat(before)
-                            assert answer.error_code == ErrorCode.NONE, group_id
+                            answer = await client.beat(joined[group_id])
+                            assert answer.error_code == ErrorCode.NONE, (group_id, processes)
+                    assert len(await all_groups(tmp_path)) == len(joined)
                     assert await gateway.terminate() == 0
 
 
-async def test_a_folder_belongs_to_a_fleet_or_to_a_single_gateway(tmp_path: Path) -> None:
-    """The other one is refused in one line, and changes nothing."""
-    single, fleet = tmp_path / "single", tmp_path / "fleet"
+def owner_of(group_id: str, nodes: Mapping[int, tuple[str, int]]) -> tuple[str, int]:
+    """The address where the members of a group are served, in front of a cluster of one broker."""
+    processes = len(nodes) - 1
+    if processes == 0:
+        return nodes[1]
+    member = FleetMember(slot=0, slots=processes, shards=SHARDS)
+    return nodes[coordinator_id(member.slot_of(group_id), 1)]
+
+
+async def test_more_processes_than_shards_are_refused(tmp_path: Path) -> None:
+    """In one line."""
+    upstream, bootstrap = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
     with trio.fail_after(LIMIT_S):
-        async with running_mock_cluster(1) as cluster:
-            upstream = upstream_of(cluster)
-            async with serving(upstream, single) as gateway:
-                assert await gateway.terminate() == 0
-            async with serving(upstream, fleet, "--processes=2") as gateway:
-                await gateway.until_event("fleet_started")
-                assert await gateway.terminate() == 0
-            for folder, flags, line in (
-                (single, ["--processes=2"], "has the groups of a gateway without --processes"),
-                (fleet, [], "is that of a fleet: give --processes 2"),
-                (fleet, ["--processes=17"], "has 16 shards"),
-            ):
-                before = sorted(folder.rglob("*"))
-                async with trio.open_nursery() as nursery:
-                    bootstrap = f"127.0.0.1:{free_port()}"
-                    refused = ServeProcess(
-                        nursery, command(upstream, bootstrap, folder, *flags), bootstrap
-                    )
-                    await refused.start()
-                    assert await refused.ended() == 1
-                    assert line in await refused.last_line()
-                    assert len(refused.other_lines) == 1
-                assert sorted(folder.rglob("*")) == before
+        async with trio.open_nursery() as nursery:
+            arguments = command(upstream, bootstrap, tmp_path, f"--processes={SHARDS + 1}")
+            refused = ServeProcess(nursery, arguments, bootstrap)
+            await refused.start()
+            assert await refused.ended() == 1
+            assert f"has {SHARDS} shards" in await refused.last_line()
+            assert len(refused.other_lines) == 1
 
 
 async def test_a_fleet_that_cannot_start_says_why_once(tmp_path: Path) -> None:
