@@ -12,7 +12,7 @@ from coordinator.interface.records import DurableRecord
 from gateway.fleet.fleet_state import shard_folder
 from gateway.fleet.member import FleetMember, shard_of
 from gateway.state_folder import locked
-from gateway.state_log.last_events import LastEvents, LogRecord
+from gateway.state_log.last_events import OF_GATEWAY, LastEvents, LogRecord
 from gateway.state_log.log import StateLogError, StateLogUnusable
 from gateway.state_log.sqlite import SqliteLog, open_sqlite_log
 
@@ -61,6 +61,8 @@ class ShardedLog:
         return [group_id for log in self._own.values() for group_id in await log.told_group_ids()]
 
     def _shard(self, group_id: str) -> SqliteLog:
+        if group_id == OF_GATEWAY:  # what a process says of itself stands in its first shard
+            return next(iter(self._own.values()))
         log = self._own.get(shard_of(group_id, self._shards))
         if log is None:
             raise StateLogError("another process of the fleet has the group")

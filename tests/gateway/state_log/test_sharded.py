@@ -8,6 +8,7 @@ import pytest
 
 from gateway.fleet.fleet_state import shard_folder
 from gateway.fleet.member import SHARDS, FleetMember, shard_of
+from gateway.journal.runs import record_run
 from gateway.state_folder import StateFolderInUse
 from gateway.state_log.last_events import LastEvents
 from gateway.state_log.log import StateLog, StateLogError, StateLogUnusable
@@ -106,3 +107,14 @@ async def test_a_misplaced_shard_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StateLogUnusable, match=f"belongs to shard {place}"):
         async with open_sharded_log(tmp_path, member, log_id=LOG_ID, run_id=2):
             pass
+
+
+async def test_each_process_records_its_own_runs(tmp_path: Path) -> None:
+    """A reader of events learns which run had the shards before, as with a single process."""
+    async with AsyncExitStack() as resources:
+        logs = await open_fleet(resources, tmp_path, 2)
+        assert [await record_run(log, 1) for log in logs] == [None, None]
+    async with AsyncExitStack() as resources:
+        logs = await open_fleet(resources, tmp_path, 2)
+        assert [await record_run(log, 2) for log in logs] == [1, 2]
+        assert [list(await log.told_group_ids()) for log in logs] == [[], []]
