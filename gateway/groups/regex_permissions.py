@@ -24,7 +24,7 @@ TOPICS_MAX = 200_000
 
 @dataclass(slots=True)
 class _PermittedRegexes:
-    told: dict[str, tuple[float, bool]] = field(default_factory=dict)
+    answers: dict[str, tuple[float, bool]] = field(default_factory=dict)
     """When the cluster was asked about a topic, and whether it may be described."""
     asked_s: float = -math.inf
     changed: trio.Event = field(default_factory=trio.Event)
@@ -42,8 +42,8 @@ class RegexPermissions:
         self._weight = self._topics = 0
 
     async def find_describable(self, group_id: str, names: Collection[str]) -> frozenset[str]:
-        """Those of the topics that the group may match. Waits for a heartbeat of the group if the
-        cluster has not been asked about all of them lately."""
+        """The topics among these that the group may match. Waits for a heartbeat of the group if
+        the cluster has not been asked about all of them lately."""
         group = self._group(group_id)
         try:
             while unknown := self.unknown(group_id, names):
@@ -51,7 +51,7 @@ class RegexPermissions:
                 await group.changed.wait()
         finally:
             self.waiting.pop(group_id, None)
-        return frozenset(name for name in names if group.told[name][1])
+        return frozenset(name for name in names if group.answers[name][1])
 
     def list_topics_to_ask(self, group_id: str) -> frozenset[str]:
         """The topics to ask about on the connection of this heartbeat, which is then expected to
@@ -64,17 +64,21 @@ class RegexPermissions:
         return wanted
 
     def unknown(self, group_id: str, names: Collection[str]) -> frozenset[str]:
-        """Those of the topics that the cluster has not been asked about lately."""
-        told, since_s = self._group(group_id).told, self._since_s
-        return frozenset(name for name in names if name not in told or told[name][0] <= since_s)
+        """The topics among these that the cluster has not been asked about lately."""
+        answers, since_s = self._group(group_id).answers, self._since_s
+        return frozenset(
+            name for name in names if name not in answers or answers[name][0] <= since_s
+        )
 
     def note(self, group_id: str, asked: Collection[str], refused: Collection[str]) -> None:
         """The cluster has answered: a member may describe all but the refused topics."""
         group, now_s, since_s = self._group(group_id), trio.current_time(), self._since_s
-        self._topics -= len(group.told)
-        group.told = {name: told for name, told in group.told.items() if told[0] > since_s}
-        group.told |= {name: (now_s, name not in refused) for name in asked}
-        self._topics += len(group.told)
+        self._topics -= len(group.answers)
+        group.answers = {
+            name: answer for name, answer in group.answers.items() if answer[0] > since_s
+        }
+        group.answers |= {name: (now_s, name not in refused) for name in asked}
+        self._topics += len(group.answers)
         group.asked_s = -math.inf
         group.changed.set()
         self._bound(group_id)
@@ -100,4 +104,4 @@ class RegexPermissions:
             if oldest is None:
                 return
             self._weight -= weight(oldest)
-            self._topics -= len(self._groups.pop(oldest).told)
+            self._topics -= len(self._groups.pop(oldest).answers)

@@ -35,7 +35,7 @@ class Remembered(Generic[_K, _V]):
         self._entries: dict[_K, tuple[_V, Owner | None]] = {}
         self._of: dict[Owner, dict[_K, None]] = {}
         self.weight = 0
-        """Of all entries."""
+        """The weight of all entries."""
         self._weight_of: Counter[Owner] = Counter()
 
     def __len__(self) -> int:

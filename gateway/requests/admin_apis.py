@@ -238,10 +238,10 @@ class AdminApis:
         empty = tuple(group_id for group_id in others if group_id in shown.known)
         if empty and describe_groups >= 0:
             # ConsumerGroupDescribe does not tell a group without members from none.
-            told: DescribeGroupsResponse = await request.upstream.ask(
+            descriptions: DescribeGroupsResponse = await request.upstream.ask(
                 DescribeGroupsRequest(groups=empty), describe_groups
             )
-            shown.forget(self._deleted_beside(told))
+            shown.forget(self._deleted_beside(descriptions))
         if others and highest_version(request.upstream, ApiKey.CONSUMER_GROUP_DESCRIBE) >= 0:
             asked = ConsumerGroupDescribeRequest(
                 group_ids=others,
@@ -635,8 +635,8 @@ async def _add_operations(request: GroupRequest, groups: dict[str, _G]) -> None:
         answer: DescribeGroupsResponse = await request.upstream.ask(asked, version)
     except BrokerLost:
         return
-    for told in answer.groups:
-        if told.group_id in groups and not told.error_code:
-            groups[told.group_id] = replace(
-                groups[told.group_id], authorized_operations=told.authorized_operations
+    for group in answer.groups:
+        if group.group_id in groups and not group.error_code:
+            groups[group.group_id] = replace(
+                groups[group.group_id], authorized_operations=group.authorized_operations
             )

@@ -57,7 +57,7 @@ _GROUP = Resource.GROUP  # every request asks, and Python 3.11 takes long to fin
 NOBODY = "groupferry-permission-check"
 """A member id that no coordinator has made."""
 NO_GENERATION = 2**31 - 1
-"""Of a commit that must not count: -1 would be stored for an empty group."""
+"""The generation of a commit that must not count: -1 would be stored for an empty group."""
 TOPICS_TOGETHER_MAX = 100
 """Topics of one question. The answer has all their partitions."""
 FIRST_COMMIT_VERSION = 2

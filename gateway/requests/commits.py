@@ -275,7 +275,8 @@ class CommitApis:
 async def _refused_for_good(
     request: GroupRequest, message: CommitRequest, verdict: OffsetVerdict
 ) -> Struct:
-    """As a broker, which looks at the topics of a commit before it looks for the member."""
+    """Refuse a commit, its unknown and denied topics with their own codes: a broker looks at the
+    topics before it looks for the member."""
     version = request.header.api_version
     try:
         codes = await topic_codes(request, message)

@@ -382,7 +382,7 @@ class GroupService:
         )
 
     def _note_departure(self, request: GroupRequest, answer: Struct) -> None:
-        """Of the members that leave a group here, its engine tells."""
+        """Note who leaves a forwarded group. The engine reports those who leave a hosted one."""
         message = cast(LeaveGroupRequest | ConsumerGroupHeartbeatRequest, request.message)
         if self._groups.drivers.belongs_to_cluster(message.group_id):
             self._clients.note_departure(request, answer)

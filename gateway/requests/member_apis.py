@@ -138,29 +138,30 @@ class MemberApis:
         match answer:
             case Forwarded(why):
                 with self._groups.drivers.relaying(group_id, call):
-                    told = await ask_cluster(request, message, why)
-                    self._groups.router.note_relayed(group_id, _client(request), message, told)
+                    relayed = await ask_cluster(request, message, why)
+                    client = _client(request)
+                    self._groups.router.note_relayed(group_id, client, message, relayed)
                 if call.is_foreign:
-                    self._note_foreign(message, told)
-                    return told
+                    self._note_foreign(message, relayed)
+                    return relayed
                 is_moving = self._groups.drivers.is_moving(group_id)
-                situation = why_withheld(told, is_moving=is_moving)
+                situation = why_withheld(relayed, is_moving=is_moving)
                 if situation is Situation.HOLDER_CHANGED and await self._groups.router.is_forwarded(
                     group_id, request.owner
                 ):
                     situation = None
                 if situation is not None:
                     return refuse(message, version, situation, situation.value)
-                return told
+                return relayed
             case PrepareAssignmentReply():
                 return await self._aside.run(partial(messages.response, answer, version))
             case _:
                 return _translate(request, message, answer)
 
-    def _note_foreign(self, message: MemberMessage, told: Struct) -> None:
-        match message, told:
+    def _note_foreign(self, message: MemberMessage, answer: Struct) -> None:
+        match message, answer:
             case JoinGroupRequest(), JoinGroupResponse(error_code=0):
-                why = f"it uses the protocol {message.protocol_type}/{told.protocol_name}"
+                why = f"it uses the protocol {message.protocol_type}/{answer.protocol_name}"
                 self._groups.drivers.driver(message.group_id).feed(SeenForeign(why))
             case _:
                 pass
@@ -214,12 +215,12 @@ def _client(request: GroupRequest) -> Client:
     )
 
 
-def why_withheld(told: Struct, *, is_moving: bool) -> Situation | None:
+def why_withheld(answer: Struct, *, is_moving: bool) -> Situation | None:
     """Why the cluster's answer must not reach the client; None if it may. It may be that to an
     outsider of an anchored group, which clients take as final, and the client one whose group was
     forwarded a moment ago: HOLDER_CHANGED, unless a look at the cluster finds the group forwarded.
     `is_moving`: whether the group is, for which brokers have one more error."""
-    match told:
+    match answer:
         case JoinGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL):
             pass
         case ConsumerGroupHeartbeatResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND):
