@@ -19,7 +19,6 @@ HostingEndCause: TypeAlias = Literal[
     "taken",
     "anchor_lost",
     "group_deleted",
-    "adoption_undone",
     "gateway_ended",
     "forgotten",
 ]
@@ -132,6 +131,14 @@ class HostingStarted(GatewayEvent):
     """The group's generation in the cluster when the gateway's anchor had joined. It orders
     gateways with different state logs, as long as the cluster's group is neither deleted nor
     converted, after which it begins with 1. Null if no anchor has joined yet."""
+
+
+class AnchorJoined(GatewayEvent):
+    """The gateway's anchor has joined the group in the cluster, if the hosting began without it, as
+    after a start of the gateway."""
+
+    anchor_generation: int
+    """The group's generation in the cluster then, which orders gateways."""
 
 
 class HostingEnded(GatewayEvent):

@@ -40,7 +40,6 @@ _HOSTING_ENDS = {
     "taken": "another member holds the group in the cluster",
     "anchor_lost": "the gateway lost its place in the cluster's group",
     "group_deleted": "the group was deleted",
-    "adoption_undone": "its adoption was undone",
     "gateway_ended": "the gateway ended",
     "forgotten": "the empty group was forgotten",
 }
@@ -244,6 +243,7 @@ _SENTENCES: Mapping[str, _Sentence] = {
     "hosting_ended": lambda fields, _: (
         f"the gateway no longer hosts it: {_HOSTING_ENDS[fields['cause']]}"
     ),
+    "anchor_joined": lambda _fields, _: "its anchor has joined the group in the cluster",
     "hosting_started": lambda fields, _: f"the gateway hosts it: {fields['reason']}",
     "member_fenced": lambda fields, name_of: (
         f"{name_of(fields['member_id'])} {_LEFT[fields['cause']]}"

@@ -299,6 +299,7 @@ class HostedGroup:
             if self.engine.phase is LogPhase.READY:
                 self._existed = self.engine.core.state.group is not None
             self.engine.unload_if_quiet()
+        self.standing.report_anchor(self.anchor.held_generation)
         if self.standing.is_hosting and self.is_idle:
             self._end_hosting("forgotten" if self._existed else "group_deleted")
         return self.standing.take_outbox()

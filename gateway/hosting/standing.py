@@ -15,6 +15,7 @@ from coordinator.interface.events import JoinGroupReceived
 from coordinator.interface.records import ReleaseState
 from gateway.events.event import Level
 from gateway.events.group_events import (
+    AnchorJoined,
     GroupForwarded,
     HostingEndCause,
     HostingEnded,
@@ -222,6 +223,8 @@ class Standing:
     """Ids that the cluster has handed out since the group has moved there."""
     _others_gone_ms: int = 0
     _reported: str = ""
+    _lacks_generation: bool = False
+    """Whether no event has the anchor's generation of this hosting."""
     _told: Mode | None = None
     """The mode that operators have learned last."""
 
@@ -344,7 +347,15 @@ class Standing:
         if not self.is_hosting:
             started = HostingStarted(reason=why, anchor_generation=anchor_generation)
             self.outbox.append(TellNow(started))
+            self._lacks_generation = anchor_generation is None
         self._told, self.is_hosting = Mode.HOSTED, True
+
+    def report_anchor(self, generation: int | None) -> None:
+        """Report the generation in which the anchor holds the group, if the hosting began without
+        an anchor."""
+        if self._lacks_generation and self.is_hosting and generation is not None:
+            self._lacks_generation = False
+            self.outbox.append(TellNow(AnchorJoined(anchor_generation=generation)))
 
     def end_hosting(self, cause: HostingEndCause) -> None:
         """The gateway's engine no longer has the group."""

@@ -5,6 +5,7 @@ in seconds, a gateway if it is not `g`, a verb, and its words:
 
     0 start                     the gateway starts; `stop` ends it
     1 host 5                    it hosts the group; the anchor's generation, `-` if not stated
+    2 anchor 5                  its anchor joins later, in this generation
     1 load a:t-0,t-1 b:t-2      the state of the group; without members it is empty
     2 grant a t-0 t-1           a member is granted partitions
     9 end a t-0 left            the grant ended, with its cause
@@ -122,6 +123,10 @@ class Story:
         number = None if generation == "-" else int(generation)
         fields = {"reason": "it is free", "anchor_generation": number}
         self._of_process(gateway, at_ms, "hosting_started", fields)
+
+    def _anchor(self, gateway: Gateway, at_ms: int, generation: str) -> None:
+        fields = {"anchor_generation": int(generation)}
+        self._of_process(gateway, at_ms, "anchor_joined", fields)
 
     def _unhost(self, gateway: Gateway, at_ms: int, cause: str) -> None:
         self._of_process(gateway, at_ms, "hosting_ended", {"cause": cause})

@@ -16,7 +16,7 @@ from itertools import combinations
 from operator import itemgetter
 from typing import Literal, NamedTuple, TypeAlias
 
-from gateway.events.group_events import HostingEnded, HostingStarted
+from gateway.events.group_events import AnchorJoined, HostingEnded, HostingStarted
 from gateway.events.offset_events import OffsetsCommitted
 from gateway.pipeline.fold.lines import Line
 
@@ -65,9 +65,7 @@ class Hosting:
         return self.end in _OWN_WILL
 
 
-_OWN_WILL = frozenset(
-    ("released", "group_deleted", "gateway_ended", "adoption_undone", "forgotten")
-)
+_OWN_WILL = frozenset(("released", "group_deleted", "gateway_ended", "forgotten"))
 
 Relation: TypeAlias = Literal["before", "starts before", "after", "starts after", "unknown"]
 _REVERSED: dict[Relation, Relation] = {
@@ -140,7 +138,7 @@ class LogHostings:
             self.hosting = hosting
             self.hostings.append(hosting)
         hosting.last_ms = self.at_ms
-        if type(line.fields) is HostingStarted:
+        if type(line.fields) is HostingStarted or type(line.fields) is AnchorJoined:
             hosting.generation = line.fields.anchor_generation
         elif type(line.fields) is HostingEnded:
             hosting.end = line.fields.cause

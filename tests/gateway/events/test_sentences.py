@@ -59,7 +59,7 @@ def test_every_event_is_a_sentence_or_a_detail() -> None:
 
 def test_every_cause_has_words() -> None:
     assert _LEFT.keys() == set(RemovalCause)
-    assert len(_HOSTING_ENDS) == 7
+    assert len(_HOSTING_ENDS) == 6
 
 
 def test_a_step_says_who_came_back_and_what_it_cost() -> None:

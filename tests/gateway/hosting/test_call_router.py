@@ -89,6 +89,8 @@ def test_the_log_is_asked_before_the_cluster(live: HostedScene) -> None:
     again.release(Load)
     assert again.group.is_live
     assert again.told("hosting_started")[0]["reason"] == "its members are in the state log"
+    again.wait(1_000)
+    assert again.told("anchor_joined") == [{"anchor_generation": again.in_cluster.generation}]
 
 
 def test_where_nothing_is_adopted_the_cluster_keeps_empty_groups() -> None:
