@@ -417,6 +417,7 @@ async def _ask(
     if not knows_members:
         ids = None
     elif ids is not None:
+        # DEV D93: these versions have no retention.
         since_version = _FIRST_OF_AN_INSTANCE[ApiKey(request.header.api_key)]
     messages = [_with_member(commit, ids) for commit in commits]
     upstream, header = request.upstream, request.header
