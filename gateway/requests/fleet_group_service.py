@@ -20,6 +20,7 @@ from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_codecs.declaration import Struct
 from kafka_codecs.delete_groups import DeletableGroupResult, DeleteGroupsRequest
 from kafka_codecs.describe_groups import DescribedGroup, DescribeGroupsRequest
+from kafka_codecs.end_txn import EndTxnRequest
 from kafka_codecs.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_codecs.list_groups import ListGroupsRequest, ListGroupsResponse
 from kafka_codecs.offset_commit import OffsetCommitRequest
@@ -77,6 +78,10 @@ class FleetGroupService(GroupService):
             else self._refuse_elsewhere(request)
             for request, message in zip(requests, messages, strict=True)
         ]
+
+    def note_transaction_end(self, request: EndTxnRequest) -> None:
+        """Ignore the end of a transaction. It arrives at any process: the owner of a group with
+        offsets in it may have missed the end of an earlier one, and would take this for both."""
 
     def _refuse_elsewhere(self, request: GroupRequest) -> Struct:
         message = cast(GroupMessage, request.message)

@@ -12,13 +12,23 @@ from pathlib import Path
 
 import pytest
 import trio
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclOperation
+from confluent_kafka.admin._resource import ResourceType
 
+from gateway.demo.borrowed_cluster import borrowed
 from gateway.fleet.member import SHARDS, FleetMember
+from gateway.settings import Address
+from tests.e2e.test_secure_roll import USER, settings_of, shared
 from tests.support.clients import Client
-from tests.support.group_stage import GroupStage, open_groups
+from tests.support.group_client import fresh_group
+from tests.support.group_stage import PARTITIONS, GroupStage, open_groups
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
+from tests.support.ports import HOST
 from tests.support.promises import promise
 from tests.support.releases import LAST_CLASSIC
+from tests.support.secure_kafka import USERS, Rule, SecureKafka
+from tests.support.serve_process import serving
 
 PROCESSES = 3
 LIMIT_S = 420
@@ -77,6 +87,14 @@ async def kill_one(stages: list[GroupStage], slot: int) -> float:
     return time.monotonic() - began_s
 
 
+def admin_view(bootstrap: str) -> tuple[list[str], list[int]]:
+    """The groups and the nodes of the cluster as an admin client shows them, with repeats."""
+    client = AdminClient({"bootstrap.servers": bootstrap})
+    groups = client.list_consumer_groups(request_timeout=20).result().valid
+    nodes = client.describe_cluster(request_timeout=20).result().nodes
+    return sorted(group.group_id for group in groups), sorted(node.id for node in nodes)
+
+
 @pytest.mark.parametrize("kafka", [LAST_CLASSIC], indirect=True)
 async def test_a_killed_process_harms_no_group(kafka: KafkaCluster, tmp_path: Path) -> None:
     """No record is lost, no partition has two owners, and no group rebalances, neither those of the
@@ -100,6 +118,9 @@ async def test_a_killed_process_harms_no_group(kafka: KafkaCluster, tmp_path: Pa
             moved = stage.ledger.disturbance(None, since_s, time.monotonic())
             troubles = (stage.group, stage.troubles)
             assert (moved.partitions_moved, moved.members_disturbed) == (0, 0), troubles
+        listed, nodes = await trio.to_thread.run_sync(admin_view, gateway.bootstrap)
+        assert [group_id for group_id in listed if group_id in CLIENTS] == sorted(CLIENTS)
+        assert nodes == sorted(kafka.brokers)
         produced = await stages[0].produced()
         for stage in stages:
             await stage.end_after(produced)
@@ -108,3 +129,50 @@ async def test_a_killed_process_harms_no_group(kafka: KafkaCluster, tmp_path: Pa
         assert gateway.other_lines == []
         assert [line for line in gateway.log if line["level"] == "error"] == []
         assert await gateway.terminate() == 0
+
+
+async def test_a_killed_process_harms_no_authenticated_client(
+    secure_kafka: SecureKafka, tmp_path: Path
+) -> None:
+    """Over TLS, with SCRAM and ACLs. Each coordinator node leads to one broker, which authenticates
+    the client."""
+    listener = secure_kafka.authority.issue("fleet", HOST)
+    (tmp_path / "password").write_text(USERS["gateway"])
+    security = tmp_path / "security"
+    lines = [f"{name}={value}" for name, value in settings_of(secure_kafka)["librdkafka"].items()]
+    security.write_text("\n".join(lines))
+    flags = (
+        "--processes=2",
+        "--upstream-security-protocol=sasl_ssl",
+        f"--upstream-tls-ca={secure_kafka.authority.ca}",
+        "--upstream-sasl-mechanism=SCRAM-SHA-256",
+        "--upstream-sasl-username=gateway",
+        f"--upstream-sasl-password-file={tmp_path / 'password'}",
+        f"--tls-cert={listener.cert}",
+        f"--tls-key={listener.key}",
+    )
+    host, port = secure_kafka.sasl_ssl
+    with trio.fail_after(LIMIT_S):
+        async with (
+            borrowed([Address(*secure_kafka.plain)], fresh_group("fleet"), PARTITIONS) as upstream,
+            trio.open_nursery() as nursery,
+        ):
+            rule = Rule(USER, ResourceType.TOPIC, upstream.topic, AclOperation.READ)
+            await trio.to_thread.run_sync(secure_kafka.rule, [rule])
+            async with serving(f"{host}:{port}", tmp_path / "state", *flags) as gateway:
+                await gateway.until_event("fleet_started")
+                stage = GroupStage(nursery, upstream, gateway)
+                await stage.produce(beside=True)
+                for name, client in (("a", RDKAFKA), ("b", RDKAFKA)):
+                    await stage.join(
+                        name, client, f"--security={security}", *LONG_SESSIONS["librdkafka"]
+                    )
+                await shared(stage)
+                since_s = time.monotonic()
+                for slot in range(2):
+                    await kill_one([stage], slot)
+                    await stage.progress(200)
+                moved = stage.ledger.disturbance(None, since_s, time.monotonic())
+                assert (moved.partitions_moved, moved.members_disturbed) == (0, 0), stage.troubles
+                await stage.end()
+                nursery.cancel_scope.cancel()

@@ -10,9 +10,11 @@ import trio
 
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.fleet.member import SHARDS, FleetMember, broker_of, coordinator_id, is_coordinator
+from gateway.requests.fleet_group_service import FleetGroupService
 from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_codecs.describe_groups import DescribeGroupsRequest
+from kafka_codecs.end_txn import EndTxnRequest
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.find_coordinator import FindCoordinatorRequest
 from kafka_codecs.heartbeat import HeartbeatRequest
@@ -176,3 +178,11 @@ async def test_a_group_is_listed_once(tmp_path: Path) -> None:
             coordinator_id(1, 1): [GROUPS[1]],
         }
         assert {broker_of(node_id) for node_id in lists} == {1}
+
+
+def test_an_end_of_a_transaction_ends_no_commits() -> None:
+    """Whether an earlier transaction of the producer was aborted, only another process may know."""
+    service = FleetGroupService.__new__(FleetGroupService)  # without what it could be told to
+    service.note_transaction_end(
+        EndTxnRequest(transactional_id="t", producer_id=1, producer_epoch=0, committed=True)
+    )
