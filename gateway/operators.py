@@ -148,6 +148,7 @@ class Operators:
                 handlers=self._handlers,
                 measure=metrics.measure,
                 token=self._config.admin.token,
+                view_token=self._config.admin.view_token,
             )
         )
         host, port = await nursery.start(partial(serve_http, app, self._config.admin))

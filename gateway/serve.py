@@ -451,11 +451,11 @@ def _admin(settings: Settings, security: Security, slot: int) -> AdminConfig | N
     if settings.admin_listen is None:
         return None
     host, port = settings.admin_listen
-    path = settings.admin_token_file
-    token = None if path is None else Secret(path=path)
+    path, view_path = settings.admin_token_file, settings.admin_view_token_file
     return AdminConfig(
         listen=(host, port + slot),
-        token=token,
+        token=None if path is None else Secret(path=path),
+        view_token=None if view_path is None else Secret(path=view_path),
         tls=security.admin,
         metrics_groups_max=settings.metrics_groups_max,
     )

@@ -376,6 +376,11 @@ class Settings(BaseModel):
         None,
         description="file with the token that clients of the admin API show, read for each request",
     )
+    admin_view_token_file: _Path | None = Field(
+        None,
+        description="file with a second token, which allows its clients to look and to command"
+        " nothing; read for each request",
+    )
 
     metrics_groups_max: _Delay = Field(
         500, description="most groups with metrics of their own; 0 for none"
@@ -662,9 +667,11 @@ class Settings(BaseModel):
     @model_validator(mode="after")
     def _fit_the_admin_api(self) -> Self:
         """Check that nobody reaches the admin API from outside without a token, or reads one."""
+        if self.admin_listen is None and self.admin_token_file is not None:
+            raise ValueError("admin_token_file: needs admin_listen")
+        if self.admin_view_token_file is not None and self.admin_token_file is None:
+            raise ValueError("admin_view_token_file: needs admin_token_file, the operators' token")
         if self.admin_listen is None:
-            if self.admin_token_file is not None:
-                raise ValueError("admin_token_file: needs admin_listen")
             return self
         if not self.is_admin_local:
             for name, what in (("admin_token_file", "a token"), ("tls_cert", "TLS")):

@@ -71,6 +71,7 @@ class Desk:
     measure: Callable[[], Awaitable[bytes]]
     """The metrics as text for Prometheus."""
     token: Secret | None = None
+    view_token: Secret | None = None
 
 
 def admin_app(desk: Desk) -> App:
@@ -98,7 +99,7 @@ def admin_app(desk: Desk) -> App:
         *(Route(path, _serve_bytes(content, kind)) for path, (content, kind) in page.items()),
     ]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _http_error})
-    return Guard(app, token=desk.token, public=page)
+    return Guard(app, token=desk.token, view_token=desk.view_token, public=page)
 
 
 class _Api:

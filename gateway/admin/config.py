@@ -14,7 +14,9 @@ class AdminConfig:
     listen: Address
     """With port 0 the system chooses one."""
     token: Secret | None = None
-    """What a client must show; None on loopback only."""
+    """What an operator must show; None on loopback only."""
+    view_token: Secret | None = None
+    """What allows a client to look, and to command nothing; None if there is no such token."""
     tls: TlsContext | None = None
     """None listens in plain text, on loopback only."""
     metrics_groups_max: int = 500

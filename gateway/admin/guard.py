@@ -27,6 +27,8 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 PROBES = frozenset({"/livez", "/readyz"})
 """What anybody may ask."""
+LOOKS = frozenset({"GET", "HEAD"})
+"""The methods of requests that change nothing."""
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self';"
@@ -43,11 +45,19 @@ log = structlog.get_logger()
 class Guard:
     """Passes requests on to an application. Any other it refuses."""
 
-    def __init__(self, app: App, *, token: Secret | None, public: Collection[str]) -> None:
-        """`token`: what a client must show; None on loopback. `public` are the paths of the page,
-        which has no data of its own."""
+    def __init__(
+        self,
+        app: App,
+        *,
+        token: Secret | None,
+        view_token: Secret | None = None,
+        public: Collection[str],
+    ) -> None:
+        """`token`: what a client must show; None on loopback. `view_token` allows everything but
+        commands. `public` are the paths of the page, which has no data of its own."""
         self._app = app
         self._token = token
+        self._view_token = view_token
         self._free = {*PROBES, *public}
         self._requests = SharedTotal(REQUESTS_MAX)
         self._probes = SharedTotal(PROBES_MAX)
@@ -86,18 +96,23 @@ class Guard:
             return _json_refusal(403, "a page of another site asks")
         if self._token is None or scope["path"] in self._free:
             return None
-        return self._check(headers, self._token)
+        return self._check(headers, self._token, is_look=scope["method"] in LOOKS)
 
-    def _check(self, headers: Mapping[bytes, bytes], token: Secret) -> Response | None:
-        scheme, _, shown = headers.get(b"authorization", b"").partition(b" ")
+    def _check(
+        self, headers: Mapping[bytes, bytes], token: Secret, *, is_look: bool
+    ) -> Response | None:
+        scheme, _, credentials = headers.get(b"authorization", b"").partition(b" ")
+        shown = credentials.strip() if scheme.lower() == b"bearer" else b""
         try:
-            wanted = token.read().encode()
+            if hmac.compare_digest(shown, token.read().encode()):
+                return None
+            if self._view_token is not None and hmac.compare_digest(
+                shown, self._view_token.read().encode()
+            ):
+                return None if is_look else _json_refusal(403, "this token may look, not command")
         except UpstreamRefused as error:
             log.error("admin_token_unreadable", reason=str(error))  # noqa: TRY400  # no bug
             return _json_refusal(503, "the gateway cannot read its token; its log says why")
-        is_right = hmac.compare_digest(shown.strip(), wanted)
-        if scheme.lower() == b"bearer" and is_right:
-            return None
         return _json_refusal(
             401, "show the token: Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"}
         )

@@ -42,7 +42,7 @@ _WHY = {
 _REASONS = {
     400: "The request makes no sense.",
     401: "The token is missing or wrong.",
-    403: "A page of another site asked.",
+    403: "A page of another site asked, or the token allows no commands.",
     404: "The gateway does not know the group, or the command.",
     408: "The client sent the command too slowly.",
     409: "The command had no effect.",

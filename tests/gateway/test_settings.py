@@ -142,6 +142,10 @@ USER = {
         ),
         ({"admin_token_file": "/etc/token"}, "admin_token_file: needs admin_listen"),
         (
+            {"admin_listen": "127.0.0.1:8", "admin_view_token_file": "/etc/view"},
+            "admin_view_token_file: needs admin_token_file, the operators' token",
+        ),
+        (
             {"admin_listen": "10.0.0.1:8", "tls_cert": "x"},
             "admin_token_file: not set; admin_listen 10.0.0.1:8 is not on loopback, and needs a"
             " token",

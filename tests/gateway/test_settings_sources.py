@@ -38,6 +38,17 @@ def test_an_empty_variable_is_unset(monkeypatch: pytest.MonkeyPatch) -> None:
     assert load({"upstream": "k:1"}).listen == Address("127.0.0.1", 19092)
 
 
+def test_the_processes_can_be_set_in_every_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "groupferry.toml"
+    file.write_text('upstream = ["k:1"]\nprocesses = 2\n')
+    assert load({"upstream": "k:1", "processes": "2"}).processes == 2
+    assert load({"config": str(file)}).processes == 2
+    monkeypatch.setenv("GROUPFERRY_PROCESSES", "2")
+    assert load({"upstream": "k:1"}).processes == 2
+
+
 def test_every_setting_can_be_set_in_every_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,6 +88,7 @@ def test_every_setting_can_be_set_in_every_source(
         "refuse_defective_clients": "true",
         "admin_listen": "10.0.0.1:8",
         "admin_token_file": "/etc/token",
+        "admin_view_token_file": "/etc/view",
         "metrics_groups_max": "7",
         "group_min_session_timeout_ms": "5",
         "group_max_session_timeout_ms": "6",
@@ -122,7 +134,8 @@ def test_every_setting_can_be_set_in_every_source(
         "broker_timeout_ms": "13",
         "drain_timeout_ms": "11",
     }
-    assert set(values) == set(Settings.model_fields) - {"config"} - SECRETS
+    others = {"config", "processes"}  # the latter excludes some of these values
+    assert set(values) == set(Settings.model_fields) - others - SECRETS
     by_flag = load(values)
     file = tmp_path / "all.toml"
     file.write_text("\n".join(f'{file_key(name)} = "{values[name]}"' for name in values))

@@ -108,6 +108,7 @@ def request(
 async def admin_stage(
     *,
     token: Secret | None = None,
+    view_token: Secret | None = None,
     tls: TlsContext | None = None,
     metrics_groups_max: int = 500,
     max_groups: int = 8,
@@ -141,7 +142,13 @@ async def admin_stage(
                     groups_max=metrics_groups_max,
                 )
             )
-            desk = Desk(board=board, handlers=handlers, measure=metrics.measure, token=token)
+            desk = Desk(
+                board=board,
+                handlers=handlers,
+                measure=metrics.measure,
+                token=token,
+                view_token=view_token,
+            )
             app = admin_app(desk)
             config = AdminConfig(listen=(HOST, 0), token=token, tls=tls)
             async with trio.open_nursery() as nursery:

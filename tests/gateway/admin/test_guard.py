@@ -67,6 +67,23 @@ async def test_a_token_is_asked_for(tmp_path: Path) -> None:
     assert "s3cret" not in str(lines)
 
 
+async def test_a_second_token_allows_to_look_and_to_command_nothing() -> None:
+    """A wallboard needs no right to release a group."""
+    tokens = {"operator": Secret("s3cret-1"), "viewer": Secret("s3cret-2")}
+    async with admin_stage(token=tokens["operator"], view_token=tokens["viewer"]) as stage:
+
+        async def status(token: str, path: str, **request: Any) -> int:
+            headers = {"Host": "gateway.example", "Authorization": f"Bearer {token}"}
+            headers |= {"Content-Type": "application/json"}
+            return (await stage.ask(path, headers=headers, **request)).status
+
+        assert await status("s3cret-2", "/api/groups") == 200
+        assert await status("s3cret-3", "/api/groups") == 401
+        order = {"method": "POST", "body": b'{"group_id": "g", "dry_run": true}'}
+        assert await status("s3cret-2", "/api/commands/hold", **order) == 403
+        assert await status("s3cret-1", "/api/commands/hold", **order) in (200, 409)
+
+
 async def test_requests_at_a_time_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     """Probes are still answered."""
     monkeypatch.setattr(guard, "REQUESTS_MAX", 1)
