@@ -39,25 +39,27 @@ def snapshot(described: DescribedGroup, watched: WatchedGroup) -> ClassicGroupVa
         protocol=described.protocol_data,
         leader=watched.leader_id,
         members=tuple(
-            _member(each, watched.members.get(each.member_id), described.protocol_data)
-            for each in sorted(described.members, key=lambda member: member.member_id)
+            _member(member, watched.members.get(member.member_id), described.protocol_data)
+            for member in sorted(described.members, key=lambda member: member.member_id)
         ),
     )
 
 
 def why_not_found(
-    found: Found, watched: WatchedGroup | None, config: GroupConfig, now_ms: int
+    outcome: Found, watched: WatchedGroup | None, config: GroupConfig, now_ms: int
 ) -> tuple[str, ...]:
     """The same after a look, which may find no classic group of consumers at all."""
-    match found:
+    match outcome:
         case Occupants(anchored=DescribedGroup() as group):
-            at = ", ".join(f"{each.client_id} at {each.client_host}" for each in group.members)
+            at = ", ".join(
+                f"{member.client_id} at {member.client_host}" for member in group.members
+            )
             return (f"an anchor holds it already: {at}",)
         case Occupants(described=DescribedGroup() as group):
             known = watched or WatchedGroup(group_id=group.group_id, members={})
             return why_not(group, known, config, now_ms)
         case Occupants():
-            return (f"the cluster serves {found} with the new protocol",)
+            return (f"the cluster serves {outcome} with the new protocol",)
         case OtherKind(kind):
             return (f"it is a {kind} group",)
         case Nobody():
@@ -141,7 +143,7 @@ def resumes_at(adoption: AdoptionState, group: DescribedGroup, guise: Guise) -> 
     """Where a killed process's adoption goes on. Only of a locked group it is certain that nobody
     else had it."""
     there = {member.member_id for member in group.members}
-    anchors = {each for each in there if each.startswith(f"{guise.instance_id}-")}
+    anchors = {member_id for member_id in there if member_id.startswith(f"{guise.instance_id}-")}
     is_locked = adoption.lock_generation is not None
     if is_locked and there - anchors == {adoption.group.leader}:
         return AdoptionStage.ANCHORING

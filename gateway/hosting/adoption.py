@@ -238,7 +238,7 @@ class Adopting(Moving):
         match step:
             case Describe():
                 self._is_describing = False
-                self._described(result, now_ms)
+                self._on_description(result, now_ms)
             case Hold():
                 self._is_drained = True
             case Ask(lane):
@@ -248,7 +248,7 @@ class Adopting(Moving):
         """The engine has decided on the latest record, and the log has it, or may not have it."""
         self._is_storing = False
         if self.handed_over is None:
-            (self._stored if is_durable else self._store_failed)(now_ms)
+            (self._on_record if is_durable else self._store_failed)(now_ms)
         elif is_durable:
             self._move(Stage.ADOPTED, now_ms)
         else:
@@ -258,7 +258,7 @@ class Adopting(Moving):
     def on_member_seen(self, member_id: str, now_ms: int) -> None:
         """A recalled member has sent a request."""
         if self._giving_back is not None:
-            self._giving_back.holders.heard(member_id, now_ms)
+            self._giving_back.holders.mark_seen(member_id, now_ms)
 
     def on_member_gave_up(self, member_id: str, **_how: bool) -> None:
         """A recalled member holds no partition any more."""
@@ -296,13 +296,13 @@ class Adopting(Moving):
 
     # -- before anything is changed --------------------------------------------------------------
 
-    def _described(self, group: DescribedGroup | None, now_ms: int) -> None:
+    def _on_description(self, group: DescribedGroup | None, now_ms: int) -> None:
         parts = self._parts
         if group is not None and self.stage is Stage.PROPOSED:
             parts.rules.watched.described(group)
         watched = parts.rules.watched.group(parts.group_id)
         if self.stage is Stage.RESUMING:
-            self._resumed(group, now_ms)
+            self._resume(group, now_ms)
         elif self.stage is Stage.REJOINING:
             self._looked_before_release(group, now_ms)
         elif self.stage not in (Stage.PROPOSED, Stage.CONFIRMING):
@@ -330,7 +330,7 @@ class Adopting(Moving):
         self.reasons, self.why = reasons, "; ".join(reasons)
         self._move(Stage.UNDONE, now_ms)
 
-    def _stored(self, now_ms: int) -> None:
+    def _on_record(self, now_ms: int) -> None:
         match self.stage:
             case Stage.ANNOUNCING:
                 self._move(Stage.IMPERSONATING, now_ms)
@@ -502,7 +502,7 @@ class Adopting(Moving):
 
     # -- after a restart -------------------------------------------------------------------------
 
-    def _resumed(self, group: DescribedGroup | None, now_ms: int) -> None:
+    def _resume(self, group: DescribedGroup | None, now_ms: int) -> None:
         """Go on if the group was locked: only then is it certain that nobody else had it."""
         assert self._adoption is not None
         if group is None:
@@ -550,11 +550,11 @@ class Adopting(Moving):
                 self._on_others(answer, now_ms)
             return
         member = self._leader if lane is Lane.LEADER else self._anchor
-        request = member.answered(answer, now_ms)
+        request = member.on_answer(answer, now_ms)
         if request is not None and is_going_on:
             self._ask(lane, request)
         elif request is not None:
-            member.unanswered("the adoption was given up", now_ms)
+            member.on_no_answer("the adoption was given up", now_ms)
         elif is_going_on and lane is Lane.ANCHOR:
             self._on_anchor(now_ms)
         elif is_going_on and self.stage in (Stage.ANCHORING, Stage.HANDING_OVER):
@@ -594,9 +594,9 @@ class Adopting(Moving):
         lane = step.lane
         match lane:
             case Lane.LEADER:
-                self._leader.unanswered(why, now_ms)
+                self._leader.on_no_answer(why, now_ms)
             case Lane.ANCHOR:
-                self._anchor.unanswered(why, now_ms)
+                self._anchor.on_no_answer(why, now_ms)
             case _:
                 self._asked_others -= 1
         if self._giving_back is not None:

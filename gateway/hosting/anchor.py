@@ -196,23 +196,23 @@ class Anchor:
 
     # -- what happens to it ----------------------------------------------------------------------
 
-    def answered(self, answer: Struct, now_ms: int) -> None:
+    def on_answer(self, answer: Struct, now_ms: int) -> None:
         """The coordinator answered the outstanding request."""
         before = self._member.stage
-        request = self._member.answered(answer, now_ms)
+        request = self._member.on_answer(answer, now_ms)
         if request is not None:
             self._ask(request, now_ms)
         else:
             self._conclude(before, now_ms)
 
-    def failed(self, why: str, now_ms: int) -> None:
+    def on_failure(self, why: str, now_ms: int) -> None:
         """The coordinator did not answer the outstanding request, or is unknown."""
         self._looks_up = True
         before = self._member.stage
-        self._member.unanswered(why, now_ms)
+        self._member.on_no_answer(why, now_ms)
         self._conclude(before, now_ms)
 
-    def looked(self, verdict: Verdict, now_ms: int) -> None:
+    def on_look(self, verdict: Verdict, now_ms: int) -> None:
         """The look that the anchor asked for has found who answers for the group."""
         if not self.wants_look:
             return
@@ -244,7 +244,7 @@ class Anchor:
         self._must_look = False
         self.is_known_absent = False
         self._member.take_place(ids, now_ms)
-        self._taken(ids, now_ms)
+        self._on_taken(ids, now_ms)
 
     def hand_over(self) -> AnchorIds | None:
         """Give its place in the group to a release, and end. None while it does not certainly hold
@@ -325,13 +325,13 @@ class Anchor:
             case Out(), _:
                 pass  # a commit has reported the loss already
             case Leaving(), Out(refusal) if refusal is None or refusal.is_replaced:
-                self._left(refusal)
+                self._on_left(refusal)
             case Leaving(), Out(refusal=Refusal() as refusal):
                 self._leave_failed(refusal, now_ms)
             case _, Joined() as joined:
                 self._on_joined(joined, now_ms)
             case Syncing(), In(ids=ids):
-                self._taken(ids, now_ms)
+                self._on_taken(ids, now_ms)
             case _, In(refusal=None):
                 self.confirmed = self.sent
             case _, In():
@@ -369,7 +369,7 @@ class Anchor:
             why = "another member was in the group in the cluster, and has left"
             self.loss = GroupTaken(reason=why)
 
-    def _taken(self, ids: AnchorIds, now_ms: int) -> None:
+    def _on_taken(self, ids: AnchorIds, now_ms: int) -> None:
         self._held, self.confirmed = ids, self.sent
         self.need(now_ms)
         self._renew_at_ms = max(self._renew_at_ms, now_ms + HEARTBEAT_INTERVAL_MS)
@@ -391,7 +391,7 @@ class Anchor:
             del self._strays[commit]
             self.ended.append(commit)
 
-    def _left(self, refusal: Refusal | None) -> None:
+    def _on_left(self, refusal: Refusal | None) -> None:
         """Note that the anchor is not in the group. If its instance was taken, a late JoinGroup has
         put another one in its place."""
         self.is_known_absent = refusal is None

@@ -82,12 +82,12 @@ class CallStages:
         """Advance the waiting calls, though neither the anchor nor the adoption has moved."""
         self._has_looked = True
 
-    def looked(self, found: Found) -> None:
+    def on_look(self, outcome: Found) -> None:
         """A look at the cluster has ended."""
         config = self._parts.config
         for call in self.open_calls.by_token.values():
             call.has_look = True
-            call.held = hold.refusal(call, config, found)
+            call.held = hold.refusal(call, config, outcome)
 
     @property
     def has_native_join(self) -> bool:
@@ -125,7 +125,7 @@ class CallStages:
 
     # -- a call, until the engine has it ---------------------------------------------------------
 
-    def asked(self, call: Call, now_ms: int) -> None:
+    def start(self, call: Call, now_ms: int) -> None:
         """A client has sent a request."""
         self.open_calls.add(call, now_ms)
         self._advance(call, now_ms)
@@ -343,7 +343,7 @@ class CallStages:
             self.open_calls.answer(call, outcome)
             return
         if call.api is GroupApi.CONSUMER_JOIN:
-            self.open_calls.commits.joined(call, outcome)
+            self.open_calls.commits.on_native_join(call, outcome)
         if call.answer is not None:
             return
         if call.is_placed or not self._parts.rules.can_anchor:
@@ -424,7 +424,7 @@ class CallStages:
         self._effects.append(Reserve(call, is_anchored=call.api in JOINS))
         return False
 
-    def gone(self, call: Call, now_ms: int) -> None:
+    def on_client_gone(self, call: Call, now_ms: int) -> None:
         """The client has gone. Its request is still decided, and an accepted commit ends."""
         if call.answer is not None:
             return

@@ -52,7 +52,7 @@ class CommitStages:
             return None
         self._calls.by_token[call.token] = call
         call.asked_ms, call.was_held = now_ms, self._anchor.is_here
-        self._commits.arrived(call)
+        self._commits.queue(call)
         self._commits.on_decision(commit, decided[1])
         call.move(Stage.STORING)
         return self._commits.send(call, (commit,), ids, now_ms)
@@ -70,7 +70,7 @@ class CommitStages:
             return False
         commit.move(_ENDED)
         del self._calls.by_token[call.token]
-        self._commits.answered(call)
+        self._commits.on_answer(call)
         call.end(call.outcomes)
         return True
 

@@ -61,7 +61,7 @@ class CommitsInFlight:
         self.next_up: list[Commits] = []
         """Calls that may no longer have an earlier one to wait for."""
 
-    def arrived(self, call: Commits) -> None:
+    def queue(self, call: Commits) -> None:
         """Queue the call behind those with a key in common.
 
         They came on other connections: a client may commit again on a new connection before the
@@ -100,7 +100,7 @@ class CommitsInFlight:
                 return True
         return False
 
-    def joined(self, call: Call, reply: Reply) -> None:
+    def on_native_join(self, call: Call, reply: Reply) -> None:
         """A native member has joined, if the engine has let it: perhaps again, or as a new process
         with the id of one that crashed. It may fetch before a commit of the same epoch arrives that
         it, or that process, had sent on an older connection."""
@@ -117,7 +117,7 @@ class CommitsInFlight:
             if is_of_member and call.connection is not None:
                 self._note_connection(commit.order_keys, call.connection)
 
-    def answered(self, call: Commits) -> None:
+    def on_answer(self, call: Commits) -> None:
         """The call has its answer. Its commits have ended, or are strays, or the engine never had
         them; those that it has, it decides all the same."""
         if call.stage is not _DECIDING:
@@ -166,7 +166,7 @@ class CommitsInFlight:
         for commit in commits:
             commit.ids, commit.sent_ms = ids, now_ms
             commit.move(_SENT)
-        call.errand = errand = StoreCommits(call, tuple([each.token for each in commits]), ids)
+        call.errand = errand = StoreCommits(call, tuple([commit.token for commit in commits]), ids)
         return errand
 
     def on_stored(self, call: Commits, codes: CommitCodes, now_ms: int) -> None:
@@ -174,15 +174,15 @@ class CommitsInFlight:
         are sent again, unless a later one has been answered: the offset would go back."""
         is_settled_behind = False
         for commit in reversed(call.in_phase(_SENT)):
-            told = codes[commit.token]
-            if isinstance(told, str):
+            commit_codes = codes[commit.token]
+            if isinstance(commit_codes, str):
                 commit.outcome = replace(commit.outcome, is_away=True)
-                is_settled_behind |= told == LOST
-                if told == LOST:
+                is_settled_behind |= commit_codes == LOST
+                if commit_codes == LOST:
                     self._lose(commit, now_ms)
                 else:
                     self._end(commit)
-            elif not self._is_displaced(commit, told, now_ms):
+            elif not self._is_displaced(commit, commit_codes, now_ms):
                 self._end(commit)
                 is_settled_behind = True
             elif is_settled_behind:

@@ -47,7 +47,7 @@ class Client:
     connection: int | None = None
     """The number of its connection."""
     software_name: str | None = None
-    """As it introduced itself; None if it did not."""
+    """What it introduced itself as; None if it did not."""
     software_version: str | None = None
 
 
@@ -80,7 +80,7 @@ class WatchedMember:
         """The bytes that it takes, roughly."""
         names = (self.member_id, self.instance_id, self.client_id, self.client_host)
         software = (self.software_name, self.software_version)
-        texts = sum(len(each or "") for each in (*names, *software))
+        texts = sum(len(text or "") for text in (*names, *software))
         metadata = sum(len(name) + len(data) for name, data in self.protocols)
         return BYTES_PER_MEMBER + texts + metadata + len(self.assignment)
 
@@ -199,15 +199,15 @@ class WatchedGroups:
         elif not (watch.is_too_large or watch.is_consumer):
             match request, answer:
                 case JoinGroupRequest(), JoinGroupResponse():
-                    _joined(watch, client, request, answer, now_ms)
+                    _observe_join(watch, client, request, answer, now_ms)
                 case SyncGroupRequest(), SyncGroupResponse():
-                    _synced(watch, client, request, answer, now_ms)
+                    _observe_sync(watch, client, request, answer, now_ms)
                     if request.member_id == watch.leader_id and not answer.error_code:
                         self._described.add(group_id)
                 case HeartbeatRequest(), HeartbeatResponse():
-                    _heartbeat_answered(watch, client, request, answer, now_ms)
+                    _observe_heartbeat(watch, client, request, answer, now_ms)
                 case LeaveGroupRequest(), LeaveGroupResponse():
-                    _left(watch, request, answer)
+                    _observe_leave(watch, request, answer)
                 case _:
                     pass
         self._end(group_id, watch, client.owner)
@@ -219,9 +219,11 @@ class WatchedGroups:
         if not watch.is_too_large:
             watch.protocol_type = group.protocol_type
             watch.protocol = group.protocol_data if group.group_state == STABLE else ""
-            watch.keep_only({each.member_id for each in group.members})
-            for each in group.members[: MEMBERS_MAX + 1]:
-                watch.put(_described(watch.member(each.member_id), each, watch.protocol))
+            watch.keep_only({member.member_id for member in group.members})
+            for member in group.members[: MEMBERS_MAX + 1]:
+                watch.put(
+                    _merge_description(watch.member(member.member_id), member, watch.protocol)
+                )
             self._described.add(group.group_id)
         self._end(group.group_id, watch)
 
@@ -248,7 +250,7 @@ class WatchedGroups:
         self._size -= sum(watch.size for watch in forgotten)
 
 
-def _seen(watch: _Watch, client: Client, member_id: str, now_ms: int) -> WatchedMember:
+def _answered_member(watch: _Watch, client: Client, member_id: str, now_ms: int) -> WatchedMember:
     """The member, which has just been answered as one."""
     return replace(
         watch.member(member_id),
@@ -260,7 +262,7 @@ def _seen(watch: _Watch, client: Client, member_id: str, now_ms: int) -> Watched
     )
 
 
-def _joined(
+def _observe_join(
     watch: _Watch, client: Client, asked: JoinGroupRequest, answer: JoinGroupResponse, now_ms: int
 ) -> None:
     if answer.error_code in _NO_MEMBER:
@@ -270,28 +272,28 @@ def _joined(
     watch.protocol_type = asked.protocol_type
     watch.protocol, watch.leader_id = answer.protocol_name or "", answer.leader
     if answer.members:  # only the leader is told who is in the generation
-        watch.keep_only({each.member_id for each in answer.members})
-    for each in answer.members[: MEMBERS_MAX + 1]:
-        known = watch.member(each.member_id)
+        watch.keep_only({member.member_id for member in answer.members})
+    for member in answer.members[: MEMBERS_MAX + 1]:
+        known = watch.member(member.member_id)
         if not known.joined_here:
-            metadata = ((watch.protocol, each.metadata),)
-            watch.put(replace(known, instance_id=each.group_instance_id, protocols=metadata))
+            metadata = ((watch.protocol, member.metadata),)
+            watch.put(replace(known, instance_id=member.group_instance_id, protocols=metadata))
     has_timeout = asked.rebalance_timeout_ms >= 0  # otherwise it is older than v1 (rule 1.2)
     watch.put(
         replace(
-            _seen(watch, client, answer.member_id, now_ms),
+            _answered_member(watch, client, answer.member_id, now_ms),
             instance_id=asked.group_instance_id,
             session_timeout_ms=asked.session_timeout_ms,
             rebalance_timeout_ms=(
                 asked.rebalance_timeout_ms if has_timeout else asked.session_timeout_ms
             ),
-            protocols=tuple((each.name, each.metadata) for each in asked.protocols),
+            protocols=tuple((protocol.name, protocol.metadata) for protocol in asked.protocols),
             joined_here=True,
         )
     )
 
 
-def _synced(
+def _observe_sync(
     watch: _Watch, client: Client, asked: SyncGroupRequest, answer: SyncGroupResponse, now_ms: int
 ) -> None:
     if answer.error_code in _NO_MEMBER:
@@ -299,13 +301,13 @@ def _synced(
     if answer.error_code or not watch.is_current(asked.generation_id):
         return
     if asked.member_id == watch.leader_id:  # the cluster ignores those of others
-        for each in asked.assignments[: MEMBERS_MAX + 1]:
-            watch.put(replace(watch.member(each.member_id), assignment=each.assignment))
-    member = _seen(watch, client, asked.member_id, now_ms)
+        for share in asked.assignments[: MEMBERS_MAX + 1]:
+            watch.put(replace(watch.member(share.member_id), assignment=share.assignment))
+    member = _answered_member(watch, client, asked.member_id, now_ms)
     watch.put(replace(member, assignment=answer.assignment))
 
 
-def _heartbeat_answered(
+def _observe_heartbeat(
     watch: _Watch, client: Client, asked: HeartbeatRequest, answer: HeartbeatResponse, now_ms: int
 ) -> None:
     if answer.error_code in _NO_MEMBER:
@@ -314,30 +316,32 @@ def _heartbeat_answered(
         return
     if answer.error_code:
         watch.protocol = ""
-    watch.put(_seen(watch, client, asked.member_id, now_ms))
+    watch.put(_answered_member(watch, client, asked.member_id, now_ms))
 
 
-def _left(watch: _Watch, asked: LeaveGroupRequest, answer: LeaveGroupResponse) -> None:
+def _observe_leave(watch: _Watch, asked: LeaveGroupRequest, answer: LeaveGroupResponse) -> None:
     if answer.error_code:
         return
     watch.drop(asked.member_id)  # up to v2
-    for each in answer.members:
-        if not each.error_code:
-            watch.drop(each.member_id)
-            if each.group_instance_id is not None:
-                watch.drop_instance(each.group_instance_id)
+    for member in answer.members:
+        if not member.error_code:
+            watch.drop(member.member_id)
+            if member.group_instance_id is not None:
+                watch.drop_instance(member.group_instance_id)
 
 
-def _described(known: WatchedMember, told: DescribedGroupMember, protocol: str) -> WatchedMember:
+def _merge_description(
+    known: WatchedMember, description: DescribedGroupMember, protocol: str
+) -> WatchedMember:
     """What was relayed in this generation is as new as the description, or newer."""
     protocols = known.protocols
     if protocol and not known.joined_here:
-        protocols = ((protocol, told.member_metadata),)
+        protocols = ((protocol, description.member_metadata),)
     return replace(
         known,
-        instance_id=told.group_instance_id or known.instance_id,
-        client_id=known.client_id or told.client_id,
-        client_host=known.client_host or told.client_host,
+        instance_id=description.group_instance_id or known.instance_id,
+        client_id=known.client_id or description.client_id,
+        client_host=known.client_host or description.client_host,
         protocols=protocols,
-        assignment=known.assignment or (told.member_assignment if protocol else b""),
+        assignment=known.assignment or (description.member_assignment if protocol else b""),
     )

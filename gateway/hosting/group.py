@@ -173,9 +173,9 @@ class HostedGroup:
         """Take an input. Returns the effects, to be carried out in this order."""
         match event:
             case inputs.Asked(call):
-                self.calls.asked(call, now_ms)
+                self.calls.start(call, now_ms)
             case inputs.Gone(call):
-                self.calls.gone(call, now_ms)
+                self.calls.on_client_gone(call, now_ms)
             case inputs.TimerFired():
                 self.calls.open_calls.expire(now_ms)
             case inputs.Paused(grace_over_ms):
@@ -208,7 +208,7 @@ class HostedGroup:
                 self._on_failed(effect, why, now_ms)
             case _:
                 assert_never(event)
-        return self._settled(now_ms)
+        return self._settle(now_ms)
 
     def _on_done(self, effect: Awaited, result: Any, now_ms: int) -> None:
         """An effect was carried out."""
@@ -218,7 +218,7 @@ class HostedGroup:
             case Reserve():
                 self._on_reserved(effect, None, now_ms)
             case AskCoordinator():
-                self.anchor.answered(result, now_ms)
+                self.anchor.on_answer(result, now_ms)
             case Look():
                 self._on_look(result, now_ms)
             case Load():
@@ -251,7 +251,7 @@ class HostedGroup:
             case Write():
                 self.engine.write_failed(why, now_ms)
             case AskCoordinator():
-                self.anchor.failed(why, now_ms)
+                self.anchor.on_failure(why, now_ms)
             case Look():
                 self._on_look(NoAnswer(why), now_ms)
             case Load():
@@ -267,16 +267,16 @@ class HostedGroup:
     def start_again(self, now_ms: int) -> Sequence[Effect]:
         """After a bug: end all calls as Unanswerable, load the group again and rejoin. No result of
         an earlier effect may follow."""
-        kept = AnswerClient | Conclude | Log | ReportEvents | Reserve | TellNow
-        self._effects[:] = [effect for effect in self._effects if isinstance(effect, kept)]
+        lasting = AnswerClient | Conclude | Log | ReportEvents | Reserve | TellNow
+        self._effects[:] = [effect for effect in self._effects if isinstance(effect, lasting)]
         self.calls.open_calls.is_looking = False
         self.anchor.start_again(now_ms)
         self.move.start_again()
         self.engine.start_again()
         self.calls.start_again(now_ms)
-        return self._settled(now_ms)
+        return self._settle(now_ms)
 
-    def _settled(self, now_ms: int) -> Sequence[Effect]:
+    def _settle(self, now_ms: int) -> Sequence[Effect]:
         """Draw all conclusions. Returns the effects."""
         while True:
             self.engine.work(now_ms)
@@ -336,23 +336,23 @@ class HostedGroup:
 
     # -- looks at the cluster --------------------------------------------------------------------
 
-    def _on_look(self, found: Found, now_ms: int) -> None:
+    def _on_look(self, outcome: Found, now_ms: int) -> None:
         is_of_anchor = self.calls.open_calls.end_look()
         self.calls.look_again()
         if self.move.is_adopting:
             return  # the group may be held by its leader's member, or by an anchor that is not ours
-        self.calls.looked(found)
+        self.calls.on_look(outcome)
         is_held = self.engine.is_live or self.anchor.is_here
         has_native_join = self.calls.has_native_join
         verdict = self.standing.take(
-            found, now_ms, is_held=is_held, has_native_join=has_native_join
+            outcome, now_ms, is_held=is_held, has_native_join=has_native_join
         )
-        watch_occupants(self.rules.watched, self.group_id, found, verdict)
+        watch_occupants(self.rules.watched, self.group_id, outcome, verdict)
         if not is_of_anchor:
             return  # a look that began before the anchor was lost may have seen the old anchor
         if verdict.mode not in (Mode.HOSTED, Mode.UNKNOWN):
             self._lose(GroupTaken(reason=verdict.why))
-        self.anchor.looked(verdict, now_ms)
+        self.anchor.on_look(verdict, now_ms)
 
     def _on_relayed(self, client: Client, request: Struct, answer: Struct, now_ms: int) -> None:
         """The cluster has answered a request: watch the group, and adopt it if that is wanted."""
@@ -403,9 +403,11 @@ class HostedGroup:
         self.calls.open_calls.end()
 
 
-def watch_occupants(watched: WatchedGroups, group_id: str, found: Found, verdict: Verdict) -> None:
+def watch_occupants(
+    watched: WatchedGroups, group_id: str, outcome: Found, verdict: Verdict
+) -> None:
     """Learn of a forwarded group what no request has told, as after a restart."""
-    match found:
+    match outcome:
         case Occupants(described=DescribedGroup() as group) if verdict.mode is Mode.FORWARDED:
             watched.described(group)
         case NoAnswer():

@@ -18,14 +18,14 @@ def may_be_held(call: Call, config: GroupConfig) -> bool:
     return call.overrides is None or _policy(call, config).native_members_max is not None
 
 
-def refusal(call: Call, config: GroupConfig, found: Found) -> Reply | Refused | None:
+def refusal(call: Call, config: GroupConfig, outcome: Found) -> Reply | Refused | None:
     """Why the cluster must not get the call; None if it may."""
     if not may_be_held(call, config):
         return None
     if call.overrides is None:
         why = "the state log does not tell whether an operator holds the group"
         return Refused(Situation.LOG_NOT_OURS, why)
-    match found, call.event:
+    match outcome, call.event:
         case NoAnswer(why), _:
             why = f"an operator holds the group, and the cluster does not say who is in it: {why}"
             return Refused(Situation.HOLDER_UNKNOWN, why)

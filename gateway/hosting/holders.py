@@ -67,7 +67,7 @@ class Holders:
     def __contains__(self, member_id: object) -> bool:
         return member_id in self._by_id
 
-    def heard(self, member_id: str, now_ms: int) -> None:
+    def mark_seen(self, member_id: str, now_ms: int) -> None:
         """The member has sent a request."""
         if (holder := self._by_id.get(member_id)) is not None:
             heard_until_ms = now_ms + holder.session_timeout_ms

@@ -101,8 +101,8 @@ def unreadable_subscription(run_id: int) -> bytes:
 def run_of(metadata: bytes) -> int | None:
     """The run id of the anchor with this protocol metadata. None while an anchor joins, or if an
     early version of groupferry joined it."""
-    found = _RUN.fullmatch(metadata)
-    return int(found[1]) if found else None
+    match = _RUN.fullmatch(metadata)
+    return int(match[1]) if match else None
 
 
 def log_of(group: DescribedGroup) -> str | None:

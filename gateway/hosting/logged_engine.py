@@ -230,8 +230,8 @@ class LoggedEngine:
             self._happened.extendleft(reversed([e for e in events if isinstance(e, Happening)]))
         if isinstance(self._computing, Happening):
             self._happened.append(self._computing)
-        some = [each for each in self._happened if not isinstance(each, StepOfMove)]
-        self._happened = deque(some)
+        happenings = [event for event in self._happened if not isinstance(event, StepOfMove)]
+        self._happened = deque(happenings)
         self.steps.clear()
         self._batch = self._computing = None
         self._is_broken = False
@@ -436,7 +436,7 @@ class LoggedEngine:
     def _bars_commits(self) -> bool:
         """Whether the cluster may still store an earlier commit, whose answer was lost, or has
         stored those of another member that had the group (DEV D36)."""
-        return any(isinstance(each, OffsetCommitEnded | GroupLost) for each in self._happened)
+        return any(isinstance(event, OffsetCommitEnded | GroupLost) for event in self._happened)
 
     def _decide(self, item: Item | Happening, batch: Batch, now_ms: int) -> None:
         """Add a decision to the batch. A long computation holds up this group only."""
@@ -467,9 +467,9 @@ class LoggedEngine:
             self._move(LogPhase.WRITING)
             self._effects.append(Write(batch))
             return
-        told = [decision.told for decision in batch.decisions if decision.told.events]
-        if told:
-            self._effects.append(ReportEvents(told))
+        decisions = [decision.told for decision in batch.decisions if decision.told.events]
+        if decisions:
+            self._effects.append(ReportEvents(decisions))
         self.on_written(now_ms)
 
     def _apply(self, decision: Decision, now_ms: int) -> None:

@@ -67,14 +67,14 @@ class Move:
         return is_free and may_consider(self._parts, now_ms)
 
     @property
-    def _begun(self) -> Adopting | Releasing | None:
+    def _active(self) -> Adopting | Releasing | None:
         current = self._current
         return current if current is not None and current.has_begun else None
 
     @property
     def has_begun(self) -> bool:
         """Whether its steps have begun."""
-        return self._begun is not None
+        return self._active is not None
 
     @property
     def is_adopting(self) -> bool:
@@ -84,7 +84,7 @@ class Move:
     @property
     def stage(self) -> AdoptionStage | ReleaseStage | None:
         """How far it has come."""
-        return None if self._begun is None else self._begun.stage
+        return None if self._active is None else self._active.stage
 
     @property
     def keeps_anchor(self) -> bool:
@@ -105,8 +105,8 @@ class Move:
     @property
     def situation(self) -> GroupSituation | None:
         """What it makes of the group; None if calls do not depend on it."""
-        if self._begun is not None:
-            return self._begun.situation
+        if self._active is not None:
+            return self._active.situation
         return GroupSituation.HELD if self.is_expected else None
 
     @property
@@ -117,7 +117,7 @@ class Move:
     @property
     def outlook(self) -> object:
         """Changes whenever calls that wait may be answered differently."""
-        if (begun := self._begun) is None:
+        if (begun := self._active) is None:
             return self.situation
         return begun.stage, begun.situation, begun.vouches, begun.guard
 
@@ -201,7 +201,7 @@ class Move:
         """Begin or continue, as far as the log, the anchor and the time allow it."""
         if not self.has_begun:
             self._begin(now_ms)
-        if (current := self._begun) is None:
+        if (current := self._active) is None:
             return
         in_flight = 0 if self._recall is None else len(self._recall.in_flight)
         current.advance(now_ms, commits_in_flight=in_flight)
@@ -268,7 +268,7 @@ class Move:
 
     def _take_step(self, step: MoveStep) -> Adopting | Releasing | None:
         """The move, if the step is its own."""
-        current = self._begun
+        current = self._active
         if current is None or step not in current.steps:
             self._earlier_steps.remove(step)
             return None
@@ -277,7 +277,7 @@ class Move:
 
     def on_relayed(self, answer: Struct, now_ms: int) -> None:
         """The cluster has answered a member's request."""
-        match answer, self._begun:
+        match answer, self._active:
             case (
                 ConsumerGroupHeartbeatResponse(error_code=0, member_epoch=epoch),
                 Releasing() as releasing,
@@ -291,7 +291,7 @@ class Move:
     def vouch(self, call: Call) -> HeartbeatReply | None:
         """The answer to a heartbeat of the group's generation while calls are held; None if it has
         to wait."""
-        event, current = call.event, self._begun
+        event, current = call.event, self._active
         if current is None or not current.vouches or (recall := self._recall_of(current)) is None:
             return None
         assert isinstance(event, HeartbeatReceived)
@@ -299,7 +299,7 @@ class Move:
 
     def answer(self, call: Call, now_ms: int) -> Answer | None:
         """The answer to a recalled member; None while it has to wait."""
-        current = self._begun
+        current = self._active
         recall = None if current is None else self._recall_of(current)
         return None if recall is None else recall.answer(call, now_ms)
 
@@ -307,7 +307,7 @@ class Move:
         """Have the commits of a recalled member stored under the ids of the member that keeps the
         group, the guard: the anchor, or the leader's member. None while they have to wait, as for
         an anchor that renews its place."""
-        if (current := self._begun) is None:
+        if (current := self._active) is None:
             return None
         engine, anchor, guard = self._parts.engine, self._parts.anchor, current.guard
         if self.keeps_anchor:

@@ -55,7 +55,7 @@ class OpenCalls:
         self.by_token[call.token] = call
         call.asked_ms, call.was_held = now_ms, self._anchor.is_here
         if isinstance(call, Commits):
-            self.commits.arrived(call)
+            self.commits.queue(call)
 
     def run_errand(self, errand: Errand) -> None:
         """Have an errand carried out on the client's connection."""
@@ -221,7 +221,7 @@ class OpenCalls:
             if (key := _key_of_joiner(call)) and self._held_joins.get(key) is call:
                 del self._held_joins[key]
             if isinstance(call, Commits):
-                self.commits.answered(call)
+                self.commits.on_answer(call)
             call.end(answer)
             self._effects.append(AnswerClient(call))
 

@@ -189,14 +189,14 @@ class Recall:
             return FENCED if is_back else self._refuse_former(event, member_id)
         if event.member_epoch < JOIN_EPOCH:
             moving.on_member_gave_up(member_id, comes_back=False)
-            return _heard(event)
+            return _repeat_epoch(event)
         moving.on_member_seen(member_id, now_ms)
         has_acknowledged = member_id in self._to_own_nothing and event.owned == frozenset()
         if has_acknowledged or not (member.is_native and member.assignment):
             return FENCED
         self._to_own_nothing.add(member_id)
         return replace(
-            _heard(event),
+            _repeat_epoch(event),
             heartbeat_interval_ms=self._heartbeat_interval_ms,
             assignment=frozenset(),
         )
@@ -355,7 +355,7 @@ def refuse_commits(call: Commits) -> Answer:
     return call.outcomes
 
 
-def _heard(event: ConsumerHeartbeatReceived) -> ConsumerHeartbeatReply:
+def _repeat_epoch(event: ConsumerHeartbeatReceived) -> ConsumerHeartbeatReply:
     return ConsumerHeartbeatReply(member_id=event.member_id, member_epoch=event.member_epoch)
 
 
@@ -375,5 +375,5 @@ def _owns_nothing(event: JoinGroupReceived) -> bool:
         subscriptions = [decode_subscription(data)[1] for _name, data in event.protocols]
     except WireError:
         return False
-    owned = [each for one in subscriptions for each in one.owned_partitions]
-    return bool(subscriptions) and not any(each.partitions for each in owned)
+    owned = [topic for subscription in subscriptions for topic in subscription.owned_partitions]
+    return bool(subscriptions) and not any(topic.partitions for topic in owned)

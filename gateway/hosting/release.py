@@ -120,7 +120,7 @@ class Releasing(Moving):
         self._returning = 0
         """How many members have given up by rejoining: their next joins are due at any moment."""
         self._owners: Counter[str] = Counter()
-        """Those of them that still own partitions, by client id."""
+        """How many of them still own partitions, by client id."""
         self._gather_max_ms = GATHER_MAX_MS
         self._pause_ms = LOOK_AGAIN_MS
         self._gather_until_ms = self._not_before_ms = 0
@@ -294,7 +294,7 @@ class Releasing(Moving):
                     self._not_before_ms = min(now_ms + self._pause_ms, self._gather_until_ms)
                     self._pause_ms *= 2
             case _:
-                request = self._opener.answered(answer, now_ms)
+                request = self._opener.on_answer(answer, now_ms)
                 if request is not None:
                     self._ask(Lane.RELEASE, request)
                 else:
@@ -304,7 +304,7 @@ class Releasing(Moving):
         """The coordinator has not answered. It may still carry out the request."""
         self._is_describing = False
         if self._opener.awaits_answer:
-            self._opener.unanswered(why, now_ms)
+            self._opener.on_no_answer(why, now_ms)
             self._on_opener(now_ms)
         self._not_before_ms = now_ms + BACKOFF_MS
 
@@ -314,14 +314,14 @@ class Releasing(Moving):
         if not is_durable:
             self._not_before_ms = now_ms + BACKOFF_MS
         elif self.stage is Stage.CONCLUDING:
-            self._opened(now_ms)
+            self._mark_open(now_ms)
             self._move(Stage.RELEASED)
         else:
             self._move(Stage.OPENING if self._can_open else Stage.LEAVING)
 
     def on_member_seen(self, member_id: str, now_ms: int) -> None:
         """A recalled member has sent a request."""
-        self.holders.heard(member_id, now_ms)
+        self.holders.mark_seen(member_id, now_ms)
 
     def on_member_gave_up(
         self, member_id: str, *, comes_back: bool = True, still_owns: bool = False
@@ -396,7 +396,7 @@ class Releasing(Moving):
             # Another member is in the group, which needs no native one to be the first.
             self.is_native_due &= is_again
             if is_again:
-                self._opened(now_ms)
+                self._mark_open(now_ms)
             self._move(Stage.CONCLUDING)
         else:
             self._ids = ids
@@ -427,7 +427,7 @@ class Releasing(Moving):
             case _, Out(refusal=refusal) if refusal is not None and refusal.is_replaced:
                 self.is_displaced = True  # a late JoinGroup has put another anchor in its place
             case _, Out(is_certain=True):
-                self._opened(now_ms)
+                self._mark_open(now_ms)
                 self._move(Stage.CONCLUDING)
             case _:
                 self._not_before_ms = now_ms + BACKOFF_MS
@@ -436,10 +436,10 @@ class Releasing(Moving):
         """Whether as many have joined as are due, among them the clients of members that still own
         partitions: only the leader of their round knows what they claim."""
         clients = Counter(
-            each.client_id
+            member.client_id
             for group in groups
-            for each in group.members
-            if each.member_id != self._ids.member_id
+            for member in group.members
+            if member.member_id != self._ids.member_id
         )
         return clients.total() >= self._returning and self._owners <= clients
 
@@ -458,7 +458,7 @@ class Releasing(Moving):
 
     # -- small things ----------------------------------------------------------------------------
 
-    def _opened(self, now_ms: int) -> None:
+    def _mark_open(self, now_ms: int) -> None:
         """The cluster can give out the partitions."""
         if self._unowned_until_ms is None:
             self._unowned_until_ms = now_ms

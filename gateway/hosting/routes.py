@@ -17,13 +17,13 @@ class GroupSituation(Enum):
     """Who has the group, as far as its calls are concerned."""
 
     HERE = auto()
-    """It has members here, or the caller knows that it is hosted."""
+    """The group has members here, or the caller knows that it is hosted."""
     UNREAD = auto()
     """The log is being read, and may have members of the group."""
     UNKNOWN_TO_US = auto()
     """The cluster has to be asked who is in the group."""
     HOSTED = auto()
-    """It has no members, and the gateway's engine has it."""
+    """The gateway's engine has the group, without members."""
     FORWARDED = auto()
     """The cluster has it."""
     ELSEWHERE = auto()
@@ -97,7 +97,7 @@ class Route(Enum):
     AFTER_MOVE = auto()
     """An adoption or release is under way."""
     AFTER_LOCATE = auto()
-    """It is unknown whether the client is at the group's coordinator."""
+    """The gateway has to find out whether the client is at the group's coordinator."""
 
 
 _UNLESS_FOREIGN = {CallKind.FOREIGN_JOIN: Route.CLUSTER_WITHOUT_ANCHOR}

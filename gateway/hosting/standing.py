@@ -390,16 +390,16 @@ class Standing:
         return run_id is not None and run_id > self.rules.gateway.run_id
 
     def take(
-        self, found: Found, now_ms: int, *, is_held: bool = False, has_native_join: bool = False
+        self, outcome: Found, now_ms: int, *, is_held: bool = False, has_native_join: bool = False
     ) -> Verdict:
         """The verdict on what a look has found. `is_held`: whether the group has members or an
         anchor here. `has_native_join`: whether a consumer of the new protocol waits to join."""
-        if isinstance(found, Occupants) and self._is_older(found.anchored):
+        if isinstance(outcome, Occupants) and self._is_older(outcome.anchored):
             self._report("older_anchor", OLDER, level="error")
             return self._move(Verdict(Mode.UNKNOWN, OLDER), now_ms)
         if self.is_left and not is_held:
-            return self._leave_to_cluster(found, now_ms)
-        match found:
+            return self._leave_to_cluster(outcome, now_ms)
+        match outcome:
             case TooOld():
                 why = "its coordinator is older than Kafka 2.3, so no anchor can hold the group"
                 return self.forward(why, now_ms)
@@ -415,14 +415,14 @@ class Standing:
                     return self._left_alone(now_ms, NATIVE_FIRST)
                 return self._left_alone(now_ms, EMPTY if is_hosted else "")
             case Occupants(anchored=DescribedGroup() as group):
-                return self._anchored(group, now_ms)
+                return self._on_anchored_group(group, now_ms)
             case _:
-                return self._taken(found, now_ms)
+                return self._on_occupied(outcome, now_ms)
 
-    def _leave_to_cluster(self, found: Found, now_ms: int) -> Verdict:
+    def _leave_to_cluster(self, outcome: Found, now_ms: int) -> Verdict:
         """Decide for a group that the operator leaves to the cluster. An anchor that is still
         there, or there again after a failover of the coordinator, has to leave first."""
-        match found:
+        match outcome:
             case Occupants(anchored=DescribedGroup() as group) if self._may_be_ours(group):
                 verdict = Verdict(
                     Mode.HOSTED, "its anchor is still in the cluster", has_anchor=True
@@ -440,12 +440,12 @@ class Standing:
         self._report("group_state_unknown", f"{why}: {error}")
         return self._move(Verdict(Mode.UNKNOWN, why), now_ms)
 
-    def _taken(self, found: Occupants | OtherKind, now_ms: int) -> Verdict:
-        if found.protocol_type not in ("", CONSUMER_PROTOCOL_TYPE):
-            return self.forward(f"its protocol type is {found.protocol_type}", now_ms)
-        if isinstance(found, Occupants) and found.protocol == STREAMS_PROTOCOL:
+    def _on_occupied(self, outcome: Occupants | OtherKind, now_ms: int) -> Verdict:
+        if outcome.protocol_type not in ("", CONSUMER_PROTOCOL_TYPE):
+            return self.forward(f"its protocol type is {outcome.protocol_type}", now_ms)
+        if isinstance(outcome, Occupants) and outcome.protocol == STREAMS_PROTOCOL:
             return self.forward(f"its protocol is {STREAMS_PROTOCOL}", now_ms)
-        why = f"in the cluster itself, the group has {found}"
+        why = f"in the cluster itself, the group has {outcome}"
         if self.is_adopted and self._told is not Mode.FORWARDED:
             fields = {"group_id": self.group_id, "reason": f"{why}: it is hosted after they leave"}
             self.outbox.append(Log("warning", "adopted_group_forwarded", fields))
@@ -468,7 +468,7 @@ class Standing:
         self._report("group_waits_for_sessions", why, level="error")
         return self._move(Verdict(Mode.UNKNOWN, why), now_ms)
 
-    def _anchored(self, group: DescribedGroup, now_ms: int) -> Verdict:
+    def _on_anchored_group(self, group: DescribedGroup, now_ms: int) -> Verdict:
         """Decide for a group that an anchor holds: ours, an earlier process's, or another
         gateway's.
 
@@ -515,4 +515,4 @@ def _names_member(call: Call) -> bool:
 
 
 def _whereabouts(group: DescribedGroup) -> str:
-    return ", ".join(f"{each.client_id} at {each.client_host}" for each in group.members)
+    return ", ".join(f"{member.client_id} at {member.client_host}" for member in group.members)

@@ -28,8 +28,8 @@ from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse, Memb
 from kafka_codecs.sync_group import SyncGroupAssignment, SyncGroupRequest, SyncGroupResponse
 
 HEARTBEAT_INTERVAL_MS = 3_000
-"""As in Kafka's clients. The gateway notices a removed anchor at the next heartbeat, commit or
-grant of partitions."""
+"""The interval of Kafka's clients. The gateway notices a removed anchor at the next heartbeat,
+commit or grant of partitions."""
 ANXIOUS_INTERVAL_MS = 2_000
 """The heartbeat interval while the coordinator gives no usable answer."""
 FIRST_BACKOFF_MS, LAST_BACKOFF_MS = 100, 2_000
@@ -190,8 +190,8 @@ UpstreamStage = Out | Joining | Joined | Syncing | In | Leaving
 
 
 class UpstreamMember:
-    """The member. What it returns is to be sent, one request at a time; `answered` or `unanswered`
-    must follow. Times are milliseconds."""
+    """The member. What it returns is to be sent, one request at a time; then `on_answer` or
+    `on_no_answer` must follow. Times are milliseconds."""
 
     def __init__(
         self,
@@ -353,7 +353,7 @@ class UpstreamMember:
 
     # -- what becomes of it ----------------------------------------------------------------------
 
-    def answered(self, answer: Struct, now_ms: int) -> Struct | None:
+    def on_answer(self, answer: Struct, now_ms: int) -> Struct | None:
         """Take the answer to its request. Returns the next request, if it has to be sent right
         away."""
         match self.stage, answer:
@@ -376,7 +376,7 @@ class UpstreamMember:
                 raise TypeError(f"{type(answer).__name__} answers no outstanding request")
         return None
 
-    def unanswered(self, why: str, now_ms: int) -> None:
+    def on_no_answer(self, why: str, now_ms: int) -> None:
         """The coordinator did not answer its request, which may be carried out, or later."""
         match self.stage:
             case Out() as out:

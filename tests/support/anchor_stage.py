@@ -66,7 +66,7 @@ class AnchorStage:
                 return
             if self.anchor.wants_look:
                 self.looks += 1
-                self.anchor.looked(self._verdict(), self.now_ms)
+                self.anchor.on_look(self._verdict(), self.now_ms)
             elif not self._answer():
                 return
         raise AssertionError("the anchor asks without end")
@@ -77,9 +77,9 @@ class AnchorStage:
     def _answer(self) -> bool:
         for effect in self._taken():
             if self.failure is not None:
-                self.anchor.failed(self.failure, self.now_ms)
+                self.anchor.on_failure(self.failure, self.now_ms)
             else:
-                self.anchor.answered(self.coordinator.answer(effect.message), self.now_ms)
+                self.anchor.on_answer(self.coordinator.answer(effect.message), self.now_ms)
             return True
         return False
 

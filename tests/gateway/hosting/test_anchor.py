@@ -68,10 +68,10 @@ def test_only_a_completed_generation_holds_the_group(on: AnchorStage) -> None:
     on.is_holding = True
     on.anchor.need(on.now_ms)
     on.run()
-    on.anchor.answered(on.coordinator.answer(on.take_ask().message), on.now_ms)
+    on.anchor.on_answer(on.coordinator.answer(on.take_ask().message), on.now_ms)
     assert on.anchor.phase is AnchorPhase.SYNCING
     assert on.ids is None
-    on.anchor.answered(on.coordinator.answer(on.take_ask().message), on.now_ms)
+    on.anchor.on_answer(on.coordinator.answer(on.take_ask().message), on.now_ms)
     assert on.ids is not None
 
 
@@ -151,11 +151,11 @@ def test_an_anchor_that_does_not_lead_gives_no_ids(on: AnchorStage) -> None:
     on.anchor.need(on.now_ms)
     on.run()
     answer = on.coordinator.answer(on.take_ask().message)
-    on.anchor.answered(replace(answer, leader="another"), on.now_ms)
+    on.anchor.on_answer(replace(answer, leader="another"), on.now_ms)
     second = on.take_ask().message
     assert isinstance(second, JoinGroupRequest)
     assert second.member_id == answer.member_id
-    on.anchor.answered(replace(on.coordinator.answer(second), leader="another"), on.now_ms)
+    on.anchor.on_answer(replace(on.coordinator.answer(second), leader="another"), on.now_ms)
     assert on.anchor.phase is AnchorPhase.LOST
     on.wait(LAST_BACKOFF_MS)
     assert on.anchor.wants_look
@@ -244,9 +244,9 @@ def test_a_renewal_without_an_answer_loses_nothing_by_itself(
     if is_done:
         on.coordinator.answer(asked)
     if code is None:
-        on.anchor.failed("nobody answers", on.now_ms)
+        on.anchor.on_failure("nobody answers", on.now_ms)
     else:
-        on.anchor.answered(JoinGroupResponse(error_code=code), on.now_ms)
+        on.anchor.on_answer(JoinGroupResponse(error_code=code), on.now_ms)
     assert on.ids == ids
     on.is_holding = False
     on.wait(2 * ANXIOUS_INTERVAL_MS)
@@ -264,9 +264,9 @@ def test_a_commit_that_is_lost_during_a_renewal_ends_with_a_new_member(on: Ancho
     on.shown.partition_count = 3
     on.wait(HEARTBEAT_INTERVAL_MS)
     on.lose_commit(ids)
-    on.anchor.answered(on.coordinator.answer(on.take_ask().message), on.now_ms)
+    on.anchor.on_answer(on.coordinator.answer(on.take_ask().message), on.now_ms)
     on.is_holding = False
-    on.anchor.answered(on.coordinator.answer(on.take_ask().message), on.now_ms)
+    on.anchor.on_answer(on.coordinator.answer(on.take_ask().message), on.now_ms)
     assert on.ended == []
     on.run()
     assert on.ended == [5]
@@ -294,11 +294,11 @@ def test_a_round_that_cannot_be_completed_is_followed_by_a_pause(on: AnchorStage
     for pause_ms in (FIRST_BACKOFF_MS, 2 * FIRST_BACKOFF_MS):
         on.take_ask()
         joined = JoinGroupResponse(generation_id=5, leader="a", member_id="a")
-        on.anchor.answered(joined, on.now_ms)
+        on.anchor.on_answer(joined, on.now_ms)
         on.run()
         on.take_ask()
         refusal = SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
-        on.anchor.answered(refusal, on.now_ms)
+        on.anchor.on_answer(refusal, on.now_ms)
         assert on.anchor.next_ms(is_live=False) == on.now_ms + pause_ms
         on.wait(pause_ms)
 
@@ -312,7 +312,7 @@ def test_repeated_joins_do_not_hide_another_member(on: AnchorStage) -> None:
     on.doubt(ids)
     on.run()
     on.take_ask()
-    on.anchor.answered(JoinGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), on.now_ms)
+    on.anchor.on_answer(JoinGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), on.now_ms)
     on.is_holding = False
     on.until_held()
     assert on.anchor.loss is not None
@@ -369,7 +369,7 @@ def test_a_heartbeat_under_way_does_not_confirm(on: AnchorStage) -> None:
     on.wait(HEARTBEAT_INTERVAL_MS)
     beat = on.take_ask()
     since = on.anchor.confirm()
-    on.anchor.answered(on.coordinator.answer(beat.message), on.now_ms)
+    on.anchor.on_answer(on.coordinator.answer(beat.message), on.now_ms)
     assert on.anchor.ids(on.now_ms, since=since) is None
     on.is_holding = False
     on.run()
@@ -498,7 +498,7 @@ def test_an_error_about_the_coordinator_is_no_loss(on: AnchorStage) -> None:
     on.is_holding = True
     on.wait(HEARTBEAT_INTERVAL_MS)
     assert not on.take_ask().looks_up
-    on.anchor.answered(HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR), on.now_ms)
+    on.anchor.on_answer(HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR), on.now_ms)
     assert on.ids == before
     on.wait(ANXIOUS_INTERVAL_MS)
     assert on.take_ask().looks_up
@@ -525,7 +525,7 @@ def test_a_move_of_the_coordinator_during_a_heartbeat_is_not_forgotten(on: Ancho
     on.wait(HEARTBEAT_INTERVAL_MS)
     beat = on.take_ask()
     on.anchor.coordinator_moved(on.now_ms)
-    on.anchor.answered(on.coordinator.answer(beat.message), on.now_ms)
+    on.anchor.on_answer(on.coordinator.answer(beat.message), on.now_ms)
     on.is_holding = False
     on.wait(HEARTBEAT_INTERVAL_MS)
     assert on.asked[-1][1].looks_up

@@ -25,14 +25,14 @@ def test_a_lost_commit_ends_when_the_anchor_is_replaced(on: AnchorStage) -> None
     on.is_holding = True
     on.lose_commit(ids)
     on.run()
-    on.anchor.answered(on.coordinator.answer(on.take_ask().message), on.now_ms)
-    on.anchor.answered(on.coordinator.answer(on.take_ask().message), on.now_ms)
+    on.anchor.on_answer(on.coordinator.answer(on.take_ask().message), on.now_ms)
+    on.anchor.on_answer(on.coordinator.answer(on.take_ask().message), on.now_ms)
     sync = on.take_ask().message
     assert isinstance(sync, SyncGroupRequest)
     assert on.group.member_id != ids.member_id
     on.run()
     assert on.ended == []
-    on.anchor.answered(on.coordinator.answer(sync), on.now_ms)
+    on.anchor.on_answer(on.coordinator.answer(sync), on.now_ms)
     on.run()
     assert on.ended == [5]
     assert on.ids is not None
@@ -110,7 +110,7 @@ def test_a_lost_commit_ends_when_the_anchor_has_left() -> None:
     on.lose_commit(ids)
     on.run()
     assert on.ended == []
-    on.anchor.answered(on.coordinator.answer(leave), on.now_ms)
+    on.anchor.on_answer(on.coordinator.answer(leave), on.now_ms)
     on.run()
     assert on.ended == [5]
 
@@ -124,7 +124,7 @@ def test_an_anchor_that_failed_to_leave_rejoins_for_a_lost_commit() -> None:
     on.run()
     on.take_ask()
     on.lose_commit(ids)
-    on.anchor.failed("nobody answers", on.now_ms)
+    on.anchor.on_failure("nobody answers", on.now_ms)
     assert on.anchor.phase is AnchorPhase.LOST
     on.is_holding = False
     on.wait(10_000)

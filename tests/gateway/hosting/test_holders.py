@@ -28,7 +28,7 @@ def test_the_last_one_that_gives_up_its_partitions_is_noticed() -> None:
 
 def test_a_silent_member_holds_nothing_when_its_session_is_over() -> None:
     holders = told_to_rejoin()
-    holders.heard(A, NOW_MS + 5_000)
+    holders.mark_seen(A, NOW_MS + 5_000)
     assert holders.next_ms() == NOW_MS + 6_000
     assert [*holders.give_up(NOW_MS + 6_000)] == [GivenUp(B, is_alive=False)]
     assert holders.next_ms() == NOW_MS + 11_000
@@ -39,7 +39,7 @@ def test_a_silent_member_holds_nothing_when_its_session_is_over() -> None:
 def test_a_member_that_is_heard_and_does_not_rejoin_is_given_up() -> None:
     holders = told_to_rejoin()
     for later_ms in range(0, 20_000, 5_000):
-        holders.heard(A, NOW_MS + later_ms)
+        holders.mark_seen(A, NOW_MS + later_ms)
     assert [*holders.give_up(NOW_MS + 19_999)] == [GivenUp(B, is_alive=False)]
     assert [*holders.give_up(NOW_MS + 20_000)] == [GivenUp(A, is_alive=True)]
 
@@ -59,6 +59,6 @@ def test_clients_have_time_to_find_a_gateway_that_was_started() -> None:
     """As long as members of a group that is loaded."""
     holders = told_to_rejoin(Grace(reconnect_by_ms=NOW_MS + 15_000))
     assert holders.next_ms() == NOW_MS + 15_000
-    holders.heard(A, NOW_MS + 1_000)
+    holders.mark_seen(A, NOW_MS + 1_000)
     assert [*holders.give_up(NOW_MS + 14_999)] == []
     assert len([*holders.give_up(NOW_MS + 15_000)]) == 2

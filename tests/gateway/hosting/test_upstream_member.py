@@ -61,7 +61,7 @@ class Stage:
         return self.member.join(self.now_ms, member_id=member_id, names=names)
 
     def answer(self, answer: Struct) -> Struct | None:
-        return self.member.answered(answer, self.now_ms)
+        return self.member.on_answer(answer, self.now_ms)
 
     def refuse_join(self, code: int) -> Struct | None:
         return self.answer(JoinGroupResponse(error_code=code, member_id="m-1"))
@@ -218,7 +218,7 @@ def test_an_unusable_answer_costs_the_place_only_after_the_session(
     def fail() -> None:
         on.member.beat(on.now_ms)
         if is_lost:
-            on.member.unanswered("nobody answers", on.now_ms)
+            on.member.on_no_answer("nobody answers", on.now_ms)
         else:
             on.answer(HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR))
 

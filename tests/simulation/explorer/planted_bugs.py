@@ -117,14 +117,14 @@ def a_write_in_doubt_counts_as_failed(patch: Patch) -> None:
 @shows_in({"leave": 1, "commit": 1, "slow": 1}, "no way leads", consumers=("native",))
 def a_leave_of_the_anchor_ends_no_stray(patch: Patch) -> None:
     """A commit whose answer is lost while the anchor leaves never ends."""
-    real = Anchor._left
+    real = Anchor._on_left
 
     def left(anchor: Anchor, *how: object) -> None:
         strays, anchor._strays = anchor._strays, {}
         real(anchor, *how)  # type: ignore[arg-type]
         anchor._strays = strays
 
-    patch.setattr(Anchor, "_left", left)
+    patch.setattr(Anchor, "_on_left", left)
 
 
 @shows_in({"leave": 1, "commit": 1, "slow": 1, "fail": 1}, "no way leads", consumers=("native",))
@@ -138,14 +138,14 @@ def a_failed_leave_of_the_anchor_forgets_strays(patch: Patch) -> None:
 )
 def an_anchor_that_gives_way_ends_no_stray(patch: Patch) -> None:
     """A commit whose answer is lost never ends if the anchor gives way to a consumer meanwhile."""
-    real = Anchor.looked
+    real = Anchor.on_look
 
     def looked(anchor: Anchor, *how: object) -> None:
         strays, anchor._strays = anchor._strays, {}
         real(anchor, *how)  # type: ignore[arg-type]
         anchor._strays = strays
 
-    patch.setattr(Anchor, "looked", looked)
+    patch.setattr(Anchor, "on_look", looked)
 
 
 @shows_in({"remove": 1, "intrude": 2}, "though somebody else had the group")

@@ -35,7 +35,7 @@ def a_native_member_is_done_once_it_is_told(patch: pytest.MonkeyPatch) -> None:
     def heard(holders: Holders, member_id: str, _now_ms: int) -> None:
         holders.let_go(member_id)
 
-    patch.setattr(Holders, "heard", heard)
+    patch.setattr(Holders, "mark_seen", heard)
 
 
 @shows_in("release-native", "has no owner", {"release": 1})

@@ -62,14 +62,14 @@ def a_lost_anchor_still_counts(patch: Patch) -> None:
 @noticed_by(Invariant.ANCHORED)
 def a_removed_anchor_goes_unnoticed(patch: Patch) -> None:
     """Any answer to its heartbeat counts as a confirmation of the anchor."""
-    real = UpstreamMember.answered
+    real = UpstreamMember.on_answer
 
     def answered(member: UpstreamMember, answer: Struct, now_ms: int) -> Struct | None:
         if isinstance(answer, HeartbeatResponse):
             answer = replace(answer, error_code=0)
         return real(member, answer, now_ms)
 
-    patch.setattr(UpstreamMember, "answered", answered)
+    patch.setattr(UpstreamMember, "on_answer", answered)
 
 
 @noticed_by(Invariant.ANCHORED)

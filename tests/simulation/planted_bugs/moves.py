@@ -67,7 +67,7 @@ def a_silent_member_gets_half_its_session(patch: Patch) -> None:
 @noticed_by(Invariant.MOVES, Invariant.SINGLE_OWNER)
 def a_heartbeat_keeps_no_recalled_member(patch: Patch) -> None:
     """A recalled member is given up a session after the recall, although it is heard."""
-    patch.setattr(Holders, "heard", lambda _holders, member_id, now_ms: (member_id, now_ms))
+    patch.setattr(Holders, "mark_seen", lambda _holders, member_id, now_ms: (member_id, now_ms))
 
 
 @noticed_by(Invariant.MOVES, Invariant.SINGLE_OWNER, Invariant.GRANTED)
