@@ -16,7 +16,7 @@ EXHAUSTED = {
         "adopt-restart": 19_000,
         "release-restart": 5_500,
     },
-    **{"release-setting": 8_500, "release-native-setting": 1_000},
+    **{"release-setting": 8_500, "release-native-setting": 900},
 }
 """The worlds that are played here, and roughly how many transitions each has: together more than
 100,000. If a world has become smaller, find out why before you lower its number."""
