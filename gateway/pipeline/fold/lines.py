@@ -49,7 +49,8 @@ class Line(Struct):
     fields: GatewayEvent | None
     """Null if the event is unknown or cannot be read."""
     content: int
-    """A checksum of the text: a line that is written twice has the same one."""
+    """A checksum of the text: a line that is written twice has the same one, also with another kind
+    of line end."""
 
 
 _Number: TypeAlias = Annotated[int, Meta(ge=-NUMBER_MAX - 1, le=NUMBER_MAX)]
@@ -119,7 +120,7 @@ def parse(text: str) -> tuple[Line | None, str | None]:
         envelope.after,
         envelope.at_ms,
         fields,
-        crc32(data),
+        crc32(data.rstrip()),
     )
     return line, problem
 

@@ -167,10 +167,10 @@ class OffsetFold:
             return False
         elif requested_ms <= max(partition.ended_ms.get(member_id, -1), latest.source.at_ms):
             return False  # on its way while the partition passed on
-        is_certain = is_stated and not self._findings.has_version_1
-        is_certain = is_certain and (
-            self._ownership.is_whole if latest is None else latest.is_certain
-        )
+        ownership = self._ownership
+        is_known = ownership.is_whole if latest is None else latest.is_certain
+        is_known = is_known and ownership.stated_ms is not None
+        is_certain = is_stated and is_known and not self._findings.has_version_1
         holder_id = latest.member_id if latest is not None else None
         granted = latest.source if latest is not None else None
         fault = Fault(

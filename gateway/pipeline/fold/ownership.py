@@ -290,6 +290,8 @@ class OwnershipFold:
             self.doubt_grants(gateway_id)
 
     def doubt_grants(self, gateway_id: str) -> None:
+        """Lines are missing, which may have ended or begun grants."""
+        self.stated_ms = None
         for partition in self.all_partitions():
             for grant in partition.open:
                 if grant.source.hosting.gateway_id == gateway_id:

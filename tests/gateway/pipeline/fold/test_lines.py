@@ -11,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from coordinator.interface.records import RemovalCause
 from coordinator.interface.volatile_records import ClassicPhase
 from gateway.events.event import GatewayEvent
+from gateway.events.gateway_events import GatewayEnded
 from gateway.events.group_events import (
     GroupConverted,
     GroupCreated,
@@ -231,3 +232,12 @@ def test_lines_that_are_equal_have_the_same_content() -> None:
     """Others do not."""
     assert content(told()) == content(told())
     assert content(told()) != content(told(sequence=2))
+
+
+def test_a_copy_with_other_line_ends_is_the_same_line() -> None:
+    """As of a file that was copied to another system."""
+    writer = EventWriter()
+    writer.gateway(0, GatewayEnded())
+    (text,) = writer.lines
+    line, copy = parse(text)[0], parse(f"{text}\r")[0]
+    assert line == copy
