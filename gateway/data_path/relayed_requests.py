@@ -5,6 +5,7 @@ rewritten. Produce and Fetch are never held for that: their names are masked as 
 (`request_heads.py`), unless a Fetch is short.
 """
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -40,6 +41,7 @@ from kafka_codecs.declaration import Entity, Struct
 from kafka_codecs.end_txn import EndTxnRequest, EndTxnResponse
 from kafka_codecs.fetch import FetchRequest, FetchResponse
 from kafka_codecs.header import RequestHeader, decode_request_header, encode_request_header
+from kafka_codecs.list_transactions import ListTransactionsResponse
 
 SEARCHED_BYTES_MAX = 16 * 1024
 """Up to this size, searching a request for a name costs less than reading its topics."""
@@ -138,6 +140,8 @@ class RelayedRequests:
             answer = await self._frames.aside_if_large(show, bytes_of(answer, ASIDE_FROM_BYTES))
         if TREATMENTS[key].treatment is not ApiHandling.REWRITE:
             return answer
+        if isinstance(answer, ListTransactionsResponse) and self._upstream.is_at_coordinator_node:
+            return replace(answer, transaction_states=())
         return await self._shared.rewrite(answer)
 
     def _hide_private(self, key: ApiKey, answer: Struct, masks: Masks) -> Struct:

@@ -9,6 +9,7 @@ from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
 from kafka_codecs.describe_quorum import DescribeQuorumResponse
 from kafka_codecs.find_coordinator import Coordinator, FindCoordinatorResponse
+from kafka_codecs.list_transactions import ListTransactionsResponse
 from kafka_codecs.metadata import MetadataResponse, MetadataResponseBroker
 from kafka_codecs.produce import NodeEndpoint, ProduceResponse
 from kafka_codecs.share_acknowledge import ShareAcknowledgeResponse
@@ -40,7 +41,7 @@ def addresses_in(message: Struct) -> dict[int, Address]:
                 for coordinator in coordinators
             ]
             named.append((message.node_id, message.host, message.port))
-        case DescribeQuorumResponse():
+        case DescribeQuorumResponse() | ListTransactionsResponse():
             named = []
         case ProduceResponse() | ShareFetchResponse() | ShareAcknowledgeResponse():
             named = [(node.node_id, node.host, node.port) for node in message.node_endpoints]
@@ -74,6 +75,8 @@ def with_addresses(message: Struct, readdress: Readdress) -> Struct:
                 replace_address(coordinator, coordinator.node_id) for coordinator in coordinators
             )
             return replace(replace_address(message, message.node_id), coordinators=batch)
+        case ListTransactionsResponse():
+            return message
         case DescribeQuorumResponse(nodes=nodes):
             return replace(message, nodes=tuple(replace(node, listeners=()) for node in nodes))
         case ProduceResponse() | ShareFetchResponse() | ShareAcknowledgeResponse():

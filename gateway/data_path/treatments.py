@@ -150,7 +150,8 @@ TREATMENTS: Mapping[ApiKey, Treated] = MappingProxyType(
         ApiKey.DESCRIBE_PRODUCERS: _relay(0),
         ApiKey.UNREGISTER_BROKER: _relay(0),
         ApiKey.DESCRIBE_TRANSACTIONS: _relay(0),
-        ApiKey.LIST_TRANSACTIONS: _relay(2),
+        # Its coordinator nodes would list those of a broker again.
+        ApiKey.LIST_TRANSACTIONS: _rewrite(2),
         ApiKey.CONSUMER_GROUP_HEARTBEAT: _answer(1, without_upstream=True),
         ApiKey.CONSUMER_GROUP_DESCRIBE: _answer(1, without_upstream=True),
         # A subscription belongs to a client and a broker, and so does a connection here.

@@ -169,6 +169,11 @@ class Upstream:
         route = self._route
         return route.node_id if route.listed_id is None else route.listed_id
 
+    @property
+    def is_at_coordinator_node(self) -> bool:
+        """Whether the client has connected to a coordinator node of a fleet."""
+        return self._route.listed_id is not None
+
     async def negotiate(self, software: ClientSoftware) -> None:
         """Learn the broker's versions, from the broker or, while it is away, from memory.
 

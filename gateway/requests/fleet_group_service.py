@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from gateway.data_path.group_apis import CommitUnderWay, GroupRequest, LazyAnswer
 from gateway.fleet.coordinator_nodes import name_owners
-from gateway.fleet.member import FleetMember, is_coordinator
+from gateway.fleet.member import FleetMember
 from gateway.hosting.answers import GroupApi, Situation, code_for
 from gateway.requests.group_service import GroupService
 from gateway.requests.messages import GroupMessage
@@ -97,8 +97,7 @@ class FleetGroupService(GroupService):
     async def _list_own(self, request: GroupRequest) -> Struct:
         """List a group at the coordinator node of its owner only: clients ask every node, and not
         all remove what they get twice."""
-        node_id = request.upstream.listener_node_id
-        if node_id is None or not is_coordinator(node_id):
+        if not request.upstream.is_at_coordinator_node:
             return ListGroupsResponse()
         answer = cast(ListGroupsResponse, await self._usual(request))
         own = tuple(group for group in answer.groups if self._member.owns(group.group_id))

@@ -25,6 +25,11 @@ from kafka_codecs.describe_cluster import (
 )
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.header import RequestHeader
+from kafka_codecs.list_transactions import (
+    ListedTransaction,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
 from kafka_codecs.metadata import MetadataRequest
 from tests.support.data_path import RunningGateway, running_gateway
 from tests.support.fake_broker import FakeBroker, answer, running_fake_broker
@@ -182,3 +187,26 @@ async def test_a_broker_id_without_room_for_coordinator_nodes_is_refused(tmp_pat
         failure = first_of(caught.value)
         assert isinstance(failure, ListenError)
         assert f"at most {BROKER_ID_MAX}" in str(failure)
+
+
+async def test_the_transactions_of_a_broker_are_listed_at_its_own_node_only(tmp_path: Path) -> None:
+    """Clients ask every node that Metadata names, and show all that they get."""
+    listed = ListedTransaction(transactional_id="t", producer_id=1, transaction_state="Ongoing")
+
+    async def list_them(wire: Wire, header: RequestHeader, _body: bytes) -> None:
+        await answer(wire, header, ListTransactionsResponse(transaction_states=(listed,)))
+
+    fake = FakeBroker(
+        node_id=1,
+        versions={**FakeBroker().versions, ApiKey.LIST_TRANSACTIONS: (0, 0)},
+        handlers={ApiKey.LIST_TRANSACTIONS: list_them},
+    )
+    async with running_fake_broker(fake) as broker:
+        config = config_of(0, free_port(), tmp_path)
+        async with running_gateway([broker.address], config=config) as gateway:
+            nodes = await nodes_at(gateway.address)
+            request = ListTransactionsRequest(state_filters=(), producer_id_filters=())
+            for node_id, states in ((1, (listed,)), (coordinator_id(0, 1), ())):
+                async with connected(("127.0.0.1", nodes[node_id])) as client:
+                    lists = await client.ask(request, 0)
+                assert lists.transaction_states == states
