@@ -265,7 +265,7 @@ class Adopting(Moving):
         if self._giving_back is not None:
             self._giving_back.holders.let_go(member_id)
 
-    def advance(self, now_ms: int, *, commits_in_flight: int) -> None:  # noqa: ARG002
+    def advance(self, now_ms: int) -> None:
         """Do what is due."""
         began_ms = self._held_from_ms
         if self.is_hold_bounded and began_ms is not None and now_ms >= began_ms + HOLD_MAX_MS:

@@ -203,8 +203,7 @@ class Move:
             self._begin(now_ms)
         if (current := self._active) is None:
             return
-        in_flight = 0 if self._recall is None else len(self._recall.in_flight)
-        current.advance(now_ms, commits_in_flight=in_flight)
+        current.advance(now_ms)
         if current.is_over:
             self._earlier_steps += current.steps
             self._recall = self._current = None

@@ -42,7 +42,6 @@ from coordinator.interface.replies import (
     SyncGroupReply,
 )
 from coordinator.interface.topics import Topics
-from coordinator.interface.volatile_records import Token
 from gateway.hosting.adoption import Adopting
 from gateway.hosting.anchor import ABOUT_THE_ANCHOR
 from gateway.hosting.answers import Situation
@@ -86,8 +85,6 @@ class Recall:
     ) -> None:
         """`moving` learns which members are alive, and which have given up."""
         self.moving = moving
-        self.in_flight: set[Token] = set()
-        """The calls whose commits are sent under the ids of the guard, and have no answer yet."""
         self._generation = group.generation
         self._members: Mapping[str, ClassicGroupMember] = {
             member.member_id: member for member in group.members
@@ -276,7 +273,7 @@ class Recall:
                 accepted.append(token)
         if not accepted or guard is None:
             return call.outcomes
-        self.in_flight.add(call.token)
+        self.moving.commits_in_flight.add(call.token)
         call.errand = errand = StoreCommits(call, tuple(accepted), guard)
         return errand
 
@@ -329,13 +326,13 @@ class Recall:
         """The cluster has answered the commits of a call, or has not."""
         if any(isinstance(code, str) for code in codes.values()):
             self.lose(call)
-        self.in_flight.discard(call.token)
+        self.moving.commits_in_flight.discard(call.token)
 
     def lose(self, call: Commits) -> None:
         """Nobody waits for the answer to the call any more. The cluster may store its commits at
         any time, if they were sent."""
-        if call.token in self.in_flight:
-            self.in_flight.remove(call.token)
+        if call.token in self.moving.commits_in_flight:
+            self.moving.commits_in_flight.remove(call.token)
             self._has_stray = True
 
 

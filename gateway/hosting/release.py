@@ -341,11 +341,11 @@ class Releasing(Moving):
             self.is_native_due = False
             self._not_before_ms = now_ms
 
-    def advance(self, now_ms: int, *, commits_in_flight: int) -> None:
-        """Do what is due. `commits_in_flight`: those of recalled members."""
+    def advance(self, now_ms: int) -> None:
+        """Do what is due."""
         for member_id, is_alive in self.holders.give_up(now_ms):
             self.is_native_due |= is_alive and self._members[member_id].is_native
-        if self.is_ready(len(self._parts.engine.core.state.commits) + commits_in_flight):
+        if self.is_ready(len(self._parts.engine.core.state.commits) + len(self.commits_in_flight)):
             self._take_anchors_place(now_ms)
         if now_ms >= self._not_before_ms and not self._is_waiting:
             self._advance(now_ms)

@@ -86,7 +86,7 @@ class _Run:
                 await send.send(await self._carry_out(effect, lanes))
 
             async def advance() -> None:
-                self.machine.advance(now_ms(), commits_in_flight=0)
+                self.machine.advance(now_ms())
                 hook = self.hooks.pop(self.machine.stage, None)
                 for effect in self.parts.take():
                     nursery.start_soon(carry_out, effect)

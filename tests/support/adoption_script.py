@@ -84,7 +84,7 @@ class Script:
         self.advance()
 
     def advance(self) -> None:
-        self.adopting.advance(self.now_ms, commits_in_flight=0)
+        self.adopting.advance(self.now_ms)
         self._note()
 
     def describe(self, group: DescribedGroup | None, watched: WatchedGroup | None = None) -> None:

@@ -79,6 +79,7 @@ class Moving:
     def __init__(self, record: ClassicGroupValue, *, has_all_members: bool) -> None:
         self.holders = {member.member_id for member in record.members}
         self.has_all_members, self.leads_rounds = has_all_members, False
+        self.commits_in_flight: set[Token] = set()
         self.told: list[Any] = []
 
     def on_member_seen(self, member_id: str, _now_ms: int) -> None:

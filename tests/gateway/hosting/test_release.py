@@ -70,7 +70,7 @@ class Script:
         return self.machine.stage
 
     def advance(self) -> None:
-        self.machine.advance(self.now_ms, commits_in_flight=0)
+        self.machine.advance(self.now_ms)
         self.todo += self.parts.take()
 
     def wait(self, length_ms: int) -> None:
