@@ -60,9 +60,13 @@ async def ask_for_coordinators(
 
     Raises BrokerLost.
     """
-    if version > upstream.versions[ApiKey.FIND_COORDINATOR][1]:
-        return await _one_by_one(request, upstream)
     answer: FindCoordinatorResponse
+    highest = upstream.versions[ApiKey.FIND_COORDINATOR][1]
+    if version <= _LAST_WITH_ONE_KEY:
+        answer = await upstream.ask(request, min(version, highest))
+        return answer
+    if version > highest:
+        return await _one_by_one(request, upstream)
     first, *others = list(batches(request.coordinator_keys)) or [()]
     answer = await upstream.ask(replace(request, coordinator_keys=first), version)
     coordinators = list(answer.coordinators)

@@ -50,12 +50,16 @@ async def test_a_batch_of_coordinators_is_split(highest: int, version: int) -> N
     assert {each.port for each in answered.coordinators}.isdisjoint({old.broker.address[1]})
 
 
-async def test_a_single_key_is_relayed() -> None:
-    """Nothing is converted in a version that the upstream supports."""
-    old = OldBroker()
+@pytest.mark.parametrize("highest", [0, 1, 2, 3])
+@pytest.mark.parametrize("version", [0, 1, 2, 3])
+async def test_a_single_key_is_relayed(highest: int, version: int) -> None:
+    """If the upstream lacks the version, in its highest one. Sarama asks in v3, which Kafka has
+    since 2.4."""
+    old = OldBroker(highest)
     async with running_fake_broker(old.broker), running_gateway([old.broker.address]) as gateway:
         async with connected(gateway.address) as client:
-            answered = await client.ask(FindCoordinatorRequest(key="a"), 2)
+            answered = await client.ask(FindCoordinatorRequest(key="a"), version)
+    assert old.asked == ["a"]
     assert answered.node_id == 1
     assert answered.port != old.broker.address[1]
 
