@@ -61,8 +61,7 @@ NO_GENERATION = 2**31 - 1
 TOPICS_TOGETHER_MAX = 100
 """Topics of one question. The answer has all their partitions."""
 FIRST_COMMIT_VERSION = 2
-METADATA_VERSION = 8
-"""The first with the operations that the client may do."""
+FIRST_METADATA_VERSION_WITH_OPERATIONS = 8
 
 _GROUP_CONFIG = ConfigResourceType.GROUP
 _ABOUT_A_TOPIC = frozenset(
@@ -265,13 +264,16 @@ async def _allowed_topics(
 
 async def _describe(request: GroupRequest, names: Sequence[str]) -> Sequence[MetadataResponseTopic]:
     topics: list[MetadataResponseTopic] = []
+    version = min(
+        FIRST_METADATA_VERSION_WITH_OPERATIONS, request.upstream.versions[ApiKey.METADATA][1]
+    )
     for batch in batches(names, TOPICS_TOGETHER_MAX):
         asked = MetadataRequest(
             topics=tuple(MetadataRequestTopic(name=name) for name in batch),
             allow_auto_topic_creation=False,
-            include_topic_authorized_operations=True,
+            include_topic_authorized_operations=version == FIRST_METADATA_VERSION_WITH_OPERATIONS,
         )
-        answer = cast(MetadataResponse, await request.upstream.ask(asked, METADATA_VERSION))
+        answer = cast(MetadataResponse, await request.upstream.ask(asked, version))
         topics += answer.topics
     return topics
 

@@ -116,6 +116,15 @@ async def test_a_topic_that_the_client_may_not_describe_refuses_the_heartbeat() 
         assert (await native_join(stage, "numbers", "never")).error_code == 0
 
 
+async def test_a_broker_that_knows_no_operations_hides_topics_alone() -> None:
+    """Brokers tell operations since 2.3. A client may do what it likes with a topic that an older
+    one describes."""
+    broker = GuardedBroker()
+    broker.versions = {**broker.versions, ApiKey.METADATA: (0, 7)}
+    async with stage_of(broker) as stage:
+        assert (await native_join(stage, "numbers")).error_code == 0
+
+
 async def test_a_private_topic_refuses_the_heartbeat() -> None:
     """The cluster would let the client describe it."""
     async with stage_of(GuardedBroker(), private_topics=("state",)) as stage:
