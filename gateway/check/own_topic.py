@@ -13,12 +13,10 @@ from confluent_kafka.cimpl import NewTopic
 
 from gateway.check.finding import Finding, Result, works
 from gateway.cluster.broker_connection import BrokerConnection
+from gateway.cluster.topics import request_operations
+from kafka_codecs.apis import ApiKey
 from kafka_codecs.error_codes import ErrorCode
-from kafka_codecs.metadata import (
-    AUTHORIZED_OPERATIONS_OMITTED,
-    MetadataRequest,
-    MetadataRequestTopic,
-)
+from kafka_codecs.metadata import AUTHORIZED_OPERATIONS_OMITTED
 
 TOPICS, TRANSACTIONS, CLOCKS = "topics", "transactions", "clocks"
 TIMEOUT_S = 15.0
@@ -27,18 +25,13 @@ CLOCKS_DIFFER_MS_MAX = 60_000
 
 _NEEDED = {"WRITE": 4, "CREATE": 5, "DELETE": 6, "DESCRIBE": 8}
 """The bits of operations on a topic in Metadata v8 and later."""
-_FIRST_VERSION_WITH_OPERATIONS = 8
 
 
 async def missing_operations(connection: BrokerConnection, topic: str) -> list[str]:
     """The operations on a topic that does not exist yet which the user may not do; empty if the
     broker does not tell. Raises UpstreamError."""
-    request = MetadataRequest(
-        topics=(MetadataRequestTopic(name=topic),),
-        allow_auto_topic_creation=False,
-        include_topic_authorized_operations=True,
-    )
-    (described,) = (await connection.ask(request, _FIRST_VERSION_WITH_OPERATIONS)).topics
+    highest = connection.highest_version(ApiKey.METADATA)
+    (described,) = (await connection.ask(*request_operations([topic], highest))).topics
     if described.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         return [*_NEEDED]
     operations = described.topic_authorized_operations

@@ -11,14 +11,13 @@ from confluent_kafka.admin._acl import AclBindingFilter, AclOperation, AclPermis
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from gateway.cluster.broker_connection import BrokerConnection
+from gateway.cluster.topics import request_operations
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.describe_groups import DescribeGroupsRequest
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest
 from kafka_codecs.metadata import (
     AUTHORIZED_OPERATIONS_OMITTED,
-    MetadataRequest,
-    MetadataRequestTopic,
     MetadataResponseTopic,
 )
 from kafka_codecs.txn_offset_commit import (
@@ -54,13 +53,10 @@ async def missing_permissions(
     connection: BrokerConnection, topics: Collection[str], transactional_ids: Collection[str]
 ) -> list[Missing]:
     """What the gateway lacks for hosting groups and for its own topics. Raises UpstreamError."""
-    asked = MetadataRequest(
-        topics=tuple(MetadataRequestTopic(name=name) for name in (ANY_NAME, *topics)),
-        allow_auto_topic_creation=False,
-        include_topic_authorized_operations=True,
-    )
+    highest = connection.highest_version(ApiKey.METADATA)
+    request, version = request_operations((ANY_NAME, *topics), highest)
     missing: list[Missing] = []
-    for topic in (await connection.ask(asked, 8)).topics:
+    for topic in (await connection.ask(request, version)).topics:
         if topic.name == ANY_NAME:
             if topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                 effect = "members get partitions only of topics that ACLs for the gateway name"

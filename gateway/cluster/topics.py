@@ -1,13 +1,14 @@
 """Topics as the gateway sees them, and ids for clusters without topic ids."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from uuid import UUID, uuid5
 
 from kafka_codecs.metadata import (
     NO_TOPIC_ID,
     MetadataRequest,
+    MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseTopic,
 )
@@ -18,6 +19,8 @@ TOPIC_NAME = "[a-zA-Z0-9._-]{1,249}"
 _NAMESPACE = UUID(
     "1f0e0a5b-6a43-4b07-9d4b-6f6c1c0c6d5e"
 )  # random; changing it would change every id
+
+_FIRST_VERSION_WITHOUT_CREATION, _FIRST_VERSION_WITH_OPERATIONS = 4, 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +36,19 @@ class ClusterTopic:
 def can_be_topic(name: str) -> bool:
     """Whether the name is a legal topic name."""
     return re.fullmatch(TOPIC_NAME, name) is not None
+
+
+def request_operations(names: Iterable[str], highest: int) -> tuple[MetadataRequest, int]:
+    """A request for topics with the operations that the user may do, and its version. A broker
+    whose highest version is older tells no operations."""
+    version = min(highest, _FIRST_VERSION_WITH_OPERATIONS)
+    request = MetadataRequest(
+        topics=tuple(MetadataRequestTopic(name=name) for name in names),
+        # Before v4 a broker cannot be told not to create them.
+        allow_auto_topic_creation=version < _FIRST_VERSION_WITHOUT_CREATION,
+        include_topic_authorized_operations=version == _FIRST_VERSION_WITH_OPERATIONS,
+    )
+    return request, version
 
 
 def topics_in(answer: MetadataResponse) -> dict[str, ClusterTopic]:

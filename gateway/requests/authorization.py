@@ -13,6 +13,7 @@ import trio
 from gateway.batches import batches
 from gateway.cluster.embedded import is_embedded
 from gateway.cluster.own_permissions import commit_of_nothing
+from gateway.cluster.topics import request_operations
 from gateway.data_path.errors import BrokerLost
 from gateway.data_path.grants import Operation, Permission, Resource
 from gateway.data_path.group_apis import GroupRequest
@@ -39,8 +40,6 @@ from kafka_codecs.incremental_alter_configs import (
 )
 from kafka_codecs.metadata import (
     AUTHORIZED_OPERATIONS_OMITTED,
-    MetadataRequest,
-    MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseTopic,
 )
@@ -61,7 +60,6 @@ NO_GENERATION = 2**31 - 1
 TOPICS_TOGETHER_MAX = 100
 """Topics of one question. The answer has all their partitions."""
 FIRST_COMMIT_VERSION = 2
-FIRST_METADATA_VERSION_WITH_OPERATIONS = 8
 
 _GROUP_CONFIG = ConfigResourceType.GROUP
 _ABOUT_A_TOPIC = frozenset(
@@ -264,16 +262,11 @@ async def _allowed_topics(
 
 async def _describe(request: GroupRequest, names: Sequence[str]) -> Sequence[MetadataResponseTopic]:
     topics: list[MetadataResponseTopic] = []
-    version = min(
-        FIRST_METADATA_VERSION_WITH_OPERATIONS, request.upstream.versions[ApiKey.METADATA][1]
-    )
+    highest = request.upstream.versions[ApiKey.METADATA][1]
     for batch in batches(names, TOPICS_TOGETHER_MAX):
-        asked = MetadataRequest(
-            topics=tuple(MetadataRequestTopic(name=name) for name in batch),
-            allow_auto_topic_creation=False,
-            include_topic_authorized_operations=version == FIRST_METADATA_VERSION_WITH_OPERATIONS,
+        answer = cast(
+            MetadataResponse, await request.upstream.ask(*request_operations(batch, highest))
         )
-        answer = cast(MetadataResponse, await request.upstream.ask(asked, version))
         topics += answer.topics
     return topics
 

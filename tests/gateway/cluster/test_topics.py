@@ -2,9 +2,19 @@
 
 from uuid import UUID
 
-from gateway.cluster.topics import ClusterTopic, derived_topic_id, names_in, topics_in
+import pytest
+
+from gateway.cluster.topics import (
+    ClusterTopic,
+    derived_topic_id,
+    names_in,
+    request_operations,
+    topics_in,
+)
+from kafka_codecs import decode, encode
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.metadata import (
+    MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
@@ -70,3 +80,12 @@ def test_names_by_id() -> None:
         ),
     )
     assert names_in(answer) == {ID: "with", derived_topic_id("c", "without"): "without"}
+
+
+@pytest.mark.parametrize(("highest", "version"), [(0, 0), (7, 7), (8, 8), (13, 8)])
+def test_every_broker_can_be_asked_about_permissions(highest: int, version: int) -> None:
+    """Brokers tell operations since v8, which is Kafka 2.3. Older ones hide topics alone."""
+    request, chosen = request_operations(["t"], highest)
+    assert chosen == version
+    assert decode(MetadataRequest, encode(request, version), version).topics == request.topics
+    assert request.include_topic_authorized_operations is (version == 8)
