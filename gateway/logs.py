@@ -103,10 +103,8 @@ def configure(
 
 
 def name_process(slot: int) -> None:
-    """Have every further line say which process of a fleet has written it."""
+    """Have every line say which process of a fleet has written it, from the next `configure` on."""
     _OF_PROCESS["slot"] = slot
-    config = structlog.get_config()
-    structlog.configure(processors=[_add_process, *config["processors"]])
 
 
 def _add_process(

@@ -43,7 +43,7 @@ from gateway.gateway import GatewayConfig, run_gateway
 from gateway.journal.events_topic import EventsTopicError, EventsTopicWriter, open_events_topic
 from gateway.journal.journal import Sinks
 from gateway.journal.line_files import FOLDER_NAME, LineFiles
-from gateway.logs import name_process, sum_up_repeats
+from gateway.logs import configure, name_process, sum_up_repeats
 from gateway.operators import OperatorsConfig
 from gateway.quotas.shares import ShareRule
 from gateway.readable import escaped
@@ -113,6 +113,7 @@ def run(settings: Settings, read_again: Callable[[], Settings]) -> int:
 def _run_fleet(settings: Settings, slots: int, security: Security, reloading: Reloading) -> int:
     """Run a fleet: this process becomes the parent. Returns the exit status."""
     folder = settings.state_dir
+    configure(settings.log_format, settings.log_level)  # nothing here would sum up repeats
     try:
         with locked(folder):
             split_state(folder)
@@ -125,6 +126,7 @@ def _run_fleet(settings: Settings, slots: int, security: Security, reloading: Re
 
                 def run_process(link: socket.socket) -> int:
                     name_process(slot)
+                    configure(settings.log_format, settings.log_level, counts_repeats=True)
                     process = FleetProcess(
                         member=member,
                         log_id=state.log_id,

@@ -44,10 +44,9 @@ def test_a_json_line_has_time_level_event_and_context() -> None:
 def test_the_lines_of_a_process_of_a_fleet_say_which_it_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Also after SIGHUP has changed the format."""
+    """Also after SIGHUP has changed the format, which configures the log again."""
     monkeypatch.setattr(logs, "_OF_PROCESS", {})
     stream = io.StringIO()
-    logs.configure("console", stream=io.StringIO())
     logs.name_process(3)
     logs.configure("json", stream=stream)
     structlog.get_logger().info("gateway_started")
