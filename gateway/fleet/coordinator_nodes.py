@@ -1,11 +1,17 @@
-"""Shows the coordinator nodes of a fleet in Metadata and FindCoordinator. Pure functions on decoded
-messages.
+"""Shows the coordinator nodes of a fleet in Metadata, FindCoordinator and DescribeConfigs. Pure
+functions on decoded messages.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
 
-from gateway.fleet.member import FleetMember, coordinator_id
+from gateway.fleet.member import FleetMember, broker_of, coordinator_id
+from kafka_codecs.describe_configs import (
+    ConfigResourceType,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
 from kafka_codecs.find_coordinator import (
     Coordinator,
     CoordinatorType,
@@ -47,3 +53,36 @@ def name_owners(
         slot = member.slot_of(request.key)
         answer = replace(answer, node_id=coordinator_id(slot, answer.node_id))
     return replace(answer, coordinators=tuple(map(name_owner, answer.coordinators)))
+
+
+def ask_brokers(request: DescribeConfigsRequest) -> DescribeConfigsRequest:
+    """The request with brokers in place of their coordinator nodes, which the cluster does not
+    know."""
+    return replace(request, resources=tuple(map(_of_broker, request.resources)))
+
+
+def answer_for_nodes(
+    request: DescribeConfigsRequest, answer: DescribeConfigsResponse
+) -> DescribeConfigsResponse:
+    """The answer to that with the names of the client's own request."""
+    asked = {
+        _of_broker(resource).resource_name: resource.resource_name
+        for resource in request.resources
+        if resource.resource_type == ConfigResourceType.BROKER
+    }
+    return replace(
+        answer,
+        results=tuple(
+            replace(result, resource_name=asked.get(result.resource_name, result.resource_name))
+            if result.resource_type == ConfigResourceType.BROKER
+            else result
+            for result in answer.results
+        ),
+    )
+
+
+def _of_broker(resource: DescribeConfigsResource) -> DescribeConfigsResource:
+    name = resource.resource_name
+    if resource.resource_type != ConfigResourceType.BROKER or not name.isdecimal():
+        return resource
+    return replace(resource, resource_name=str(broker_of(int(name))))

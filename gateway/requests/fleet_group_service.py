@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, cast
 
 from gateway.data_path.group_apis import CommitUnderWay, GroupRequest, LazyAnswer
-from gateway.fleet.coordinator_nodes import name_owners
+from gateway.fleet.coordinator_nodes import answer_for_nodes, ask_brokers, name_owners
 from gateway.fleet.member import FleetMember
 from gateway.hosting.answers import GroupApi, Situation, code_for
 from gateway.requests.group_service import GroupService
@@ -16,12 +16,24 @@ from gateway.requests.messages import GroupMessage
 from gateway.requests.offset_fetch_shapes import fail_group, groups_of, response_of
 from gateway.requests.refusals import refuse
 from kafka_codecs import consumer_group_describe
+from kafka_codecs.alter_configs import AlterConfigsRequest
+from kafka_codecs.apis import APIS, ApiKey
 from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_codecs.declaration import Struct
 from kafka_codecs.delete_groups import DeletableGroupResult, DeleteGroupsRequest
+from kafka_codecs.describe_configs import (
+    ConfigResourceType,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
 from kafka_codecs.describe_groups import DescribedGroup, DescribeGroupsRequest
 from kafka_codecs.end_txn import EndTxnRequest
 from kafka_codecs.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kafka_codecs.incremental_alter_configs import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+)
 from kafka_codecs.list_groups import ListGroupsRequest, ListGroupsResponse
 from kafka_codecs.offset_commit import OffsetCommitRequest
 from kafka_codecs.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
@@ -36,6 +48,14 @@ _BATCHES: Mapping[type[Struct], tuple[str, str, Callable[..., Struct]]] = {
     DeleteGroupsRequest: ("groups_names", "results", DeletableGroupResult),
 }
 """The fields with the groups in a request and in its answer, and what a group gets there."""
+
+_Configs = DescribeConfigsRequest | AlterConfigsRequest | IncrementalAlterConfigsRequest
+_CONFIGS: Mapping[type[Struct], tuple[str, Callable[..., Struct]]] = {
+    DescribeConfigsRequest: ("results", DescribeConfigsResult),
+    AlterConfigsRequest: ("responses", AlterConfigsResourceResponse),
+    IncrementalAlterConfigsRequest: ("responses", AlterConfigsResourceResponse),
+}
+"""The field with the resources in an answer, and what a resource gets there."""
 
 
 class FleetGroupService(GroupService):
@@ -58,6 +78,8 @@ class FleetGroupService(GroupService):
             return LazyAnswer(partial(self._list_own, request))
         elif isinstance(message, _Batch):
             return LazyAnswer(partial(self._answer_batch, request, message))
+        elif isinstance(message, _Configs):
+            return LazyAnswer(partial(self._answer_configs, request, message))
         elif isinstance(message, OffsetFetchRequest):
             return LazyAnswer(partial(self._fetch_offsets, request, message))
         return super().answer(request)
@@ -93,6 +115,38 @@ class FleetGroupService(GroupService):
     async def _find_owners(self, request: GroupRequest, message: FindCoordinatorRequest) -> Struct:
         answer = cast(FindCoordinatorResponse, await self._usual(request))
         return name_owners(self._member, message, answer)
+
+    async def _answer_configs(self, request: GroupRequest, message: _Configs) -> Struct:
+        """Answer about the groups of this process and all other resources. A coordinator node has
+        the configs of the broker that it leads to."""
+        others = [one for one in message.resources if self._is_elsewhere(one)]
+        own: Any = message
+        if others:
+            resources = tuple(one for one in message.resources if not self._is_elsewhere(one))
+            own = replace(cast(Any, message), resources=resources)
+        asked = ask_brokers(own) if isinstance(own, DescribeConfigsRequest) else own
+        answered, make_refusal = _CONFIGS[type(message)]
+        if own.resources:
+            answer: Any = await self._usual(replace(request, message=asked))
+        else:
+            answer = APIS[ApiKey(request.header.api_key)].response()
+        if isinstance(answer, DescribeConfigsResponse):
+            answer = answer_for_nodes(own, answer)
+        refused = (
+            make_refusal(
+                error_code=_NOT_HERE,
+                error_message=ELSEWHERE,
+                resource_type=one.resource_type,
+                resource_name=one.resource_name,
+            )
+            for one in others
+        )
+        return cast(Struct, replace(answer, **{answered: (*getattr(answer, answered), *refused)}))
+
+    def _is_elsewhere(self, resource: Any) -> bool:
+        """Whether these are the configs of a group of another process."""
+        is_group = resource.resource_type == ConfigResourceType.GROUP
+        return is_group and not self._member.owns(resource.resource_name)
 
     async def _list_own(self, request: GroupRequest) -> Struct:
         """List a group at the coordinator node of its owner only: clients ask every node, and not

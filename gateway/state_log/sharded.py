@@ -37,10 +37,12 @@ class ShardedLog:
         return self._shard(group_id).last_events(group_id)
 
     def may_be_moving(self, group_id: str) -> bool:
-        return self._shard(group_id).may_be_moving(group_id)
+        log = self._find_shard(group_id)
+        return log is not None and log.may_be_moving(group_id)
 
-    def config_overrides(self, group_id: str) -> Mapping[str, int]:
-        return self._shard(group_id).config_overrides(group_id)
+    def config_overrides(self, group_id: str) -> Mapping[str, int] | None:
+        log = self._find_shard(group_id)
+        return None if log is None else log.config_overrides(group_id)
 
     async def append(self, group_id: str, batch: Sequence[LogRecord]) -> None:
         await self._shard(group_id).append(group_id, batch)
@@ -60,10 +62,13 @@ class ShardedLog:
     async def told_group_ids(self) -> Collection[str]:
         return [group_id for log in self._own.values() for group_id in await log.told_group_ids()]
 
+    def _find_shard(self, group_id: str) -> SqliteLog | None:
+        return self._own.get(shard_of(group_id, self._shards))
+
     def _shard(self, group_id: str) -> SqliteLog:
         if group_id == OF_GATEWAY:  # what a process says of itself stands in its first shard
             return next(iter(self._own.values()))
-        log = self._own.get(shard_of(group_id, self._shards))
+        log = self._find_shard(group_id)
         if log is None:
             raise StateLogError("another process of the fleet has the group")
         return log

@@ -1,7 +1,19 @@
 """What clients of a fleet see in Metadata and FindCoordinator."""
 
-from gateway.fleet.coordinator_nodes import add_coordinators, name_owners
+from gateway.fleet.coordinator_nodes import (
+    add_coordinators,
+    answer_for_nodes,
+    ask_brokers,
+    name_owners,
+)
 from gateway.fleet.member import FleetMember, broker_of, coordinator_id
+from kafka_codecs.describe_configs import (
+    ConfigResourceType,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.find_coordinator import (
     Coordinator,
@@ -89,3 +101,29 @@ def test_an_error_stays_an_error() -> None:
     assert name_owners(MEMBER, request, batch) == batch
     single = FindCoordinatorResponse(error_code=code, node_id=-1, port=-1)
     assert name_owners(MEMBER, FindCoordinatorRequest(key="orders"), single) == single
+
+
+def test_a_coordinator_node_has_the_configs_of_its_broker() -> None:
+    """Under the name that the client has asked for. Other names may look like a node's."""
+    node = str(coordinator_id(1, 7))
+    asked = [
+        (ConfigResourceType.BROKER, node),
+        (ConfigResourceType.BROKER, "3"),
+        (ConfigResourceType.BROKER, ""),
+        (ConfigResourceType.TOPIC, node),
+    ]
+    request = DescribeConfigsRequest(
+        resources=tuple(
+            DescribeConfigsResource(resource_type=kind, resource_name=name) for kind, name in asked
+        )
+    )
+    of_brokers = [resource.resource_name for resource in ask_brokers(request).resources]
+    assert of_brokers == ["7", "3", "", node]
+    answer = DescribeConfigsResponse(
+        results=tuple(
+            DescribeConfigsResult(resource_type=kind, resource_name=name)
+            for (kind, _), name in zip(asked, of_brokers, strict=True)
+        )
+    )
+    named = answer_for_nodes(request, answer)
+    assert [(result.resource_type, result.resource_name) for result in named.results] == asked

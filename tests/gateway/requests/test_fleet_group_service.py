@@ -13,11 +13,21 @@ from gateway.fleet.member import SHARDS, FleetMember, broker_of, coordinator_id,
 from gateway.requests.fleet_group_service import FleetGroupService
 from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafka_codecs.describe_configs import (
+    ConfigResourceType,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
 from kafka_codecs.describe_groups import DescribeGroupsRequest
 from kafka_codecs.end_txn import EndTxnRequest
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.find_coordinator import FindCoordinatorRequest
 from kafka_codecs.heartbeat import HeartbeatRequest
+from kafka_codecs.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from kafka_codecs.leave_group import LeaveGroupRequest, MemberIdentity
 from kafka_codecs.list_groups import ListGroupsRequest
 from kafka_codecs.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
@@ -186,3 +196,29 @@ def test_an_end_of_a_transaction_ends_no_commits() -> None:
     service.note_transaction_end(
         EndTxnRequest(transactional_id="t", producer_id=1, producer_epoch=0, committed=True)
     )
+
+
+async def test_configs_of_another_process_s_group_are_an_error(tmp_path: Path) -> None:
+    """Neither those of the cluster, nor a closed connection. Clients ask any process for them."""
+    async with open_scene(tmp_path) as scene, scene.connected(0) as connection:
+        for group_id, codes in (
+            (GROUPS[0], {ErrorCode.NONE}),
+            (GROUPS[1], {ErrorCode.NOT_COORDINATOR}),
+        ):
+            resource = DescribeConfigsResource(
+                resource_type=ConfigResourceType.GROUP,
+                resource_name=group_id,
+                configuration_keys=None,
+            )
+            described = await connection.ask(DescribeConfigsRequest(resources=(resource,)), 4)
+            assert {result.error_code for result in described.results} == codes
+            config = AlterableConfig(
+                name="consumer.session.timeout.ms", config_operation=0, value="50000"
+            )
+            change = AlterConfigsResource(
+                resource_type=ConfigResourceType.GROUP, resource_name=group_id, configs=(config,)
+            )
+            altered = await connection.ask(
+                IncrementalAlterConfigsRequest(resources=(change,), validate_only=False), 1
+            )
+            assert {result.error_code for result in altered.responses} == codes

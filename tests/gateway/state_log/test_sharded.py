@@ -80,6 +80,8 @@ async def test_another_process_s_group_is_refused(tmp_path: Path) -> None:
                 await other.read(group_id)
             with pytest.raises(StateLogError):
                 await other.append(group_id, [events(1)])
+            assert other.config_overrides(group_id) is None
+            assert not other.may_be_moving(group_id)
             assert not await owner(logs, group_id).read(group_id)
             assert not owner(logs, group_id).may_be_moving(group_id)
             assert owner(logs, group_id).config_overrides(group_id) == {}
