@@ -115,6 +115,7 @@ class Supervision:
         ended.phase = SlotPhase.VACANT
         if self._is_ending:
             self._status = max(self._status, min(status, 1))
+            yield from self._end_if_vacant()
         elif not self._is_complete:  # the fleet could not be started
             self._status = min(status, 1)
             yield from self.on_drain()
@@ -123,8 +124,6 @@ class Supervision:
             ended.delay_ticks = min(2**ended.failures, DELAY_TICKS_MAX)
         else:
             yield self._start(slot)
-        if self._is_ending and all(one.phase is SlotPhase.VACANT for one in self._slots):
-            yield EndFleet(self._status)
 
     def on_tick(self) -> Iterator[Action]:
         """Another `TICK_S` has passed."""
@@ -153,6 +152,11 @@ class Supervision:
             if one.phase is not SlotPhase.VACANT and (is_repeated or not one.is_draining):
                 one.is_draining = True
                 yield DrainProcess(slot)
+        yield from self._end_if_vacant()
+
+    def _end_if_vacant(self) -> Iterator[EndFleet]:
+        if all(one.phase is SlotPhase.VACANT for one in self._slots):
+            yield EndFleet(self._status)
 
     def _start(self, slot: int) -> StartProcess:
         self._slots[slot].phase = SlotPhase.STARTING

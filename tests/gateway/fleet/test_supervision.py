@@ -139,3 +139,11 @@ def test_a_silent_process_is_killed_during_a_drain_too() -> None:
     list(supervision.on_ended(0, 0))
     assert tick(supervision, SILENT_TICKS_MAX + 1) == [KillProcess(1)]
     assert list(supervision.on_ended(1, KILLED)) == [EndFleet(1)]
+
+
+def test_a_drain_ends_a_fleet_whose_processes_all_wait_for_another_try() -> None:
+    """No process is left whose end could end the fleet."""
+    supervision = complete(1)
+    list(supervision.on_ended(0, KILLED))
+    assert list(supervision.on_ended(0, 1)) == []
+    assert list(supervision.on_drain()) == [EndFleet(0)]
