@@ -27,7 +27,7 @@ def note(text):
         notes.write(text + "\\n")
 
 def prepare(slot, is_first):
-    if behaviour == "unprepared" and slot == 1:
+    if behaviour == "unprepared" and slot > 0:
         raise StateFolderError("the disk is full")
 
     def run(link):
@@ -55,7 +55,7 @@ def prepare(slot, is_first):
 
     return run
 
-sys.exit(run_fleet(2, prepare))
+sys.exit(run_fleet(3 if behaviour == "unprepared" else 2, prepare))
 """
 
 
@@ -195,8 +195,10 @@ def test_a_fleet_that_cannot_start_ends(behaviour: str, tmp_path: Path) -> None:
         assert parent.log().count("process_started") == 1
 
 
-def test_a_process_that_cannot_be_prepared_ends_a_fleet_that_starts(tmp_path: Path) -> None:
-    """With one line that has the reason."""
+def test_processes_that_cannot_be_prepared_end_a_fleet_that_starts(tmp_path: Path) -> None:
+    """With one line each that has the reason. The one that serves drains."""
     with running_parent(tmp_path, "unprepared") as parent:
         assert parent.ended() == 1
-        assert "the disk is full" in parent.log()
+        assert parent.log().count("the disk is full") == 2
+        assert "Traceback" not in parent.log()
+        assert parent.notes()[1:] == ["0 drains"]
