@@ -148,8 +148,9 @@ class _Parent:
                 case KillProcess(slot):
                     log.error("process_silent", slot=slot)
                     os.kill(self._processes[slot].pid, signal.SIGKILL)
-                case DrainProcess(slot) if slot in self._processes:  # it may not have started
-                    _say(self._processes[slot], DRAIN)
+                case DrainProcess(slot):
+                    if slot in self._processes:  # it may not have started
+                        _say(self._processes[slot], DRAIN)
                 case EndFleet(status):
                     self._status = status
             self._actions.popleft()
