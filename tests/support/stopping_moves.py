@@ -23,10 +23,7 @@ STOPPED = "move_stopped"
 """The event in its log."""
 
 
-_METHODS = (
-    *("advance", "next_ms", "on_done", "on_failed", "on_stored"),
-    *("on_member_seen", "on_member_gave_up"),
-)
+_INPUTS = ("on_done", "on_failed", "on_stored", "on_member_seen", "on_member_gave_up")
 
 
 class Stop(NamedTuple):
@@ -64,32 +61,44 @@ def _install(stops: Mapping[str, Stop]) -> None:
     stopped: set[Adopting | Releasing] = set()
     reached: set[Adopting | Releasing] = set()
 
-    def until_stopped(real: Callable[..., Any]) -> Callable[..., Any]:
+    def is_at_its_step(move: Adopting | Releasing) -> bool:
+        stop = stops.get(move._parts.group_id)
+        is_there = stop is not None and move.has_begun and move.stage is stop.stage
+        return is_there and move not in reached
+
+    def stop(move: Adopting | Releasing) -> None:
+        parts = move._parts
+        how = stops[parts.group_id]
+        reached.add(move)
+        if how.broker:
+            os.kill(how.broker, signal.SIGSTOP)
+        else:
+            stopped.add(move)
+        line = {"event": STOPPED, "group_id": parts.group_id}
+        sys.stderr.write(json.dumps(line) + "\n")
+        sys.stderr.flush()
+        if not how.is_sent:
+            parts.effects[:] = [each for each in parts.effects if each not in move.steps]
+            events = parts.engine._happened
+            parts.engine._happened = deque(e for e in events if not isinstance(e, StepOfMove))
+
+    def until_stopped(real: Callable[..., Any], advance: Callable[..., Any]) -> Callable[..., Any]:
+        """A method that has no effect once the move has stopped. It stops after what is due at its
+        step, so that this is sent, or is not."""
+
         def method(self: Adopting | Releasing, *args: Any, **how: Any) -> Any:
             if self in stopped:
                 return None
             result = real(self, *args, **how)
-            parts = self._parts
-            stop = stops.get(parts.group_id)
-            is_there = self.has_begun and stop is not None and self.stage is stop.stage
-            if stop is None or not is_there or real.__name__ != "advance" or self in reached:
-                return result
-            reached.add(self)
-            if stop.broker:
-                os.kill(stop.broker, signal.SIGSTOP)
-            else:
-                stopped.add(self)
-            line = {"event": STOPPED, "group_id": parts.group_id}
-            sys.stderr.write(json.dumps(line) + "\n")
-            sys.stderr.flush()
-            if not stop.is_sent:
-                parts.effects[:] = [each for each in parts.effects if each not in self.steps]
-                events = parts.engine._happened
-                parts.engine._happened = deque(e for e in events if not isinstance(e, StepOfMove))
+            if real.__name__ != "next_ms" and is_at_its_step(self):
+                if real is not advance:
+                    advance(self, how.get("now_ms", args[-1] if args else None))
+                stop(self)
             return result
 
         return method
 
     for kind in (Adopting, Releasing):
-        for name in _METHODS:
-            setattr(kind, name, until_stopped(getattr(kind, name)))
+        advance = kind.advance
+        for name in ("advance", "next_ms", *_INPUTS):
+            setattr(kind, name, until_stopped(getattr(kind, name), advance))
