@@ -9,7 +9,7 @@ given up what it held.
 """
 
 from collections import deque
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from coordinator.interface.events import AdoptionEnded, AdoptionMoved
@@ -19,6 +19,7 @@ from gateway.hosting.adoptable import is_promising, resumes_at, snapshot, why_no
 from gateway.hosting.adoptees import Adoptees, have_left
 from gateway.hosting.effects import Ask, Describe, Hold, Lane, MoveStep
 from gateway.hosting.giving_back import GivingBack
+from gateway.hosting.grace import Grace
 from gateway.hosting.group_parts import GroupParts
 from gateway.hosting.holders import Holders
 from gateway.hosting.identity import AnchorIds
@@ -158,9 +159,10 @@ class Adopting(Moving):
         return None if self._giving_back is None else self._leader.ids
 
     @property
-    def holders(self) -> Container[str]:
+    def holders(self) -> Holders:
         """The members that may still hold partitions while the group is given back."""
-        return () if self._giving_back is None else self._giving_back.holders
+        giving_back = self._giving_back
+        return Holders((), 0, Grace()) if giving_back is None else giving_back.holders
 
     @property
     def is_hold_bounded(self) -> bool:
@@ -255,15 +257,9 @@ class Adopting(Moving):
             self.handed_over = None
             self._pause(BACKOFF_MS, now_ms)
 
-    def on_member_seen(self, member_id: str, now_ms: int) -> None:
-        """A recalled member has sent a request."""
-        if self._giving_back is not None:
-            self._giving_back.holders.mark_seen(member_id, now_ms)
-
     def on_member_gave_up(self, member_id: str, **_how: bool) -> None:
         """A recalled member holds no partition any more."""
-        if self._giving_back is not None:
-            self._giving_back.holders.let_go(member_id)
+        self.holders.let_go(member_id)
 
     def advance(self, now_ms: int) -> None:
         """Do what is due."""

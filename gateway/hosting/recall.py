@@ -129,7 +129,7 @@ class Recall:
             ) if member_id not in holders:
                 return self._refuse_former(event, member_id)
             case HeartbeatReceived(member_id=member_id):
-                moving.on_member_seen(member_id, now_ms)
+                moving.holders.mark_seen(member_id, now_ms)
                 return RECALLED
             case SyncGroupReceived(member_id=member_id):
                 return _NOTHING if member_id in self._to_own_nothing else RECALLED
@@ -187,7 +187,7 @@ class Recall:
         if event.member_epoch < JOIN_EPOCH:
             moving.on_member_gave_up(member_id, comes_back=False)
             return _repeat_epoch(event)
-        moving.on_member_seen(member_id, now_ms)
+        moving.holders.mark_seen(member_id, now_ms)
         has_acknowledged = member_id in self._to_own_nothing and event.owned == frozenset()
         if has_acknowledged or not (member.is_native and member.assignment):
             return FENCED
@@ -219,7 +219,7 @@ class Recall:
             return RECALLED
         if event.member_id not in moving.holders:
             return RECALLED
-        moving.on_member_seen(event.member_id, now_ms)
+        moving.holders.mark_seen(event.member_id, now_ms)
         if moving.leads_rounds:
             self._to_own_nothing.add(event.member_id)
             return JoinGroupReply(

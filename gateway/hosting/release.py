@@ -319,10 +319,6 @@ class Releasing(Moving):
         else:
             self._move(Stage.OPENING if self._can_open else Stage.LEAVING)
 
-    def on_member_seen(self, member_id: str, now_ms: int) -> None:
-        """A recalled member has sent a request."""
-        self.holders.mark_seen(member_id, now_ms)
-
     def on_member_gave_up(
         self, member_id: str, *, comes_back: bool = True, still_owns: bool = False
     ) -> None:

@@ -103,7 +103,7 @@ class Script:
         self.advance()
 
     def see(self, member_id: str) -> None:
-        self.adopting.on_member_seen(member_id, self.now_ms)
+        self.adopting.holders.mark_seen(member_id, self.now_ms)
         self.advance()
 
     def give_up(self, member_id: str) -> None:

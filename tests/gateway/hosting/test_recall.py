@@ -73,17 +73,25 @@ class GaveUp:
     still_owns: bool = False
 
 
+class Holders(set[str]):
+    """Members that may still hold partitions, and those that were seen."""
+
+    def __init__(self, told: list[Any], record: ClassicGroupValue) -> None:
+        super().__init__(member.member_id for member in record.members)
+        self._told = told
+
+    def mark_seen(self, member_id: str, _now_ms: int) -> None:
+        self._told.append(Heard(member_id))
+
+
 class Moving:
     """A move that knows who may still hold partitions, and keeps what it learns."""
 
     def __init__(self, record: ClassicGroupValue, *, has_all_members: bool) -> None:
-        self.holders = {member.member_id for member in record.members}
+        self.told: list[Any] = []
+        self.holders = Holders(self.told, record)
         self.has_all_members, self.leads_rounds = has_all_members, False
         self.commits_in_flight: set[Token] = set()
-        self.told: list[Any] = []
-
-    def on_member_seen(self, member_id: str, _now_ms: int) -> None:
-        self.told.append(Heard(member_id))
 
     def on_member_gave_up(self, member_id: str, **how: bool) -> None:
         self.told.append(GaveUp(member_id, **how))
@@ -98,14 +106,6 @@ class Script:
         self.told = self.moving.told
         config = GroupConfig(consumer_heartbeat_interval_ms=5_000)
         self.recall = Recall("orders", record, config, cast(Releasing, self.moving))
-
-    @property
-    def holders(self) -> set[str]:
-        return self.moving.holders
-
-    @holders.setter
-    def holders(self, holders: set[str]) -> None:
-        self.moving.holders = holders
 
     def ask(self, event: Any, connection: int = CONNECTION) -> Any:
         call = Call(api=GroupApi.JOIN, make=None, event=event, connection=connection)
@@ -304,7 +304,7 @@ def test_an_earlier_round_does_not_end(on: Script) -> None:
 
 
 def test_a_member_whose_session_is_over_is_unknown(on: Script) -> None:
-    on.holders -= {"a", "n"}
+    on.moving.holders -= {"a", "n"}
     for answer in (on.beat("a"), on.sync("a"), on.native("n", 7)):
         assert answer.error is ErrorCode.UNKNOWN_MEMBER_ID
     assert on.commit("a", 7).verdict.error is ErrorCode.UNKNOWN_MEMBER_ID

@@ -78,7 +78,7 @@ class Script:
         self.advance()
 
     def see(self, member_id: str) -> None:
-        self.machine.on_member_seen(member_id, self.now_ms)
+        self.machine.holders.mark_seen(member_id, self.now_ms)
         self.advance()
 
     def give_up(self, *member_ids: str, **how: bool) -> None:
