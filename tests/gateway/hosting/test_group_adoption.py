@@ -35,7 +35,6 @@ from gateway.quotas.shares import ShareRule
 from kafka_codecs.consumer_protocol import decode_assignment
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kafka_codecs.join_group import JoinGroupMember, JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupResponse
 from kafka_codecs.sync_group import SyncGroupResponse
 from tests.support.adoption import (
@@ -47,6 +46,7 @@ from tests.support.adoption import (
     described,
     watched,
 )
+from tests.support.adoption_script import ANCHOR, OK, ROUND, joined
 from tests.support.hosted_scene import (
     OURS,
     HostedScene,
@@ -57,23 +57,8 @@ from tests.support.hosted_scene import (
 from tests.support.scene_commits import errand_of, outcomes
 
 GUISE = OURS.guise
-ANCHOR = f"{GUISE.instance_id}-1"
-OK = HeartbeatResponse()
-ROUND = HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
 LEFT = LeaveGroupResponse()
 DIRECT = Occupants("consumer", ("a", "b"), "range")
-
-
-def joined(generation: int, member_id: str = A) -> JoinGroupResponse:
-    """Who leads is told who is there."""
-    return JoinGroupResponse(
-        generation_id=generation,
-        protocol_type="consumer",
-        protocol_name=GUISE.protocol,
-        leader=member_id,
-        member_id=member_id,
-        members=(JoinGroupMember(member_id=member_id, metadata=b""),),
-    )
 
 
 def is_waiting(call: Call) -> bool:
@@ -153,7 +138,7 @@ class Scene(HostedScene):
     def from_anchoring_to_end(self) -> None:
         self.respond(Lane.LEADER, ROUND)
         self.respond(Lane.LEADER, LEFT)
-        self.respond(Lane.ANCHOR, joined(10, ANCHOR))
+        self.respond(Lane.ANCHOR, joined(10, member_id=ANCHOR))
         self.in_cluster_is_the_anchor()
         self.respond(Lane.ANCHOR, SyncGroupResponse())
 
