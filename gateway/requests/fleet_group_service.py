@@ -14,6 +14,7 @@ from gateway.hosting.answers import GroupApi, Situation, code_for
 from gateway.requests.group_service import GroupService
 from gateway.requests.messages import GroupMessage
 from gateway.requests.offset_fetch_shapes import fail_group, groups_of, response_of
+from gateway.requests.other_groups import OtherHeartbeat
 from gateway.requests.refusals import refuse
 from kafka_codecs import consumer_group_describe
 from kafka_codecs.alter_configs import AlterConfigsRequest
@@ -29,6 +30,7 @@ from kafka_codecs.describe_configs import (
 )
 from kafka_codecs.describe_groups import DescribedGroup, DescribeGroupsRequest
 from kafka_codecs.end_txn import EndTxnRequest
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_codecs.incremental_alter_configs import (
     AlterConfigsResourceResponse,
@@ -37,6 +39,14 @@ from kafka_codecs.incremental_alter_configs import (
 from kafka_codecs.list_groups import ListGroupsRequest, ListGroupsResponse
 from kafka_codecs.offset_commit import OffsetCommitRequest
 from kafka_codecs.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from kafka_codecs.share_group_heartbeat import (
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
+from kafka_codecs.streams_group_heartbeat import (
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+)
 
 ELSEWHERE = "another process of the gateway has the group"
 _NOT_HERE = code_for(Situation.NOT_AT_COORDINATOR, GroupApi.ADMIN)
@@ -57,6 +67,11 @@ _CONFIGS: Mapping[type[Struct], tuple[str, Callable[..., Struct]]] = {
 }
 """The field with the resources in an answer, and what a resource gets there."""
 
+_OTHER_HEARTBEATS: Mapping[type[Struct], Callable[..., Struct]] = {
+    ShareGroupHeartbeatRequest: ShareGroupHeartbeatResponse,
+    StreamsGroupHeartbeatRequest: StreamsGroupHeartbeatResponse,
+}
+
 
 class FleetGroupService(GroupService):
     """Answers for the groups of this process."""
@@ -72,6 +87,11 @@ class FleetGroupService(GroupService):
         if isinstance(message, GroupMessage):
             if not self._member.owns(message.group_id):
                 return self._refuse_elsewhere(request)
+        elif isinstance(message, OtherHeartbeat):
+            if not self._member.owns(message.group_id):
+                return _OTHER_HEARTBEATS[type(message)](
+                    error_code=ErrorCode.NOT_COORDINATOR, error_message=ELSEWHERE
+                )
         elif isinstance(message, FindCoordinatorRequest):
             return LazyAnswer(partial(self._find_owners, request, message))
         elif isinstance(message, ListGroupsRequest):

@@ -5,7 +5,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import pytest
 import trio
 
 from gateway.cluster.broker_connection import BrokerConnection
@@ -13,6 +15,7 @@ from gateway.fleet.member import SHARDS, FleetMember, broker_of, coordinator_id,
 from gateway.requests.fleet_group_service import FleetGroupService
 from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_configs import (
     ConfigResourceType,
     DescribeConfigsRequest,
@@ -31,9 +34,12 @@ from kafka_codecs.incremental_alter_configs import (
 from kafka_codecs.leave_group import LeaveGroupRequest, MemberIdentity
 from kafka_codecs.list_groups import ListGroupsRequest
 from kafka_codecs.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from kafka_codecs.share_group_heartbeat import ShareGroupHeartbeatRequest
+from kafka_codecs.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from kafka_codecs.sync_group import SyncGroupRequest
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import GroupClient
+from tests.support.hosted_groups import lone_request
 from tests.support.mock_cluster import running_mock_cluster
 from tests.support.ports import HOST, free_port
 
@@ -222,3 +228,22 @@ async def test_configs_of_another_process_s_group_are_an_error(tmp_path: Path) -
                 IncrementalAlterConfigsRequest(resources=(change,), validate_only=False), 1
             )
             assert {result.error_code for result in altered.responses} == codes
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        ShareGroupHeartbeatRequest(group_id=GROUPS[1], member_id="m", member_epoch=0),
+        StreamsGroupHeartbeatRequest(
+            group_id=GROUPS[1], member_id="m", member_epoch=0, endpoint_information_epoch=0
+        ),
+    ],
+)
+def test_members_of_the_clusters_own_groups_are_sent_to_the_owner(
+    message: Struct,
+) -> None:
+    """Which remembers that there is such a group."""
+    service = FleetGroupService.__new__(FleetGroupService)
+    service._member = MEMBER
+    answer: Any = service.answer(lone_request(message, 1))
+    assert answer.error_code == ErrorCode.NOT_COORDINATOR
