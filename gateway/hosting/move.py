@@ -228,6 +228,9 @@ class Move:
         if was_uncertain and stored is None:
             self._refuse_all(TRY_AGAIN)
             return
+        if stored is None and not self._open_requests:
+            self._current = None  # they were refused while the engine decided on the beginning
+            return
         outcome = current.begin(
             self._open_requests, now_ms, has_earlier_steps=bool(self._earlier_steps)
         )

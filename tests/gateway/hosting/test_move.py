@@ -8,7 +8,7 @@ import pytest
 from gateway.hosting.calls import Call
 from gateway.hosting.effects import Ask, Conclude, Describe, Load, Write
 from gateway.hosting.inputs import Damage, Ending, MoveRequested, Resumed
-from gateway.hosting.move_requests import AdoptRequest, AnyRequest, ReleaseRequest
+from gateway.hosting.move_requests import AdoptRequest, AnyRequest, NewProtocol, ReleaseRequest
 from gateway.hosting.standing import Occupants
 from tests.support.hosted_scene import HostedScene, hosting_rules
 
@@ -137,6 +137,25 @@ def test_a_release_whose_beginning_cannot_be_stored_is_refused() -> None:
     on.damage = None
     on.request(ReleaseRequest)
     assert on.group.move.has_begun
+
+
+def test_a_release_that_does_not_begin_while_the_gateway_shuts_down_is_forgotten() -> None:
+    """Its requests were refused while the engine decided, and then a member joined that the cluster
+    does not take."""
+    on = Scene()
+    on.found = None
+    on.classic_member()
+    on.wait(1_000)
+    on.hold(Write)
+    on.native("n")
+    assert on.waits(Write)
+    request = ReleaseRequest(new_protocol=NewProtocol(why_no_natives="it has none"))
+    on.feed(MoveRequested(request))
+    assert request.outcome is None
+    on.feed(Ending())
+    assert "shutting down" in reasons(request)[0]
+    on.release(Write)
+    assert not on.group.is_moving
 
 
 def test_a_bug_concludes_the_requests_and_the_log_decides_how_the_move_goes_on() -> None:
