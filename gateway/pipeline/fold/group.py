@@ -5,7 +5,7 @@ are; no verdict depends on them.
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from gateway.events.group_events import ReadinessChanged, RebalanceEnded, StepEnded
@@ -13,7 +13,7 @@ from gateway.pipeline.fold.findings import Findings
 from gateway.pipeline.fold.lines import NUMBER_MAX, Line
 from gateway.pipeline.fold.members import MemberFold
 from gateway.pipeline.fold.offsets import OffsetFold
-from gateway.pipeline.fold.order import NO_HOSTINGS, Hostings, Placed
+from gateway.pipeline.fold.order import NO_HOSTINGS, Hosting, Hostings, Placed
 from gateway.pipeline.fold.ownership import OwnershipFold
 from gateway.pipeline.fold.rows import GroupRow, GroupVerdict, RebalanceRow, StepRow, Tables
 from gateway.pipeline.fold.sequences import GroupSequences
@@ -21,15 +21,6 @@ from gateway.pipeline.fold.several_logs import SeveralLogs
 
 CLOSED_EVERY = 8_192
 """Lines between two times at which rows are handed out."""
-
-
-@dataclass(slots=True)
-class LatestRun:
-    """The run of a log that has the group."""
-
-    run: int
-    last_ms: int = 0
-    """The latest time of a line."""
 
 
 class GroupFold:
@@ -46,8 +37,9 @@ class GroupFold:
         self._members = MemberFold(cluster_id, group_id, self._tables)
         self._ownership = OwnershipFold(self._of, self._tables, findings, hostings, others)
         self._offsets = OffsetFold(self._ownership, findings)
-        self._runs: dict[str, LatestRun] = {}
-        """By log."""
+        self._hosting: Hosting | None = None
+        self._latest: dict[str, Hosting] = {}
+        """The hosting of the latest line of each log."""
         self._first_ms: int | None = None
         self._last_ms = self._lines = self._unread = 0
         self._costs: Counter[str] = Counter()
@@ -57,31 +49,28 @@ class GroupFold:
 
     def take(self, placed: Placed) -> Tables | None:
         """Take the next line. Returns rows that no later line changes, now and then."""
-        at_ms, line, _hosting = placed
+        at_ms, line, hosting, number = placed
         if self._first_ms is None:
             self._first_ms = at_ms
         self._last_ms = at_ms
-        if not self._sequences.take(line):
+        if not self._sequences.take(line, number):
             return None  # a repeated line
         self._lines += 1
-        self._check_order(line)
+        if hosting is not self._hosting:
+            self._begin_hosting(hosting, line)
+        if self._sequences.is_disturbed or line.version == 1 or line.fields is None:
+            self._check_lines(line)
         if line.fields is None:
             return None
         self._ownership.take(placed)
         self._offsets.take(placed)
         self._members.take(placed)
-        match line.fields:
-            case RebalanceEnded() as ended:
-                self._add_rebalance(placed, ended)
-            case StepEnded() as ended:
-                self._add_step(placed, ended)
-            case ReadinessChanged() as readiness:
-                self._readiness = readiness
-            case _:
-                pass
+        handler = _HANDLERS.get(line.event)
+        if handler is not None:
+            handler(self, placed, line.fields)
         return self._hand_out() if self._is_alone and self._lines % CLOSED_EVERY == 0 else None
 
-    def _check_order(self, line: Line) -> None:
+    def _check_lines(self, line: Line) -> None:
         """Doubt what lines that are missing before this one may have changed."""
         gateway_id, sequences, ownership = line.gateway_id, self._sequences, self._ownership
         if line.version == 1:
@@ -94,13 +83,16 @@ class GroupFold:
             ownership.doubt_grants(gateway_id)
         if line.fields is None:
             ownership.doubt_grants(gateway_id)
-        log = self._runs.setdefault(gateway_id, LatestRun(line.run))
-        if line.run != log.run:
-            if line.run < log.run or line.at_ms < log.last_ms:
-                sequences.add_shared_run(line)
-            log.run = line.run
-            ownership.begin_run(gateway_id)
-        log.last_ms = max(log.last_ms, line.at_ms)
+
+    def _begin_hosting(self, hosting: Hosting, line: Line) -> None:
+        """Compare the run with the one before in the same log."""
+        self._hosting = hosting
+        before = self._latest.get(hosting.gateway_id)
+        self._latest[hosting.gateway_id] = hosting
+        if before is not None and before.run != hosting.run:
+            if hosting.run < before.run or line.at_ms < before.last_ms:
+                self._sequences.add_shared_run(line)
+            self._ownership.begin_run(hosting.gateway_id)
 
     def finish(self, unread: int = 0) -> Tables:
         """All other rows, as if nothing followed."""
@@ -124,7 +116,7 @@ class GroupFold:
         self._unread += len(self._tables.unread)
         return self._tables.take_rows()
 
-    def _add_rebalance(self, placed: Placed, ended: RebalanceEnded) -> None:
+    def _on_rebalance_ended(self, placed: Placed, ended: RebalanceEnded) -> None:
         line = placed.line
         self._costs["rebalances"] += 1
         for name in _COSTS:
@@ -141,7 +133,7 @@ class GroupFold:
             )
         )
 
-    def _add_step(self, placed: Placed, ended: StepEnded) -> None:
+    def _on_step_ended(self, placed: Placed, ended: StepEnded) -> None:
         direction, migration, number = self._steps
         if direction != ended.to_protocol:
             direction, migration, number = ended.to_protocol, migration + 1, 0
@@ -157,6 +149,9 @@ class GroupFold:
                 to_ms=placed.at_ms,
             )
         )
+
+    def _on_readiness_changed(self, _placed: Placed, readiness: ReadinessChanged) -> None:
+        self._readiness = readiness
 
     def _group_row(self) -> GroupRow:
         verdict, reason = self._verdict()
@@ -210,3 +205,8 @@ class GroupFold:
 _COSTS = ("partitions_moved", "least_possible", "members_disturbed", "unowned_ms")
 _REBALANCE = ("epoch", "cause", "members", "was_interrupted")
 _STEP = ("client_id", "client_host", "instance_id", "from_protocol", "to_protocol", "members")
+_HANDLERS: Mapping[str, Callable[[GroupFold, Placed, Any], None]] = {
+    "rebalance_ended": GroupFold._on_rebalance_ended,
+    "step_ended": GroupFold._on_step_ended,
+    "readiness_changed": GroupFold._on_readiness_changed,
+}

@@ -48,7 +48,8 @@ class OffsetFold:
                 self._check_commit(partition, event, entry, source)
             if self._others is not None:
                 self._others.compare_commit(partition, entry, event.from_ms, source)
-            for fault in partition.commit(member_id, entry, event.from_ms, source):
+            fault = partition.commit(member_id, entry, event.from_ms, source)
+            if fault is not None:
                 self._findings.add(partition, fault)
 
     def _on_committed_in_transaction(self, placed: Placed, event: Any) -> None:
@@ -77,7 +78,8 @@ class OffsetFold:
                 continue
             # A producer may omit the member id.
             member_id = member_id or event.member_id or partition.owner_id or event.transactional_id
-            for fault in partition.commit(member_id, entry, stored.at_ms, source):
+            fault = partition.commit(member_id, entry, stored.at_ms, source)
+            if fault is not None:
                 self._findings.add(partition, fault)
 
     def _on_fetched(self, placed: Placed, event: Any) -> None:
@@ -86,7 +88,7 @@ class OffsetFold:
             fetched = entry.offset if entry.offset >= 0 else None
             if self._others is not None:
                 self._others.compare_fetch(partition, fetched, source)
-            for fault in partition.fetch(event.member_id, fetched, source):
+            if (fault := partition.fetch(event.member_id, fetched, source)) is not None:
                 self._findings.add(partition, fault)
 
     def _on_offsets_deleted(self, placed: Placed, event: Any) -> None:

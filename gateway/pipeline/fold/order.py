@@ -117,6 +117,8 @@ class Placed(NamedTuple):
     """Never decreases within a group, whatever the clocks did."""
     line: Line
     hosting: Hosting
+    number: int
+    """The number of the group's sequence that it has, or that it follows."""
 
 
 @dataclass(slots=True)
@@ -142,7 +144,7 @@ class LogHostings:
             hosting.generation = line.fields.anchor_generation
         elif type(line.fields) is HostingEnded:
             hosting.end = line.fields.cause
-        return Placed(self.at_ms, line, hosting)
+        return Placed(self.at_ms, line, hosting, key[1])
 
 
 class OutOfOrderError(Exception):
@@ -248,7 +250,7 @@ class Hostings:
         for place in placed:
             not_before_ms = max(not_before_ms, place.hosting.not_before_ms)
             if place.at_ms < not_before_ms:
-                yield Placed(not_before_ms, place.line, place.hosting)
+                yield place._replace(at_ms=not_before_ms)
             else:
                 yield place
 

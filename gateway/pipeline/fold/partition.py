@@ -7,9 +7,8 @@ fetch has shown since. A commit of another member is never a reason to go below 
 back within what it has consumed itself, and commits from outside the group are resets.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple, TypeGuard, TypeVar
 
 from gateway.events.offset_events import NO_MEMBER, CommittedOffsets, OffsetsCommitted
 from gateway.pipeline.fold.lines import NUMBER_MAX
@@ -35,7 +34,7 @@ class Source(NamedTuple):
 
 def source_of(placed: Placed) -> Source:
     """The line as a source."""
-    at_ms, line, hosting = placed
+    at_ms, line, hosting, _number = placed
     clock_ms = line.fields.to_ms if type(line.fields) is OffsetsCommitted else line.at_ms
     return Source(at_ms, hosting, line.process_id, line.sequence, clock_ms)
 
@@ -189,9 +188,9 @@ class PartitionHistory:
         grant.to_ms, grant.end, grant.ended_by = source.at_ms, source, cause
         self.ended_ms[grant.member_id] = source.at_ms
 
-    def fetch(self, member_id: str, fetched: int | None, source: Source) -> Iterator[Fault]:
-        """A client fetched the committed offset."""
-        stored = self.stored
+    def fetch(self, member_id: str, fetched: int | None, source: Source) -> Fault | None:
+        """A client fetched the committed offset. Returns what is wrong with it."""
+        stored, fault = self.stored, None
         owner_id = self.owner_id
         is_owner = owner_id is not None and member_id in (owner_id, NO_MEMBER)
         is_start = is_owner and not self.has_acted
@@ -200,7 +199,7 @@ class PartitionHistory:
         if stored is not None and stored.offset is not None and fetched != stored.offset:
             if fetched is None or fetched < stored.offset:
                 if self._was_stored_before(stored, source, member_id, is_owner=is_owner):
-                    yield Fault(
+                    fault = Fault(
                         "commit_lost",
                         True,
                         member_id or owner_id or NO_MEMBER,
@@ -220,6 +219,7 @@ class PartitionHistory:
             self.start = self.shown
         if is_owner:
             self.has_acted = True
+        return fault
 
     def _was_stored_before(
         self, stored: StoredOffset, source: Source, member_id: str, *, is_owner: bool
@@ -248,15 +248,20 @@ class PartitionHistory:
 
     def commit(
         self, member_id: str, entry: CommittedOffsets, from_ms: int, source: Source
-    ) -> Iterator[Fault]:
-        """The cluster stored commits of one client."""
-        last, stored = entry.last, self.stored
-        is_owner = member_id == self.owner_id
+    ) -> Fault | None:
+        """The cluster stored commits of one client. Returns what is wrong with them."""
+        last, stored, start = entry.last, self.stored, self.start
+        fault = None
         if member_id == NO_MEMBER:
             self.stored = StoredOffset(last, member_id, source, is_reset=True)
         else:
-            yield from self._went_back(member_id, entry, from_ms, source)
-            if is_owner and not self.has_acted:
+            if (
+                self.shown is not None
+                or _is_above(stored, entry.lowest)
+                or _is_above(start, entry.lowest)
+            ):
+                fault = self._went_back(member_id, entry, from_ms, source)
+            if not self.has_acted and member_id == self.owner_id:
                 self.has_acted = True
                 self._compare_commit(stored)
             if self.skip is not None and member_id != self.skip.member_id:
@@ -267,7 +272,7 @@ class PartitionHistory:
             if stored is not None and stored.offset == last:
                 is_one_clock = stored.source.hosting.gateway_id == source.hosting.gateway_id
                 since_ms = stored.since_ms if is_one_clock else 0
-            self.stored = StoredOffset(last, member_id, source, since_ms=since_ms)
+            self.stored = StoredOffset(last, member_id, source, False, since_ms)
         self.shown = None
         progress = self.progress
         if progress is None:
@@ -275,6 +280,7 @@ class PartitionHistory:
         progress.last, progress.member_id = last, member_id
         progress.to_ms = source.at_ms
         progress.commits = min(progress.commits + entry.commits, NUMBER_MAX)
+        return fault
 
     def _compare_commit(self, stored: StoredOffset | None) -> None:
         handover = self.handover
@@ -296,7 +302,7 @@ class PartitionHistory:
 
     def _went_back(
         self, member_id: str, entry: CommittedOffsets, from_ms: int, source: Source
-    ) -> Iterator[Fault]:
+    ) -> Fault | None:
         stored, start, lowest = self.stored, self.start, entry.lowest
         is_owner = member_id == self.owner_id
         is_own = stored is not None and stored.member_id == member_id
@@ -304,14 +310,14 @@ class PartitionHistory:
         if is_owner and _is_above(start, lowest) and start.source.at_ms <= from_ms:
             expected = start  # behind its predecessor
         elif not _is_above(highest, lowest):
-            return
+            return None
         elif is_owner and (stored is None or is_own or stored.is_reset):
-            return  # a seek
+            return None  # a seek
         elif is_own and self.ended_ms.get(member_id) is None:
-            return  # a seek of a member whose grants no line states
+            return None  # a seek of a member whose grants no line states
         else:
             expected = highest
-        yield Fault(
+        return Fault(
             "commit_went_back",
             True,
             member_id,
@@ -352,5 +358,8 @@ class PartitionHistory:
         )
 
 
-def _is_above(shown: ShownOffset | None, offset: int) -> TypeGuard[ShownOffset]:
+AnyOffset = TypeVar("AnyOffset", ShownOffset, StoredOffset)
+
+
+def _is_above(shown: AnyOffset | None, offset: int) -> TypeGuard[AnyOffset]:
     return shown is not None and shown.offset is not None and shown.offset > offset

@@ -10,7 +10,6 @@ from zlib import crc32
 
 from gateway.events.gateway_events import GatewayStarted
 from gateway.pipeline.fold.lines import Line
-from gateway.pipeline.fold.order import key_of
 from gateway.pipeline.fold.rows import UnreadKind, UnreadRow
 
 
@@ -33,11 +32,12 @@ class GroupSequences:
         self._sequences: dict[tuple[str, int | None], _Sequence] = {}
         self._before: tuple[str | None, str, int, int] | None = None
         self._rows: list[UnreadRow] = []
+        self.is_disturbed = False
+        """Whether `take_hole` or `take_new_beginning` has something to say."""
         self._has_hole = self._has_new_beginning = False
 
-    def take(self, line: Line) -> bool:
-        """Take a line. Returns whether it says something new."""
-        number = key_of(line)[1]
+    def take(self, line: Line, number: int) -> bool:
+        """Take a line, which has or follows this number. Returns whether it says something new."""
         if line.process_id is None:
             return self._take_number(line)
         same = line.process_id, line.gateway_id, line.sequence, line.content
@@ -46,7 +46,7 @@ class GroupSequences:
         self._before = same
         if not number:
             return True
-        its = self._sequences.setdefault((line.gateway_id, line.began_ms), _Sequence())
+        its = self._sequence_of(line)
         its.named = max(its.named, line.after or 0)
         if its.reached is None:
             if line.event != "group_loaded":
@@ -57,11 +57,19 @@ class GroupSequences:
             its.reached = number
         return True
 
+    def _sequence_of(self, line: Line) -> _Sequence:
+        key = line.gateway_id, line.began_ms
+        its = self._sequences.get(key)
+        if its is None:
+            its = self._sequences[key] = _Sequence()
+        return its
+
     def _take_number(self, line: Line) -> bool:
-        its = self._sequences.setdefault((line.gateway_id, line.began_ms), _Sequence())
+        its = self._sequence_of(line)
         number, reached = line.sequence, its.reached
         if reached is None:
             self._has_new_beginning = number == 1 and self._has_earlier(line)
+            self.is_disturbed |= self._has_new_beginning
             if number > 1 and line.event != "group_loaded":
                 self._miss(line, 1, number - 1)
         elif number == reached:
@@ -79,6 +87,7 @@ class GroupSequences:
     def take_hole(self) -> bool:
         """Whether numbers are missing before the line that was taken last."""
         has_hole, self._has_hole = self._has_hole, False
+        self.is_disturbed = False
         return has_hole
 
     def take_new_beginning(self) -> bool:
@@ -111,7 +120,7 @@ class GroupSequences:
         return UnreadRow(kind="version 1", **self._of, problem=problem, at_ms=at_ms)
 
     def _miss(self, line: Line, first: int, last: int) -> None:
-        self._has_hole = True
+        self._has_hole = self.is_disturbed = True
         self._add("missing", line.gateway_id, line.at_ms, first, last, _MISSING)
 
     def _add(  # noqa: PLR0917  (the columns)
