@@ -53,7 +53,7 @@ def _split(folder: Path) -> None:
         with closing(SqliteWriter.open(place, None)) as writer:
             for failure in filter(None, writer.write(writes)):
                 raise StateLogUnusable(f"cannot split the state in {folder}: {failure}")
-    # The runs go on where those of the single gateway have ended, whose anchors may be there yet.
+    # Runs continue after those of the single gateway, whose anchors may still hold its groups.
     runs = stored.head.transactions + 1
     state = FleetState(log_id=stored.head.log_id, shards=SHARDS, slots=0, runs=runs)
     new_folder.mkdir(exist_ok=True)
