@@ -134,6 +134,8 @@ class Handlers:
                     answer = await self._remove(order)
         except CommandRefused as refused:
             answer = RefusalAnswer(why=str(refused))
+        except StateLogError as error:
+            answer = RefusalAnswer(why=f"the state log cannot be read: {error}")
         except trio.Cancelled:
             answer = RefusalAnswer(why="nobody waited for its end")
             raise
@@ -155,7 +157,7 @@ class Handlers:
         )
 
     async def _adopt(self, command: AdoptCommand) -> AdoptionAnswer:
-        """Adopt a group, or say why it cannot be adopted."""
+        """Adopt a group, or say why it cannot be adopted. Raises StateLogError."""
         outcome = await self._groups.orders.adopt(command.group_id, dry_run=command.dry_run)
         return AdoptionAnswer(
             group_id=command.group_id,
@@ -167,7 +169,8 @@ class Handlers:
         )
 
     async def _release(self, command: ReleaseCommand) -> ReleaseAnswer:
-        """Give a group back to the cluster, or say why it cannot be given back."""
+        """Give a group back to the cluster, or say why it cannot be given back. Raises
+        StateLogError."""
         outcome = await self._groups.orders.release_to_cluster(
             command.group_id, dry_run=command.dry_run
         )
@@ -179,14 +182,11 @@ class Handlers:
         )
 
     async def _set_policy(self, command: HoldCommand | PauseCommand | AllowCommand) -> PolicySet:
-        """Set the policy of a group, or say why not. Raises CommandRefused."""
+        """Set the policy of a group, or say why not. Raises StateLogError."""
         policy = RollMode(command.command)
-        try:
-            why = await self._groups.orders.set_policy(
-                command.group_id, policy, dry_run=command.dry_run
-            )
-        except StateLogError as error:
-            raise CommandRefused(f"the state log cannot be read: {error}") from None
+        why = await self._groups.orders.set_policy(
+            command.group_id, policy, dry_run=command.dry_run
+        )
         return PolicySet(
             group_id=command.group_id,
             policy=command.command,
@@ -194,13 +194,10 @@ class Handlers:
         )
 
     async def _announce_roll(self, command: RollCommand) -> PolicySet:
-        """Announce a roll or its end, or say why not. Raises CommandRefused."""
-        try:
-            why = await self._groups.orders.announce_roll(
-                command.group_id, is_over=command.end, dry_run=command.dry_run
-            )
-        except StateLogError as error:
-            raise CommandRefused(f"the state log cannot be read: {error}") from None
+        """Announce a roll or its end, or say why not. Raises StateLogError."""
+        why = await self._groups.orders.announce_roll(
+            command.group_id, is_over=command.end, dry_run=command.dry_run
+        )
         return PolicySet(
             group_id=command.group_id,
             policy="end of roll" if command.end else "roll",

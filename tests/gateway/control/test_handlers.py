@@ -150,6 +150,15 @@ async def test_a_refused_command_says_why() -> None:
     assert desk.audits[0]["reasons"] == ["groups_adopt is never"]
 
 
+async def test_a_command_whose_group_cannot_be_read_says_why() -> None:
+    """A damaged log is no bug."""
+    desk = Desk(FakeGroups(failure=StateLogError("the disk is gone")))
+    with capture_logs() as lines:
+        refusal = await desk.adopt("g")
+    assert refusal == RefusalAnswer(why="the state log cannot be read: the disk is gone")
+    assert not lines
+
+
 async def test_a_bug_in_a_command_ends_no_gateway() -> None:
     """The log has it, the client gets one line, and the event is told."""
     desk = Desk(FakeGroups(failure=ZeroDivisionError()))
