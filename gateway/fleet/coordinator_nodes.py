@@ -5,7 +5,7 @@ functions on decoded messages.
 from collections.abc import Callable
 from dataclasses import replace
 
-from gateway.fleet.member import FleetMember, broker_of, coordinator_id
+from gateway.fleet.member import ID_DIGITS, FleetMember, broker_of, coordinator_id
 from kafka_codecs.describe_configs import (
     ConfigResourceType,
     DescribeConfigsRequest,
@@ -83,6 +83,8 @@ def answer_for_nodes(
 
 def _of_broker(resource: DescribeConfigsResource) -> DescribeConfigsResource:
     name = resource.resource_name
-    if resource.resource_type != ConfigResourceType.BROKER or not name.isdecimal():
+    is_broker = resource.resource_type == ConfigResourceType.BROKER
+    # A client may send thousands of digits, of which Python makes no number.
+    if not (is_broker and len(name) == ID_DIGITS and name.isdecimal()):
         return resource
     return replace(resource, resource_name=str(broker_of(int(name))))

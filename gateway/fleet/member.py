@@ -15,6 +15,8 @@ SHARDS = 16
 """The shards of a new state."""
 BROKER_ID_MAX = 999_999
 """The largest broker id that leaves room for the ids of coordinator nodes."""
+ID_DIGITS = 10
+"""The digits of the id of a coordinator node."""
 _FIRST_ID = 1_000_000_000
 _IDS_PER_SLOT = BROKER_ID_MAX + 1
 

@@ -110,6 +110,7 @@ def test_a_coordinator_node_has_the_configs_of_its_broker() -> None:
         (ConfigResourceType.BROKER, node),
         (ConfigResourceType.BROKER, "3"),
         (ConfigResourceType.BROKER, ""),
+        (ConfigResourceType.BROKER, "0" * 30_000 + node),
         (ConfigResourceType.TOPIC, node),
     ]
     request = DescribeConfigsRequest(
@@ -118,7 +119,7 @@ def test_a_coordinator_node_has_the_configs_of_its_broker() -> None:
         )
     )
     of_brokers = [resource.resource_name for resource in ask_brokers(request).resources]
-    assert of_brokers == ["7", "3", "", node]
+    assert of_brokers == ["7", "3", "", asked[3][1], node]
     answer = DescribeConfigsResponse(
         results=tuple(
             DescribeConfigsResult(resource_type=kind, resource_name=name)
