@@ -372,6 +372,7 @@ def gateway_config(
         broker_names=None if settings.listen_sni is None else BrokerNames(settings.listen_sni),
         state_folder=settings.state_dir,
         member=None if process is None else process.member,
+        other_ports=_admin_ports(settings),
         tls=security.listening,
         to_brokers=security.of_clients,
         clients_authenticate=security.clients_authenticate,
@@ -461,6 +462,14 @@ def _admin(settings: Settings, security: Security, slot: int) -> AdminConfig | N
         tls=security.admin,
         metrics_groups_max=settings.metrics_groups_max,
     )
+
+
+def _admin_ports(settings: Settings) -> range:
+    """The ports of the admin API of all processes."""
+    if settings.admin_listen is None:
+        return range(0)
+    port = settings.admin_listen.port
+    return range(port, port + (settings.processes or 1))
 
 
 def _private_topics(settings: Settings) -> tuple[str, ...]:

@@ -82,6 +82,8 @@ class DataPathConfig:
     member: FleetMember | None = None
     """The process's view of its fleet, whose processes share `state_folder` and all ports but those
     of their coordinator nodes; None if it is alone."""
+    other_ports: range = range(0)
+    """Ports that the processes of a fleet need for something else; not all are open yet."""
     tls: TlsContext | None = None
     """The TLS of the listeners; None listens in plain text."""
     to_brokers: Access = PLAIN_ACCESS

@@ -76,6 +76,8 @@ class FleetListeners(Listeners):
         """Find a port that is free at all addresses, and note it for this node. Raises
         ListenError."""
         for port in self._book.free():
+            if port in self._config.other_ports:
+                continue
             try:
                 for address in addresses:
                     _bound(address, port).close()

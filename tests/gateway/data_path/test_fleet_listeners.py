@@ -3,7 +3,7 @@
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -162,6 +162,17 @@ async def test_a_port_that_another_program_shares_is_left_out(tmp_path: Path) ->
         assert number not in nodes.values()
         kept = PortBook(tmp_path, port)
         assert {node_id: kept.find_port(node_id) for node_id in nodes} == nodes
+
+
+async def test_ports_that_other_processes_need_are_left_out(tmp_path: Path) -> None:
+    """The admin API of a later process has a port that is free as yet."""
+    port = free_port()
+    needed = range(port + 1, port + 4)
+    config = replace(config_of(0, port, tmp_path), other_ports=needed)
+    async with running_mock_cluster(1) as upstream:
+        async with running_gateway(upstream.bootstrap, config=config):
+            nodes = await nodes_at(("127.0.0.1", port))
+    assert not set(needed) & set(nodes.values())
 
 
 async def test_the_ports_of_all_processes_are_checked_before_the_start(tmp_path: Path) -> None:
