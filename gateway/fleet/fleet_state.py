@@ -44,7 +44,7 @@ def open_state(folder: Path, slots: int) -> FleetState:
     """
     state = read_state(folder)
     if state is None:
-        if (folder / SHARDS_FOLDER).exists():
+        if any((folder / SHARDS_FOLDER).glob("[0-9]*")):
             raise StateFolderError(
                 f"{folder / FILE_NAME} is missing: restore it from a copy of the state folder"
             )

@@ -14,6 +14,7 @@ from pathlib import Path
 from gateway.fleet.fleet_state import (
     SHARDS_FOLDER,
     FleetState,
+    open_state,
     read_state,
     shard_folder,
     write_state,
@@ -28,8 +29,8 @@ SPLIT_FORMAT = 1_000
 
 
 def split_state(folder: Path) -> None:
-    """Split the state file of a folder into shards, unless it has been, or has none. Lock the
-    folder first. Raises StateLogUnusable, StateFolderError."""
+    """Split the state file of a folder into shards, unless it has been. A folder without one gets
+    the file of a new fleet. Lock the folder first. Raises StateLogUnusable, StateFolderError."""
     try:
         if read_state(folder) is None:
             _split(folder)
@@ -41,6 +42,7 @@ def split_state(folder: Path) -> None:
 def _split(folder: Path) -> None:
     stored = sqlite_reader.read_state(folder)
     if stored is None:
+        write_state(folder, open_state(folder, 0))
         return
     shards: defaultdict[int, list[GroupWrite]] = defaultdict(list)
     for row in stored.rows:

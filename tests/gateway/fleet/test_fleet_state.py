@@ -41,7 +41,7 @@ def test_a_lost_or_damaged_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StateFolderError, match="not readable"):
         open_state(tmp_path, 2)
     (tmp_path / FILE_NAME).unlink()
-    assert (tmp_path / SHARDS_FOLDER).exists()
+    (tmp_path / SHARDS_FOLDER / "000").mkdir()
     with pytest.raises(StateFolderError, match="is missing"):
         open_state(tmp_path, 2)
 

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.fleet.fleet_state import SHARDS_FOLDER, read_state
+from gateway.fleet import fleet_state
+from gateway.fleet.fleet_state import SHARDS_FOLDER, open_state, read_state, write_state
 from gateway.fleet.member import SHARDS, FleetMember
+from gateway.state_folder import StateFolderError
 from gateway.state_log import splitting
 from gateway.state_log.log import StateLogUnusable
 from gateway.state_log.sharded import open_sharded_log
@@ -28,6 +30,12 @@ async def fill(folder: Path) -> tuple[str, int]:
         for group_id in GROUP_IDS:
             await log.append(group_id, list(RECORDS.values()))
         return log.id, log.run_id
+
+
+def start(folder: Path) -> None:
+    """Do what the parent of a fleet begins with."""
+    split_state(folder)
+    write_state(folder, open_state(folder, 2))
 
 
 async def test_every_group_has_its_records_in_its_shard(tmp_path: Path) -> None:
@@ -61,9 +69,24 @@ async def test_the_old_file_is_refused_and_stays_readable(tmp_path: Path) -> Non
 def test_a_new_folder_of_a_fleet_is_refused_by_older_versions(tmp_path: Path) -> None:
     """Otherwise one would begin with an empty file there."""
     split_state(tmp_path)
-    assert read_state(tmp_path) is None
     with pytest.raises(StateLogUnusable, match="newer groupferry"):
         read_file(tmp_path)
+
+
+def test_a_first_start_that_failed_can_be_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a full disk: nothing is there yet that could be lost."""
+
+    def fail(_path: Path, _text: str) -> None:
+        raise StateFolderError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fleet_state, "write_file", fail)
+        with pytest.raises(StateFolderError, match="full"):
+            start(tmp_path)
+    start(tmp_path)
+    assert read_state(tmp_path) is not None
 
 
 def test_the_state_of_an_older_version_is_split(tmp_path: Path) -> None:
