@@ -32,6 +32,7 @@ from gateway.data_path.listeners import check_ports
 from gateway.error_groups import first_of
 from gateway.fleet.fleet_state import (
     SLOTS_FOLDER,
+    end_fleet,
     open_state,
     read_state,
     write_state,
@@ -426,6 +427,8 @@ async def _run_settings(
     is_first = process is None or process.is_first
     async with AsyncExitStack() as resources:
         resources.enter_context(locked(folder))
+        if process is None:
+            end_fleet(folder)
         cluster = await _check_start(
             settings, security.own, config.data_path, has_ports=not is_first
         )

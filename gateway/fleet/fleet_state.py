@@ -71,6 +71,14 @@ def read_state(folder: Path) -> FleetState | None:
         ) from None
 
 
+def end_fleet(folder: Path) -> None:
+    """Note that a single gateway has the folder now, whatever state it keeps. Lock the folder
+    first. Raises StateFolderError."""
+    state = read_state(folder)
+    if state is not None and state.slots:
+        write_state(folder, state.model_copy(update={"slots": 0}))
+
+
 def shard_folder(folder: Path, shard: int) -> Path:
     """The folder of a shard in a state folder."""
     return folder / SHARDS_FOLDER / f"{shard:03}"

@@ -22,6 +22,7 @@ from structlog.testing import capture_logs
 from gateway import serve, settings_sources
 from gateway.cluster import broker_connection, cluster
 from gateway.error_groups import first_of
+from gateway.fleet.fleet_state import control_folders, open_state, write_state
 from gateway.journal.line_files import FOLDER_NAME
 from gateway.reloading import Reloading, limits_of
 from gateway.security import security_of
@@ -200,6 +201,14 @@ async def complaint_of(folder: Path, port: int) -> str:
             assert await gateway.wait() == 1
     assert "Traceback" not in said
     return said.splitlines()[-1]
+
+
+async def test_a_single_gateway_is_reached_where_a_fleet_was(tmp_path: Path) -> None:
+    """Whatever state it keeps: commands look for its socket in the state folder."""
+    write_state(tmp_path, open_state(tmp_path, 2))
+    async with running_mock_cluster(1) as upstream:
+        await start_and_stop(tmp_path, upstream.bootstrap[0], "memory")
+    assert control_folders(tmp_path) == [tmp_path]
 
 
 async def test_a_port_in_use_is_one_line(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from gateway.fleet.fleet_state import (
     SLOTS_FOLDER,
     control_folder_of,
     control_folders,
+    end_fleet,
     open_state,
     read_state,
     write_state,
@@ -57,6 +58,17 @@ def test_a_single_gateway_may_have_all_shards(tmp_path: Path) -> None:
     write_state(tmp_path, open_state(tmp_path, 0))
     assert control_folders(tmp_path) == [tmp_path]
     assert control_folder_of(tmp_path, "g") == tmp_path
+
+
+def test_a_single_gateway_is_reached_where_a_fleet_was(tmp_path: Path) -> None:
+    """Also if it keeps its state elsewhere, as in the cluster. The shards stay."""
+    end_fleet(tmp_path)
+    assert read_state(tmp_path) is None
+    state = open_state(tmp_path, 2)
+    write_state(tmp_path, state)
+    end_fleet(tmp_path)
+    assert control_folders(tmp_path) == [tmp_path]
+    assert open_state(tmp_path, 2) == state
 
 
 def test_each_process_has_a_folder_for_its_socket(tmp_path: Path) -> None:
