@@ -211,6 +211,16 @@ async def test_a_single_gateway_is_reached_where_a_fleet_was(tmp_path: Path) -> 
     assert control_folders(tmp_path) == [tmp_path]
 
 
+def test_the_admin_ports_of_all_processes_are_kept_free(tmp_path: Path) -> None:
+    """The first process opens the ports of coordinator nodes before the others have started."""
+    flags = {"upstream": "127.0.0.1:9092", "state_dir": f"{tmp_path}", "processes": "3"}
+    found = settings_sources.load({**flags, "admin_listen": "127.0.0.1:9190"})
+    security = security_of(found)
+    reloading = Reloading(found, lambda: found, security=security, limits=limits_of(found))
+    config = serve.gateway_config(found, security, reloading)
+    assert config.data_path.other_ports == range(9190, 9193)
+
+
 async def test_a_port_in_use_is_one_line(tmp_path: Path) -> None:
     """It names the port."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
