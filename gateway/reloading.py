@@ -53,7 +53,8 @@ class Reloading:
         limits: Limits,
     ) -> None:
         """`limits` are those of the running data path."""
-        self._settings = settings
+        self.settings = settings
+        """Those in force."""
         self._read_again = read_again
         self._security = security
         self.limits = limits
@@ -76,7 +77,7 @@ class Reloading:
         changed = {
             name
             for name in Settings.model_fields
-            if getattr(now, name) != getattr(self._settings, name)
+            if getattr(now, name) != getattr(self.settings, name)
         }
         taken = {name: getattr(now, name) for name in changed & RELOADED}
         if taken:
@@ -88,7 +89,7 @@ class Reloading:
         )
 
     def _take(self, changed: Mapping[str, Any]) -> None:
-        settings = self._settings = self._settings.model_copy(update=changed)
+        settings = self.settings = self.settings.model_copy(update=changed)
         if {"log_format", "log_level"} & changed.keys():
             logs.configure(settings.log_format, settings.log_level, counts_repeats=True)
         limits = limits_of(settings)

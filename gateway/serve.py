@@ -59,7 +59,11 @@ from gateway.state_log.memory import MemoryLog
 from gateway.state_log.sharded import open_sharded_log
 from gateway.state_log.splitting import split_state
 from gateway.state_log.sqlite import open_sqlite_log
-from gateway.transport.reloading import check_certificate, watch_certificates
+from gateway.transport.reloading import (
+    check_certificate,
+    reload_certificates,
+    watch_certificates,
+)
 
 log = structlog.get_logger()
 
@@ -127,7 +131,9 @@ def _run_fleet(settings: Settings, slots: int, security: Security, reloading: Re
 
                 def run_process(link: socket.socket) -> int:
                     name_process(slot)
-                    configure(settings.log_format, settings.log_level, counts_repeats=True)
+                    current = reloading.settings
+                    configure(current.log_format, current.log_level, counts_repeats=True)
+                    reload_certificates(security.certificates)
                     process = FleetProcess(
                         member=member,
                         log_id=state.log_id,
@@ -135,11 +141,15 @@ def _run_fleet(settings: Settings, slots: int, security: Security, reloading: Re
                         is_first=is_first,
                         link=ParentLink(link),
                     )
-                    return _run_process(settings, security, reloading, process)
+                    return _run_process(current, security, reloading, process)
 
                 return run_process
 
-            return run_fleet(slots, prepare)
+            def reload() -> None:
+                reloading.reload()
+                configure(reloading.settings.log_format, reloading.settings.log_level)
+
+            return run_fleet(slots, prepare, reload)
     except (StateFolderError, StateLogUnusable) as reason:
         return _fail(reason)
 

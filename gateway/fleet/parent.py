@@ -49,10 +49,11 @@ class _Process:
     """The parent's end."""
 
 
-def run_fleet(slots: int, prepare: PrepareProcess) -> int:
-    """Run a fleet until it is told to end, or cannot start. Returns the exit status."""
+def run_fleet(slots: int, prepare: PrepareProcess, reload: Callable[[], None]) -> int:
+    """Run a fleet until it is told to end, or cannot start. `reload` reads settings again, for
+    processes that start later. Returns the exit status."""
     with _signals_at_a_socket() as signals, selectors.DefaultSelector() as selector:
-        return _Parent(slots, prepare, signals, selector).run()
+        return _Parent(slots, prepare, reload, signals, selector).run()
 
 
 class _Parent:
@@ -60,10 +61,12 @@ class _Parent:
         self,
         slots: int,
         prepare: PrepareProcess,
+        reload: Callable[[], None],
         signals: socket.socket,
         selector: selectors.BaseSelector,
     ) -> None:
         self._prepare = prepare
+        self._reload = reload
         self._signals = signals
         self._selector = selector
         self._supervision = Supervision(slots)
@@ -117,6 +120,7 @@ class _Parent:
     def _take_signals(self) -> None:
         for number in self._signals.recv(4096):
             if number == signal.SIGHUP and not self._has_terminal:
+                self._reload()
                 for process in self._processes.values():
                     _say(process, RELOAD)
             elif number != signal.SIGCHLD:

@@ -23,9 +23,11 @@ from gateway import serve, settings_sources
 from gateway.cluster import broker_connection, cluster
 from gateway.error_groups import first_of
 from gateway.fleet.fleet_state import control_folders, open_state, write_state
+from gateway.fleet.parent import PrepareProcess
 from gateway.journal.line_files import FOLDER_NAME
 from gateway.reloading import Reloading, limits_of
 from gateway.security import security_of
+from gateway.settings import Settings
 from gateway.state_folder import StateFolderError, cluster_of, locked
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.error_codes import ErrorCode
@@ -219,6 +221,35 @@ def test_the_admin_ports_of_all_processes_are_kept_free(tmp_path: Path) -> None:
     reloading = Reloading(found, lambda: found, security=security, limits=limits_of(found))
     config = serve.gateway_config(found, security, reloading)
     assert config.data_path.other_ports == range(9190, 9193)
+
+
+def test_a_process_that_starts_later_has_the_settings_in_force(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The parent has read them again, as all processes have."""
+    flags = {"upstream": "127.0.0.1:9092", "state_dir": f"{tmp_path}", "processes": "2"}
+    adoptions: list[str] = []
+
+    def run_fleet(_slots: int, prepare: PrepareProcess, reload: Callable[[], None]) -> int:
+        for _ in range(2):
+            here, there = socket.socketpair()
+            with here, there:
+                prepare(1, False)(there)
+            reload()
+        return 0
+
+    def run_process(settings: Settings, *_: Any) -> int:
+        adoptions.append(settings.groups_adopt)
+        return 0
+
+    monkeypatch.setattr(serve, "run_fleet", run_fleet)
+    monkeypatch.setattr(serve, "_run_process", run_process)
+    monkeypatch.setattr(serve, "name_process", lambda _slot: None)
+    monkeypatch.setattr(serve, "configure", lambda *_, **__: None)
+    monkeypatch.setattr("gateway.serve.gc.set_threshold", lambda _objects: None)
+    later = settings_sources.load({**flags, "groups_adopt": "never"})
+    serve.run(settings_sources.load(flags), lambda: later)
+    assert adoptions == ["manual", "never"]
 
 
 async def test_a_port_in_use_is_one_line(tmp_path: Path) -> None:
