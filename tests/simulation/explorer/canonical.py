@@ -23,7 +23,7 @@ from coordinator.copy_on_write.table import Forkable
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.interface.config import GroupConfig
-from coordinator.interface.topics import Topics
+from coordinator.interface.topics import Partition, Topics
 from gateway.hosting.adoption import Adopting
 from gateway.hosting.anchor import Anchor
 from gateway.hosting.calls import Call
@@ -37,6 +37,7 @@ from gateway.hosting.states import AnchorPhase, Mode, Stage
 from tests.simulation.broker_profiles import BrokerProfile
 from tests.simulation.explorer.copies import is_value
 from tests.simulation.explorer.numbers import (
+    FIRST_EPOCH,
     FIRST_GENERATION,
     FIRST_TOKEN,
     OFFSETS_APART,
@@ -91,11 +92,6 @@ _DEAD = {
     *("adopt_from_ms", "adoptions_undone"),  # read where groups are adopted without a command
 }
 _DROPPED = _DERIVED | _FOR_PEOPLE | _DEAD
-_EPOCHS = {
-    *("epoch", "member_epoch", "previous_epoch", "assignment_epoch", "group_epoch", "generation"),
-}
-_HELD = {"assigned", "pending_revocation"}
-"""Partitions and their assignment epochs."""
 _COUNTERS = {"sent", "confirmed", "_confirm_after", "confirms_since"}
 _BEFORE_ADMISSION = (Stage.QUEUED, Stage.PLACING, Stage.CHECKING)
 _BEFORE_DECISION = (*_BEFORE_ADMISSION, Stage.ADMITTING, Stage.DECIDING)
@@ -167,8 +163,11 @@ class _Walk:
         handler(self, value)
 
     def number(self, value: int) -> None:
-        if value < FIRST_GENERATION or value >= HASHES_FROM:
+        """What a number is, its size says."""
+        if value < FIRST_EPOCH or value >= HASHES_FROM:
             self.out.append(value)
+        elif value < FIRST_GENERATION:
+            self.out.append(f"e{value - self.epoch}")
         elif value >= START_MS - LONG_AGO_MS:
             self.out.append(max(value - self.now_ms, -LONG_AGO_MS))
         elif value >= FIRST_TOKEN:
@@ -203,9 +202,10 @@ class _Walk:
 
     def rows(self, value: Mapping[Any, Any]) -> None:
         self.out.append(len(value))
-        for key, each in value.items():
+        are_partitions = isinstance(next(iter(value), None), Partition)
+        for key in sorted(value) if are_partitions else value:
             self.value(key)
-            self.value(each)
+            self.value(value[key])
 
     def unordered(self, _owner: Any, value: Any) -> None:
         rows = []
@@ -233,18 +233,6 @@ class _Walk:
 
     def anything(self, _owner: Any, value: Any) -> None:
         self.value(value)
-
-    def epoch_of(self, _owner: Any, value: Any) -> None:
-        if isinstance(value, int) and 0 < value < FIRST_GENERATION:
-            self.out.append(f"e{value - self.epoch}")
-        else:
-            self.value(value)
-
-    def held(self, _owner: Any, value: Mapping[Any, int]) -> None:
-        self.out.append(len(value))
-        for partition in sorted(value):
-            self.value(partition)
-            self.out.append(value[partition] - self.epoch)
 
     def cause(self, _owner: Any, value: Any) -> None:
         """For people, but a record without any is a tombstone."""
@@ -423,8 +411,6 @@ _OF_CLASSES: dict[tuple[str, str], Add] = {
     ("ClassicConsumer", "asked_ms"): _Walk.asked_by_consumer,
 }
 _OF_NAMES: dict[str, Add] = {
-    **dict.fromkeys(_EPOCHS, _Walk.epoch_of),
-    **dict.fromkeys(_HELD, _Walk.held),
     **dict.fromkeys(_COUNTERS, _Walk.counter),
     **dict.fromkeys(_UNORDERED, _Walk.unordered),
     **dict.fromkeys(("has_look", "is_checked"), _Walk.until_admitted),

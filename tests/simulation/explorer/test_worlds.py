@@ -10,7 +10,7 @@ from tests.simulation.explorer.search import Report, explore
 from tests.simulation.explorer.worlds import WORLDS
 
 EXHAUSTED = {
-    **{"restart": 40_000, "eager": 65_000, "upgrade": 12_000, "place": 2_000, "loan-eager": 3_500},
+    **{"restart": 40_000, "eager": 60_000, "upgrade": 12_000, "place": 2_000, "loan-eager": 3_500},
     **{
         "compute": 3_000,
         "adopt-restart": 19_000,
