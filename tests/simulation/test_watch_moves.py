@@ -8,32 +8,41 @@ import pytest
 
 from tests.simulation.invariants import BrokenInvariantError
 from tests.simulation.leader import STICKY
+from tests.simulation.plan import Plan
 from tests.simulation.planted_bugs import moves
 from tests.simulation.planted_bugs.bug import Bug
 from tests.support.simulation import PEACEFUL, Stage
 
 COOPERATIVE: dict[str, Any] = {"protocols": (STICKY,), "is_cooperative": True}
+CLASSIC = ("classic", "classic")
+MIXED = ("native", "classic", "native")
 FORWARDS = replace(PEACEFUL, hosts_all=False)
 SLOW = {"heartbeat_interval_ms": 4_000, "session_timeout_ms": 6_000}
 LONG_CALLBACK = {"session_timeout_ms": 4_000, "rebalance_timeout_ms": 60_000, "callback_ms": 60_000}
 
 
-def released(after_ms: int = 10_000, **how: Any) -> Stage:
-    """A group of two clients that is released. Both have owned partitions for some time."""
-    stage = Stage()
-    for name in ("c1", "c2"):
-        stage.classic(name, **how)
+def group(*kinds: str, plan: Plan = PEACEFUL, after_ms: int = 10_000, **how: Any) -> Stage:
+    """A group of native and classic clients, which have owned partitions for some time."""
+    stage = Stage(plan=plan)
+    for number, kind in enumerate(kinds, start=1):
+        if kind == "native":
+            stage.native(f"c{number}")
+        else:
+            stage.classic(f"c{number}", **how)
     stage.wait(after_ms)
+    return stage
+
+
+def released(*kinds: str, **how: Any) -> Stage:
+    """A group that is released; of two classic clients unless other kinds are named."""
+    stage = group(*(kinds or CLASSIC), **how)
     stage.driver.process.release()
     return stage
 
 
-def adopted() -> Stage:
+def adopted(*kinds: str, **how: Any) -> Stage:
     """The same with a group of the cluster, which is adopted."""
-    stage = Stage(plan=FORWARDS)
-    for name in ("c1", "c2"):
-        stage.classic(name)
-    stage.wait(10_000)
+    stage = group(*(kinds or CLASSIC), plan=FORWARDS, **how)
     stage.driver.process.adopt()
     return stage
 
@@ -46,23 +55,44 @@ def killed_in_a_release() -> Stage:
     return stage
 
 
-def killed_in_an_adoption() -> Stage:
+def killed_in_an_adoption(**how: Any) -> Stage:
     """The others have been let go in the cluster."""
-    stage = adopted()
+    stage = adopted(**how)
     while not (stage.whereabouts.moving and len(stage.cluster.group.describe().members) == 1):
         stage.wait(1)
     stage.driver.crash(100)
     return stage
 
 
+def left_in_a_release() -> Stage:
+    """One client leaves while the other has not revoked its partitions yet."""
+    stage = released(callback_ms=3_000, rebalance_timeout_ms=30_000)
+    stage.wait(50)
+    stage.clients[0].close()
+    return stage
+
+
 SCENES: dict[Bug, Callable[[], Stage]] = {
     moves.a_claim_counts_as_giving_up: lambda: released(**COOPERATIVE),
-    moves.a_silent_member_gets_half_its_session: lambda: released(8_500, **SLOW),
+    moves.a_silent_member_gets_half_its_session: lambda: released(after_ms=8_500, **SLOW),
     moves.a_heartbeat_keeps_no_recalled_member: lambda: released(**LONG_CALLBACK),
     moves.a_release_forgets_a_member: released,
     moves.an_adoption_forgets_a_member: adopted,
     moves.a_kill_forgets_the_release: killed_in_a_release,
     moves.a_kill_forgets_the_adoption: killed_in_an_adoption,
+    moves.a_leaver_takes_all_members_with_it: left_in_a_release,
+    moves.a_syncing_member_has_given_up: lambda: killed_in_an_adoption(**COOPERATIVE),
+    moves.a_refused_heartbeat_ends_a_claim: released,
+    moves.a_native_member_is_let_go_when_it_is_told: lambda: released(
+        "native", "classic", "native"
+    ),
+    moves.a_recall_lasts_two_seconds: lambda: released(
+        callback_ms=3_000, rebalance_timeout_ms=30_000
+    ),
+    moves.a_release_waits_for_nobody: released,
+    moves.adopted_members_have_no_sessions: adopted,
+    moves.an_undoing_waits_for_nobody: killed_in_an_adoption,
+    moves.a_restart_takes_a_release_for_over: killed_in_a_release,
 }
 
 
@@ -77,7 +107,7 @@ def test_a_planted_bug_is_found(monkeypatch: pytest.MonkeyPatch, bug: Bug) -> No
 
 
 def test_every_planted_bug_has_a_scene() -> None:
-    assert [bug for bug in vars(moves).values() if isinstance(bug, Bug)] == [*SCENES]
+    assert {bug for bug in vars(moves).values() if isinstance(bug, Bug)} == {*SCENES}
 
 
 def test_members_give_up_before_the_cluster_has_them() -> None:

@@ -11,7 +11,13 @@ from coordinator.engine import GroupEngine
 from coordinator.group.step_builder import StepBuilder
 from coordinator.handlers import adoption as engine_adoption
 from coordinator.handlers import release as engine_release
-from coordinator.interface.events import ReleaseBegan
+from coordinator.interface.events import (
+    ConsumerHeartbeatReceived,
+    HeartbeatReceived,
+    LeaveGroupReceived,
+    ReleaseBegan,
+    SyncGroupReceived,
+)
 from coordinator.interface.records import (
     AdoptionRecord,
     ClassicGroupMember,
@@ -20,11 +26,28 @@ from coordinator.interface.records import (
     ReleaseRecord,
     ReleaseState,
 )
+from coordinator.interface.replies import LeaveGroupReply
 from coordinator.interface.volatile_records import DeadlineKind
 from gateway.hosting import recall
+from gateway.hosting.adoption import Adopting
+from gateway.hosting.calls import Answer, Call
+from gateway.hosting.grace import Grace
 from gateway.hosting.holders import Holders
+from gateway.hosting.recall import Recall
+from gateway.hosting.release import Releasing
+from gateway.hosting.states import ReleaseStage
 from tests.simulation.invariants import Invariant
 from tests.simulation.planted_bugs.bug import Patch, noticed_by
+
+AnyMove = Adopting | Releasing
+OWNERS = (
+    Invariant.SINGLE_OWNER,
+    Invariant.MOVES,
+    Invariant.GRANTED,
+    Invariant.ANCHORED,
+    Invariant.LIVENESS,
+)
+"""What breaks if the group is served twice, or by nobody."""
 
 
 def _forget(patch: Patch, kind: type[DurableRecord]) -> None:
@@ -77,9 +100,9 @@ def a_release_forgets_a_member(patch: Patch) -> None:
 
     def begin(step: StepBuilder, event: ReleaseBegan) -> None:
         real(step, event)
-        release = step.state.release
-        if release is not None and release.group is not None:
-            group = replace(release.group, members=release.group.members[1:])
+        begun = step.state.release
+        if begun is not None and begun.group is not None:
+            group = replace(begun.group, members=begun.group.members[1:])
             step.emit(ReleaseRecord(value=ReleaseState(group=group)))
 
     patch.setattr("coordinator.engine.release.begin", begin)
@@ -113,3 +136,134 @@ def a_kill_forgets_the_release(patch: Patch) -> None:
 def a_kill_forgets_the_adoption(patch: Patch) -> None:
     """The next process leaves a group that was locked as it is."""
     _forget(patch, AdoptionRecord)
+
+
+# -- who is recalled, and when it has given up -----------------------------------------------------
+
+
+@noticed_by(*OWNERS)
+def a_leaver_takes_all_members_with_it(patch: Patch) -> None:
+    """The LeaveGroup of one recalled member counts for all of them."""
+    real = Recall._leave
+
+    def leave(recalling: Recall, event: LeaveGroupReceived) -> LeaveGroupReply:
+        reply = real(recalling, event)
+        for member_id in recalling._members:
+            recalling.moving.on_member_gave_up(member_id)
+        return reply
+
+    patch.setattr(Recall, "_leave", leave)
+
+
+@noticed_by(*OWNERS)
+def a_syncing_member_has_given_up(patch: Patch) -> None:
+    """A recalled member that sends SyncGroup counts as one without partitions."""
+    _let_go_after(patch, SyncGroupReceived)
+
+
+@noticed_by(*OWNERS)
+def a_refused_heartbeat_ends_a_claim(patch: Patch) -> None:
+    """A recalled member has given up once its heartbeat is told to rejoin."""
+    _let_go_after(patch, HeartbeatReceived)
+
+
+@noticed_by(*OWNERS)
+def a_native_member_is_let_go_when_it_is_told(patch: Patch) -> None:
+    """A native member counts as one without partitions as soon as it is told to own nothing."""
+    real = Recall._reconcile
+
+    def reconcile(
+        recalling: Recall, event: ConsumerHeartbeatReceived, now_ms: int
+    ) -> Answer | None:
+        answer = real(recalling, event, now_ms)
+        if event.member_id in recalling._to_own_nothing:
+            recalling.moving.on_member_gave_up(event.member_id)
+        return answer
+
+    patch.setattr(Recall, "_reconcile", reconcile)
+
+
+@noticed_by(*OWNERS)
+def a_recall_lasts_two_seconds(patch: Patch) -> None:
+    """Members that have not rejoined after two seconds are given up."""
+    real = Holders.__init__
+
+    def init(holders: Holders, members: Any, now_ms: int, grace: Grace) -> None:
+        real(holders, members, now_ms, grace)
+        for holder in holders._by_id.values():
+            holder.rejoin_by_ms = min(holder.rejoin_by_ms, now_ms + 2_000)
+        holders._due = [(now_ms, member_id) for member_id in holders._by_id]
+
+    patch.setattr(Holders, "__init__", init)
+
+
+# -- how a release goes on -------------------------------------------------------------------------
+
+
+@noticed_by(*OWNERS)
+def a_release_waits_for_nobody(patch: Patch) -> None:
+    """The anchor's place is given up although members may hold partitions."""
+
+    def is_ready(releasing: Releasing, _commits: int) -> bool:
+        return releasing.stage in (ReleaseStage.RECALLING,) or releasing.is_displaced
+
+    patch.setattr(Releasing, "is_ready", is_ready)
+
+
+# -- how an adoption goes on -----------------------------------------------------------------------
+
+
+@noticed_by(*OWNERS, Invariant.TIMERS)
+def adopted_members_have_no_sessions(patch: Patch) -> None:
+    """Nothing ends the session of an adopted member that is silent."""
+    real = engine_adoption.adopt
+
+    def adopt(step: StepBuilder) -> None:
+        adoption = step.state.adoption
+        real(step)
+        for member in adoption.group.members if adoption is not None else ():
+            step.disarm(DeadlineKind.SESSION, member.member_id)
+
+    patch.setattr("coordinator.engine.adoption.adopt", adopt)
+
+
+# -- how an adoption is undone, and what a restart does --------------------------------------------
+
+
+@noticed_by(*OWNERS)
+def an_undoing_waits_for_nobody(patch: Patch) -> None:
+    """An adoption is undone although members may hold partitions."""
+    real = Adopting._fail
+
+    def fail(adopting: Adopting, why: str, now_ms: int) -> None:
+        real(adopting, why, now_ms)
+        if adopting._giving_back is not None:
+            adopting._giving_back.holders = Holders((), now_ms, Grace())
+
+    patch.setattr(Adopting, "_fail", fail)
+
+
+@noticed_by(*OWNERS)
+def a_restart_takes_a_release_for_over(patch: Patch) -> None:
+    """The next process goes on with a release as if all members had given up."""
+    real = Releasing._continue
+
+    def go_on(releasing: Releasing, release: ReleaseState, requests: Any, now_ms: int) -> None:
+        real(releasing, release, requests, now_ms)
+        if not releasing._has_begun_here:
+            releasing.holders = Holders((), now_ms, Grace())
+
+    patch.setattr(Releasing, "_continue", go_on)
+
+
+def _let_go_after(patch: Patch, kind: type[SyncGroupReceived | HeartbeatReceived]) -> None:
+    """Have a member count as one without partitions after such a request."""
+    real = Recall.answer
+
+    def answer(recalling: Recall, call: Call, now_ms: int) -> Answer | None:
+        answer = real(recalling, call, now_ms)
+        if isinstance(call.event, kind):
+            recalling.moving.on_member_gave_up(call.event.member_id)
+        return answer
+
+    patch.setattr(Recall, "answer", answer)
