@@ -3,7 +3,7 @@
 `test_watch_moves.py` has a scene for each: random runs need hundreds of seeds to find some of them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from coordinator.interface.events import (
     ConsumerHeartbeatReceived,
     HeartbeatReceived,
     LeaveGroupReceived,
+    OffsetCommitReceived,
     ReleaseBegan,
     SyncGroupReceived,
 )
@@ -30,12 +31,13 @@ from coordinator.interface.replies import LeaveGroupReply
 from coordinator.interface.volatile_records import DeadlineKind
 from gateway.hosting import recall
 from gateway.hosting.adoption import Adopting
-from gateway.hosting.calls import Answer, Call
+from gateway.hosting.calls import Answer, Call, Outcome
 from gateway.hosting.grace import Grace
 from gateway.hosting.holders import Holders
 from gateway.hosting.recall import Recall
 from gateway.hosting.release import Releasing
 from gateway.hosting.states import ReleaseStage
+from kafka_codecs.describe_groups import DescribedGroup
 from tests.simulation.invariants import Invariant
 from tests.simulation.planted_bugs.bug import Patch, noticed_by
 
@@ -267,3 +269,106 @@ def _let_go_after(patch: Patch, kind: type[SyncGroupReceived | HeartbeatReceived
         return answer
 
     patch.setattr(Recall, "answer", answer)
+
+
+@noticed_by(*OWNERS)
+def a_commit_ends_a_claim(patch: Patch) -> None:
+    """A recalled member counts as one without partitions once it has committed."""
+    real = Recall._outcome
+
+    def outcome(recalling: Recall, event: OffsetCommitReceived, **how: Any) -> Outcome:
+        recalling.moving.on_member_gave_up(event.member_id)
+        return real(recalling, event, **how)
+
+    patch.setattr(Recall, "_outcome", outcome)
+
+
+@noticed_by(*OWNERS)
+def native_members_are_not_waited_for(patch: Patch) -> None:
+    """A release waits only for classic members."""
+    real = Holders.__init__
+
+    def init(holders: Holders, members: Iterable[ClassicGroupMember], *when: Any) -> None:
+        real(holders, [member for member in members if not member.is_native], *when)
+
+    patch.setattr(Holders, "__init__", init)
+
+
+@noticed_by(*OWNERS)
+def whoever_is_seen_in_a_release_has_given_up(patch: Patch) -> None:
+    """A recalled member counts as one without partitions with its next request."""
+
+    def on_member_seen(releasing: Releasing, member_id: str, _now_ms: int) -> None:
+        releasing.holders.let_go(member_id)
+
+    patch.setattr(Releasing, "on_member_seen", on_member_seen)
+
+
+@noticed_by(*OWNERS)
+def whoever_is_seen_in_an_undoing_has_given_up(patch: Patch) -> None:
+    """The same while an adoption is undone."""
+    real = Adopting.on_member_seen
+
+    def on_member_seen(adopting: Adopting, member_id: str, now_ms: int) -> None:
+        real(adopting, member_id, now_ms)
+        adopting.on_member_gave_up(member_id)
+
+    patch.setattr(Adopting, "on_member_seen", on_member_seen)
+
+
+@noticed_by(*OWNERS)
+def a_release_is_over_once_it_has_begun(patch: Patch) -> None:
+    """The group is left to the cluster while its members have not given up."""
+    patch.setattr(Releasing, "is_over", property(lambda releasing: releasing.has_begun))
+
+
+@noticed_by(*OWNERS)
+def a_restart_undoes_without_waiting(patch: Patch) -> None:
+    """The next process undoes an adoption although members may hold partitions."""
+    real = Adopting._resumed
+
+    def resumed(adopting: Adopting, described: DescribedGroup | None, now_ms: int) -> None:
+        real(adopting, described, now_ms)
+        if adopting._giving_back is not None:
+            adopting._giving_back.holders = Holders((), now_ms, Grace())
+
+    patch.setattr(Adopting, "_resumed", resumed)
+
+
+@noticed_by(*OWNERS)
+def a_restart_forgets_who_is_released(patch: Patch) -> None:
+    """The next process finds a release without members."""
+
+    def forget(record: DurableRecord) -> DurableRecord:
+        if not isinstance(record, ReleaseRecord) or record.value is None:
+            return record
+        group = record.value.group
+        return ReleaseRecord(
+            value=replace(record.value, group=group and replace(group, members=()))
+        )
+
+    _load_as(patch, forget)
+
+
+@noticed_by(*OWNERS)
+def a_restart_forgets_who_is_adopted(patch: Patch) -> None:
+    """The next process finds an adoption of the leader only."""
+
+    def forget(record: DurableRecord) -> DurableRecord:
+        if not isinstance(record, AdoptionRecord) or record.value is None:
+            return record
+        group = record.value.group
+        leader = tuple(member for member in group.members if member.member_id == group.leader)
+        return AdoptionRecord(value=replace(record.value, group=replace(group, members=leader)))
+
+    _load_as(patch, forget)
+
+
+def _load_as(patch: Patch, change: Callable[[DurableRecord], DurableRecord]) -> None:
+    """Have a restart read other records than were written."""
+    load = GroupEngine.load
+
+    def load_changed(engine: GroupEngine, records: Iterable[DurableRecord], *, now_ms: int) -> None:
+        load(engine, [change(record) for record in records], now_ms=now_ms)
+
+    patch.setattr(GroupEngine, "load", load_changed)
