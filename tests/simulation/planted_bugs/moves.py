@@ -295,25 +295,13 @@ def native_members_are_not_waited_for(patch: Patch) -> None:
 
 
 @noticed_by(*OWNERS)
-def whoever_is_seen_in_a_release_has_given_up(patch: Patch) -> None:
+def whoever_is_seen_has_given_up(patch: Patch) -> None:
     """A recalled member counts as one without partitions with its next request."""
 
-    def on_member_seen(releasing: Releasing, member_id: str, _now_ms: int) -> None:
-        releasing.holders.let_go(member_id)
+    def mark_seen(holders: Holders, member_id: str, _now_ms: int) -> None:
+        holders.let_go(member_id)
 
-    patch.setattr(Releasing, "on_member_seen", on_member_seen)
-
-
-@noticed_by(*OWNERS)
-def whoever_is_seen_in_an_undoing_has_given_up(patch: Patch) -> None:
-    """The same while an adoption is undone."""
-    real = Adopting.on_member_seen
-
-    def on_member_seen(adopting: Adopting, member_id: str, now_ms: int) -> None:
-        real(adopting, member_id, now_ms)
-        adopting.on_member_gave_up(member_id)
-
-    patch.setattr(Adopting, "on_member_seen", on_member_seen)
+    patch.setattr(Holders, "mark_seen", mark_seen)
 
 
 @noticed_by(*OWNERS)
@@ -325,14 +313,14 @@ def a_release_is_over_once_it_has_begun(patch: Patch) -> None:
 @noticed_by(*OWNERS)
 def a_restart_undoes_without_waiting(patch: Patch) -> None:
     """The next process undoes an adoption although members may hold partitions."""
-    real = Adopting._resumed
+    real = Adopting._resume
 
-    def resumed(adopting: Adopting, described: DescribedGroup | None, now_ms: int) -> None:
+    def resume(adopting: Adopting, described: DescribedGroup | None, now_ms: int) -> None:
         real(adopting, described, now_ms)
         if adopting._giving_back is not None:
             adopting._giving_back.holders = Holders((), now_ms, Grace())
 
-    patch.setattr(Adopting, "_resumed", resumed)
+    patch.setattr(Adopting, "_resume", resume)
 
 
 @noticed_by(*OWNERS)
