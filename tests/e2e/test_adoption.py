@@ -117,7 +117,7 @@ async def test_a_group_adopts_itself_when_its_last_consumer_has_come(
         await begin_in_cluster(kafka, group, clients, behind={"c": other})
         await group.settled("classic")
         told = await adopt(tmp_path / "one", group.group)
-        assert [why.partition("-")[0] for why in told.reasons] == ["c"]
+        assert [why.partition(" at ")[0] for why in told.reasons] == ["c"]
         await group.leave("c")
         await group.gateway.until_event("group_adopted")
         await group.settled("classic")

@@ -63,7 +63,7 @@ async def test_static_members_are_adopted_and_keep_their_places(
         since_s = time.monotonic()
         told = await adopt(tmp_path, refused.group)
         (why,) = told.reasons
-        assert why.startswith("a-")
+        assert why.startswith("a at ")
         assert "is the leader and a static member" in why
         told = await adopt(tmp_path, group.group)
         assert told.is_adopted, told.reasons
