@@ -203,5 +203,5 @@ async def test_a_share_fetch_at_another_broker_names_the_leaders_listener(
         assert endpoint.node_id == partition.leader_id
         assert (endpoint.host, endpoint.port) == listeners[partition.leader_id]
         page = await look(tmp_path, DescribeGroup(group_id=group), GroupPage)
-        assert (page.mode, page.stands) == ("forwarded", "the cluster serves it")
+        assert (page.mode, page.stands) == ("forwarded", "the cluster serves it, a share group")
         assert "share group" in (page.blocker or "")
