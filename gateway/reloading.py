@@ -54,7 +54,7 @@ class Reloading:
     ) -> None:
         """`limits` are those of the running data path."""
         self.settings = settings
-        """Those in force."""
+        """The settings in force."""
         self._read_again = read_again
         self._security = security
         self.limits = limits

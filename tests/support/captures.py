@@ -18,8 +18,8 @@ from tests.support.codecs import octets
 
 FOLDER = Path(__file__).parent.parent / "captures"
 BYTES_PER_LINE = 16
-EMBEDDING = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
-"""The apis whose bytes of the consumer protocol each client writes in its own way."""
+OWN_BYTES = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.API_VERSIONS)
+"""The apis in which each client writes bytes of its own: of the consumer protocol, or its name."""
 
 _MARK = "== "
 _CORRELATION_ID = slice(4, 8)
@@ -73,7 +73,7 @@ def write(folder: Path, about: Sequence[str], frames: Iterable[Frame]) -> None:
     files: dict[tuple[ApiKey, int], list[str]] = {}
     for frame in frames:
         shape = _shape_of(frame)
-        has_own_bytes = frame.api_key in EMBEDDING and (shape, folder) not in seen
+        has_own_bytes = frame.api_key in OWN_BYTES and (shape, folder) not in seen
         if shape in seen and not has_own_bytes:
             continue
         seen |= {shape, (shape, folder)}
