@@ -18,8 +18,10 @@ from tests.support.codecs import octets
 
 FOLDER = Path(__file__).parent.parent / "captures"
 BYTES_PER_LINE = 16
-OWN_BYTES = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.API_VERSIONS)
-"""The apis in which each client writes bytes of its own: of the consumer protocol, or its name."""
+EMBEDDING = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
+"""The apis with bytes of the consumer protocol, which each client writes in its own way."""
+OWN_BYTES = (*EMBEDDING, ApiKey.API_VERSIONS)
+"""The apis in which each client has bytes of its own: those, and its name and version."""
 
 _MARK = "== "
 _CORRELATION_ID = slice(4, 8)
