@@ -170,7 +170,7 @@ def test_every_table_has_its_columns_and_what_they_mean(
             schema = pq.read_schema(file)
             assert schema.names == list(columns(row))
             assert "schema_version" in str(schema.metadata), name
-    assert {path.name for path in (output / "tables" / "findings").iterdir()} == {"cluster=c"}
+    assert [path.name for path in (output / "tables" / "findings").glob("*=*")] == ["cluster=c"]
     assert [row.partitions_moved for row in analysis.table("rebalances").collect()] == []
     assert analysis.table("runs").count() == 1
 
