@@ -18,7 +18,7 @@ import trio
 
 from gateway.events.catalog import EVENTS
 from gateway.events.event import GatewayEvent, Level
-from gateway.events.sentences import Narrator
+from gateway.events.sentences import NAMING, Narrator
 from gateway.readable import escaped
 from gateway.repeated_lines import RepeatedLines
 
@@ -53,7 +53,7 @@ def write_to_log(
     if bound.is_enabled_for(_LEVELS[event.level]):  # the fields cost more than the rest
         fields = {name: value for name, value in event.fields.items() if name != "topic_ids"}
         getattr(bound, event.level)(event.name, **fields)
-    elif (story := _find_processor(_Story)) is not None:
+    elif event.name in NAMING and (story := _find_processor(_Story)) is not None:
         story.narrator.learn(event, group_id)
 
 

@@ -25,6 +25,7 @@ LEANING = {"Of", "Those", "It", "Nor", "As", "Otherwise"}
 IRREGULAR = {
     *("begun", "done", "found", "given", "gone", "heard", "held", "kept", "known", "left", "lost"),
     *("made", "met", "said", "seen", "sent", "shown", "spoken", "taken", "told", "written"),
+    "rewritten",
 }
 """Participles that do not end in "ed"."""
 NO_PARTICIPLES = {"embed", "exceed", "feed", "need", "proceed", "seed", "speed", "succeed"}

@@ -14,7 +14,7 @@ from gateway.board.lags import GroupLag
 from gateway.board.views import MemberLine, Partitions
 from gateway.board.words import count_members, each_partition, name_all, short, software_name
 from gateway.groups.glance import Glance
-from gateway.groups.readiness import foreign_kind
+from gateway.groups.readiness import foreign_kind_of
 from gateway.hosting.adoptable import is_behind
 from gateway.hosting.forwarded import STABLE, WatchedGroup, WatchedMember
 from gateway.hosting.standing import Nobody, Occupants, OtherKind
@@ -137,7 +137,7 @@ def _classic_state(glance: Glance, watched: WatchedGroup) -> str:
 
 
 def _next_step(glance: Glance, watched: WatchedGroup, direct: Sequence[WatchedMember]) -> str:
-    if (kind := foreign_kind(glance)) is not None:
+    if kind := foreign_kind_of(glance):
         return f"stays with the cluster: {kind}"
     if glance.is_configured:
         return "stays with the cluster, as configured (groups_forward)"

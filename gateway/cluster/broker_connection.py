@@ -292,8 +292,8 @@ class BrokerConnection:
             raise UpstreamRefused(f"{self._address}: {TLS_WANTED}")
         (size,) = _SIZE.unpack(start)
         if not 0 < size <= ANSWER_BYTES_MAX:
-            why = "is not a Kafka broker: it speaks another protocol"
-            raise UpstreamError(f"{self._address} {why}")
+            reason = "is not a Kafka broker: it speaks another protocol"
+            raise UpstreamError(f"{self._address} {reason}")
         return await self._receive_exactly(size)
 
     async def _receive_exactly(self, count: int) -> bytes:

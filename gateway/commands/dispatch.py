@@ -110,9 +110,9 @@ def _adopt(options: argparse.Namespace) -> int:
         line = f"{group_id} can be adopted"
     elif outcome.is_marked:
         what = "can be" if is_trial else "is"
-        why = "without members in the cluster," if outcome.is_known else "nobody knows it yet;"
+        since = "without members in the cluster," if outcome.is_known else "nobody knows it yet;"
         line = (
-            f"{group_id} {what} adopted: {why} it is hosted from its next join on, until it is"
+            f"{group_id} {what} adopted: {since} it is hosted from its next join on, until it is"
             " released"
         )
     else:

@@ -168,7 +168,7 @@ class ClientFrames:
         write = partial(framed_answer, header, version, response)
         return await self.aside_if_large(write, bytes_of(response, ASIDE_FROM_BYTES))
 
-    async def rewritten(
+    async def rewrite(
         self, key: ApiKey, version: int, correlation_id: int, rewrite: Rewrite, answer: bytes
     ) -> bytes:
         """The broker's answer as `rewrite` changes it, for the client."""

@@ -106,7 +106,7 @@ class FleetListeners(Listeners):
         )
         return [(family, address) for family, _type, _protocol, _name, address in resolved]
 
-    async def _rewritten(self, answer: Struct) -> Any:
+    async def _rewrite(self, answer: Struct) -> Any:
         named = addresses_in(answer)
         if not named:
             return answer

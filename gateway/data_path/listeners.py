@@ -144,17 +144,17 @@ class Listeners:
     async def rewrite(self, answer: Struct) -> Struct:
         """The answer with our addresses, each with an open listener. Raises as `learn` does."""
         if not isinstance(answer, FindCoordinatorResponse):
-            rewritten: Struct = await self._rewritten(answer)
+            rewritten: Struct = await self._rewrite(answer)
             return rewritten
         coordinators: list[Coordinator] = []
         for batch in batches(answer.coordinators):
-            part = await self._rewritten(replace(answer, coordinators=batch))
+            part = await self._rewrite(replace(answer, coordinators=batch))
             coordinators += part.coordinators
             await trio.lowlevel.checkpoint()  # a client may ask for thousands of coordinators
-        rest: FindCoordinatorResponse = await self._rewritten(replace(answer, coordinators=()))
+        rest: FindCoordinatorResponse = await self._rewrite(replace(answer, coordinators=()))
         return replace(rest, coordinators=tuple(coordinators))
 
-    async def _rewritten(self, answer: Struct) -> Any:
+    async def _rewrite(self, answer: Struct) -> Any:
         named = addresses_in(answer)
         if not named:
             return answer

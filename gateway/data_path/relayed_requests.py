@@ -157,7 +157,7 @@ class RelayedRequests:
         if not masks and not is_listing and TREATMENTS[key].treatment is not ApiHandling.REWRITE:
             return None
         change = partial(self.for_client, key, masks=masks)
-        return partial(self._frames.rewritten, key, version, correlation_id, change)
+        return partial(self._frames.rewrite, key, version, correlation_id, change)
 
     async def _relay_unread(
         self, key: ApiKey, size: int, version: int, correlation_id: int
@@ -257,7 +257,7 @@ class RelayedRequests:
         if masks:
             frame = encode_request_header(header) + encode(masked, version)
         change = partial(self._note_transaction_end, request, masks)
-        take = partial(self._frames.rewritten, ApiKey.END_TXN, version, correlation_id, change)
+        take = partial(self._frames.rewrite, ApiKey.END_TXN, version, correlation_id, change)
         connection = await self._opened_with_room()
         await connection.send_held(frame, connection.expect(correlation_id, take))
 
@@ -344,5 +344,5 @@ class RelayedRequests:
         if head or version >= PRODUCE_ADDRESSES_SINCE:
             masks = head.masks if head else NOTHING_MASKED
             change = partial(self.for_client, ApiKey.PRODUCE, masks=masks)
-            take = partial(self._frames.rewritten, ApiKey.PRODUCE, version, correlation_id, change)
+            take = partial(self._frames.rewrite, ApiKey.PRODUCE, version, correlation_id, change)
         return connection.expect(correlation_id, take)

@@ -52,13 +52,12 @@ class Narrator:
         self._names: dict[tuple[str, str], str] = {}
 
     def learn(self, event: GatewayEvent, group_id: str | None) -> None:
-        """Learn the names of members from an event that is not told."""
-        if event.name in _NAMING:
-            self._learn(event.name, group_id or "", event.fields)
+        """Learn the names of members from an event that is not told, one of NAMING."""
+        self._learn(event.name, group_id or "", event.fields)
 
     def tell_event(self, event: GatewayEvent, group_id: str | None) -> str:
         """The event as a sentence; empty for a detail. Learns the names of members from it."""
-        if event.name in DETAILS and event.name not in _NAMING:
+        if event.name in DETAILS and event.name not in NAMING:
             return ""  # most events are details, whose fields need not be collected
         return self.tell(event.name, group_id, event.fields)
 
@@ -91,7 +90,7 @@ class Narrator:
                 del self._names[next(iter(self._names))]
 
 
-_NAMING = frozenset({"client_seen", "group_loaded"})
+NAMING = frozenset({"client_seen", "group_loaded"})
 """Details that tell the clients of members."""
 
 _NameOf = Callable[[str], str]

@@ -35,9 +35,9 @@ class Glance:
     """Why the group is still hosted although a setting leaves it to the cluster, or empty."""
     watched: WatchedGroup | None
     """A forwarded group, as its relayed requests show it."""
-    in_cluster: SeenInCluster | None = None
+    in_cluster: SeenInCluster | None
     """What the cluster has said of a forwarded group since an operator looks at it."""
-    is_configured: bool = False
+    is_configured: bool
     """Whether a setting leaves the group to the cluster (groups_forward)."""
-    now_ms: int = 0
+    now_ms: int
     """When this was so."""

@@ -26,8 +26,7 @@ from gateway.hosting.move_requests import (
 )
 from gateway.hosting.release import why_not_released
 from gateway.hosting.rules import HostingRules
-from gateway.hosting.standing import STREAMS_PROTOCOL, Found, NoAnswer, Nobody, Occupants
-from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from gateway.hosting.standing import Found, NoAnswer, Nobody, Occupants, foreign_kind
 from kafka_codecs.describe_groups import DescribedGroup
 
 ADOPTION_TIMEOUT_S = 30.0
@@ -242,10 +241,10 @@ def why_not_set(outcome: Found, policy: RollMode) -> str:
     match outcome:
         case Occupants(anchored=DescribedGroup()):
             return "a gateway holds it in the cluster"
-        case Occupants(protocol_type=kind) if kind not in ("", CONSUMER_PROTOCOL_TYPE):
-            return f"its protocol type is {kind}, and its members never switch"
-        case Occupants(protocol=protocol) if protocol == STREAMS_PROTOCOL:
-            return "it is a group of Kafka Streams, whose members never switch"
+        case Occupants(protocol_type=protocol_type, protocol=protocol) if kind := foreign_kind(
+            protocol_type, protocol
+        ):
+            return f"{kind}, and its members never switch"
         case Occupants() if policy is RollMode.PAUSE:
             return "the cluster assigns its partitions, so it can only be held"
         case Occupants(tells_natives=False) if policy is RollMode.HOLD:

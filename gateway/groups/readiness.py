@@ -20,7 +20,7 @@ from coordinator.interface.topics import Topics
 from gateway.events.group_events import Blocker, ReadinessChanged
 from gateway.groups.glance import Glance
 from gateway.hosting.forwarded import WatchedGroup
-from gateway.hosting.standing import STREAMS_PROTOCOL
+from gateway.hosting.standing import foreign_kind
 from gateway.hosting.states import Mode
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.error_codes import ErrorCode
@@ -52,7 +52,7 @@ def blockers_of(glance: Glance, config: GroupConfig) -> Iterator[Blocker]:
         yield from _blockers_of_downgrade(group, config)
     elif glance.verdict.mode in (Mode.ELSEWHERE, Mode.UNKNOWN):
         yield _of_group(glance.verdict.why)
-    elif (kind := foreign_kind(glance)) is not None:
+    elif kind := foreign_kind_of(glance):
         yield _of_group(f"it stays with the cluster: {kind}")
     elif (classic := classic_group_of(glance)) is not None:
         if glance.policy in (RollMode.HOLD, RollMode.PAUSE):
@@ -69,22 +69,16 @@ def classic_group_of(glance: Glance) -> ClassicGroupValue | None:
             value = group.stored_value()
             members = tuple(group.members.values())
             return replace(value, protocol=protocol_in_force(group), members=members)
-        case None if glance.watched is not None and foreign_kind(glance) is None:
+        case None if glance.watched is not None and not foreign_kind_of(glance):
             return _watched_group(glance.watched)
         case _:
             return None
 
 
-def foreign_kind(glance: Glance) -> str | None:
-    """Why a watched group is none of consumers; None if it is one, as far as known."""
+def foreign_kind_of(glance: Glance) -> str:
+    """What a watched group is that is none of consumers; empty if it is one, as far as known."""
     watched = glance.watched
-    if watched is None:
-        return None
-    if watched.protocol_type not in ("", CONSUMER_PROTOCOL_TYPE):
-        return f"its protocol type is {watched.protocol_type}"
-    if watched.protocol == STREAMS_PROTOCOL:
-        return "it is a group of Kafka Streams"
-    return None
+    return "" if watched is None else foreign_kind(watched.protocol_type, watched.protocol)
 
 
 def starved_members(group: ClassicGroupValue, topics: Topics) -> Iterator[str]:

@@ -170,6 +170,13 @@ MOVING = Verdict(Mode.FORWARDED, "it changes its coordinator")
 answers in either mode."""
 
 
+def foreign_kind(protocol_type: str, protocol: str) -> str:
+    """What a group is that is none of consumers; empty if it is one, as far as known."""
+    if protocol_type not in ("", CONSUMER_PROTOCOL_TYPE):
+        return f"its protocol type is {protocol_type}"
+    return "it is a group of Kafka Streams" if protocol == STREAMS_PROTOCOL else ""
+
+
 def matches(group_id: str, patterns: Iterable[str]) -> bool:
     """Whether one of the patterns (* and ?) matches. Brackets stand for themselves."""
     return any(fnmatchcase(group_id, pattern.replace("[", "[[]")) for pattern in patterns)
@@ -441,10 +448,9 @@ class Standing:
         return self._move(Verdict(Mode.UNKNOWN, why), now_ms)
 
     def _on_occupied(self, outcome: Occupants | OtherKind, now_ms: int) -> Verdict:
-        if outcome.protocol_type not in ("", CONSUMER_PROTOCOL_TYPE):
-            return self.forward(f"its protocol type is {outcome.protocol_type}", now_ms)
-        if isinstance(outcome, Occupants) and outcome.protocol == STREAMS_PROTOCOL:
-            return self.forward(f"its protocol is {STREAMS_PROTOCOL}", now_ms)
+        protocol = outcome.protocol if isinstance(outcome, Occupants) else ""
+        if kind := foreign_kind(outcome.protocol_type, protocol):
+            return self.forward(kind, now_ms)
         why = f"in the cluster itself, the group has {outcome}"
         if self.is_adopted and self._told is not Mode.FORWARDED:
             fields = {"group_id": self.group_id, "reason": f"{why}: it is hosted after they leave"}

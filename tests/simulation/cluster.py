@@ -19,7 +19,8 @@ from gateway.hosting.standing import Found
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import DescribedGroup
 from tests.simulation.broker_profiles import KAFKA_4_3, BrokerProfile
-from tests.simulation.cluster_group import INTRUDER, ClusterGroup
+from tests.simulation.cluster_group import ClusterGroup
+from tests.simulation.intruder import INTRUDER
 from tests.simulation.world import World
 
 PARTITIONS_MAX = 6

@@ -3,7 +3,6 @@ time. `broker_group.py` has its rules."""
 
 import itertools
 from collections.abc import Callable, Collection, Mapping
-from uuid import UUID
 
 from coordinator.engine import GroupEngine, Step
 from coordinator.group.classic_group import ClassicGroup
@@ -24,7 +23,6 @@ from coordinator.interface.volatile_records import Token
 from gateway.hosting.identity import CLIENT_ID, INSTANCE_ID
 from gateway.hosting.standing import Found
 from gateway.requests.messages import response
-from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE, Subscription
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import (
     DescribedGroup,
@@ -35,11 +33,9 @@ from kafka_codecs.error_codes import ErrorCode
 from tests.simulation.broker import API_KEYS, Broker, Sender, read_request
 from tests.simulation.broker_group import Answers, is_deadly
 from tests.simulation.broker_profiles import BrokerProfile
-from tests.simulation.leader import write_subscription
+from tests.simulation.intruder import INTRUDER, join_of_intruder
 from tests.simulation.world import World
 
-INTRUDER = "intruder"
-"""The client that takes the anchor's place in the cluster."""
 INTRUDERS_SESSION_MS = 20_000
 """Longer than it stays, so that it need send no heartbeats."""
 FIRST_TOKEN = 1_000_000_000
@@ -184,21 +180,7 @@ class ClusterGroup:
     def intrude(self) -> None:
         """Let a consumer that bypasses the gateway into the group, in the anchor's place."""
         self.remove(self.anchors)
-        subscription = Subscription(topics=(), owned_partitions=(), generation_id=-1, rack_id=None)
-        token = next(self._tokens)
-        join = JoinGroupReceived(
-            token=token,
-            version=3,  # without a first request for an id
-            member_id="",
-            instance_id=None,
-            client_id=INTRUDER,
-            client_host="/127.0.0.1",
-            protocol_type=CONSUMER_PROTOCOL_TYPE,
-            protocols=(("range", write_subscription(subscription, 1)),),
-            session_timeout_ms=INTRUDERS_SESSION_MS,
-            rebalance_timeout_ms=INTRUDERS_SESSION_MS,
-            fresh_id=UUID(int=token),
-        )
+        join = join_of_intruder(next(self._tokens), INTRUDERS_SESSION_MS)
         self.handle(join, self._intruder_joined)
 
     def _intruder_joined(self, reply: Reply | None) -> None:

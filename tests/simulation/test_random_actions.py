@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.simulation.cluster_group import INTRUDER
+from tests.simulation.intruder import INTRUDER
 from tests.simulation.plan import CHAOS_MS
 from tests.simulation.random_actions import INTRUSION_MS_MAX
 from tests.simulation.run import Run

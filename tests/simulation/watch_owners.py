@@ -22,8 +22,8 @@ from coordinator.interface.topics import Partition
 from tests.simulation.careless import CarelessClassic
 from tests.simulation.client import Client
 from tests.simulation.cluster import Cluster, Commit
-from tests.simulation.cluster_group import INTRUDER
 from tests.simulation.exempt_claims import ExemptClaims
+from tests.simulation.intruder import INTRUDER
 from tests.simulation.invariants import BrokenInvariantError, Invariant, require
 from tests.simulation.native_client import NativeClient
 from tests.simulation.network import ADMIN

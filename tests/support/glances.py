@@ -27,5 +27,8 @@ def glance_of(**fields: Any) -> Glance:
         "release": None,
         "release_obstacle": "",
         "watched": None,
+        "in_cluster": None,
+        "is_configured": False,
+        "now_ms": 0,
     }
     return Glance(**(at_rest | fields))

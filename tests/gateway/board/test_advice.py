@@ -5,24 +5,11 @@ from dataclasses import replace
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.roll_policy import RollMode
 from gateway.board.advice import last_step, next_step
-from gateway.events.group_events import StepEnded
+from tests.gateway.events.test_sentences import step
 from tests.support.glances import glance_of
 from tests.support.group_script import GroupScript
 
 CONFIG = GroupConfig()
-STEP = StepEnded(
-    client_id="orders-2",
-    client_host="/h",
-    instance_id=None,
-    from_protocol="classic",
-    to_protocol="consumer",
-    started_ms=1,
-    members=3,
-    partitions_moved=0,
-    least_possible=0,
-    members_disturbed=0,
-    unowned_ms=1_234,
-)
 
 
 def test_a_roll_that_nobody_has_announced_begins_with_its_announcement() -> None:
@@ -65,9 +52,9 @@ def test_nothing_is_left_to_do_without_classic_members() -> None:
 
 def test_the_last_step_says_what_it_did_cost() -> None:
     assert last_step(None) is None
-    told = last_step(STEP)
+    told = last_step(step())
     assert told is not None
     assert told.startswith(
         "last: orders-2, 1.2 partition-seconds without an owner, nobody else disturbed"
     )
-    assert "2 members disturbed" in (last_step(replace(STEP, members_disturbed=2)) or "")
+    assert "2 members disturbed" in (last_step(step(members_disturbed=2)) or "")

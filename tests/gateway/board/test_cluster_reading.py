@@ -5,15 +5,12 @@ from uuid import UUID
 
 import pytest
 
-from coordinator.group.state import GroupState
-from coordinator.interface.roll_policy import RollMode
-from coordinator.interface.topics import Topics
 from gateway.board.cluster_reading import members_of, read_cluster_group
 from gateway.groups.cluster_view import SeenInCluster
 from gateway.groups.glance import Glance
 from gateway.hosting.forwarded import WatchedGroup, WatchedMember
 from gateway.hosting.standing import Found, Nobody, Occupants, OtherKind, Verdict
-from gateway.hosting.states import AnchorPhase, Mode
+from gateway.hosting.states import Mode
 from kafka_codecs.consumer_group_describe import (
     Assignment,
     DescribedGroup,
@@ -23,6 +20,7 @@ from kafka_codecs.consumer_group_describe import (
 )
 from kafka_codecs.consumer_protocol import Assignment as EmbeddedAssignment
 from kafka_codecs.consumer_protocol import TopicPartition, encode_assignment
+from tests.support.glances import glance_of
 
 NOW_MS = 100_000
 ASSIGNED = encode_assignment(
@@ -58,19 +56,9 @@ def group_of(*members: WatchedMember, protocol_type: str = "consumer") -> Watche
 
 def glance(watched: WatchedGroup | None, outcome: Found | None = None) -> Glance:
     """A forwarded group as its relayed requests and the cluster show it."""
-    return Glance(
+    return glance_of(
         group_id="orders",
         verdict=Verdict(Mode.FORWARDED, "it is empty"),
-        state=GroupState("orders"),
-        policy=RollMode.ALLOW,
-        topics=Topics(),
-        anchor=AnchorPhase.ABSENT,
-        anchor_why="",
-        is_adopted=False,
-        is_adopting=False,
-        adoption=None,
-        release=None,
-        release_obstacle="",
         watched=watched,
         in_cluster=None if outcome is None else SeenInCluster(outcome, NOW_MS),
         now_ms=NOW_MS,

@@ -3,7 +3,8 @@
 import os
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import trio
@@ -26,17 +27,29 @@ from tests.support.wire import connected
 PROCESSES = 2
 LIMIT_S = 60
 
+Nodes = dict[int, tuple[str, int]]
+
 
 def upstream_of(cluster: MockCluster) -> str:
     """The addresses of the cluster, as in the setting."""
     return ",".join(f"{host}:{port}" for host, port in cluster.bootstrap)
 
 
-async def nodes_of(gateway: ServeProcess) -> dict[int, tuple[str, int]]:
+async def nodes_of(gateway: ServeProcess) -> Nodes:
     """The nodes in Metadata."""
     async with connected(gateway.address) as client:
         metadata = await client.ask(MetadataRequest(topics=()), 9)
     return {broker.node_id: (broker.host, broker.port) for broker in metadata.brokers}
+
+
+@asynccontextmanager
+async def whole_fleet(folder: Path) -> AsyncIterator[tuple[ServeProcess, Nodes]]:
+    """A gateway of PROCESSES processes in front of the embedded cluster, and its nodes."""
+    async with running_mock_cluster(1) as cluster:
+        await cluster.create_topic("numbers", 3)
+        async with serving(upstream_of(cluster), folder, f"--processes={PROCESSES}") as gateway:
+            await gateway.until_event("fleet_started")
+            yield gateway, await nodes_of(gateway)
 
 
 async def test_members_of_a_killed_process_go_on_at_the_same_address(tmp_path: Path) -> None:
@@ -44,29 +57,23 @@ async def test_members_of_a_killed_process_go_on_at_the_same_address(tmp_path: P
     member = FleetMember(slot=0, slots=PROCESSES, shards=SHARDS)
     slot = member.slot_of("g")
     with trio.fail_after(LIMIT_S):
-        async with running_mock_cluster(1) as cluster:
-            await cluster.create_topic("numbers", 3)
-            async with serving(
-                upstream_of(cluster), tmp_path, f"--processes={PROCESSES}"
-            ) as gateway:
-                await gateway.until_event("fleet_started")
-                nodes = await nodes_of(gateway)
-                address = nodes[coordinator_id(slot, 1)]
-                async with group_client(address, "g") as client:
-                    joined = await client.enter()
-                started = gateway.events("process_started")
-                (pid,) = (line["pid"] for line in started if line["slot"] == slot)
-                killed_s = time.monotonic()
-                os.kill(pid, signal.SIGKILL)
-                await gateway.until_event("gateway_started", PROCESSES + 1)
-                assert time.monotonic() - killed_s < 2
-                assert await nodes_of(gateway) == nodes
-                async with group_client(address, "g") as client:
-                    answer = await client.beat(joined)
-                assert answer.error_code == ErrorCode.NONE
-                assert gateway.events("process_killed")[0]["slot"] == slot
-                assert await gateway.terminate() == 0
-                assert gateway.other_lines == []
+        async with whole_fleet(tmp_path) as (gateway, nodes):
+            address = nodes[coordinator_id(slot, 1)]
+            async with group_client(address, "g") as client:
+                joined = await client.enter()
+            started = gateway.events("process_started")
+            (pid,) = (line["pid"] for line in started if line["slot"] == slot)
+            killed_s = time.monotonic()
+            os.kill(pid, signal.SIGKILL)
+            await gateway.until_event("gateway_started", PROCESSES + 1)
+            assert time.monotonic() - killed_s < 2
+            assert await nodes_of(gateway) == nodes
+            async with group_client(address, "g") as client:
+                answer = await client.beat(joined)
+            assert answer.error_code == ErrorCode.NONE
+            assert gateway.events("process_killed")[0]["slot"] == slot
+            assert await gateway.terminate() == 0
+            assert gateway.other_lines == []
     state = read_state(tmp_path)
     assert state is not None
     assert state.runs == PROCESSES + 1
@@ -143,23 +150,17 @@ async def test_commands_see_the_groups_of_all_processes(tmp_path: Path) -> None:
     member = FleetMember(slot=0, slots=PROCESSES, shards=SHARDS)
     assert {member.slot_of(group_id) for group_id in group_ids} == set(range(PROCESSES))
     with trio.fail_after(LIMIT_S):
-        async with running_mock_cluster(1) as cluster:
-            await cluster.create_topic("numbers", 3)
-            async with serving(
-                upstream_of(cluster), tmp_path, f"--processes={PROCESSES}"
-            ) as gateway:
-                await gateway.until_event("fleet_started")
-                nodes = await nodes_of(gateway)
-                for group_id in group_ids:
-                    address = nodes[coordinator_id(member.slot_of(group_id), 1)]
-                    async with group_client(address, group_id) as client:
-                        await client.enter()
-                lines = await all_groups(tmp_path)
-                assert [line.group_id for line in lines] == sorted(group_ids)
-                for group_id in group_ids:
-                    page = await look(tmp_path, DescribeGroup(group_id=group_id), GroupPage)
-                    assert page.members == 1
-                outcome = await give(tmp_path, DrainCommand())
-                assert (outcome.is_draining, outcome.hosted) == (True, len(group_ids))
-                assert await gateway.ended() == 0
-                assert len(gateway.events("drain_finished")) == PROCESSES
+        async with whole_fleet(tmp_path) as (gateway, nodes):
+            for group_id in group_ids:
+                address = nodes[coordinator_id(member.slot_of(group_id), 1)]
+                async with group_client(address, group_id) as client:
+                    await client.enter()
+            lines = await all_groups(tmp_path)
+            assert [line.group_id for line in lines] == sorted(group_ids)
+            for group_id in group_ids:
+                page = await look(tmp_path, DescribeGroup(group_id=group_id), GroupPage)
+                assert page.members == 1
+            outcome = await give(tmp_path, DrainCommand())
+            assert (outcome.is_draining, outcome.hosted) == (True, len(group_ids))
+            assert await gateway.ended() == 0
+            assert len(gateway.events("drain_finished")) == PROCESSES

@@ -57,7 +57,6 @@ from gateway.hosting.standing import Found
 from gateway.hosting.states import AnchorPhase
 from gateway.requests.forwarding import shown_to_member
 from gateway.requests.member_apis import why_withheld
-from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE, Subscription
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import (
     DescribedGroup,
@@ -97,7 +96,7 @@ from tests.simulation.explorer.small_consumers import (
     shares_are_fair,
     start,
 )
-from tests.simulation.leader import write_subscription
+from tests.simulation.intruder import INTRUDER, join_of_intruder
 from tests.simulation.messages import VERSION, answer_message, request_message
 from tests.simulation.watch_members import removed_members
 
@@ -117,9 +116,6 @@ TIMED_OUT = (
 """Why a coordinator may remove a member that sends heartbeats."""
 LOSSES = (RemovalCause.GROUP_TAKEN, RemovalCause.GENERATION_WENT_BACK)
 """Why the gateway removes all members."""
-INTRUDER = "intruder"
-"""The client that joins the group in the cluster while it has no member, and is never silent."""
-NO_SUBSCRIPTION = Subscription(topics=(), owned_partitions=(), generation_id=-1, rack_id=None)
 PAUSE_MS = 12_000
 """The length of a pause: longer than a session."""
 UNOWNED_MAX_MS = SESSION_TIMEOUT_MS - 1
@@ -578,19 +574,7 @@ class World:
         """A consumer joins the empty group in the cluster."""
         self.has_strangers = True
         token = self._token()
-        join = JoinGroupReceived(
-            token=token,
-            version=3,  # without a first request for an id
-            member_id="",
-            instance_id=None,
-            client_id=INTRUDER,
-            client_host="/127.0.0.1",
-            protocol_type=CONSUMER_PROTOCOL_TYPE,
-            protocols=(("range", write_subscription(NO_SUBSCRIPTION, 1)),),
-            session_timeout_ms=SESSION_TIMEOUT_MS,
-            rebalance_timeout_ms=SESSION_TIMEOUT_MS,
-            fresh_id=UUID(int=token),
-        )
+        join = join_of_intruder(token, SESSION_TIMEOUT_MS)
         self._ask_cluster(join)
         (member_id,) = self.members_in_cluster
         sync = SyncGroupReceived(
