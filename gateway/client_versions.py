@@ -11,6 +11,7 @@ SPEAKS_CONSUMER_SINCE: Mapping[str, tuple[int, int] | None] = MappingProxyType(
         "confluent-kafka-python": (2, 12),
         "confluent-kafka-go": (2, 12),
         "confluent-kafka-dotnet": (2, 12),
+        "confluent-kafka-rust": (1, 0),
         "kgo": (1, 22),
         "platformatic-kafka": (1, 35),
         "sarama": None,
@@ -22,6 +23,16 @@ SPEAKS_CONSUMER_SINCE: Mapping[str, tuple[int, int] | None] = MappingProxyType(
 """Major and minor version; None if no version supports it."""
 
 _VERSION = re.compile(r"v?(\d{1,4})\.(\d{1,4})", re.ASCII)
+
+
+def explain_lack(name: str | None, version: str | None) -> str:
+    """What a client lacks for the new protocol; empty if nothing, as far as known."""
+    if speaks_consumer(name, version) is not False:
+        return ""
+    since = SPEAKS_CONSUMER_SINCE[name or ""]
+    if since is None:
+        return f"no version of {name} has the new protocol"
+    return f"{name} {version} is too old for the new protocol, {since[0]}.{since[1]} is not"
 
 
 def speaks_consumer(name: str | None, version: str | None) -> bool | None:

@@ -17,18 +17,20 @@ from gateway.cluster.cluster import Cluster
 from gateway.cluster.coordinator_connections import CoordinatorConnections
 from gateway.cluster.embedded import is_embedded
 from gateway.cluster.errors import UpstreamRefused
-from gateway.data_path.complaints import Complaints
+from gateway.data_path.client_warnings import ClientWarnings
 from gateway.data_path.config import DataPathConfig
+from gateway.data_path.connected_clients import ConnectedClients
+from gateway.data_path.held_requests import HeldRequests
 from gateway.data_path.places import ConnectionLimiter
-from gateway.data_path.presence import Presence
 from gateway.data_path.private_names import PrivateNames
 from gateway.data_path.removal import Removal
 from gateway.data_path.server import serve
 from gateway.events.gateway_events import GatewayEnded, GatewayStarted
 from gateway.events.topic_ids import shown_topic_id
-from gateway.groups.aside import Aside
+from gateway.fleet.fleet_state import SLOTS_FOLDER
 from gateway.groups.clock import Clock
-from gateway.groups.cluster_look import ClusterLook
+from gateway.groups.cluster_group_reader import ClusterGroupReader
+from gateway.groups.compute_thread import ComputeThread
 from gateway.groups.forgetting import Forgetting
 from gateway.groups.group_driver import Services
 from gateway.groups.group_limits import GroupLimits
@@ -42,19 +44,23 @@ from gateway.hosting.identity import Gateway
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import StandingRules
 from gateway.hosting.states import Adoption
+from gateway.journal.fleet_journal import FleetJournal
 from gateway.journal.journal import Journal, Sinks
 from gateway.journal.runs import record_run
 from gateway.observers.offset_reporter import OffsetReporter
 from gateway.operators import NO_OPERATORS, Operators, OperatorsConfig
 from gateway.plug_ins.runner import PlugIns
-from gateway.quotas.owner import Owner
+from gateway.quotas.quota_key import QuotaKey
 from gateway.quotas.shares import ShareRule
 from gateway.requests.coordinators import Coordinators
 from gateway.requests.fleet_group_service import FleetGroupService
 from gateway.requests.group_service import GroupService
+from gateway.requests.owner_calls import OwnerCalls, serve_calls
 from gateway.requests.regex_questions import RegexQuestions
 from gateway.settings_sources import ENVIRONMENT_PREFIX
+from gateway.shard_moves import ShardMoves
 from gateway.state_log.log import StateLog
+from gateway.state_log.sharded import ShardedLog
 
 log = structlog.get_logger()
 
@@ -97,7 +103,7 @@ class GatewayConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Backstage:
+class GatewayServices:
     """The groups of a gateway with all that they need, before a client can reach them."""
 
     cluster: Cluster
@@ -106,20 +112,22 @@ class Backstage:
     services: Services
     coordinators: Coordinators
     regexes: RegexQuestions
-    complaints: Complaints
+    client_warnings: ClientWarnings
 
 
 @asynccontextmanager
-async def backstage(
+async def gateway_services(
     config: GatewayConfig, state_log: StateLog, sinks: Sinks
-) -> AsyncIterator[Backstage]:
+) -> AsyncIterator[GatewayServices]:
     """Connect log, cluster and groups during the block. No group is loaded yet.
 
     Raises UpstreamError if the cluster cannot be reached at the start.
     """
     # The same kind of clock as the groups': a step of the wall clock must not reorder events.
     clock = Clock()
-    journal = Journal(
+    member = config.data_path.member
+    make_journal = Journal if member is None else partial(FleetJournal, member.shards)
+    journal = make_journal(
         state_log.id,
         sinks,
         run=state_log.run_id,
@@ -155,50 +163,53 @@ async def backstage(
             groups = replace(groups, lost_commit_hold_ms=None)
         coordinators = Coordinators(cluster, names)
         connections = CoordinatorConnections(cluster)
-        complaints = Complaints()
+        client_warnings = ClientWarnings()
         rules = _hosting_rules(config, groups, state_log, can_hold=can_hold)
 
-        def complain(owner: Owner, why: str, limit: int) -> None:
-            complaints.tell("groups_refused", owner.name, reason=why, limit=limit)
+        def complain(owner: QuotaKey, reason: str, limit: int) -> None:
+            client_warnings.tell("groups_refused", owner.name, reason=reason, limit=limit)
 
         limits = GroupLimits(config.max_groups, config.share_of_groups, complain)
         config.take_rules(rules, limits)
         regexes = RegexPermissions(config.data_path.limits)
         resolver = RegexResolver(cluster, regexes.find_describable)
-        aside = Aside()
+        compute_thread = ComputeThread()
+        pauses = Pauses(clock.now_ms(), grace_ms_max=groups.reconnect_timeout_ms)
+        pauses.listen(_tell_pause)
         services = Services(
             clock=clock,
             cluster=cluster,
-            look=ClusterLook(cluster),
+            cluster_reader=ClusterGroupReader(cluster),
             state_log=state_log,
             journal=journal,
             offsets=offsets,
             resolver=resolver,
-            aside=aside,
-            assign=PlugIns(aside, ENVIRONMENT_PREFIX).compute,
+            compute_thread=compute_thread,
+            assign=PlugIns(compute_thread, ENVIRONMENT_PREFIX).compute,
             coordinator_of=coordinators.node_of,
             ask_coordinator=connections.ask,
             nursery=nursery,
-            pauses=Pauses(
-                clock.now_ms(), grace_ms_max=groups.reconnect_timeout_ms, on_pause=_tell_pause
-            ),
+            pauses=pauses,
             limits=limits,
         )
         hosted_groups = Groups(rules, services)
+        if member is not None:
+            hosted_groups.drivers.owns = member.owns
         readiness = ReadinessReporter(
-            journal.tell, hosted_groups.views.glance, rules.config_of, names
+            journal.tell, hosted_groups.views.snapshot, rules.config_of, names
         )
         journal.listen(readiness.take)
         hosted_groups.router.on_watched = readiness.on_watched
+        hosted_groups.views.cluster.on_described = readiness.on_watched
         with closing(connections):
-            yield Backstage(
+            yield GatewayServices(
                 cluster=cluster,
                 groups=hosted_groups,
                 rules=rules,
                 services=services,
                 coordinators=coordinators,
                 regexes=RegexQuestions(regexes, resolver),
-                complaints=complaints,
+                client_warnings=client_warnings,
             )
         nursery.cancel_scope.cancel()
 
@@ -217,61 +228,72 @@ async def run_gateway(
     start, ListenError if a port is not available, NoControlSocket.
     """
     with ExitStack() as at_end:
-        async with backstage(config, state_log, sinks) as behind:
+        async with gateway_services(config, state_log, sinks) as behind:
             cluster, hosted_groups, services = behind.cluster, behind.groups, behind.services
             nursery, tell = services.nursery, services.journal.tell
             closes_count = config.groups.static_takeover is StaticTakeover.CONNECTION_CLOSED
             places = ConnectionLimiter(
-                config.data_path.limits, Presence() if closes_count else None
+                config.data_path.limits, ConnectedClients() if closes_count else None
             )
             removal = Removal()
+            moves = _shard_moves(config, behind)
             operators = Operators(
                 config.operators,
                 hosted_groups,
                 behind.rules,
                 cluster=cluster,
                 clock=services.clock,
+                pauses=services.pauses,
                 journal=services.journal,
                 counts=services.counts,
-                complaints=behind.complaints,
+                client_warnings=behind.client_warnings,
                 limits=config.data_path.limits,
                 group_limits=services.limits,
                 places=places,
                 removal=removal,
                 stop=stop,
+                unreported_commits=services.offsets.find_unreported,
+                moves=moves,
             )
-            member = config.data_path.member
-            make = GroupService if member is None else partial(FleetGroupService, member)
-            service = make(
+            held = HeldRequests(config.data_path.limits)
+            service = _group_service(config)(
                 hosted_groups,
                 behind.coordinators,
                 topic_names=cluster.names_now,
                 regexes=behind.regexes,
-                aside=services.aside,
+                compute_thread=services.compute_thread,
                 offsets=services.offsets,
                 shows_members=config.shows_members,
                 refuses_defective=config.refuses_defective,
                 tell=tell,
                 names=config.data_path.names,
-                complaints=behind.complaints,
-                presence=places.presence,
+                client_warnings=behind.client_warnings,
+                connected_clients=places.connected_clients,
             )
+            private_names = PrivateNames(
+                config.private_topics,
+                config.private_transactional_ids,
+                topic_ids=lambda: cluster.known_ids(config.private_topics).values(),
+            )
+            if isinstance(service, FleetGroupService):
+                folder, limits = config.operators.control_folder, config.data_path.limits
+                assert folder is not None, "a process of a fleet has a folder"
+                serve_owner_calls = partial(serve_calls, private_names=private_names)
+                answer = service.answer_owner_call
+                await nursery.start(serve_owner_calls, folder, answer, limits, held)
             await operators.serve_admin(service.answers, nursery)
             await cluster.topics_for(config.private_topics)  # keeps their ids known from now on
             cluster.needed_topics = lambda: {
                 *config.private_topics,
                 *hosted_groups.views.topic_names(),
             }
-            private_names = PrivateNames(
-                config.private_topics,
-                config.private_transactional_ids,
-                topic_ids=lambda: cluster.known_ids(config.private_topics).values(),
-            )
             nursery.start_soon(hosted_groups.watch_pauses)
             await nursery.start(hosted_groups.resume)
+            if moves is not None:
+                nursery.start_soon(moves.run)
             nursery.start_soon(services.offsets.run)
             nursery.start_soon(operators.watch_lag)
-            nursery.start_soon(Forgetting(hosted_groups, services.look).run)
+            nursery.start_soon(Forgetting(hosted_groups, services.cluster_reader).run)
             async with trio.open_nursery() as serving:
                 address: Address = await serving.start(
                     partial(
@@ -281,10 +303,11 @@ async def run_gateway(
                         cluster,
                         stop=stop,
                         places=places,
+                        held=held,
                         removal=removal,
                         private_names=private_names,
                         tell=tell,
-                        complaints=behind.complaints,
+                        client_warnings=behind.client_warnings,
                     )
                 )
                 await operators.serve_commands(address, serving)
@@ -294,7 +317,7 @@ async def run_gateway(
                         bootstrap=f"{address[0]}:{address[1]}",
                         cluster_id=cluster.cluster_id,
                         brokers=tuple(sorted(cluster.brokers)),
-                        previous_run=await record_run(state_log, services.clock.now_ms()),
+                        previous_run=await _record_run(state_log, services.clock.now_ms()),
                     )
                 )
                 at_end.push(partial(_tell_end, services.journal))
@@ -306,6 +329,42 @@ async def run_gateway(
             await hosted_groups.orders.end_adoptions()
             if not state_log.outlives_process:
                 await hosted_groups.leave_all()
+
+
+def _group_service(config: GatewayConfig) -> Callable[..., GroupService]:
+    """What makes the service that answers about groups."""
+    member, folder = config.data_path.member, config.operators.fleet_folder
+    if member is None or folder is None:
+        return GroupService
+    return partial(FleetGroupService, member, OwnerCalls(folder))
+
+
+async def _record_run(state_log: StateLog, now_ms: int) -> int | None:
+    """Store that this run has started, if the log has a place for it. Returns the one before."""
+    if isinstance(state_log, ShardedLog) and not state_log.open_shards:
+        return None  # others serve the shards of this process as yet
+    return await record_run(state_log, now_ms)
+
+
+def _shard_moves(config: GatewayConfig, behind: GatewayServices) -> ShardMoves | None:
+    """What carries out the orders of the parent about shards, in a process of a fleet."""
+    services, member, link = behind.services, config.data_path.member, config.operators.link
+    folder = config.operators.fleet_folder
+    if member is None or link is None or folder is None:
+        return None
+    assert isinstance(services.state_log, ShardedLog)
+    assert isinstance(services.journal, FleetJournal)
+    return ShardMoves(
+        member,
+        link,
+        behind.groups,
+        behind.rules,
+        state_log=services.state_log,
+        journal=services.journal,
+        offsets=services.offsets,
+        clock=services.clock,
+        slots_folder=folder / SLOTS_FOLDER,
+    )
 
 
 def _tell_end(
@@ -322,10 +381,11 @@ def _tell_end(
 
 def _was_asked_to_end(error: BaseException) -> bool:
     """Whether this is only a cancellation that somebody wanted. A task that fails, such as the one
-    whose state log another gateway takes, cancels those beside it."""
+    whose state log another gateway takes, cancels those beside it: the source is their nursery. Any
+    other source is an end that was wanted, also a deadline, for one within may pass just then."""
     if isinstance(error, BaseExceptionGroup):
         return all(map(_was_asked_to_end, error.exceptions))
-    return isinstance(error, trio.Cancelled) and error.source == "explicit"
+    return isinstance(error, trio.Cancelled) and error.source != "nursery"
 
 
 def _hosting_rules(

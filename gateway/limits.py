@@ -15,7 +15,7 @@ class Share(Enum):
     REST = "half of what others leave"
     """By `gateway.quotas.shares`. Beyond it, the owner alone is refused."""
     TABLE = "half; beyond it, its own oldest goes"
-    """By `gateway.quotas.remembered`. Only a full table forgets the oldest entry of all."""
+    """By `gateway.quotas.quota_cache`. Only a full table forgets the oldest entry of all."""
     ADDRESS = "counted for each address"
     """No total in itself."""
     GROUPS = "that of its groups"
@@ -186,7 +186,7 @@ TOTALS = (
         "a step is not judged by it",
     ),
     Total(
-        "gateway.data_path.presence",
+        "gateway.data_path.connected_clients",
         "GONE_MAX",
         "members whose clients have gone",
         Share.TABLE,
@@ -258,21 +258,21 @@ TOTALS = (
         "events come early, and starts are reported again",
     ),
     Total(
-        "gateway.board.tallies",
+        "gateway.board.group_stats",
         "GROUPS_MAX",
         "sums of groups",
         Share.GROUPS,
         "the group that has had no event for longest begins again at 0",
     ),
     Total(
-        "gateway.board.tallies",
+        "gateway.board.group_stats",
         "CLIENTS_IN_ALL_MAX",
         "clients in these sums",
         Share.GROUPS,
         "the client seen first is forgotten",
     ),
     Total(
-        "gateway.board.tallies",
+        "gateway.board.group_stats",
         "PARTITIONS_MAX",
         "partitions in these sums",
         Share.GROUPS,
@@ -394,6 +394,13 @@ TOTALS = (
         "gateway.plug_ins.runner",
         "PROCESSES_MAX",
         "processes of plug-ins",
+        Share.TURNS,
+        "others wait for their turn",
+    ),
+    Total(
+        "gateway.requests.owner_calls",
+        "CALLS_MAX",
+        "admin requests that a process of a fleet answers for another one",
         Share.TURNS,
         "others wait for their turn",
     ),

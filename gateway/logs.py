@@ -19,7 +19,7 @@ import trio
 from gateway.events.catalog import EVENTS
 from gateway.events.event import GatewayEvent, Level
 from gateway.events.sentences import NAMING, Narrator
-from gateway.readable import escaped
+from gateway.readable import escape
 from gateway.repeated_lines import RepeatedLines
 
 SUM_UP_INTERVAL_S = 2.0
@@ -186,10 +186,10 @@ def _escape(
 ) -> structlog.typing.EventDict:
     """Escape strings. The renderer uses Python's repr for other values, which escapes by itself."""
     return {
-        name: escaped(value) if isinstance(value, str) else value for name, value in line.items()
+        name: escape(value) if isinstance(value, str) else value for name, value in line.items()
     }
 
 
 def _write_traceback(stream: TextIO, exc_info: structlog.typing.ExcInfo) -> None:
     lines = "".join(traceback.format_exception(*exc_info)).splitlines()
-    stream.write("\n" + "\n".join(map(escaped, lines)))
+    stream.write("\n" + "\n".join(map(escape, lines)))

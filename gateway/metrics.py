@@ -21,16 +21,16 @@ from prometheus_client.core import (
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from gateway.board.board import Board
-from gateway.board.tallies import Tally
+from gateway.board.group_stats import GroupStats
 from gateway.board.views import GatewayLine, GroupLine
 from gateway.board.words import short
-from gateway.data_path.complaints import Complaints
+from gateway.data_path.client_warnings import ClientWarnings
 from gateway.data_path.traffic import Traffic
 from gateway.events.catalog import EVENTS
 from gateway.groups.group_limits import GroupLimits
 from gateway.hosting.states import AnchorPhase
 from gateway.observers.counts import AnswerCounts, Durations, GroupCounts
-from gateway.readable import escaped
+from gateway.readable import escape
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import name_of
 
@@ -50,7 +50,7 @@ class MetricSources:
     answers: AnswerCounts
     traffic: Traffic
     counts: GroupCounts
-    complaints: Complaints
+    client_warnings: ClientWarnings
     now_ms: Callable[[], int]
     groups_max: int
     """Groups with series of their own."""
@@ -61,7 +61,7 @@ class _Scrape:
     """What one scrape has found."""
 
     gateway: GatewayLine
-    total: Tally
+    total: GroupStats
     groups: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     members: Counter[tuple[str, str]] = field(default_factory=Counter)
     anchors: Counter[tuple[str]] = field(default_factory=Counter)
@@ -98,7 +98,7 @@ class Metrics:
 
     async def _read(self) -> _Scrape:
         board, groups_max = self._sources.board, self._sources.groups_max
-        total = board.tallies.total(self._sources.now_ms())
+        total = board.group_stats.total(self._sources.now_ms())
         reading = _Scrape(gateway=board.gateway(), total=total)
         async for line, members, anchor in board.in_memory():
             reading.groups[line.mode, line.type or "", line.state] += 1
@@ -175,12 +175,12 @@ class Metrics:
         yield _histogram(
             "rebalance_seconds",
             "Rebalances, until their groups were at rest.",
-            [((), self._sources.board.tallies.rebalances)],
+            [((), self._sources.board.group_stats.rebalances)],
         )
         yield _counter(
             "events",
             "Events by name.",
-            [((name,), self._sources.board.tallies.events[name]) for name in EVENTS],
+            [((name,), self._sources.board.group_stats.events[name]) for name in EVENTS],
             "event",
         )
         yield from _of_each_group(reading)
@@ -219,7 +219,10 @@ class Metrics:
         yield _counter(
             "refusals",
             "Requests and connections that the gateway itself refused.",
-            [((why,), n) for why, n in (refusals | self._sources.complaints.counts).items()],
+            [
+                ((reason,), n)
+                for reason, n in (refusals | self._sources.client_warnings.counts).items()
+            ],
             "reason",
         )
         writes = self._sources.counts.log_writes
@@ -347,6 +350,6 @@ def _merge_samples(samples: _Samples) -> list[tuple[tuple[str, ...], float]]:
     series may be there only once."""
     merged: dict[tuple[str, ...], float] = {}
     for values, value in samples:
-        labels = tuple(map(escaped, values))
+        labels = tuple(map(escape, values))
         merged[labels] = merged.get(labels, 0.0) + value
     return list(merged.items())

@@ -1,6 +1,7 @@
 """What a gateway offers to its operators: the board, and commands, at the control socket and by
 HTTP."""
 
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,22 +14,29 @@ import trio
 from gateway.admin.config import AdminConfig
 from gateway.board.board import REGRESSION_SHARE, About, Board
 from gateway.board.lag_watch import LagWatch
+from gateway.board.lags import UnreportedCommits
+from gateway.board.recent_events import RecentEvents
+from gateway.board.views import ProcessLine
 from gateway.cluster.broker_connection import Address
 from gateway.cluster.cluster import Cluster
+from gateway.control.fleet_door import FleetDoor
 from gateway.control.handlers import Handlers
 from gateway.control.messages import HoldCommand
 from gateway.control.server import serve_commands
-from gateway.data_path.complaints import Complaints
+from gateway.data_path.client_warnings import ClientWarnings
 from gateway.data_path.config import Limits
 from gateway.data_path.places import ConnectionLimiter
 from gateway.data_path.removal import Removal
-from gateway.fleet.member import FleetMember
+from gateway.fleet.member import FleetMember, home_of
+from gateway.fleet.parent_link import ParentLink
 from gateway.groups.clock import Clock
 from gateway.groups.group_limits import GroupLimits
 from gateway.groups.groups import Groups
+from gateway.groups.pauses import Pauses
 from gateway.hosting.rules import HostingRules
 from gateway.journal.journal import Journal
 from gateway.observers.counts import AnswerCounts, GroupCounts
+from gateway.shard_moves import ShardMoves
 from gateway.state_log.log import StateLogError
 
 log = structlog.get_logger()
@@ -48,6 +56,10 @@ class OperatorsConfig:
     """The part of what a group consumes that may stay behind after a step."""
     member: FleetMember | None = None
     """This process, if it is one of a fleet."""
+    fleet_folder: Path | None = None
+    """The state folder of the whole fleet."""
+    link: ParentLink | None = None
+    """Its link to the parent of the fleet."""
     on_admin: Callable[[int], object] = lambda _port: None
     """Called with the port of the admin API."""
 
@@ -67,16 +79,21 @@ class Operators:
         *,
         cluster: Cluster,
         clock: Clock,
+        pauses: Pauses,
         journal: Journal,
         counts: GroupCounts,
-        complaints: Complaints,
+        client_warnings: ClientWarnings,
         limits: Limits,
         group_limits: GroupLimits,
         places: ConnectionLimiter,
         removal: Removal,
         stop: trio.Event,
+        unreported_commits: UnreportedCommits,
+        moves: ShardMoves | None = None,
     ) -> None:
+        """`moves` of shards, in a process of a fleet."""
         self._config = config
+        self._unreported_commits = unreported_commits
         self._stop = stop
         self._limits = limits
         self._gateway_id = journal.gateway_id
@@ -88,14 +105,16 @@ class Operators:
             stop=stop,
             places=places,
             regression_share=config.regression_share,
+            show_process=None if moves is None else partial(_process_line, moves),
         )
-        self._cluster, self._tell = cluster, journal.tell
+        pauses.listen(lambda _length_ms, _grace_ms: self._board.steps.drop_open())
+        self._cluster, self._tell, self._journal = cluster, journal.tell, journal
         self._traffic = places.traffic
         self._group_limits = group_limits
         self._clock = clock
-        self._counts, self._complaints = counts, complaints
+        self._counts, self._client_warnings = counts, client_warnings
         self._handlers = Handlers(
-            groups, self._board, journal.tell, removal, stop, member=config.member
+            groups, self._board, journal.tell, removal, stop, member=config.member, link=config.link
         )
         if config != NO_OPERATORS:
             journal.listen(self._board.take)
@@ -110,14 +129,15 @@ class Operators:
                 now_ms=self._clock.now_ms,
                 tell=self._tell,
                 hold=self._hold if self._config.hold_on_regression else None,
+                unreported_commits=self._unreported_commits,
             ).run()
 
-    async def _hold(self, group_id: str, why: str) -> None:
+    async def _hold(self, group_id: str, reason: str) -> None:
         """Hold a group, unless an operator has done so already."""
         with suppress(StateLogError):  # then nothing could be stored, either
             if (await self._board.line(group_id)).policy == "allow":
                 await self._handlers.answer(
-                    HoldCommand(group_id=group_id), f"hold_on_regression: {why}"
+                    HoldCommand(group_id=group_id), f"hold_on_regression: {reason}"
                 )
 
     async def serve_admin(self, answers: AnswerCounts, nursery: trio.Nursery) -> None:
@@ -125,7 +145,7 @@ class Operators:
         no longer, says so. Raises ListenError."""
         if self._config.admin is None:
             return
-        from gateway.admin.app import Desk, admin_app  # slow to load, and not always needed
+        from gateway.admin.app import ApiContext, admin_app  # slow to load, and not always needed
         from gateway.admin.server import serve_http
         from gateway.metrics import Metrics, MetricSources
 
@@ -136,17 +156,19 @@ class Operators:
                 answers=answers,
                 traffic=self._traffic,
                 counts=self._counts,
-                complaints=self._complaints,
+                client_warnings=self._client_warnings,
                 now_ms=self._clock.now_ms,
                 groups_max=self._config.admin.metrics_groups_max,
             )
         )
         nursery.start_soon(metrics.watch_lag)
+        self._handlers.measure = metrics.measure
+        door = self._open_door(nursery)
         app = admin_app(
-            Desk(
+            ApiContext(
                 board=self._board,
-                handlers=self._handlers,
-                measure=metrics.measure,
+                handlers=door or self._handlers,
+                measure=metrics.measure if door is None else door.measure,
                 token=self._config.admin.token,
                 view_token=self._config.admin.view_token,
             )
@@ -154,6 +176,17 @@ class Operators:
         host, port = await nursery.start(partial(serve_http, app, self._config.admin))
         log.info("admin_listening", address=f"{host}:{port}")
         self._config.on_admin(port)
+
+    def _open_door(self, nursery: trio.Nursery) -> FleetDoor | None:
+        """What answers for all processes of a fleet; None for a single process."""
+        member, folder = self._config.member, self._config.fleet_folder
+        if member is None or folder is None:
+            return None
+        events = RecentEvents()
+        self._journal.listen(events.take)
+        door = FleetDoor(self._handlers, member, folder, events)
+        nursery.start_soon(door.follow_others)
+        return door
 
     async def serve_commands(self, address: Address, nursery: trio.Nursery) -> None:
         """Begin to take commands; the gateway listens at this address. Raises NoControlSocket."""
@@ -172,3 +205,16 @@ class Operators:
                 stop=self._stop,
             )
         )
+
+
+def _process_line(moves: ShardMoves) -> ProcessLine:
+    """How a process of a fleet stands."""
+    member, last = moves.member, moves.last
+    return ProcessLine(
+        slot=member.slot,
+        pid=os.getpid(),
+        shards=tuple(sorted(member.serving)),
+        own_shards=sum(home_of(shard, member.slots) == member.slot for shard in member.serving),
+        moved_at_ms=None if last is None else last.at_ms,
+        move_took_ms=None if last is None else last.took_ms,
+    )

@@ -4,7 +4,7 @@ import gc
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -19,7 +19,7 @@ from gateway.cluster.broker_configs import cluster_numbers
 from gateway.cluster.broker_connection import Address, BrokerConnection
 from gateway.cluster.connection_limits import connection_limits_below
 from gateway.cluster.embedded import is_embedded
-from gateway.cluster.errors import UpstreamError
+from gateway.cluster.errors import LOOK_AT_UPSTREAM, UpstreamError
 from gateway.cluster.finding import FoundCluster, find_cluster
 from gateway.cluster.librdkafka import client_config
 from gateway.cluster.own_permissions import missing_permissions, other_writers
@@ -31,14 +31,17 @@ from gateway.data_path.errors import ListenError
 from gateway.data_path.listeners import check_ports
 from gateway.error_groups import first_of
 from gateway.fleet.fleet_state import (
+    FILE_NAME,
+    IN_CLUSTER,
     SLOTS_FOLDER,
+    FleetState,
     end_fleet,
     open_state,
     read_state,
     write_state,
 )
 from gateway.fleet.member import FleetMember
-from gateway.fleet.parent import RunProcess, run_fleet
+from gateway.fleet.parent import FleetPlan, RunProcess, run_fleet
 from gateway.fleet.parent_link import ParentLink
 from gateway.gateway import GatewayConfig, run_gateway
 from gateway.journal.events_topic import EventsTopicError, EventsTopicWriter, open_events_topic
@@ -47,14 +50,25 @@ from gateway.journal.line_files import FOLDER_NAME, LineFiles
 from gateway.logs import configure, name_process, sum_up_repeats
 from gateway.operators import OperatorsConfig
 from gateway.quotas.shares import ShareRule
-from gateway.readable import escaped
+from gateway.readable import escape
 from gateway.reloading import Reloading, limits_of, share_of_groups
 from gateway.security import Security, security_of
 from gateway.settings import BROKER_CONFIGS, Settings, file_key
-from gateway.state_folder import StateFolderError, bind_to_cluster, locked
+from gateway.state_folder import StateFolderError, bind_to_cluster, lock_folder
 from gateway.state_log.kafka.kafka_log import open_kafka_log
-from gateway.state_log.kafka.transactions import transactional_id
-from gateway.state_log.log import StateLog, StateLogError, StateLogTaken, StateLogUnusable
+from gateway.state_log.kafka.shards import (
+    count_shards,
+    find_writers,
+    open_partitions,
+    writers_of,
+)
+from gateway.state_log.log import (
+    StateLog,
+    StateLogError,
+    StateLogLost,
+    StateLogTaken,
+    StateLogUnusable,
+)
 from gateway.state_log.memory import MemoryLog
 from gateway.state_log.sharded import open_sharded_log
 from gateway.state_log.splitting import split_state
@@ -87,6 +101,8 @@ class FleetProcess:
     """What a process of a fleet knows of itself."""
 
     member: FleetMember
+    shards: tuple[int, ...]
+    """The shards that it opens at its start."""
     log_id: str
     """The id of the state log of the whole fleet."""
     run_id: int
@@ -120,38 +136,83 @@ def _run_fleet(settings: Settings, slots: int, security: Security, reloading: Re
     folder = settings.state_dir
     configure(settings.log_format, settings.log_level)  # nothing here would sum up repeats
     try:
-        with locked(folder):
-            split_state(folder)
-            write_state(folder, open_state(folder, slots))
-
-            def prepare(slot: int, is_first: bool) -> RunProcess:
-                state = open_state(folder, slots).with_run()
-                write_state(folder, state)
-                member = FleetMember(slot=slot, slots=slots, shards=state.shards)
-
-                def run_process(link: socket.socket) -> int:
-                    name_process(slot)
-                    current = reloading.settings
-                    configure(current.log_format, current.log_level, counts_repeats=True)
-                    reload_certificates(security.certificates)
-                    process = FleetProcess(
-                        member=member,
-                        log_id=state.log_id,
-                        run_id=state.runs,
-                        is_first=is_first,
-                        link=ParentLink(link),
-                    )
-                    return _run_process(current, security, reloading, process)
-
-                return run_process
-
-            def reload() -> None:
-                reloading.reload()
-                configure(reloading.settings.log_format, reloading.settings.log_level)
-
-            return run_fleet(slots, prepare, reload)
+        with lock_folder(folder):
+            name = IN_CLUSTER if settings.state == "kafka" else FILE_NAME
+            if name == FILE_NAME:
+                split_state(folder)
+            end_fleet(folder)
+            state = open_state(folder, slots, name)
+            write_state(folder, state, name)
+            plan = _ServePlan(folder, name, state, security, reloading)
+            return run_fleet(slots, state.shards, plan)
     except (StateFolderError, StateLogUnusable) as reason:
         return _fail(reason)
+
+
+class _ServePlan(FleetPlan):
+    """Prepares the processes of a fleet."""
+
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        state: FleetState,
+        security: Security,
+        reloading: Reloading,
+    ) -> None:
+        """`name`: the file of the state."""
+        self._folder, self._name, self._state = folder, name, state
+        self._security, self._reloading = security, reloading
+        self._is_first = True
+
+    def prepare(self, slot: int, owners: Sequence[int], shards: Sequence[int]) -> RunProcess:
+        """See `FleetPlan`."""
+        state = self._state
+        member = FleetMember(slot=slot, slots=state.slots, shards=state.shards, owners=list(owners))
+        run_id, is_first, self._is_first = self.number_run(), self._is_first, False
+
+        def run_process(link: socket.socket) -> int:
+            name_process(slot)
+            current = self._reloading.settings
+            configure(current.log_format, current.log_level, counts_repeats=True)
+            reload_certificates(self._security.certificates)
+            process = FleetProcess(
+                member=member,
+                shards=tuple(shards),
+                log_id=state.log_id,
+                run_id=run_id,
+                is_first=is_first,
+                link=ParentLink(link),
+            )
+            return _run_process(current, self._security, self._reloading, process)
+
+        return run_process
+
+    def number_run(self) -> int:
+        """See `FleetPlan`."""
+        state = self._state.with_run()
+        write_state(self._folder, state, self._name)
+        self._state = state
+        return state.runs
+
+    def note_log(self, log_id: str, run_id: int) -> None:
+        """See `FleetPlan`."""
+        self._state = self._state.model_copy(update={"log_id": log_id, "runs": run_id})
+
+    def note_owners(self, owners: Sequence[int]) -> None:
+        """See `FleetPlan`."""
+        # They are in force, stored or not: the next run stores them too.
+        self._state = self._state.with_owners(owners)
+        write_state(self._folder, self._state, self._name)
+
+    def explain_end(self, reason: str) -> None:
+        """See `FleetPlan`."""
+        _fail(reason)
+
+    def reload(self) -> None:
+        """See `FleetPlan`."""
+        self._reloading.reload()
+        configure(self._reloading.settings.log_format, self._reloading.settings.log_level)
 
 
 def _run_process(
@@ -175,12 +236,18 @@ def _run_process(
         StateLogTaken,
     ) as failures:
         reason = first_of(failures)
-    return 0 if reason is None else _fail(reason)
+    if reason is None:
+        return 0
+    if process is not None and isinstance(reason, StateLogTaken | StateLogLost):
+        process.link.say_log_lost(str(reason))  # the parent says it once
+        return 1
+    return _fail(reason)
 
 
-def _fail(reason: Exception) -> int:
+def _fail(reason: Exception | str) -> int:
     """Say why the gateway ends. Returns the exit status."""
-    sys.stderr.write(f"groupferry: {escaped(str(reason))}\n")
+    line = f"{reason}; {LOOK_AT_UPSTREAM}" if isinstance(reason, UpstreamError) else f"{reason}"
+    sys.stderr.write(f"groupferry: {escape(line)}\n")
     return 1
 
 
@@ -195,7 +262,6 @@ async def _run_until_told(
         nursery.start_soon(sum_up_repeats)
         if process is not None:
             nursery.start_soon(process.link.beat)
-            nursery.start_soon(process.link.report_drain, stop)
 
         async def run_settings(task_status: trio.TaskStatus[Address]) -> None:
             await _run_settings(
@@ -236,12 +302,28 @@ async def _open_log(
     if process is None:
         async with open_state_log(settings, access, cluster_id) as state_log:
             yield state_log
+    elif settings.state == "kafka":
+        async with open_partitions(
+            settings.upstream,
+            settings.state_topic,
+            access,
+            process.member,
+            process.shards,
+            cluster_id=cluster_id,
+            log_id=None if process.is_first else process.log_id,
+            run_id=process.run_id,
+        ) as kafka_log:
+            if process.is_first:
+                process.link.say_log_claimed(kafka_log.id, kafka_log.run_id)
+            yield kafka_log
     else:
         async with open_sharded_log(
             settings.state_dir,
             process.member,
+            process.shards,
             log_id=process.log_id,
             run_id=process.run_id,
+            needs_all=False,
         ) as sharded_log:
             yield sharded_log
 
@@ -262,10 +344,18 @@ async def open_state_log(
             async with open_sqlite_log(settings.state_dir) as sqlite_log:
                 yield sqlite_log
         case "kafka":
-            async with open_kafka_log(
-                settings.upstream, settings.state_topic, access, cluster_id=cluster_id
-            ) as kafka_log:
-                yield kafka_log
+            topic = (settings.upstream, settings.state_topic, access)
+            if shards := await trio.to_thread.run_sync(
+                count_shards, *topic, abandon_on_cancel=True
+            ):
+                member = FleetMember(slot=0, slots=1, shards=shards)
+                async with open_partitions(
+                    *topic, member, member.own_shards, cluster_id=cluster_id, needs_all=True
+                ) as sharded_log:
+                    yield sharded_log
+            else:
+                async with open_kafka_log(*topic, cluster_id=cluster_id) as kafka_log:
+                    yield kafka_log
 
 
 @asynccontextmanager
@@ -317,11 +407,15 @@ async def _check_cluster(
 ) -> None:
     """Log what the cluster does not allow the gateway, how few connections its brokers accept, and
     who else may write the gateway's topics. A broker that does not tell ends no start."""
-    transactional_ids = _private_transactional_ids(settings)
     with suppress(UpstreamError), trio.move_on_after(CHECK_TIMEOUT_S):
         async with await BrokerConnection.open(*address, access=access) as connection:
             if is_embedded(connection.versions):
                 return
+            transactional_ids = (
+                await find_writers(connection, settings.state_topic, settings.processes)
+                if settings.state == "kafka"
+                else ()
+            )
             for missing in await missing_permissions(connection, own_topics, transactional_ids):
                 log.warning("permission_missing", **asdict(missing))
             for low in await connection_limits_below(max_connections, connection, access):
@@ -373,9 +467,9 @@ def gateway_config(
     process: FleetProcess | None = None,
 ) -> GatewayConfig:
     """The gateway that the settings describe, or one process of it."""
-    slot, control_folder = 0, settings.state_dir
+    control_folder = settings.state_dir
     if process is not None:
-        slot, control_folder = process.member.slot, control_folder / process.folder_name
+        control_folder = control_folder / process.folder_name
     data_path = DataPathConfig(
         listen_host=settings.listen.host,
         listen_port=settings.listen.port,
@@ -383,7 +477,8 @@ def gateway_config(
         broker_names=None if settings.listen_sni is None else BrokerNames(settings.listen_sni),
         state_folder=settings.state_dir,
         member=None if process is None else process.member,
-        other_ports=_admin_ports(settings),
+        leaving=None if process is None else process.link.leaving,
+        other_ports=() if settings.admin_listen is None else (settings.admin_listen.port,),
         tls=security.listening,
         to_brokers=security.of_clients,
         clients_authenticate=security.clients_authenticate,
@@ -414,8 +509,10 @@ def gateway_config(
         private_transactional_ids=_private_transactional_ids(settings),
         operators=OperatorsConfig(
             control_folder=control_folder,
-            admin=_admin(settings, security, slot),
+            admin=_admin(settings, security),
+            fleet_folder=None if process is None else settings.state_dir,
             member=None if process is None else process.member,
+            link=None if process is None else process.link,
             hold_on_regression=settings.hold_on_regression,
             regression_share=settings.regression_share_percent / 100,
         ),
@@ -436,7 +533,7 @@ async def _run_settings(
     folder = settings.state_dir if process is None else settings.state_dir / process.folder_name
     is_first = process is None or process.is_first
     async with AsyncExitStack() as resources:
-        resources.enter_context(locked(folder))
+        resources.enter_context(lock_folder(folder))
         if process is None:
             end_fleet(folder)
         cluster = await _check_start(
@@ -451,6 +548,10 @@ async def _run_settings(
                 log.warning("coordinator_nodes_many", nodes=nodes, processes=process.member.slots)
         if is_first:
             await _check_cluster(settings, address, security.own, own_topics, max_connections)
+        if is_first and config.operators.admin is not None and config.operators.admin.is_shared:
+            from gateway.admin.server import check_admin_port  # slow to load, not always needed
+
+            await check_admin_port(config.operators.admin)
         groups = await group_config_at(settings, address, security.own)
         config = replace(config, groups=groups)
         topic = await resources.enter_async_context(_events_topic(settings, security.own))
@@ -462,27 +563,19 @@ async def _run_settings(
         await run_gateway(config, state_log, sinks, stop=stop, task_status=task_status)
 
 
-def _admin(settings: Settings, security: Security, slot: int) -> AdminConfig | None:
-    """How the admin API is reached: the processes of a fleet have ports one after another."""
+def _admin(settings: Settings, security: Security) -> AdminConfig | None:
+    """How the admin API is reached: at one port, which the processes of a fleet share."""
     if settings.admin_listen is None:
         return None
-    host, port = settings.admin_listen
     path, view_path = settings.admin_token_file, settings.admin_view_token_file
     return AdminConfig(
-        listen=(host, port + slot),
+        listen=(settings.admin_listen.host, settings.admin_listen.port),
         token=None if path is None else Secret(path=path),
         view_token=None if view_path is None else Secret(path=view_path),
         tls=security.admin,
+        is_shared=settings.processes is not None,
         metrics_groups_max=settings.metrics_groups_max,
     )
-
-
-def _admin_ports(settings: Settings) -> range:
-    """The ports of the admin API of all processes."""
-    if settings.admin_listen is None:
-        return range(0)
-    port = settings.admin_listen.port
-    return range(port, port + (settings.processes or 1))
 
 
 def _private_topics(settings: Settings) -> tuple[str, ...]:
@@ -491,7 +584,8 @@ def _private_topics(settings: Settings) -> tuple[str, ...]:
 
 
 def _private_transactional_ids(settings: Settings) -> tuple[str, ...]:
-    return (transactional_id(settings.state_topic),) if settings.state == "kafka" else ()
+    """The transactional ids of all shards: a single process may have them too."""
+    return writers_of(settings.state_topic) if settings.state == "kafka" else ()
 
 
 async def _obey_signals(

@@ -289,7 +289,7 @@ class Settings(BaseModel):
     processes: Annotated[int, Field(ge=1), BeforeValidator(_processes)] | None = Field(
         None,
         description="how many processes share the work, at most 16, or auto for one per core of the"
-        " machine; by default the gateway is one process. Needs `state` sqlite",
+        " machine; by default the gateway is one process. Not with `state` memory",
     )
     listen_sni: Annotated[str, AfterValidator(BrokerNames.check)] | None = Field(
         None,
@@ -619,8 +619,8 @@ class Settings(BaseModel):
         return self
 
     def _check_fleet(self) -> None:
-        if self.state != "sqlite":
-            raise ValueError(f"processes: needs state sqlite; with {self.state}, leave it out")
+        if self.state == "memory":
+            raise ValueError("processes: needs state sqlite or kafka; with memory, leave it out")
         if self.listen_sni is not None:
             raise ValueError("processes: does not work with listen_sni; leave one of them out")
 
@@ -687,8 +687,8 @@ class Settings(BaseModel):
         """Check that what OAUTHBEARER needs is given, and for nothing else."""
         wants_tokens = self.upstream_sasl_mechanism == "OAUTHBEARER"
         if wants_tokens is (self.upstream_sasl_token_url is None):
-            why = "not set; OAUTHBEARER needs it" if wants_tokens else "needs OAUTHBEARER"
-            raise ValueError(f"upstream_sasl_token_url: {why}")
+            reason = "not set; OAUTHBEARER needs it" if wants_tokens else "needs OAUTHBEARER"
+            raise ValueError(f"upstream_sasl_token_url: {reason}")
         for name in ("upstream_sasl_scope", "upstream_sasl_token_ca"):
             if getattr(self, name) is not None and not wants_tokens:
                 raise ValueError(f"{name}: needs OAUTHBEARER")

@@ -24,6 +24,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from gateway.setting_values import range_of, sections, type_of
 from gateway.settings import SECRETS, Address, Settings, SettingsError, file_key
 
 ENVIRONMENT_PREFIX = "GROUPFERRY_"
@@ -111,20 +112,35 @@ def flag(field_name: str) -> str:
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add one flag per setting. Flags that are not given stay out of the result."""
-    for name, field in Settings.model_fields.items():
-        if name in SECRETS:
-            parser.add_argument(flag(name), action=_RefuseSecret, help=argparse.SUPPRESS)
-            continue
-        value = default_text(field)
-        default = "required" if field.is_required() else value and f"default {value}"
-        about = field.description or f"Kafka's broker config {file_key(name)}"
-        parser.add_argument(
-            flag(name),
-            dest=name,
-            metavar="VALUE",
-            default=argparse.SUPPRESS,
-            help=f"{about} ({default})" if default else about,
-        )
+    parser.add_argument(
+        flag("config"),
+        metavar="PATH",
+        default=argparse.SUPPRESS,
+        help=Settings.model_fields["config"].description,
+    )
+    for title, names in sections():
+        group = parser.add_argument_group(title)
+        for name in names:
+            if name in SECRETS:
+                group.add_argument(flag(name), action=_RefuseSecret, help=argparse.SUPPRESS)
+            else:
+                group.add_argument(
+                    flag(name),
+                    dest=name,
+                    metavar=type_of(name),
+                    default=argparse.SUPPRESS,
+                    help=_help(name),
+                )
+
+
+def _help(name: str) -> str:
+    """The meaning of a setting, its range and its default."""
+    field = Settings.model_fields[name]
+    about = field.description or f"Kafka's broker config {file_key(name)}"
+    value = default_text(field)
+    default = "required" if field.is_required() else value and f"default {value}"
+    notes = "; ".join(note for note in (range_of(name), default) if note)
+    return (f"{about} ({notes})" if notes else about).replace("%", "%%")
 
 
 def default_text(field: FieldInfo) -> str:
@@ -165,8 +181,8 @@ def _explain(error: ErrorDetails, flags: Mapping[str, str]) -> str:
         return f"{_where(name, flags)}: give at least one"
     if name in SECRETS:
         return f"{_where(name, flags)}: {error['msg']}"
-    why = str(cause or error["msg"].replace("Input ", f"{error['input']!r} "))
-    return f"{_where(name, flags)}: {why}"
+    reason = str(cause or error["msg"].replace("Input ", f"{error['input']!r} "))
+    return f"{_where(name, flags)}: {reason}"
 
 
 def _where(name: str, flags: Mapping[str, str]) -> str:

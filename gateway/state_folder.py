@@ -14,6 +14,9 @@ _ROOT = 0
 """Root owns the volumes of containers, and has all rights anyway."""
 _OTHER_USERS = stat.S_IRWXG | stat.S_IRWXO
 
+LOOK_AT_FILE = "look at its permissions and at the disk"
+"""What to do about a file that cannot be read or written."""
+
 
 class StateFolderError(Exception):
     """The folder cannot be used. The message says why, in one line."""
@@ -23,14 +26,18 @@ class StateFolderInUse(StateFolderError):
     """Another process has locked the folder."""
 
 
+_umasks: list[int] = []
+"""The umask before each lock that is held, the process's own first: locks may end in any order."""
+
+
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Create the folder if it is missing, and lock it during the block against other processes.
     Only its owner can access the folder and the files that the process writes meanwhile.
 
     The lock ends with the process, however it ends. Raises StateFolderError.
     """
-    before = os.umask(0o077)
+    _umasks.append(os.umask(0o077))
     try:
         descriptor = _open_lock(folder)
         try:
@@ -39,7 +46,10 @@ def locked(folder: Path) -> Iterator[None]:
         finally:
             os.close(descriptor)
     finally:
-        os.umask(before)
+        original = _umasks[0]
+        _umasks.pop()
+        if not _umasks:
+            os.umask(original)
 
 
 def bind_to_cluster(folder: Path, cluster_id: str | None) -> None:
@@ -70,7 +80,7 @@ def cluster_of(folder: Path) -> str | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise StateFolderError(f"cannot read {path}: {error.strerror}") from None
+        raise StateFolderError(f"cannot read {path}: {error.strerror}; {LOOK_AT_FILE}") from None
 
 
 def write_file(path: Path, text: str) -> None:
@@ -84,7 +94,7 @@ def write_file(path: Path, text: str) -> None:
             os.fsync(file.fileno())
         new_path.replace(path)
     except OSError as error:
-        raise StateFolderError(f"cannot write {path}: {error.strerror}") from None
+        raise StateFolderError(f"cannot write {path}: {error.strerror}; {LOOK_AT_FILE}") from None
 
 
 def _open_lock(folder: Path) -> int:

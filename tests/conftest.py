@@ -15,7 +15,7 @@ from tests.simulation.sweep import OBJECTS_PER_COLLECTION
 from tests.support.hypothesis_profile import examples
 from tests.support.kafka_broker import KafkaCluster, running_kafka
 from tests.support.promises import PromiseBroken, raise_broken
-from tests.support.releases import CHOSEN, NEWEST, TEST_IDS
+from tests.support.releases import CHOSEN, NEWEST, TEST_IDS, left_to_another_release
 from tests.support.requirements import restore_reason
 from tests.support.side_by_side import ByShareOrFile, scope, slow_ones_first
 from tests.support.spark import SPARK_PATHS, need_spark, running_spark
@@ -30,7 +30,7 @@ hypothesis.settings.register_profile("groupferry", deadline=None, max_examples=e
 hypothesis.settings.load_profile("groupferry")
 
 SPARK_TIMEOUT_S = 600
-RERUNS = 2
+RERUNS = 3
 """How often a failed test with real brokers is repeated. Brokers, clients and gateway have their
 own timers and share the cores with other tests; a defect fails every time. Pytest's summary shows
 each failure. A broken promise is not repeated."""
@@ -63,7 +63,11 @@ def pytest_collection_modifyitems(
 ) -> Generator[None, object, object]:
     """Mark tests that need the extra `pipeline`, or the fixture `spark`, before `-m` selects,
     and allow them the time in which a JVM starts on a busy machine. Allow tests with real brokers a
-    repetition. Once pytest has sorted the tests, put slow ones first."""
+    repetition. Leave slow tests to one release each. Once pytest has sorted the tests, put slow
+    ones first."""
+    left_out = left_to_another_release(item.nodeid for item in items)
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
+    items[:] = [item for item in items if item.nodeid not in left_out]
     for item in items:
         needs_extra = not SPARK_PATHS.isdisjoint((item.path, item.path.parent))
         if needs_extra or "spark" in getattr(item, "fixturenames", ()):

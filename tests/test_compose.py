@@ -41,7 +41,7 @@ def test_its_kafka_is_the_old_release_of_the_tests() -> None:
 
 def test_the_image_is_pinned_and_does_not_run_as_root() -> None:
     """Both stages name a patch release, and the process gets the signal that drains."""
-    (base,) = {each.split()[0] for each in instructions("FROM")}
+    (base,) = {instruction.split()[0] for instruction in instructions("FROM")}
     assert re.fullmatch(r"python:3\.\d+\.\d+-slim-\w+", base)
     assert instructions("USER") == ["groupferry"]
     assert instructions("STOPSIGNAL") == ["SIGTERM"]
@@ -50,7 +50,9 @@ def test_the_image_is_pinned_and_does_not_run_as_root() -> None:
 def test_the_build_context_has_all_files_of_the_image() -> None:
     """.dockerignore excludes everything else."""
     context = set(re.findall(r"^!(\S+)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE))
-    own = [each for each in instructions("COPY") if not each.startswith("--from")]
+    own = [
+        instruction for instruction in instructions("COPY") if not instruction.startswith("--from")
+    ]
     copied = {source for each in own for source in each.split()[:-1]}
     assert copied == context
     assert all((ROOT / each).exists() for each in copied)

@@ -140,7 +140,7 @@ def wrong_directions(names: Iterable[str], package: str) -> list[str]:
 def packages_imported(names: Iterable[str]) -> set[str]:
     """The packages of the coordinator among imports; its front door counts as one."""
     parts = [name.split(".") for name in names]
-    return {each[1] for each in parts if each[0] == "coordinator" and len(each) > 1}
+    return {part[1] for part in parts if part[0] == "coordinator" and len(part) > 1}
 
 
 def name_of_module(path: Path) -> str:

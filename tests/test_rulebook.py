@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.data_path.treatments import TREATMENTS
+from gateway.data_path.api_table import API_TABLE
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.error_codes import ErrorCode
 from tests.support import rulebook
@@ -113,7 +113,9 @@ def test_links_in_the_docs_resolve(page: Path) -> None:
         assert not anchor or anchor in anchors, anchor
 
 
-@pytest.mark.parametrize("page", sorted(PAGES.parent.rglob("*.md")), ids=name_of)
+@pytest.mark.parametrize(
+    "page", [*sorted(PAGES.parent.rglob("*.md")), ROOT / ".github" / "CONTRIBUTING.md"], ids=name_of
+)
 def test_the_files_that_docs_name_exist(page: Path) -> None:
     """Paths are relative to the top of the repository."""
     named = PATH.findall(page.read_text())
@@ -142,8 +144,8 @@ def test_the_table_of_versions_matches_the_data_path() -> None:
     )
     assert len(rows) > 20
     for key, low, high, without_upstream in rows:
-        treated = TREATMENTS[ApiKey(int(key))]
-        offered = (0, treated.max_version, treated.without_upstream)
+        entry = API_TABLE[ApiKey(int(key))]
+        offered = (0, entry.max_version, entry.without_upstream)
         assert offered == (int(low), int(high or low), bool(without_upstream)), key
 
 

@@ -27,6 +27,8 @@ from kafka_codecs.primitives import (
     UUID16,
     Array,
     Bytes,
+    Encoded,
+    LeftEncoded,
     NullableStruct,
     PassedOn,
     PassedOnString,
@@ -220,6 +222,8 @@ def _wire_type(hint: Any, version: int, flexible: bool, nullable: bool) -> WireT
     if get_origin(hint) is Annotated:
         wire_type: WireType = hint.__metadata__[0]
         return wire_type
+    if get_origin(hint) is Encoded:
+        return LeftEncoded(_wire_type(get_args(hint)[0], version, flexible, nullable=False))
     if get_origin(hint) is tuple:
         element = _wire_type(get_args(hint)[0], version, flexible, nullable=False)
         return Array(COMPACT_LENGTH if flexible else INT32, element, nullable=nullable)

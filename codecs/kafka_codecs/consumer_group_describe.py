@@ -11,7 +11,7 @@ from enum import IntEnum
 from uuid import UUID
 
 from kafka_codecs.api_keys import ApiKey
-from kafka_codecs.declaration import Struct, message, structure, wire
+from kafka_codecs.declaration import Entity, Struct, message, structure, wire
 from kafka_codecs.metadata import AUTHORIZED_OPERATIONS_OMITTED
 from kafka_codecs.primitives import Int8, Int16, Int32
 
@@ -36,8 +36,8 @@ class ConsumerGroupDescribeRequest(Struct):
 class TopicPartitions(Struct):
     """Partitions of a topic."""
 
-    topic_id: UUID
-    topic_name: str
+    topic_id: UUID = wire(entity=Entity.TOPIC_ID)
+    topic_name: str = wire(entity=Entity.TOPIC)
     partitions: tuple[Int32, ...]
 
 

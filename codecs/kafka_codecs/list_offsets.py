@@ -14,6 +14,8 @@ from kafka_codecs.primitives import Int8, Int16, Int32, Int64
 
 LATEST = -1
 """The timestamp that asks for the end of a partition."""
+EARLIEST = -2
+"""The timestamp that asks for its first record."""
 
 
 @structure

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from io import SEEK_END, BytesIO
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Self, TypeVar
 from uuid import UUID
 
 from construct import Construct, IntegerError, RangeError, StreamError, StringError, TerminatedError
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     AnyConstruct = Construct[Any, Any]
 else:  # Construct is generic only in its type stubs
     AnyConstruct = Construct
+
+_T = TypeVar("_T")
 
 NULL = -1
 """The length that stands for null."""
@@ -382,6 +384,29 @@ class NullableStruct(WireType):
         INT8.write(NULL if value is None else 1, stream)
         if value is not None:
             self.subject.write(value, stream)
+
+
+class LeftEncoded(WireType):
+    """A value that stays as its bytes, whose structure is checked all the same."""
+
+    def __init__(self, subject: WireType) -> None:
+        super().__init__()
+        self.subject = subject
+        self.min_size = subject.min_size
+
+    def read(self, stream: BytesIO) -> bytes:
+        start = stream.tell()
+        self.subject.read(stream)
+        end = stream.tell()
+        stream.seek(start)
+        return stream.read(end - start)
+
+    def write(self, value: bytes, stream: BytesIO) -> None:
+        stream.write(value)
+
+
+class Encoded(bytes, Generic[_T]):
+    """Declares a `LeftEncoded`, for a reader that only passes the value on in the same version."""
 
 
 NO_TAGS = b"\0"

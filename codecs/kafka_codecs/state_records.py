@@ -53,6 +53,7 @@ class RecordType(IntEnum):
     GROUP_RELEASE = OUR_TYPES + 7
     GROUP_GENERATION_BEGUN = OUR_TYPES + 8
     GROUP_SERVED_BY_SETTING = OUR_TYPES + 9
+    LOG_SHARD = OUR_TYPES + 10
 
 
 # -- keys ----------------------------------------------------------------------------------------
@@ -331,12 +332,14 @@ class LogIdValue(Struct):
 
 @message(None, versions=range(1), flexible=True)
 class LogOwnerValue(Struct):
-    """The process that owns the log; `host` and `process_id` help people to find it."""
+    """The process that owns the log; `host` and `process_id` help people to find it. `run_id` is
+    known of a log in shards."""
 
     owner_id: str
     host: str
     process_id: Int32
     since: Int64
+    run_id: Int64 = wire(tag=OUR_TAGS, default=-1)
 
 
 @message(None, versions=range(1), flexible=True)
@@ -344,6 +347,14 @@ class LogRenewalValue(Struct):
     """A write by an idle owner, which renews its claim to the log."""
 
     owner_id: str
+
+
+@message(None, versions=range(1), flexible=True)
+class LogShardValue(Struct):
+    """Which part of the groups the log has, if it is one of several with the same id."""
+
+    shard: Int32
+    shards: Int32
 
 
 GroupsKey = GroupKey | MemberKey | RegularExpressionKey
@@ -366,6 +377,7 @@ Value = (
     | LogIdValue
     | LogOwnerValue
     | LogRenewalValue
+    | LogShardValue
 )
 
 LAYOUTS: Mapping[RecordType, tuple[type[Key], type[Value]]] = MappingProxyType(
@@ -399,6 +411,7 @@ LAYOUTS: Mapping[RecordType, tuple[type[Key], type[Value]]] = MappingProxyType(
         RecordType.LOG_ID: (LogKey, LogIdValue),
         RecordType.LOG_OWNER: (LogKey, LogOwnerValue),
         RecordType.LOG_RENEWAL: (LogKey, LogRenewalValue),
+        RecordType.LOG_SHARD: (LogKey, LogShardValue),
     }
 )
 """The key and value class of each record type."""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from io import BytesIO
+from itertools import groupby
 from typing import Any
 from uuid import UUID
 
@@ -25,6 +26,7 @@ from kafka_codecs.primitives import (
     Array,
     Bytes,
     Fixed,
+    LeftEncoded,
     NullableStruct,
     PassedOnString,
     String,
@@ -167,9 +169,39 @@ class _Reading(Lines):
                 return self.structure(wire_type, indent)
             case _ if wire_type is UUID16:
                 self.add(indent, f"{value} = UUID(bytes=data[at:at + 16])", "at += 16")
+            case LeftEncoded():
+                start = self.variable()
+                self.add(indent, f"{start} = at")
+                self._skip(wire_type.subject, indent)
+                self.add(indent, f"{value} = data[{start}:at]")
             case _:
                 raise TypeError(f"no straight reader for {wire_type}")
         return value
+
+    def _skip(self, wire_type: WireType, indent: str) -> None:
+        """Check the structure of a value, and find its end."""
+        inner = indent + "    "
+        match wire_type:
+            case Structure():
+                for is_fixed, members in groupby(
+                    wire_type.members, lambda member: isinstance(member[1], Fixed)
+                ):
+                    if is_fixed:
+                        self.add(indent, f"at += {sum(fixed.min_size for _, fixed in members)}")
+                    else:
+                        for _, member in members:
+                            self._skip(member, indent)
+                if wire_type.is_flexible:
+                    self.add(indent, "if data[at]: raise Unusual", "at += 1")
+            case Array(element=Fixed() as element):
+                self._length(self.variable(), wire_type, indent)
+                self.add(inner, f"at += size * {element.min_size}")
+            case Array():
+                self._length(self.variable(), wire_type, indent)
+                self._repeat(wire_type.element, inner)
+                self._skip(wire_type.element, inner + "    ")
+            case _:
+                raise TypeError(f"no straight reader passes {wire_type}")
 
     def _numbers(self, numbers: dict[str, Fixed], indent: str) -> dict[str, str]:
         """Read numbers at once."""
@@ -198,11 +230,16 @@ class _Reading(Lines):
         self.add(indent, "else:")
 
     def _elements(self, value: str, element: WireType, indent: str) -> None:
-        self.add(indent, f"if size * {element.min_size} > len(data) - at: raise Unusual")
-        self.add(indent, f"{value} = []", "for _ in range(size):")
+        self.add(indent, f"{value} = []")
+        self._repeat(element, indent)
         variable = self.value(element, indent + "    ")
         self.add(indent + "    ", f"{value}.append({variable})")
         self.add(indent, f"{value} = tuple({value})")
+
+    def _repeat(self, element: WireType, indent: str) -> None:
+        """Begin the loop over `size` elements."""
+        self.add(indent, f"if size * {element.min_size} > len(data) - at: raise Unusual")
+        self.add(indent, "for _ in range(size):")
 
     def _unpack(self, layout: str) -> str:
         return self.name(struct.Struct(layout).unpack_from)

@@ -24,6 +24,7 @@ from kafka_codecs.primitives import (
     Array,
     Bytes,
     Fixed,
+    LeftEncoded,
     NullableStruct,
     String,
     WireType,
@@ -102,6 +103,8 @@ class _Writing(Lines):
                 self.structure(wire_type, value, indent)
             case _ if wire_type is UUID16:
                 self.add(indent, f"add({value}.bytes)")
+            case LeftEncoded():
+                self.add(indent, f"add({value})")
             case _:
                 raise TypeError(f"no straight writer for {wire_type}")
 

@@ -117,8 +117,8 @@ def _turn_away(step: StepBuilder, event: JoinGroupReceived) -> None:
     elif event.member_id in step.classic.members:
         remove_member(step, event.member_id, RemovalCause.GROUP_FULL)
     limit = step.config.named_limits(CLASSIC_SIZE_LIMIT)
-    why = f"the group already has its maximum of {step.config.classic_max_size} members {limit}"
-    step.answer(event.token, JoinGroupReply(error=ErrorCode.GROUP_MAX_SIZE_REACHED, why=why))
+    reason = f"the group already has its maximum of {step.config.classic_max_size} members {limit}"
+    step.answer(event.token, JoinGroupReply(error=ErrorCode.GROUP_MAX_SIZE_REACHED, reason=reason))
 
 
 def _wrong_protocols(event: JoinGroupReceived) -> GroupError:

@@ -10,8 +10,11 @@ from kafka_codecs.error_codes import ErrorCode
 
 
 def check_commit(step: StepBuilder, event: OffsetCommitReceived) -> None:
-    """Raises GroupError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION,
-    REBALANCE_IN_PROGRESS, COORDINATOR_LOAD_IN_PROGRESS."""
+    """Check that the sender may commit.
+
+    Raises GroupError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION,
+    REBALANCE_IN_PROGRESS, COORDINATOR_LOAD_IN_PROGRESS.
+    """
     group = step.classic
     if event.epoch < 0 and group.phase is ClassicPhase.EMPTY:
         # A consumer that uses assign() may send an instance id too.

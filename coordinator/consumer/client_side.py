@@ -97,7 +97,7 @@ def install(step: StepBuilder, event: InstallAssignmentReceived) -> None:
     step.answer(
         event.token,
         InstallAssignmentReply(
-            error=ErrorCode.INVALID_ASSIGNMENT if is_invalid else ErrorCode.NONE, why=why_not
+            error=ErrorCode.INVALID_ASSIGNMENT if is_invalid else ErrorCode.NONE, reason=why_not
         ),
     )
 
@@ -108,16 +108,16 @@ def _chosen(step: StepBuilder, event: Call) -> Member:
         raise GroupError(ErrorCode.INVALID_REQUEST, "the member id is blank, or the epoch below 0")
     group = step.state.group
     if not isinstance(group, ConsumerGroup):
-        why = f"{step.state.group_id} is not a consumer group"
-        raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, why)
+        reason = f"{step.state.group_id} is not a consumer group"
+        raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, reason)
     member = group.members.get(event.member_id)
     if member is None:
-        why = f"{event.member_id!r} is not a member of the group"
-        raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, why)
+        reason = f"{event.member_id!r} is not a member of the group"
+        raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, reason)
     epoch = group.assignments[event.member_id].member_epoch
     if event.member_epoch != epoch:
-        why = f"member epoch {event.member_epoch} is not the current one, {epoch}"
-        raise GroupError(ErrorCode.STALE_MEMBER_EPOCH, why)
+        reason = f"member epoch {event.member_epoch} is not the current one, {epoch}"
+        raise GroupError(ErrorCode.STALE_MEMBER_EPOCH, reason)
     if group.chosen is not None:
         drop_lost_member(step, group.chosen)
     if group.chosen is None or group.chosen.member_id != event.member_id:
@@ -126,8 +126,8 @@ def _chosen(step: StepBuilder, event: Call) -> Member:
 
 
 def _not_chosen(event: Call) -> GroupError:
-    why = f"{event.member_id!r} is not, or no longer, the member that computes this target"
-    return GroupError(ErrorCode.UNKNOWN_MEMBER_ID, why)
+    reason = f"{event.member_id!r} is not, or no longer, the member that computes this target"
+    return GroupError(ErrorCode.UNKNOWN_MEMBER_ID, reason)
 
 
 def _describe_members(

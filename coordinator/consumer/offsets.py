@@ -29,8 +29,8 @@ def check_commit(step: StepBuilder, event: OffsetCommitReceived) -> None:
     current, knows_epochs = group.assignments[event.member_id], event.knows_member_epochs
     if member.instance_id is not None and event.instance_id not in (None, member.instance_id):
         # DEV D68: it is from before the member came back, perhaps in the same epoch.
-        why = f"the member is now the instance {member.instance_id}"
-        raise _stale(member, why, knows_epochs=knows_epochs)
+        reason = f"the member is now the instance {member.instance_id}"
+        raise _stale(member, reason, knows_epochs=knows_epochs)
     if not current.covers(event.epoch, event.partitions):
         raise _stale(member, _other_epoch(event.epoch, current), knows_epochs=knows_epochs)
 
@@ -78,10 +78,10 @@ def _other_epoch(epoch: int, current: Assignment) -> str:
     return f"epoch {epoch} is not the member's, {current.member_epoch}"
 
 
-def _stale(member: Member, why: str, *, knows_epochs: bool) -> GroupError:
+def _stale(member: Member, reason: str, *, knows_epochs: bool) -> GroupError:
     code = (
         ErrorCode.STALE_MEMBER_EPOCH
         if knows_epochs and not member.is_classic
         else ErrorCode.ILLEGAL_GENERATION
     )
-    return GroupError(code, why)
+    return GroupError(code, reason)

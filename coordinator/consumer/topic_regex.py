@@ -66,5 +66,5 @@ def match_topics(
 
 def _reason(broken: Exception) -> str:
     """The message of an RE2 error, which has it in bytes."""
-    why = broken.args[0] if broken.args else b""
-    return why.decode(errors="replace") if isinstance(why, bytes) else str(why)
+    reason = broken.args[0] if broken.args else b""
+    return reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)

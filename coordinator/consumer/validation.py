@@ -71,6 +71,6 @@ def _check_client_assignors(
         )
 
 
-def _require(condition: bool, why: str) -> None:
+def _require(condition: bool, reason: str) -> None:
     if not condition:
-        raise GroupError(ErrorCode.INVALID_REQUEST, why)
+        raise GroupError(ErrorCode.INVALID_REQUEST, reason)

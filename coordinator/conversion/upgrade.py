@@ -234,13 +234,13 @@ def member_obstacle(member: ClassicGroupMember, protocol: str | None) -> str | N
         read_subscription(member.metadata_for(protocol), refuse_with=ErrorCode.GROUP_ID_NOT_FOUND)
         list_stored_assignment(member.assignment, protocol=protocol)
     except GroupError as error:
-        return error.why
+        return error.reason
     return None
 
 
 def _check_allowed(step: StepBuilder, group: ClassicGroup) -> None:
-    for why in group_obstacles(group.core.protocol_type, len(group.members), step.config):
-        raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, why)
+    for reason in group_obstacles(group.core.protocol_type, len(group.members), step.config):
+        raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, reason)
 
 
 def group_obstacles(protocol_type: str | None, members: int, config: GroupConfig) -> Iterator[str]:
@@ -262,7 +262,7 @@ def group_obstacles(protocol_type: str | None, members: int, config: GroupConfig
             f" group, {config.consumer_max_size} {config.named_limits(CONSUMER_SIZE_LIMIT)}",
         ),
     )
-    return (why for is_refused, why in refusals if is_refused)
+    return (reason for is_refused, reason in refusals if is_refused)
 
 
 def _convert_members(

@@ -180,8 +180,9 @@ class ClassicGroup(Forkable):
         self.removals.put(member_id, None)
 
     def _begin(self, generation: int | None) -> None:
-        """On replay, the members have not got their assignments of this generation. Their clients
-        know it or the one before, and may present either until they have rejoined."""
+        """Begin a generation. On replay, its members have not got their assignments yet. Their
+        clients know this generation or the one before, and may present either until they have
+        rejoined."""
         self.core = replace(self.core, has_begun=generation is not None)
         if generation is not None:
             before = self.core.generation

@@ -61,12 +61,12 @@ ConsumerRecord = (
 )
 
 
-Standing = tuple[MemberState, int | None]
+MemberStatus = tuple[MemberState, int | None]
 
-_AWAY: Sequence[Standing] = [(state, STATIC_LEAVE_EPOCH) for state in MemberState]
+_AWAY: Sequence[MemberStatus] = [(state, STATIC_LEAVE_EPOCH) for state in MemberState]
 """How native members count that left temporarily."""
 
-_UNAFFECTED: Standing = (MemberState.STABLE, None)
+_UNAFFECTED: MemberStatus = (MemberState.STABLE, None)
 """How a classic member counts that has exactly its target and nothing to revoke, whatever its
 epoch."""
 
@@ -90,7 +90,7 @@ class ConsumerGroup(Forkable):
     `subscriptions` by subscription, `regex_subscribers` by regular expression, `assignor_votes` by
     preferred assignor, `classic_offers` by the protocols that classic members offer, `offers` by
     the client-side assignors that members support (rule 9.7), whose metadata has `metadata_bytes`
-    in all, `standings` by state and member epoch, which is None for classic members that have
+    in all, `statuses` by state and member epoch, which is None for classic members that have
     exactly their target. `subscribers` counts, per topic, the members that subscribe by name and
     the regular expressions that match.
     """
@@ -120,7 +120,7 @@ class ConsumerGroup(Forkable):
         "repetitions",
         "retry_at_ms",
         "spared",
-        "standings",
+        "statuses",
         "subscribers",
         "subscriptions",
         "target_metadata",
@@ -171,7 +171,7 @@ class ConsumerGroup(Forkable):
         self.classic_offers: CountTable[str] = CountTable()
         self.offers: CountTable[AssignorOffers] = CountTable()
         self.metadata_bytes = 0
-        self.standings: CountTable[Standing] = CountTable()
+        self.statuses: CountTable[MemberStatus] = CountTable()
 
     def fork(self) -> Self:
         """Copies at once what nearly every step uses."""
@@ -179,7 +179,7 @@ class ConsumerGroup(Forkable):
         twin.epoch, twin.assignment_epoch = self.epoch, self.assignment_epoch
         twin.topics_checked = self.topics_checked
         twin.members, twin.phases = self.members.fork(), self.phases.fork()
-        twin.assignments, twin.standings = self.assignments.fork(), self.standings.fork()
+        twin.assignments, twin.statuses = self.assignments.fork(), self.statuses.fork()
         return twin
 
     @property
@@ -190,8 +190,8 @@ class ConsumerGroup(Forkable):
             return ConsumerGroupState.EMPTY
         if self.epoch > self.assignment_epoch:
             return ConsumerGroupState.ASSIGNING
-        settled = self.standings.get((MemberState.STABLE, self.assignment_epoch), 0)
-        if settled + self.standings.get(_UNAFFECTED, 0) == len(self.members):
+        settled = self.statuses.get((MemberState.STABLE, self.assignment_epoch), 0)
+        if settled + self.statuses.get(_UNAFFECTED, 0) == len(self.members):
             return ConsumerGroupState.STABLE
         return ConsumerGroupState.RECONCILING
 
@@ -207,7 +207,7 @@ class ConsumerGroup(Forkable):
     def is_unaffected(self, member_id: str) -> bool:
         """Whether the member is a classic one that has exactly its target and nothing to revoke.
         Its epoch may be older than the target's."""
-        return self._standing(member_id) == _UNAFFECTED
+        return self._status(member_id) == _UNAFFECTED
 
     @property
     def has_native_members(self) -> bool:
@@ -227,7 +227,7 @@ class ConsumerGroup(Forkable):
             return False
         native_count = self.native_count
         return not native_count or native_count == sum(
-            [self.standings.get(standing, 0) for standing in _AWAY]
+            [self.statuses.get(status, 0) for status in _AWAY]
         )
 
     def topics_of(self, member: Member | Subscription) -> Collection[str]:
@@ -249,10 +249,10 @@ class ConsumerGroup(Forkable):
                 if epoch is not None:
                     self.epoch, self.metadata_hash = epoch, metadata_hash
             case MemberMetadata(member_id=member_id, value=member):
-                before, standing = self.members.get(member_id), self._standing(member_id)
+                before, status = self.members.get(member_id), self._status(member_id)
                 self._put_member(member_id, before, member)
                 if before is None or member is None or before.classic != member.classic:
-                    self._sort_in(member_id, self._move_standing(member_id, standing))
+                    self._sort_in(member_id, self._update_status(member_id, status))
             case TargetAssignmentMetadata(epoch=epoch, timestamp_ms=at_ms, assignor=assignor):
                 if epoch is not None:
                     self.earlier_target_ms = self.target_timestamp_ms
@@ -261,16 +261,16 @@ class ConsumerGroup(Forkable):
                     self.computation, self.retry_at_ms = None, 0
                     self.chosen, self.tried, self.assignment_error = None, (), 0
             case TargetAssignmentMember(member_id=member_id):
-                standing = self._standing(member_id)
+                status = self._status(member_id)
                 self._put_target(member_id, record.partitions, record.metadata)
                 self.loads.drop(member_id)
                 self.spared.drop(member_id)
-                self._sort_in(member_id, self._move_standing(member_id, standing))
+                self._sort_in(member_id, self._update_status(member_id, status))
             case CurrentAssignment(member_id=member_id, value=assignment):
-                standing = self._standing(member_id)
+                status = self._status(member_id)
                 self._put_assignment(member_id, assignment)
-                now = self._move_standing(member_id, standing)
-                if _UNAFFECTED in (standing, now):
+                now = self._update_status(member_id, status)
+                if _UNAFFECTED in (status, now):
                     self._sort_in(member_id, now)
             case RegularExpression(regex=regex, value=resolved):
                 self._put_regex(regex, resolved)
@@ -380,8 +380,8 @@ class ConsumerGroup(Forkable):
         else:
             self.assignments.put(member_id, assignment)
 
-    def _standing(self, member_id: str) -> Standing | None:
-        """How the member counts in `standings`; None without a current assignment."""
+    def _status(self, member_id: str) -> MemberStatus | None:
+        """How the member counts in `statuses`; None without a current assignment."""
         current, member = self.assignments.get(member_id), self.members.get(member_id)
         if current is None:
             return None
@@ -395,18 +395,18 @@ class ConsumerGroup(Forkable):
             return _UNAFFECTED
         return current.state, current.member_epoch
 
-    def _move_standing(self, member_id: str, before: Standing | None) -> Standing | None:
-        """Count the member by its present standing, which is returned."""
-        after = self._standing(member_id)
+    def _update_status(self, member_id: str, before: MemberStatus | None) -> MemberStatus | None:
+        """Count the member by its present status, which is returned."""
+        after = self._status(member_id)
         if after != before:
-            self.standings.remove([before] if before is not None else [])
-            self.standings.add([after] if after is not None else [])
+            self.statuses.remove([before] if before is not None else [])
+            self.statuses.add([after] if after is not None else [])
         return after
 
-    def _sort_in(self, member_id: str, standing: Standing | None) -> None:
+    def _sort_in(self, member_id: str, status: MemberStatus | None) -> None:
         """Index the member's load, behind others of the same load if it is new there."""
         member = self.members.get(member_id)
-        is_spared = standing == _UNAFFECTED and member is not None and member.is_eager
+        is_spared = status == _UNAFFECTED and member is not None and member.is_eager
         loads, others = (self.spared, self.loads) if is_spared else (self.loads, self.spared)
         others.drop(member_id)
         if member is None:

@@ -170,7 +170,11 @@ def _arm_member(
             must_state_owned=bool(current.pending_revocation),
         )
         yield RepetitionMoved(member_id, repetition)
-        grant = Grant(connection=UNKNOWN_CONNECTION, member_epoch=current.member_epoch)
+        grant = Grant(
+            connection=UNKNOWN_CONNECTION,
+            newest_connection=UNKNOWN_CONNECTION,
+            member_epoch=current.member_epoch,
+        )
         yield GrantMoved(member_id, grant)
     # DEV D79: otherwise its heartbeat starts the timer, if it tells the member to rejoin at all.
     is_behind = current.member_epoch < group.assignment_epoch

@@ -84,14 +84,14 @@ def _delete_empty_group(step: StepBuilder) -> None:
 
 def _obstacles(group: ClassicGroupValue, config: GroupConfig) -> Iterator[str]:
     if group.protocol_type != CONSUMER_PROTOCOL_TYPE:
-        yield f"its protocol type is {group.protocol_type!r}"
+        yield f"its protocol type is {group.protocol_type!r}, so it stays with the cluster"
     if not group.members:
-        yield "it has no members"
+        yield "it has no members: start its consumers"
     if len(group.members) > config.classic_max_size:
         limit = config.named_limits(CLASSIC_SIZE_LIMIT)
-        yield f"it has more than {config.classic_max_size} members {limit}"
+        yield f"it has more than {config.classic_max_size} members {limit}: raise that limit"
     if group.leader not in {member.member_id for member in group.members}:
-        yield "its leader is unknown until the next member joins"
+        yield "its leader is unknown until the next member joins: restart one of its consumers"
     yield from _find_repetitions("member id", (member.member_id for member in group.members))
     yield from _find_repetitions(
         "instance id", (m.instance_id for m in group.members if m.instance_id is not None)

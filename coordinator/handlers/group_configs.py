@@ -120,7 +120,7 @@ def alter(step: StepBuilder, event: ConfigsReceived, config: GroupConfig) -> Non
         after = {name: value for name, value in after.items() if name not in roll_policy.NAMES}
         group = step.state.group
         native = group.native_count if isinstance(group, ConsumerGroup) else event.native_members
-        after |= config.roll_policy.overrides_for(event.policy, native)
+        after |= config.roll_policy.overrides_for(event.policy, native + event.native_away)
     if event.announces_roll is not None:
         after.pop(roll_policy.ROLLED_SINCE, None)
     if event.announces_roll:
@@ -141,8 +141,8 @@ def _check_form(changes: Sequence[ConfigChange]) -> None:
         if change.value is None and change.operation is not ConfigOperation.DELETE
     ]
     if nulls:
-        why = f"Null value not supported for : {', '.join(nulls[:QUOTED_MAX])}"
-        raise GroupError(ErrorCode.INVALID_REQUEST, why)
+        reason = f"Null value not supported for : {', '.join(nulls[:QUOTED_MAX])}"
+        raise GroupError(ErrorCode.INVALID_REQUEST, reason)
     for change in changes:
         if change.operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
             raise _invalid(
@@ -207,8 +207,8 @@ def _value(broker_name: str, config: GroupConfig) -> int:
     return value
 
 
-def _invalid(why: str) -> GroupError:
-    return GroupError(ErrorCode.INVALID_CONFIG, why)
+def _invalid(reason: str) -> GroupError:
+    return GroupError(ErrorCode.INVALID_CONFIG, reason)
 
 
 def _quote(text: str) -> str:

@@ -146,6 +146,9 @@ def check(step: StepBuilder, event: Request) -> None:
         raise GroupError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the group changes coordinators")
     if isinstance(event, OffsetCommitReceived) and _is_native(step, event):
         raise GroupError(ErrorCode.STALE_MEMBER_EPOCH, "the group changes coordinators")
+    if isinstance(event, OffsetCommitReceived) and event.is_transactional:
+        # Producers take REBALANCE_IN_PROGRESS for fatal: Kafka does not answer it.
+        raise GroupError(ErrorCode.ILLEGAL_GENERATION, "the group changes coordinators")
     if isinstance(event, _REJOIN):
         raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS, "the group changes coordinators")
 

@@ -124,27 +124,31 @@ def _answer_mixed(
 def _native(
     group: ConsumerGroup, event: ConsumerHeartbeatReceived, config: GroupConfig, now_ms: int
 ) -> SteadyStep | None:
-    """A heartbeat that states nothing, from a native member that has its target and has received
-    it."""
+    """A heartbeat that states nothing new, from a native member that has its target and has
+    received it."""
     member_id = event.member_id
     member = group.members.get(member_id)
     if member is None or member.is_classic or event.member_epoch != group.epoch:
         return None
-    states_something = (
-        event.owned is not None
-        or event.topic_names is not None
-        or event.topic_regex is not None
-        or event.server_assignor is not None
-        or event.client_assignors is not None
-        or event.rack_id is not None
-        or event.rebalance_timeout_ms != -1
-        or event.client_id != member.client_id
-        or event.client_host != member.client_host
-    )
-    if states_something or not _holds(group, event.instance_id, member_id):
+    if not group.is_settled(member_id) or not _holds(group, event.instance_id, member_id):
         return None
     # A heartbeat may be the occasion to resolve regular expressions.
-    if not group.is_settled(member_id) or member_id in group.repetitions or group.regex_subscribers:
+    if member_id in group.repetitions or group.regex_subscribers:
+        return None
+    owned, names = event.owned, event.topic_names
+    states_something_new = (
+        event.client_id != member.client_id
+        or event.client_host != member.client_host
+        or event.rebalance_timeout_ms not in (-1, member.rebalance_timeout_ms)
+        or event.topic_regex is not None
+        or event.client_assignors is not None
+        or event.server_assignor not in (None, member.server_assignor)
+        or event.rack_id not in (None, member.rack_id)
+        or (names is not None and tuple(sorted(set(names))) != member.topic_names)
+        or (owned is not None and owned != group.assignments[member_id].assigned.keys())
+    )
+    # The answer to a full one lists the partitions, and has to wait for the anchor's confirmation.
+    if states_something_new or (owned is not None and event.is_full):
         return None
     reply = ConsumerHeartbeatReply(
         member_id=member_id,

@@ -6,14 +6,14 @@ from kafka_codecs.error_codes import ErrorCode
 class GroupError(Exception):
     """A refused request: it is answered with `code`, writes no record and changes nothing.
 
-    `why` is for people (the heartbeat's error message, the log). A JoinGroup response echoes
+    `reason` is for people (the heartbeat's error message, the log). A JoinGroup response echoes
     `member_id`.
     """
 
-    def __init__(self, code: ErrorCode, why: str, *, member_id: str = "") -> None:
-        super().__init__(f"{code.name}: {why}")
+    def __init__(self, code: ErrorCode, reason: str, *, member_id: str = "") -> None:
+        super().__init__(f"{code.name}: {reason}")
         self.code = code
-        self.why = why
+        self.reason = reason
         self.member_id = member_id
 
 

@@ -80,7 +80,7 @@ class JoinGroupReceived:
         )
 
     def refuse(self, error: GroupError) -> JoinGroupReply:
-        return JoinGroupReply(error=error.code, why=error.why, member_id=error.member_id)
+        return JoinGroupReply(error=error.code, reason=error.reason, member_id=error.member_id)
 
 
 @value()
@@ -97,7 +97,7 @@ class SyncGroupReceived:
     assignments: tuple[tuple[str, bytes], ...] = ()
 
     def refuse(self, error: GroupError) -> SyncGroupReply:
-        return SyncGroupReply.refusal(error.code, error.why)
+        return SyncGroupReply.refusal(error.code, error.reason)
 
 
 @value()
@@ -110,7 +110,7 @@ class HeartbeatReceived:
     generation: int
 
     def refuse(self, error: GroupError) -> HeartbeatReply:
-        return HeartbeatReply.refusal(error.code, error.why)
+        return HeartbeatReply.refusal(error.code, error.reason)
 
 
 REASONS_TO_STAY_AWAY = (
@@ -143,7 +143,7 @@ class LeaveGroupReceived:
     members: tuple[Leaver, ...]
 
     def refuse(self, error: GroupError) -> LeaveGroupReply:
-        return LeaveGroupReply(error=error.code, why=error.why)
+        return LeaveGroupReply(error=error.code, reason=error.reason)
 
 
 @value()
@@ -190,7 +190,7 @@ class ConsumerHeartbeatReceived:
         )
 
     def refuse(self, error: GroupError) -> ConsumerHeartbeatReply:
-        return ConsumerHeartbeatReply(error=error.code, why=error.why)
+        return ConsumerHeartbeatReply(error=error.code, reason=error.reason)
 
 
 @value()
@@ -202,7 +202,7 @@ class PrepareAssignmentReceived:
     member_epoch: int
 
     def refuse(self, error: GroupError) -> PrepareAssignmentReply:
-        return PrepareAssignmentReply(error=error.code, why=error.why)
+        return PrepareAssignmentReply(error=error.code, reason=error.reason)
 
 
 @value()
@@ -221,7 +221,7 @@ class InstallAssignmentReceived:
     """What these mappings cannot express, for people: a member or a partition was named twice."""
 
     def refuse(self, error: GroupError) -> InstallAssignmentReply:
-        return InstallAssignmentReply(error=error.code, why=error.why)
+        return InstallAssignmentReply(error=error.code, reason=error.reason)
 
 
 @value()
@@ -247,7 +247,7 @@ class OffsetCommitReceived:
         return self.version >= FIRST_COMMIT_WITH_MEMBER_EPOCHS
 
     def refuse(self, error: GroupError) -> OffsetVerdict:
-        return OffsetVerdict(error=error.code, why=error.why)
+        return OffsetVerdict(error=error.code, reason=error.reason)
 
 
 @value()
@@ -268,7 +268,7 @@ class OffsetFetchReceived:
     partitions: frozenset[Partition] | None
 
     def refuse(self, error: GroupError) -> OffsetVerdict:
-        return OffsetVerdict(error=error.code, why=error.why)
+        return OffsetVerdict(error=error.code, reason=error.reason)
 
 
 @value()
@@ -279,7 +279,7 @@ class OffsetDeleteReceived:
     topic_names: tuple[str, ...]
 
     def refuse(self, error: GroupError) -> OffsetDeleteVerdict:
-        return OffsetDeleteVerdict(error=error.code, why=error.why)
+        return OffsetDeleteVerdict(error=error.code, reason=error.reason)
 
 
 @value()
@@ -289,7 +289,7 @@ class DeleteGroupReceived:
     token: Token
 
     def refuse(self, error: GroupError) -> DeleteGroupReply:
-        return DeleteGroupReply(error=error.code, why=error.why)
+        return DeleteGroupReply(error=error.code, reason=error.reason)
 
 
 @value()
@@ -299,7 +299,7 @@ class ClaimReceived:
     token: Token
 
     def refuse(self, error: GroupError) -> ClaimReply:
-        return ClaimReply(error=error.code, why=error.why)
+        return ClaimReply(error=error.code, reason=error.reason)
 
 
 class ConfigOperation(Enum):
@@ -330,12 +330,14 @@ class ConfigsReceived:
     policy: RollMode | None = None
     native_members: int = 0
     """With a policy: the native members that the group has in the cluster."""
+    native_away: int = 0
+    """With a policy: the native members that are away for a moment, and count as well."""
     announces_roll: bool | None = None
     """Whether an operator announces a roll of the group, or its end."""
     validate_only: bool = False
 
     def refuse(self, error: GroupError) -> ConfigsReply:
-        return ConfigsReply(error=error.code, why=error.why)
+        return ConfigsReply(error=error.code, reason=error.reason)
 
 
 @value()

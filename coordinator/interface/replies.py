@@ -22,10 +22,10 @@ class JoinedMember:
 
 @value()
 class JoinGroupReply:
-    """Answers a JoinGroup. `why` is for the log, because classic responses carry no message."""
+    """Answers a JoinGroup. `reason` is for the log, because classic responses carry no message."""
 
     error: ErrorCode = ErrorCode.NONE
-    why: str = ""
+    reason: str = ""
     member_id: str = ""
     generation: int = -1
     protocol_type: str | None = None
@@ -40,18 +40,18 @@ class SyncGroupReply:
     """Answers a SyncGroup with the embedded assignment."""
 
     error: ErrorCode = ErrorCode.NONE
-    why: str = ""
+    reason: str = ""
     protocol_type: str | None = None
     protocol_name: str | None = None
     assignment: bytes = b""
 
     @classmethod
-    def refusal(cls, code: ErrorCode, why: str = "") -> "SyncGroupReply":
+    def refusal(cls, code: ErrorCode, reason: str = "") -> "SyncGroupReply":
         """While the coordinator loads, the member is asked to rejoin, as in Kafka. The generation
         may be lost, and other errors are fatal to some clients."""
         if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             code = ErrorCode.REBALANCE_IN_PROGRESS
-        return cls(error=code, why=why)
+        return cls(error=code, reason=reason)
 
 
 @value()
@@ -59,15 +59,15 @@ class HeartbeatReply:
     """Answers a classic Heartbeat."""
 
     error: ErrorCode = ErrorCode.NONE
-    why: str = ""
+    reason: str = ""
 
     @classmethod
-    def refusal(cls, code: ErrorCode, why: str = "") -> "HeartbeatReply":
+    def refusal(cls, code: ErrorCode, reason: str = "") -> "HeartbeatReply":
         """While the coordinator loads, the heartbeat succeeds (rule 2.7). The loaded group restarts
         the session, and the error would be fatal to some clients."""
         if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             return cls()
-        return cls(error=code, why=why)
+        return cls(error=code, reason=reason)
 
 
 @value()
@@ -84,7 +84,7 @@ class LeaveGroupReply:
     """Answers a LeaveGroup, one code per entry."""
 
     error: ErrorCode = ErrorCode.NONE
-    why: str = ""
+    reason: str = ""
     members: tuple[LeftMember, ...] = ()
 
 
@@ -95,7 +95,7 @@ class ConsumerHeartbeatReply:
     and the error of the assignor's last attempt."""
 
     error: ErrorCode = ErrorCode.NONE
-    why: str = ""
+    reason: str = ""
     member_id: str | None = None
     member_epoch: int = 0
     heartbeat_interval_ms: int = 0
@@ -127,7 +127,7 @@ class PrepareAssignmentReply:
     """Answers a ConsumerGroupPrepareAssignment: what the member computes the target from."""
 
     error: ErrorCode = ErrorCode.NONE
-    why: str = ""
+    reason: str = ""
     group_epoch: int = 0
     assignor: str = ""
     members: tuple[PreparedMember, ...] = ()
@@ -140,7 +140,7 @@ class InstallAssignmentReply:
     """Answers a ConsumerGroupInstallAssignment."""
 
     error: ErrorCode = ErrorCode.NONE
-    why: str = ""
+    reason: str = ""
 
 
 @value()
@@ -149,7 +149,7 @@ class OffsetVerdict:
     are `gone` get UNKNOWN_TOPIC_OR_PARTITION."""
 
     error: ErrorCode = ErrorCode.NONE
-    why: str = ""
+    reason: str = ""
     gone: frozenset[str] = frozenset()
 
 
@@ -158,7 +158,7 @@ class OffsetDeleteVerdict:
     """Offsets of `subscribed` topics stay (GROUP_SUBSCRIBED_TO_TOPIC); the others may go."""
 
     error: ErrorCode = ErrorCode.NONE
-    why: str = ""
+    reason: str = ""
     subscribed: frozenset[str] = frozenset()
     group_exists: bool = True
 
@@ -168,7 +168,7 @@ class DeleteGroupReply:
     """Whether the group's state is gone, so that its offsets may be deleted."""
 
     error: ErrorCode = ErrorCode.NONE
-    why: str = ""
+    reason: str = ""
 
 
 @value()
@@ -176,7 +176,7 @@ class ClaimReply:
     """Whether the group is served here from its next member on."""
 
     error: ErrorCode = ErrorCode.NONE
-    why: str = ""
+    reason: str = ""
 
 
 @value()
@@ -184,7 +184,7 @@ class ConfigsReply:
     """Whether the requested configs are now in force, or valid."""
 
     error: ErrorCode = ErrorCode.NONE
-    why: str = ""
+    reason: str = ""
 
 
 @value()

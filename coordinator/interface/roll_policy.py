@@ -96,9 +96,10 @@ class RollPolicy:
         limit = self.native_members_max
         if limit is None or native < limit or not has_classic:
             return None
+        members = "1 member" if native == 1 else f"{native} members"
         return GroupError(
             ErrorCode.GROUP_ID_NOT_FOUND,
-            f"an operator holds the migration of this group at {native} members with the new"
+            f"an operator holds the migration of this group at {members} with the new"
             " protocol: use group.protocol=classic, or end the hold (groupferry allow)",
         )
 

@@ -79,8 +79,10 @@ def heartbeat(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
     )
     must_state_owned = repetition is not None and repetition.must_state_owned
     if must_state_owned and event.owned is None and not is_changed:
-        why = "the next heartbeat must state the owned partitions, because answers may be lost"
-        step.answer(event.token, event.refuse(GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE, why)))
+        reason = "the next heartbeat must state the owned partitions, because answers may be lost"
+        step.answer(
+            event.token, event.refuse(GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE, reason))
+        )
         return
     # `check_heartbeat` ensures that a joining heartbeat is full.
     # What the assignor says belongs to the epoch of its target. A member that still gives up

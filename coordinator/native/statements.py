@@ -38,8 +38,12 @@ def note_answer(
     last = step.consumer.grants.get(member_id)
     grants_more = before is None or not current.assigned.keys() <= before.assigned.keys()
     is_doubted = event.owned is not None and not grants_more and not _has_heard(last, event)
+    newest = event.connection if last is None else max(event.connection, last.newest_connection)
     grant = Grant(
-        connection=event.connection, member_epoch=current.member_epoch, is_doubted=is_doubted
+        connection=event.connection,
+        newest_connection=newest,
+        member_epoch=current.member_epoch,
+        is_doubted=is_doubted,
     )
     if grant != last:
         step.emit(GrantMoved(member_id, grant))
@@ -50,11 +54,12 @@ def _has_heard(grant: Grant | None, event: ConsumerHeartbeatReceived) -> bool:
 
     It has if it states a later epoch, or wrote on the same connection after the answer had been
     sent. On another connection, the answer may have been lost. The client then gets it again, and
-    its next statement counts, also on a still newer connection.
+    its next statement counts, also on a connection that is newer than all before. One on any other
+    connection may be late: its client had gone on to a newer one, though it may come back.
     """
     if grant is None or event.member_epoch > grant.member_epoch:
         return True
     if not event.follows_answers:
         return False
-    is_newer = event.connection > grant.connection
-    return event.connection == grant.connection or (grant.is_doubted and is_newer)
+    is_new = event.connection > grant.newest_connection
+    return event.connection == grant.connection or (grant.is_doubted and is_new)

@@ -24,12 +24,14 @@ from gateway.admin.openapi import description
 from gateway.board.board import Board
 from gateway.board.recent_events import RecentEvent, RecentEvents
 from gateway.cluster.secret import Secret
+from gateway.control.fleet_door import FleetDoor
 from gateway.control.handlers import Handlers
 from gateway.control.messages import (
     COMMAND_BYTES_MAX,
     ORDERS,
     AssessGroup,
     CommandRefused,
+    DescribeClient,
     DescribeGateway,
     DescribeGroup,
     LatestEvents,
@@ -39,9 +41,9 @@ from gateway.control.messages import (
     RefusalAnswer,
 )
 from gateway.metrics import CONTENT_TYPE
-from gateway.quotas.owner import Owner
+from gateway.quotas.quota_key import QuotaKey
 from gateway.quotas.shares import SharedTotal
-from gateway.readable import escaped
+from gateway.readable import escape
 
 BODY_S = 5.0
 """How long a client may take to send its command."""
@@ -63,35 +65,39 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
+class ApiContext:
     """What the API serves."""
 
     board: Board
-    handlers: Handlers
+    handlers: Handlers | FleetDoor
     measure: Callable[[], Awaitable[bytes]]
     """The metrics as text for Prometheus."""
     token: Secret | None = None
     view_token: Secret | None = None
 
 
-def admin_app(desk: Desk) -> App:
+def admin_app(context: ApiContext) -> App:
     """The API and the page as an ASGI application."""
     page = dict(_page())
-    api = _Api(desk)
+    api = _Api(context)
     routes = [
         Route("/livez", api.livez),
         Route("/readyz", api.readyz),
         Route("/metrics", api.metrics),
-        Route("/api/gateway", api.shown(lambda _: DescribeGateway())),
-        Route("/api/groups", api.shown(_list)),
-        Route("/api/group", api.shown(_describe)),
+        Route("/api/gateway", api.show(lambda _: DescribeGateway())),
+        Route("/api/groups", api.show(_list)),
+        Route("/api/group", api.show(_describe)),
+        Route(
+            "/api/client",
+            api.show(lambda asked: DescribeClient(client_id=_text(asked, "client_id") or "")),
+        ),
         Route(
             "/api/readiness",
-            api.shown(lambda asked: AssessGroup(group_id=_text(asked, "group_id") or "")),
+            api.show(lambda asked: AssessGroup(group_id=_text(asked, "group_id") or "")),
         ),
         Route(
             "/api/latest-events",
-            api.shown(lambda asked: LatestEvents(group_id=_text(asked, "group_id"))),
+            api.show(lambda asked: LatestEvents(group_id=_text(asked, "group_id"))),
         ),
         Route("/api/events", api.events),
         Route("/api/commands/{command}", api.command, methods=["POST"]),
@@ -99,12 +105,12 @@ def admin_app(desk: Desk) -> App:
         *(Route(path, _serve_bytes(content, kind)) for path, (content, kind) in page.items()),
     ]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _http_error})
-    return Guard(app, token=desk.token, view_token=desk.view_token, public=page)
+    return Guard(app, token=context.token, view_token=context.view_token, public=page)
 
 
 class _Api:
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, context: ApiContext) -> None:
+        self._context = context
         self._subscribers = SharedTotal(SUBSCRIBERS_MAX)
         self._description = JSONResponse(description())
 
@@ -114,77 +120,85 @@ class _Api:
 
     async def readyz(self, _: Request) -> Response:
         """Clients can be served."""
-        readiness = self._desk.board.readiness()
+        door = self._context.handlers
+        if isinstance(door, FleetDoor):
+            readiness = await door.readiness()
+        else:
+            readiness = self._context.board.readiness()
         return _view(readiness, 200 if readiness.is_ready else 503)
 
     async def metrics(self, _: Request) -> Response:
         """For Prometheus."""
-        return Response(await self._desk.measure(), headers={"Content-Type": CONTENT_TYPE})
+        return Response(await self._context.measure(), headers={"Content-Type": CONTENT_TYPE})
 
     async def openapi(self, _: Request) -> Response:
         """The description of this API."""
         return self._description
 
-    def shown(self, question: Callable[[Request], Question]) -> Endpoint:
+    def show(self, question: Callable[[Request], Question]) -> Endpoint:
         """An endpoint that answers a question."""
 
         async def answer(request: Request) -> Response:
             try:
-                return _view(await self._desk.handlers.show(question(request)))
+                return _view(await self._context.handlers.show(question(request)))
             except ValidationError as error:
-                return _why(400, _first(error))
+                return _reason(400, _first(error))
             except NotKnown as unknown:
-                return _why(404, str(unknown))
+                return _reason(404, str(unknown))
             except CommandRefused as refused:
-                return _why(503, str(refused))
+                return _reason(503, str(refused))
 
         return answer
 
     async def command(self, request: Request) -> Response:
         """Carry out a command."""
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-            return _why(415, "give the command as application/json")
+            return _reason(415, "give the command as application/json")
         model = ORDERS.get(request.path_params["command"])
         if model is None:
-            return _why(404, f"there is no such command, only {', '.join(ORDERS)}")
+            return _reason(404, f"there is no such command, only {', '.join(ORDERS)}")
         try:
             with trio.fail_after(BODY_S):
                 fields = await _body(request)
             order = model.model_validate_json(fields)
         except trio.TooSlowError:
-            return _why(408, f"the gateway waited {BODY_S:g} s for the command")
+            return _reason(408, f"the gateway waited {BODY_S:g} s for the command")
         except ClientDisconnect:
-            return _why(400, "the client has gone")
+            return _reason(400, "the client has gone")
         except _TooLong:
-            return _why(413, f"a command has at most {COMMAND_BYTES_MAX} bytes")
+            return _reason(413, f"a command has at most {COMMAND_BYTES_MAX} bytes")
         except ValidationError as error:
-            return _why(400, _first(error))
+            return _reason(400, _first(error))
         client = request.client
         given_by = f"admin API: {client.host if client else 'somebody'}"
-        answer = await self._desk.handlers.answer(order, given_by)
+        answer = await self._context.handlers.answer(order, given_by)
         if isinstance(answer, RefusalAnswer):
-            return _why(409, answer.why)
+            return _reason(409, answer.reason)
         return _view(answer)
 
     async def events(self, request: Request) -> Response:
         """Events as they happen."""
-        owner = Owner(request.client.host if request.client else "")
+        owner = QuotaKey(request.client.host if request.client else "")
         if not self._subscribers.has_room(owner):
-            return _why(
+            return _reason(
                 503, f"{self._subscribers.used} clients follow the events, the most allowed"
             )
-        recent = self._desk.board.events
+        door = self._context.handlers
+        recent = door.events if isinstance(door, FleetDoor) else self._context.board.events
         given = request.headers.get("last-event-id") or request.query_params.get("after")
         start = _start(recent, given)
         if start is None:
-            return _why(400, "after: give an id of this stream, as STREAM-POSITION")
+            return _reason(400, "after: give an id of this stream, as STREAM-POSITION")
         stream = self._stream(recent, start, request.query_params.get("group_id"), owner)
         return StreamingResponse(stream, media_type="text/event-stream")
 
     async def _stream(
-        self, recent: RecentEvents, position: int, group_id: str | None, owner: Owner
+        self, recent: RecentEvents, position: int, group_id: str | None, owner: QuotaKey
     ) -> AsyncIterator[bytes]:
         self._subscribers.take(owner)
+        door = self._context.handlers
+        if isinstance(door, FleetDoor):
+            door.followers += 1
         try:
             yield _named_event(recent, "hello", position)
             while True:
@@ -208,6 +222,8 @@ class _Api:
                         yield _named_event(recent, "alive", position)
         finally:
             self._subscribers.free(owner)
+            if isinstance(door, FleetDoor):
+                door.followers -= 1
 
 
 class _TooLong(Exception):
@@ -253,7 +269,7 @@ def _start(recent: RecentEvents, given: str | None) -> int | None:
 
 def _event(recent: RecentEvents, event: RecentEvent) -> bytes:
     with_sentence = b'{"sentence":%b,' % json.dumps(event.sentence).encode() + event.line[1:]
-    line = escaped(with_sentence.decode()).encode()
+    line = escape(with_sentence.decode()).encode()
     return b"id: %b-%d\ndata: %b\n\n" % (recent.stream_id.encode(), event.position, line)
 
 
@@ -263,11 +279,11 @@ def _named_event(recent: RecentEvents, name: str, position: int) -> bytes:
 
 def _view(view: BaseModel, status: int = 200) -> Response:
     """The answer as JSON that cannot disturb a terminal: clients choose names."""
-    return Response(escaped(view.model_dump_json()), status, media_type="application/json")
+    return Response(escape(view.model_dump_json()), status, media_type="application/json")
 
 
-def _why(status: int, why: str) -> Response:
-    text = escaped(json.dumps({"why": why}, ensure_ascii=False))
+def _reason(status: int, reason: str) -> Response:
+    text = escape(json.dumps({"reason": reason}, ensure_ascii=False))
     return Response(text, status, media_type="application/json")
 
 
@@ -278,7 +294,7 @@ def _first(error: ValidationError) -> str:
 
 
 async def _http_error(_: Request, error: Any) -> Response:
-    return JSONResponse({"why": error.detail}, error.status_code, error.headers)
+    return JSONResponse({"reason": error.detail}, error.status_code, error.headers)
 
 
 def _page() -> Mapping[str, tuple[bytes, str]]:

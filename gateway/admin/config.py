@@ -19,5 +19,7 @@ class AdminConfig:
     """What allows a client to look, and to command nothing; None if there is no such token."""
     tls: TlsContext | None = None
     """None listens in plain text, on loopback only."""
+    is_shared: bool = False
+    """Whether several processes listen at the port, each of which answers for all."""
     metrics_groups_max: int = 500
     """Groups with metrics of their own."""

@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 
 from gateway.cluster.errors import UpstreamRefused
 from gateway.cluster.secret import Secret
-from gateway.quotas.owner import Owner
+from gateway.quotas.quota_key import QuotaKey
 from gateway.quotas.shares import SharedTotal
 
 REQUESTS_MAX = 128
@@ -69,7 +69,7 @@ class Guard:
         if scope["type"] == "websocket":
             await _no_websocket()(scope, receive, _with_headers(send))
             return
-        owner = Owner(scope["client"][0] if scope.get("client") else "")
+        owner = QuotaKey(scope["client"][0] if scope.get("client") else "")
         places = self._requests
         if scope["path"] in PROBES and not places.has_room(owner):
             places = self._probes
@@ -143,8 +143,8 @@ def _busy() -> Response:
     return _json_refusal(503, "too many requests at a time; try again", {"Retry-After": "1"})
 
 
-def _json_refusal(status: int, why: str, headers: Mapping[str, str] | None = None) -> Response:
-    return JSONResponse({"why": why}, status, headers)
+def _json_refusal(status: int, reason: str, headers: Mapping[str, str] | None = None) -> Response:
+    return JSONResponse({"reason": reason}, status, headers)
 
 
 def _with_headers(send: Send) -> Send:

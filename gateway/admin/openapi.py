@@ -7,6 +7,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from gateway.board.views import (
+    ClientPage,
     Events,
     GatewayLine,
     GroupList,
@@ -28,6 +29,8 @@ from gateway.control.messages import (
     ReleaseCommand,
     RemovalAnswer,
     RemoveCommand,
+    RestartAnswer,
+    RestartCommand,
     RollCommand,
 )
 
@@ -36,8 +39,8 @@ _GROUP_ID = {"type": "string", "minLength": 1, "maxLength": GROUP_ID_BYTES_MAX}
 _TEXT = {"type": "string"}
 _WHY = {
     "type": "object",
-    "properties": {"why": {"type": "string", "description": "One line for people."}},
-    "required": ["why"],
+    "properties": {"reason": {"type": "string", "description": "One line for people."}},
+    "required": ["reason"],
 }
 _REASONS = {
     400: "The request makes no sense.",
@@ -52,7 +55,7 @@ _REASONS = {
     503: "Try again: too many clients ask at a time, or the state log cannot be read.",
 }
 _VIEWS: tuple[type[BaseModel], ...] = (
-    *(GroupList, GroupPage, GroupReadiness, GatewayLine, Events, Readiness),
+    *(GroupList, GroupPage, GroupReadiness, ClientPage, GatewayLine, Events, Readiness),
     *(
         AdoptCommand,
         AdoptionAnswer,
@@ -64,7 +67,7 @@ _VIEWS: tuple[type[BaseModel], ...] = (
         RollCommand,
         PolicySet,
     ),
-    *(DrainCommand, DrainAnswer, RemoveCommand, RemovalAnswer),
+    *(DrainCommand, DrainAnswer, RemoveCommand, RemovalAnswer, RestartCommand, RestartAnswer),
 )
 
 
@@ -101,6 +104,13 @@ def description() -> dict[str, Any]:
                 GroupPage,
                 _query("group_id", "Its group id.", _GROUP_ID) | {"required": True},
                 refusals=(400, 404, 503),
+            ),
+            "/api/client": _get(
+                "One client over all its groups.",
+                ClientPage,
+                _query("client_id", "Its client id.", _TEXT | {"minLength": 1})
+                | {"required": True},
+                refusals=(400, 503),
             ),
             "/api/readiness": _get(
                 "Whether a group is ready to be adopted and converted. Asks the cluster.",
@@ -140,6 +150,7 @@ def description() -> dict[str, Any]:
             },
             "/api/commands/drain": _post(DrainCommand, DrainAnswer),
             "/api/commands/remove": _post(RemoveCommand, RemovalAnswer),
+            "/api/commands/restart": _post(RestartCommand, RestartAnswer),
             "/api/openapi.json": _get("This description.", {"type": "object"}),
         },
         "components": {

@@ -11,6 +11,7 @@ So a probe, which sends its request immediately, is always served.
 import math
 import ssl
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -27,7 +28,8 @@ from gateway.admin.guard import PROBES_MAX, REQUESTS_MAX, Receive, Scope, Send
 from gateway.cluster.broker_connection import Address
 from gateway.data_path.errors import ListenError
 from gateway.data_path.listeners import quiet_accept_failures
-from gateway.quotas.owner import Owner
+from gateway.data_path.shared_ports import listen_shared, resolve
+from gateway.quotas.quota_key import QuotaKey
 from gateway.quotas.shares import SharedTotal
 from gateway.transport.certificates import TlsContext
 
@@ -55,12 +57,11 @@ async def serve_http(
     task_status: trio.TaskStatus[Address] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until cancelled. Reports its address. Raises ListenError."""
-    host, port = config.listen
+    host, _port = config.listen
     try:
-        listeners = await trio.open_tcp_listeners(port, host=host)
+        listeners = await _listen(config)
     except OSError as error:
-        why = error.strerror or str(error)
-        raise ListenError(f"cannot listen on {host}:{port} (admin_listen): {why}") from None
+        raise _cannot_listen(config, error) from None
     server = _AdminServer(app, config.tls)
     bound = listeners[0].socket.getsockname()
     try:
@@ -79,6 +80,32 @@ async def serve_http(
             listener.socket.close()
 
 
+async def check_admin_port(config: AdminConfig) -> None:
+    """Raises ListenError if a port that several processes are to share is taken by another
+    gateway."""
+    try:
+        for listener in await _listen(replace(config, is_shared=False)):
+            await listener.aclose()
+    except OSError as error:
+        raise _cannot_listen(config, error) from None
+
+
+def _cannot_listen(config: AdminConfig, error: OSError) -> ListenError:
+    host, port = config.listen
+    reason = error.strerror or str(error)
+    return ListenError(
+        f"cannot listen on {host}:{port} (admin_listen): {reason}; give another --admin-listen"
+    )
+
+
+async def _listen(config: AdminConfig) -> list[trio.SocketListener]:
+    """Raises OSError."""
+    host, port = config.listen
+    if not config.is_shared:
+        return await trio.open_tcp_listeners(port, host=host)
+    return [listen_shared(address, port) for address in await resolve(host)]
+
+
 class _AdminServer:
     def __init__(self, app: Any, tls: TlsContext | None) -> None:
         self._app = app
@@ -92,7 +119,7 @@ class _AdminServer:
     async def serve(self, stream: trio.SocketStream) -> None:
         """Serve one connection."""
         try:
-            connection = _Connection(stream, Owner(stream.socket.getpeername()[0]))
+            connection = _Connection(stream, QuotaKey(stream.socket.getpeername()[0]))
         except OSError:  # the client has gone already
             stream.socket.close()
             return
@@ -122,13 +149,13 @@ class _AdminServer:
             self._leave(connection)
             stream.socket.close()
 
-    def _has_room(self, owner: Owner) -> bool:
+    def _has_room(self, owner: QuotaKey) -> bool:
         """Whether one more connection of this address may be served. A silent one gives way."""
         if self._places.has_room(owner):
             return True
         return self._end_silent(owner if self._places.has_room(None) else None)
 
-    def _end_silent(self, owner: Owner | None) -> bool:
+    def _end_silent(self, owner: QuotaKey | None) -> bool:
         """End the connection that has been silent longest, of this address or of all. False if none
         is silent."""
         for connection in self._open:
@@ -170,7 +197,7 @@ class _AdminServer:
 class _Connection:
     """One connection, which ends when its client is silent for too long."""
 
-    def __init__(self, stream: trio.SocketStream, owner: Owner) -> None:
+    def __init__(self, stream: trio.SocketStream, owner: QuotaKey) -> None:
         self.stream = stream
         self.owner = owner
         self.requests = 0

@@ -15,12 +15,21 @@ from gateway.board.advice import last_step, next_step
 from gateway.board.changes import Changes
 from gateway.board.cluster_reading import read_cluster_group
 from gateway.board.group_readiness import assess
+from gateway.board.group_stats import GROUP_CHARS_MAX, AllGroupStats, GroupStats
 from gateway.board.lags import Lags
-from gateway.board.reading import group_line, group_page, members_by_phase, sums_shown
+from gateway.board.reading import (
+    group_line,
+    group_page,
+    members_by_phase,
+    members_of_client,
+    partition_lines,
+    sums_shown,
+)
 from gateway.board.recent_events import RecentEvents
 from gateway.board.steps import Steps
-from gateway.board.tallies import GROUP_CHARS_MAX, Tallies
 from gateway.board.views import (
+    ClientMember,
+    ClientPage,
     EventLine,
     Events,
     GatewayLine,
@@ -29,18 +38,23 @@ from gateway.board.views import (
     GroupPage,
     GroupReadiness,
     MemberLine,
+    ProcessLine,
     Readiness,
 )
+from gateway.board.waits import explain_absence
+from gateway.board.words import short
 from gateway.cluster.cluster import Cluster
 from gateway.data_path.places import ConnectionLimiter
 from gateway.events.event import Envelope
 from gateway.groups.clock import Clock
-from gateway.groups.glance import Glance
+from gateway.groups.group_snapshot import GroupSnapshot
 from gateway.groups.groups import Groups as HostedGroups
 from gateway.hosting.states import AnchorPhase, Mode
 
 GROUPS_MAX = 500
 """Groups in one answer."""
+CLIENT_MEMBERS_MAX = 500
+"""Members of one client in one answer."""
 EVENTS_MAX = 200
 """Events in one answer."""
 REGRESSION_SHARE = 0.3
@@ -76,13 +90,15 @@ class Board:
         stop: trio.Event,
         places: ConnectionLimiter,
         regression_share: float = REGRESSION_SHARE,
+        show_process: Callable[[], ProcessLine] | None = None,
     ) -> None:
         """`regression_share`: of what a group consumes, the part that may stay behind after a
-        consumer has changed its protocol."""
+        consumer has changed its protocol. `show_process`: this process, if it is one of a fleet."""
+        self._show_process = show_process
         self.events = RecentEvents()
-        self.tallies = Tallies(groups.views.state_of)
+        self.group_stats = AllGroupStats(groups.views.state_of)
         self.lags = Lags(groups.views.subscribed_topics)
-        self.steps = Steps(self.lags, self.tallies, places.traffic, share=regression_share)
+        self.steps = Steps(self.lags, self.group_stats, places.traffic, share=regression_share)
         self._groups = groups
         self._cluster = cluster
         self._clock = clock
@@ -97,7 +113,7 @@ class Board:
     def take(self, envelope: Envelope) -> None:
         """See an event. Never raises."""
         self.events.take(envelope)
-        self.tallies.take(envelope)
+        self.group_stats.take(envelope)
         if len(envelope.group_id or "") <= GROUP_CHARS_MAX:
             self.lags.take(envelope)
             self.steps.take(envelope)
@@ -141,34 +157,37 @@ class Board:
     async def _mark(self, group_id: str) -> Hashable:
         """What equals an earlier mark as long as the group's line is the same."""
         now_ms = self._clock.now_ms()
-        tally = self.tallies.of(group_id, now_ms)
-        sums = None if tally is None else sums_shown(tally)
+        stats = self.group_stats.of(group_id, now_ms)
+        sums = None if stats is None else sums_shown(stats)
         views = self._groups.views
-        cluster_group = None
-        if views.is_forwarded(group_id):
-            cluster_group = read_cluster_group(views.glance(group_id))
-        return await views.mark(group_id), cluster_group, sums, self.lags.total(group_id, now_ms)
+        snapshot = views.snapshot(group_id)
+        timed = (
+            read_cluster_group(snapshot)
+            if views.is_forwarded(group_id)
+            else explain_absence(snapshot)
+        )
+        return await views.mark(group_id), timed, sums, self.lags.show(group_id, now_ms)
 
     async def line(self, group_id: str) -> GroupLine:
         """One group, as in the list. Raises StateLogError."""
-        glance = self._groups.views.glance(group_id)
-        tally = self.tallies.of(group_id, self._clock.now_ms())
-        lag = self.lags.total(group_id, self._clock.now_ms())
-        return group_line(glance, await self._summary(glance), tally, lag)
+        snapshot = self._groups.views.snapshot(group_id)
+        stats = self.group_stats.of(group_id, self._clock.now_ms())
+        lag = self.lags.show(group_id, self._clock.now_ms())
+        return group_line(snapshot, await self._summary(snapshot), stats, lag)
 
     async def group(self, group_id: str) -> GroupPage:
         """One group with its members. Raises NoSuchGroup, StateLogError."""
         await self._groups.views.cluster.refresh((group_id,))
-        glance = self._groups.views.glance(group_id)
-        summary = await self._summary(glance)
-        tally = self.tallies.of(group_id, self._clock.now_ms())
-        is_known = summary is not None or glance.watched is not None
-        is_known |= glance.is_adopting or bool(glance.anchor_why)
-        if not is_known and glance.verdict.mode in (Mode.UNKNOWN, Mode.HOSTED):
+        snapshot = self._groups.views.snapshot(group_id)
+        summary = await self._summary(snapshot)
+        stats = self.group_stats.of(group_id, self._clock.now_ms())
+        is_known = summary is not None or snapshot.watched is not None
+        is_known |= snapshot.is_adopting or bool(snapshot.anchor_reason)
+        if not is_known and snapshot.decision.mode in (Mode.UNKNOWN, Mode.HOSTED):
             raise NoSuchGroup
-        lag = self.lags.total(group_id, self._clock.now_ms())
-        page, members = group_page(glance, summary, tally, lag)
-        known = self.lags.of(group_id)
+        lag = self.lags.show(group_id, self._clock.now_ms())
+        page, members = group_page(snapshot, summary, stats, lag)
+        known, now_ms = self.lags.of(group_id), self._clock.now_ms()
         lines: list[MemberLine] = []
         for member in members:
             if len(lines) % MEMBERS_TOGETHER == 0:
@@ -177,18 +196,51 @@ class Board:
         return page.model_copy(
             update={
                 "member_list": tuple(lines),
-                "next_step": None if page.blocker else self._next_step(glance),
-                "last_step": last_step(None if tally is None else tally.last_step),
+                "partitions": () if known is None else tuple(partition_lines(known, lines, now_ms)),
+                "next_step": None if page.blocker else self._next_step(snapshot, stats),
+                "last_step": last_step(None if stats is None else stats.last_step),
                 "lag_before": self.steps.lag_before(group_id),
                 "lag_history": () if known is None else tuple(known.history),
             }
         )
 
-    def _next_step(self, glance: Glance) -> str | None:
-        if glance.state is None:
+    def _next_step(self, snapshot: GroupSnapshot, stats: GroupStats | None) -> str | None:
+        if snapshot.state is None:
             return None
-        config = self._config_of(glance.group_id)
-        return next_step(glance, in_force(config, glance.state.config_overrides))
+        config = in_force(self._config_of(snapshot.group_id), snapshot.state.config_overrides)
+        return next_step(snapshot, config, {} if stats is None else stats.clients)
+
+    async def client(self, client_id: str) -> ClientPage:
+        """One client over all groups that are in memory or forwarded. Raises StateLogError."""
+        group_ids = sorted(self._groups.views.ids_here())
+        await self._groups.views.cluster.refresh(group_ids)
+        members: list[ClientMember] = []
+        for group_id in group_ids:
+            await trio.lowlevel.checkpoint()
+            snapshot = self._groups.views.snapshot(group_id)
+            stats = self.group_stats.of(group_id, self._clock.now_ms())
+            is_fresh = self.lags.show(group_id, self._clock.now_ms()) is not None
+            lag = self.lags.of(group_id) if is_fresh else None
+            lines = [*members_of_client(snapshot, stats, client_id, lag)]
+            if not lines:
+                continue
+            group = await self.line(group_id)
+            members += [
+                ClientMember(
+                    group_id=group.group_id,
+                    mode=group.mode,
+                    state=group.state,
+                    blocker=group.blocker,
+                    lag_at_ms=group.lag_at_ms,
+                    member=member,
+                )
+                for member in lines
+            ]
+        return ClientPage(
+            client_id=short(client_id),
+            members=tuple(members[:CLIENT_MEMBERS_MAX]),
+            left_out=max(0, len(members) - CLIENT_MEMBERS_MAX),
+        )
 
     async def in_memory(
         self,
@@ -197,32 +249,36 @@ class Board:
         and its anchor. The log is not read."""
         for group_id in self._groups.views.ids_here():
             await trio.lowlevel.checkpoint()
-            glance = self._groups.views.glance(group_id)
+            snapshot = self._groups.views.snapshot(group_id)
             summary = None
-            if glance.state is not None and glance.state.group is not None:
-                summary = summarize(glance.state, config=self._config_of(glance.group_id))
-            tally = self.tallies.of(group_id, self._clock.now_ms())
-            lag = self.lags.total(group_id, self._clock.now_ms())
-            yield group_line(glance, summary, tally, lag), members_by_phase(glance), glance.anchor
+            if snapshot.state is not None and snapshot.state.group is not None:
+                summary = summarize(snapshot.state, config=self._config_of(snapshot.group_id))
+            stats = self.group_stats.of(group_id, self._clock.now_ms())
+            lag = self.lags.show(group_id, self._clock.now_ms())
+            yield (
+                group_line(snapshot, summary, stats, lag),
+                members_by_phase(snapshot),
+                snapshot.anchor,
+            )
 
     async def group_readiness(self, group_id: str) -> GroupReadiness:
         """Whether a group is ready to be adopted and converted. Asks the cluster, and changes
         nothing. Raises NoSuchGroup, StateLogError."""
         page = await self.group(group_id)
         outcome = await self._groups.orders.adopt(group_id, dry_run=True)
-        tally = self.tallies.of(group_id, self._clock.now_ms())
+        stats = self.group_stats.of(group_id, self._clock.now_ms())
         config = self._config_of(group_id)
-        return assess(self._groups.views.glance(group_id), page, tally, outcome.reasons, config)
+        return assess(self._groups.views.snapshot(group_id), page, stats, outcome.reasons, config)
 
-    async def _summary(self, glance: Glance) -> GroupView | None:
+    async def _summary(self, snapshot: GroupSnapshot) -> GroupView | None:
         """The state, from memory or from the log. Raises StateLogError."""
-        if glance.state is not None:
-            if glance.state.group is None:
+        if snapshot.state is not None:
+            if snapshot.state.group is None:
                 return None
-            return summarize(glance.state, config=self._config_of(glance.group_id))
-        if glance.verdict.mode is Mode.FORWARDED:
+            return summarize(snapshot.state, config=self._config_of(snapshot.group_id))
+        if snapshot.decision.mode is Mode.FORWARDED:
             return None
-        return await self._groups.views.summary(glance.group_id)
+        return await self._groups.views.summary(snapshot.group_id)
 
     # -- events ----------------------------------------------------------------------------------
 
@@ -264,6 +320,8 @@ class Board:
             readiness=self.readiness(),
             connections=self._places.count,
             max_connections=self.about.connections_max(),
+            hosted=len(self._groups.drivers.hosted_ids()),
+            process=None if self._show_process is None else self._show_process(),
             started_ms=self._started_ms,
             now_ms=self._clock.now_ms(),
         )

@@ -4,8 +4,8 @@ The cluster's own description comes first, if an operator has looked; relayed re
 lacks: the generation, the software of each client, and who comes through the gateway.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from coordinator.group.embedded_protocol import read_assignment
@@ -13,14 +13,16 @@ from coordinator.interface.errors import GroupError
 from gateway.board.lags import GroupLag
 from gateway.board.views import MemberLine, Partitions
 from gateway.board.words import count_members, each_partition, name_all, short, software_name
-from gateway.groups.glance import Glance
+from gateway.groups.group_snapshot import GroupSnapshot
 from gateway.groups.readiness import foreign_kind_of
-from gateway.hosting.adoptable import is_behind
+from gateway.hosting.adoptable import describe_silence, is_behind, silence_ms
 from gateway.hosting.forwarded import STABLE, WatchedGroup, WatchedMember
-from gateway.hosting.standing import Nobody, Occupants, OtherKind
+from gateway.hosting.standing import LiveMembers, NoMembers, OtherGroupType
 from kafka_codecs.consumer_group_describe import Assignment, Member, MemberType
 from kafka_codecs.consumer_group_describe import DescribedGroup as ConsumerGroup
 
+OLD_MS = 10_000
+"""A description that is older says so: whoever looks asks for a new one every few seconds."""
 Kind = Literal["classic", "consumer"]
 
 
@@ -49,6 +51,7 @@ class ClusterMember:
             software=software_name(*self.software),
             protocol=self.protocol,
             phase="",
+            silent_ms=None,
             member_epoch=self.epoch,
             owned=self.owned,
             lag=None if lag is None or self.owned is None else lag.of(each_partition(self.owned)),
@@ -73,91 +76,122 @@ class ClusterGroup:
     """What an operator has to know or to do before the gateway can host the group."""
 
 
-def read_cluster_group(glance: Glance) -> ClusterGroup:
-    """The group without its members."""
-    match None if glance.in_cluster is None else glance.in_cluster.outcome:
-        case Occupants(consumer_group=ConsumerGroup() as group):
+def read_cluster_group(snapshot: GroupSnapshot) -> ClusterGroup:
+    """The group without its members. If the cluster no longer answers, that comes first."""
+    group = _read_group(snapshot)
+    if snapshot.in_cluster is None:
+        return group
+    age_ms = snapshot.now_ms - snapshot.in_cluster.at_ms
+    if age_ms < OLD_MS:
+        return group
+    return replace(
+        group,
+        next_step=f"the cluster has not described it for {age_ms // 1000} s: it was so then",
+    )
+
+
+def _read_group(snapshot: GroupSnapshot) -> ClusterGroup:
+    match None if snapshot.in_cluster is None else snapshot.in_cluster.outcome:
+        case LiveMembers(consumer_group=ConsumerGroup() as group):
             return _consumer_group(group)
-        case OtherKind(kind):
+        case OtherGroupType(kind):
             return ClusterGroup(
                 stands=f"the cluster serves it, a {kind} group",
                 next_step=f"stays with the cluster: it is a {kind} group",
             )
-        case Nobody():
+        case NoMembers():
             return ClusterGroup(
                 members=0,
                 native_members=0,
                 stands="the cluster serves it, no members",
-                next_step=short(glance.verdict.why),
+                next_step=short(snapshot.decision.reason),
             )
-        case _ if glance.watched is not None:
-            return _classic_group(glance, glance.watched)
+        case _ if snapshot.watched is not None:
+            return _classic_group(snapshot, snapshot.watched)
         case _:
-            return ClusterGroup(stands="the cluster serves it", next_step=short(glance.verdict.why))
+            return ClusterGroup(
+                stands="the cluster serves it", next_step=short(snapshot.decision.reason)
+            )
 
 
-def members_of(glance: Glance) -> Iterator[ClusterMember]:
-    """The members of a forwarded group, as far as known."""
-    match None if glance.in_cluster is None else glance.in_cluster.outcome:
-        case Occupants(consumer_group=ConsumerGroup() as group):
-            yield from map(_read_described, group.members)
-        case OtherKind() | Nobody():
+def members_of(snapshot: GroupSnapshot, client_id: str | None = None) -> Iterator[ClusterMember]:
+    """The members of a forwarded group, as far as known; or those that a client is."""
+    match None if snapshot.in_cluster is None else snapshot.in_cluster.outcome:
+        case LiveMembers(consumer_group=ConsumerGroup() as group):
+            for described in group.members:
+                if client_id is None or described.client_id == client_id:
+                    yield _read_described(described)
+        case OtherGroupType() | NoMembers():
             pass
-        case _ if glance.watched is not None:
-            watched = glance.watched
+        case _ if snapshot.watched is not None:
+            watched = snapshot.watched
             for member in watched.members.values():
-                yield _read_watched(watched, member)
+                if client_id is None or member.client_id == client_id:
+                    yield _read_watched(watched, member)
         case _:
             pass
 
 
-def _classic_group(glance: Glance, watched: WatchedGroup) -> ClusterGroup:
+def _classic_group(snapshot: GroupSnapshot, watched: WatchedGroup) -> ClusterGroup:
     members = watched.members
-    direct = [member for member in members.values() if not is_behind(member, glance.now_ms)]
+    direct = [member for member in members.values() if not is_behind(member, snapshot.now_ms)]
     through = f", {len(members) - len(direct)} of them through the gateway" if direct else ""
     return ClusterGroup(
         kind="classic",
-        state=_classic_state(glance, watched),
+        state=_classic_state(snapshot, watched),
         epoch=watched.generation,
         assignment_epoch=watched.generation,
         assignor=watched.protocol,
         members=len(members),
         native_members=0,
         stands=f"the cluster serves it, {count_members(len(members))}{through}",
-        next_step=_next_step(glance, watched, direct),
+        next_step=_next_step(snapshot, watched, direct),
     )
 
 
-def _classic_state(glance: Glance, watched: WatchedGroup) -> str:
-    match None if glance.in_cluster is None else glance.in_cluster.outcome:
-        case Occupants(described=group) if group is not None:
+def _classic_state(snapshot: GroupSnapshot, watched: WatchedGroup) -> str:
+    match None if snapshot.in_cluster is None else snapshot.in_cluster.outcome:
+        case LiveMembers(described=group) if group is not None:
             return group.group_state
         case _:
             return STABLE if watched.protocol else ""
 
 
-def _next_step(glance: Glance, watched: WatchedGroup, direct: Sequence[WatchedMember]) -> str:
-    if kind := foreign_kind_of(glance):
+def _next_step(
+    snapshot: GroupSnapshot, watched: WatchedGroup, direct: Sequence[WatchedMember]
+) -> str:
+    if kind := foreign_kind_of(snapshot):
         return f"stays with the cluster: {kind}"
-    if glance.is_configured:
+    if snapshot.is_configured:
         return "stays with the cluster, as configured (groups_forward)"
     if direct:
-        names = name_all(member.client_id or member.member_id for member in direct)
-        verb = "connects" if len(direct) == 1 else "connect"
-        return f"{names} still {verb} to the cluster directly"
+        return _explain_direct(direct, snapshot.now_ms)
     leader = watched.members.get(watched.leader_id or "")
     if leader is not None and leader.instance_id is not None:
         return (
             f"its leader {leader.client_id} is a static member: restart it under another"
             " group.instance.id, or without one"
         )
+    if leader is None:
+        return "its leader is unknown until the next member joins: restart one of its consumers"
     count = len(watched.members)
-    behind = f"all {count} are" if count > 1 else f"{name_all(_client_ids(watched))} is"
-    return f"{behind} behind the gateway: groupferry adopt {glance.group_id}"
+    behind = f"all {count} are" if count > 1 else f"{_names(watched.members.values())} is"
+    return f"{behind} behind the gateway: groupferry adopt {snapshot.group_id}"
 
 
-def _client_ids(watched: WatchedGroup) -> Iterator[str]:
-    return (member.client_id or member.member_id for member in watched.members.values())
+def _explain_direct(direct: Sequence[WatchedMember], now_ms: int) -> str:
+    """What is known of members whose heartbeats do not come through the gateway now."""
+    silences_ms = {member.member_id: silence_ms(member, now_ms) for member in direct}
+    outside = [member for member in direct if silences_ms[member.member_id] is None]
+    if outside:
+        verb = "has" if len(outside) == 1 else "have"
+        return f"{_names(outside)} {verb} not come through this gateway yet"
+    longest_ms = max(silent_ms or 0 for silent_ms in silences_ms.values())
+    return f"{_names(direct)} {describe_silence(longest_ms, members=len(direct))}"
+
+
+def _names(members: Iterable[WatchedMember]) -> str:
+    return name_all(member.client_id or member.member_id for member in members)
 
 
 def _read_watched(group: WatchedGroup, member: WatchedMember) -> ClusterMember:

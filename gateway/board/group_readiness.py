@@ -3,20 +3,20 @@ is known of the group. Hosts nothing and changes nothing."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.records import ClassicGroupMember, ClassicGroupValue, Member
 from gateway.board.cluster_reading import members_of
-from gateway.board.tallies import Tally
+from gateway.board.group_stats import GroupStats
 from gateway.board.views import GroupPage, GroupReadiness, LibraryVersion
 from gateway.board.words import short
-from gateway.client_versions import speaks_consumer
+from gateway.client_versions import explain_lack, speaks_consumer
 from gateway.defective_clients import defects_of
 from gateway.events.group_events import Blocker
-from gateway.groups.glance import Glance
+from gateway.groups.group_snapshot import GroupSnapshot
 from gateway.groups.readiness import (
     assess_conversion,
     blockers_of,
@@ -41,27 +41,29 @@ _Software = tuple[str | None, str | None]
 
 
 def assess(
-    glance: Glance,
+    snapshot: GroupSnapshot,
     page: GroupPage,
-    tally: Tally | None,
+    stats: GroupStats | None,
     adoption_obstacles: Sequence[str],
     config: GroupConfig,
 ) -> GroupReadiness:
     """`adoption_obstacles`: what an adoption would say now; of no interest for a hosted group."""
     is_hosted = page.mode == "hosted"
-    classic = classic_group_of(glance)
-    blocked = tuple(map(_describe_blocker, blockers_of(glance, config)))
-    to_change = tuple(dict.fromkeys(_to_change(classic.members))) if classic else ()
+    classic = classic_group_of(snapshot)
+    blocked = tuple(map(_describe_blocker, blockers_of(snapshot, config)))
+    to_change = tuple(
+        dict.fromkeys(_to_change(_classic_clients(snapshot, classic), snapshot, stats))
+    )
     adoption = () if is_hosted else tuple(adoption_obstacles)
-    starved = () if classic is None else starved_members(classic, glance.topics)
-    warnings = (*_long_sessions(glance, classic, config), *starved)
-    clients = tuple(_clients(glance, tally))
+    starved = () if classic is None else starved_members(classic, snapshot.topics)
+    warnings = (*_long_sessions(snapshot, classic, config), *starved)
+    clients = tuple(_clients(snapshot, stats))
     kinds = (blocked, to_change, adoption, warnings, clients)
     return GroupReadiness(
-        group_id=glance.group_id,
+        group_id=snapshot.group_id,
         mode=page.mode,
         members=page.members,
-        direction=assess_conversion(glance, config).direction,
+        direction=assess_conversion(snapshot, config).direction,
         can_convert=not blocked,
         conversion_obstacles=tuple(map(short, blocked[:LINES_MAX])),
         can_be_adopted=None if is_hosted else not adoption,
@@ -77,11 +79,46 @@ def _describe_blocker(blocker: Blocker) -> str:
     return f"{blocker.member_id}: {blocker.reason}" if blocker.member_id else blocker.reason
 
 
-def _to_change(members: Iterable[ClassicGroupMember]) -> Iterator[str]:
+class _ClassicClient(NamedTuple):
+    """A member of the classic protocol, of a group of either."""
+
+    member_id: str
+    name: str
+    protocols: Sequence[tuple[str, bytes]]
+    session_timeout_ms: int
+
+
+def _classic_clients(
+    snapshot: GroupSnapshot, classic: ClassicGroupValue | None
+) -> Iterator[_ClassicClient]:
+    group = None if snapshot.state is None else snapshot.state.group
+    if isinstance(group, ConsumerGroup):
+        for member_id, member in group.members.items():
+            if member.classic is not None:
+                of_join = member.classic
+                yield _ClassicClient(
+                    member_id, _name_of(member), of_join.protocols, of_join.session_timeout_ms
+                )
+    elif classic is not None:
+        for classic_member in classic.members:
+            yield _ClassicClient(
+                classic_member.member_id,
+                _name_of(classic_member),
+                classic_member.protocols,
+                classic_member.session_timeout_ms,
+            )
+
+
+def _to_change(
+    clients: Iterable[_ClassicClient], snapshot: GroupSnapshot, stats: GroupStats | None
+) -> Iterator[str]:
     """The configs that clients refuse together with `group.protocol=consumer`, as far as requests
-    show that they are set."""
-    for member in members:
-        who = _name_of(member)
+    show that they are set; and the clients that do not have the new protocol at all."""
+    for member in clients:
+        who = member.name
+        library = _software(member.member_id, snapshot, stats)
+        if lack := explain_lack(*library):
+            yield f"{who}: {lack}: until then it stays a classic member (clients.md)"
         names = tuple(name for name, _metadata in member.protocols)
         if custom := [name for name in names if name not in SERVER_SIDE]:
             yield (
@@ -104,11 +141,11 @@ def _to_change(members: Iterable[ClassicGroupMember]) -> Iterator[str]:
 
 
 def _long_sessions(
-    glance: Glance, classic: ClassicGroupValue | None, config: GroupConfig
+    snapshot: GroupSnapshot, classic: ClassicGroupValue | None, config: GroupConfig
 ) -> Iterator[str]:
     """The members that may believe longer than the cluster keeps their group for the gateway."""
     sessions_ms: dict[str, int] = {}
-    group = None if glance.state is None else glance.state.group
+    group = None if snapshot.state is None else snapshot.state.group
     if isinstance(group, ConsumerGroup):
         if group.has_native_members:
             name = "its native members (consumer.session.timeout.ms)"
@@ -135,15 +172,15 @@ def _name_of(member: ClassicGroupMember | Member) -> str:
     return member.client_id or member.member_id
 
 
-def _clients(glance: Glance, tally: Tally | None) -> Iterator[LibraryVersion]:
-    counts = Counter(_members(glance, tally))
+def _clients(snapshot: GroupSnapshot, stats: GroupStats | None) -> Iterator[LibraryVersion]:
+    counts = Counter(_members(snapshot, stats))
     for ((name, version), protocol), members in sorted(counts.items(), key=str):
         yield LibraryVersion(
             software_name=name,
             software_version=version,
             protocol=protocol,
             members=members,
-            speaks_consumer=speaks_consumer(name, version),
+            speaks_consumer=protocol == "consumer" or speaks_consumer(name, version),
             defects=tuple(
                 f"{defect.level}: {defect.symptom} (before {defect.first_good_version};"
                 f" {defect.reference})"
@@ -153,23 +190,26 @@ def _clients(glance: Glance, tally: Tally | None) -> Iterator[LibraryVersion]:
 
 
 def _members(
-    glance: Glance, tally: Tally | None
+    snapshot: GroupSnapshot, stats: GroupStats | None
 ) -> Iterator[tuple[_Software, Literal["classic", "consumer"]]]:
-    seen = {} if tally is None else tally.clients
-
-    def software(member_id: str) -> _Software:
-        client = seen.get(member_id)
-        return (None, None) if client is None else (client.software_name, client.software_version)
-
-    match None if glance.state is None else glance.state.group:
+    match None if snapshot.state is None else snapshot.state.group:
         case ConsumerGroup() as group:
             for member in group.members.values():
                 protocol: Literal["classic", "consumer"]
                 protocol = "classic" if member.is_classic else "consumer"
-                yield software(member.member_id), protocol
+                yield _software(member.member_id, snapshot, stats), protocol
         case ClassicGroup() as group:
             for member_id in group.members:
-                yield software(member_id), "classic"
+                yield _software(member_id, snapshot, stats), "classic"
         case None:
-            for cluster_member in members_of(glance):
+            for cluster_member in members_of(snapshot):
                 yield cluster_member.software, cluster_member.protocol
+
+
+def _software(member_id: str, snapshot: GroupSnapshot, stats: GroupStats | None) -> _Software:
+    """What a member's client said of itself."""
+    client = None if stats is None else stats.clients.get(member_id)
+    if client is not None:
+        return client.software_name, client.software_version
+    watched = None if snapshot.watched is None else snapshot.watched.members.get(member_id)
+    return (None, None) if watched is None else (watched.software_name, watched.software_version)

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 import structlog
 import trio
 
-from gateway.board.lags import Lags, Partition
+from gateway.board.lags import Lags, Partition, UnreportedCommits
 from gateway.board.steps import Steps
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
-from gateway.events.event import Tell
+from gateway.events.event import EventSink
 from kafka_codecs.list_offsets import (
     LATEST,
     ListOffsetsPartition,
@@ -43,8 +43,9 @@ class LagWatch:
         *,
         cluster: Cluster,
         now_ms: Callable[[], int],
-        tell: Tell,
+        tell: EventSink,
         hold: Hold | None,
+        unreported_commits: UnreportedCommits,
     ) -> None:
         """`hold`: None leaves groups as they are when a step has made it worse."""
         self._lags = lags
@@ -53,6 +54,7 @@ class LagWatch:
         self._now_ms = now_ms
         self._tell = tell
         self._hold = hold
+        self._unreported_commits = unreported_commits
 
     async def run(self) -> None:
         """Look regularly."""
@@ -65,7 +67,7 @@ class LagWatch:
         turns = self._lags.take_turns(PARTITIONS_AT_ONCE_MAX, self._steps.groups_to_judge)
         wanted = {partition for partitions in turns.values() for partition in partitions}
         ends = await self._ends_of(wanted) if wanted else {}
-        self._lags.take_ends(turns, ends, self._now_ms())
+        self._lags.take_ends(turns, ends, self._now_ms(), self._unreported_commits)
         for group_id, event in tuple(self._steps.judge(self._now_ms())):
             self._tell(event, group_id)
             if self._hold is not None:

@@ -5,9 +5,11 @@ The number of partitions that are asked for at a time has a limit, so the groups
 follows each change, whatever the size of the group.
 """
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gateway.events.event import Envelope
 from gateway.events.group_events import GroupDeleted, TopicsDeleted
@@ -20,8 +22,30 @@ HISTORY_MAX = 60
 """Looks at one group that are remembered."""
 FRESH_MS = 120_000
 """How long a lag counts after its look."""
+ENDS_MAX = 8
+"""Ends of a partition that are remembered with their times. Of more, every second one is
+forgotten, so that they reach further back and lie further apart."""
 
 Partition = tuple[str, int]
+UnreportedCommits = Callable[[str], Mapping[Partition, int]]
+"""The offsets of a group that are committed, and that no event reports yet."""
+
+
+class _End(NamedTuple):
+    offset: int
+    at_ms: int
+
+
+class PartitionLag(NamedTuple):
+    """One partition, as of the latest look at its end."""
+
+    committed: int
+    end: int
+    behind_ms: int | None
+    """How old the oldest record is that is not committed, at most; None if it was there before the
+    first look that is remembered."""
+    at_ms: int
+    """When its end was looked at."""
 
 
 @dataclass(slots=True)
@@ -39,13 +63,22 @@ class GroupLag:
     consumed: int = 0
     """The records that commits have gone on by, since this process watches the group."""
     looked_ms: int | None = None
-    """When all its partitions had been asked for last."""
+    """When the last turn was complete: the cluster had told the end of each of its partitions."""
     history: deque[int] = field(default_factory=lambda: deque(maxlen=HISTORY_MAX))
     """The total after each look, the oldest first."""
+    behind_ms: int | None = None
+    """How far behind the furthest partition was at the latest look; None if that is not known."""
+    _looks: dict[Partition, list[_End]] = field(default_factory=dict)
+    """The ends of each partition, the oldest first: the last one at or before the commit, which
+    tells since when the next record has waited, and those after it."""
+    _committed_at_end: dict[Partition, int] = field(default_factory=dict)
+    """What was committed when the end of a partition was looked at last."""
     _rescoped: int = 0
     """The same, now."""
     _turn: list[Partition] = field(default_factory=list)
     """The partitions that are left of this look."""
+    _told: set[Partition] = field(default_factory=set)
+    """The partitions whose ends this look has learnt."""
 
     def commit(self, partition: Partition, offset: int) -> None:
         """The offset is committed."""
@@ -56,12 +89,15 @@ class GroupLag:
         self.committed[partition] = offset
         self.total += self._lag(partition)
 
-    def end(self, partition: Partition, offset: int) -> None:
+    def end(self, partition: Partition, offset: int, now_ms: int) -> None:
         """The partition ends there."""
         if partition in self.committed:
+            self._remember_end(partition, _End(offset, now_ms))
+            self._told.add(partition)
             is_new = partition not in self.ends
             self.total -= self._lag(partition)
             self.ends[partition] = offset
+            self._committed_at_end[partition] = self.committed[partition]
             self.total += self._lag(partition)
             if is_new:
                 self._rescoped += self._lag(partition)
@@ -71,30 +107,86 @@ class GroupLag:
         self.total -= self._lag(partition)
         self._rescoped -= self._lag(partition)
         self.ends.pop(partition, None)
+        self._looks.pop(partition, None)
+        self._committed_at_end.pop(partition, None)
+        self._told.discard(partition)
         self.committed.pop(partition, None)
 
+    def partition(self, partition: Partition) -> PartitionLag | None:
+        """One partition; None if its end is not known."""
+        committed, looks = self._committed_at_end.get(partition), self._looks.get(partition)
+        if committed is None or not looks:
+            return None
+        last = looks[-1]
+        if last.offset <= committed:
+            return PartitionLag(committed, max(last.offset, committed), 0, last.at_ms)
+        before = bisect_right(looks, committed, key=_offset_of)
+        behind_ms = last.at_ms - looks[before - 1].at_ms if before else None
+        return PartitionLag(committed, last.offset, behind_ms, last.at_ms)
+
+    def _remember_end(self, partition: Partition, end: _End) -> None:
+        looks = self._looks.setdefault(partition, [])
+        if looks and end.offset < looks[-1].offset:
+            looks.clear()  # the topic was made again, or records were lost
+        looks.append(end)
+        before = bisect_right(looks, self.committed[partition], key=_offset_of)
+        del looks[: max(0, before - 1)]
+        if len(looks) > ENDS_MAX:
+            del looks[1:-1:2]
+
     def of(self, partitions: Iterable[Partition]) -> int | None:
-        """The lag of some partitions, as far as known; None if of none it is."""
-        known = [partition for partition in partitions if partition in self.ends]
-        return sum(map(self._lag, known)) if known else None
+        """The lag of some partitions at their latest looks, as far as known; None if of none it
+        is."""
+        lags = [
+            max(0, self.ends[partition] - self._committed_at_end[partition])
+            for partition in partitions
+            if partition in self.ends
+        ]
+        return sum(lags) if lags else None
 
     def take_turn(self, partitions_max: int) -> Collection[Partition]:
         """The next partitions to ask for."""
         if not self._turn:
             self._turn = list(self.committed)
+            self._told.clear()
         taken, self._turn = self._turn[:partitions_max], self._turn[partitions_max:]
         return taken
 
     def record_look(self, now_ms: int) -> None:
-        """The partitions of the turn have been asked for."""
-        if not self._turn and self.ends:
+        """The partitions of the turn have been asked for. While the leader of one is away, its end
+        is as old as the look before."""
+        if not self._turn and self.ends and self.ends.keys() <= self._told:
             self.looked_ms = now_ms
             self.history.append(self.total)
             self.rescoped = self._rescoped
+            self.behind_ms = self._find_behind()
+
+    def _find_behind(self) -> int | None:
+        furthest = 0
+        for partition in self.committed:
+            lag = self.partition(partition)
+            if lag is None or lag.behind_ms is None:
+                return None
+            furthest = max(furthest, lag.behind_ms)
+        return furthest
 
     def _lag(self, partition: Partition) -> int:
         end = self.ends.get(partition)
         return 0 if end is None else max(0, end - self.committed[partition])
+
+
+def _offset_of(end: _End) -> int:
+    return end.offset
+
+
+class ShownLag(NamedTuple):
+    """How far a group is behind, as of the latest look."""
+
+    records: int
+    behind_ms: int | None
+    """How old its oldest record is that is not committed, at most; None if that is not known."""
+    at_ms: int
+    """When that was so."""
 
 
 class Lags:
@@ -157,6 +249,13 @@ class Lags:
             return None
         return group.history[-1]
 
+    def show(self, group_id: str, now_ms: int) -> ShownLag | None:
+        """The same with its time."""
+        records, group = self.total(group_id, now_ms), self._groups.get(group_id)
+        if records is None or group is None or group.looked_ms is None:
+            return None
+        return ShownLag(records, group.behind_ms, group.looked_ms)
+
     def take_turns(
         self, partitions_max: int, first: Iterable[str] = ()
     ) -> Mapping[str, Collection[Partition]]:
@@ -182,15 +281,20 @@ class Lags:
         turns: Mapping[str, Collection[Partition]],
         ends: Mapping[Partition, int],
         now_ms: int,
+        unreported_commits: UnreportedCommits = lambda _group_id: {},
     ) -> None:
         """What the cluster has said of these partitions. Of some it may have said nothing."""
         for group_id, partitions in turns.items():
             group = self._groups.get(group_id)
             if group is None:
                 continue
-            known = [partition for partition in partitions if partition in ends]
+            # Offsets may have been deleted while the cluster was asked.
+            known = [part for part in partitions if part in ends and part in group.committed]
+            unreported = unreported_commits(group_id)
             for partition in known:
-                group.end(partition, ends[partition])
+                if partition in unreported:
+                    group.commit(partition, unreported[partition])
+                group.end(partition, ends[partition], now_ms)
             if known or not partitions:
                 group.record_look(now_ms)
 

@@ -1,8 +1,8 @@
-"""Turns what serves a group into what the board says of it: pure functions of a glance."""
+"""Turns what serves a group into what the board says of it: pure functions of a snapshot."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -10,7 +10,7 @@ from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.embedded_protocol import read_stored_assignment
 from coordinator.interface.errors import GroupError
-from coordinator.interface.records import Assignment, ClassicGroupMember, Member, MemberState
+from coordinator.interface.records import Assignment, ClassicGroupMember, Member
 from coordinator.interface.replies import GroupView
 from coordinator.interface.roll_policy import RollMode
 from coordinator.interface.topics import Partition, Topics
@@ -21,15 +21,18 @@ from gateway.board.cluster_reading import (
     members_of,
     read_cluster_group,
 )
-from gateway.board.lags import GroupLag
-from gateway.board.tallies import Tally
-from gateway.board.views import GroupLine, GroupPage, MemberLine, Partitions
-from gateway.board.words import count_members, each_partition, name_all, short, software_name
-from gateway.groups.glance import Glance
+from gateway.board.group_stats import GroupStats
+from gateway.board.lags import FRESH_MS, GroupLag, ShownLag
+from gateway.board.views import GroupLine, GroupPage, MemberLine, PartitionLine
+from gateway.board.waits import explain_delay, explain_wait, is_done, silences_ms
+from gateway.board.words import count_members, each_partition, short, software_name
+from gateway.groups.group_snapshot import GroupSnapshot
 from gateway.hosting.states import Mode
 
 MEMBERS_MAX = 2_000
 """Members listed of one group."""
+PARTITIONS_MAX = 2_000
+"""Partitions listed of one group."""
 NO_TOPICS = Topics()
 
 _PHASES = {
@@ -40,10 +43,13 @@ _PHASES = {
 
 
 def group_line(
-    glance: Glance, summary: GroupView | None, tally: Tally | None, lag: int | None = None
+    snapshot: GroupSnapshot,
+    summary: GroupView | None,
+    stats: GroupStats | None,
+    lag: ShownLag | None = None,
 ) -> GroupLine:
     """A group in the list. `summary` has what is only in the log."""
-    return GroupLine(**_fields_of_line(glance, summary, tally, lag))
+    return GroupLine(**_fields_of_line(snapshot, summary, stats, lag))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +69,8 @@ class TakenMember:
     target: frozenset[Partition] | None = None
     """None of a member of a classic group: its leader assigns what it holds."""
     topics: Topics = NO_TOPICS
+    silent_ms: int | None = None
+    """The time since its last heartbeat, if that is long."""
 
     def line(self, lag: GroupLag | None = None) -> MemberLine:
         """The member as the board shows it. `lag`: of its group, if known."""
@@ -77,6 +85,7 @@ class TakenMember:
             software=self.software,
             protocol=self.protocol,
             phase=self.phase,
+            silent_ms=self.silent_ms,
             member_epoch=self.epoch,
             owned=owned,
             lag=None if lag is None else lag.of(each_partition(owned)),
@@ -86,52 +95,89 @@ class TakenMember:
 
 
 def group_page(
-    glance: Glance, summary: GroupView | None, tally: Tally | None, lag: int | None = None
+    snapshot: GroupSnapshot,
+    summary: GroupView | None,
+    stats: GroupStats | None,
+    lag: ShownLag | None = None,
 ) -> tuple[GroupPage, list[TakenMember | ClusterMember]]:
     """A group without its members, and the members that it shows."""
-    taken = sorted(_members(glance, tally), key=lambda member: (member.client_id, member.member_id))
-    in_cluster = glance.in_cluster
+    taken = sorted(
+        _members(snapshot, stats), key=lambda member: (member.client_id, member.member_id)
+    )
+    in_cluster = snapshot.in_cluster
     page = GroupPage(
-        **_fields_of_line(glance, summary, tally, lag),
-        mode_reason=short(glance.verdict.why),
-        anchor=glance.anchor,
-        adoption=glance.adoption,
+        **_fields_of_line(snapshot, summary, stats, lag),
+        mode_reason=short(snapshot.decision.reason),
+        anchor=snapshot.anchor,
+        adoption=snapshot.adoption,
         described_ms=None if in_cluster is None else in_cluster.at_ms,
         assignor="" if summary is None else summary.assignor or summary.protocol,
-        last_refusal=None if tally is None or tally.refusal is None else short(tally.refusal),
+        last_refusal=None if stats is None or stats.refusal is None else short(stats.refusal),
         next_step=None,
         last_step=None,
         lag_before=None,
         lag_history=(),
         member_list=(),
+        partitions=(),
         members_left_out=max(0, len(taken) - MEMBERS_MAX),
     )
     return page, taken[:MEMBERS_MAX]
 
 
+def partition_lines(
+    lag: GroupLag, members: Iterable[MemberLine], now_ms: int
+) -> Iterator[PartitionLine]:
+    """The partitions in which the group has committed, each with its owner among the members. An
+    end that was looked at too long ago is not known."""
+    owners = {
+        partition: member.client_id or member.member_id
+        for member in members
+        for partition in each_partition(member.owned or {})
+    }
+    for partition in sorted(lag.committed)[:PARTITIONS_MAX]:
+        known = lag.partition(partition)
+        if known is not None and now_ms - known.at_ms > FRESH_MS:
+            known = None
+        topic, number = partition
+        yield PartitionLine(
+            topic=short(topic),
+            partition=number,
+            owner=owners.get(partition),
+            committed=lag.committed[partition] if known is None else known.committed,
+            end=None if known is None else known.end,
+            lag=None if known is None else max(0, known.end - known.committed),
+            behind_ms=None if known is None else known.behind_ms,
+        )
+
+
 def _fields_of_line(
-    glance: Glance, summary: GroupView | None, tally: Tally | None, lag: int | None
+    snapshot: GroupSnapshot,
+    summary: GroupView | None,
+    stats: GroupStats | None,
+    lag: ShownLag | None,
 ) -> dict[str, Any]:
-    mode = _mode(glance, has_state=summary is not None and summary.group_type is not None)
+    mode = _mode(snapshot, has_state=summary is not None and summary.group_type is not None)
     fields = (
-        _cluster_fields(glance, read_cluster_group(glance))
+        _cluster_fields(snapshot, read_cluster_group(snapshot))
         if mode == "forwarded"
-        else _hosted_fields(glance, mode, summary, tally)
+        else _hosted_fields(snapshot, mode, summary, stats)
     )
     return {
-        "group_id": glance.group_id,
+        "group_id": snapshot.group_id,
         "mode": mode,
-        "is_adopted": glance.is_adopted,
-        "policy": glance.policy.value,
-        "lag": lag,
+        "is_adopted": snapshot.is_adopted,
+        "policy": snapshot.policy.value,
+        "lag": None if lag is None else lag.records,
+        "behind_ms": None if lag is None else lag.behind_ms,
+        "lag_at_ms": None if lag is None else lag.at_ms,
         **fields,
     }
 
 
 def _hosted_fields(
-    glance: Glance, mode: "_Mode", summary: GroupView | None, tally: Tally | None
+    snapshot: GroupSnapshot, mode: "_Mode", summary: GroupView | None, stats: GroupStats | None
 ) -> dict[str, Any]:
-    members, native = _counts(glance)
+    members, native = _counts(snapshot)
     kind = None if summary is None else summary.group_type
     return {
         "type": kind,
@@ -140,13 +186,13 @@ def _hosted_fields(
         "assignment_epoch": 0 if summary is None else summary.assignment_epoch,
         "members": members,
         "native_members": native,
-        "stands": _stands(glance, mode, members, native) + _POLICIES[glance.policy],
-        "blocker": _blocker(glance, mode),
-        **(_NO_SUMS if tally is None else sums_shown(tally))._asdict(),
+        "stands": _stands(snapshot, mode, members, native) + _POLICIES[snapshot.policy],
+        "blocker": explain_wait(snapshot, mode),
+        **(_NO_SUMS if stats is None else sums_shown(stats))._asdict(),
     }
 
 
-def _cluster_fields(glance: Glance, group: ClusterGroup) -> dict[str, Any]:
+def _cluster_fields(snapshot: GroupSnapshot, group: ClusterGroup) -> dict[str, Any]:
     """What a forwarded group has without an owner, or twice, is for nobody here to measure."""
     return {
         "type": group.kind,
@@ -155,14 +201,14 @@ def _cluster_fields(glance: Glance, group: ClusterGroup) -> dict[str, Any]:
         "assignment_epoch": group.assignment_epoch,
         "members": group.members,
         "native_members": group.native_members,
-        "stands": group.stands + _POLICIES[glance.policy],
-        "blocker": _explain_delay(glance) or group.next_step,
+        "stands": group.stands + _POLICIES[snapshot.policy],
+        "blocker": explain_delay(snapshot) or group.next_step,
         **_UNMEASURED._asdict(),
     }
 
 
 class ShownSums(NamedTuple):
-    """What a line shows of a tally."""
+    """What a line shows of the sums of a group."""
 
     unowned_partitions: int | None
     unowned_partition_s: float | None
@@ -176,15 +222,15 @@ _NO_SUMS = ShownSums(0, 0.0, 0, 0, 0, None)
 _UNMEASURED = ShownSums(None, None, None, None, None, None)
 
 
-def sums_shown(tally: Tally) -> ShownSums:
-    """What a line shows of this tally."""
+def sums_shown(stats: GroupStats) -> ShownSums:
+    """What a line shows of these sums."""
     return ShownSums(
-        unowned_partitions=tally.unowned_count,
-        unowned_partition_s=tally.unowned_partition_ms / 1000,
-        owned_twice=tally.owned_twice,
-        disturbed=tally.disturbed,
-        conversions=tally.conversions,
-        since_ms=tally.since_ms,
+        unowned_partitions=stats.unowned_count,
+        unowned_partition_s=stats.unowned_partition_ms / 1000,
+        owned_twice=stats.owned_twice,
+        disturbed=stats.disturbed,
+        conversions=stats.conversions,
+        since_ms=stats.since_ms,
     )
 
 
@@ -202,18 +248,18 @@ _MODES: Mapping[Mode, _Mode] = {
 }
 
 
-def _mode(glance: Glance, *, has_state: bool) -> _Mode:
-    if glance.is_adopting:
+def _mode(snapshot: GroupSnapshot, *, has_state: bool) -> _Mode:
+    if snapshot.is_adopting:
         return "adopting"
-    if glance.release is not None:
+    if snapshot.release is not None:
         return "releasing"
-    mode = _MODES[glance.verdict.mode]
+    mode = _MODES[snapshot.decision.mode]
     return "hosted" if mode == "unknown" and has_state else mode
 
 
-def _counts(glance: Glance) -> tuple[int, int]:
+def _counts(snapshot: GroupSnapshot) -> tuple[int, int]:
     """The members, and how many of them are native."""
-    match _group(glance):
+    match _group(snapshot):
         case ConsumerGroup() as group:
             return len(group.members), group.native_count
         case ClassicGroup() as group:
@@ -222,13 +268,13 @@ def _counts(glance: Glance) -> tuple[int, int]:
             return 0, 0
 
 
-def _group(glance: Glance) -> ClassicGroup | ConsumerGroup | None:
-    return None if glance.state is None else glance.state.group
+def _group(snapshot: GroupSnapshot) -> ClassicGroup | ConsumerGroup | None:
+    return None if snapshot.state is None else snapshot.state.group
 
 
-def _stands(glance: Glance, mode: _Mode, members: int, native: int) -> str:
+def _stands(snapshot: GroupSnapshot, mode: _Mode, members: int, native: int) -> str:
     if mode in ("elsewhere", "unknown"):
-        return short(glance.verdict.why)
+        return short(snapshot.decision.reason)
     if not members:
         return "no members"
     if native == members:
@@ -238,123 +284,49 @@ def _stands(glance: Glance, mode: _Mode, members: int, native: int) -> str:
     return f"{native} of {count_members(members)} with the new protocol"
 
 
-# -- what a group waits for ----------------------------------------------------------------------
-
-
-def _blocker(glance: Glance, mode: _Mode) -> str | None:
-    if mode == "adopting":
-        return f"being adopted ({glance.adoption or 'about to begin'})"
-    if mode == "releasing":
-        return f"being released ({glance.release})"
-    if delay := _explain_delay(glance):
-        return delay
-    if mode in ("elsewhere", "unknown"):
-        return short(glance.verdict.why)
-    match _group(glance):
-        case ClassicGroup() as group:
-            return _classic_blocker(group)
-        case ConsumerGroup() as group:
-            return _consumer_blocker(group, glance.policy)
-        case None:
-            return None
-
-
-def _explain_delay(glance: Glance) -> str:
-    if glance.release_obstacle:
-        return f"not released (groups_forward): {short(glance.release_obstacle)}"
-    return f"held back: {short(glance.anchor_why)}" if glance.anchor_why else ""
-
-
-def _classic_blocker(group: ClassicGroup) -> str | None:
-    match group.phase:
-        case ClassicPhase.PREPARING_REBALANCE:
-            late = [
-                member for member in group.members.values() if member.member_id not in group.joins
-            ]
-            return f"waits for {_name_members(late)} to join" if late else "waits for more members"
-        case ClassicPhase.COMPLETING_REBALANCE:
-            leader = group.members.get(group.core.leader or "")
-            late = [leader] if leader is not None else []
-            return f"waits for its leader {_name_members(late)} to assign partitions"
-        case _:
-            return None
-
-
-def _consumer_blocker(group: ConsumerGroup, policy: RollMode) -> str | None:
-    rejoining = _in_phase(group, MemberPhase.PREPARE_REBALANCE)
-    if rejoining:
-        return f"waits for {_name_members(rejoining)} to rejoin"
-    joined = _in_phase(group, MemberPhase.COMPLETING_REBALANCE)
-    if joined:
-        return f"waits for {_name_members(joined)} to sync"
-    giving = _in_state(group, MemberState.UNREVOKED_PARTITIONS)
-    if giving:
-        return f"waits for {_name_members(giving)} to give up partitions"
-    if group.members and group.epoch > group.assignment_epoch:
-        if policy is RollMode.PAUSE:
-            return "paused: it keeps its target assignment (groupferry allow)"
-        return _next_target(group)
-    late = _behind(group) if group.state != "Stable" else []
-    return f"waits for the next heartbeat of {_name_members(late)}" if late else None
-
-
-def _next_target(group: ConsumerGroup) -> str:
-    """Who computes it, if the group itself does not."""
-    if group.chosen is not None and (chosen := group.members.get(group.chosen.member_id)):
-        return f"waits for {_name_members([chosen])} to compute its target assignment"
-    if group.computation is not None:
-        return f"waits for the plug-in {short(group.computation.assignor)} to compute its target"
-    return "waits for its next target assignment"
-
-
-def _in_phase(group: ConsumerGroup, phase: MemberPhase) -> list[Member]:
-    return [
-        member
-        for member_id, its_phase in group.phases.items()
-        if its_phase is phase and (member := group.members.get(member_id)) is not None
-    ]
-
-
-def _in_state(group: ConsumerGroup, state: MemberState) -> list[Member]:
-    if not any(its_state is state for its_state, _epoch in group.standings):
-        return []
-    return [
-        member
-        for member_id, assignment in group.assignments.items()
-        if assignment.state is state and (member := group.members.get(member_id)) is not None
-    ]
-
-
-def _behind(group: ConsumerGroup) -> list[Member]:
-    return [member for member in group.members.values() if not _is_done(group, member.member_id)]
-
-
-def _is_done(group: ConsumerGroup, member_id: str) -> bool:
-    return group.is_settled(member_id) or group.is_unaffected(member_id)
-
-
-def _name_members(members: Sequence[Member | ClassicGroupMember]) -> str:
-    return name_all(member.client_id or member.member_id for member in members)
-
-
 # -- members -------------------------------------------------------------------------------------
 
 
-def _members(glance: Glance, tally: Tally | None) -> Iterator[TakenMember | ClusterMember]:
-    match _group(glance):
-        case ConsumerGroup() as group:
-            for member in group.members.values():
-                yield _of_consumer_group(group, member, glance.topics, tally)
-        case ClassicGroup() as group:
-            for classic in group.members.values():
-                yield _of_classic_group(group, classic, glance.topics, tally)
-        case None:
-            yield from members_of(glance)
+def _members(
+    snapshot: GroupSnapshot, stats: GroupStats | None, client_id: str | None = None
+) -> Iterator[TakenMember | ClusterMember]:
+    """The members of a group, or those that a client is: others are not even read."""
+    group = _group(snapshot)
+    if group is None:
+        yield from members_of(snapshot, client_id)
+        return
+    wanted = [
+        member_id
+        for member_id, member in group.members.items()
+        if client_id is None or member.client_id == client_id
+    ]
+    if not wanted:
+        return
+    silent = {member.member_id: age_ms for member, age_ms, _left_ms in silences_ms(snapshot)}
+    for member_id in wanted:
+        taken = _take_member(group, member_id, snapshot.topics, stats)
+        yield replace(taken, silent_ms=silent.get(member_id))
 
 
-def members_by_phase(glance: Glance) -> Counter[tuple[str, str]]:
+def _take_member(
+    group: ClassicGroup | ConsumerGroup, member_id: str, topics: Topics, stats: GroupStats | None
+) -> TakenMember:
+    if isinstance(group, ConsumerGroup):
+        return _of_consumer_group(group, group.members[member_id], topics, stats)
+    return _of_classic_group(group, group.members[member_id], topics, stats)
+
+
+def members_of_client(
+    snapshot: GroupSnapshot, stats: GroupStats | None, client_id: str, lag: GroupLag | None
+) -> Iterator[MemberLine]:
+    """The members of a group that a client is."""
+    for member in _members(snapshot, stats, client_id):
+        yield member.line(lag)
+
+
+def members_by_phase(snapshot: GroupSnapshot) -> Counter[tuple[str, str]]:
     """The members by protocol and phase."""
-    match _group(glance):
+    match _group(snapshot):
         case ConsumerGroup() as group:
             return Counter(
                 ("classic" if member.is_classic else "consumer", _phase(group, member))
@@ -365,14 +337,14 @@ def members_by_phase(glance: Glance) -> Counter[tuple[str, str]]:
                 ("classic", _classic_phase(group, member_id)) for member_id in group.members
             )
         case None:
-            return Counter((member.protocol, "") for member in members_of(glance))
+            return Counter((member.protocol, "") for member in members_of(snapshot))
 
 
 def _phase(group: ConsumerGroup, member: Member) -> str:
     phase = "Stable"
     if member.is_classic:
         phase = _PHASES[group.phases.get(member.member_id, MemberPhase.STABLE)]
-    if phase != "Stable" or _is_done(group, member.member_id):
+    if phase != "Stable" or is_done(group, member.member_id):
         return phase
     current = group.assignments.get(member.member_id)
     target = group.target_of(member.member_id)
@@ -382,7 +354,7 @@ def _phase(group: ConsumerGroup, member: Member) -> str:
 
 
 def _of_consumer_group(
-    group: ConsumerGroup, member: Member, topics: Topics, tally: Tally | None
+    group: ConsumerGroup, member: Member, topics: Topics, stats: GroupStats | None
 ) -> TakenMember:
     current = group.assignments.get(member.member_id, Assignment(member_epoch=0, previous_epoch=0))
     return TakenMember(
@@ -390,7 +362,7 @@ def _of_consumer_group(
         instance_id=member.instance_id,
         client_id=member.client_id,
         client_host=member.client_host,
-        software=_seen_software(tally, member.member_id),
+        software=_seen_software(stats, member.member_id),
         protocol="classic" if member.is_classic else "consumer",
         phase=_phase(group, member),
         epoch=current.member_epoch,
@@ -401,14 +373,14 @@ def _of_consumer_group(
 
 
 def _of_classic_group(
-    group: ClassicGroup, member: ClassicGroupMember, topics: Topics, tally: Tally | None
+    group: ClassicGroup, member: ClassicGroupMember, topics: Topics, stats: GroupStats | None
 ) -> TakenMember:
     return TakenMember(
         member_id=member.member_id,
         instance_id=member.instance_id,
         client_id=member.client_id,
         client_host=member.client_host,
-        software=_seen_software(tally, member.member_id),
+        software=_seen_software(stats, member.member_id),
         protocol="classic",
         phase=_classic_phase(group, member.member_id),
         epoch=group.core.generation,
@@ -437,22 +409,6 @@ def decode_embedded(
         return frozenset()
 
 
-def _seen_software(tally: Tally | None, member_id: str) -> str | None:
-    client = None if tally is None else tally.clients.get(member_id)
+def _seen_software(stats: GroupStats | None, member_id: str) -> str | None:
+    client = None if stats is None else stats.clients.get(member_id)
     return None if client is None else software_name(client.software_name, client.software_version)
-
-
-def partitions_in(partitions: Partitions) -> int:
-    """The number of partitions."""
-    return sum(map(len, partitions.values()))
-
-
-def compact(numbers: Iterable[int]) -> str:
-    """Partition numbers as ranges, such as 0-3,7."""
-    ranges: list[list[int]] = []
-    for number in sorted(numbers):
-        if ranges and number == ranges[-1][1] + 1:
-            ranges[-1][1] = number
-        else:
-            ranges.append([number, number])
-    return ",".join(f"{low}-{high}" if high > low else f"{low}" for low, high in ranges)

@@ -47,11 +47,27 @@ class RecentEvents:
 
     def take(self, envelope: Envelope) -> None:
         """Keep an event."""
-        self._last += 1
-        line = envelope.line.encode()
+        sentence = self._narrator.tell_event(envelope.fields, envelope.group_id, envelope.at_ms)
+        if self._narrator.has_joined:
+            self._silence_last_of(envelope.group_id)
         is_commit = isinstance(envelope.fields, OffsetsCommitted)
-        sentence = self._narrator.tell_event(envelope.fields, envelope.group_id)
-        self._kept.append(RecentEvent(self._last, envelope.group_id, line, sentence, is_commit))
+        self.add(envelope.line.encode(), sentence, envelope.group_id, is_commit=is_commit)
+
+    def _silence_last_of(self, group_id: str | None) -> None:
+        """The next sentence stands for the last one of this group as well. Both are of one
+        decision, so nobody has seen the last one yet."""
+        for back in range(1, len(self._kept) + 1):
+            event = self._kept[-back]
+            if event.group_id == group_id and event.sentence:
+                self._kept[-back] = event._replace(sentence="")
+                return
+
+    def add(
+        self, line: bytes, sentence: str, group_id: str | None, *, is_commit: bool = False
+    ) -> None:
+        """Keep an event that is in words already."""
+        self._last += 1
+        self._kept.append(RecentEvent(self._last, group_id, line, sentence, is_commit))
         self._bytes += len(line)
         while len(self._kept) > EVENTS_MAX or (self._bytes > BYTES_MAX and len(self._kept) > 1):
             self._bytes -= len(self._kept.popleft().line)

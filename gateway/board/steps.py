@@ -15,11 +15,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
+from gateway.board.group_stats import AllGroupStats
 from gateway.board.lags import GroupLag, Lags
-from gateway.board.tallies import Tallies
 from gateway.data_path.removal import ClientIdentity
 from gateway.data_path.traffic import Rates, Traffic
 from gateway.events.event import Envelope, GatewayEvent
+from gateway.events.gateway_events import UpstreamBack, UpstreamLost
 from gateway.events.group_events import (
     ClientFlapped,
     GroupConverted,
@@ -112,13 +113,15 @@ class _SwitchStep:
 
 
 class Steps:
-    """`take` sees every event, after `lags` and `tallies` have; `judge` tells what has become
+    """`take` sees every event, after `lags` and `group_stats` have; `judge` tells what has become
     worse."""
 
-    def __init__(self, lags: Lags, tallies: Tallies, traffic: Traffic, *, share: float) -> None:
+    def __init__(
+        self, lags: Lags, group_stats: AllGroupStats, traffic: Traffic, *, share: float
+    ) -> None:
         """`share`: of what a group or a client consumes, the part that a step may cost."""
         self._lags = lags
-        self._tallies = tallies
+        self._group_stats = group_stats
         self._traffic = traffic
         self._share = share
         self._groups: dict[str, _GroupSteps] = {}
@@ -130,6 +133,8 @@ class Steps:
     def take(self, envelope: Envelope) -> None:
         """See an event."""
         if (group_id := envelope.group_id) is None:
+            if isinstance(envelope.fields, UpstreamLost | UpstreamBack):
+                self.drop_open()
             return
         match envelope.fields:
             case MemberJoined() as joined if len(envelope.line) <= LINE_CHARS_MAX:
@@ -149,6 +154,11 @@ class Steps:
                 self._forget(group_id)
             case _:
                 pass
+
+    def drop_open(self) -> None:
+        """Judge no step of the last minute: nobody could read for a time, because the gateway was
+        paused, or no broker answered."""
+        self._open.clear()
 
     def _sample(self, group_id: str, at_ms: int) -> None:
         if (lag := self._lags.of(group_id)) is None:
@@ -194,7 +204,7 @@ class Steps:
         lag, group = self._lags.total(step.group_id, now_ms), self._lags.of(step.group_id)
         if lag is None or group is not step.group or not self._has_looked_since(step):
             return None
-        if self._tallies.is_empty(step.group_id):
+        if self._group_stats.is_empty(step.group_id):
             return None
         lag_before = step.lag + group.rescoped - step.rescoped
         length_s = (now_ms - step.at_ms) / 1000
@@ -231,11 +241,11 @@ class Steps:
     def _own_of(self, group_id: str, now_ms: int) -> Mapping[_Client, _Own]:
         """What each client of a group has. The cost follows the group's partitions."""
         owned: defaultdict[_Client, _Own] = defaultdict(_Own)
-        tally, group = self._tallies.of(group_id, now_ms), self._groups.get(group_id)
+        stats, group = self._group_stats.of(group_id, now_ms), self._groups.get(group_id)
         lags = self._lags.of(group_id)
-        if tally is None or group is None or lags is None:
+        if stats is None or group is None or lags is None:
             return owned
-        for partition, member_id in tally.owners():
+        for partition, member_id in stats.owners():
             client, lag = group.clients.get(member_id), lags.of((partition,))
             if client is not None and lag is not None:
                 owned[client].partitions += 1
@@ -255,7 +265,7 @@ class Steps:
                 flapped = ClientFlapped(client_id=client_id, switches=FLAPS_MIN, protocol=protocol)
                 self._flapped.append((group_id, flapped))
                 switches = ()
-            if not self._tallies.is_empty(group_id):
+            if not self._group_stats.is_empty(group_id):
                 self._open_step(group_id, group, client, protocol, at_ms)
         _remember(group.clients, member_id, client)
         _remember(group.protocols, client, protocol)

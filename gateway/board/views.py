@@ -58,6 +58,11 @@ class GroupLine(View):
     lag: int | None
     """The records that the group has not committed yet, over the partitions with a commit; null if
     it was not looked at lately."""
+    behind_ms: Count | None
+    """How old the oldest record is that is not committed, at most, as the ends of the partitions
+    have shown since the gateway looks at them; null if it was there before."""
+    lag_at_ms: int | None
+    """When `lag` and `behind_ms` were so, in milliseconds since 1970 (UTC)."""
     since_ms: int | None
     """When the sums of this line begin: with the group's first event in this process. In
     milliseconds since 1970 (UTC); null if there was no event yet."""
@@ -76,6 +81,9 @@ class MemberLine(View):
     phase: str
     """What the member is about: `Stable`, `ToldToRejoin`, `Joining`, `Syncing`, `GivingUp` or
     `Waiting` for partitions; empty if the gateway does not know it."""
+    silent_ms: Count | None
+    """How long the member has sent no heartbeat, once that is half of its session; null as long as
+    it is heard, and of members of a group that the cluster serves."""
     member_epoch: int | None
     """The member's epoch or generation; null if the gateway does not know it."""
     owned: Partitions | None
@@ -86,6 +94,44 @@ class MemberLine(View):
     """The owned partitions that its target does not have."""
     to_get: Partitions
     """The partitions of its target that it does not hold yet."""
+
+
+class PartitionLine(View):
+    """A partition in which a group has committed an offset."""
+
+    topic: str
+    partition: Count
+    owner: str | None
+    """The client id of the member that holds it; null if none does, as far as known."""
+    committed: Count
+    end: Count | None
+    """Null if the gateway has not asked for it yet."""
+    lag: Count | None
+    behind_ms: Count | None
+    """How old the oldest record is that is not committed, at most; null if that is not known."""
+
+
+class ClientMember(View):
+    """A member of a group that a client is."""
+
+    group_id: str
+    mode: Literal["hosted", "adopting", "releasing", "forwarded", "elsewhere", "unknown"]
+    state: str
+    blocker: str | None
+    """What the group waits for."""
+    lag_at_ms: int | None
+    """When the member's lag was so, in milliseconds since 1970 (UTC)."""
+    member: "MemberLine"
+
+
+class ClientPage(View):
+    """One client over all its groups."""
+
+    client_id: str
+    members: tuple[ClientMember, ...]
+    """By group id."""
+    left_out: Count
+    """Members beyond those listed."""
 
 
 class GroupPage(GroupLine):
@@ -114,6 +160,8 @@ class GroupPage(GroupLine):
     """The lag at the last looks, the oldest first."""
     member_list: tuple[MemberLine, ...]
     """In roll order: by client id, then by member id."""
+    partitions: tuple[PartitionLine, ...]
+    """The partitions with a committed offset, by topic and number."""
     members_left_out: Count
     """Members beyond those listed."""
 
@@ -183,8 +231,25 @@ class Readiness(View):
     """Why it cannot."""
 
 
+class ProcessLine(View):
+    """One process of a fleet."""
+
+    slot: Count
+    """Its number."""
+    pid: Count
+    shards: tuple[Count, ...]
+    """The shards that it serves now."""
+    own_shards: Count
+    """How many of them it has while all processes serve; the others are those of processes that are
+    away."""
+    moved_at_ms: int | None
+    """When it last took or gave up a shard; null if it never did."""
+    move_took_ms: Count | None
+    """How long that took."""
+
+
 class GatewayLine(View):
-    """The gateway as a whole."""
+    """The gateway as a whole, or one process of it."""
 
     version: str
     gateway_id: str
@@ -197,9 +262,23 @@ class GatewayLine(View):
     readiness: Readiness
     connections: Count
     max_connections: Count
+    hosted: Count
+    """Groups that have members or an anchor here, or may have once they are loaded."""
+    process: ProcessLine | None
+    """Null for a single process."""
     started_ms: int
     now_ms: int
     """The gateway's time, in milliseconds since 1970 (UTC)."""
+
+
+class ProcessState(View):
+    """What a process of a gateway has answered."""
+
+    slot: Count
+    gateway: GatewayLine | None
+    """Null if it has not answered."""
+    trouble: str
+    """Why not."""
 
 
 class EventLine(View):

@@ -36,3 +36,19 @@ def software_name(name: str | None, version: str | None) -> str | None:
 def each_partition(partitions: Partitions) -> Iterator[tuple[str, int]]:
     """Topic and number of each partition."""
     return ((topic, number) for topic, numbers in partitions.items() for number in numbers)
+
+
+def partitions_in(partitions: Partitions) -> int:
+    """The number of partitions."""
+    return sum(map(len, partitions.values()))
+
+
+def compact(numbers: Iterable[int]) -> str:
+    """Partition numbers as ranges, such as 0-3,7."""
+    ranges: list[list[int]] = []
+    for number in sorted(numbers):
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ",".join(f"{low}-{high}" if high > low else f"{low}" for low, high in ranges)

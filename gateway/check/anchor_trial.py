@@ -142,15 +142,17 @@ class _Trial:
 
     async def _join(self) -> _Membership:
         """Join as an anchor, with the longest session that the broker allows, and sync."""
-        guise = self._identity.guise
+        join_metadata = self._identity.join_metadata
         request = JoinGroupRequest(
             group_id=self._group_id,
             session_timeout_ms=0,
             rebalance_timeout_ms=_REBALANCE_TIMEOUT_MS,
             member_id="",
-            group_instance_id=guise.instance_id,
-            protocol_type=guise.protocol_type,
-            protocols=(JoinGroupProtocol(name=guise.protocol, metadata=guise.metadata),),
+            group_instance_id=join_metadata.instance_id,
+            protocol_type=join_metadata.protocol_type,
+            protocols=(
+                JoinGroupProtocol(name=join_metadata.protocol, metadata=join_metadata.metadata),
+            ),
         )
         for session_timeout_ms in ANCHOR_SESSIONS_MS:
             answer = await self._ask_join(replace(request, session_timeout_ms=session_timeout_ms))
@@ -162,9 +164,9 @@ class _Trial:
             group_id=self._group_id,
             generation_id=answer.generation_id,
             member_id=answer.member_id,
-            group_instance_id=guise.instance_id,
-            protocol_type=guise.protocol_type,
-            protocol_name=guise.protocol,
+            group_instance_id=join_metadata.instance_id,
+            protocol_type=join_metadata.protocol_type,
+            protocol_name=join_metadata.protocol,
             assignments=(SyncGroupAssignment(member_id=answer.member_id, assignment=b""),),
         )
         synced = await self._connection.ask(sync)
@@ -189,7 +191,7 @@ class _Trial:
             group_id=self._group_id,
             generation_id=member.generation,
             member_id=member.member_id,
-            group_instance_id=self._identity.guise.instance_id,
+            group_instance_id=self._identity.join_metadata.instance_id,
         )
         return int((await connection.ask(request)).error_code)
 
@@ -287,7 +289,7 @@ class _Trial:
 
     async def _clean_up(self, member: _Membership) -> None:
         with suppress(UpstreamError):
-            await self._leave(member.member_id, self._identity.guise.instance_id)
+            await self._leave(member.member_id, self._identity.join_metadata.instance_id)
             request = DeleteGroupsRequest(groups_names=(self._group_id,))
             (result,) = (await self._connection.ask(request)).results
             if result.error_code == ErrorCode.NONE:

@@ -8,9 +8,14 @@ from dataclasses import dataclass
 
 from gateway.check.finding import Finding, Result, works
 from gateway.cluster.broker_connection import Versions
+from gateway.hosting.move_requests import NewProtocol
 from kafka_codecs.api_keys import ApiKey
 
 SUBJECT = "apis"
+RELEASE = "release of consumers of the new protocol"
+_ONLY_CLASSIC = (
+    "a group goes back to the cluster only after its last consumer is back on the old protocol"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,11 +86,10 @@ NEEDS = (
         effect="the state log must be a folder (state = sqlite)",
     ),
     ApiNeed(
-        ability="release of consumers of the new protocol",
+        ability=RELEASE,
         versions={ApiKey.CONSUMER_GROUP_HEARTBEAT: 0, ApiKey.CONSUMER_GROUP_DESCRIBE: 0},
         since="4.0",
-        effect="a group goes back to the cluster only after its last consumer is back on the old"
-        " protocol",
+        effect=_ONLY_CLASSIC,
     ),
 )
 
@@ -108,3 +112,24 @@ def check_apis(versions: Versions) -> Iterator[Finding]:
             effect=need.effect,
             remedy=f"a cluster that has them, as Kafka does since {need.since}",
         )
+
+
+def judge_release(offered: NewProtocol) -> Finding:
+    """Whether the cluster takes what it has the apis for."""
+    if offered.why_no_natives:
+        return Finding(
+            subject=SUBJECT,
+            result=Result.LIMITED,
+            detail=f"{RELEASE}: {offered.why_no_natives}",
+            effect=_ONLY_CLASSIC,
+            remedy="a cluster with group.version 1, as Kafka has since 4.0",
+        )
+    if offered.why_not_mixed:
+        return Finding(
+            subject=SUBJECT,
+            result=Result.LIMITED,
+            detail=f"{RELEASE}: {offered.why_not_mixed}",
+            effect="a group with consumers of both protocols cannot go back to the cluster",
+            remedy="set that config to bidirectional, or roll a mixed group to the end",
+        )
+    return works(SUBJECT, RELEASE)

@@ -22,11 +22,11 @@ from gateway.cluster.errors import UpstreamClosed, UpstreamError, UpstreamRefuse
 from gateway.cluster.metadata_memory import without_leaders
 from gateway.cluster.topic_names import TopicNames
 from gateway.cluster.topics import ClusterTopic, can_be_topic, names_in, topics_in, with_topic_ids
-from gateway.events.event import Tell
+from gateway.events.event import EventSink
 from gateway.events.gateway_events import UpstreamBack, UpstreamLost
 from gateway.logs import write_to_log
-from gateway.quotas.owner import Owner
-from gateway.quotas.remembered import Remembered
+from gateway.quotas.quota_cache import QuotaCache
+from gateway.quotas.quota_key import QuotaKey
 from gateway.quotas.shares import SharedTotal, ShareRule
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
@@ -80,7 +80,7 @@ class Cluster:
         *,
         access: Access = PLAIN_ACCESS,
         poll_interval_s: float = POLL_INTERVAL_S,
-        tell: Tell = write_to_log,
+        tell: EventSink = write_to_log,
         names: ShareRule | None = None,
         only_id: str | None = None,
     ) -> None:
@@ -97,15 +97,15 @@ class Cluster:
         self._failures: dict[int, tuple[float, str]] = {}  # time and reason of the latest
         self._refreshing = trio.Lock()
         self._topics: dict[str, ClusterTopic] = {}
-        self._named_by: dict[str, Owner | None] = {}  # whose request named a topic first
+        self._named_by: dict[str, QuotaKey | None] = {}  # whose request named a topic first
         self._followed = SharedTotal(TOPICS_MAX)
         self._name_of: dict[UUID, str] = {}
         self._next_give_up_s = -math.inf
         self.needed_topics: Callable[[], Iterable[str]] = lambda: self._topics
         """Names the topics that must be kept. By default, all of them."""
         # Requested names without a topic.
-        self._unknown: Remembered[str, None] = Remembered(UNKNOWN_NAMES_MAX, names or ShareRule())
-        self._unseen: dict[str, Owner | None] = {}  # those that the next request will ask for
+        self._unknown: QuotaCache[str, None] = QuotaCache(UNKNOWN_NAMES_MAX, names or ShareRule())
+        self._unseen: dict[str, QuotaKey | None] = {}  # those that the next request will ask for
         self.names = TopicNames(self.ask_names, interval_s=poll_interval_s)
         """The names of all topics."""
         self.brokers: Mapping[int, Address] = {}
@@ -190,7 +190,7 @@ class Cluster:
         return asked_s is not None and trio.current_time() - asked_s < asked_within_s
 
     async def topics_for(
-        self, names: Iterable[str], owner: Owner | None = None
+        self, names: Iterable[str], owner: QuotaKey | None = None
     ) -> Mapping[str, ClusterTopic]:
         """The named topics that exist. They are kept up to date from now on, as are up to
         UNKNOWN_NAMES_MAX names without a topic. `owner`: whose request has the names.
@@ -220,8 +220,8 @@ class Cluster:
     async def _look_at(
         self,
         names: Sequence[str],
-        owner: Owner | None,
-        others: Mapping[str, Owner | None],
+        owner: QuotaKey | None,
+        others: Mapping[str, QuotaKey | None],
         *,
         keep: Collection[str],
     ) -> None:
@@ -232,7 +232,7 @@ class Cluster:
         existing = topics_in(answer)
         asked = {**dict.fromkeys(names, owner), **others}
         self._follow_unknown({name: by for name, by in asked.items() if name not in existing})
-        by_owner: defaultdict[Owner | None, list[str]] = defaultdict(list)
+        by_owner: defaultdict[QuotaKey | None, list[str]] = defaultdict(list)
         for name in filter(existing.__contains__, others):
             by_owner[others[name]].append(name)
         own = tuple(filter(existing.__contains__, names))
@@ -257,7 +257,7 @@ class Cluster:
             limit = TOPICS_MAX if owner is None else self._followed.limit_of(owner)
             raise UpstreamError(f"more than {limit} topics are asked for by {who}")
 
-    def _make_room(self, owner: Owner | None, count: int, keep: Collection[str]) -> bool:
+    def _make_room(self, owner: QuotaKey | None, count: int, keep: Collection[str]) -> bool:
         """Whether the owner may have so many more topics, perhaps after others are dropped."""
         if not self._followed.has_room(owner, count):
             self._give_up_unneeded(keep)
@@ -282,7 +282,7 @@ class Cluster:
         self._topics = topics
         self._name_of = {topic.topic_id: name for name, topic in topics.items()}
 
-    def _follow_unknown(self, names: Mapping[str, Owner | None]) -> None:
+    def _follow_unknown(self, names: Mapping[str, QuotaKey | None]) -> None:
         excess = sum(len(self._unknown.put(name, None, by)) for name, by in names.items())
         if excess:
             log.warning("topic_names_given_up", names=excess, names_max=UNKNOWN_NAMES_MAX)
@@ -497,29 +497,29 @@ class Cluster:
         )
 
     async def _ask_any(self, message: MetadataRequest, timeout_s: float) -> MetadataResponse:
-        why = "no broker is known"
+        reason = "no broker is known"
         for node_id in self._nodes_in_turn():
             try:
                 answer: MetadataResponse = await self._ask_within(timeout_s, node_id, message)
             except UpstreamError as error:
-                why = str(error)
+                reason = str(error)
                 continue
             if self._is_of_this_cluster(answer):
                 return answer
-            why = self._name_other_cluster(f"broker {node_id}", answer)
+            reason = self._name_other_cluster(f"broker {node_id}", answer)
             if (connection := self._connections.pop(node_id, None)) is not None:
                 connection.close()
-            self._failures[node_id] = trio.current_time(), why
-        raise UpstreamError(why)
+            self._failures[node_id] = trio.current_time(), reason
+        raise UpstreamError(reason)
 
     async def _ask_within(
         self, timeout_s: float, node_id: int, message: Struct, version: int | None = None
     ) -> Any:
         with trio.move_on_after(timeout_s):
             return await self.ask(node_id, message, version)
-        why = f"broker {node_id} did not answer in {timeout_s} s"
-        self._failures[node_id] = trio.current_time(), why
-        raise UpstreamError(why)
+        reason = f"broker {node_id} did not answer in {timeout_s} s"
+        self._failures[node_id] = trio.current_time(), reason
+        raise UpstreamError(reason)
 
     def _is_of_this_cluster(self, answer: MetadataResponse) -> bool:
         """Whether no other cluster has answered. A broker without an id may still be starting."""

@@ -84,23 +84,23 @@ class CoordinatorConnections:
         """Fail at once if another request has found this broker away since `asked_s`, so that a
         thousand waiting anchors do not try one after the other. Later requests try again, unlike in
         `cluster.py`, because each anchor has its own backoff."""
-        failed_s, why = self._failures.get(node_id, (-math.inf, ""))
+        failed_s, reason = self._failures.get(node_id, (-math.inf, ""))
         if failed_s > asked_s:
-            raise UpstreamError(why)
+            raise UpstreamError(reason)
 
     async def _open(self, node_id: int) -> BrokerConnection:
         if node_id not in self._cluster.brokers:
             raise UpstreamError(f"broker {node_id} is not known")
-        why = f"broker {node_id} did not answer in {ANSWER_TIMEOUT_S:.0f} s"
+        reason = f"broker {node_id} did not answer in {ANSWER_TIMEOUT_S:.0f} s"
         try:
             with trio.move_on_after(ANSWER_TIMEOUT_S):
                 return await BrokerConnection.open(
                     *self._cluster.brokers[node_id], access=self._cluster.access
                 )
         except UpstreamError as error:
-            why = str(error)
-        self._failures[node_id] = trio.current_time(), why
-        raise UpstreamError(why)
+            reason = str(error)
+        self._failures[node_id] = trio.current_time(), reason
+        raise UpstreamError(reason)
 
 
 def _leave_for(connection: BrokerConnection, message: LeaveGroupRequest) -> LeaveGroupRequest:

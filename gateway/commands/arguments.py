@@ -11,6 +11,8 @@ from typing import NoReturn, TypeAlias, get_args
 
 from gateway import logs, settings
 from gateway.commands import examples
+from gateway.commands.list_layout import COLUMN_NAMES
+from gateway.commands.offset_target import Target, parse_target
 from gateway.control.messages import GROUP_ID_BYTES_MAX
 from gateway.demo.outcome import Options
 from gateway.events.event import Level
@@ -43,7 +45,7 @@ class _Parser(argparse.ArgumentParser):
     """An ArgumentParser that prints errors as one line, and ends its help with examples."""
 
     def format_help(self) -> str:
-        return super().format_help() + examples.shown(self.prog.rpartition(" ")[2])
+        return super().format_help() + examples.format_examples(self.prog.rpartition(" ")[2])
 
     def error(self, message: str) -> NoReturn:
         self.exit(WRONG_CALL, f"groupferry: {message}; see {self.prog} --help\n")
@@ -101,11 +103,15 @@ def parser() -> argparse.ArgumentParser:
         _add_allow,
         _add_roll,
         _add_drain,
+        _add_restart,
         _add_remove,
+        _add_gateways,
         _add_groups,
         _add_describe,
+        _add_client,
         _add_readiness,
         _add_watch,
+        _add_offsets,
         _add_state,
         _add_events,
         _add_demo,
@@ -260,6 +266,43 @@ def _add_drain(commands: _Commands) -> None:
     _add_state_dir(drain)
 
 
+def _add_restart(commands: _Commands) -> None:
+    restart = commands.add_parser(
+        "restart",
+        help="restart the processes of a fleet one after another, without a rebalance",
+        description="Have the running gateway restart its processes one after another. Each leaves"
+        " new clients and then its groups to the others, answers the requests under way, ends, and"
+        " gets its groups back once it serves again. It needs --processes. For another version of"
+        " groupferry, or settings that are read at the start only, restart the gateway itself.",
+        allow_abbrev=False,
+    )
+    restart.add_argument(
+        "--process", type=_process_number, metavar="N", help="only this one, from 0"
+    )
+    restart.add_argument(
+        "--dry-run", action="store_true", help="only say which processes it would restart"
+    )
+    _add_state_dir(restart)
+
+
+def _process_number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 4):
+        raise argparse.ArgumentTypeError("give the number of a process, from 0")
+    return int(text)
+
+
+def _add_gateways(commands: _Commands) -> None:
+    gateways = commands.add_parser(
+        "gateways",
+        help="list the processes of a running gateway, and what each serves",
+        description="List the processes of a running gateway: since when each serves, which shards"
+        " of the groups it has, and when it last took or gave up one.",
+        allow_abbrev=False,
+    )
+    _add_state_dir(gateways)
+    gateways.add_argument("--json", action="store_true", help="print a JSON line per process")
+
+
 def _add_remove(commands: _Commands) -> None:
     remove = commands.add_parser(
         "remove",
@@ -286,8 +329,30 @@ def _add_groups(commands: _Commands) -> None:
         " it is with the new protocol, and what it waits for.",
         allow_abbrev=False,
     )
+    _add_layout(groups)
     _add_state_dir(groups)
     groups.add_argument("--json", action="store_true", help="print a JSON line per group")
+
+
+def _add_layout(command: argparse.ArgumentParser) -> None:
+    names = ", ".join(COLUMN_NAMES)
+    command.add_argument(
+        "--columns", type=_columns, metavar="NAME[,...]", default=(), help=f"among {names}"
+    )
+    command.add_argument(
+        "--sort",
+        choices=COLUMN_NAMES,
+        metavar="NAME",
+        default="group",
+        help="the column to sort by; figures come in falling order",
+    )
+
+
+def _columns(text: str) -> tuple[str, ...]:
+    names = tuple(text.split(","))
+    if unknown := [name for name in names if name not in COLUMN_NAMES]:
+        raise argparse.ArgumentTypeError(f"there is no column {unknown[0]!r}")
+    return names
 
 
 def _add_describe(commands: _Commands) -> None:
@@ -299,8 +364,22 @@ def _add_describe(commands: _Commands) -> None:
         allow_abbrev=False,
     )
     describe.add_argument("group", type=_group_id, metavar="GROUP", help="its group id")
+    describe.add_argument("--lag", action="store_true", help="also show the lag of each partition")
     _add_state_dir(describe)
     describe.add_argument("--json", action="store_true", help="print one JSON line")
+
+
+def _add_client(commands: _Commands) -> None:
+    client = commands.add_parser(
+        "client",
+        help="show one client over all its groups",
+        description="Show of which groups a client is a member, what it owns there, and how far it"
+        " is behind.",
+        allow_abbrev=False,
+    )
+    client.add_argument("client", type=_group_id, metavar="CLIENT-ID", help="its client id")
+    _add_state_dir(client)
+    client.add_argument("--json", action="store_true", help="print a JSON line for each process")
 
 
 def _add_readiness(commands: _Commands) -> None:
@@ -326,8 +405,54 @@ def _add_watch(commands: _Commands) -> None:
         allow_abbrev=False,
     )
     watch.add_argument("group", type=_group_id, metavar="GROUP", nargs="?", help="its group id")
+    _add_layout(watch)
     _add_state_dir(watch)
     watch.add_argument("--json", action="store_true", help="print a JSON line at each change")
+
+
+def _add_offsets(commands: _Commands) -> None:
+    offsets = commands.add_parser(
+        "offsets",
+        help="reset or delete committed offsets of a group without members",
+        description="Reset or delete the committed offsets of a group, through the gateway and by"
+        " the cluster's own apis. The group must have no members. TLS and SASL are as the"
+        " environment says, as for an upstream.",
+        allow_abbrev=False,
+    )
+    offsets.add_argument("action", choices=("reset", "delete"), help="what to do with them")
+    offsets.add_argument("group", type=_group_id, metavar="GROUP", help="its group id")
+    offsets.add_argument(
+        "--to",
+        type=_target,
+        metavar="WHERE",
+        help="for reset: earliest, latest, an offset, +N or -N records, or a time such as"
+        " 2026-11-29T03:00:00Z",
+    )
+    offsets.add_argument(
+        "--topic",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="only this topic; can be repeated. A reset is by default one of all topics with"
+        " committed offsets",
+    )
+    offsets.add_argument(
+        "--gateway",
+        type=_addresses,
+        metavar="HOST:PORT",
+        help="where clients reach the gateway; by default the one that runs with --state-dir says",
+    )
+    offsets.add_argument("--dry-run", action="store_true", help="only show what would change")
+    _add_state_dir(offsets)
+
+
+def _target(text: str) -> Target:
+    try:
+        return parse_target(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither earliest, latest, an offset, +N or -N, nor a time"
+        ) from None
 
 
 def _add_state(commands: _Commands) -> None:
@@ -444,7 +569,7 @@ def _add_report(commands: _Commands) -> None:
     report = commands.add_parser(
         "report",
         help="report on a migration, from the events of any number of gateways",
-        description="Make tables and a page from events, with Spark.",
+        description="Make tables and a page from events: many of them with Spark.",
         formatter_class=_ShowsDefaults,
         allow_abbrev=False,
     )
@@ -454,7 +579,7 @@ def _add_report(commands: _Commands) -> None:
     report.add_argument(
         "--events-topic",
         metavar="TOPIC",
-        help="a topic with events, instead of INPUTs or besides; see --jars",
+        help="a topic with events, instead of INPUTs or besides",
     )
     report.add_argument(
         "--upstream",
@@ -495,7 +620,7 @@ def _add_report(commands: _Commands) -> None:
         "--jars",
         type=_jars,
         metavar="JAR[,...]",
-        help="jars for Spark, such as those of its Kafka source",
+        help="jars for Spark, such as the connector of an object store",
     )
     _add_spark_options(report)
 

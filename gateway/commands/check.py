@@ -6,15 +6,15 @@ from dataclasses import asdict
 
 import trio
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gateway.board.terminal import console
 from gateway.check.cluster_check import check_cluster
 from gateway.check.finding import Finding, Result
-from gateway.cluster.errors import UpstreamError
+from gateway.cluster.errors import LOOK_AT_UPSTREAM, UpstreamError
 from gateway.error_groups import first_of
-from gateway.readable import escaped
+from gateway.readable import escape
 from gateway.security import security_of
 from gateway.settings import Settings
 
@@ -41,9 +41,9 @@ def run(settings: Settings, *, as_json: bool) -> int:
     if as_json:
         sys.stdout.write(json.dumps([asdict(finding) for finding in findings]) + "\n")
     elif findings:
-        Console().print(_table(findings))
+        console().print(_table(findings))
     if reason:
-        sys.stderr.write(f"groupferry: {escaped(reason)}\n")
+        sys.stderr.write(f"groupferry: {escape(reason)}; {LOOK_AT_UPSTREAM}\n")
     failed = any(finding.result is Result.FAILS for finding in findings)
     if not as_json and not reason:
         sys.stdout.write(f"{_summary(findings)}\n")
@@ -58,7 +58,7 @@ def _table(findings: list[Finding]) -> Table:
         table.add_row(
             finding.subject,
             Text(finding.result, style=_STYLES[finding.result]),
-            *(Text(escaped(text)) for text in (finding.detail, finding.effect, finding.remedy)),
+            *(Text(escape(text)) for text in (finding.detail, finding.effect, finding.remedy)),
         )
     return table
 

@@ -1,6 +1,6 @@
 """The commands: `groupferry serve`, `check`, `adopt`, `release`, `hold`, `pause`, `allow`, `roll`,
-`drain`, `remove`, `groups`, `describe`, `readiness`, `watch`, `state`, `events`, `demo`, `verdict`,
-`report`, `--version`.
+`drain`, `restart`, `remove`, `gateways`, `groups`, `describe`, `client`, `readiness`, `watch`,
+`offsets`, `state`, `events`, `demo`, `verdict`, `report`, `--version`.
 
 Errors are printed to stderr, one line per reason, never as a traceback. The exit status is 0 for
 success, 1 for a failed run, 2 for wrong arguments, 128 plus its number after a signal.
@@ -23,23 +23,28 @@ from typing import TYPE_CHECKING
 import trio
 
 from gateway import logs, settings
+from gateway.board.views import GatewayLine
+from gateway.cluster.errors import UpstreamError
 from gateway.commands.arguments import WRONG_CALL, parser
-from gateway.control.client import give
+from gateway.commands.list_layout import ListLayout
+from gateway.control.client import find_processes, give, look
 from gateway.control.control_socket import NoControlSocket
 from gateway.control.messages import (
     AdoptCommand,
     AllowCommand,
     CommandRefused,
+    DescribeGateway,
     DrainCommand,
     HoldCommand,
     PauseCommand,
     PolicyCommand,
+    RestartCommand,
     RollCommand,
 )
 from gateway.journal.line_files import FOLDER_NAME, folders_below
 from gateway.loading import loading
 from gateway.pipeline import PipelineError, installed
-from gateway.readable import escaped
+from gateway.readable import escape
 from gateway.security import UNPROTECTED, Security, security_of
 from gateway.settings import Address
 from gateway.settings_sources import load
@@ -117,7 +122,7 @@ def _adopt(options: argparse.Namespace) -> int:
         )
     else:
         line = f"{group_id} is adopted; its calls were held for {outcome.held_ms} ms"
-    sys.stdout.write(f"{escaped(line)}\n")
+    sys.stdout.write(f"{escape(line)}\n")
     return 0
 
 
@@ -162,7 +167,7 @@ def _set_policy(make: Callable[..., PolicyCommand], options: argparse.Namespace)
     if reasons:
         return _FAILED
     outcome_text = f"it {'would be' if options.dry_run else 'is'} {_POLICIES[outcome.policy]}"
-    sys.stdout.write(f"{escaped(group_id)}: {outcome_text}\n")
+    sys.stdout.write(f"{escape(group_id)}: {outcome_text}\n")
     return 0
 
 
@@ -185,6 +190,30 @@ def _drain(options: argparse.Namespace) -> int:
     return 0
 
 
+def _restart(options: argparse.Namespace) -> int:
+    processes = None if options.process is None else (options.process,)
+    command = RestartCommand(processes=processes, dry_run=options.dry_run)
+    try:
+        outcome = trio.run(give, settings.state_folder(options.state_dir), command)
+    except (ValueError, NoControlSocket, CommandRefused) as error:
+        _print_error(f"nothing is restarted: {error}")
+        return _FAILED
+    verb = "would be" if options.dry_run else "are"
+    numbers = ", ".join(map(str, outcome.processes))
+    sys.stdout.write(
+        f"processes {numbers} {verb} restarted one after another; groupferry gateways shows how"
+        " far it is\n"
+    )
+    return 0
+
+
+def _gateways(options: argparse.Namespace) -> int:
+    with loading():
+        from gateway.commands import show_gateways
+
+    return _ask_gateway(options, partial(show_gateways.run, as_json=options.json))
+
+
 def _remove(options: argparse.Namespace) -> int:
     with loading():
         from gateway.commands import remove
@@ -201,14 +230,29 @@ def _groups(options: argparse.Namespace) -> int:
     with loading():
         from gateway.commands import show_board
 
-    return _ask_gateway(options, partial(show_board.groups, as_json=options.json))
+    return _ask_gateway(
+        options, partial(show_board.groups, as_json=options.json, layout=_layout(options))
+    )
 
 
 def _describe(options: argparse.Namespace) -> int:
     with loading():
         from gateway.commands import show_board
 
-    ask = partial(show_board.describe, group_id=options.group, as_json=options.json)
+    ask = partial(
+        show_board.describe,
+        group_id=options.group,
+        as_json=options.json,
+        has_partitions=options.lag,
+    )
+    return _ask_gateway(options, ask)
+
+
+def _client(options: argparse.Namespace) -> int:
+    with loading():
+        from gateway.commands import show_board
+
+    ask = partial(show_board.client, client_id=options.client, as_json=options.json)
     return _ask_gateway(options, ask)
 
 
@@ -224,8 +268,14 @@ def _watch(options: argparse.Namespace) -> int:
     with loading():
         from gateway.commands import show_board
 
-    ask = partial(show_board.watch, group_id=options.group, as_json=options.json)
+    ask = partial(
+        show_board.watch, group_id=options.group, as_json=options.json, layout=_layout(options)
+    )
     return _ask_gateway(options, ask)
+
+
+def _layout(options: argparse.Namespace) -> ListLayout:
+    return ListLayout(columns=options.columns, sorted_by=options.sort)
 
 
 def _ask_gateway(options: argparse.Namespace, ask: Callable[[Path], Awaitable[None]]) -> int:
@@ -240,9 +290,9 @@ def _ask_gateway(options: argparse.Namespace, ask: Callable[[Path], Awaitable[No
 def _demo(options: argparse.Namespace) -> int:
     with loading():
         from gateway.demo import summary
-        from gateway.demo.borrowed_cluster import borrowed, random_prefix
+        from gateway.demo.borrowed_cluster import borrow_cluster, random_prefix
         from gateway.demo.gateway import run_demo_gateway
-        from gateway.demo.mock_cluster import embedded
+        from gateway.demo.mock_cluster import embed_cluster
         from gateway.demo.outcome import Options
         from gateway.demo.own_kafka import own_kafka
         from gateway.demo.run import Interrupted
@@ -250,13 +300,13 @@ def _demo(options: argparse.Namespace) -> int:
 
     security = _security_for(options.upstream) if options.upstream else UNPROTECTED
     folder: Path | None = options.state_dir
-    if why := _why_no_demo(options, security):
-        _print_error(why)
+    if reason := _why_no_demo(options, security):
+        _print_error(reason)
         return WRONG_CALL
-    open_upstream: OpenUpstream = embedded
+    open_upstream: OpenUpstream = embed_cluster
     if options.upstream:
         prefix = options.prefix or random_prefix()
-        open_upstream = partial(borrowed, options.upstream, prefix, access=security.own)
+        open_upstream = partial(borrow_cluster, options.upstream, prefix, access=security.own)
     elif options.story:
         open_upstream = partial(own_kafka, options.kafka_home)
     logs.configure(options.log_format, options.log_level)
@@ -302,15 +352,15 @@ def _why_no_demo(options: argparse.Namespace, security: Security) -> str | None:
         return "--story: a group whose leader is static cannot be adopted; leave out --static"
     if options.story and security.own.tls is not None:
         return "--story: its consumers go without TLS; give a listener of the cluster without it"
-    if options.story and not options.upstream and (why := why_no_kafka(options.kafka_home)):
-        return f"--story: {why}"
+    if options.story and not options.upstream and (reason := why_no_kafka(options.kafka_home)):
+        return f"--story: {reason}"
     if not (options.story or options.upstream) and options.rate > rate_max:
         return (
             f"--rate: at most {rate_max} for {options.partitions} partitions"
             " in the embedded cluster"
         )
-    if options.state_dir is not None and (why := _why_unusable(options.state_dir)):
-        return f"--state-dir: {why}"
+    if options.state_dir is not None and (reason := _why_unusable(options.state_dir)):
+        return f"--state-dir: {reason}"
     return None
 
 
@@ -351,6 +401,51 @@ def _report_line(folder: Path) -> str:
 def _security_for(upstream: Sequence[Address]) -> Security:
     """The environment says how to connect, as for `serve`. Raises SettingsError."""
     return security_of(load({"upstream": ",".join(map(str, upstream))}))
+
+
+def _offsets(options: argparse.Namespace) -> int:
+    with loading():
+        from gateway.commands import offsets
+
+    if reason := _why_no_offsets(options):
+        _print_error(reason)
+        return WRONG_CALL
+    try:
+        addresses = options.gateway or _addresses_of_gateway(options.state_dir)
+        common = (addresses, _security_for(addresses).own, options.group)
+        act = (
+            partial(offsets.delete, *common)
+            if options.action == "delete"
+            else partial(offsets.reset, *common, options.to)
+        )
+        trio.run(partial(act, frozenset(options.topic), dry_run=options.dry_run))
+    except (ValueError, NoControlSocket, CommandRefused) as error:
+        _print_error(f"{error}; or give --gateway")
+        return _FAILED
+    except (UpstreamError, offsets.OffsetsRefused) as error:
+        _print_error(f"the offsets of {options.group} stay as they are: {error}")
+        return _FAILED
+    except offsets.OffsetsInDoubt as error:
+        _print_error(f"the offsets of {options.group}: {error}")
+        return _FAILED
+    return 0
+
+
+def _why_no_offsets(options: argparse.Namespace) -> str | None:
+    """Why these options conflict; None if they do not."""
+    if options.action == "reset":
+        return None if options.to else "reset: needs --to, where the offsets are reset to"
+    if options.to:
+        return "--to: goes with reset"
+    return None if options.topic else "delete: needs --topic, the topic whose offsets to delete"
+
+
+def _addresses_of_gateway(state_dir: str | None) -> Sequence[Address]:
+    """Where clients reach the gateway that runs with this folder. Raises ValueError,
+    NoControlSocket, CommandRefused."""
+    folder = settings.state_folder(state_dir)
+    gateway = trio.run(look, find_processes(folder)[0], DescribeGateway(), GatewayLine)
+    return settings.addresses(gateway.bootstrap)
 
 
 def _state(options: argparse.Namespace) -> int:
@@ -400,7 +495,7 @@ def _events(options: argparse.Namespace) -> int:
 
 def _verdict(options: argparse.Namespace) -> int:
     verdict = _judge_events(options.inputs)
-    sys.stdout.write("".join(f"{escaped(line)}\n" for line in verdict.lines))
+    sys.stdout.write("".join(f"{escape(line)}\n" for line in verdict.lines))
     return 0 if verdict.is_safe else _FAILED
 
 
@@ -412,14 +507,14 @@ def _judge_events(inputs: Sequence[str]) -> "SafetyVerdict":
 
 
 def _report(options: argparse.Namespace) -> int:
-    if why := _conflict(options):
-        _print_error(why)
+    if reason := _conflict(options):
+        _print_error(reason)
         return WRONG_CALL
     installed.require()
     with loading():
-        from gateway.pipeline.spark import command  # needs Spark
-        from gateway.pipeline.spark.inputs import Sources
-        from gateway.pipeline.spark.topic import EventsTopic
+        from gateway.pipeline import command  # needs the extra
+        from gateway.pipeline.sources import Sources
+        from gateway.pipeline.topic import EventsTopic
 
     name, upstream = options.events_topic, options.upstream
     topic = None
@@ -438,8 +533,6 @@ def _report(options: argparse.Namespace) -> int:
             top=top,
             interval_s=options.interval,
             keep_days=options.keep_days,
-            master=master,
-            settings=on_spark,
         )
     is_safe = command.run(sources, output, top=top, master=master, settings=on_spark)
     return 0 if is_safe or not options.check else _FAILED
@@ -449,6 +542,8 @@ def _conflict(report: argparse.Namespace) -> str | None:
     """Why these options of a report conflict; None if they do not."""
     if report.follow and report.check:
         return "--check: does not work with --follow, which has no final verdict"
+    if report.follow and (report.master or report.conf or report.jars):
+        return "--master, --conf and --jars: leave them out, --follow runs without Spark"
     if report.events_topic and not report.upstream:
         return "--events-topic: needs --upstream, the cluster of the topic"
     if report.upstream and not report.events_topic:
@@ -459,7 +554,7 @@ def _conflict(report: argparse.Namespace) -> str | None:
 
 
 def _print_error(line: str) -> None:
-    sys.stderr.write(f"groupferry: {escaped(line)}\n")
+    sys.stderr.write(f"groupferry: {escape(line)}\n")
 
 
 _POLICIES = {
@@ -479,11 +574,15 @@ _COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "allow": partial(_set_policy, AllowCommand),
     "roll": _roll,
     "drain": _drain,
+    "restart": _restart,
     "remove": _remove,
+    "gateways": _gateways,
     "groups": _groups,
     "describe": _describe,
+    "client": _client,
     "readiness": _readiness,
     "watch": _watch,
+    "offsets": _offsets,
     "state": _state,
     "events": _events,
     "demo": _demo,

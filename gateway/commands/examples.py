@@ -46,15 +46,28 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
         Example("groupferry roll orders --end", "they have been"),
     ),
     "drain": (Example("groupferry drain", "before the machine is restarted"),),
+    "restart": (
+        Example("groupferry restart", "each process of a fleet in turn, while the others serve"),
+        Example("groupferry restart --process 2", "only one that takes too much memory"),
+    ),
+    "gateways": (
+        Example("groupferry gateways", "which processes serve, and which shards has each?"),
+        Example("groupferry gateways --json", "the same for a program"),
+    ),
     "remove": (
         Example("groupferry remove --dry-run", "would it send all clients to the cluster?"),
         Example("groupferry remove", "send them there without a restart"),
     ),
     "groups": (
         Example("groupferry groups", "which groups are there, and what do they wait for?"),
+        Example("groupferry groups --sort lag --columns group,lag,behind", "who is behind?"),
         Example("groupferry groups --json", "the same for a program"),
     ),
-    "describe": (Example("groupferry describe orders", "its members, and who owns what"),),
+    "describe": (
+        Example("groupferry describe orders", "its members, and who owns what"),
+        Example("groupferry describe orders --lag", "and how far each partition is behind"),
+    ),
+    "client": (Example("groupferry client orders-2", "of which groups is it a member?"),),
     "readiness": (
         Example("groupferry readiness", "which groups are ready for the new protocol?"),
         Example("groupferry readiness orders --json", "one group, for a program"),
@@ -62,6 +75,14 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
     "watch": (
         Example("groupferry watch", "all groups, until Ctrl-C"),
         Example("groupferry watch orders", "one group while it is rolled"),
+    ),
+    "offsets": (
+        Example("groupferry offsets reset orders --to earliest --dry-run", "what would change?"),
+        Example(
+            "groupferry offsets reset orders --to 2026-11-29T03:00:00Z",
+            "read again from three in the morning",
+        ),
+        Example("groupferry offsets delete orders --topic retired", "forget a topic"),
     ),
     "state": (
         Example("groupferry state --group orders", "what the state folder says about a group"),
@@ -86,7 +107,7 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
 }
 
 
-def shown(command: str) -> str:
+def format_examples(command: str) -> str:
     """The examples of a command, for its `--help`."""
     lines = [f"  {line}\n      {purpose}" for line, purpose in EXAMPLES.get(command, ())]
     return "\n".join(["", "examples:", *lines, ""]) if lines else ""

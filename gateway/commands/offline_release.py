@@ -19,19 +19,19 @@ from coordinator.interface.volatile_records import DeadlineKind
 from gateway.cluster.errors import UpstreamError
 from gateway.cluster.finding import find_cluster
 from gateway.error_groups import first_of
-from gateway.gateway import Backstage, backstage
-from gateway.groups.group_orders import RELEASE_TIMEOUT_S
+from gateway.gateway import GatewayServices, gateway_services
+from gateway.groups.group_orders import NO_ANCHORS, RELEASE_TIMEOUT_S
 from gateway.groups.new_protocol import new_protocol_of
 from gateway.hosting.move_requests import ReleaseRequest
 from gateway.hosting.release import why_not_released
 from gateway.journal.journal import Sinks
 from gateway.journal.line_files import FOLDER_NAME, LineFiles
-from gateway.readable import escaped
+from gateway.readable import escape
 from gateway.reloading import Reloading, limits_of
 from gateway.security import Security, security_of
 from gateway.serve import gateway_config, open_state_log
 from gateway.settings import Settings
-from gateway.state_folder import StateFolderError, StateFolderInUse, bind_to_cluster, locked
+from gateway.state_folder import StateFolderError, StateFolderInUse, bind_to_cluster, lock_folder
 from gateway.state_log.log import StateLogError, StateLogUnusable
 from gateway.state_log.sqlite_layout import FILE_NAME
 
@@ -50,14 +50,14 @@ def run(settings: Settings, group_id: str | None) -> int:
     if not (settings.state_dir / FILE_NAME).exists():
         return _fail(f"there is no state log in {settings.state_dir}; see --state-dir")
     security = security_of(settings)
-    why = ""
+    reason = ""
     try:
         return trio.run(_release, settings, security, group_id)
     except* StateFolderInUse:
-        why = f"a gateway runs with {settings.state_dir}: leave out --offline"
+        reason = f"a gateway runs with {settings.state_dir}: leave out --offline"
     except* (UpstreamError, StateFolderError, StateLogUnusable, StateLogError) as failures:
-        why = str(first_of(failures))
-    return _fail(why)
+        reason = str(first_of(failures))
+    return _fail(reason)
 
 
 async def _release(settings: Settings, security: Security, group_id: str | None) -> int:
@@ -65,7 +65,7 @@ async def _release(settings: Settings, security: Security, group_id: str | None)
     reloading = Reloading(settings, lambda: settings, security=security, limits=limits)
     config = gateway_config(settings, security, reloading)
     async with AsyncExitStack() as resources:
-        resources.enter_context(locked(settings.state_dir))
+        resources.enter_context(lock_folder(settings.state_dir))
         cluster = await find_cluster(settings.upstream, security.own)
         bind_to_cluster(settings.state_dir, cluster.cluster_id)
         config = replace(config, upstream=cluster.addresses, cluster_id=cluster.cluster_id)
@@ -74,7 +74,9 @@ async def _release(settings: Settings, security: Security, group_id: str | None)
         )
         files = resources.enter_context(closing(LineFiles(settings.state_dir / FOLDER_NAME)))
         sinks = Sinks(files=files, topic=None)
-        offline = Offline(await resources.enter_async_context(backstage(config, state_log, sinks)))
+        offline = Offline(
+            await resources.enter_async_context(gateway_services(config, state_log, sinks))
+        )
         if group_id is not None:
             return await offline.release(group_id)
         statuses = [0]
@@ -96,7 +98,7 @@ async def _release(settings: Settings, security: Security, group_id: str | None)
 class Offline:
     """The groups of a log, while no client can reach this process."""
 
-    def __init__(self, behind: Backstage) -> None:
+    def __init__(self, behind: GatewayServices) -> None:
         self._behind = behind
         self._services = behind.services
         self._state_log = behind.services.state_log
@@ -133,10 +135,12 @@ class Offline:
             outcome = await driver.move(ReleaseRequest(is_unattended=True))
         if outcome is None:
             anchor = driver.group.anchor
-            why = anchor.why if anchor.is_here else "the cluster or the state log does not answer"
-            return _fail(f"not in {limit_s:.0f} s: {why}; try again", group_id)
+            reason = (
+                anchor.reason if anchor.is_here else "the cluster or the state log does not answer"
+            )
+            return _fail(f"not in {limit_s:.0f} s: {reason}; try again", group_id)
         if not outcome.is_released:
-            return max(_fail(why, group_id) for why in outcome.reasons)
+            return max(_fail(reason, group_id) for reason in outcome.reasons)
         _tell(f"{group_id} is released")
         return 0
 
@@ -152,11 +156,11 @@ class Offline:
         if state.adoption is not None:
             return "its adoption is under way: start the gateway, which ends it"
         if release is not None and not release.is_under_way:
-            return "it has been released already"
+            return "it has been released already: nothing to do"
         if release is None and state.group is None:
-            return "the state log does not have it"
+            return "the state log does not have it: see groupferry state"
         if not self._behind.rules.can_anchor:
-            return "the embedded cluster cannot hold anchors"
+            return NO_ANCHORS
         return ""
 
     def _sessions_ms(self, state: GroupState) -> int:
@@ -181,11 +185,11 @@ class Offline:
 
 
 def _tell(line: str) -> None:
-    sys.stdout.write(escaped(line) + "\n")
+    sys.stdout.write(escape(line) + "\n")
     sys.stdout.flush()
 
 
-def _fail(why: str, group_id: str | None = None) -> int:
+def _fail(reason: str, group_id: str | None = None) -> int:
     what = "nothing is released" if group_id is None else f"{group_id} is not released"
-    sys.stderr.write(escaped(f"groupferry: {what}: {why}") + "\n")
+    sys.stderr.write(escape(f"groupferry: {what}: {reason}") + "\n")
     return 1

@@ -9,7 +9,7 @@ import trio
 from gateway.commands.show_board import all_groups
 from gateway.control.client import give
 from gateway.control.messages import CommandRefused, ReleaseAnswer, ReleaseCommand
-from gateway.readable import escaped
+from gateway.readable import escape
 
 _HERE = ("hosted", "adopting", "releasing")
 AT_ONCE_MAX = 8
@@ -54,7 +54,7 @@ async def _release(folder: Path, group_id: str, is_trial: bool) -> int:
         reasons = (str(refused),)
     for reason in reasons:
         outcome_words = "cannot be released yet" if is_trial else "is not released"
-        sys.stderr.write(escaped(f"groupferry: {group_id} {outcome_words}: {reason}") + "\n")
+        sys.stderr.write(escape(f"groupferry: {group_id} {outcome_words}: {reason}") + "\n")
     if reasons:
         return 1
     _tell(_result_line(outcome, is_trial=is_trial))
@@ -73,4 +73,4 @@ def _result_line(outcome: ReleaseAnswer, *, is_trial: bool) -> str:
 
 
 def _tell(line: str) -> None:
-    sys.stdout.write(f"{escaped(line)}\n")
+    sys.stdout.write(f"{escape(line)}\n")

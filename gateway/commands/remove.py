@@ -6,7 +6,7 @@ from typing import TextIO
 
 from gateway.control.client import give
 from gateway.control.messages import RemoveCommand
-from gateway.readable import escaped
+from gateway.readable import escape
 
 
 async def run(folder: Path, is_trial: bool) -> int:
@@ -24,8 +24,8 @@ async def run(folder: Path, is_trial: bool) -> int:
             sys.stdout, "the gateway can be removed; point bootstrap.servers at the cluster first"
         )
         return 0
-    if outcome.told:
-        _tell(sys.stdout, _result_line(outcome.told, is_over=outcome.is_removed))
+    if outcome.redirected:
+        _tell(sys.stdout, _result_line(outcome.redirected, is_over=outcome.is_removed))
     elif outcome.is_removed:
         _tell(sys.stdout, "no client is left, stop the gateway")
     return 0 if outcome.is_removed else 1
@@ -37,4 +37,4 @@ def _result_line(clients: int, *, is_over: bool) -> str:
 
 
 def _tell(where: TextIO, line: str) -> None:
-    where.write(f"{escaped(line)}\n")
+    where.write(f"{escape(line)}\n")

@@ -1,4 +1,4 @@
-"""`groupferry groups`, `describe`, `readiness` and `watch`: the board of a running gateway.
+"""`groupferry groups`, `describe`, `client`, `readiness` and `watch`: the board of a gateway.
 
 They ask the gateway at the control socket in its state folder, and print to the terminal.
 """
@@ -12,20 +12,23 @@ from typing import Protocol
 import trio
 from rich.console import Group, RenderableType
 from rich.live import Live
+from rich.text import Text
 
 from gateway.board import terminal
-from gateway.board.views import Events, GroupLine, GroupList, GroupPage, GroupReadiness
+from gateway.board.views import ClientPage, Events, GroupLine, GroupList, GroupPage, GroupReadiness
 from gateway.commands.keys import read_keys, single_keys
+from gateway.commands.list_layout import USUAL_LAYOUT, ListLayout
 from gateway.control.client import ANSWER_S, find_processes, look
 from gateway.control.control_socket import NoControlSocket
 from gateway.control.messages import (
     AssessGroup,
     CommandRefused,
+    DescribeClient,
     DescribeGroup,
     LatestEvents,
     ListGroups,
 )
-from gateway.readable import escaped
+from gateway.readable import escape
 
 LOOK_INTERVAL_S = 1.0
 """How often `watch` looks."""
@@ -39,26 +42,46 @@ Draw = Callable[[int, int], RenderableType]
 """Draws a picture of this width and height."""
 
 
-async def groups(folder: Path, *, as_json: bool) -> None:
+async def groups(folder: Path, *, as_json: bool, layout: ListLayout = USUAL_LAYOUT) -> None:
     """Print how the groups stand. Raises CommandRefused, NoControlSocket."""
-    lines = await all_groups(folder)
+    lines = sorted(await all_groups(folder), key=terminal.COLUMNS[layout.sorted_by].key)
     if as_json:
         for line in lines:
             _print_json(line.model_dump_json())
     elif lines:
         console = terminal.console()
-        console.print(terminal.groups_table(lines, width=console.width))
+        console.print(terminal.groups_table(lines, width=console.width, **layout._asdict()))
     else:
         sys.stdout.write("no groups yet\n")
 
 
-async def describe(folder: Path, group_id: str, *, as_json: bool) -> None:
-    """Print how a group stands. Raises CommandRefused, NoControlSocket."""
+async def describe(
+    folder: Path, group_id: str, *, as_json: bool, has_partitions: bool = False
+) -> None:
+    """Print how a group stands. `has_partitions`: also each partition's lag. Raises CommandRefused,
+    NoControlSocket."""
     page = await look(folder, DescribeGroup(group_id=group_id), GroupPage)
     if as_json:
         _print_json(page.model_dump_json())
     else:
-        terminal.console().print(terminal.group_text(page))
+        terminal.console().print(terminal.group_text(page, has_partitions=has_partitions))
+
+
+async def client(folder: Path, client_id: str, *, as_json: bool) -> None:
+    """Print how a client stands in all its groups. Raises CommandRefused, NoControlSocket."""
+    pages = [
+        await look(process, DescribeClient(client_id=client_id), ClientPage)
+        for process in find_processes(folder)
+    ]
+    members = [member for page in pages for member in page.members]
+    if as_json:
+        for page in pages:
+            _print_json(page.model_dump_json())
+    elif members:
+        left_out = sum(page.left_out for page in pages)
+        terminal.console().print(terminal.client_table(members, left_out))
+    else:
+        _print("no group has a member with this client id")
 
 
 async def readiness(folder: Path, group_id: str | None, *, as_json: bool) -> None:
@@ -79,7 +102,9 @@ async def readiness(folder: Path, group_id: str | None, *, as_json: bool) -> Non
             terminal.console().print(terminal.readiness_text(group_readiness))
 
 
-async def watch(folder: Path, group_id: str | None, *, as_json: bool) -> None:
+async def watch(
+    folder: Path, group_id: str | None, *, as_json: bool, layout: ListLayout = USUAL_LAYOUT
+) -> None:
     """Show a group, or all of them, until Ctrl-C. A gateway that answered once is waited for, so
     that a restart ends no watch. Raises CommandRefused, NoControlSocket if it never did."""
     console = terminal.console()
@@ -87,7 +112,7 @@ async def watch(folder: Path, group_id: str | None, *, as_json: bool) -> None:
         await _follow(folder, group_id, as_json=as_json)
         return
     looks = Looks()
-    source = _GroupScreen(folder, group_id) if group_id else _ListScreen(folder)
+    source = _GroupScreen(folder, group_id) if group_id else _ListScreen(folder, layout)
     looks.record(await source.look())
     with single_keys() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
         async with trio.open_nursery() as nursery:
@@ -135,15 +160,17 @@ class Looks:
         return trio.current_time() - self._answered_s
 
     def screen(self, width: int, height: int) -> RenderableType:
-        """The latest picture. Once it is old, the first line says so."""
+        """The latest picture. Once it is old, the first lines say so."""
         if self.age_s < STALE_AFTER_S:
             return self._draw(width, height)
-        return Group(terminal.stale_line(self.age_s, self._trouble), self._draw(width, height - 1))
+        lines = terminal.stale_lines(self.age_s, self._trouble, width)
+        return Group(*lines, self._draw(width, height - len(lines)))
 
 
 class _Screen(Protocol):
-    has_details: bool
-    """Whether events are shown with all of their fields."""
+    def press(self, key: str) -> bool:
+        """Obey a key. Whether it is one of this screen."""
+        ...
 
     async def look(self) -> Draw:
         """What to draw now. Raises CommandRefused, NoControlSocket."""
@@ -151,14 +178,26 @@ class _Screen(Protocol):
 
 
 class _ListScreen:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, layout: ListLayout) -> None:
         self._known = KnownGroups(folder)
-        self.has_details = False
+        self._layout = layout
 
     async def look(self) -> Draw:
         await self._known.look()
         groups = self._known.lines()
-        return lambda width, height: terminal.groups_table(groups, width=width, height=height)
+        return lambda width, height: Group(
+            terminal.groups_table(groups, width=width, height=height - 1, **self._layout._asdict()),
+            Text(f"s: sorted by {self._layout.sorted_by}", style="dim"),
+        )
+
+    def press(self, key: str) -> bool:
+        """Sort by the next column."""
+        if key != "s":
+            return False
+        names = (*terminal.COLUMNS,)
+        following = names.index(self._layout.sorted_by) + 1
+        self._layout = self._layout._replace(sorted_by=names[following % len(names)])
+        return True
 
 
 class _GroupScreen:
@@ -166,7 +205,14 @@ class _GroupScreen:
         self._folder = folder
         self._group_id = group_id
         self._bands = terminal.Bands()
-        self.has_details = False
+        self._has_details = False
+
+    def press(self, key: str) -> bool:
+        """Show events with all of their fields, or the story again."""
+        if key != "d":
+            return False
+        self._has_details = not self._has_details
+        return True
 
     async def look(self) -> Draw:
         page = await look(self._folder, DescribeGroup(group_id=self._group_id), GroupPage)
@@ -178,14 +224,13 @@ class _GroupScreen:
             latest.events,
             width=width,
             height=height,
-            has_details=self.has_details,
+            has_details=self._has_details,
         )
 
 
 async def _obey_keys(descriptor: int, source: _Screen, looks: Looks) -> None:
     async for key in read_keys(descriptor):
-        if key == "d":
-            source.has_details = not source.has_details
+        if source.press(key):
             looks.redraw()
 
 
@@ -300,4 +345,4 @@ def _print(line: str) -> None:
 
 
 def _print_error(line: str) -> None:
-    sys.stderr.write(f"groupferry: {escaped(line)}\n")
+    sys.stderr.write(f"groupferry: {escape(line)}\n")

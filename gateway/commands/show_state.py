@@ -34,10 +34,10 @@ from gateway.fleet.fleet_state import read_state as read_fleet
 from gateway.fleet.fleet_state import shard_folder
 from gateway.hosting.states import Mode
 from gateway.journal.line_files import PATTERN, folders_below
-from gateway.readable import escaped
+from gateway.readable import escape
 from gateway.state_folder import cluster_of
 from gateway.state_log.kafka.content import LOG_ID_KEY, check_cluster, content_of, newest
-from gateway.state_log.kafka.kafka_log import CLIENT_ID, PARTITION
+from gateway.state_log.kafka.kafka_log import CLIENT_ID
 from gateway.state_log.kafka.reading import read_all
 from gateway.state_log.log import StateLogError
 from gateway.state_log.record_format import Entry
@@ -98,11 +98,14 @@ def of_topic(
             raise StateLogError(f"there is no topic {topic} in the cluster; see --state-topic")
     except KafkaException as error:
         raise StateLogError(f"topic {topic} cannot be read: {error.args[0].str()}") from None
-    entries = tuple(newest(read_all(config, topic=topic, partition=PARTITION)))
-    for position, (offset, key, value) in enumerate(entries, start=1):
-        _show({"position": position, "offset": offset}, Entry(key, value), group_id)
-    of_log = content_of(entry for entry in entries if entry.key == LOG_ID_KEY)
-    check_cluster(of_log.cluster_id, metadata.cluster_id, topic=topic)
+    partitions = sorted(metadata.topics[topic].partitions)
+    for partition in partitions:
+        entries = tuple(newest(read_all(config, topic=topic, partitions=(partition,))))
+        place = {"partition": partition} if len(partitions) > 1 else {}
+        for position, (offset, key, value) in enumerate(entries, start=1):
+            _show({**place, "position": position, "offset": offset}, Entry(key, value), group_id)
+        of_log = content_of(entry for entry in entries if entry.key == LOG_ID_KEY)
+        check_cluster(of_log.cluster_id, metadata.cluster_id, topic=topic)
 
 
 def _show_modes(state_folder: Path, group_id: str | None, log_id: str) -> None:
@@ -157,7 +160,7 @@ def _show(place: dict[str, int], entry: Entry, group_id: str | None) -> None:
 
 
 def _print(line: Mapping[str, Any]) -> None:
-    sys.stdout.write(escaped(json.dumps(line, ensure_ascii=False)) + "\n")
+    sys.stdout.write(escape(json.dumps(line, ensure_ascii=False)) + "\n")
 
 
 def _as_json(name: str, value: Any) -> Any:

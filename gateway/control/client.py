@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, cast, overload
 
 import trio
 from pydantic import ValidationError
@@ -23,21 +23,23 @@ from gateway.control.messages import (
     Answer,
     Command,
     CommandRefused,
-    DescribeGateway,
     DrainAnswer,
     DrainCommand,
     HoldCommand,
-    ListGroups,
+    NotKnown,
     Order,
     PauseCommand,
     PolicyCommand,
     PolicySet,
     Question,
+    QuestionToAll,
     RefusalAnswer,
     ReleaseAnswer,
     ReleaseCommand,
     RemovalAnswer,
     RemoveCommand,
+    RestartAnswer,
+    RestartCommand,
     RollCommand,
     ViewAnswer,
 )
@@ -51,7 +53,7 @@ LOOK_S = 5.0
 
 
 _V = TypeVar("_V", bound=View)
-_Outcome = AdoptionAnswer | ReleaseAnswer | PolicySet | DrainAnswer | RemovalAnswer
+_Outcome = AdoptionAnswer | ReleaseAnswer | PolicySet | DrainAnswer | RemovalAnswer | RestartAnswer
 _OUTCOMES: Mapping[type[Order], type[_Outcome]] = {
     AdoptCommand: AdoptionAnswer,
     ReleaseCommand: ReleaseAnswer,
@@ -61,6 +63,7 @@ _OUTCOMES: Mapping[type[Order], type[_Outcome]] = {
     RollCommand: PolicySet,
     DrainCommand: DrainAnswer,
     RemoveCommand: RemovalAnswer,
+    RestartCommand: RestartAnswer,
 }
 
 
@@ -74,6 +77,8 @@ async def give(folder: Path, command: PolicyCommand) -> PolicySet: ...
 async def give(folder: Path, command: DrainCommand) -> DrainAnswer: ...
 @overload
 async def give(folder: Path, command: RemoveCommand) -> RemovalAnswer: ...
+@overload
+async def give(folder: Path, command: RestartCommand) -> RestartAnswer: ...
 async def give(folder: Path, command: Order) -> _Outcome:
     """Give a command to the gateway of a state folder, and return its outcome. Of several
     processes, the one that has the group gets it; commands about no group, each of them.
@@ -85,6 +90,8 @@ async def give(folder: Path, command: Order) -> _Outcome:
             return await _drain(folders, command)
         case RemoveCommand() if len(folders := find_processes(folder)) > 1:
             return await _remove(folders, command)
+        case RestartCommand():
+            return await _give_any(find_processes(folder), command)
         case DrainCommand() | RemoveCommand():
             (folder,) = find_processes(folder)
         case _:
@@ -94,10 +101,18 @@ async def give(folder: Path, command: Order) -> _Outcome:
 
 
 async def _give(folder: Path, command: Order) -> Any:
-    answer = await _ask(folder, command, ANSWER_S)
+    answer = await ask(folder, command, ANSWER_S)
     if not isinstance(answer, _OUTCOMES[type(command)]):
         raise _other_version(folder)
     return answer
+
+
+async def _give_any(folders: Sequence[Path], command: RestartCommand) -> RestartAnswer:
+    """Give the command to any process that runs. Raises CommandRefused, NoControlSocket."""
+    for folder in folders[:-1]:
+        with suppress(NoControlSocket):
+            return cast(RestartAnswer, await _give(folder, command))
+    return cast(RestartAnswer, await _give(folders[-1], command))
 
 
 async def _give_each(folders: Sequence[Path], command: Order) -> Sequence[Any]:
@@ -144,7 +159,7 @@ async def _remove(folders: Sequence[Path], command: RemoveCommand) -> RemovalAns
         outcomes = await _give_each(folders, command)
     return RemovalAnswer(
         is_removed=all(outcome.is_removed for outcome in outcomes),
-        told=sum(outcome.told for outcome in outcomes),
+        redirected=sum(outcome.redirected for outcome in outcomes),
         reasons=tuple(reason for outcome in outcomes for reason in outcome.reasons),
         clients_left=tuple(client for outcome in outcomes for client in outcome.clients_left),
     )
@@ -153,10 +168,10 @@ async def _remove(folders: Sequence[Path], command: RemoveCommand) -> RemovalAns
 async def look(folder: Path, question: Question, view: type[_V], *, limit_s: float = LOOK_S) -> _V:
     """Ask the gateway of a state folder; of several processes, the one that has the group in
     question. Raises CommandRefused, NoControlSocket."""
-    group_id = None if isinstance(question, ListGroups | DescribeGateway) else question.group_id
+    group_id = None if isinstance(question, QuestionToAll) else question.group_id
     if group_id is not None:
         folder = find_process(folder, group_id)
-    answer = await _ask(folder, question, limit_s)
+    answer = await ask(folder, question, limit_s)
     try:
         if isinstance(answer, ViewAnswer):
             return view.model_validate(answer.view)
@@ -185,7 +200,8 @@ def _other_version(folder: Path) -> CommandRefused:
     return CommandRefused(f"the gateway in {folder} runs another version; use the same one")
 
 
-async def _ask(folder: Path, command: Command, limit_s: float) -> Answer:
+async def ask(folder: Path, command: Command, limit_s: float) -> Answer:
+    """The answer of the process with this folder. Raises CommandRefused, NoControlSocket."""
     try:
         with trio.fail_after(limit_s):
             async with await connect(folder) as stream:
@@ -194,7 +210,10 @@ async def _ask(folder: Path, command: Command, limit_s: float) -> Answer:
                 line = await receive_line(stream, ANSWER_BYTES_MAX)
         answer = ANSWERS.validate_json(line)
     except trio.TooSlowError:
-        raise CommandRefused(f"the gateway in {folder} did not answer in {limit_s:g} s") from None
+        raise CommandRefused(
+            f"the gateway in {folder} did not answer in {limit_s:g} s: look at its process and the"
+            " end of its log"
+        ) from None
     except (trio.BrokenResourceError, UnreadableLine):
         raise CommandRefused(
             f"the gateway in {folder} ended before it answered; groupferry state tells what became"
@@ -203,5 +222,5 @@ async def _ask(folder: Path, command: Command, limit_s: float) -> Answer:
     except ValidationError:
         raise _other_version(folder) from None
     if isinstance(answer, RefusalAnswer):
-        raise CommandRefused(answer.why)
+        raise NotKnown(answer.reason) if answer.is_unknown else CommandRefused(answer.reason)
     return answer

@@ -24,20 +24,22 @@ class NoControlSocket(Exception):
 
 
 @contextmanager
-def listening(folder: Path) -> Iterator[trio.SocketListener]:
+def listening(folder: Path, name: str = SOCKET_NAME) -> Iterator[trio.SocketListener]:
     """Listen in a folder that this process has locked, so that a socket found there was left by a
     process that is dead. Only the folder's owner can connect, from the first moment on. The socket
     is removed at the end. Raises NoControlSocket."""
-    path = folder / SOCKET_NAME
+    path = folder / name
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as made:
         try:
             _remove_socket(path)
             os.fchmod(made.fileno(), 0o600)  # the mode that the path gets when it is bound
-            with _short(folder) as short:
+            with _short(folder, name) as short:
                 made.bind(short)
             made.listen(WAITING_MAX)
         except OSError as error:
-            raise NoControlSocket(f"cannot listen at {path}: {error.strerror}") from None
+            raise NoControlSocket(
+                f"cannot listen at {path}: {error.strerror}; give another --state-dir"
+            ) from None
         try:
             yield trio.SocketListener(trio.socket.from_stdlib_socket(made))
         finally:
@@ -45,21 +47,36 @@ def listening(folder: Path) -> Iterator[trio.SocketListener]:
                 _remove_socket(path)
 
 
-async def connect(folder: Path) -> trio.SocketStream:
+def _unreachable(folder: Path, error: OSError) -> NoControlSocket:
+    return NoControlSocket(
+        f"cannot reach the gateway in {folder}: {error.strerror}; run the command as the gateway's"
+        " user, or see --state-dir"
+    )
+
+
+async def connect(folder: Path, name: str = SOCKET_NAME) -> trio.SocketStream:
     """Connect to the gateway of a state folder. Raises NoControlSocket."""
-    made = trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        with _short(folder) as short:
+        made = trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    except OSError as error:
+        raise _unreachable(folder, error) from None
+    try:
+        with _short(folder, name) as short:
             await made.connect(short)
         made.getpeername()  # trio takes it for connected if too many others wait
     except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
         made.close()
-        raise NoControlSocket(f"no gateway is running in {folder}; see --state-dir") from None
+        raise NoControlSocket(
+            f"no gateway is running in {folder}: start it, or see --state-dir"
+        ) from None
     except OSError as error:
         made.close()
         if error.errno == errno.ENOTCONN:
-            raise NoControlSocket(f"the gateway in {folder} is busy; try again") from None
-        raise NoControlSocket(f"cannot reach the gateway in {folder}: {error.strerror}") from None
+            raise NoControlSocket(
+                f"the gateway in {folder} takes no more connections: it is busy, or stopped; try"
+                " again, and look at its log"
+            ) from None
+        raise _unreachable(folder, error) from None
     except BaseException:
         made.close()
         raise
@@ -67,11 +84,11 @@ async def connect(folder: Path) -> trio.SocketStream:
 
 
 @contextmanager
-def _short(folder: Path) -> Iterator[str]:
+def _short(folder: Path, name: str) -> Iterator[str]:
     """A short path of the socket. Raises OSError."""
     descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        yield f"/proc/self/fd/{descriptor}/{SOCKET_NAME}"
+        yield f"/proc/self/fd/{descriptor}/{name}"
     finally:
         os.close(descriptor)
 

@@ -3,7 +3,7 @@
 Whoever changes something is named in an event, together with what became of it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
 import trio
@@ -15,6 +15,7 @@ from gateway.control.messages import (
     COMMAND_S,
     REASON_CHARS_MAX,
     REASONS_MAX,
+    SHUTS_DOWN,
     AdoptCommand,
     AdoptionAnswer,
     AllowCommand,
@@ -22,34 +23,45 @@ from gateway.control.messages import (
     AssessGroup,
     Command,
     CommandRefused,
+    DescribeClient,
     DescribeGateway,
     DescribeGroup,
     DrainAnswer,
     DrainCommand,
+    GetMetrics,
     HoldCommand,
     LatestEvents,
     ListGroups,
+    MetricsAnswer,
     NotKnown,
+    OfGateway,
+    OnBehalf,
     Order,
     PauseCommand,
     PolicySet,
     Question,
+    QuestionToAll,
     RefusalAnswer,
     ReleaseAnswer,
     ReleaseCommand,
     RemovalAnswer,
     RemoveCommand,
+    RestartAnswer,
+    RestartCommand,
     RollCommand,
     ViewAnswer,
 )
 from gateway.data_path.removal import Removal, reasons_of_hosted
-from gateway.events.event import Tell
+from gateway.events.event import EventSink
 from gateway.events.gateway_events import CommandGiven
 from gateway.fleet.member import FleetMember
+from gateway.fleet.parent_link import ParentLink
+from gateway.groups.group_drivers import GroupRefused
 from gateway.groups.groups import Groups
 from gateway.state_log.log import StateLogError
 
 _OPEN_END = f"it is not over after {COMMAND_S:g} s; groupferry events tells how it ends"
+SERVED_LOOK_S = 0.02
 REASONS_TOLD_MAX = 10
 """Reasons in the event; the giver of the command gets all of them."""
 
@@ -63,14 +75,18 @@ class Handlers:
         self,
         groups: Groups,
         board: Board,
-        tell: Tell,
+        tell: EventSink,
         removal: Removal,
         stop: trio.Event,
         *,
         member: FleetMember | None = None,
+        link: ParentLink | None = None,
     ) -> None:
-        """`stop` ends the gateway. `member`: this process, if others have groups as well."""
-        self._member = member
+        """`stop` ends the gateway. `member`, `link`: this process and its link to the parent, if
+        there are others as well."""
+        self._member, self._link = member, link
+        self.measure: Callable[[], Awaitable[bytes]] = _measure_nothing
+        """The metrics, once there are any."""
         self._groups = groups
         self._board = board
         self._tell = tell
@@ -84,19 +100,23 @@ class Handlers:
                 if isinstance(command, Question):
                     view = await self.show(command)
                     return ViewAnswer(view=view.model_dump(mode="json"))
+                if isinstance(command, GetMetrics):
+                    return MetricsAnswer(text=(await self.measure()).decode())
+                if isinstance(command, OnBehalf):
+                    return await self._obey(command.order, command.given_by)
                 return await self._obey(command, given_by)
         except CommandRefused as refused:
-            return RefusalAnswer(why=str(refused))
+            return RefusalAnswer(reason=str(refused), is_unknown=isinstance(refused, NotKnown))
         except trio.TooSlowError:
-            return RefusalAnswer(why=_OPEN_END)
+            return RefusalAnswer(reason=_OPEN_END)
         except Exception:  # the boundary: a bug in a command ends no gateway
             log.exception("command_failed", **command.model_dump(), given_by=given_by)
-            return RefusalAnswer(why="the gateway failed to carry it out; its log says why")
+            return RefusalAnswer(reason="the gateway failed to carry it out: look at its log")
 
     async def show(self, question: Question) -> View:
         """What was asked for. Raises CommandRefused."""
-        if not isinstance(question, ListGroups | DescribeGateway):
-            self._check_owner(question.group_id)
+        if not isinstance(question, QuestionToAll):
+            await self._check_owner(question.group_id)
         try:
             match question:
                 case ListGroups(after=after, since=since):
@@ -107,53 +127,66 @@ class Handlers:
                     return await self._board.group_readiness(group_id)
                 case LatestEvents(group_id=of_group):
                     return self._board.latest_events(of_group)
+                case DescribeClient(client_id=client_id):
+                    return await self._board.client(client_id)
                 case DescribeGateway():
                     return self._board.gateway()
         except NoSuchGroup:
             raise NotKnown("the gateway does not know this group: see groupferry groups") from None
         except StateLogError as error:
-            raise CommandRefused(f"the state log cannot be read: {error}") from None
+            raise CommandRefused(_unread(error)) from None
 
     async def _obey(self, order: Order, given_by: str) -> Answer:
-        answer: Answer = RefusalAnswer(why="the gateway is shutting down")
+        answer: Answer = RefusalAnswer(reason=SHUTS_DOWN)
         try:
-            if not isinstance(order, DrainCommand | RemoveCommand):
-                self._check_owner(order.group_id)
-            match order:
-                case AdoptCommand():
-                    answer = await self._adopt(order)
-                case ReleaseCommand():
-                    answer = await self._release(order)
-                case HoldCommand() | PauseCommand() | AllowCommand():
-                    answer = await self._set_policy(order)
-                case RollCommand():
-                    answer = await self._announce_roll(order)
-                case DrainCommand():
-                    answer = self._drain(order)
-                case RemoveCommand():
-                    answer = await self._remove(order)
-        except CommandRefused as refused:
-            answer = RefusalAnswer(why=str(refused))
+            if not isinstance(order, OfGateway):
+                await self._check_owner(order.group_id)
+            answer = await self._carry_out(order)
+        except (CommandRefused, GroupRefused) as refused:
+            answer = RefusalAnswer(reason=str(refused))
         except StateLogError as error:
-            answer = RefusalAnswer(why=f"the state log cannot be read: {error}")
+            answer = RefusalAnswer(reason=_unread(error))
         except trio.Cancelled:
-            answer = RefusalAnswer(why="nobody waited for its end")
+            answer = RefusalAnswer(reason="nobody waited for its end: look at groupferry events")
             raise
         except Exception:
-            answer = RefusalAnswer(why="the gateway failed to carry it out")
+            answer = RefusalAnswer(reason="the gateway failed to carry it out: look at its log")
             raise
         finally:
-            group_id = None if isinstance(order, DrainCommand | RemoveCommand) else order.group_id
+            group_id = None if isinstance(order, OfGateway) else order.group_id
             self._tell(_audit(order, given_by, answer), group_id)
         return answer
 
-    def _check_owner(self, group_id: str | None) -> None:
-        """Raises CommandRefused if another process has the group."""
-        if self._member is None or group_id is None or self._member.owns(group_id):
+    async def _carry_out(self, order: Order) -> Answer:
+        """Raises CommandRefused, GroupRefused, StateLogError."""
+        match order:
+            case AdoptCommand():
+                return await self._adopt(order)
+            case ReleaseCommand():
+                return await self._release(order)
+            case HoldCommand() | PauseCommand() | AllowCommand():
+                return await self._set_policy(order)
+            case RollCommand():
+                return await self._announce_roll(order)
+            case DrainCommand():
+                return self._drain(order)
+            case RemoveCommand():
+                return await self._remove(order)
+            case RestartCommand():
+                return self._restart(order)
+
+    async def _check_owner(self, group_id: str | None) -> None:
+        """Wait for a group that is about to come from another process. Raises CommandRefused if
+        another one has it."""
+        if self._member is None or group_id is None:
             return
+        while self._member.owns(group_id):
+            if self._member.serves(group_id):
+                return
+            await trio.sleep(SERVED_LOOK_S)
         raise CommandRefused(
             f"process {self._member.slot_of(group_id)} of the gateway has this group, and this is"
-            f" process {self._member.slot}"
+            f" process {self._member.slot}: give the command with the --state-dir of the gateway"
         )
 
     async def _adopt(self, command: AdoptCommand) -> AdoptionAnswer:
@@ -184,41 +217,58 @@ class Handlers:
     async def _set_policy(self, command: HoldCommand | PauseCommand | AllowCommand) -> PolicySet:
         """Set the policy of a group, or say why not. Raises StateLogError."""
         policy = RollMode(command.command)
-        why = await self._groups.orders.set_policy(
+        reason = await self._groups.orders.set_policy(
             command.group_id, policy, dry_run=command.dry_run
         )
         return PolicySet(
             group_id=command.group_id,
             policy=command.command,
-            reasons=_shorten_reasons((why,) if why else ()),
+            reasons=_shorten_reasons((reason,) if reason else ()),
         )
 
     async def _announce_roll(self, command: RollCommand) -> PolicySet:
         """Announce a roll or its end, or say why not. Raises StateLogError."""
-        why = await self._groups.orders.announce_roll(
+        reason = await self._groups.orders.announce_roll(
             command.group_id, is_over=command.end, dry_run=command.dry_run
         )
         return PolicySet(
             group_id=command.group_id,
             policy="end of roll" if command.end else "roll",
-            reasons=_shorten_reasons((why,) if why else ()),
+            reasons=_shorten_reasons((reason,) if reason else ()),
         )
 
     def _drain(self, command: DrainCommand) -> DrainAnswer:
-        """End the gateway. Without a checkpoint, so that the answer still leaves."""
+        """End the gateway, or have the parent end all processes. Without a checkpoint, so that the
+        answer still leaves."""
         gateway = self._board.gateway()
-        if not command.dry_run:
+        if not command.dry_run and self._link is not None:
+            self._link.ask_drain()
+        elif not command.dry_run:
             self._stop.set()
         return DrainAnswer(
-            is_draining=self._stop.is_set(),
+            is_draining=not command.dry_run or self._stop.is_set(),
             connections=gateway.connections,
             hosted=len(self._groups.drivers.hosted_ids()),
         )
 
+    def _restart(self, command: RestartCommand) -> RestartAnswer:
+        """Have processes restarted. Raises CommandRefused."""
+        if self._member is None or self._link is None:
+            raise CommandRefused("it is a single process: drain it, and start it again")
+        slots = range(self._member.slots)
+        processes = tuple(slots) if command.processes is None else command.processes
+        if unknown := [slot for slot in processes if slot not in slots]:
+            raise CommandRefused(
+                f"there is no process {unknown[0]}: give one of 0 to {self._member.slots - 1}"
+            )
+        if not command.dry_run:
+            self._link.ask_restart(processes)
+        return RestartAnswer(processes=processes)
+
     async def _remove(self, command: RemoveCommand) -> RemovalAnswer:
         """Send all clients to the cluster, or say why not. Raises CommandRefused."""
         if self._removal.is_running:
-            raise CommandRefused("another command removes it already")
+            raise CommandRefused("another command removes it already: wait for its end")
         with self._groups.orders.taking_none():
             hosted = self._groups.drivers.hosted_ids()
             if hosted:
@@ -231,10 +281,18 @@ class Handlers:
             outcome = await self._removal.run(self._groups.drivers.hosted_ids)
         return RemovalAnswer(
             is_removed=outcome.is_over,
-            told=outcome.told,
+            redirected=outcome.redirected,
             reasons=_shorten_reasons(outcome.reasons),
             clients_left=_shorten_reasons(outcome.left),
         )
+
+
+def _unread(error: StateLogError) -> str:
+    return f"the state log cannot be read, look at state_log_failed in the log: {error}"
+
+
+async def _measure_nothing() -> bytes:
+    return b""
 
 
 def _audit(order: Order, given_by: str, answer: Answer) -> CommandGiven:
@@ -244,9 +302,9 @@ def _audit(order: Order, given_by: str, answer: Answer) -> CommandGiven:
             reasons = answer.reasons
         case RemovalAnswer():
             reasons = answer.reasons or (() if order.dry_run else answer.clients_left)
-        case RefusalAnswer(why=why):
-            reasons = (why,)
-        case DrainAnswer() | ViewAnswer():
+        case RefusalAnswer(reason=reason):
+            reasons = (reason,)
+        case DrainAnswer() | RestartAnswer() | ViewAnswer() | MetricsAnswer():
             pass
     return CommandGiven(
         command=order.command,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter
 
 GROUP_ID_BYTES_MAX = 32_767
 """The most that a Kafka request can carry."""
@@ -21,6 +21,8 @@ COMMAND_S = 60.0
 """How long a client waits for the end of its command."""
 SEND_S = 5.0
 """How long a client may take to receive its answer."""
+
+SHUTS_DOWN = "the gateway is shutting down: start it, and give the command then"
 
 
 class CommandRefused(Exception):
@@ -104,6 +106,17 @@ class DrainCommand(_Message):
     """Only say what it would end."""
 
 
+class RestartCommand(_Message):
+    """Restart the processes of a fleet one after another. Each leaves its groups to the others
+    first, and gets them back."""
+
+    command: Literal["restart"] = "restart"
+    processes: tuple[Annotated[int, Field(ge=0)], ...] | None = None
+    """Their numbers; null for all."""
+    dry_run: bool = False
+    """Only say which processes it would restart."""
+
+
 class ListGroups(_Message):
     """Say how the groups stand, those after a group id. `since` the revision of an earlier look:
     only those that have changed; 0 for the first look."""
@@ -134,10 +147,23 @@ class LatestEvents(_Message):
     group_id: Annotated[str, Field(min_length=1, max_length=GROUP_ID_BYTES_MAX)] | None = None
 
 
+class DescribeClient(_Message):
+    """Say of which groups a client is a member, and how it stands there."""
+
+    command: Literal["client"] = "client"
+    client_id: Annotated[str, Field(min_length=1, max_length=GROUP_ID_BYTES_MAX)]
+
+
 class DescribeGateway(_Message):
     """Say how the gateway stands."""
 
     command: Literal["gateway"] = "gateway"
+
+
+class GetMetrics(_Message):
+    """Say what is counted, for the process that is asked for the metrics of all."""
+
+    command: Literal["metrics"] = "metrics"
 
 
 class AdoptionAnswer(_Message):
@@ -187,8 +213,9 @@ class RemovalAnswer(_Message):
     kind: Literal["removal"] = "removal"
     is_removed: bool
     """Whether no client is left."""
-    told: int = 0
-    """Clients that were told to resolve their bootstrap servers again."""
+    redirected: int = Field(default=0, validation_alias=AliasChoices("redirected", "told"))
+    """Clients that were told to resolve their bootstrap servers again; `told` in answers of older
+    gateways."""
     reasons: tuple[str, ...] = ()
     """Why it did not begin, or was stopped."""
     clients_left: tuple[str, ...] = ()
@@ -206,6 +233,21 @@ class DrainAnswer(_Message):
     """Groups that the next gateway takes over from the state log."""
 
 
+class RestartAnswer(_Message):
+    """Which processes are restarted, or would be."""
+
+    kind: Literal["restart"] = "restart"
+    processes: tuple[int, ...]
+
+
+class MetricsAnswer(_Message):
+    """The metrics of one process."""
+
+    kind: Literal["metrics"] = "metrics"
+    text: str
+    """For Prometheus."""
+
+
 class ViewAnswer(_Message):
     """What was asked for."""
 
@@ -218,21 +260,28 @@ class RefusalAnswer(_Message):
     """The command had no effect."""
 
     kind: Literal["refusal"] = "refusal"
-    why: str
+    reason: str
+    is_unknown: bool = False
+    """Whether the gateway does not know the group."""
 
 
-Question = ListGroups | DescribeGroup | AssessGroup | LatestEvents | DescribeGateway
+QuestionToAll = ListGroups | DescribeClient | DescribeGateway
+"""A question about no group in particular: each process of a gateway answers for its own."""
+Question = QuestionToAll | DescribeGroup | AssessGroup | LatestEvents
 """Changes nothing."""
 PolicyCommand = HoldCommand | PauseCommand | AllowCommand | RollCommand
-Order = AdoptCommand | ReleaseCommand | PolicyCommand | DrainCommand | RemoveCommand
+OfGateway = DrainCommand | RemoveCommand | RestartCommand
+"""Concerns no group."""
+Order = AdoptCommand | ReleaseCommand | PolicyCommand | OfGateway
 """Changes something."""
-Command = Question | Order
 Answer = (
     AdoptionAnswer
     | ReleaseAnswer
     | PolicySet
     | DrainAnswer
     | RemovalAnswer
+    | RestartAnswer
+    | MetricsAnswer
     | ViewAnswer
     | RefusalAnswer
 )
@@ -248,8 +297,21 @@ ORDERS: Mapping[str, type[Order]] = {
         RollCommand,
         DrainCommand,
         RemoveCommand,
+        RestartCommand,
     )
 }
 """The orders by name."""
+
+
+class OnBehalf(_Message):
+    """An order that another process of the fleet passes on, because this one has the group."""
+
+    command: Literal["on_behalf"] = "on_behalf"
+    order: Annotated[Order, Field(discriminator="command")]
+    given_by: str
+    """Who gave it, and where."""
+
+
+Command = Question | Order | GetMetrics | OnBehalf
 COMMANDS: TypeAdapter[Command] = TypeAdapter(Annotated[Command, Field(discriminator="command")])
 ANSWERS: TypeAdapter[Answer] = TypeAdapter(Annotated[Answer, Field(discriminator="kind")])

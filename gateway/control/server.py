@@ -21,6 +21,7 @@ from gateway.control.messages import (
     COMMANDS,
     RECEIVE_S,
     SEND_S,
+    SHUTS_DOWN,
     Answer,
     Command,
     RefusalAnswer,
@@ -87,7 +88,7 @@ class _ControlServer:
     async def _answer(self, stream: trio.SocketStream) -> Answer:
         """Raises UnreadableLine, trio.BrokenResourceError."""
         if self._connections > CONNECTIONS_MAX:
-            return RefusalAnswer(why="the gateway is busy with other commands; try again")
+            return RefusalAnswer(reason="the gateway is busy with other commands; try again")
         with trio.CancelScope() as scope:
             self._under_way.add(scope)
             try:
@@ -95,14 +96,17 @@ class _ControlServer:
                     line = await receive_line(stream, COMMAND_BYTES_MAX)
                 return await self._get_answer(COMMANDS.validate_json(line), _peer(stream))
             except trio.TooSlowError:
-                return RefusalAnswer(why=f"the gateway waited {RECEIVE_S:g} s for the command")
+                return RefusalAnswer(
+                    reason=f"the gateway waited {RECEIVE_S:g} s for the command: try again"
+                )
             except ValidationError:
                 return RefusalAnswer(
-                    why="the gateway does not know this command: it runs another version"
+                    reason="the gateway does not know this command: it runs another"
+                    " version; use the same one"
                 )
             finally:
                 self._under_way.discard(scope)
-        return RefusalAnswer(why="the gateway is shutting down")
+        return RefusalAnswer(reason=SHUTS_DOWN)
 
 
 def _peer(stream: trio.SocketStream) -> str:

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 
 import trio
 
+from gateway.data_path.api_table import ApiHandling
 from gateway.data_path.errors import BrokerLost, NotAuthenticated
 from gateway.data_path.places import ConnectionSlot
 from gateway.data_path.session import RELAYED, Session, why_not_relayed
-from gateway.data_path.treatments import ApiHandling
 from gateway.data_path.upstream import Upstream
 from kafka_codecs.api_versions import ApiVersionsRequest
 from kafka_codecs.declaration import Struct
@@ -80,14 +80,15 @@ class Authentication:
                 await self._upstream.ask(ApiVersionsRequest(), 0)
 
     def check_relayed(self) -> None:
-        """As `check`, for a request that goes to the broker at once. Raises NotAuthenticated."""
+        """Check a request that goes to the broker at once, as `check` does. Raises
+        NotAuthenticated."""
         now_s = trio.current_time()
         self._session.check(now_s)
         self._broker_heard_s = now_s
 
     def check_answered(self) -> bool:
-        """As `check`, for a request that the gateway answers. False if `check` has more to do.
-        Raises NotAuthenticated."""
+        """Check a request that the gateway answers, as `check` does. False if `check` has more to
+        do. Raises NotAuthenticated."""
         now_s = trio.current_time()
         self._session.check(now_s)
         return self._upstream.is_open and now_s - self._broker_heard_s < KEEP_ALIVE_S
@@ -118,14 +119,14 @@ class Authentication:
 
     async def _shake_hands(self, request: SaslHandshakeRequest, version: int) -> AuthenticationStep:
         mechanism = request.mechanism
-        why = why_not_relayed(mechanism)
-        if why is not None:
+        reason = why_not_relayed(mechanism)
+        if reason is not None:
             code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
             refused = SaslHandshakeResponse(error_code=code, mechanisms=RELAYED)
-            return AuthenticationStep(refused, f"{mechanism[:MECHANISM_SHOWN]!r}: {why}")
+            return AuthenticationStep(refused, f"{mechanism[:MECHANISM_SHOWN]!r}: {reason}")
         answer: SaslHandshakeResponse = await self._upstream.ask(request, 1)
         self._upstream.is_bound = True
-        relayed = tuple(each for each in answer.mechanisms if each in RELAYED)
+        relayed = tuple(name for name in answer.mechanisms if name in RELAYED)
         if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE and self._session.is_accepted:
             return AuthenticationStep(
                 answer

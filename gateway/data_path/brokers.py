@@ -2,6 +2,7 @@
 api versions of each."""
 
 import contextlib
+import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from gateway.cluster.broker_connection import (
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path.broker_names import BrokerNames
 from gateway.data_path.config import Limits
-from kafka_codecs.api_versions import ApiVersionsResponse
+from gateway.data_path.offer import Offer, offer_of
 
 log = structlog.get_logger()
 
@@ -31,6 +32,9 @@ it. The gateway's own requests have other limits: `cluster.py`, `coordinator_con
 OPENING_MAX = 256
 """Connections to one broker that are being opened at the same time. When all clients come back at
 once, each that is being opened takes 13 KiB, and each that waits for its turn 5."""
+
+VERSIONS_FRESH_S = 30.0
+"""How long a broker's api versions and features are told to new clients without asking it."""
 
 SUSPECT_PATIENCE_S = 0.5
 """How long a new connection waits for the verdict on a broker that was slow to answer."""
@@ -61,7 +65,8 @@ class Brokers:
         self._live_brokers = live_brokers
         self._nursery = nursery
         self._addresses: dict[int, Address] = {}
-        self._spoken: dict[int, ApiVersionsResponse] = {}
+        self._offers: dict[int, Offer] = {}
+        self._offers_s: dict[int, float] = {}  # when each was learned
         self._away: dict[int, trio.Event] = {}  # the event is set when the broker is back
         self._suspected: dict[int, trio.Event] = {}  # the event is set after the check
         self._opening: defaultdict[int, trio.Semaphore] = defaultdict(
@@ -99,14 +104,23 @@ class Brokers:
                 reason = str(error)
         raise UpstreamError(reason)
 
-    def recall(self, node_id: int | None) -> tuple[int, ApiVersionsResponse] | None:
-        """The broker's node id and its latest api versions; if the broker was never connected,
-        those of another broker. None if there was no broker at all."""
-        if not self._spoken:
+    def recall(self, node_id: int | None) -> tuple[int, Offer] | None:
+        """The broker's node id and what it offered last; if the broker was never connected, what
+        another broker did. None if there was no broker at all."""
+        if not self._offers:
             return None
-        latest = next(reversed(self._spoken))
+        latest = next(reversed(self._offers))
         known_id = latest if node_id is None else node_id
-        return known_id, self._spoken.get(known_id) or self._spoken[latest]
+        return known_id, self._offers.get(known_id) or self._offers[latest]
+
+    def find_offer(self, node_id: int | None) -> Offer | None:
+        """What this broker's clients are offered; None if it has not been connected lately, or if
+        there is doubt that it can be."""
+        if node_id is None or node_id in self._away or node_id in self._suspected:
+            return None
+        if trio.current_time() - self._offers_s.get(node_id, -math.inf) > VERSIONS_FRESH_S:
+            return None  # it may have been upgraded, or features finalized
+        return self._offers[node_id]
 
     def suspect(self, node_id: int) -> None:
         """Check whether a broker that was slow to answer still accepts connections. If it does, it
@@ -161,9 +175,13 @@ class Brokers:
         except UpstreamError as error:
             self.doubt(node_id, str(error))
             raise
-        self._spoken.pop(node_id, None)  # so that the latest comes last
-        self._spoken[node_id] = connection.spoken
+        self._note_offer(node_id, offer_of(connection.spoken))
         return connection
+
+    def _note_offer(self, node_id: int, offer: Offer) -> None:
+        self._offers.pop(node_id, None)  # so that the latest comes last
+        self._offers[node_id] = offer
+        self._offers_s[node_id] = trio.current_time()
 
     async def _check(self, node_id: int) -> None:
         structlog.contextvars.clear_contextvars()
@@ -183,7 +201,9 @@ class Brokers:
             await trio.sleep(TRY_AGAIN_S)
             with contextlib.suppress(UpstreamError):
                 address = self._live_brokers().get(node_id) or self._addresses[node_id]
-                (await self._open(address, ClientSoftware())).close()
+                connection = await self._open(address, ClientSoftware())
+                connection.close()
+                self._note_offer(node_id, offer_of(connection.spoken))  # it may have been upgraded
                 self._away.pop(node_id).set()
         log.info("broker_back", node_id=node_id)
 
@@ -233,6 +253,10 @@ class BrokerRoute:
         """Check whether this broker still answers."""
         self.brokers.suspect(node_id)
 
-    def recall(self) -> tuple[int, ApiVersionsResponse] | None:
-        """The node id and the broker's latest api versions; None if unknown."""
+    def find_offer(self) -> Offer | None:
+        """What the broker's clients are offered; None if it has to be connected to learn it."""
+        return self.brokers.find_offer(self.node_id)
+
+    def recall(self) -> tuple[int, Offer] | None:
+        """The node id and what the broker offered last; None if unknown."""
         return self.brokers.recall(self.node_id)

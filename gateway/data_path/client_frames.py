@@ -17,7 +17,7 @@ from gateway.data_path.splice import StreamEnded
 from gateway.data_path.stream import FrameSource
 from gateway.data_path.upstream import Upstream
 from gateway.data_path.upstream_connection import SIZE
-from gateway.transport.sockets import Transport, send_all
+from gateway.transport.sockets import Nowhere, Sink, Transport, send_all
 from kafka_codecs import WireError, decode, encode
 from kafka_codecs.apis import APIS, ApiKey
 from kafka_codecs.declaration import Struct
@@ -27,6 +27,7 @@ from kafka_codecs.header import (
     decode_response_header,
     encode_response_header,
 )
+from kafka_codecs.metadata import RelayedMetadataResponse
 
 ASIDE_FROM_BYTES = 64 * 1024
 """From this size on, a message may take milliseconds to decode or encode."""
@@ -50,12 +51,13 @@ class ClientFrames:
     """
 
     __slots__ = (
-        "_aside",
         "_held",
         "_held_bytes",
         "_held_of",
         "_limits",
         "_place",
+        "_sink",
+        "_work_limiter",
         "is_sending",
         "lifetime",
         "sock",
@@ -74,12 +76,13 @@ class ClientFrames:
         lifetime: ClientLifetime,
     ) -> None:
         self.sock = sock
+        self._sink: Sink = sock
         self.lifetime = lifetime
         self.is_sending = False
         """Whether a part of an answer has been sent, after which nothing but the rest may be."""
         self.source = source
         self.upstream = upstream
-        self._aside = context.aside
+        self._work_limiter = context.work_limiter
         self._limits = context.limits
         self._place = place
         self._held = context.held
@@ -113,13 +116,13 @@ class ClientFrames:
         self._held_bytes += count_bytes
 
     async def hold_body(self, size: int, key: ApiKey | None = None) -> tuple[RequestHeader, bytes]:
-        """As `hold`, in its two parts. `key` overrides the api key in the frame."""
+        """Hold the next request, in its two parts. `key` overrides the api key in the frame."""
         frame = await self.hold(size)
         header, body_at = decode_request_header(frame, key)
         return header, frame[body_at:]
 
     async def hold_request(self, size: int) -> tuple[RequestHeader, Struct]:
-        """As `hold`, decoded."""
+        """Hold the next request, decoded."""
         header, body = await self.hold_body(size)
         return header, await self.decode(header, body)
 
@@ -130,7 +133,7 @@ class ClientFrames:
         return await self.aside_if_large(read, len(body))
 
     def read(self, api_key: int, version: int, body: bytes) -> Struct:
-        """As `decoded`, here and now."""
+        """The request with this body, decoded here and now."""
         # An ApiKey's hash is its number's; mypy takes a class that defines __hash__ for unhashable.
         key: Any = api_key
         request: Any = APIS[key].request
@@ -156,8 +159,14 @@ class ClientFrames:
     async def put(self, answer: bytes | memoryview) -> None:
         """Send an encoded answer, or the rest of one."""
         self.is_sending = True
-        await send_all(self.sock, answer)
+        await send_all(self._sink, answer)
         self.is_sending = False
+
+    def silence(self) -> None:
+        """Send the client nothing from now on. It has gone, and an answer was left out: if it has
+        closed only its side, it would take each later answer for that of another request."""
+        self._sink = Nowhere()
+        self.upstream.silence()
 
     async def frame_answer(
         self, header: RequestHeader, response: Struct, version: int | None = None
@@ -175,7 +184,8 @@ class ClientFrames:
         _, body_at = decode_response_header(key, version, answer)
         body = answer[body_at:]
         # librdkafka's mock cluster ends its Metadata answers with one byte too many.
-        read = partial(decode, APIS[key].response, body, version, trailing_ok=True)
+        kind: Any = RelayedMetadataResponse if key is ApiKey.METADATA else APIS[key].response
+        read = partial(decode, kind, body, version, trailing_ok=True)
         message = await self.aside_if_large(read, len(body))
         changed = await rewrite(message)
         write = partial(_frame_answer, key, version, correlation_id, changed)
@@ -185,7 +195,7 @@ class ClientFrames:
         """Do the work here, or in a thread if its size would delay other connections."""
         if size < ASIDE_FROM_BYTES:
             return work()
-        return await trio.to_thread.run_sync(work, limiter=self._aside)
+        return await trio.to_thread.run_sync(work, limiter=self._work_limiter)
 
 
 def framed_answer(header: RequestHeader, version: int, response: Struct) -> bytes:

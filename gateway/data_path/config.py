@@ -1,7 +1,10 @@
 """The settings of the data path: addresses and limits."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import trio
 
 from gateway.cluster.access import PLAIN_ACCESS, Access
 from gateway.data_path.broker_names import BrokerNames
@@ -82,7 +85,9 @@ class DataPathConfig:
     member: FleetMember | None = None
     """The process's view of its fleet, whose processes share `state_folder` and all ports but those
     of their coordinator nodes; None if it is alone."""
-    other_ports: range = range(0)
+    leaving: trio.Event | None = None
+    """Set when the process leaves new clients to the others."""
+    other_ports: Collection[int] = ()
     """Ports that the processes of a fleet need for something else; not all are open yet."""
     tls: TlsContext | None = None
     """The TLS of the listeners; None listens in plain text."""

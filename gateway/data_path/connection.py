@@ -12,6 +12,7 @@ import structlog
 import trio
 
 from gateway.cluster.errors import UpstreamError
+from gateway.data_path.api_table import LAST_WORDS
 from gateway.data_path.authentication import Authentication
 from gateway.data_path.brokers import BrokerRoute, ClientSoftware
 from gateway.data_path.client_frames import REQUEST_START, SHORTEST_REQUEST, ClientFrames
@@ -38,11 +39,10 @@ from gateway.data_path.removal import ClientIdentity
 from gateway.data_path.request_server import RequestServer
 from gateway.data_path.splice import StreamEnded
 from gateway.data_path.states import CLIENT_MOVES, ClientState
-from gateway.data_path.stream import Found, FrameSource
-from gateway.data_path.treatments import LAST_WORDS
+from gateway.data_path.stream import Arrival, FrameSource
 from gateway.data_path.upstream import Upstream
 from gateway.data_path.upstream_connection import SIZE
-from gateway.moves import moved
+from gateway.moves import check_move
 from gateway.transport.sockets import Transport, close
 from kafka_codecs import WireError
 
@@ -115,9 +115,9 @@ class ClientConnection:
         self._begun_s = 0.0  # when the first bytes of the current request arrived
         limits = context.limits
         self._lifetime = ClientLifetime(limits)
-        self._source = FrameSource(sock, context.facilities, "broker", self._lifetime.end)
+        self._source = FrameSource(sock, context.resources, "broker", self._lifetime.end)
         self._upstream = Upstream(
-            route, sock, limits=limits, facilities=context.facilities, place=place
+            route, sock, limits=limits, resources=context.resources, place=place
         )
         self._authentication: Authentication | None = None
         if context.clients_authenticate:
@@ -154,13 +154,13 @@ class ClientConnection:
         """Whether it has no task."""
         return self._is_asleep
 
-    def doze(self) -> bool:
+    def go_idle(self) -> bool:
         """Let the tasks end if they have nothing to do. False if they have."""
         is_parked = self._source.is_parked and self._upstream.is_parked
         if self._tasks is None or self._state is not ClientState.RESTING or not is_parked:
             return False
-        self._source.doze()
-        self._upstream.doze()
+        self._source.go_idle()
+        self._upstream.go_idle()
         return True
 
     def _wake(self) -> None:
@@ -171,7 +171,7 @@ class ClientConnection:
             self._task_runner.start(self)
 
     async def serve(self) -> None:
-        """Serve until the end, or until `doze`. Errors of the connection are logged here and never
+        """Serve until the end, or until `go_idle`. Errors of the connection are logged and never
         raised."""
         dozes = goes_on = False
         try:
@@ -221,13 +221,13 @@ class ClientConnection:
 
     def _tell_end(self, error: Exception) -> None:
         """Log why the connection ends."""
-        complaints, host = self._shared.complaints, self._client_host
+        client_warnings, host = self._shared.client_warnings, self._client_host
         match error:
             case ExceptionGroup():
                 for member in error.exceptions:
                     self._tell_end(member)
             case RequestRefused():
-                complaints.tell(
+                client_warnings.tell(
                     "unknown_request_received",
                     host,
                     api_key=error.api_key,
@@ -235,13 +235,13 @@ class ClientConnection:
                     reason=error.reason,
                 )
             case NotAuthenticated():
-                complaints.tell("request_refused", host, reason=str(error))
+                client_warnings.tell("request_refused", host, reason=str(error))
             case TooManyConnections() | TooMuchHeld():
-                complaints.tell("connection_refused", host, reason=str(error))
+                client_warnings.tell("connection_refused", host, reason=str(error))
             case BadFrame() | WireError():
-                complaints.tell("bad_frame_received", host, reason=str(error))
+                client_warnings.tell("bad_frame_received", host, reason=str(error))
             case BadAnswer():
-                complaints.tell("bad_answer_received", host, reason=str(error))
+                client_warnings.tell("bad_answer_received", host, reason=str(error))
             case ListenError():
                 log.error("broker_listener_failed", reason=str(error))
             case (
@@ -269,7 +269,7 @@ class ClientConnection:
     @property
     def moved_bytes(self) -> tuple[int, int]:
         """The bytes that have come from the client, and from its broker."""
-        return self._source.received, self._upstream.received
+        return self._source.received, self._upstream.received_bytes
 
     @property
     def fetches(self) -> int:
@@ -278,7 +278,7 @@ class ClientConnection:
 
     @property
     def software(self) -> ClientSoftware:
-        """As the client has introduced itself."""
+        """What the client has introduced itself as."""
         return self._upstream.software
 
     @property
@@ -308,7 +308,7 @@ class ClientConnection:
         is_overdue = authentication is not None and authentication.is_overdue(now_s)
         if self._state in _STARTING and is_overdue:
             reason = "the client has not authenticated in time"
-            self._shared.complaints.tell("request_refused", self._client_host, reason=reason)
+            self._shared.client_warnings.tell("request_refused", self._client_host, reason=reason)
             self._stop_reading(_STARTING[self._state])
             return
         if self._state is ClientState.RESTING:
@@ -317,7 +317,7 @@ class ClientConnection:
         elif self._state is ClientState.SERVING:
             begun_s = now_s - self._begun_s
             if waits_s >= limits.half_sent_timeout_s or begun_s >= limits.idle_timeout_s:
-                self._shared.complaints.tell("half_sent_request", self._client_host)
+                self._shared.client_warnings.tell("half_sent_request", self._client_host)
                 self._stop_reading(ClientState.ABANDONED)
 
     async def _abandon_half_sent(self) -> None:
@@ -338,7 +338,7 @@ class ClientConnection:
             self._wake()
 
     def _move(self, state: ClientState) -> None:
-        self._state = moved(CLIENT_MOVES, self._state, state)
+        self._state = check_move(CLIENT_MOVES, self._state, state)
 
     def close(self) -> None:
         """Close the sockets at once. No task may `serve`."""
@@ -352,7 +352,7 @@ class ClientConnection:
         self._move(ClientState.CLOSED)
 
     async def _read_requests(self) -> bool:
-        """Read until the end, or until `doze`. Returns whether it was the latter."""
+        """Read until the end, or until `go_idle`. Returns whether it was the latter."""
         self._source.raise_error()
         requests = RequestServer(
             self._frames,
@@ -363,7 +363,7 @@ class ClientConnection:
             client_host=self._client_host,
             place=self.place,
         )
-        while (arrival := await self._relay_up_to_work()) is Found.WORK:
+        while (arrival := await self._relay_up_to_work()) is Arrival.WORK:
             await self._work(requests)
             self._frames.let_go()
             self._begun_s = trio.current_time()
@@ -375,7 +375,7 @@ class ClientConnection:
             await self._catch_up()
             if self._source.rest and not await self._source.fill():
                 raise StreamEnded
-        return arrival is Found.DOZE
+        return arrival is Arrival.IDLE
 
     async def _work(self, requests: RequestServer) -> None:
         """Finish the request that has begun, or serve the next one. It ends with its client, unless
@@ -400,34 +400,35 @@ class ClientConnection:
         if is_overdue or is_torn or self._frames.is_sending:
             raise ConnectionAbandoned("its client has gone")
         groups.abandon()
+        self._frames.silence()
         if source.position < end:
             await source.drop(size)
 
-    async def _relay_up_to_work(self) -> Found:
+    async def _relay_up_to_work(self) -> Arrival:
         """Relay requests, until the next one has to be served otherwise: WORK. END after the last,
-        DOZE after `doze`."""
-        source, poller = self._source, self._shared.facilities.poller
+        DOZE after `go_idle`."""
+        source, poller = self._source, self._shared.resources.poller
         while self._state is not ClientState.DRAINING and not self._groups.has_begun():
             poller.begin_turn()  # the latest may have been long before the task went on
             if self._relay_requests():
                 arrival = await self._arrivals()
-                if arrival is Found.DOZE:
+                if arrival is Arrival.IDLE:
                     return arrival
-                if arrival is Found.END:
-                    return Found.WORK if self._groups.has_begun() else arrival
+                if arrival is Arrival.END:
+                    return Arrival.WORK if self._groups.has_begun() else arrival
             elif source.has_run or source.rest:
                 await self._catch_up()
             else:
-                return Found.WORK
+                return Arrival.WORK
         if self._groups.has_begun():
-            return Found.WORK
+            return Arrival.WORK
         # Of the requests that have arrived, only one that is incomplete is still served.
         while not source.is_empty() and not source.rest:
             if source.ready(REQUEST_START.size):
-                return Found.WORK
+                return Arrival.WORK
             if not await source.fill():
                 raise StreamEnded
-        return Found.END
+        return Arrival.END
 
     def _relay_requests(self) -> bool:
         """Relay or answer the requests that are here. False if one takes time, or the broker takes
@@ -457,14 +458,14 @@ class ClientConnection:
                 return False
         return upstream is None or source.send_run(upstream.sock)
 
-    async def _arrivals(self) -> Found:
+    async def _arrivals(self) -> Arrival:
         """Wait for what cannot be relayed at once."""
         if self._source.is_empty() and not self._groups.has_begun():
             if self._state is not ClientState.RESTING:
                 self._move(ClientState.RESTING)
             self._task_runner.note_rest(self)
         arrival = await self._source.arrivals(self._relay_arrivals)
-        if arrival is Found.END and not self._source.is_empty():
+        if arrival is Arrival.END and not self._source.is_empty():
             raise StreamEnded
         return arrival
 
@@ -475,7 +476,7 @@ class ClientConnection:
         is_done = self._relay_requests()
         rests = is_done and self._source.is_empty() and not self._groups.has_begun()
         if has_rested and not rests:
-            self._begun_s = self._shared.facilities.poller.turn_s
+            self._begun_s = self._shared.resources.poller.turn_s
             self._move(_SERVING)
         elif rests and not has_rested:
             self._move(_RESTING)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import trio
 
-from gateway.data_path.complaints import Complaints
+from gateway.data_path.client_warnings import ClientWarnings
 from gateway.data_path.config import Limits
 from gateway.data_path.conversions import TopicNames
 from gateway.data_path.grants import OF_ALL_CLIENTS_MAX, Grants
@@ -13,7 +13,7 @@ from gateway.data_path.group_apis import GroupApis
 from gateway.data_path.held_requests import HeldRequests
 from gateway.data_path.private_names import NOTHING_PRIVATE, PrivateNames
 from gateway.data_path.removal import Removal
-from gateway.data_path.stream import Facilities
+from gateway.data_path.stream import StreamResources
 from gateway.quotas.shares import SharedTotal
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
@@ -36,7 +36,7 @@ class ConnectionContext:
     """The cluster's id, as clients learn it from Metadata; None until it is known."""
     recall_metadata: Callable[[MetadataRequest, int], Awaitable[MetadataResponse | None]]
     """The remembered answer to a Metadata request while no broker answers."""
-    facilities: Facilities = field(default_factory=Facilities)
+    resources: StreamResources = field(default_factory=StreamResources)
     anonymous_grants: Grants
     """What the cluster has lately allowed clients without credentials."""
     grants_total: SharedTotal = field(default_factory=lambda: SharedTotal(OF_ALL_CLIENTS_MAX))
@@ -51,6 +51,6 @@ class ConnectionContext:
     """Whether the brokers want SASL of clients."""
     removal: Removal = field(default_factory=Removal)
     """Sends clients to the cluster, when the gateway is to be removed."""
-    complaints: Complaints = field(default_factory=Complaints)
-    aside: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(1))
+    client_warnings: ClientWarnings = field(default_factory=ClientWarnings)
+    work_limiter: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(1))
     """The thread that decodes and encodes long messages, so that heartbeats need not wait."""

@@ -23,9 +23,9 @@ class Served(Protocol):
         """Whether it is closed."""
 
     async def serve(self) -> None:
-        """Work until the end, or until `doze`."""
+        """Work until the end, or until `go_idle`."""
 
-    def doze(self) -> bool:
+    def go_idle(self) -> bool:
         """Let `serve` return if it has nothing to do. False if it has."""
 
 
@@ -33,7 +33,7 @@ _C = TypeVar("_C", bound=Served)
 
 
 class ConnectionTasks(Generic[_C]):
-    """Of all client connections."""
+    """The tasks of all client connections."""
 
     def __init__(self, nursery: trio.Nursery, on_end: Callable[[_C], None]) -> None:
         self._nursery = nursery
@@ -55,7 +55,7 @@ class ConnectionTasks(Generic[_C]):
         if len(self._resting) > KEPT_MAX:
             first = next(iter(self._resting))
             del self._resting[first]
-            if not first.doze():
+            if not first.go_idle():
                 self._resting[first] = None
 
     async def _serve(self, connection: _C) -> None:

@@ -27,6 +27,17 @@ def _entity_fields(kind: Any) -> tuple[tuple[str, Entity | None], ...]:
     return tuple(named)
 
 
+def naming_parts(message: Struct) -> tuple[str, ...]:
+    """The fields of a message whose structures name something."""
+    kind: Any = type(message)  # as above
+    return _naming_parts(kind)
+
+
+@cache
+def _naming_parts(kind: Any) -> tuple[str, ...]:
+    return tuple(name for name, entity in _entity_fields(kind) if entity is None)
+
+
 def is_topic(entity: Entity, owner: Struct) -> bool:
     """Whether an entity of this structure is a topic."""
     if entity is Entity.CONFIG_RESOURCE:

@@ -6,8 +6,8 @@ because Metadata is the same at each.
 """
 
 import errno
-import socket
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import Any
 
 import trio
@@ -17,6 +17,7 @@ from gateway.data_path.brokers import BrokerRoute
 from gateway.data_path.errors import ListenError
 from gateway.data_path.listeners import Listeners, cannot_listen
 from gateway.data_path.rewrite import addresses_in, with_addresses
+from gateway.data_path.shared_ports import SocketAddress, bound_socket, listen_shared, resolve
 from gateway.fleet.coordinator_nodes import add_coordinators
 from gateway.fleet.member import (
     BROKER_ID_MAX,
@@ -27,10 +28,6 @@ from gateway.fleet.member import (
 )
 from kafka_codecs.declaration import Struct
 from kafka_codecs.metadata import MetadataResponse
-
-_BACKLOG = 0xFFFF
-"""That of Trio: as many as the system allows."""
-_SocketAddress = tuple[socket.AddressFamily, tuple[Any, ...]]
 
 
 class FleetListeners(Listeners):
@@ -60,19 +57,27 @@ class FleetListeners(Listeners):
                 for listed_id in self._member.node_ids(node_id)
             }
         own_id = coordinator_id(self._member.slot, node_id)
-        for listed_id in (node_id, own_id):
-            route = BrokerRoute(
-                self._brokers, node_id, listed_id=listed_id if listed_id == own_id else None
-            )
-            try:
-                await self._listen(ports[listed_id], route)
-            except OSError as error:
-                whose = f" for broker {node_id}"
-                raise cannot_listen(self._config, ports[listed_id], error, whose) from None
+        bound: list[tuple[list[trio.SocketListener], BrokerRoute]] = []
+        with ExitStack() as closing:  # both ports or none: the next Metadata tries again
+            for listed_id in (own_id, node_id):
+                route = BrokerRoute(
+                    self._brokers, node_id, listed_id=listed_id if listed_id == own_id else None
+                )
+                try:
+                    listeners = await self._bind(ports[listed_id], route)
+                except OSError as error:
+                    whose = f" for broker {node_id}"
+                    raise cannot_listen(self._config, ports[listed_id], error, whose) from None
+                for listener in listeners:
+                    closing.callback(listener.socket.close)
+                bound.append((listeners, route))
+            closing.pop_all()
+        for listeners, route in bound:
+            self._accepting.start_soon(self._serve, listeners, route)
         self._ports[node_id] = ports.pop(node_id)
         self._coordinator_ports |= ports
 
-    def _reserve(self, node_id: int, addresses: list[_SocketAddress]) -> int:
+    def _reserve(self, node_id: int, addresses: list[SocketAddress]) -> int:
         """Find a port that is free at all addresses, and note it for this node. Raises
         ListenError."""
         for port in self._book.free():
@@ -80,37 +85,39 @@ class FleetListeners(Listeners):
                 continue
             try:
                 for address in addresses:
-                    _bound(address, port).close()
+                    bound_socket(address, port).close()
             except OSError as error:
                 if error.errno == errno.EADDRINUSE:
                     continue
                 raise cannot_listen(self._config, port, error) from None
             self._book.keep(node_id, port)
             return port
-        raise ListenError(f"no free port above {self._config.listen_port} for node {node_id}")
+        raise ListenError(
+            f"no free port above {self._config.listen_port} for node {node_id}:"
+            " give another --listen"
+        )
 
     async def _bind(self, port: int, route: BrokerRoute) -> list[trio.SocketListener]:
         if route.listed_id is not None:
             return await super()._bind(port, route)
-        listeners = []
-        for address in await self._resolve():
-            bound = _bound(address, port, is_shared=True)
-            bound.listen(_BACKLOG)
-            listeners.append(trio.SocketListener(trio.socket.from_stdlib_socket(bound)))
-        return listeners
+        return [listen_shared(address, port) for address in await self._resolve()]
 
-    async def _resolve(self) -> list[_SocketAddress]:
-        """The addresses to listen at. Raises OSError."""
-        resolved = await trio.socket.getaddrinfo(
-            self._config.listen_host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        return [(family, address) for family, _type, _protocol, _name, address in resolved]
+    async def _serve(self, listeners: list[trio.SocketListener], route: BrokerRoute) -> None:
+        leaving = self._config.leaving
+        if route.listed_id is not None or leaving is None:
+            return await super()._serve(listeners, route)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(super()._serve, listeners, route)
+            await leaving.wait()
+            nursery.cancel_scope.cancel()
+        return None
+
+    async def _resolve(self) -> list[SocketAddress]:
+        return await resolve(self._config.listen_host)
 
     async def _rewrite(self, answer: Struct) -> Any:
-        named = addresses_in(answer)
-        if not named:
-            return answer
-        await self.learn({broker_of(node_id): address for node_id, address in named.items()})
+        if named := addresses_in(answer):
+            await self.learn({broker_of(node_id): address for node_id, address in named.items()})
         rewritten = with_addresses(answer, self._readdress)
         if isinstance(rewritten, MetadataResponse):
             return add_coordinators(self._member, rewritten, self._address_of)
@@ -122,20 +129,3 @@ class FleetListeners(Listeners):
     def _address_of(self, node_id: int) -> Address:
         ports = self._coordinator_ports if is_coordinator(node_id) else self._ports
         return self._config.advertised_host, ports[node_id]
-
-
-def _bound(address: _SocketAddress, port: int, *, is_shared: bool = False) -> socket.socket:
-    """A socket that is bound to a port, which others may share if it is. Raises OSError."""
-    family, (host, _port, *rest) = address
-    made = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if is_shared:
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        if family == socket.AF_INET6:
-            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        made.bind((host, port, *rest))
-    except OSError:
-        made.close()
-        raise
-    return made

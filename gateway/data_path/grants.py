@@ -5,8 +5,8 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from gateway.data_path.config import Limits
-from gateway.quotas.owner import Owner
-from gateway.quotas.remembered import Remembered, weight
+from gateway.quotas.quota_cache import QuotaCache, weight
+from gateway.quotas.quota_key import QuotaKey
 from gateway.quotas.shares import SharedTotal, ShareRule
 
 OF_ONE_CLIENT_MAX = 1_000
@@ -67,20 +67,20 @@ class Grants:
         the owners; None if there is one. `total`: what these share with other connections."""
         self._limits = limits
         only = ShareRule(per_address=grants_max, per_principal=grants_max)
-        self._given_s: Remembered[Permission, float] = Remembered(grants_max, rule or only, _weigh)
+        self._given_s: QuotaCache[Permission, float] = QuotaCache(grants_max, rule or only, _weigh)
         self._total = total or SharedTotal(OF_ALL_CLIENTS_MAX)
         self._taken = 0
-        self._owner: Owner | None = None
+        self._owner: QuotaKey | None = None
         """Whose part of the room these take: the first owner's."""
 
-    def add(self, grant: Permission, now_s: float, owner: Owner) -> None:
+    def add(self, grant: Permission, now_s: float, owner: QuotaKey) -> None:
         """The cluster has allowed this to the owner's client."""
         self._owner = self._owner or owner
         if grant in self._given_s or self._make_room(_weigh(grant), self._owner):
             self._given_s.put(grant, now_s, owner)
             self._settle()
 
-    def keep(self, grants: Iterable[Permission], now_s: float, owner: Owner) -> None:
+    def keep(self, grants: Iterable[Permission], now_s: float, owner: QuotaKey) -> None:
         """The cluster could not be asked: rely on these a little longer."""
         for grant in grants:
             self.add(grant, now_s - self._limits.permission_lifetime_s + ASK_AGAIN_S, owner)
@@ -105,7 +105,7 @@ class Grants:
         """Whether the cluster allowed all of this when it was last asked, however long ago."""
         return all(grant in self._given_s for grant in grants)
 
-    def _make_room(self, count: int, owner: Owner) -> bool:
+    def _make_room(self, count: int, owner: QuotaKey) -> bool:
         """Forget the oldest ones, until there is room. False if they are too few."""
         while not self._total.has_room(owner, count) and len(self._given_s):
             self._given_s.pop_oldest()

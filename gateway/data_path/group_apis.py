@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from gateway.data_path.grants import Grants
 from gateway.data_path.private_names import NOTHING_PRIVATE, PrivateNames
 from gateway.data_path.upstream import Upstream
-from gateway.quotas.owner import Owner
+from gateway.quotas.quota_key import QuotaKey
 from kafka_codecs.declaration import Struct
 from kafka_codecs.end_txn import EndTxnRequest
 from kafka_codecs.header import RequestHeader
@@ -29,7 +29,7 @@ class GroupRequest:
     header: RequestHeader
     message: Struct
     client_host: str
-    owner: Owner
+    owner: QuotaKey
     """Who the groups count towards that the request begins."""
     upstream: Upstream
     """The client's own upstream connection; valid until the request is answered."""

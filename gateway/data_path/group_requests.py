@@ -9,6 +9,7 @@ from functools import partial
 import trio
 
 from coordinator.interface.events import JOIN_EPOCH
+from gateway.data_path.api_table import LAST_WORDS
 from gateway.data_path.authentication import Authentication
 from gateway.data_path.call_times import CallTimes
 from gateway.data_path.client_frames import (
@@ -28,7 +29,6 @@ from gateway.data_path.offer import NO_VERSIONS
 from gateway.data_path.places import ConnectionSlot
 from gateway.data_path.private_names import NOTHING_MASKED
 from gateway.data_path.relayed_requests import RelayedRequests
-from gateway.data_path.treatments import LAST_WORDS
 from gateway.data_path.upstream_connection import SIZE
 from gateway.transport.tls import TlsSocket
 from kafka_codecs.apis import ApiKey
@@ -176,7 +176,7 @@ class GroupRequests:
         header, body_at = decode_request_header(frame)
         upstream.client_id = header.client_id
         body = frame[body_at:]
-        at_s = self._shared.facilities.poller.turn_s
+        at_s = self._shared.resources.poller.turn_s
         request = self._request(header, frames.read(api_key, version, body), at_s, position, size)
         if api_key == _OFFSET_COMMIT:
             return self._send_commit(request, frame[:body_at], body)
@@ -345,7 +345,7 @@ class GroupRequests:
                 is_for_client = self._context.run(commit.take_answer, answer)
             finally:
                 rest = None if is_for_client else partial(self._end_commit, request, commit)
-                turn_s = self._shared.facilities.poller.turn_s
+                turn_s = self._shared.resources.poller.turn_s
                 if turn_s - request.at_s >= SLOW_FROM_S:
                     self._note_time(request, turn_s)
                 self._note_end(rest)

@@ -10,7 +10,7 @@ from collections import deque
 import trio
 
 from gateway.data_path.errors import TooMuchHeld
-from gateway.quotas.owner import Owner
+from gateway.quotas.quota_key import QuotaKey
 from gateway.quotas.shares import SharedTotal
 
 TOTAL_BYTES_MAX = 512 * 1024 * 1024
@@ -24,7 +24,7 @@ class HeldAnswer:
 
     __slots__ = ("_answers", "granted", "owner", "size")
 
-    def __init__(self, answers: "HeldAnswers", owner: Owner, size: int) -> None:
+    def __init__(self, answers: "HeldAnswers", owner: QuotaKey, size: int) -> None:
         self._answers = answers
         self.size = size
         """Bytes; 0 once the room is free."""
@@ -44,10 +44,10 @@ class HeldAnswers:
 
     def __init__(self, total_bytes: int = TOTAL_BYTES_MAX) -> None:
         self._total = SharedTotal(total_bytes)
-        self._waiting: dict[Owner, deque[HeldAnswer]] = {}
+        self._waiting: dict[QuotaKey, deque[HeldAnswer]] = {}
         """Whose turn it is next comes first."""
 
-    async def take(self, owner: Owner, size: int) -> HeldAnswer:
+    async def take(self, owner: QuotaKey, size: int) -> HeldAnswer:
         """Wait until an answer of this size may be held. Raises TooMuchHeld if that takes too
         long."""
         room = HeldAnswer(self, owner, size)
@@ -68,7 +68,7 @@ class HeldAnswers:
             raise TooMuchHeld(f"long answers of brokers take {self._total.used} bytes already")
         return room
 
-    def free(self, owner: Owner, size: int) -> None:
+    def free(self, owner: QuotaKey, size: int) -> None:
         """Let others have what an answer has taken."""
         self._total.free(owner, size)
         self._grant()

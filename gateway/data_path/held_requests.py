@@ -3,7 +3,7 @@ owner."""
 
 from gateway.data_path.config import Limits
 from gateway.data_path.errors import TooMuchHeld
-from gateway.quotas.owner import Owner
+from gateway.quotas.quota_key import QuotaKey
 from gateway.quotas.shares import SharedTotal
 
 COUNTED_FROM_BYTES = 64 * 1024
@@ -21,7 +21,7 @@ class HeldRequests:
         """What all of them take."""
         return self._total.used
 
-    def take(self, owner: Owner, count_bytes: int) -> None:
+    def take(self, owner: QuotaKey, count_bytes: int) -> None:
         """So many more bytes have arrived. Raises TooMuchHeld."""
         total = self._total
         if not total.has_room(owner, count_bytes):
@@ -35,6 +35,6 @@ class HeldRequests:
             )
         total.take(owner, count_bytes)
 
-    def give_back(self, owner: Owner, count_bytes: int) -> None:
+    def give_back(self, owner: QuotaKey, count_bytes: int) -> None:
         """So many bytes are answered, or their connection has ended."""
         self._total.free(owner, count_bytes)

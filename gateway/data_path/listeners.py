@@ -76,7 +76,9 @@ def cannot_listen(
 ) -> ListenError:
     """The error for a port that cannot be opened. `whose`: what it is for."""
     reason = error.strerror or str(error)
-    return ListenError(f"cannot listen on {config.listen_host}:{port}{whose}: {reason}")
+    return ListenError(
+        f"cannot listen on {config.listen_host}:{port}{whose}: {reason}; give another --listen"
+    )
 
 
 class Listeners:
@@ -132,7 +134,10 @@ class Listeners:
         async with self._learning:
             for node_id in sorted(brokers.keys() - self._ports.keys()):
                 if len(self._ports) >= self._config.limits.max_brokers:
-                    raise ListenError("the cluster has more brokers than the limit on listeners")
+                    raise ListenError(
+                        "the cluster has more brokers than one gateway has"
+                        " listeners: use --listen-sni"
+                    )
                 await self._represent(node_id)
                 log.info("broker_listener_opened", node_id=node_id, port=self._ports[node_id])
 
@@ -155,10 +160,8 @@ class Listeners:
         return replace(rest, coordinators=tuple(coordinators))
 
     async def _rewrite(self, answer: Struct) -> Any:
-        named = addresses_in(answer)
-        if not named:
-            return answer
-        await self.learn(named)
+        if named := addresses_in(answer):
+            await self.learn(named)
         return with_addresses(answer, self._readdress)
 
     def _readdress(self, node_id: int, _: Address) -> Address:
@@ -168,12 +171,12 @@ class Listeners:
 
     async def _open(self, node_id: int) -> int:
         route = BrokerRoute(self._brokers, node_id)
-        kept = self._book.find_port(node_id)
-        if kept is not None:
+        port = self._book.find_port(node_id)
+        if port is not None:
             try:
-                return await self._listen(kept, route)
+                return await self._listen(port, route)
             except OSError as error:
-                raise cannot_listen(self._config, kept, error, f" for broker {node_id}") from None
+                raise cannot_listen(self._config, port, error, f" for broker {node_id}") from None
         for port in self._book.free():
             try:
                 opened = await self._listen(port, route)
@@ -183,7 +186,10 @@ class Listeners:
                 raise cannot_listen(self._config, port, error, f" for broker {node_id}") from None
             self._book.keep(node_id, opened)
             return opened
-        raise ListenError(f"no free port above {self._config.listen_port} for broker {node_id}")
+        raise ListenError(
+            f"no free port above {self._config.listen_port} for broker {node_id}:"
+            " give another --listen"
+        )
 
     async def _bind(self, port: int, _route: BrokerRoute) -> list[trio.SocketListener]:
         """Bind a port. Raises OSError."""
@@ -196,12 +202,11 @@ class Listeners:
 
     async def _listen(self, port: int, route: BrokerRoute) -> int:
         listeners = await self._bind(port, route)
-        self._accepting.start_soon(
-            partial(
-                trio.serve_listeners,
-                partial(self._accept, route),
-                listeners,
-                handler_nursery=self._clients,
-            )
-        )
+        self._accepting.start_soon(self._serve, listeners, route)
         return int(listeners[0].socket.getsockname()[1])
+
+    async def _serve(self, listeners: list[trio.SocketListener], route: BrokerRoute) -> None:
+        """Accept clients until cancelled, and close the listeners then."""
+        await trio.serve_listeners(
+            partial(self._accept, route), listeners, handler_nursery=self._clients
+        )

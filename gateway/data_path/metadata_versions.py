@@ -60,14 +60,14 @@ def raise_answer(
     As in Kafka, a client that may not see a topic does not learn its name from the id.
     """
     topic_ids = requested_ids(request)
-    found = {
+    topics_by_id = {
         topic_id_of(topic, answer.cluster_id): topic.name
         for topic in answer.topics
         if not topic.error_code
     }
     # The topic that an id belonged to may be gone, and another one may have its name.
-    unknown = [topic_id for topic_id in topic_ids if topic_id not in found]
-    shown = {found.get(topic_id) for topic_id in topic_ids}
+    unknown = [topic_id for topic_id in topic_ids if topic_id not in topics_by_id]
+    shown = {topics_by_id.get(topic_id) for topic_id in topic_ids}
     hidden = {names.get(topic_id) for topic_id in unknown} - shown
     topics = [
         replace(topic, topic_id=topic_id_of(topic, answer.cluster_id))

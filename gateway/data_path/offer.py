@@ -12,13 +12,13 @@ from functools import lru_cache
 
 from gateway.cluster.broker_connection import Versions
 from gateway.cluster.embedded import is_embedded
-from gateway.data_path.treatments import (
+from gateway.data_path.api_table import (
+    API_TABLE,
     FEATURE_NEEDS,
     METADATA_TOPIC_IDS_SINCE,
     TOPIC_IDS_SINCE,
-    TREATMENTS,
+    ApiEntry,
     ApiHandling,
-    Treated,
 )
 from kafka_codecs.api_versions import (
     ApiVersion,
@@ -43,10 +43,10 @@ OFFERS_MAX = 64
 """Offers kept for later connections. Brokers of one version speak the same."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Offer:
     """What a broker speaks, and what its clients are therefore offered. Thousands of connections
-    share it."""
+    share it. Compared by identity: it is as good as one of a few constants."""
 
     spoken: ApiVersionsResponse
     """The broker's ApiVersions answer."""
@@ -67,7 +67,7 @@ def offer_of(spoken: ApiVersionsResponse) -> Offer:
         key: versions
         for key, versions in offered.items()
         if key == ApiKey.PRODUCE
-        or (TREATMENTS[ApiKey(key)].treatment is ApiHandling.RELAY and key != ApiKey.END_TXN)
+        or (API_TABLE[ApiKey(key)].treatment is ApiHandling.RELAY and key != ApiKey.END_TXN)
     }
     return Offer(spoken, versions, offered, relayed)
 
@@ -83,22 +83,22 @@ def offered_versions(upstream: Versions) -> Versions:
     """The versions that a client may use with this upstream."""
     return {
         key.value: versions
-        for key in TREATMENTS
-        if (versions := _offer_versions(key, TREATMENTS[key], upstream)) is not None
+        for key in API_TABLE
+        if (versions := _offer_versions(key, API_TABLE[key], upstream)) is not None
     }
 
 
-def _offer_versions(key: ApiKey, treated: Treated, upstream: Versions) -> tuple[int, int] | None:
+def _offer_versions(key: ApiKey, entry: ApiEntry, upstream: Versions) -> tuple[int, int] | None:
     # The embedded cluster serves no group, and states the new protocol from v1 on.
-    if treated.without_upstream and (key not in upstream or is_embedded(upstream)):
+    if entry.without_upstream and (key not in upstream or is_embedded(upstream)):
         return versions_of(key)
     if key not in upstream:
         return None
     low, high = upstream[key]
-    low, high = max(low, treated.min_version), min(high, treated.max_version)
-    if max(low, treated.converted_from) <= high:
-        alone = treated.max_version if treated.without_upstream else high
-        high = max(high, alone, treated.converted_up_to or 0)
+    low, high = max(low, entry.min_version), min(high, entry.max_version)
+    if max(low, entry.converted_from) <= high:
+        alone = entry.max_version if entry.without_upstream else high
+        high = max(high, alone, entry.converted_up_to or 0)
     if derives_topic_ids(upstream) and key in TOPIC_IDS_SINCE:
         high = min(high, TOPIC_IDS_SINCE[key] - 1)
     return (low, high) if low <= high else None
@@ -117,12 +117,22 @@ def client_side_apis(first_key: int | None) -> Mapping[int, ApiKey]:
 
 def versions_of(key: ApiKey) -> tuple[int, int]:
     """The versions of an api that the gateway answers alone."""
-    return 0, TREATMENTS[key].max_version
+    return 0, API_TABLE[key].max_version
 
 
 def derives_topic_ids(upstream: Versions) -> bool:
     """Whether the upstream has no topic ids, so that the gateway derives them."""
     return upstream.get(ApiKey.METADATA, (0, 0))[1] < METADATA_TOPIC_IDS_SINCE
+
+
+@lru_cache(maxsize=2 * OFFERS_MAX)
+def answer_to_client(
+    known: Offer, client_side: tuple[tuple[int, ApiKey], ...], version: int
+) -> ApiVersionsResponse:
+    """The answer to an ApiVersions request of a known version. `client_side`: the items of
+    `client_side_apis`."""
+    offered = {**known.offered, **{key: versions_of(api) for key, api in client_side}}
+    return api_versions_answer(offered, known.spoken, version)
 
 
 def api_versions_answer(

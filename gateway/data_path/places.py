@@ -5,11 +5,11 @@ from collections import Counter
 from typing import TypeVar
 
 from gateway.data_path.config import Limits
+from gateway.data_path.connected_clients import ConnectedClients
 from gateway.data_path.errors import TooManyConnections
-from gateway.data_path.presence import Presence
 from gateway.data_path.removal import ClientIdentity
 from gateway.data_path.traffic import Traffic
-from gateway.quotas.owner import Owner
+from gateway.quotas.quota_key import QuotaKey
 from gateway.quotas.shares import ShareRule
 
 _T = TypeVar("_T")
@@ -18,33 +18,33 @@ _T = TypeVar("_T")
 class ConnectionLimiter:
     """The connections that may be open at a time."""
 
-    def __init__(self, limits: Limits, presence: Presence | None = None) -> None:
-        """`presence` learns whose connections they are."""
+    def __init__(self, limits: Limits, connected_clients: ConnectedClients | None = None) -> None:
+        """`connected_clients` learns whose connections they are."""
         self._limits = limits
-        self.presence = presence
+        self.connected_clients = connected_clients
         self._shaking: Counter[str] = Counter()
-        self._by_owner: Counter[Owner] = Counter()
+        self._by_owner: Counter[QuotaKey] = Counter()
         self.count = 0
         self.traffic = Traffic()
         """What passes on the connections."""
 
-    def take(self, client_host: str, *, shakes: bool) -> "ConnectionSlot":
-        """Count a new connection. `shakes`: whether it begins with a handshake, of TLS or SASL.
+    def take(self, client_host: str, *, has_handshake: bool) -> "ConnectionSlot":
+        """Count a new connection. `has_handshake`: whether it begins with one, of TLS or SASL.
         Raises TooManyConnections."""
         limits = self._limits
-        if shakes and self._shaking[client_host] >= limits.max_handshakes_per_address:
+        if has_handshake and self._shaking[client_host] >= limits.max_handshakes_per_address:
             count = limits.max_handshakes_per_address
             raise TooManyConnections(f"{count} handshakes with this address go on")
         if self.count >= limits.max_connections:
             raise TooManyConnections(f"{self.count} clients are connected, the most allowed")
-        owner = Owner(client_host)
+        owner = QuotaKey(client_host)
         self.add(owner)
         self.count += 1
-        if shakes:
+        if has_handshake:
             self._shaking[client_host] += 1
-        return ConnectionSlot(self, client_host, is_shaking=shakes)
+        return ConnectionSlot(self, client_host, in_handshake=has_handshake)
 
-    def move(self, before: Owner, owner: Owner) -> None:
+    def move(self, before: QuotaKey, owner: QuotaKey) -> None:
         """Count a connection towards another owner. Raises TooManyConnections."""
         self.count -= 1
         try:
@@ -53,7 +53,7 @@ class ConnectionLimiter:
             self.count += 1
         self.remove(before)
 
-    def add(self, owner: Owner) -> None:
+    def add(self, owner: QuotaKey) -> None:
         """Count a new connection towards its owner. Raises TooManyConnections."""
         limits, count = self._limits, self._by_owner[owner]
         rule = ShareRule(
@@ -64,7 +64,7 @@ class ConnectionLimiter:
             raise TooManyConnections(f"{count} clients of the {owner} are connected")
         self._by_owner[owner] += 1
 
-    def remove(self, owner: Owner) -> None:
+    def remove(self, owner: QuotaKey) -> None:
         """The connection no longer counts towards its owner."""
         _reduce(self._by_owner, owner)
 
@@ -78,13 +78,13 @@ class ConnectionSlot:
 
     __slots__ = ("_client", "_client_host", "_is_shaking", "_number", "_places", "owner")
 
-    def __init__(self, places: ConnectionLimiter, client_host: str, *, is_shaking: bool) -> None:
+    def __init__(self, places: ConnectionLimiter, client_host: str, *, in_handshake: bool) -> None:
         self._places = places
         self._client_host = client_host
-        self._is_shaking = is_shaking
+        self._is_shaking = in_handshake
         self._client: ClientIdentity | None = None
         self._number = 0
-        self.owner = Owner(client_host)
+        self.owner = QuotaKey(client_host)
 
     def settle(self, principal: str | None) -> None:
         """The handshake has ended. If it has shown a principal, the connection counts towards that
@@ -94,23 +94,23 @@ class ConnectionSlot:
             self._places.end_handshake(self._client_host)
         if principal is None:
             return
-        owner = Owner(principal, is_principal=True)
+        owner = QuotaKey(principal, is_principal=True)
         if owner != self.owner:
             self._places.move(self.owner, owner)
             self.owner = owner
 
     def introduce(self, client_id: str | None, number: int) -> None:
         """The client has told its id. `number` is that of the connection."""
-        if (presence := self._places.presence) is not None:
+        if (connected_clients := self._places.connected_clients) is not None:
             self._number = number
             self._client = ClientIdentity(self._client_host, client_id)
-            presence.begin(self._client)
+            connected_clients.begin(self._client)
 
     def note_end(self, *, by_client: bool) -> None:
         """Nothing more comes on the connection."""
         client, self._client = self._client, None
-        if client is not None and (presence := self._places.presence) is not None:
-            presence.end(client, self.owner, self._number, by_client=by_client)
+        if client is not None and (connected_clients := self._places.connected_clients) is not None:
+            connected_clients.end(client, self.owner, self._number, by_client=by_client)
 
     def leave(self) -> None:
         """The connection has ended."""

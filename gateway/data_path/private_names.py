@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 from uuid import UUID
 
-from gateway.data_path.entities import entity_fields, is_topic
+from gateway.data_path.entities import entity_fields, is_topic, naming_parts
 from kafka_codecs.declaration import Entity, Struct
 from kafka_codecs.error_codes import ErrorCode
 
@@ -76,6 +76,10 @@ class PrivateNames:
         """Whether a topic is private."""
         return name in self._topic_masks
 
+    def has_topic_id(self, topic_id: UUID) -> bool:
+        """Whether a topic with this id is private."""
+        return topic_id in self._topic_ids()
+
     def mask_bytes(self, name: bytes, entity: Entity, masks: Masks) -> bytes | None:
         """The mask for a name or id in its encoding, which has the same length; it is added to
         `masks`. None if the name is not private."""
@@ -125,21 +129,26 @@ class PrivateNames:
     def without_private(self, answer: _S) -> _S:
         """The answer, whose lists leave out everything private."""
         changes: dict[str, Any] = {}
-        for name, entity in entity_fields(answer):
+        for name in naming_parts(answer):
             value = getattr(answer, name)
-            if entity is None and isinstance(value, tuple):
-                changes[name] = tuple(
-                    self.without_private(entry) for entry in value if not self._is_private(entry)
-                )
+            if isinstance(value, tuple):
+                shown = [entry for entry in value if not self._is_private(entry)]
+                if shown and naming_parts(shown[0]):
+                    shown = [self.without_private(entry) for entry in shown]
+                changes[name] = tuple(shown)
+            elif value is not None:
+                changes[name] = self.without_private(value)
         return replace(answer, **changes) if changes else answer
 
     def _is_private(self, entry: Struct) -> bool:
         for name, entity in entity_fields(entry):
+            if entity is None or entity is Entity.TOPIC_ID:
+                continue  # lists have names beside ids
             value = getattr(entry, name)
             if entity is Entity.TRANSACTIONAL_ID:
                 if value in self._transactional_ids:
                     return True
-            elif entity and is_topic(entity, entry) and value in self._topic_masks:
+            elif value in self._topic_masks and is_topic(entity, entry):
                 return True
         return False
 

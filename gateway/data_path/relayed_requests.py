@@ -10,6 +10,12 @@ from functools import partial
 from typing import Any
 
 from gateway.cluster.errors import UpstreamError
+from gateway.data_path.api_table import (
+    API_TABLE,
+    LISTS_NAMES,
+    PRODUCE_ADDRESSES_SINCE,
+    ApiHandling,
+)
 from gateway.data_path.authentication import Authentication
 from gateway.data_path.client_frames import ASIDE_FROM_BYTES, ClientFrames
 from gateway.data_path.connection_context import ConnectionContext
@@ -23,12 +29,7 @@ from gateway.data_path.private_names import NOTHING_MASKED, Masks, restore_names
 from gateway.data_path.produce_acks import acks_of
 from gateway.data_path.request_heads import FetchHead, MaskBytes, ProduceHead, RequestHead
 from gateway.data_path.stream import BUFFER_BYTES
-from gateway.data_path.treatments import (
-    LISTS_NAMES,
-    PRODUCE_ADDRESSES_SINCE,
-    TREATMENTS,
-    ApiHandling,
-)
+from gateway.data_path.topic_pages import ask_for_page
 from gateway.data_path.upstream_connection import (
     CORRELATION_ID_IN_REQUEST,
     SIZE,
@@ -38,6 +39,8 @@ from gateway.data_path.upstream_connection import (
 from kafka_codecs import encode
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Entity, Struct
+from kafka_codecs.describe_log_dirs import DescribeLogDirsResponse
+from kafka_codecs.describe_topic_partitions import DescribeTopicPartitionsRequest
 from kafka_codecs.end_txn import EndTxnRequest, EndTxnResponse
 from kafka_codecs.fetch import FetchRequest, FetchResponse
 from kafka_codecs.header import RequestHeader, decode_request_header, encode_request_header
@@ -121,6 +124,8 @@ class RelayedRequests:
             await self._relay_produce(size, version, correlation_id)
         elif key is ApiKey.END_TXN:
             await self._relay_transaction_end(size)
+        elif key is ApiKey.DESCRIBE_TOPIC_PARTITIONS and self._has_private_names:
+            await self._describe_topics(size)
         elif not await self._may_name_private(key, size):
             await self._relay_unread(key, size, version, correlation_id)
         elif key is ApiKey.FETCH and size > BUFFER_BYTES:
@@ -138,10 +143,16 @@ class RelayedRequests:
         if self._has_private_names and (masks or key in LISTS_NAMES):
             show = partial(self._hide_private, key, answer, masks)
             answer = await self._frames.aside_if_large(show, bytes_of(answer, ASIDE_FROM_BYTES))
-        if TREATMENTS[key].treatment is not ApiHandling.REWRITE:
+        if API_TABLE[key].treatment is not ApiHandling.REWRITE:
             return answer
-        if isinstance(answer, ListTransactionsResponse) and self._upstream.is_at_coordinator_node:
-            return replace(answer, transaction_states=())
+        if self._upstream.is_at_coordinator_node:  # clients ask the broker's own node as well
+            match answer:
+                case ListTransactionsResponse():
+                    return replace(answer, transaction_states=())
+                case DescribeLogDirsResponse():
+                    return replace(answer, results=())
+                case _:
+                    pass
         return await self._shared.rewrite(answer)
 
     def _hide_private(self, key: ApiKey, answer: Struct, masks: Masks) -> Struct:
@@ -154,7 +165,7 @@ class RelayedRequests:
     ) -> Take | None:
         """What the answer has to pass through; None if it needs no change."""
         is_listing = self._has_private_names and key in LISTS_NAMES
-        if not masks and not is_listing and TREATMENTS[key].treatment is not ApiHandling.REWRITE:
+        if not masks and not is_listing and API_TABLE[key].treatment is not ApiHandling.REWRITE:
             return None
         change = partial(self.for_client, key, masks=masks)
         return partial(self._frames.rewrite, key, version, correlation_id, change)
@@ -267,6 +278,19 @@ class RelayedRequests:
         if not answer.error_code:
             self._shared.group_apis.note_transaction_end(request)
         return await self.for_client(ApiKey.END_TXN, answer, masks)
+
+    async def _describe_topics(self, size: int) -> None:
+        """Answer with a page of topics whose cursor names no private one."""
+        header, request = await self._frames.hold_request(size)
+        assert isinstance(request, DescribeTopicPartitionsRequest)
+        masked, masks = self._shared.private_names.mask(request)
+
+        async def ask(request: Struct) -> Any:
+            answer = await self._upstream.ask(request, header.api_version)
+            return await self.for_client(ApiKey.DESCRIBE_TOPIC_PARTITIONS, answer, masks)
+
+        is_private = self._shared.private_names.has_topic
+        await self._frames.send(header, await ask_for_page(masked, ask, is_private))
 
     async def _fetch_without_private(
         self, header: RequestHeader, request: FetchRequest, masks: Masks

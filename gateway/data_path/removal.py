@@ -15,8 +15,8 @@ import trio
 
 from gateway.cluster.broker_connection import SOFTWARE_NAME
 from gateway.data_path.brokers import ClientSoftware
-from gateway.quotas.owner import Owner
-from gateway.quotas.remembered import Remembered
+from gateway.quotas.quota_cache import QuotaCache
+from gateway.quotas.quota_key import QuotaKey
 from gateway.quotas.shares import ShareRule
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.metadata import MetadataResponse
@@ -52,7 +52,7 @@ class ClientIdentity(NamedTuple):
         return f"{self.client_id or 'a client without an id'} at {self.host}"
 
 
-class Visitor(Protocol):
+class RemovableConnection(Protocol):
     """A client's connection."""
 
     @property
@@ -61,7 +61,7 @@ class Visitor(Protocol):
 
     @property
     def software(self) -> ClientSoftware:
-        """As the client has introduced itself."""
+        """What the client has introduced itself as."""
 
     @property
     def accepted_s(self) -> float:
@@ -81,7 +81,7 @@ class Departures:
 
     is_over: bool = False
     """Whether no client is left."""
-    told: int = 0
+    redirected: int = 0
     """Clients that were told to resolve their bootstrap servers again."""
     reasons: tuple[str, ...] = ()
     """Why it was stopped."""
@@ -93,13 +93,13 @@ class Removal:
     """Sends away the clients of a gateway while `run` runs. Remembers whom it has told."""
 
     def __init__(self) -> None:
-        self.visitors: Collection[Visitor] = ()
+        self.visitors: Collection[RemovableConnection] = ()
         """The connections of all clients."""
         self._began_s: float | None = None
         # By hash: a fixed size, because clients choose the lengths of names.
-        self._told_s: Remembered[int, float] = Remembered(REMEMBERED_MAX, ShareRule())
-        self._versions: Remembered[int, int] = Remembered(REMEMBERED_MAX, ShareRule())
-        self._told = 0
+        self._told_s: QuotaCache[int, float] = QuotaCache(REMEMBERED_MAX, ShareRule())
+        self._versions: QuotaCache[int, int] = QuotaCache(REMEMBERED_MAX, ShareRule())
+        self._redirected = 0
 
     @property
     def is_running(self) -> bool:
@@ -109,12 +109,12 @@ class Removal:
     def tells(self, client: ClientIdentity, version: int) -> bool:
         """Note a Metadata request of this version. Returns whether to answer it with `REBOOTSTRAP`;
         if so, the client counts as told."""
-        self._versions.put(hash(client), version, Owner(client.host))
+        self._versions.put(hash(client), version, QuotaKey(client.host))
         now_s = trio.current_time()
         if not self.is_running or version < TOLD_SINCE_VERSION or self._has_heard(client, now_s):
             return False
-        self._told_s.put(hash(client), now_s, Owner(client.host))
-        self._told += 1
+        self._told_s.put(hash(client), now_s, QuotaKey(client.host))
+        self._redirected += 1
         return True
 
     def left_behind(self) -> tuple[str, ...]:
@@ -128,11 +128,11 @@ class Removal:
     async def run(self, hosted: Callable[[], Collection[str]]) -> Departures:
         """Send all clients away while `hosted` names no group. At most one may run."""
         now_s = trio.current_time()
-        self._began_s, self._told = now_s, 0
+        self._began_s, self._redirected = now_s, 0
         try:
             with trio.move_on_after(RUN_S):
                 return await self._send_away(hosted)
-            return Departures(told=self._told, left=self._still_here())
+            return Departures(redirected=self._redirected, left=self._still_here())
         finally:
             self._began_s = None
 
@@ -144,19 +144,19 @@ class Removal:
             if self.visitors:
                 seen_s = trio.current_time()
             if names := hosted():
-                return Departures(told=self._told, reasons=reasons_of_hosted(names))
+                return Departures(redirected=self._redirected, reasons=reasons_of_hosted(names))
             if (returned := self._close()) is not None:
                 reason = (
                     f"{returned} came back: its bootstrap servers still lead to this gateway. Point"
                     " that name at the cluster, and try again once no resolver remembers the"
                     " address of the gateway"
                 )
-                return Departures(told=self._told, reasons=(reason,))
+                return Departures(redirected=self._redirected, reasons=(reason,))
             if trio.current_time() >= wake_s:
                 self._wake(woken, wakes)
                 wake_s, wakes = wake_s + WAKE_INTERVAL_S, 2 * wakes
             await trio.sleep(LOOK_INTERVAL_S)
-        return Departures(is_over=True, told=self._told)
+        return Departures(is_over=True, redirected=self._redirected)
 
     def _close(self) -> ClientIdentity | None:
         """Close the connections of clients that were told. Returns a client that has come back."""
@@ -194,8 +194,8 @@ class Removal:
             for client, visits in self._clients().items()
         )
 
-    def _clients(self) -> dict[ClientIdentity, list[Visitor]]:
-        visits = defaultdict[ClientIdentity, list[Visitor]](list)
+    def _clients(self) -> dict[ClientIdentity, list[RemovableConnection]]:
+        visits = defaultdict[ClientIdentity, list[RemovableConnection]](list)
         for visitor in tuple(self.visitors):
             visits[visitor.client].append(visitor)
         return dict(sorted(visits.items(), key=lambda item: str(item[0])))
@@ -220,7 +220,7 @@ def reasons_of_hosted(names: Collection[str]) -> tuple[str, ...]:
 _V = TypeVar("_V")
 
 
-def _name(visits: Sequence[Visitor]) -> str:
+def _name(visits: Sequence[RemovableConnection]) -> str:
     software = visits[-1].software
     return (
         "unknown software"

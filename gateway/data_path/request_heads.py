@@ -8,10 +8,10 @@ import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
+from gateway.data_path.api_table import TOPIC_IDS_SINCE
 from gateway.data_path.errors import BadFrame
 from gateway.data_path.private_names import Masks
 from gateway.data_path.produce_acks import after_string, after_tagged_fields, varint
-from gateway.data_path.treatments import TOPIC_IDS_SINCE
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Entity
 

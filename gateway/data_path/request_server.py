@@ -4,6 +4,7 @@ from typing import Any
 
 from gateway.cluster.broker_connection import SOFTWARE_NAME, SOFTWARE_VERSION
 from gateway.data_path import offer
+from gateway.data_path.api_table import API_TABLE, LEFT_OUT, ApiHandling
 from gateway.data_path.authentication import TOKEN_BYTES_MAX, Authentication
 from gateway.data_path.brokers import ClientSoftware
 from gateway.data_path.client_frames import REQUEST_START, ClientFrames
@@ -15,7 +16,6 @@ from gateway.data_path.places import ConnectionSlot
 from gateway.data_path.private_names import Masks
 from gateway.data_path.relayed_requests import RelayedRequests
 from gateway.data_path.removal import REBOOTSTRAP, ClientIdentity
-from gateway.data_path.treatments import LEFT_OUT, TREATMENTS, ApiHandling
 from gateway.data_path.upstream_connection import SIZE
 from kafka_codecs import decode
 from kafka_codecs.api_versions import ApiVersionsRequest
@@ -77,7 +77,7 @@ class RequestServer:
         if not self._upstream.is_negotiated:
             await self._negotiate(ClientSoftware())
         key = self._api(api_key, version)
-        treatment = TREATMENTS[key].treatment
+        treatment = API_TABLE[key].treatment
         if self._authentication is not None:
             if treatment is ApiHandling.SASL:
                 await self._authenticate(self._authentication, size)
@@ -151,10 +151,8 @@ class RequestServer:
             await self._negotiate(software)
         elif request.client_software_name:
             await self._introduce(software)
-        known = self._upstream.offer
-        ours = self._shared.client_side_apis.items()
-        offered = {**known.offered, **{key: offer.versions_of(api) for key, api in ours}}
-        answer = offer.api_versions_answer(offered, known.spoken, header.api_version)
+        client_side = tuple(self._shared.client_side_apis.items())
+        answer = offer.answer_to_client(self._upstream.offer, client_side, header.api_version)
         await self._frames.send(header, answer)
 
     async def _negotiate(self, software: ClientSoftware) -> None:

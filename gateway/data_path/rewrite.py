@@ -7,6 +7,7 @@ from typing import TypeVar
 from gateway.cluster.broker_connection import Address
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
+from kafka_codecs.describe_log_dirs import DescribeLogDirsResponse
 from kafka_codecs.describe_quorum import DescribeQuorumResponse
 from kafka_codecs.find_coordinator import Coordinator, FindCoordinatorResponse
 from kafka_codecs.list_transactions import ListTransactionsResponse
@@ -41,7 +42,7 @@ def addresses_in(message: Struct) -> dict[int, Address]:
                 for coordinator in coordinators
             ]
             named.append((message.node_id, message.host, message.port))
-        case DescribeQuorumResponse() | ListTransactionsResponse():
+        case DescribeQuorumResponse() | ListTransactionsResponse() | DescribeLogDirsResponse():
             named = []
         case ProduceResponse() | ShareFetchResponse() | ShareAcknowledgeResponse():
             named = [(node.node_id, node.host, node.port) for node in message.node_endpoints]
@@ -75,7 +76,7 @@ def with_addresses(message: Struct, readdress: Readdress) -> Struct:
                 replace_address(coordinator, coordinator.node_id) for coordinator in coordinators
             )
             return replace(replace_address(message, message.node_id), coordinators=batch)
-        case ListTransactionsResponse():
+        case ListTransactionsResponse() | DescribeLogDirsResponse():
             return message
         case DescribeQuorumResponse(nodes=nodes):
             return replace(message, nodes=tuple(replace(node, listeners=()) for node in nodes))

@@ -16,7 +16,7 @@ from structlog.contextvars import bind_contextvars
 from gateway.cluster.broker_connection import Address
 from gateway.cluster.cluster import Cluster
 from gateway.data_path.brokers import BrokerRoute, Brokers
-from gateway.data_path.complaints import Complaints
+from gateway.data_path.client_warnings import ClientWarnings
 from gateway.data_path.config import DataPathConfig
 from gateway.data_path.connection import ClientConnection
 from gateway.data_path.connection_context import ConnectionContext
@@ -31,8 +31,8 @@ from gateway.data_path.offer import client_side_apis
 from gateway.data_path.places import ConnectionLimiter, ConnectionSlot
 from gateway.data_path.private_names import NOTHING_PRIVATE, PrivateNames
 from gateway.data_path.removal import Removal
-from gateway.data_path.stream import Facilities
-from gateway.events.event import Tell
+from gateway.data_path.stream import StreamResources
+from gateway.events.event import EventSink
 from gateway.events.gateway_events import DrainFinished, DrainStarted
 from gateway.logs import write_to_log
 from gateway.transport.certificates import TlsContext
@@ -59,21 +59,23 @@ async def serve(
     *,
     stop: trio.Event,
     places: ConnectionLimiter | None = None,
+    held: HeldRequests | None = None,
     removal: Removal | None = None,
     private_names: PrivateNames = NOTHING_PRIVATE,
-    tell: Tell = write_to_log,
-    complaints: Complaints | None = None,
+    tell: EventSink = write_to_log,
+    client_warnings: ClientWarnings | None = None,
     task_status: trio.TaskStatus[Address] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve clients until `stop`, then finish requests in flight and return.
 
     Reports the bootstrap address once every known broker has its listener. The cluster must be
     running already. Raises ListenError if a port is not available at the start. Cancellation closes
-    all connections at once. `places` counts the connections for others to see, `complaints` what
-    clients do wrong; `removal` sends the clients away when it is told to.
+    all connections at once. `places` counts the connections for others to see, `held` their long
+    requests, `client_warnings` what clients do wrong; `removal` sends the clients away when it is
+    told to.
     """
     places = places or ConnectionLimiter(config.limits)
-    facilities = Facilities(pressure=places.traffic.pressure)
+    resources = StreamResources(pressure=places.traffic.pressure)
     context = ConnectionContext(
         limits=config.limits,
         group_apis=group_apis,
@@ -85,19 +87,18 @@ async def serve(
         client_side_apis=client_side_apis(config.client_side_api_key),
         clients_authenticate=config.clients_authenticate,
         anonymous_grants=Grants(config.limits, OF_THE_ANONYMOUS_MAX, config.names),
-        held=HeldRequests(config.limits),
-        facilities=facilities,
+        held=held or HeldRequests(config.limits),
+        resources=resources,
         removal=removal or Removal(),
-        complaints=complaints or Complaints(),
+        client_warnings=client_warnings or ClientWarnings(),
     )
     failure: ListenError | None = None
     clients = _Clients(context, config.tls, places)
-    async with looking_after(facilities), clients.served() as connections:
+    async with looking_after(resources), clients.serve_all() as connections:
         async with accepting_quietly() as accepting:
             try:
-                make = (
-                    Listeners if config.member is None else partial(FleetListeners, config.member)
-                )
+                member = config.member
+                make = Listeners if member is None else partial(FleetListeners, member)
                 listeners = make(
                     config,
                     brokers=Brokers(
@@ -132,16 +133,16 @@ async def serve(
 
 
 @asynccontextmanager
-async def looking_after(facilities: Facilities) -> AsyncIterator[None]:
+async def looking_after(resources: StreamResources) -> AsyncIterator[None]:
     """Run what all connections share until they have ended, and close it."""
     try:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(facilities.poller.run)
-            nursery.start_soon(facilities.patience.run)
+            nursery.start_soon(resources.poller.run)
+            nursery.start_soon(resources.broker_timeouts.run)
             yield
             nursery.cancel_scope.cancel()
     finally:
-        facilities.close()
+        resources.close()
 
 
 @asynccontextmanager
@@ -184,7 +185,7 @@ class _Clients:
         context.removal.visitors = places.traffic.open = self._connections
 
     @asynccontextmanager
-    async def served(self) -> AsyncIterator[trio.Nursery]:
+    async def serve_all(self) -> AsyncIterator[trio.Nursery]:
         """Serve clients within the block, and until all have ended."""
         try:
             async with trio.open_nursery() as self._nursery:
@@ -212,9 +213,9 @@ class _Clients:
         except OSError:  # the client has gone already
             sock.close()
             return
-        shakes = self._tls is not None or self._surroundings.clients_authenticate
+        has_handshake = self._tls is not None or self._surroundings.clients_authenticate
         try:
-            place = self._places.take(client_host, shakes=shakes)
+            place = self._places.take(client_host, has_handshake=has_handshake)
         except TooManyConnections as error:
             sock.close()
             self._refuse(client_host, str(error))
@@ -228,7 +229,7 @@ class _Clients:
             guest.log_context.run(self._nursery.start_soon, shake)
 
     def _refuse(self, client_host: str, reason: str) -> None:
-        self._surroundings.complaints.tell("connection_refused", client_host, reason=reason)
+        self._surroundings.client_warnings.tell("connection_refused", client_host, reason=reason)
 
     async def _begin_tls(
         self, guest: "_Guest", route: BrokerRoute, sock: socket.socket, tls: ssl.SSLContext
@@ -286,7 +287,7 @@ class _Clients:
         self, sock: socket.socket, client_host: str, tls: ssl.SSLContext
     ) -> TlsSocket | None:
         """Shake hands with the client. None, with the socket closed, if that fails."""
-        complain, limits = self._surroundings.complaints.tell, self._surroundings.limits
+        complain, limits = self._surroundings.client_warnings.tell, self._surroundings.limits
         try:
             with trio.fail_after(limits.handshake_timeout_s):
                 if not await _begins_tls(sock):
@@ -337,8 +338,8 @@ class _Guest:
 
 def _why_failed(error: ssl.SSLError) -> str:
     """In the words of OpenSSL, which says `alert` of what the client has said."""
-    told = getattr(error, "reason", None) or str(error)  # our own errors have no reason
-    reason = told.lower().replace("_", " ")
+    explanation = getattr(error, "reason", None) or str(error)  # our own errors have no reason
+    reason = explanation.lower().replace("_", " ")
     if "alert" in reason and ("certificate" in reason or "unknown ca" in reason):
         return f"the client does not accept our certificate: {reason}"
     return reason

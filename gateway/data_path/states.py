@@ -13,7 +13,7 @@ class ClientState(StrEnum):
     SERVING = "Serving"
     """A request, or its beginning, has arrived."""
     DRAINING = "Draining"
-    """As Serving, but reads no request after this one."""
+    """Serving, but reads no request after this one."""
     FINISHING = "Finishing"
     """Reads nothing more. The outstanding answers leave, unless the connection has failed."""
     ABANDONED = "Abandoned"
@@ -48,7 +48,7 @@ class UpstreamState(StrEnum):
     """The connection ended, or is about to, and the client was owed nothing. The client stays, and
     its next request opens another connection."""
     FAILED = "Failed"
-    """As Ended, but the client was owed something: an answer, or the failure of a request without
+    """Ended, but the client was owed something: an answer, or the failure of a request without
     an answer, which a broker signals by closing. The client's connection closes as well."""
     CLOSED = "Closed"
     """The socket is closed."""

@@ -20,10 +20,10 @@ from typing import Any
 
 import trio
 
+from gateway.data_path.backpressure import BackpressureTimes, Receiver
+from gateway.data_path.broker_timeouts import BrokerTimeouts
 from gateway.data_path.held_answers import HeldAnswers
-from gateway.data_path.patience import Patience
 from gateway.data_path.poller import HANG_UP, Poller
-from gateway.data_path.pressure import Pressure, Receiver
 from gateway.data_path.splice import PipePool, StreamEnded, splice_exactly
 from gateway.transport.sockets import Sink, Transport, send_all
 from gateway.transport.tls import TlsSocket
@@ -63,15 +63,15 @@ def new_buffer() -> memoryview:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facilities:
+class StreamResources:
     """What the sources of all connections share."""
 
     poller: Poller = field(default_factory=Poller)
     spare_buffers: deque[memoryview] = field(default_factory=lambda: deque(maxlen=SPARE_BUFFERS))
-    """Those that no source has borrowed."""
+    """The buffers that no source has borrowed."""
     pipes: PipePool = field(default_factory=PipePool)
-    patience: Patience = field(default_factory=Patience)
-    pressure: Pressure = field(default_factory=Pressure)
+    broker_timeouts: BrokerTimeouts = field(default_factory=BrokerTimeouts)
+    pressure: BackpressureTimes = field(default_factory=BackpressureTimes)
     answers: HeldAnswers = field(default_factory=HeldAnswers)
 
     def close(self) -> None:
@@ -80,7 +80,7 @@ class Facilities:
         self.poller.close()
 
 
-class Found(Enum):
+class Arrival(Enum):
     """What a turn of receiving ended with, and what a task was woken for."""
 
     MORE = auto()
@@ -89,7 +89,7 @@ class Found(Enum):
     """Bytes that the task has to look at."""
     END = auto()
     """The end of the stream."""
-    DOZE = auto()
+    IDLE = auto()
     """Nothing: the task shall end until there is something to do."""
 
 
@@ -110,12 +110,12 @@ class FrameSource:
         "_consume",
         "_drained",
         "_end",
-        "_facilities",
         "_hung_up",
         "_on_hang_up",
         "_poller",
         "_receiver",
         "_receives",
+        "_resources",
         "_run",
         "_sock",
         "_spare",
@@ -132,16 +132,16 @@ class FrameSource:
     def __init__(
         self,
         sock: Transport,
-        facilities: Facilities,
+        resources: StreamResources,
         receiver: Receiver,
         on_hang_up: OnHangUp | None = None,
     ) -> None:
         """`receiver`: who gets what is relayed."""
         self._sock = sock
         self._receiver: Receiver = receiver
-        self._facilities = facilities
-        self._poller = facilities.poller
-        self._spare = facilities.spare_buffers
+        self._resources = resources
+        self._poller = resources.poller
+        self._spare = resources.spare_buffers
         self._view = _NOTHING  # a borrowed buffer, or just the unread bytes
         self._run = self._start = self._end = 0  # run: [_run, _start); unread: [_start, _end)
         self._drained = False  # the last receive was short, so another would find nothing
@@ -150,7 +150,7 @@ class FrameSource:
         self._receives = 0
         self._consume: Consume
         self._waiting: trio.lowlevel.Task | OnWork | None = None  # a task in `arrivals`
-        self._woken_by: Found | Exception = Found.WORK
+        self._woken_by: Arrival | Exception = Arrival.WORK
         self.has_ended = False
         """Whether the peer has closed its side, and all that it had sent has been received."""
         self.received = 0
@@ -203,7 +203,7 @@ class FrameSource:
         return layout.unpack_from(self._view, self._start)
 
     def next_start(self, layout: struct.Struct) -> tuple[Any, ...] | None:
-        """As `unpack`; None until those fields and the whole frame before are here."""
+        """The fields that `unpack` gives; None until they and the whole frame before are here."""
         start = self._start
         if self._end - start < layout.size or self.rest:
             return None
@@ -226,7 +226,7 @@ class FrameSource:
             self._start, self.rest = self._end, end - self._end
 
     def relay_bytes(self, count: int) -> None:
-        """As `relay`, for the first bytes of the next frame. The caller relays the others."""
+        """Let the first bytes of the next frame join the run. The caller relays the others."""
         self.relay(count - SIZE_BYTES)
 
     def send_run(self, sink: Sink) -> bool:
@@ -245,9 +245,9 @@ class FrameSource:
         self._run = self._start = start + size
         return bytes(self._view[start : self._start])
 
-    async def arrivals(self, consume: Consume) -> Found:
+    async def arrivals(self, consume: Consume) -> Arrival:
         """Let `consume` relay what arrives, until it leaves WORK to this task. END at the end of
-        the stream, DOZE after `doze`.
+        the stream, DOZE after `go_idle`.
 
         `consume` runs in the poller's task, after each receive. Its errors are raised here.
         """
@@ -256,10 +256,10 @@ class FrameSource:
             arrival = self._receive_and_consume()
             if arrival is None:
                 return await self._next_work()
-            if arrival is Found.MORE or self._receives >= RECEIVES_PER_TURN:
+            if arrival is Arrival.MORE or self._receives >= RECEIVES_PER_TURN:
                 self._receives = 0
                 await trio.lowlevel.checkpoint()
-            if arrival is not Found.MORE:
+            if arrival is not Arrival.MORE:
                 return arrival
 
     @property
@@ -270,22 +270,23 @@ class FrameSource:
     def wake(self) -> None:
         """Let `arrivals` return if a task waits in it, or a task begin if the source sleeps."""
         if self._waiting is not None:
-            self._wake(Found.WORK)
+            self._wake(Arrival.WORK)
 
-    def doze(self) -> None:
+    def go_idle(self) -> None:
         """Let `arrivals`, in which a task waits, return DOZE. The wait for bytes goes on."""
         since_s = self.waits_since_s
-        self._wake(Found.DOZE)
+        self._wake(Arrival.IDLE)
         self.waits_since_s = since_s
 
     def sleep(self, consume: Consume, on_work: OnWork) -> None:
-        """As `arrivals`, but without a task. `on_work` may be called at once."""
+        """Relay what arrives, as `arrivals` does, but without a task. `on_work` may be called at
+        once."""
         self._poller.begin_turn()
         self._consume, self._waiting = consume, on_work
         if self.waits_since_s is None:
             self.waits_since_s = self._poller.turn_s
         if self._look():
-            self._wake(Found.WORK)  # the poller may be waiting for an event
+            self._wake(Arrival.WORK)  # the poller may be waiting for an event
 
     def end_sleep(self) -> None:
         """A task takes over, which has to `raise_error` first."""
@@ -294,7 +295,7 @@ class FrameSource:
     def raise_error(self) -> None:
         """Raise what `consume` has raised, if that has woken the task."""
         if isinstance(self._woken_by, Exception):
-            error, self._woken_by = self._woken_by, Found.WORK
+            error, self._woken_by = self._woken_by, Arrival.WORK
             try:
                 raise error
             finally:
@@ -319,7 +320,7 @@ class FrameSource:
             return
         assert sink is not None
         if not self.send_run(sink):
-            with self._facilities.pressure.waits(self._receiver):
+            with self._resources.pressure.waits(self._receiver):
                 await send_all(sink, self._view[self._run : self._start])
             self._run = self._start
 
@@ -334,19 +335,19 @@ class FrameSource:
         if (
             isinstance(self._sock, socket.socket)
             and isinstance(sink, socket.socket)
-            and (pipe := self._facilities.pipes.take())
+            and (pipe := self._resources.pipes.take())
         ):
             self._give_back()
             self._drained = False
             try:
-                with self._facilities.pipes.lend(pipe):
+                with self._resources.pipes.lend(pipe):
                     await splice_exactly(
                         self._sock,
                         sink,
                         self.rest,
                         pipe,
                         wait=self._wait,
-                        held_up=partial(self._facilities.pressure.waits, self._receiver),
+                        held_up=partial(self._resources.pressure.waits, self._receiver),
                     )
             except OSError:
                 raise StreamEnded from None  # the pipe may hold bytes of the frame
@@ -374,7 +375,7 @@ class FrameSource:
         """Give the buffer back. The caller then closes the socket."""
         self._poller.forget(self._sock)
         # They lead back to the connection, which would otherwise wait for the garbage collector.
-        self._consume, self._waiting, self._woken_by = bool, None, Found.END
+        self._consume, self._waiting, self._woken_by = bool, None, Arrival.END
         self._on_hang_up = None
         self._start = self._end = self._run = 0
         self._give_back()
@@ -400,38 +401,38 @@ class FrameSource:
         except Exception as error:  # raised in the task
             self._wake(error)
             return False
-        if arrival is not None and arrival is not Found.MORE:
+        if arrival is not None and arrival is not Arrival.MORE:
             self._wake(arrival)
-        return arrival is Found.MORE
+        return arrival is Arrival.MORE
 
-    def _receive_and_consume(self) -> Found | None:
+    def _receive_and_consume(self) -> Arrival | None:
         """None if there are no more bytes, and nothing is left to the task."""
         for receives in _TURN:
             if self._drained or (count := self._receive()) is None:
                 self._give_back()
                 return None
             if not count:
-                return Found.END
+                return Arrival.END
             if not self._consume():
                 self._receives += receives + 1
                 self._give_back_if_sent()
-                return Found.WORK
-        return Found.MORE
+                return Arrival.WORK
+        return Arrival.MORE
 
-    async def _next_work(self) -> Found:
+    async def _next_work(self) -> Arrival:
         self._waiting = trio.lowlevel.current_task()
         self.waits_since_s = trio.current_time()
         self._receives = 0
         await trio.lowlevel.wait_task_rescheduled(self._stop_waiting)
         self.raise_error()
-        assert isinstance(self._woken_by, Found)
+        assert isinstance(self._woken_by, Arrival)
         return self._woken_by
 
     def _stop_waiting(self, _: Any) -> trio.lowlevel.Abort:
         self._waiting = self.waits_since_s = None
         return trio.lowlevel.Abort.SUCCEEDED
 
-    def _wake(self, cause: Found | Exception) -> None:
+    def _wake(self, cause: Arrival | Exception) -> None:
         waiting, self._waiting = self._waiting, None
         assert waiting is not None
         self._woken_by, self.waits_since_s = cause, None

@@ -7,10 +7,10 @@ from typing import NamedTuple, Protocol
 
 import trio
 
-from gateway.data_path.pressure import Pressure
+from gateway.data_path.backpressure import BackpressureTimes
 from gateway.data_path.removal import ClientIdentity
-from gateway.quotas.owner import Owner
-from gateway.quotas.remembered import Remembered
+from gateway.quotas.quota_cache import QuotaCache
+from gateway.quotas.quota_key import QuotaKey
 from gateway.quotas.shares import ShareRule
 
 CLIENTS_MAX = 20_000
@@ -59,15 +59,15 @@ class _Ended:
 
 
 class Traffic:
-    """Of all connections."""
+    """The traffic of all connections."""
 
     def __init__(self) -> None:
         self.open: Collection[Flow] = ()
         """The open connections."""
-        self.pressure = Pressure()
+        self.pressure = BackpressureTimes()
         self._from_clients = self._from_brokers = 0
         # By hash: a fixed size, because clients choose the lengths of names.
-        self._ended: Remembered[int, _Ended] = Remembered(CLIENTS_MAX, ShareRule())
+        self._ended: QuotaCache[int, _Ended] = QuotaCache(CLIENTS_MAX, ShareRule())
 
     def note_end(self, flow: Flow) -> None:
         """A connection has ended."""
@@ -81,7 +81,7 @@ class Traffic:
             fetches += before.fetches
             lasted_s = max(lasted_s, before.lasted_s)
         ended = _Ended(now_s, lasted_s, went, fetches)
-        self._ended.put(hash(flow.client), ended, Owner(flow.client.host))
+        self._ended.put(hash(flow.client), ended, QuotaKey(flow.client.host))
 
     def totals(self) -> tuple[int, int]:
         """All bytes from clients and from brokers. The cost follows the number of connections."""

@@ -23,9 +23,9 @@ from gateway.data_path.offer import FIRST_WITH_SOFTWARE, NO_VERSIONS, NOTHING_OF
 from gateway.data_path.places import ConnectionSlot
 from gateway.data_path.splice import StreamEnded
 from gateway.data_path.states import UpstreamState
-from gateway.data_path.stream import Facilities, OnWork
+from gateway.data_path.stream import OnWork, StreamResources
 from gateway.data_path.upstream_connection import ExpectedAnswer, Inspect, UpstreamConnection
-from gateway.transport.sockets import Transport
+from gateway.transport.sockets import Nowhere, Sink, Transport
 from kafka_codecs.api_versions import ApiVersionsRequest
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
@@ -59,11 +59,12 @@ class Upstream:
 
     __slots__ = (
         "_client",
-        "_facilities",
         "_limits",
         "_place",
         "_received_before",
+        "_resources",
         "_route",
+        "_sink",
         "_tasks",
         "client_id",
         "connection",
@@ -81,7 +82,7 @@ class Upstream:
         client: Transport,
         *,
         limits: Limits,
-        facilities: Facilities,
+        resources: StreamResources,
         place: ConnectionSlot,
     ) -> None:
         """The broker's answers go to `client`. `place`: whose connection it is."""
@@ -96,9 +97,10 @@ class Upstream:
         """The group and the member id of the client's latest request as a member."""
         self._route = route
         self._client = client
+        self._sink: Sink = client
         self._tasks: trio.Nursery | None = None
         self._limits = limits
-        self._facilities = facilities
+        self._resources = resources
         self._place = place
         self.software = ClientSoftware()
         """The client's software name and version."""
@@ -115,7 +117,7 @@ class Upstream:
         return self._client.fileno() >= 0
 
     @property
-    def introduced(self) -> ClientSoftware | None:
+    def introduction(self) -> ClientSoftware | None:
         """The client's software if it has introduced itself; otherwise the connection has our
         name."""
         return None if self.software.name == SOFTWARE_NAME else self.software
@@ -158,10 +160,10 @@ class Upstream:
         return connection is not None and connection.has_room()
 
     @property
-    def received(self) -> int:
+    def received_bytes(self) -> int:
         """The bytes that the broker has sent, on one connection after another."""
         now = self.connection
-        return self._received_before + (0 if now is None else now.received)
+        return self._received_before + (0 if now is None else now.received_bytes)
 
     @property
     def listener_node_id(self) -> int | None:
@@ -175,19 +177,23 @@ class Upstream:
         return self._route.listed_id is not None
 
     async def negotiate(self, software: ClientSoftware) -> None:
-        """Learn the broker's versions, from the broker or, while it is away, from memory.
+        """Learn the broker's versions: from memory, or from the broker if this is the first
+        connection to it.
 
         Raises UpstreamError if the broker is away and nothing is remembered.
         """
         self.software = software
+        if (offer := self._route.find_offer()) is not None:
+            assert self._route.node_id is not None, "a broker of its own is spoken to"
+            self.node_id, self.offer = self._route.node_id, offer
+            return  # many clients never ask for anything that goes up: members at rest
         try:
             await self._open_connection()
         except UpstreamError:
             known = self._route.recall()
             if known is None:
                 raise
-            self.node_id, spoken = known
-            self.offer = offer_of(spoken)
+            self.node_id, self.offer = known
 
     async def introduce(self, software: ClientSoftware, *, to_broker: bool) -> None:
         """Learn the software of a client that has not said it at first. If `to_broker`, the broker
@@ -284,8 +290,8 @@ class Upstream:
         connection = self.connection
         assert connection is not None
         asked, rest = connection.send_inspected(request, correlation_id, inspect)
-        until_s = self._facilities.poller.turn_s + self._timeout_s(key)
-        self._facilities.patience.wait(asked, until_s, partial(self._give_up, connection))
+        until_s = self._resources.poller.turn_s + self._timeout_s(key)
+        self._resources.broker_timeouts.wait(asked, until_s, partial(self._give_up, connection))
         return rest
 
     async def send_rest(self, rest: memoryview) -> None:
@@ -314,21 +320,27 @@ class Upstream:
         """Whether that task has nothing to do."""
         return self.connection is None or self.connection.is_parked
 
-    def doze(self) -> None:
+    def go_idle(self) -> None:
         """Let that task, which has nothing to do, end."""
         if self.connection is not None:
-            self.connection.doze()
+            self.connection.go_idle()
 
     def sleep(self, on_work: OnWork) -> None:
         """Send the broker's answers to the client without a task, until there is work for one."""
         self._tasks = None
         if self.connection is not None:
-            self.connection.sleep(self._client, on_work)
+            self.connection.sleep(self._sink, on_work)
 
     def end_sleep(self) -> None:
         """Until `resume`, no answers are sent."""
         if self.connection is not None:
             self.connection.end_sleep()
+
+    def silence(self) -> None:
+        """Send none of the broker's answers to the client from now on."""
+        self._sink = Nowhere()
+        if self.connection is not None:
+            self.connection.silence()
 
     async def idle(self) -> None:
         """Wait until all outstanding answers have been sent to the client."""
@@ -357,7 +369,7 @@ class Upstream:
 
     def _leave(self) -> None:
         """Forget a connection that has ended, but not what it has received."""
-        self._received_before = self.received
+        self._received_before = self.received_bytes
         self.connection = None
 
     async def _open(self) -> UpstreamConnection:
@@ -371,13 +383,13 @@ class Upstream:
             opened.detach(),
             offer.versions,
             limits=self._limits,
-            facilities=self._facilities,
+            resources=self._resources,
             place=self._place,
         )
 
     async def _pump(self, connection: UpstreamConnection) -> None:
         try:
-            await connection.pump(self._client)
+            await connection.pump(self._sink)
         except (BrokerLost, StreamEnded, OSError):
             if connection.state is UpstreamState.FAILED:
                 raise

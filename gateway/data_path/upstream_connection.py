@@ -23,8 +23,8 @@ from gateway.data_path.held_answers import HeldAnswer
 from gateway.data_path.held_requests import COUNTED_FROM_BYTES
 from gateway.data_path.places import ConnectionSlot
 from gateway.data_path.states import UPSTREAM_MOVES, UpstreamState
-from gateway.data_path.stream import Facilities, Found, FrameSource, OnWork
-from gateway.moves import moved
+from gateway.data_path.stream import Arrival, FrameSource, OnWork, StreamResources
+from gateway.moves import check_move
 from gateway.transport.sockets import Nowhere, Sink, Transport, close, send_all
 from kafka_codecs import WireError, decode, encode
 from kafka_codecs.apis import APIS, ApiKey
@@ -171,7 +171,7 @@ class UpstreamConnection:
         versions: Versions,
         *,
         limits: Limits,
-        facilities: Facilities,
+        resources: StreamResources,
         place: ConnectionSlot,
     ) -> None:
         """`place`: whose connection it is."""
@@ -181,8 +181,8 @@ class UpstreamConnection:
         self.state = UpstreamState.OPEN
         self._limits = limits
         self._place = place
-        self._answers = facilities.answers
-        self._source = FrameSource(self.sock, facilities, "client")
+        self._answers = resources.answers
+        self._source = FrameSource(self.sock, resources, "client")
         # Just the correlation id of an answer that passes unchanged: nearly all of them. They are
         # few, and an empty deque is 600 bytes.
         self._expected: list[int | _Changed | ExpectedAnswer | Inspected] = []
@@ -206,7 +206,7 @@ class UpstreamConnection:
         )
 
     @property
-    def received(self) -> int:
+    def received_bytes(self) -> int:
         """The bytes that the broker has sent."""
         return self._source.received
 
@@ -337,12 +337,12 @@ class UpstreamConnection:
 
     # For the owner of the connection.
 
-    async def pump(self, client: Transport) -> None:
+    async def pump(self, client: Sink) -> None:
         """Send answers to `client`, in order, until either side ends.
 
         Answers to a client that has gone are dropped, because its last requests may need none: they
         still reach the broker. Raises BrokerLost if the broker closed, BadAnswer if it sent
-        an invalid frame. Tasks that wait for an answer get None. Returns only after `doze`.
+        an invalid frame. Tasks that wait for an answer get None. Returns only after `go_idle`.
         """
         try:
             with _blaming_broker():
@@ -357,16 +357,20 @@ class UpstreamConnection:
             self._end()
             raise BrokerLost
 
+    def silence(self) -> None:
+        """Drop all answers from now on."""
+        self._client = _NOWHERE
+
     @property
     def is_parked(self) -> bool:
         """Whether `pump` has nothing to do."""
         return self.state is UpstreamState.OPEN and self._source.is_parked
 
-    def doze(self) -> None:
+    def go_idle(self) -> None:
         """Let `pump`, which has nothing to do, return."""
-        self._source.doze()
+        self._source.go_idle()
 
-    def sleep(self, client: Transport, on_work: OnWork) -> None:
+    def sleep(self, client: Sink, on_work: OnWork) -> None:
         """Send answers to `client` without a task, until there is work for `pump`."""
         self._client = client
         self._source.sleep(self._relay_answers, on_work)
@@ -389,20 +393,20 @@ class UpstreamConnection:
         self._move(UpstreamState.CLOSED)
 
     async def _pump_to(self, sink: Sink) -> bool:
-        """Send answers to `sink` until the broker closes, or until `doze`. Returns whether it was
-        the latter. Raises OSError if the sink is gone."""
+        """Send answers to `sink` until the broker closes, or until `go_idle`. Returns whether the
+        latter ended it. Raises OSError if the sink is gone."""
         source, self._client = self._source, sink
         source.raise_error()
         while self.state is UpstreamState.OPEN:
             if self._relay_answers():
                 arrival = await source.arrivals(self._relay_answers)
-                if arrival is not Found.WORK:
-                    return arrival is Found.DOZE
+                if arrival is not Arrival.WORK:
+                    return arrival is Arrival.IDLE
             elif source.has_run or source.rest:
-                await source.catch_up(sink)
+                await source.catch_up(self._client)
                 self._note_sent()
             else:
-                await self._take_answer(sink, *source.unpack(_ANSWER_START))
+                await self._take_answer(*source.unpack(_ANSWER_START))
         return False
 
     def _relay_answers(self) -> bool:
@@ -457,7 +461,7 @@ class UpstreamConnection:
         self._source.patch(CORRELATION_ID_IN_ANSWER, client_correlation_id)
         self._source.relay(size)
 
-    async def _take_answer(self, client: Sink, size: int, upstream_id: int) -> None:
+    async def _take_answer(self, size: int, upstream_id: int) -> None:
         """Take out an answer that is not simply relayed."""
         if size < _SHORTEST_ANSWER:
             raise BadAnswer(f"the broker sent a frame of {size} bytes")
@@ -479,7 +483,8 @@ class UpstreamConnection:
             frame = await self._source.hold(size)
             if isinstance(expected, _Changed):
                 assert expected.take is not None
-                await send_all(client, await expected.take(frame))
+                answer = await expected.take(frame)
+                await send_all(self._client, answer)
         finally:
             # Whoever asked keeps the room until the answer is decoded.
             if room is not None and (frame is None or not isinstance(expected, ExpectedAnswer)):
@@ -491,7 +496,7 @@ class UpstreamConnection:
         if isinstance(expected, Inspected) and is_for_client:
             start = SIZE.pack(size) + SIZE.pack(expected.client_correlation_id)
             self._has_unsent = True
-            await send_all(client, start + frame[SIZE.size :])
+            await send_all(self._client, start + frame[SIZE.size :])
         if is_for_client or isinstance(expected, _Changed):
             self._note_sent()
 
@@ -549,7 +554,7 @@ class UpstreamConnection:
             self._tell_change(self._changed)
 
     def _move(self, state: UpstreamState) -> None:
-        self.state = moved(UPSTREAM_MOVES, self.state, state)
+        self.state = check_move(UPSTREAM_MOVES, self.state, state)
 
 
 def _request(

@@ -66,7 +66,7 @@ def random_prefix() -> str:
 
 
 @asynccontextmanager
-async def borrowed(
+async def borrow_cluster(
     addresses: Sequence[Address], prefix: str, partitions: int, *, access: Access = PLAIN_ACCESS
 ) -> AsyncIterator[DemoCluster]:
     """Use a topic and a group id on that cluster, with names that begin with the prefix.
@@ -172,8 +172,8 @@ async def _spread(cluster: Cluster, topic: str, partitions: int) -> None:
                 led = sum(partition.leader_id >= 0 for partition in seen.partitions)
                 error_code = seen.error_code
         return
-    why = _name(error_code) if error_code else "a partition has no leader"
-    raise DemoError(f"topic {topic} is not on every broker after {SPREAD_LIMIT_S:.0f} s: {why}")
+    reason = _name(error_code) if error_code else "a partition has no leader"
+    raise DemoError(f"topic {topic} is not on every broker after {SPREAD_LIMIT_S:.0f} s: {reason}")
 
 
 async def _remove(client_of: ClientOf, upstream: DemoCluster) -> str | None:
@@ -194,7 +194,7 @@ async def _remove(client_of: ClientOf, upstream: DemoCluster) -> str | None:
     if not left:
         log.info("topic_removed", topic=upstream.topic, group_id=upstream.group)
         return None
-    listed = ", ".join(f"{name} ({why})" for name, why in left.items())
+    listed = ", ".join(f"{name} ({reason})" for name, reason in left.items())
     log.warning("left_behind", reason=listed)
     return f"could not be removed, please remove by hand: {listed}"
 

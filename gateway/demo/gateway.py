@@ -16,7 +16,7 @@ from gateway.journal.line_files import FOLDER_NAME, LineFiles
 from gateway.operators import OperatorsConfig
 from gateway.security import UNPROTECTED, Security
 from gateway.settings import addresses
-from gateway.state_folder import bind_to_cluster, locked
+from gateway.state_folder import bind_to_cluster, lock_folder
 from gateway.state_log.sqlite import open_sqlite_log
 
 MAX_GROUPS = 16
@@ -37,7 +37,7 @@ async def run_demo_gateway(
     Raises what `run_gateway` does, StateFolderError, and StateLogUnusable.
     """
     async with AsyncExitStack() as resources, trio.open_nursery() as nursery:
-        resources.enter_context(locked(state_dir))
+        resources.enter_context(lock_folder(state_dir))
         cluster = await find_cluster(addresses(upstream), security.own)
         bind_to_cluster(state_dir, cluster.cluster_id)
         state_log = await resources.enter_async_context(open_sqlite_log(state_dir))

@@ -149,7 +149,7 @@ class Ledger:
             owners[partition].add(process.member)
         return owners
 
-    def delivered(self) -> int:
+    def count_delivered(self) -> int:
         """The number of deliveries, including repeated ones."""
         return self._deliveries.total()
 

@@ -39,7 +39,7 @@ log = structlog.get_logger()
 
 
 @asynccontextmanager
-async def embedded(partitions: int) -> AsyncIterator[DemoCluster]:
+async def embed_cluster(partitions: int) -> AsyncIterator[DemoCluster]:
     """Run the cluster during the block. Raises DemoError as `run` does."""
     async with trio.open_nursery() as nursery:
         bootstrap = await nursery.start(partial(run, topic=_TOPIC, partitions=partitions))

@@ -84,7 +84,7 @@ def totals(
     return DemoTotals(
         produced=produced.acknowledged,
         not_produced=produced.failed,
-        consumed=ledger.delivered(),
+        consumed=ledger.count_delivered(),
         lost=ledger.never_delivered(produced.acknowledged + produced.failed),
         delivered_twice=ledger.delivered_again(),
         partitions_with_two_owners=len(ledger.owned_twice()),

@@ -20,7 +20,7 @@ from pathlib import Path
 import structlog
 import trio
 
-from gateway.demo.borrowed_cluster import borrowed, random_prefix
+from gateway.demo.borrowed_cluster import borrow_cluster, random_prefix
 from gateway.demo.child import run_child
 from gateway.demo.errors import DemoError
 from gateway.demo.upstream import DemoCluster
@@ -39,7 +39,10 @@ def why_not(home: Path | None) -> str | None:
     if home is None:
         return "give --upstream, or --kafka-home with a folder of Apache Kafka (KAFKA_HOME)"
     if not any((home / "libs").glob("kafka_*.jar")):
-        return f"there is no Apache Kafka in {home}: it has no libs/kafka_*.jar"
+        return (
+            f"there is no Apache Kafka in {home}: it has no libs/kafka_*.jar;"
+            " give another --kafka-home"
+        )
     if shutil.which("java") is None:
         return "Apache Kafka needs java, which is not in the path; or give --upstream"
     return None
@@ -51,7 +54,7 @@ async def own_kafka(home: Path, partitions: int) -> AsyncIterator[DemoCluster]:
     async with trio.open_nursery() as nursery:
         bootstrap: str = await nursery.start(_run, home)
         log.info("kafka_started", upstream=bootstrap, home=f"{home}")
-        async with borrowed(addresses(bootstrap), random_prefix(), partitions) as upstream:
+        async with borrow_cluster(addresses(bootstrap), random_prefix(), partitions) as upstream:
             yield upstream
         nursery.cancel_scope.cancel()
 

@@ -28,7 +28,6 @@ from gateway.demo import reports
 from gateway.demo.child import Child, run_child
 from gateway.demo.errors import DemoError
 from gateway.demo.fleet import Fleet
-from gateway.demo.front import Front
 from gateway.demo.group_description import GroupDescription
 from gateway.demo.ledger import Ledger
 from gateway.demo.outcome import (
@@ -41,6 +40,7 @@ from gateway.demo.outcome import (
 )
 from gateway.demo.roll import Roll, RollStep
 from gateway.demo.story import Story
+from gateway.demo.tcp_forwarder import TcpForwarder
 from gateway.demo.upstream import DemoCluster, OpenUpstream
 from gateway.error_groups import first_of
 from gateway.events.event import Envelope, Listener
@@ -150,8 +150,8 @@ class Demo:
                 if self._state_dir is None:
                     await roll.run()
                 else:
-                    front = Front(bootstrap)
-                    front_address = await nursery.start(front.run)
+                    forwarder = TcpForwarder(bootstrap)
+                    front_address = await nursery.start(forwarder.run)
                     story = Story(
                         roll,
                         fleet,
@@ -159,7 +159,7 @@ class Demo:
                         state_dir=self._state_dir,
                         cluster=upstream.bootstrap,
                         gateway=bootstrap,
-                        front=front,
+                        forwarder=forwarder,
                         front_address=front_address,
                         stop_watching=description.close,
                     )
@@ -259,7 +259,7 @@ class Demo:
             if time.monotonic() > deadline_s:
                 break  # the ledger shows what is missing
             await trio.sleep(_DRAIN_LOOK_S)
-        log.info("consumers_drained", records=self._ledger.delivered())
+        log.info("consumers_drained", records=self._ledger.count_delivered())
         return produced
 
 

@@ -22,8 +22,8 @@ from gateway.control.messages import (
 )
 from gateway.demo.errors import DemoError
 from gateway.demo.fleet import Fleet
-from gateway.demo.front import Front
 from gateway.demo.roll import Roll, RollStep
+from gateway.demo.tcp_forwarder import TcpForwarder
 
 REPEAT_LIMIT_S = 60.0
 """How long a refused command is given again. Before an adoption each consumer has to send a
@@ -47,7 +47,7 @@ class Story:
         state_dir: Path,
         cluster: str,
         gateway: str,
-        front: Front,
+        forwarder: TcpForwarder,
         front_address: str,
         stop_watching: Callable[[], None],
     ) -> None:
@@ -59,7 +59,7 @@ class Story:
         self._state_dir = state_dir
         self._cluster = cluster
         self._gateway = gateway
-        self._front = front
+        self._front = forwarder
         self._front_address = front_address
         self._stop_watching = stop_watching
         self._why_undone = ""

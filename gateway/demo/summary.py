@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gateway.demo.outcome import DemoOutcome, DemoTotals
-from gateway.readable import escaped
+from gateway.readable import escape
 
 _PLAIN_WIDTH = 110
 
@@ -31,7 +31,7 @@ def show(outcome: DemoOutcome, *, rebalances: bool = False) -> None:
     if outcome.verdict:
         console.print("The verdict on its events")
     for line in outcome.verdict:
-        console.print(f"  {escaped(line)}", markup=False, soft_wrap=True)
+        console.print(f"  {escape(line)}", markup=False, soft_wrap=True)
 
 
 def _steps(outcome: DemoOutcome) -> Table:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from gateway.hosting.answers import ANSWERS, GroupApi, Situation
+from gateway.hosting.answers import ANSWERS, GroupApi, RefusalReason
 from kafka_codecs.error_codes import ErrorCode
 
 PAGE = Path(__file__).parent.parent / "docs" / "moving-clusters.md"
@@ -26,15 +26,15 @@ def _lines() -> Iterator[str]:
     yield ""
     yield "| situation | answer | except |"
     yield "|---|---|---|"
-    for situation in Situation:
-        codes = {api: ANSWERS[situation, api] for api in GroupApi}
+    for cause in RefusalReason:
+        codes = {api: ANSWERS[cause, api] for api in GroupApi}
         ((usual, _count),) = Counter(codes.values()).most_common(1)
         by_code: dict[ErrorCode | None, list[str]] = {}
         for api, code in codes.items():
             if code is not usual:
                 by_code.setdefault(code, []).append(api.value)
         others = "; ".join(f"{', '.join(apis)}: {_name(code)}" for code, apis in by_code.items())
-        yield f"| {situation.value} | {_name(usual)} | {others} |"
+        yield f"| {cause.value} | {_name(usual)} | {others} |"
 
 
 def _name(code: ErrorCode | None) -> str:

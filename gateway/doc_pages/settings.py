@@ -12,6 +12,7 @@ from textwrap import wrap
 from pydantic.fields import FieldInfo
 
 from gateway.reloading import RELOADED
+from gateway.setting_values import range_of, sections, type_of
 from gateway.settings import Settings, file_key
 from gateway.settings_sources import default_text
 
@@ -33,20 +34,28 @@ def config_file() -> str:
 
 
 def _rows() -> Iterator[str]:
-    yield ""
-    yield "| in the file | default | SIGHUP | meaning |"
-    yield "|---|---|---|---|"
-    for name, field in _in_file():
-        default = "required" if field.is_required() else default_text(field)
-        reloaded = "yes" if name in RELOADED else ""
-        shown = f"`{default}`" if default else ""
-        yield f"| `{file_key(name)}` | {shown} | {reloaded} | {_meaning(field)} |"
+    for title, names in sections():
+        yield ""
+        yield f"## {title}"
+        yield ""
+        yield "| in the file | value | default | SIGHUP | meaning |"
+        yield "|---|---|---|---|---|"
+        for name in names:
+            field = Settings.model_fields[name]
+            default = "required" if field.is_required() else default_text(field)
+            reloaded = "yes" if name in RELOADED else ""
+            shown = f"`{default}`" if default else ""
+            value = range_of(name) or type_of(name).replace("|", " or ")
+            yield f"| `{file_key(name)}` | {value} | {shown} | {reloaded} | {_meaning(field)} |"
 
 
 def _entries() -> Iterator[str]:
     yield "# The settings of `groupferry serve --config FILE`, with their defaults."
-    for name, field in _in_file():
+    for title, name, field in _in_file():
         yield ""
+        if title:
+            yield f"# ---- {title} ----"
+            yield ""
         yield from (f"# {line}" for line in wrap(_meaning(field), _WIDTH - 2))
         if field.is_required():
             yield f'{file_key(name)} = ["kafka-1:9092", "kafka-2:9092"]'
@@ -54,10 +63,11 @@ def _entries() -> Iterator[str]:
             yield f"#{file_key(name)} = {_toml(field.default)}".rstrip()
 
 
-def _in_file() -> Iterator[tuple[str, FieldInfo]]:
-    for name, field in Settings.model_fields.items():
-        if name != "config":
-            yield name, field
+def _in_file() -> Iterator[tuple[str, str, FieldInfo]]:
+    """Each setting, with the title of the section that begins with it."""
+    for title, names in sections():
+        for name in names:
+            yield title if name == names[0] else "", name, Settings.model_fields[name]
 
 
 def _meaning(field: FieldInfo) -> str:

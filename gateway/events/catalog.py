@@ -21,13 +21,13 @@ SUBJECTS = MappingProxyType(
 
 EVENTS: Mapping[str, type[GatewayEvent]] = MappingProxyType(
     {
-        each.name: each
+        model.name: model
         for module in SUBJECTS.values()
-        for each in vars(module).values()
-        if isinstance(each, type)
-        and issubclass(each, GatewayEvent)
-        and each.__module__ == module.__name__
-        and not each.__name__.startswith("_")
+        for model in vars(module).values()
+        if isinstance(model, type)
+        and issubclass(model, GatewayEvent)
+        and model.__module__ == module.__name__
+        and not model.__name__.startswith("_")
     }
 )
 
@@ -43,20 +43,20 @@ class BadLine(ValueError):
 def read_line(line: str | bytes) -> Envelope:
     """Parse a JSON line. Raises BadLine."""
     try:
-        found = json.loads(line)
-        if not isinstance(found, dict) or not isinstance(found.get("fields"), dict):
+        content = json.loads(line)
+        if not isinstance(content, dict) or not isinstance(content.get("fields"), dict):
             raise BadLine("it is not an event")
-        if found.get("version") != VERSION:
+        if content.get("version") != VERSION:
             raise BadLine(
-                f"this groupferry does not know lines of version {found.get('version', 1)!r}"
+                f"this groupferry does not know lines of version {content.get('version', 1)!r}"
             )
-        model = EVENTS.get(str(found.get("event")))
-        if model is None or found.get("schema_version") != model.schema_version:
+        model = EVENTS.get(str(content.get("event")))
+        if model is None or content.get("schema_version") != model.schema_version:
             raise BadLine(
-                f"this groupferry does not know {found.get('event')!r}"
-                f" of schema version {found.get('schema_version')!r}"
+                f"this groupferry does not know {content.get('event')!r}"
+                f" of schema version {content.get('schema_version')!r}"
             )
-        return Envelope(**{**found, "fields": model(**found["fields"])})
+        return Envelope(**{**content, "fields": model(**content["fields"])})
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))

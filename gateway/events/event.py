@@ -69,7 +69,7 @@ class GatewayEvent:
         return fields
 
 
-class Told(NamedTuple):
+class DecisionEvents(NamedTuple):
     """The events of one decision, and its time."""
 
     events: Sequence[GatewayEvent]
@@ -78,7 +78,7 @@ class Told(NamedTuple):
     """The client address or user whose request was decided."""
 
 
-class Tell(Protocol):
+class EventSink(Protocol):
     """A callback that reports an event about a group, or about the gateway. `owner`: the client
     address or user that can cause such events at will; None if nothing but the state can."""
 

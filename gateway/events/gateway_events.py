@@ -39,6 +39,26 @@ class GatewayEnded(GatewayEvent):
     """The gateway exited normally. This is the last event of its process."""
 
 
+class ShardsTaken(GatewayEvent):
+    """A process of a fleet serves shards that another one has had. The first event of a run."""
+
+    shards: tuple[int, ...]
+    """Their numbers."""
+
+
+class ShardsGivenUp(GatewayEvent):
+    """A process of a fleet has left shards to another one, or ends."""
+
+    shards: tuple[int, ...]
+    """Their numbers."""
+    groups: int
+    """Groups with members that other processes go on with; 0 if the process ends."""
+    took_ms: int
+    """From the decision until nothing of the shards was under way any more."""
+    ends_run: bool
+    """Whether it is the last event of its run: the process has given up all that it took in it."""
+
+
 class UpstreamLost(GatewayEvent):
     """No broker of the cluster answers."""
 

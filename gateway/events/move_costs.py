@@ -228,6 +228,8 @@ class MoveCosts:
         if self._rebalance is not None:
             ended.append(self._rebalance_ended(self._rebalance, was_interrupted=False))
             self._rebalance = None
+            self._unowned.clear()  # nobody wants what is left
+            self._unowned_count = 0
         for step in self._steps:
             if self._present[step.after.actor]:  # it may have left again
                 ended.append(self._step_ended(step))

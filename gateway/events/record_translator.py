@@ -180,7 +180,7 @@ class _Teller:
             case GroupEpoch(epoch=None) if self._keeps_kind:
                 yield GroupDeleted()
             case MemberMetadata(member_id=member_id, value=None, cause=RemovalCause() as cause):
-                yield from self._removed(member_id, cause)
+                yield from self._tell_removed(member_id, cause)
             case MemberMetadata(value=Member() as member):
                 yield from self._member(member)
             case TargetAssignmentMember(member_id=member_id, partitions=partitions) if partitions:
@@ -219,9 +219,9 @@ class _Teller:
         if value is not None and isinstance(self._state.group, ClassicGroup):
             yield from self._classic_assignments(self._state.group, value)
         elif value is not None:
-            yield from self._adopted(value)
+            yield from self._tell_adopted(value)
 
-    def _adopted(self, value: ClassicGroupValue) -> Iterator[GatewayEvent]:
+    def _tell_adopted(self, value: ClassicGroupValue) -> Iterator[GatewayEvent]:
         """Members that come with their group from another coordinator (rule 2.11), where those of a
         converted group were here before. What they have is not told, because the group's topics are
         not known yet."""
@@ -298,7 +298,7 @@ class _Teller:
         if isinstance(group, ClassicGroup) and cause is not RemovalCause.GROUP_CONVERTED:
             partitions = _has(group, member_id, self._topics)
             yield from self._ended_by_removal(member_id, group.core.generation, partitions, cause)
-        yield from self._removed(member_id, cause)
+        yield from self._tell_removed(member_id, cause)
 
     def _member(self, member: Member) -> Iterator[GatewayEvent]:
         group = self._state.group
@@ -314,9 +314,9 @@ class _Teller:
 
     def _arrival(self, member: AnyMember) -> GatewayEvent:
         self._joined.add(member.member_id)
-        return _joined(self._new.get(member.member_id, member))
+        return _tell_joined(self._new.get(member.member_id, member))
 
-    def _removed(self, member_id: str, cause: RemovalCause) -> Iterator[GatewayEvent]:
+    def _tell_removed(self, member_id: str, cause: RemovalCause) -> Iterator[GatewayEvent]:
         if cause is RemovalCause.REPLACED:
             yield MemberReplaced(member_id=member_id, replaced_by=self._successor(member_id))
         elif cause in _VOLUNTARY:
@@ -433,7 +433,7 @@ class _Teller:
         if is_same and group.core.protocol == protocol:
             return frozenset(), frozenset()
         before = _has(group, member.member_id, self._topics)
-        after = _embedded(member.assignment, protocol, self._topics)
+        after = _read_embedded(member.assignment, protocol, self._topics)
         return before - after, after - before
 
 
@@ -492,10 +492,10 @@ def _carried_over(state: GroupState, topics: Topics) -> dict[str, frozenset[Part
 def _has(group: ClassicGroup, member_id: str, topics: Topics) -> frozenset[Partition]:
     """The partitions that the leader assigned to a member."""
     member = group.members.get(member_id)
-    return _embedded(member.assignment, group.core.protocol, topics) if member else frozenset()
+    return _read_embedded(member.assignment, group.core.protocol, topics) if member else frozenset()
 
 
-def _embedded(assignment: bytes, protocol: str | None, topics: Topics) -> frozenset[Partition]:
+def _read_embedded(assignment: bytes, protocol: str | None, topics: Topics) -> frozenset[Partition]:
     try:
         return read_stored_assignment(assignment, topics, protocol=protocol)
     except GroupError:  # a custom format, without partitions that the gateway could name
@@ -530,7 +530,7 @@ def _protocol(member: AnyMember) -> Protocol:
     return "classic" if isinstance(member, ClassicGroupMember) or member.is_classic else "consumer"
 
 
-def _joined(member: AnyMember) -> GatewayEvent:
+def _tell_joined(member: AnyMember) -> GatewayEvent:
     return MemberJoined(
         member_id=member.member_id,
         client_id=member.client_id,

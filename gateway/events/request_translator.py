@@ -31,17 +31,17 @@ def statement(event: Event, step: Step, topics: Topics) -> PartitionsStated | No
                 partitions=topics.names(owned),
             )
         case JoinGroupReceived(member_id=str(member_id)) if member_id:
-            found = _embedded(event)
-            if found is None:
+            embedded = _read_embedded(event)
+            if embedded is None:
                 return None
-            stated = found
+            stated = embedded
         case _:
             return None
     is_refused = any(token == event.token and reply.error for token, reply in step.replies)
     return None if is_refused else stated
 
 
-def _embedded(event: JoinGroupReceived) -> PartitionsStated | None:
+def _read_embedded(event: JoinGroupReceived) -> PartitionsStated | None:
     """The statement of the first embedded subscription whose version can carry one."""
     if event.protocol_type != CONSUMER_PROTOCOL_TYPE:
         return None
@@ -55,8 +55,8 @@ def _embedded(event: JoinGroupReceived) -> PartitionsStated | None:
                 member_id=event.member_id,
                 member_epoch=subscription.generation_id,
                 partitions={
-                    each.topic: tuple(sorted(each.partitions))
-                    for each in subscription.owned_partitions
+                    owned.topic: tuple(sorted(owned.partitions))
+                    for owned in subscription.owned_partitions
                 },
             )
     return None
@@ -72,6 +72,6 @@ def refused_conversion(state: GroupState, event: Event, step: Step) -> Conversio
                 direction="consumer->classic",
                 member_id=event.member_id,
                 client_id=event.client_id,
-                reason=reply.why,
+                reason=reply.reason,
             )
     return None

@@ -1,18 +1,29 @@
 """Tells events as sentences: the story that log, terminal and page show to people.
 
 Only what an operator acts on, or waits for, is a sentence. The other events are details: they state
-what each cause did to partitions and epochs, and stay one key away.
+what each cause did to partitions and epochs, and stay one key away. Where one cause makes several
+events, one sentence tells them: an adoption, a release, a command.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
+from coordinator.interface.roll_policy import HIDDEN_NAMES
 from gateway.events.event import GatewayEvent
 
 NAMES_MAX = 20_000
 """Members whose client ids are remembered. Of more, those seen first are forgotten."""
+MOVES_MAX = 10_000
+"""Groups whose moves, and whose configs, are remembered. Of more, the oldest are forgotten."""
 NAMED_MAX = 3
-"""Blockers named in a sentence; the others are only counted."""
+"""Blockers or members named in a sentence; the others are only counted."""
+
+WITH_CLUSTER = "the cluster serves it"
+"""How a reason begins that the sentence of `group_forwarded` has told."""
+
+_GENERATED_ID = re.compile(r"(?P<client_id>.+)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""The id that a coordinator gives a classic member."""
 
 Fields = Mapping[str, Any]
 
@@ -35,6 +46,7 @@ _LEFT = {
     "generation_went_back": "was removed: the cluster has lost the group's generation",
     "released": "moved to the cluster",
 }
+_PLURALS = (("was ", "were "), (" it ", " they "), (" its session", " their sessions"))
 _HOSTING_ENDS = {
     "released": "the cluster has the group back",
     "taken": "another member holds the group in the cluster",
@@ -45,32 +57,137 @@ _HOSTING_ENDS = {
 }
 
 
+class _Departures(NamedTuple):
+    """Members of a group that have gone at one time for one cause."""
+
+    cause: str
+    at_ms: int
+    names: tuple[str, ...]
+    """The first few."""
+    members: int
+
+
 class Narrator:
     """Knows members by the ids of their clients, and tells events in order."""
 
     def __init__(self) -> None:
         self._names: dict[tuple[str, str], str] = {}
+        self._moving: dict[str, list[str]] = {}
+        """The members of each group that an adoption brings here, or a release takes away."""
+        self._departures: dict[str, _Departures] = {}
+        """The latest of each group."""
+        self.has_joined = False
+        """Whether the latest sentence stands for the one before of its group as well."""
+        self._configs: dict[str, Fields] = {}
+        """The overrides of each group that operators have been told."""
 
     def learn(self, event: GatewayEvent, group_id: str | None) -> None:
         """Learn the names of members from an event that is not told, one of NAMING."""
         self._learn(event.name, group_id or "", event.fields)
 
-    def tell_event(self, event: GatewayEvent, group_id: str | None) -> str:
-        """The event as a sentence; empty for a detail. Learns the names of members from it."""
+    def tell_event(
+        self, event: GatewayEvent, group_id: str | None, at_ms: int | None = None
+    ) -> str:
+        """The event as a sentence; empty for a detail. Learns the names of members from it.
+        `at_ms`: when it was, if a sentence may stand for the one before of its group as well
+        (`has_joined`): several members that were removed at one time are told together."""
+        self.has_joined = False
         if event.name in DETAILS and event.name not in NAMING:
             return ""  # most events are details, whose fields need not be collected
-        return self.tell(event.name, group_id, event.fields)
+        sentence = self.tell(event.name, group_id, event.fields)
+        if not sentence or at_ms is None:
+            return sentence
+        if event.name not in ("member_left", "member_fenced"):
+            self._departures.pop(group_id or "", None)
+            return sentence
+        return self._join(event.fields, group_id or "", at_ms) or sentence
+
+    def _join(self, fields: Fields, group_id: str, at_ms: int) -> str:
+        """All that have gone at this time for this cause; empty if it is only one."""
+        cause, name = fields["cause"], self._name_of(group_id, fields["member_id"])
+        before = self._departures.pop(group_id, None)
+        self.has_joined = before is not None and (before.cause, before.at_ms) == (cause, at_ms)
+        names: tuple[str, ...] = (name,)
+        members = 1
+        if before is not None and self.has_joined:
+            names, members = (*before.names, name)[:NAMED_MAX], before.members + 1
+        self._departures[group_id] = _Departures(cause, at_ms, names, members)
+        if len(self._departures) > MOVES_MAX:
+            del self._departures[next(iter(self._departures))]
+        if not self.has_joined:
+            return ""
+        did = _LEFT[cause]
+        for one, many in _PLURALS:
+            did = did.replace(one, many)
+        return f"{_name_few(names, members)} {did}"
 
     def tell(self, event: str, group_id: str | None, fields: Fields) -> str:
         """The same for an event of this name, with the fields of its JSON line."""
         self._learn(event, group_id or "", fields)
         make = _SENTENCES.get(event)
-        if make is None:
+        if make is None or self._is_part(event, group_id or "", fields):
             return ""
-        return make(fields, lambda member_id: self._name_of(group_id or "", member_id))
+        sentence = make(fields, lambda member_id: self._name_of(group_id or "", member_id))
+        return sentence + self._name_moved(event, group_id or "")
+
+    def _is_part(self, event: str, group_id: str, fields: Fields) -> bool:
+        """Whether another sentence tells the event: that of the move or the command which has
+        caused it."""
+        match event:
+            case "adoption_started":
+                self._remember_move(group_id, [])
+            case "member_left" if fields["cause"] == "released":
+                self._remember_move(group_id, self._moving.get(group_id, []))
+                self._moving[group_id].append(self._name_of(group_id, fields["member_id"]))
+                return True
+            case "member_joined" if group_id in self._moving:
+                self._moving[group_id].append(self._name_of(group_id, fields["member_id"]))
+                return True
+            case "group_created" | "group_deleted" | "hosting_started":
+                return group_id in self._moving
+            case "adoption_undone" | "member_left" | "member_fenced" | "rebalance_ended":
+                self._moving.pop(group_id, None)
+            case "gateway_started":
+                self._moving.clear()  # the moves of a process that was killed end untold
+            case "hosting_ended":
+                return bool(fields["cause"] == "released")
+            case "group_forwarded":
+                return bool(fields["reason"] == "released")
+            case "group_configs_altered":
+                return not self._has_news(group_id, fields["overrides"])
+            case _:
+                pass
+        return False
+
+    def _remember_move(self, group_id: str, names: list[str]) -> None:
+        self._moving.pop(group_id, None)
+        self._moving[group_id] = names
+        if len(self._moving) > MOVES_MAX:
+            del self._moving[next(iter(self._moving))]
+
+    def _name_moved(self, event: str, group_id: str) -> str:
+        """Who has moved with the group, at the end of the sentence that tells it."""
+        if event not in ("group_adopted", "group_released"):
+            return ""
+        names = self._moving.pop(group_id, [])
+        return f" ({_name_few(names, len(names))})" if names else ""
+
+    def _has_news(self, group_id: str, overrides: Fields) -> bool:
+        """Whether configs have changed that are not set by the command of an operator, which has a
+        sentence of its own."""
+        shown = {name: number for name, number in overrides.items() if name not in HIDDEN_NAMES}
+        before = self._configs.pop(group_id, {})
+        if shown:
+            self._configs[group_id] = shown
+            if len(self._configs) > MOVES_MAX:
+                del self._configs[next(iter(self._configs))]
+        return shown != before
 
     def _name_of(self, group_id: str, member_id: str) -> str:
-        return self._names.get((group_id, member_id)) or member_id
+        name = self._names.get((group_id, member_id))
+        if name is None and (generated := _GENERATED_ID.fullmatch(member_id)) is not None:
+            name = generated["client_id"]
+        return name or member_id
 
     def _learn(self, event: str, group_id: str, fields: Fields) -> None:
         if event in ("client_seen", "member_joined"):
@@ -116,6 +233,14 @@ def _moves(fields: Fields) -> str:
     return f"{_count(moved, 'partition')} moved, where {fields['least_possible']} had to"
 
 
+def _tell_given_up(fields: Fields, _name_of: _NameOf) -> str:
+    shards = _count(len(fields["shards"]), "shard")
+    if not fields["groups"]:  # nobody need go on with them: the whole fleet may end
+        return f"the process has given up {shards}"
+    groups = _count(fields["groups"], "group")
+    return f"the process has left {shards} to another one, with {groups}, in {fields['took_ms']} ms"
+
+
 def _tell_step(fields: Fields, _name_of: _NameOf) -> str:
     is_same = not fields["partitions_moved"]
     parts = [
@@ -139,6 +264,8 @@ def _tell_rebalance(fields: Fields, _name_of: _NameOf) -> str:
 
 def _tell_readiness(fields: Fields, _name_of: _NameOf) -> str:
     direction = _DIRECTIONS[fields["direction"]]
+    if any(blocker["reason"].startswith(WITH_CLUSTER) for blocker in fields["blocked_by"]):
+        return ""  # the sentence that the cluster serves it says why
     if fields["can_convert"]:
         return f"can convert {direction} now"
     blockers = _name_blockers(fields["blocked_by"], fields["blockers"])
@@ -148,9 +275,15 @@ def _tell_readiness(fields: Fields, _name_of: _NameOf) -> str:
 def _name_blockers(blockers: Iterable[Fields], count: int) -> str:
     reasons = [
         ": ".join(filter(None, (blocker["client_id"], blocker["reason"]))) for blocker in blockers
-    ][:NAMED_MAX]
-    more = count - len(reasons)
-    return "; ".join(reasons) + (f"; and {more:,} more" if more > 0 else "")
+    ]
+    return _name_few(reasons, count, "; ")
+
+
+def _name_few(names: Sequence[str], count: int, separator: str = ", ") -> str:
+    """The first few of so many names."""
+    named = names[:NAMED_MAX]
+    more = count - len(named)
+    return separator.join(named) + (f"{separator}and {more:,} more" if more > 0 else "")
 
 
 def _tell_conversion(fields: Fields, name_of: _NameOf) -> str:
@@ -185,7 +318,11 @@ def _tell_command(fields: Fields, _name_of: _NameOf) -> str:
 
 
 def _tell_overrides(fields: Fields, _name_of: _NameOf) -> str:
-    overrides = ", ".join(f"{name}={number}" for name, number in fields["overrides"].items())
+    overrides = ", ".join(
+        f"{name}={number}"
+        for name, number in fields["overrides"].items()
+        if name not in HIDDEN_NAMES
+    )
     return f"its configs were altered: {overrides or 'all are the defaults now'}"
 
 
@@ -195,11 +332,12 @@ _SENTENCES: Mapping[str, _Sentence] = {
     ),
     "adoption_undone": _tell_undone,
     "assignment_rejected": lambda fields, _: (
-        f"keeps its target assignment: the assignor {fields['assignor']} failed: {fields['reason']}"
+        f"keeps its target assignment: the assignor {fields['assignor']} failed:"
+        f" {fields['reason']}; mend it, or let the server assign"
     ),
     "client_flapped": lambda fields, _: (
         f"{fields['client_id']} has changed its protocol {fields['switches']} times within ten"
-        " minutes: look at its deployment before the next step"
+        " minutes: look at its deployment before the next step (groupferry hold stops the roll)"
     ),
     "command_given": _tell_command,
     "conversion_refused": lambda fields, _: (
@@ -217,11 +355,13 @@ _SENTENCES: Mapping[str, _Sentence] = {
     ),
     "gateway_ended": lambda _fields, _: "the gateway has ended",
     "gateway_started": lambda fields, _: (
-        f"the gateway {fields['version']} serves clients at {fields['bootstrap']}"
+        f"the gateway {fields['version']} serves clients at {fields['bootstrap']}, in front of"
+        f" {_count(len(fields['brokers']), 'broker')}"
     ),
     "generation_went_back": lambda fields, _: (
         f"the cluster's group has begun again at generation {fields['generation']}, after"
-        f" {fields['generation_before']}: its members were fenced, and rejoin"
+        f" {fields['generation_before']}: its members were fenced, and rejoin; look at the"
+        " coordinator's log, and compare the offsets"
     ),
     "group_adopted": lambda fields, _: (
         f"the gateway took the group over: calls were held for {fields['held_ms']} ms"
@@ -229,11 +369,13 @@ _SENTENCES: Mapping[str, _Sentence] = {
     "group_configs_altered": _tell_overrides,
     "group_converted": _tell_conversion,
     "group_created": lambda fields, _: f"was created with {_PROTOCOLS[fields['kind']]}",
-    "group_deleted": lambda _fields, _: "was deleted",
+    "group_deleted": lambda _fields, _: "the gateway keeps nothing of it any more",
     "group_forwarded": lambda fields, _: f"the cluster serves it from now on: {fields['reason']}",
     "group_released": lambda fields, _: (
         "the cluster has the group back: its partitions were without an owner for"
         f" {fields['unowned_ms'] / 1000:.1f} s"
+        if fields["unowned_ms"]
+        else "the cluster has the group back"
     ),
     "group_taken": lambda fields, _: (
         "its members were fenced, because others hold the group in the cluster:"
@@ -267,13 +409,17 @@ _SENTENCES: Mapping[str, _Sentence] = {
     "release_started": lambda fields, _: (
         f"its release began: {_count(fields['members'], 'member')} are told to rejoin"
     ),
+    "shards_given_up": _tell_given_up,
+    "shards_taken": lambda fields, _: (
+        f"the process serves {_count(len(fields['shards']), 'shard')} of another one"
+    ),
     "step_ended": _tell_step,
     "step_made_worse": _tell_worse,
     "topics_deleted": lambda fields, _: f"topics were deleted: {', '.join(fields['topics'])}",
     "upstream_back": lambda _fields, _: "the cluster answers again",
     "upstream_lost": lambda fields, _: (
-        f"no broker of the cluster answers: {fields['reason']}; trying again in"
-        f" {fields['next_retry_s']:.0f} s"
+        f"no broker of the cluster answers: {fields['reason']}; check the cluster and the network,"
+        f" trying again in {fields['next_retry_s']:.0f} s"
     ),
 }
 

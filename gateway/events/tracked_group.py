@@ -91,8 +91,8 @@ class TrackedGroup:
                 client_host=member.client_host,
                 protocol=member.protocol,
                 member_epoch=self.group_epoch if self.kind == "classic" else member.epoch,
-                partitions=_sorted(member.partitions),
-                pending_revocation=_sorted(member.pending),
+                partitions=_sort(member.partitions),
+                pending_revocation=_sort(member.pending),
             )
 
     def apply(self, event: GatewayEvent) -> None:  # noqa: PLR0912  # one case for each
@@ -137,18 +137,18 @@ class TrackedGroup:
         self.kind, self._state = loaded.kind, loaded.state
         self.group_epoch, self._assignment_epoch = loaded.group_epoch, loaded.assignment_epoch
         self._topic_ids = dict(loaded.topic_ids)
-        for each in loaded.members:
-            self.members[each.member_id] = TrackedMember(
-                each.instance_id,
-                each.client_id,
-                each.client_host,
-                each.protocol,
-                each.member_epoch,
-                {topic: set(numbers) for topic, numbers in (each.partitions or {}).items()},
-                {topic: set(numbers) for topic, numbers in each.pending_revocation.items()},
+        for member in loaded.members:
+            self.members[member.member_id] = TrackedMember(
+                member.instance_id,
+                member.client_id,
+                member.client_host,
+                member.protocol,
+                member.member_epoch,
+                {topic: set(numbers) for topic, numbers in (member.partitions or {}).items()},
+                {topic: set(numbers) for topic, numbers in member.pending_revocation.items()},
             )
-            for topic, numbers in (each.partitions or {}).items():
-                self._owners.setdefault(topic, {}).update(dict.fromkeys(numbers, each.member_id))
+            for topic, numbers in (member.partitions or {}).items():
+                self._owners.setdefault(topic, {}).update(dict.fromkeys(numbers, member.member_id))
 
     def _clear(self) -> None:
         self.kind, self._state = None, ClassicPhase.EMPTY
@@ -193,7 +193,7 @@ class TrackedGroup:
                 _subtract(member.pending, topic, numbers)
 
 
-def _sorted(partitions: Mapping[str, set[int]]) -> Partitions:
+def _sort(partitions: Mapping[str, set[int]]) -> Partitions:
     return {topic: tuple(sorted(numbers)) for topic, numbers in sorted(partitions.items())}
 
 

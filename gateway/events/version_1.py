@@ -21,7 +21,7 @@ RENAMED = MappingProxyType(
 """The events of version 1 that have another name now."""
 
 
-def upgraded(line: Any) -> Any:
+def upgrade(line: Any) -> Any:
     """The line in the form of version 2, but with its version. Anything else stays as it is."""
     if not isinstance(line, dict):
         return line

@@ -1,14 +1,14 @@
 """Which process of a fleet has which groups, and under which ids clients find it.
 
-A group belongs to a shard by the hash of its id, for ever; a shard belongs to a slot as long as the
-fleet runs, and a slot is one process at a time. Clients find a process by its *coordinator nodes*:
-one for each broker, because a client's connection leads to one broker. These stand in Metadata next
-to the brokers and lead no partition. A group's coordinator node has one address for the whole life
-of the fleet, because clients do not notice when a node's address changes.
+A group belongs to a shard by the hash of its id, for ever; a shard belongs to a slot, and a slot is
+one process at a time. While a process ends, others serve its shards. Clients find a process by its
+*coordinator nodes*: one for each broker, because a client's connection leads to one broker. These
+stand in Metadata next to the brokers and lead no partition. A group moves to another coordinator
+node, and never does a coordinator node move to another address, because clients do not notice that.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from zlib import crc32
 
 SHARDS = 16
@@ -21,28 +21,49 @@ _FIRST_ID = 1_000_000_000
 _IDS_PER_SLOT = BROKER_ID_MAX + 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class FleetMember:
-    """The view of one process."""
+    """The view of one process. Its parent says who has which shard: a process's own ones, unless
+    another one serves them because that one ends."""
 
     slot: int
     """The process's own, from 0."""
     slots: int
     shards: int
     """Fixed when the state is made."""
+    owners: list[int] = field(default_factory=list)
+    """The slot that has each shard, or is about to; as long as nobody says otherwise, each slot has
+    its own shards."""
+    serving: set[int] = field(default_factory=set)
+    """The shards that this process has and has opened."""
+
+    def __post_init__(self) -> None:
+        if not self.owners:
+            self.owners = [home_of(shard, self.slots) for shard in range(self.shards)]
+        if not self.serving:
+            self.serving = set(self.own_shards)
 
     @property
-    def own_shards(self) -> range:
-        """The shards of this process."""
-        return range(self.slot, self.shards, self.slots)
+    def own_shards(self) -> tuple[int, ...]:
+        """The shards that this process has, or is about to."""
+        return tuple(shard for shard in range(self.shards) if self.owners[shard] == self.slot)
+
+    def learn_owners(self, owners: Sequence[int]) -> None:
+        """Follow the parent. A shard that another process has now is no longer served here."""
+        self.owners = list(owners)
+        self.serving.intersection_update(self.own_shards)
 
     def slot_of(self, group_id: str) -> int:
         """The slot that has the group."""
-        return shard_of(group_id, self.shards) % self.slots
+        return self.owners[shard_of(group_id, self.shards)]
 
     def owns(self, group_id: str) -> bool:
-        """Whether this process has the group."""
+        """Whether this process has the group, or is about to."""
         return self.slot_of(group_id) == self.slot
+
+    def serves(self, group_id: str) -> bool:
+        """Whether this process answers for the group now."""
+        return shard_of(group_id, self.shards) in self.serving
 
     def coordinator_ids(self, broker_id: int) -> Iterator[int]:
         """The ids of the coordinator nodes that lead to this broker, in the order of the slots."""
@@ -54,9 +75,19 @@ class FleetMember:
         return (broker_id, *self.coordinator_ids(broker_id))
 
 
+def home_of(shard: int, slots: int) -> int:
+    """The slot that has a shard while all processes serve."""
+    return shard % slots
+
+
 def shard_of(group_id: str, shards: int) -> int:
     """The shard of a group. Must never change: the shards on disk depend on it."""
     return crc32(group_id.encode("utf-8", "surrogatepass")) % shards
+
+
+def is_in_shard(shard: int, shards: int, group_id: str) -> bool:
+    """Whether a group is in this shard, of so many."""
+    return shard_of(group_id, shards) == shard
 
 
 def coordinator_id(slot: int, broker_id: int) -> int:

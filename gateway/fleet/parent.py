@@ -12,22 +12,44 @@ import sys
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 import structlog
 
-from gateway.fleet.parent_link import DRAIN, DRAINING, RELOAD, SERVING
 from gateway.fleet.supervision import (
     TICK_S,
     Action,
+    AnnounceOwners,
+    CloseSharedPorts,
     DrainProcess,
     EndFleet,
     KillProcess,
+    OpenShards,
     StartProcess,
     Supervision,
+)
+from gateway.fleet.words import (
+    WORD_BYTES_MAX,
+    AskDrain,
+    AskRestart,
+    Drain,
+    GaveUp,
+    LogClaimed,
+    LogLost,
+    NotOpened,
+    Opened,
+    OwnerTable,
+    Reload,
+    Serving,
+    StopAccepting,
+    Take,
+    Word,
+    decode,
+    encode,
+    make_link,
 )
 from gateway.state_folder import StateFolderError
 
@@ -35,9 +57,32 @@ log = structlog.get_logger()
 
 RunProcess = Callable[[socket.socket], int]
 """Runs in the new process, with its end of the socket to the parent. Returns the exit status."""
-PrepareProcess = Callable[[int, bool], RunProcess]
-"""Prepares the process of a slot, in the parent; whether it is the fleet's first. Raises
-StateFolderError."""
+
+
+class FleetPlan(Protocol):
+    """What the parent does for its processes before they run. All methods may raise
+    StateFolderError."""
+
+    def prepare(self, slot: int, owners: Sequence[int], shards: Sequence[int]) -> RunProcess:
+        """Prepare the process of a slot. `owners`: the slot that owns each shard; `shards`: those
+        that the process opens at its start."""
+
+    def number_run(self) -> int:
+        """A run id, greater than all before."""
+
+    def note_log(self, log_id: str, run_id: int) -> None:
+        """Learn which state log the fleet has, and count its runs on from this one. The next run
+        stores it."""
+
+    def note_owners(self, owners: Sequence[int]) -> None:
+        """Store which slot owns each shard, for commands."""
+
+    def explain_end(self, reason: str) -> None:
+        """Say why the fleet ends."""
+
+    def reload(self) -> None:
+        """Read settings again, for processes that start later."""
+
 
 _OWN_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 
@@ -49,30 +94,28 @@ class _Process:
     """The parent's end."""
 
 
-def run_fleet(slots: int, prepare: PrepareProcess, reload: Callable[[], None]) -> int:
-    """Run a fleet until it is told to end, or cannot start. `reload` reads settings again, for
-    processes that start later. Returns the exit status."""
+def run_fleet(slots: int, shards: int, plan: FleetPlan) -> int:
+    """Run a fleet until it is told to end, or cannot start. Returns the exit status."""
     with _signals_at_a_socket() as signals, selectors.DefaultSelector() as selector:
-        return _Parent(slots, prepare, reload, signals, selector).run()
+        return _Parent(Supervision(slots, shards), plan, signals, selector).run()
 
 
 class _Parent:
     def __init__(
         self,
-        slots: int,
-        prepare: PrepareProcess,
-        reload: Callable[[], None],
+        supervision: Supervision,
+        plan: FleetPlan,
         signals: socket.socket,
         selector: selectors.BaseSelector,
     ) -> None:
-        self._prepare = prepare
-        self._reload = reload
+        self._plan = plan
         self._signals = signals
         self._selector = selector
-        self._supervision = Supervision(slots)
+        self._supervision = supervision
         self._processes: dict[int, _Process] = {}
         self._actions: deque[Action] = deque()
         self._status: int | None = None
+        self._has_lost_log = False
         # At SIGHUP it no longer is one. Without one, SIGHUP asks a service to reload its files.
         self._has_terminal = sys.stderr.isatty()
 
@@ -93,23 +136,46 @@ class _Parent:
         return self._status
 
     def _hear(self, slot: int) -> None:
+        """Hear all that a process has said."""
         process = self._processes.get(slot)
-        if process is None or process.link not in self._selector.get_map():
-            return  # its end has come first
-        try:
-            words = process.link.recv(4096)
-        except BlockingIOError:
-            return
-        except ConnectionResetError:  # it has not read what it was told
-            words = b""
-        if not words:  # it ends: SIGCHLD follows
-            self._selector.unregister(process.link)
-            return
-        self._supervision.on_beat(slot)
-        if SERVING in words:
-            self._on_serving(slot)
-        if DRAINING in words:
-            self._do(self._supervision.on_draining(slot))
+        while process is not None and process.link in self._selector.get_map():
+            try:
+                packet = process.link.recv(WORD_BYTES_MAX)
+            except BlockingIOError:
+                return
+            except ConnectionResetError:  # it has not read what it was told
+                packet = b""
+            if not packet:  # it ends: SIGCHLD follows
+                self._selector.unregister(process.link)
+                return
+            self._supervision.on_beat(slot)
+            self._take_word(slot, decode(packet))
+
+    def _take_word(self, slot: int, word: Word) -> None:
+        match word:
+            case Serving():
+                self._on_serving(slot)
+            case LogClaimed(log_id, run_id):
+                self._plan.note_log(log_id, run_id)
+            case LogLost(reason):
+                if not self._has_lost_log:  # the others lose it too
+                    self._plan.explain_end(reason)
+                self._has_lost_log = True
+                self._do(self._supervision.on_log_lost())
+            case AskDrain():
+                log.info("stop_asked", by="a command")
+                self._do(self._supervision.on_drain_asked())
+            case GaveUp(shard):
+                self._do(self._supervision.on_gave_up(slot, shard))
+            case Opened(shard):
+                self._supervision.on_opened(shard)
+            case NotOpened(shard):
+                self._supervision.on_not_opened(slot, (shard,))
+            case AskRestart(slots):
+                log.info("restart_asked", slots=list(slots))
+                self._supervision.on_restart(slots)
+            case _:  # a sign of life
+                pass
 
     def _on_serving(self, slot: int) -> None:
         was_complete = self._supervision.is_complete
@@ -120,9 +186,9 @@ class _Parent:
     def _take_signals(self) -> None:
         for number in self._signals.recv(4096):
             if number == signal.SIGHUP and not self._has_terminal:
-                self._reload()
+                self._plan.reload()
                 for process in self._processes.values():
-                    _say(process, RELOAD)
+                    _say(process, Reload())
             elif number != signal.SIGCHLD:
                 log.info("stop_asked", signal=signal.Signals(number).name)
                 self._do(self._supervision.on_drain())
@@ -147,37 +213,72 @@ class _Parent:
         self._actions.extend(actions)
         while self._actions and not is_busy:  # an action may cause others, which come after it
             match self._actions[0]:
-                case StartProcess(slot):
-                    self._start(slot)
+                case StartProcess(slot, shards):
+                    self._start(slot, shards)
                 case KillProcess(slot):
                     log.error("process_silent", slot=slot)
                     os.kill(self._processes[slot].pid, signal.SIGKILL)
                 case DrainProcess(slot):
                     if slot in self._processes:  # it may not have started
-                        _say(self._processes[slot], DRAIN)
+                        _say(self._processes[slot], Drain())
+                case CloseSharedPorts(slot):
+                    _say(self._processes[slot], StopAccepting())
+                case AnnounceOwners(owners):
+                    self._announce(owners)
+                case OpenShards(slot, shards):
+                    self._open_shards(slot, shards)
                 case EndFleet(status):
                     self._status = status
             self._actions.popleft()
 
-    def _start(self, slot: int) -> None:
-        is_first = not self._processes and not self._supervision.is_complete
+    def _announce(self, owners: tuple[int, ...]) -> None:
+        for process in self._processes.values():
+            _say(process, OwnerTable(owners))
+        try:  # before the new owners open their shards: commands find groups there
+            self._plan.note_owners(owners)
+        except StateFolderError as error:  # commands look for groups in the wrong process
+            log.error("owners_not_stored", reason=str(error))  # noqa: TRY400
+
+    def _open_shards(self, slot: int, shards: tuple[int, ...]) -> None:
+        process = self._processes[slot]
         try:
-            run_process = self._prepare(slot, is_first)
+            run_id = self._plan.number_run()
         except StateFolderError as error:
+            # Without a number of its own, it might take itself for an older run than another one.
+            log.error("shards_not_opened", slot=slot, reason=str(error))  # noqa: TRY400
+            self._supervision.on_not_opened(slot, shards)
+            return
+        log.info("shards_moved", shards=list(shards), slot=slot)
+        _say(process, Take(shards, run_id))
+
+    def _start(self, slot: int, shards: Sequence[int]) -> None:
+        try:
+            run_process = self._plan.prepare(slot, self._supervision.owners, shards)
+            pid, link = self._fork(run_process)
+        except (StateFolderError, OSError) as error:
             log.error("process_not_started", slot=slot, reason=str(error))  # noqa: TRY400
             self._do(self._supervision.on_ended(slot, 1))
             return
-        ours, theirs = socket.socketpair()
+        self._processes[slot] = _Process(pid, link)
+        self._selector.register(link, selectors.EVENT_READ, slot)
+        log.info("process_started", slot=slot, pid=pid)
+
+    def _fork(self, run_process: RunProcess) -> tuple[int, socket.socket]:
+        """Start a process. Returns its id and our end of the link. Raises OSError."""
+        ours, theirs = make_link()
         sys.stderr.flush()
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:
+            ours.close()
+            theirs.close()
+            raise
         if pid == 0:
             ours.close()
             self._become(run_process, theirs)
         theirs.close()
         ours.setblocking(False)
-        self._processes[slot] = _Process(pid, ours)
-        self._selector.register(ours, selectors.EVENT_READ, slot)
-        log.info("process_started", slot=slot, pid=pid)
+        return pid, ours
 
     def _become(self, run_process: RunProcess, link: socket.socket) -> NoReturn:
         """Go on as the new process."""
@@ -198,9 +299,9 @@ class _Parent:
             os._exit(status)
 
 
-def _say(process: _Process, word: bytes) -> None:
+def _say(process: _Process, word: Word) -> None:
     try:
-        process.link.send(word)
+        process.link.send(encode(word))
     except OSError as error:  # it ends, or is silent and will be killed
         log.debug("process_not_told", pid=process.pid, reason=str(error))
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import trio
 
 from gateway.groups.clock import Clock
-from gateway.groups.cluster_look import ClusterLook
+from gateway.groups.cluster_group_reader import ClusterGroupReader
 from gateway.hosting.forwarded import WatchedGroups
 from gateway.hosting.group import watch_occupants
-from gateway.hosting.standing import Found, NoAnswer, Verdict
+from gateway.hosting.standing import LookupFailed, LookupOutcome, RoutingDecision
 from gateway.hosting.states import Mode
 
 FRESH_FOR_MS = 3_000
@@ -25,7 +25,7 @@ WAIT_S = 1.0
 class SeenInCluster:
     """What a look at the cluster has found of one group."""
 
-    outcome: Found
+    outcome: LookupOutcome
     at_ms: int
 
 
@@ -34,7 +34,7 @@ class ClusterView:
 
     def __init__(
         self,
-        look: ClusterLook,
+        look: ClusterGroupReader,
         watched: WatchedGroups,
         clock: Clock,
         is_forwarded: Callable[[str], bool],
@@ -44,6 +44,8 @@ class ClusterView:
         self._watched = watched
         self._clock = clock
         self._is_forwarded = is_forwarded
+        self.on_described: Callable[[str], None] = lambda _group_id: None
+        """Called with each group that the cluster has described."""
         self._latest: dict[str, SeenInCluster] = {}
         self._asking = trio.Lock()
 
@@ -68,14 +70,15 @@ class ClusterView:
                 await self._ask(old[:ASKED_TOGETHER_MAX])
 
     async def _ask(self, group_ids: list[str]) -> None:
-        outcomes = await self._look.look_at(group_ids)
+        outcomes = await self._look.look_up_all(group_ids)
         now_ms = self._clock.now_ms()
         for group_id, outcome in outcomes.items():
-            if isinstance(outcome, NoAnswer) or not self._is_forwarded(group_id):
+            if isinstance(outcome, LookupFailed) or not self._is_forwarded(group_id):
                 continue
-            watch_occupants(self._watched, group_id, outcome, Verdict(Mode.FORWARDED))
+            watch_occupants(self._watched, group_id, outcome, RoutingDecision(Mode.FORWARDED))
             self._latest.pop(group_id, None)
             self._latest[group_id] = SeenInCluster(outcome, now_ms)
+            self.on_described(group_id)
         while len(self._latest) > REMEMBERED_MAX:
             del self._latest[next(iter(self._latest))]
 

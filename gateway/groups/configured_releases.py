@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable
 import structlog
 import trio
 
+from gateway.groups.group_drivers import GroupRefused
 from gateway.hosting.move_requests import ReleaseOutcome
 from gateway.state_log.log import StateLogError
 
@@ -62,6 +63,6 @@ class ConfiguredReleases:
         """Why the group could not be released; empty if it was."""
         try:
             outcome = await self._release(group_id)
-        except StateLogError as error:
+        except (StateLogError, GroupRefused) as error:
             return str(error)
         return "" if outcome.is_released else "; ".join(outcome.reasons)

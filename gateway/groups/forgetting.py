@@ -19,10 +19,10 @@ from coordinator.interface.events import (
 from coordinator.interface.roll_policy import RollMode
 from coordinator.interface.topics import Topics
 from gateway.batches import batches
-from gateway.groups.cluster_look import LOOKED_AT_ONCE_MAX, ClusterLook
+from gateway.groups.cluster_group_reader import GROUPS_PER_LOOKUP_MAX, ClusterGroupReader
 from gateway.groups.group_drivers import GroupFailed, GroupRefused
 from gateway.groups.groups import Groups
-from gateway.quotas.remembered import weight
+from gateway.quotas.quota_cache import weight
 from gateway.state_log.log import StateLogError
 from kafka_codecs.error_codes import ErrorCode
 
@@ -45,23 +45,23 @@ member joins."""
 
 
 class Forgetting:
-    """Looks soon after the start, and then once a day or after many new groups. A look that the
-    cluster or the log has not answered completely is repeated at the next count."""
+    """Checks all empty groups soon after the start, then once a day or after many new groups. If
+    the cluster or the log does not answer completely, the next count repeats the check."""
 
-    def __init__(self, groups: Groups, look: ClusterLook) -> None:
+    def __init__(self, groups: Groups, reader: ClusterGroupReader) -> None:
         self._groups = groups
-        self._look = look
+        self._reader = reader
         self._left = 0
         """Empty groups after the last look, by the `weight` of their names."""
         self._is_complete = False
         """Whether the last look has learned of every group."""
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Check the groups periodically until cancelled."""
         await trio.sleep(random.uniform(*FIRST_LOOK_S))  # noqa: S311
         while True:
             try:
-                await self.look()
+                await self.delete_unused()
             except (StateLogError, GroupRefused, GroupFailed) as error:
                 log.warning("forgetting_postponed", reason=str(error))
             with trio.move_on_after(LOOK_INTERVAL_S):
@@ -76,7 +76,7 @@ class Forgetting:
         except StateLogError:
             return False
 
-    async def look(self) -> None:
+    async def delete_unused(self) -> None:
         """Delete what is unused now. Raises StateLogError, GroupRefused, GroupFailed."""
         self._is_complete = False
         await self._groups.forget_events()
@@ -84,8 +84,8 @@ class Forgetting:
         idle = await self._groups.views.idle_group_ids()
         groups = answered = 0
         left = sum(map(weight, idle))
-        for batch in batches(idle, LOOKED_AT_ONCE_MAX):
-            traces = await self._look.find_traces(batch)
+        for batch in batches(idle, GROUPS_PER_LOOKUP_MAX):
+            traces = await self._reader.find_traces(batch)
             answered += len(traces)
             for group_id in [name for name, has_trace in traces.items() if not has_trace]:
                 is_recent = self._groups.views.quiet_ms(group_id) < UNUSED_MS_MAX

@@ -25,7 +25,7 @@ from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Computation
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
-from gateway.events.event import Told
+from gateway.events.event import DecisionEvents
 from gateway.events.group_events import (
     GroupAdopted,
     GroupForwarded,
@@ -34,33 +34,39 @@ from gateway.events.group_events import (
     TopicsDeleted,
 )
 from gateway.events.group_tracker import GroupTracker
-from gateway.groups.aside import Aside
 from gateway.groups.clock import Clock
-from gateway.groups.cluster_look import ClusterLook
+from gateway.groups.cluster_group_reader import ClusterGroupReader
+from gateway.groups.compute_thread import ComputeThread
 from gateway.groups.group_limits import GroupLimits
 from gateway.groups.pauses import Pauses
 from gateway.groups.regex_resolver import RegexResolver
 from gateway.groups.relayed_calls import RelayedCalls
 from gateway.groups.topics_image import TopicsImage
-from gateway.hosting.answers import GroupApi
+from gateway.hosting.answers import GroupApi, RefusalReason
 from gateway.hosting.calls import (
+    Abandoned,
     Answer,
     Call,
     Commits,
-    Errand,
     Forwarded,
     LearnTopics,
     LocateCoordinator,
+    PendingAction,
     Reserve,
     StoreCommits,
+    Unanswerable,
+    refuse,
 )
 from gateway.hosting.effects import (
+    AnswerClient,
     Ask,
     AskCoordinator,
     Assign,
     Compute,
+    Conclude,
     Describe,
     Effect,
+    EmitNow,
     Forget,
     Hold,
     Load,
@@ -69,7 +75,6 @@ from gateway.hosting.effects import (
     Look,
     ReportEvents,
     Resolve,
-    TellNow,
     Work,
     Write,
     carry_out,
@@ -79,9 +84,9 @@ from gateway.hosting.inputs import (
     Asked,
     Damage,
     Done,
+    EngineEvent,
     Failed,
     Gone,
-    Happened,
     Input,
     Leave,
     MoveRequested,
@@ -93,7 +98,7 @@ from gateway.hosting.move_requests import AnyRequest, MoveRequest, Outcome
 from gateway.journal.journal import Journal, last_events
 from gateway.observers.counts import GroupCounts
 from gateway.observers.offset_reporter import OffsetReporter
-from gateway.quotas.owner import Owner
+from gateway.quotas.quota_key import QuotaKey
 from gateway.state_log.last_events import FORGOTTEN, LogRecord
 from gateway.state_log.log import StateLog, StateLogError, StateLogRefused, StateLogUnsure
 from kafka_codecs.declaration import Struct
@@ -114,7 +119,7 @@ _revisions = itertools.count()
 
 log = structlog.get_logger()
 
-DoErrand = Callable[[Errand], Awaitable[Input]]
+DoErrand = Callable[[PendingAction], Awaitable[Input]]
 """Carries out `ProbeBroker` and `StoreCommits` on the client's own connection."""
 
 
@@ -122,10 +127,10 @@ DoErrand = Callable[[Errand], Awaitable[Input]]
 class _Waiter:
     """The client's side of a call."""
 
-    errand: Errand | None = None
-    """The errand of the machine that the task of the client carries out."""
+    pending_action: PendingAction | None = None
+    """The pending action of the machine that the task of the client carries out."""
     changed: Callable[[], object] | None = None
-    """Called once, when there is an errand or an answer."""
+    """Called once, when there is an action or an answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,15 +139,15 @@ class Services:
 
     clock: Clock
     cluster: Cluster
-    look: ClusterLook
+    cluster_reader: ClusterGroupReader
     state_log: StateLog
     journal: Journal
     offsets: OffsetReporter
     resolver: RegexResolver
-    aside: Aside
+    compute_thread: ComputeThread
     assign: Callable[[Computation], Awaitable[AssignmentReceived]]
     """What a plug-in answers."""
-    coordinator_of: Callable[[str, Owner | None], Awaitable[int]]
+    coordinator_of: Callable[[str, QuotaKey | None], Awaitable[int]]
     """The node id of a group's coordinator. Raises UpstreamError."""
     ask_coordinator: Callable[[int, Struct], Awaitable[Struct]]
     """A coordinator's answer to an anchor's request. Raises UpstreamError."""
@@ -162,7 +167,7 @@ class GroupDriver:
         *,
         relayed: RelayedCalls,
         idle: Callable[[str], None],
-        owner: Owner | None = None,
+        owner: QuotaKey | None = None,
     ) -> None:
         """`relayed`: the calls to the group that the cluster answers, of this driver or without
         one. `idle` learns the id of the group while nothing of it is in memory. `owner`: whose
@@ -199,6 +204,8 @@ class GroupDriver:
         self._effects_end = trio.CancelScope()
         self._resolving = trio.CancelScope()
         self._assigning = trio.CancelScope()
+        self._is_closed = False
+        """Whether another process goes on with the group."""
         self.relayed = relayed
 
     async def ask(self, call: Call, do: DoErrand | None = None) -> Answer:
@@ -213,59 +220,62 @@ class GroupDriver:
         if call.api is GroupApi.CONSUMER_JOIN:
             call.overrides = self._services.state_log.config_overrides(self.group.group_id)
         call.client = _Waiter()
-        self.feed(Asked(call))
+        if self._is_closed:
+            call.end(refuse(RefusalReason.NOT_AT_COORDINATOR))
+        else:
+            self.feed(Asked(call))
         return call.answer
 
     def answer_at_rest(self, event: Request) -> Reply | None:
         """The reply to a heartbeat of a client at the coordinator that names no topics, if the
         group is at rest. None otherwise; then nothing has changed, and it is to be asked as a
         call."""
-        if self._is_feeding or self._inputs or not self.topics.covers(()):
+        if self._is_feeding or self._inputs or self._is_closed or not self.topics.covers(()):
             return None
         return self.group.answer_at_rest(event, self._services.clock.now_ms())
 
     def send_at_rest(self, call: Commits) -> StoreCommits | None:
-        """Have a commit accepted if the group is at rest. Returns the errand that stores it, which
-        needs no task. None otherwise; then nothing has changed."""
-        if self._is_feeding or self._inputs:
+        """Have a commit accepted if the group is at rest. Returns the pending action that
+        stores it, which needs no task. None otherwise; then nothing has changed."""
+        if self._is_feeding or self._inputs or self._is_closed:
             return None
         call.knows_topics = self.topics.covers(call.topic_names)
-        errand = self.group.take_at_rest(Asked(call), self._services.clock.now_ms())
-        return errand if isinstance(errand, StoreCommits) else None
+        pending_action = self.group.take_at_rest(Asked(call), self._services.clock.now_ms())
+        return pending_action if isinstance(pending_action, StoreCommits) else None
 
     async def finish(self, call: Call, do: DoErrand | None = None) -> Answer:
-        """Run the errands of a call that has begun, until it is answered."""
-        waiter: _Waiter = call.client or _Waiter(call.errand)
+        """Run the pending actions of a call that has begun, until it is answered."""
+        waiter: _Waiter = call.client or _Waiter(call.pending_action)
         call.client = waiter
         try:
             while call.answer is None:
-                errand, waiter.errand = waiter.errand, None
-                if errand is None:
+                pending_action, waiter.pending_action = waiter.pending_action, None
+                if pending_action is None:
                     changed = trio.Event()
                     waiter.changed = changed.set
                     await changed.wait()
                 else:
-                    self.feed(await self._carry_out_errand(errand, do))
+                    self.feed(await self._carry_out_errand(pending_action, do))
         except BaseException:
             self.abandon(call)
             raise
         return call.answer
 
-    async def _carry_out_errand(self, errand: Errand, do: DoErrand | None) -> Input:
-        match errand:
+    async def _carry_out_errand(self, pending_action: PendingAction, do: DoErrand | None) -> Input:
+        match pending_action:
             case LearnTopics():
-                return await self._learn_topics(errand)
+                return await self._learn_topics(pending_action)
             case LocateCoordinator():
-                return await self._locate_coordinator(errand)
+                return await self._locate_coordinator(pending_action)
             case _:
                 assert do is not None
-                return await do(errand)
+                return await do(pending_action)
 
     def watch(self, call: Call, changed: Callable[[], None]) -> bool:
-        """Have `changed` called once, when a call that has begun has its answer, or an errand; then
+        """Have `changed` called once, when a call that has begun has its answer, or an action; then
         `finish` must follow. False if it has one already."""
         waiter: _Waiter = call.client
-        if waiter.errand is not None or call.answer is not None:
+        if waiter.pending_action is not None or call.answer is not None:
             return False
         waiter.changed = changed
         return True
@@ -287,7 +297,7 @@ class GroupDriver:
     async def _end_place(self, member_id: str, is_connected: Callable[[], bool]) -> None:
         await trio.sleep(CLOSES_WITHIN_S)
         if is_connected():
-            self.feed(Happened(LeaverStayed(member_id)))
+            self.feed(EngineEvent(LeaverStayed(member_id)))
 
     async def move(self, request: MoveRequest[Outcome]) -> Outcome:
         """Have the group adopted or released. Cancelled, the move goes on."""
@@ -299,6 +309,8 @@ class GroupDriver:
 
     def feed(self, event: Input) -> None:
         """Give the group an input, and carry out what it leads to. Never blocks."""
+        if self._is_closed:
+            return
         effect = None
         if not (self._is_feeding or self._inputs):
             effect = self.group.take_at_rest(event, self._services.clock.now_ms())
@@ -359,13 +371,13 @@ class GroupDriver:
         self._services.counts.note_line(line)
         carry_out_now(line, self.group.group_id, self._services.journal)
 
-    def report(self, events: ReportEvents | TellNow) -> None:
+    def report(self, events: ReportEvents | EmitNow) -> None:
         """Report events that have nothing to write."""
         match events:
-            case TellNow():
+            case EmitNow():
                 self._services.counts.note_line(events)
                 carry_out_now(events, self.group.group_id, self._services.journal, self._owner)
-                self._follow(Told((events.event,), self._services.clock.now_ms()))
+                self._follow(DecisionEvents((events.event,), self._services.clock.now_ms()))
                 if isinstance(events.event, GroupAdopted):
                     self._todo.append(self._learn_topics_of_group)
             case ReportEvents(decisions):
@@ -385,11 +397,11 @@ class GroupDriver:
             self._services.counts.note_answer(call.answer)
         self._wake(call.client)
 
-    def run_errand(self, errand: Errand) -> None:
-        """Have the client's task run an errand."""
-        waiter: _Waiter | None = errand.call.client
+    def start_action(self, pending_action: PendingAction) -> None:
+        """Have the client's task run an action."""
+        waiter: _Waiter | None = pending_action.call.client
         if waiter is not None:
-            waiter.errand = errand
+            waiter.pending_action = pending_action
             self._wake(waiter)
 
     def _wake(self, waiter: _Waiter) -> None:
@@ -406,8 +418,8 @@ class GroupDriver:
     def reserve(self, effect: Reserve) -> None:
         """Count the group towards the limits, if there is room for it."""
         now_ms = self._services.clock.now_ms()
-        refused = self._services.limits.reserve(self.group, effect, now_ms)
-        self._inputs.append(Done(effect) if refused is None else Failed(effect, refused))
+        refusal = self._services.limits.reserve(self.group, effect, now_ms)
+        self._inputs.append(Done(effect) if refusal is None else Failed(effect, refusal))
 
     def start_work(self, effect: Work) -> None:
         """Have the task of the group carry out an effect."""
@@ -448,7 +460,7 @@ class GroupDriver:
                 self._effects_end = nursery.cancel_scope
                 await self._work(nursery)
                 nursery.cancel_scope.cancel()
-            if not self._todo and self.group.next_ms() is None:
+            if self._is_closed or (not self._todo and self.group.next_ms() is None):
                 break
         self._is_running = False
 
@@ -487,7 +499,7 @@ class GroupDriver:
         finally:
             self._is_refreshing = False
 
-    async def learn(self, names: frozenset[str], owner: Owner | None = None) -> Topics:
+    async def learn(self, names: frozenset[str], owner: QuotaKey | None = None) -> Topics:
         """The topics that the group refers to, these included. `owner`: whose request names them,
         if one does; otherwise they count towards whoever named the group first. Raises
         UpstreamError."""
@@ -498,7 +510,7 @@ class GroupDriver:
             topics = await self.topics.get(names, owner)
         if deleted := self.topics.take_deleted():
             event = TopicsDeleted(topics=tuple(sorted(deleted)), topic_ids=deleted)
-            decision = Told((event,), self._services.clock.now_ms())
+            decision = DecisionEvents((event,), self._services.clock.now_ms())
             self._make_way([decision])
             self._services.journal.tell_decision(decision, self.group.group_id)
             self._follow(decision)
@@ -535,18 +547,46 @@ class GroupDriver:
         except UpstreamError:
             return None  # the next request that names them asks again
 
-    async def _learn_topics(self, errand: LearnTopics) -> Input:
-        call = errand.call
+    async def _learn_topics(self, pending_action: LearnTopics) -> Input:
+        call = pending_action.call
         try:
-            return Done(errand, await self.learn(call.topic_names, call.owner))
+            return Done(pending_action, await self.learn(call.topic_names, call.owner))
         except UpstreamError as error:
-            return Failed(errand, str(error))
+            return Failed(pending_action, str(error))
 
-    async def _locate_coordinator(self, errand: LocateCoordinator) -> Input:
-        is_here = await locate(self._services, self.group.group_id, errand.call)
+    async def _locate_coordinator(self, pending_action: LocateCoordinator) -> Input:
+        is_here = await locate(self._services, self.group.group_id, pending_action.call)
         if is_here is None:
-            return Failed(errand, "no coordinator is known")
-        return Done(errand, is_here)
+            return Failed(pending_action, "no coordinator is known")
+        return Done(pending_action, is_here)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether calls are under way, or something is being decided or written."""
+        return bool(self.group.calls) or self.group.engine.is_deciding or self._is_feeding
+
+    def close(self) -> None:
+        """Leave the group to another process. Calls that are still under way are refused, the
+        connections of commits end as if this process were killed, and no further events of the
+        group are written."""
+        self._is_closed = True
+        for scope in (self._effects_end, self._resolving, self._assigning):
+            scope.cancel()
+        self._todo.clear()
+        for effect in self.group.start_again(self._services.clock.now_ms()):
+            if isinstance(effect, AnswerClient):
+                call = effect.call
+                if isinstance(call.answer, Unanswerable):
+                    # Nobody knows whether the cluster has the commit.
+                    is_commit = isinstance(call, Commits)
+                    call.answer = (
+                        Abandoned() if is_commit else refuse(RefusalReason.NOT_AT_COORDINATOR)
+                    )
+            if isinstance(effect, AnswerClient | Conclude):
+                carry_out(effect, self)
+        self._woken.set()
+        self._tell_changes()
+        self._services.limits.free(self.group.group_id)
 
     async def leave(self) -> None:
         """Have the anchor leave, with or without members in the group."""
@@ -556,12 +596,12 @@ class GroupDriver:
 
     async def _work_on(self, effect: Work) -> Input | None:
         """Carry out an effect. Returns what came of it, unless the group has learned that."""
-        look, group_id = self._services.look, self.group.group_id
+        reader, group_id = self._services.cluster_reader, self.group.group_id
         match effect:
             case Look():
-                return Done(effect, await look.look(group_id))
+                return Done(effect, await reader.look_up(group_id))
             case Describe():
-                return Done(effect, await look.describe(group_id))
+                return Done(effect, await reader.describe(group_id))
             case Load():
                 return await self._load(effect)
             case Write():
@@ -605,7 +645,7 @@ class GroupDriver:
     async def _write(self, effect: Write) -> Input:
         """Write records and events; the events are told once the log has them."""
         group_id, services, batch = self.group.group_id, self._services, effect.batch
-        decisions = [decision.told for decision in batch.decisions]
+        decisions = [decision.reported for decision in batch.decisions]
         self._make_way(decisions)
         stamped = services.journal.stamp_batch(decisions, group_id)
         last = last_events(stamped)
@@ -618,6 +658,7 @@ class GroupDriver:
             services.limits.log_health.on_write(None, services.clock.now_ms())
         except StateLogError as error:
             log.error("state_log_failed", group_id=group_id, reason=str(error))  # noqa: TRY400
+            services.journal.drop_batch(group_id)
             match error:
                 case StateLogUnsure():
                     damage = Damage.UNSURE
@@ -631,24 +672,26 @@ class GroupDriver:
             services.counts.log_writes.note(trio.current_time() - began_s, failed=has_failed)
         try:
             for decision, envelopes in zip(batch.decisions, stamped, strict=True):
-                services.journal.pass_on(envelopes, decision.told.owner)
-                self._follow(decision.told)
+                services.journal.pass_on(envelopes, decision.reported.owner)
+                self._follow(decision.reported)
         except Exception:  # the boundary: the log has the batch, so the group is loaded with it
             log.exception("group_failed", group_id=group_id)
             return Failed(effect, Damage.UNSURE)
         return Done(effect)
 
-    def _make_way(self, batch: Sequence[Told]) -> None:
+    def _make_way(self, batch: Sequence[DecisionEvents]) -> None:
         """Report open commits before the events that end them."""
         group_id, services = self.group.group_id, self._services
         for decision in batch:
             if before := services.offsets.make_way(group_id, decision.events):
-                services.journal.tell_decision(Told(before, decision.at_ms), group_id)
+                services.journal.tell_decision(DecisionEvents(before, decision.at_ms), group_id)
 
-    def _follow(self, decision: Told) -> None:
+    def _follow(self, decision: DecisionEvents) -> None:
         """Have the tracker observe events whose lines are written, and report what follows."""
         following = self.tracker.observe(decision.events, decision.at_ms)
-        self._services.journal.tell_decision(Told(following, decision.at_ms), self.group.group_id)
+        self._services.journal.tell_decision(
+            DecisionEvents(following, decision.at_ms), self.group.group_id
+        )
 
     def _report_costs(self) -> None:
         """Report the rebalance and the steps that are over, once the lines of all decisions are
@@ -657,7 +700,7 @@ class GroupDriver:
         if self.tracker.is_measuring and not engine.is_deciding:
             now_ms = self._services.clock.now_ms()
             ended = self.tracker.settle(engine.core.summarize().state, now_ms)
-            self._services.journal.tell_decision(Told(ended, now_ms), self.group.group_id)
+            self._services.journal.tell_decision(DecisionEvents(ended, now_ms), self.group.group_id)
 
     def snapshot(self) -> GroupLoaded:
         """The group as its lines have told it."""
@@ -674,7 +717,7 @@ class GroupDriver:
 
     async def _compute(self, effect: Compute) -> Input:
         try:
-            await self._services.aside.run(effect.compute)
+            await self._services.compute_thread.run(effect.compute)
         except Exception as error:  # the boundary: the group decides what a bug leads to
             return Failed(effect, error)
         return Done(effect)
@@ -709,7 +752,7 @@ class GroupDriver:
             return Failed(effect, str(error))
 
     async def _ask_for_move(self, effect: Ask) -> Input:
-        if not self._services.state_log.may_answer:
+        if not self._services.state_log.may_answer_for(self.group.group_id):
             return Failed(effect, "another gateway may go on with the adoption")
         try:
             answer = await self._from_coordinator(effect.message)
@@ -739,15 +782,15 @@ async def locate(services: Services, group_id: str, call: Call) -> bool | None:
 
 
 def carry_out_now(
-    effect: Log | TellNow, group_id: str, journal: Journal, owner: Owner | None = None
+    effect: Log | EmitNow, group_id: str, journal: Journal, owner: QuotaKey | None = None
 ) -> None:
     """Log a line, or report an event. `owner`: whose request has named the group."""
     match effect:
         case Log(level, event, fields, error):
             getattr(log, level)(event, **fields, **({"exc_info": error} if error else {}))
-        case TellNow(GroupForwarded() | HostingStarted() as event):
+        case EmitNow(GroupForwarded() | HostingStarted() as event):
             journal.tell(event, group_id, owner)  # clients can name groups without end
-        case TellNow(event):
+        case EmitNow(event):
             journal.tell(event, group_id)
 
 

@@ -6,7 +6,7 @@ Without a driver, a group is what the log has of it, and what the cluster has sa
 """
 
 import random
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
@@ -24,7 +24,7 @@ from gateway.groups.group_driver import (
 )
 from gateway.groups.group_limits import TooManyGroups
 from gateway.groups.relayed_calls import RelayedCalls
-from gateway.hosting.answers import GroupApi, Situation
+from gateway.hosting.answers import GroupApi, RefusalReason
 from gateway.hosting.calls import (
     Answer,
     Call,
@@ -38,8 +38,8 @@ from gateway.hosting.inputs import Ending, Resumed
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import Standing
 from gateway.hosting.states import LogPhase
-from gateway.quotas.owner import Owner
-from gateway.quotas.remembered import Remembered
+from gateway.quotas.quota_cache import QuotaCache
+from gateway.quotas.quota_key import QuotaKey
 from gateway.state_log.log import StateLogError
 from kafka_codecs.describe_groups import DescribedGroup
 
@@ -52,10 +52,10 @@ SPREAD = 0.2
 class GroupRefused(Exception):
     """The gateway refuses a request; the situation says which code the client gets."""
 
-    def __init__(self, situation: Situation, why: str) -> None:
-        super().__init__(why)
-        self.situation = situation
-        self.why = why
+    def __init__(self, cause: RefusalReason, reason: str) -> None:
+        super().__init__(reason)
+        self.cause = cause
+        self.reason = reason
 
 
 class GroupFailed(Exception):
@@ -80,7 +80,7 @@ class GroupDrivers:
         self._state_log = services.state_log
         self._clock = services.clock
         self.by_id: dict[str, GroupDriver] = {}
-        self.standings: Remembered[str, Standing] = Remembered(REMEMBERED_MAX, rules.names)
+        self.standings: QuotaCache[str, Standing] = QuotaCache(REMEMBERED_MAX, rules.names)
         """What the cluster has said of groups without a driver."""
         self.idle: dict[str, IdleGroup] = {}
         """Hosted groups of the log that somebody has looked at. Only a driver changes a group, so
@@ -92,6 +92,8 @@ class GroupDrivers:
         self.resumed = self.left_out = 0
         """How many groups were loaded at the start, and how many had no room."""
         self.is_ending = False
+        self.owns: Callable[[str], bool] = lambda _group_id: True
+        """Whether this process may have the group; in a fleet, others may."""
 
     async def ask(
         self,
@@ -100,7 +102,7 @@ class GroupDrivers:
         topic_names: Iterable[str] = (),
         *,
         api: GroupApi = GroupApi.ADMIN,
-        owner: Owner | None = None,
+        owner: QuotaKey | None = None,
     ) -> Reply:
         """Ask the engine of a group that is known to be hosted. `topic_names` are the topics that
         `make` looks up. Raises GroupRefused, GroupFailed."""
@@ -173,8 +175,12 @@ class GroupDrivers:
 
     @property
     def may_answer(self) -> bool:
-        """Whether the groups' decisions may be told: false once another gateway may own the log."""
+        """Whether no other gateway may own any of the log."""
         return self._state_log.may_answer
+
+    def may_answer_for(self, group_id: str) -> bool:
+        """Whether the group's decisions may be told: false once another gateway may own its log."""
+        return self._state_log.may_answer_for(group_id)
 
     async def knows(self, group_id: str) -> bool:
         """Whether the hosted group exists, even if empty. Raises StateLogError."""
@@ -188,7 +194,7 @@ class GroupDrivers:
         DEV D69: while a group is being loaded, the log describes it, so that one group does not
         hold up a list of all groups. Raises StateLogError if another gateway may own the log.
         """
-        if not self.may_answer:
+        if not self.may_answer_for(group_id):
             raise StateLogError("another gateway may own the state log")
         driver = self.by_id.get(group_id)
         return driver if driver is not None and driver.group.engine.is_loaded else None
@@ -198,11 +204,14 @@ class GroupDrivers:
         engine.load(records, now_ms=self._clock.now_ms())
         return engine
 
-    def driver(self, group_id: str, owner: Owner | None = None) -> GroupDriver:
+    def driver(self, group_id: str, owner: QuotaKey | None = None) -> GroupDriver:
         """The driver of a group; it is kept as long as anything of the group is in memory.
-        `owner`: whose request names the group."""
+        `owner`: whose request names the group. Raises GroupRefused if another process has it."""
         driver = self.by_id.get(group_id)
         if driver is None:
+            if not self.owns(group_id):
+                cause = RefusalReason.NOT_AT_COORDINATOR
+                raise GroupRefused(cause, "another process of the gateway has the group")
             self.idle.pop(group_id, None)
             group = HostedGroup(
                 self.remember_standing(group_id, owner),
@@ -225,6 +234,18 @@ class GroupDrivers:
                 driver.feed(Ending())
         return driver
 
+    def drop(self, concerns: Callable[[str], bool]) -> None:
+        """Forget groups that another process goes on with, and end what is under way."""
+        rules = self._rules
+        for group_id in tuple(filter(concerns, self.by_id)):
+            self.by_id.pop(group_id).close()
+        for group_id in tuple(filter(concerns, self.idle)):
+            del self.idle[group_id]
+        for group_id in tuple(filter(concerns, self.standings)):
+            self.standings.pop(group_id)
+        for names in (rules.standing.adopted, rules.standing.released, rules.adopting):
+            names.difference_update([name for name in names if concerns(name)])
+
     def in_memory(self, group_id: str) -> GroupDriver | None:
         """The driver of a group if anything of the group is in memory."""
         return self.by_id.get(group_id)
@@ -239,7 +260,7 @@ class GroupDrivers:
             return driver.group.standing
         return self.standings.get(group_id) or Standing(group_id, self._rules.standing)
 
-    def remember_standing(self, group_id: str, owner: Owner | None) -> Standing:
+    def remember_standing(self, group_id: str, owner: QuotaKey | None) -> Standing:
         """The same to be remembered. Of too many the oldest is forgotten, and asked for again when
         needed."""
         standing = self.get_standing(group_id)
@@ -271,7 +292,7 @@ class GroupDrivers:
 def require_reply(answer: Answer) -> Reply:
     """The engine's reply. Raises GroupRefused, GroupFailed for anything else."""
     if isinstance(answer, Refused):
-        raise GroupRefused(answer.situation, answer.why)
+        raise GroupRefused(answer.cause, answer.reason)
     if isinstance(answer, Unanswerable):
         raise GroupFailed
     if isinstance(answer, Reply):

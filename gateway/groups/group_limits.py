@@ -9,18 +9,18 @@ that keeps members, or a lost commit, and that of a release find room in any cas
 from collections.abc import Callable
 
 from gateway.groups.log_health import LogHealth
-from gateway.hosting.answers import JOINS, Situation
+from gateway.hosting.answers import JOINS, RefusalReason
 from gateway.hosting.calls import Call, Refused, Reserve
 from gateway.hosting.group import HostedGroup
 from gateway.hosting.states import LogPhase
-from gateway.quotas.owner import Owner
-from gateway.quotas.remembered import weight
+from gateway.quotas.quota_cache import weight
+from gateway.quotas.quota_key import QuotaKey
 from gateway.quotas.shares import SharedTotal, ShareRule
 
 ANCHORS_PER_GROUP = 2
 """Multiplies both limits on groups, because an anchor outlives the last member for a while."""
 
-Complain = Callable[[Owner, str, int], None]
+Complain = Callable[[QuotaKey, str, int], None]
 """Learns who has reached a limit, which one, and how much it is."""
 
 
@@ -38,12 +38,12 @@ class GroupQuota:
         *,
         groups_max: int,
         share: ShareRule | None = None,
-        complain: Complain = lambda _owner, _why, _limit: None,
+        complain: Complain = lambda _owner, _reason, _limit: None,
     ) -> None:
         """`kind`: what the groups are, for people."""
         self._kind = kind
         self._total = SharedTotal(groups_max, share)
-        self._began: dict[str, Owner | None] = {}
+        self._began: dict[str, QuotaKey | None] = {}
         self._complain = complain
         self.on_refusal: Callable[[], None] = lambda: None
         """Called when a group finds no room."""
@@ -57,7 +57,7 @@ class GroupQuota:
         """From now on, these are the limits. Groups that exceed them stay."""
         self._total.total, self._total.rule = groups_max, share
 
-    def check(self, owner: Owner | None) -> None:
+    def check(self, owner: QuotaKey | None) -> None:
         """Raises TooManyGroups if this owner may not begin another group. None stands for a group
         that the gateway begins itself."""
         if self._total.has_room(owner):
@@ -75,13 +75,13 @@ class GroupQuota:
         """The groups that are counted."""
         return len(self._began)
 
-    def reserve(self, group_id: str, owner: Owner | None) -> None:
+    def reserve(self, group_id: str, owner: QuotaKey | None) -> None:
         """Count a group, once. Raises TooManyGroups."""
         if group_id not in self._began:
             self.check(owner)
             self.count_in(group_id, owner)
 
-    def count_in(self, group_id: str, owner: Owner | None) -> None:
+    def count_in(self, group_id: str, owner: QuotaKey | None) -> None:
         """Count a group, once, whether or not there is room."""
         if group_id not in self._began:
             self._began[group_id] = owner
@@ -100,7 +100,7 @@ class GroupLimits:
         self,
         groups_max: int,
         share: ShareRule | None = None,
-        complain: Complain = lambda _owner, _why, _limit: None,
+        complain: Complain = lambda _owner, _reason, _limit: None,
     ) -> None:
         self.hosted = GroupQuota("hosted", groups_max=groups_max, complain=complain)
         self.anchored = GroupQuota("anchored", groups_max=0, complain=complain)
@@ -117,19 +117,24 @@ class GroupLimits:
         claim, group_id = effect.claim, group.group_id
         call = claim if isinstance(claim, Call) else None
         owner = None if call is None else call.owner
-        situation = Situation.TOO_MANY_GROUPS
+        cause = RefusalReason.TOO_MANY_GROUPS
         try:
             if effect.is_hosted:
                 self.hosted.reserve(group_id, owner)
                 joins = call is not None and call.api in JOINS
                 if joins and not self.log_health.may_begin(now_ms):
-                    return Refused(Situation.LOG_FAILED, Situation.LOG_FAILED.value)
-            situation = Situation.NOT_ANCHORED
+                    return Refused(RefusalReason.LOG_FAILED, RefusalReason.LOG_FAILED.value)
+            cause = RefusalReason.NOT_ANCHORED
             if effect.is_anchored and group.rules.can_anchor:
                 self.anchored.reserve(group_id, owner)
         except TooManyGroups as error:
-            return Refused(situation, str(error))
+            return Refused(cause, str(error))
         return None
+
+    def free(self, group_id: str) -> None:
+        """Stop counting a group that another process has now."""
+        self.hosted.free(group_id)
+        self.anchored.free(group_id)
 
     def follow(self, group: HostedGroup) -> None:
         """Count what the group has now, and nothing else."""

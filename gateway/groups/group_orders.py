@@ -9,14 +9,16 @@ from collections.abc import Iterator
 
 import trio
 
+from coordinator.group.state import GroupState
 from coordinator.interface.events import ClaimReceived, ConfigsReceived
 from coordinator.interface.roll_policy import RollMode
 from gateway.groups.group_driver import (
     Services,
 )
 from gateway.groups.group_drivers import GroupDrivers, GroupRefused
+from gateway.groups.members_away import MembersAway
 from gateway.groups.new_protocol import new_protocol_of
-from gateway.hosting.adoptable import why_not_found
+from gateway.hosting.adoptable import HOSTED_ALREADY, why_not_found
 from gateway.hosting.move_requests import (
     AdoptionOutcome,
     AdoptRequest,
@@ -26,7 +28,13 @@ from gateway.hosting.move_requests import (
 )
 from gateway.hosting.release import why_not_released
 from gateway.hosting.rules import HostingRules
-from gateway.hosting.standing import Found, NoAnswer, Nobody, Occupants, foreign_kind
+from gateway.hosting.standing import (
+    LiveMembers,
+    LookupFailed,
+    LookupOutcome,
+    NoMembers,
+    foreign_kind,
+)
 from kafka_codecs.describe_groups import DescribedGroup
 
 ADOPTION_TIMEOUT_S = 30.0
@@ -37,6 +45,8 @@ ADOPTIONS_END_TIMEOUT_S, ADOPTIONS_LOOK_S = 3.0, 0.05
 """How long the gateway waits for adoptions when it exits, and how often it looks."""
 
 MOVES = "it changes its coordinator: try again"
+NO_ID = "the group id is empty: name a group"
+NO_ANCHORS = "the embedded cluster cannot hold anchors: nothing to do"
 
 
 class GroupOrders:
@@ -48,6 +58,12 @@ class GroupOrders:
         self._services = services
         self._drivers = drivers
         self._clock = services.clock
+        self.away = MembersAway(self._state_of)
+        services.journal.listen(self.away.take)
+
+    def _state_of(self, group_id: str) -> GroupState | None:
+        driver = self._drivers.find_loaded(group_id)
+        return None if driver is None else driver.group.engine.core.state
 
     async def adopt(self, group_id: str, *, dry_run: bool = False) -> AdoptionOutcome:
         """Adopt a live group of the cluster, or say why that is not possible, member by member. A
@@ -59,29 +75,29 @@ class GroupOrders:
         elif self._drivers.is_live(group_id) and not reasons:
             return await self._mark(group_id, dry_run=dry_run)
         elif not reasons:
-            outcome = await self._services.look.look(group_id)
+            outcome = await self._services.cluster_reader.look_up(group_id)
             if (
                 self._drivers.is_live(group_id)
-                or isinstance(outcome, Nobody)
+                or isinstance(outcome, NoMembers)
                 or self._is_held_here(outcome)
             ):
                 return await self._mark(group_id, dry_run=dry_run)
             watched, now_ms = self._rules.watched.group(group_id), self._clock.now_ms()
             reasons = why_not_found(outcome, watched, self._config, now_ms)
         if dry_run or reasons:
-            return AdoptionOutcome.refused(group_id, *reasons)
+            return AdoptionOutcome.refuse(group_id, *reasons)
         with trio.move_on_after(ADOPTION_TIMEOUT_S):
             return await self._drivers.driver(group_id).move(AdoptRequest())
-        return AdoptionOutcome.refused(
+        return AdoptionOutcome.refuse(
             group_id,
             f"it has not ended in {ADOPTION_TIMEOUT_S:.0f} s, and goes on;"
             " groupferry events tells how it ends",
         )
 
-    def _is_held_here(self, outcome: Found) -> bool:
+    def _is_held_here(self, outcome: LookupOutcome) -> bool:
         """Whether an anchor of this gateway is alone in the group."""
         return (
-            isinstance(outcome, Occupants)
+            isinstance(outcome, LiveMembers)
             and outcome.anchored is not None
             and self._drivers.is_ours(outcome.anchored)
         )
@@ -95,9 +111,9 @@ class GroupOrders:
                     group_id, lambda token, _: ClaimReceived(token=token)
                 )
             except GroupRefused as refused:
-                return AdoptionOutcome.refused(group_id, refused.why)
+                return AdoptionOutcome.refuse(group_id, refused.reason)
             if reply.error:
-                return AdoptionOutcome.refused(group_id, f"{reply.why}: try again")
+                return AdoptionOutcome.refuse(group_id, f"{reply.reason}: try again")
             self._drivers.get_standing(group_id).forget("it was adopted")
         return AdoptionOutcome(group_id=group_id, is_marked=True, is_known=is_known)
 
@@ -105,24 +121,26 @@ class GroupOrders:
         """Whether anybody has heard of the group, as far as the cluster says now."""
         if self._drivers.is_live(group_id) or await self._drivers.knows(group_id):
             return True
-        return (await self._services.look.find_traces((group_id,))).get(group_id, True)
+        return (await self._services.cluster_reader.find_traces((group_id,))).get(group_id, True)
 
     def _why_never(self, group_id: str) -> tuple[str, ...]:
         """Why the group cannot be adopted, whoever is in it."""
         if not group_id:
-            return ("the group id is empty",)
+            return (NO_ID,)
         # Adopting a group that only a pattern has hosted marks it, except where all are hosted.
         is_kept = self._drivers.is_adopted(group_id) or not self._rules.can_anchor
         if self._drivers.is_live(group_id) and is_kept:
-            return ("it is hosted already",)
+            return (HOSTED_ALREADY,)
         if not self._rules.can_anchor:
-            return ("the embedded cluster cannot hold anchors",)
+            return (NO_ANCHORS,)
         if self._rules.standing.is_removing:
-            return ("the gateway is being removed",)
+            return ("the gateway is being removed: wait until groupferry remove has ended",)
         if self._rules.standing.adoption == "never":
-            return ("as configured (groups_adopt = never)",)
+            return ("as configured (groups_adopt = never): set it to manual, and reload (SIGHUP)",)
         if self._drivers.get_standing(group_id).is_configured:
-            return ("as configured (groups_forward)",)
+            return (
+                "as configured (groups_forward): take the group out of it, and reload (SIGHUP)",
+            )
         return ()
 
     async def release_to_cluster(self, group_id: str, *, dry_run: bool = False) -> ReleaseOutcome:
@@ -130,15 +148,15 @@ class GroupOrders:
         With `dry_run` nothing is begun, and no reason means that it is possible now."""
         reasons = await self._why_kept(group_id)
         if reasons:
-            return ReleaseOutcome.refused(group_id, *reasons)
+            return ReleaseOutcome.refuse(group_id, *reasons)
         new_protocol = await new_protocol_of(self._services.cluster, group_id)
         if dry_run:
-            return ReleaseOutcome.refused(group_id, *self._why_not_now(group_id, new_protocol))
+            return ReleaseOutcome.refuse(group_id, *self._why_not_now(group_id, new_protocol))
         with trio.move_on_after(RELEASE_TIMEOUT_S):
             return await self._drivers.driver(group_id).move(
                 ReleaseRequest(new_protocol=new_protocol)
             )
-        return ReleaseOutcome.refused(
+        return ReleaseOutcome.refuse(
             group_id,
             f"it has not ended in {RELEASE_TIMEOUT_S:.0f} s, and goes on: a member has neither"
             " rejoined nor left; groupferry events tells how it ends",
@@ -157,15 +175,15 @@ class GroupOrders:
 
     async def _why_kept(self, group_id: str) -> tuple[str, ...]:
         if not group_id:
-            return ("the group id is empty",)
+            return (NO_ID,)
         if not self._rules.can_anchor:
-            return ("the embedded cluster cannot hold anchors",)
+            return (NO_ANCHORS,)
         if self._drivers.is_moving(group_id):
             return ()  # the request joins a release that is under way
         if self._drivers.get_standing(group_id).is_released:
-            return ("it has been released already",)
+            return ("it has been released already: nothing to do",)
         if self._drivers.belongs_to_cluster(group_id) and not self._drivers.is_adopted(group_id):
-            return ("the cluster serves it already",)
+            return ("the cluster serves it already: nothing to do",)
         if not (
             self._drivers.is_live(group_id)
             or self._drivers.is_held(group_id)
@@ -178,34 +196,41 @@ class GroupOrders:
         """Let operators decide how the migration of a group goes on. Returns why not; empty if it
         is so, or would be. Raises StateLogError."""
         if not group_id:
-            return "the group id is empty"
+            return NO_ID
         native = 0
         is_here = self._drivers.is_live(group_id) or await self._drivers.knows(group_id)
         if self._drivers.belongs_to_cluster(group_id) or not is_here:
             if self._drivers.is_moving(group_id):
                 return MOVES
-            outcome = await self._services.look.look(group_id)
+            outcome = await self._services.cluster_reader.look_up(group_id)
             if reason := why_not_set(outcome, policy):
                 return reason
-            native = outcome.native if isinstance(outcome, Occupants) else 0
+            native = outcome.native if isinstance(outcome, LiveMembers) else 0
         try:
             reply = await self._drivers.ask(
                 group_id,
                 lambda token, _: ConfigsReceived(
-                    token=token, policy=policy, native_members=native, validate_only=dry_run
+                    token=token,
+                    policy=policy,
+                    native_members=native,
+                    native_away=self.away.count(group_id, self._clock.now_ms()),
+                    validate_only=dry_run,
                 ),
             )
         except GroupRefused as refused:
-            return refused.why
-        return reply.why
+            return refused.reason
+        return reply.reason
 
     async def announce_roll(self, group_id: str, *, is_over: bool, dry_run: bool) -> str:
         """Let operators say that the members of a group are about to be restarted, or that they
         have been. Returns why not, as `set_policy` does. Raises StateLogError."""
         if not group_id:
-            return "the group id is empty"
+            return NO_ID
         if self._drivers.belongs_to_cluster(group_id):
-            return "the cluster serves it: only the members of a hosted group are replaced in place"
+            return (
+                "the cluster serves it, and only the members of a hosted group are replaced in"
+                " place: groupferry adopt first"
+            )
         if not (self._drivers.is_live(group_id) or await self._drivers.knows(group_id)):
             return "the gateway does not host a group of this name: see groupferry groups"
         try:
@@ -216,8 +241,8 @@ class GroupOrders:
                 ),
             )
         except GroupRefused as refused:
-            return refused.why
-        return reply.why
+            return refused.reason
+        return reply.reason
 
     @contextlib.contextmanager
     def taking_none(self) -> Iterator[None]:
@@ -236,22 +261,28 @@ class GroupOrders:
                 await trio.sleep(ADOPTIONS_LOOK_S)
 
 
-def why_not_set(outcome: Found, policy: RollMode) -> str:
+def why_not_set(outcome: LookupOutcome, policy: RollMode) -> str:
     """Why a group that the cluster serves cannot get this policy; empty if it can."""
     match outcome:
-        case Occupants(anchored=DescribedGroup()):
-            return "a gateway holds it in the cluster"
-        case Occupants(protocol_type=protocol_type, protocol=protocol) if kind := foreign_kind(
+        case LiveMembers(anchored=DescribedGroup()):
+            return "another gateway holds it in the cluster: give the command there"
+        case LiveMembers(protocol_type=protocol_type, protocol=protocol) if kind := foreign_kind(
             protocol_type, protocol
         ):
-            return f"{kind}, and its members never switch"
-        case Occupants() if policy is RollMode.PAUSE:
-            return "the cluster assigns its partitions, so it can only be held"
-        case Occupants(tells_natives=False) if policy is RollMode.HOLD:
-            return "the cluster does not say which members are native, as Kafka does since 4.0"
-        case Occupants():
+            return f"{kind}, and its members never switch: nothing to do"
+        case LiveMembers() if policy is RollMode.PAUSE:
+            return "the cluster assigns its partitions, so it can only be held: groupferry hold"
+        case LiveMembers(tells_natives=False) if policy is RollMode.HOLD:
+            return (
+                "the cluster does not say which members are native, as Kafka does since 4.0: stop"
+                " the deployment instead"
+            )
+        case LiveMembers():
             return ""
-        case NoAnswer(reason):
-            return f"the cluster does not say who is in the group: {reason}"
+        case LookupFailed(reason):
+            return f"the cluster does not say who is in the group: {reason}: try again"
         case _:
-            return "neither the gateway nor the cluster has consumers in a group of this name"
+            return (
+                "neither the gateway nor the cluster has consumers in a group of this name: see"
+                " groupferry groups"
+            )

@@ -25,25 +25,25 @@ from gateway.groups.group_driver import (
     locate,
 )
 from gateway.groups.group_drivers import GroupDrivers
-from gateway.hosting.answers import JOINS, Situation
-from gateway.hosting.call_router import answer_elsewhere
+from gateway.hosting.answers import JOINS, RefusalReason
 from gateway.hosting.calls import (
     Answer,
     Call,
     Commits,
     MakeRequest,
     Outcome,
-    refused,
+    refuse,
 )
-from gateway.hosting.effects import Log, TellNow, refusal_line
+from gateway.hosting.effects import EmitNow, Log, refusal_line
 from gateway.hosting.forwarded import Client
 from gateway.hosting.group import watch_occupants
 from gateway.hosting.inputs import MoveRequested, Relayed
 from gateway.hosting.move_requests import ReleaseRequest
+from gateway.hosting.routes import answer_elsewhere
 from gateway.hosting.rules import HostingRules
-from gateway.hosting.standing import HERE, MOVING, Found, Verdict
+from gateway.hosting.standing import HERE, MOVING, LookupOutcome, RoutingDecision
 from gateway.hosting.states import Mode
-from gateway.quotas.owner import Owner
+from gateway.quotas.quota_key import QuotaKey
 from gateway.state_log.log import StateLogError
 from kafka_codecs.declaration import Struct
 
@@ -58,7 +58,7 @@ class GroupRouter:
         self._state_log = services.state_log
         self._journal = services.journal
         self._clock = services.clock
-        self._lookups: SharedLookups[Verdict | None] = SharedLookups()
+        self._lookups: SharedLookups[RoutingDecision | None] = SharedLookups()
         self.on_watched: Callable[[str], None] = lambda _group_id: None
         """Called when all members of a forwarded group have become known."""
 
@@ -71,45 +71,45 @@ class GroupRouter:
         """
         if call.api in JOINS or self._drivers.needs_driver(group_id):
             return None
-        verdict = self._verdict_lately(group_id, call.owner)
-        if verdict is None:
-            verdict = await self._look_once(group_id, call.owner)
-        if verdict is None:
+        decision = self._find_recent_decision(group_id, call.owner)
+        if decision is None:
+            decision = await self._look_once(group_id, call.owner)
+        if decision is None:
             return None
-        if verdict.mode is Mode.HOSTED:
-            return None if verdict.has_anchor else await self._refusal_from_log(group_id, call)
-        answer = answer_elsewhere(verdict, call)
+        if decision.mode is Mode.HOSTED:
+            return None if decision.has_anchor else await self._refusal_from_log(group_id, call)
+        answer = answer_elsewhere(decision, call)
         self._services.counts.note_answer(answer)
         return answer
 
-    async def is_forwarded(self, group_id: str, owner: Owner) -> bool:
+    async def is_forwarded(self, group_id: str, owner: QuotaKey) -> bool:
         """Whether the cluster answers for the group, by a look that begins now. False while an
         anchor is looked for that has to leave. `owner`: whose request names the group."""
         driver = self._drivers.by_id.get(group_id)
         if driver is not None and driver.group.move.seeks_anchor:
             return False
-        outcome = await self._services.look.look(group_id)
-        return self.verdict_on(group_id, outcome, owner).mode is Mode.FORWARDED
+        outcome = await self._services.cluster_reader.look_up(group_id)
+        return self.decide_on(group_id, outcome, owner).mode is Mode.FORWARDED
 
-    async def verdicts(
-        self, group_ids: Iterable[str], owner: Owner | None = None
-    ) -> dict[str, Verdict]:
+    async def find_decisions(
+        self, group_ids: Iterable[str], owner: QuotaKey | None = None
+    ) -> dict[str, RoutingDecision]:
         """Who answers for each group, for requests that cannot add a member. A group with members
         here stays here; unknown groups are looked up together. `owner`: whose request it is."""
-        verdicts: dict[str, Verdict] = {}
+        decisions: dict[str, RoutingDecision] = {}
         for batch in batches(tuple(dict.fromkeys(group_ids))):
             unknown = []
             async for group_id in in_steps(batch):
-                verdict = self._verdict_lately(group_id, owner)
-                if verdict is None:
+                decision = self._find_recent_decision(group_id, owner)
+                if decision is None:
                     unknown.append(group_id)
                 else:
-                    verdicts[group_id] = verdict
-            looks = await self._services.look.look_at(unknown)
+                    decisions[group_id] = decision
+            looks = await self._services.cluster_reader.look_up_all(unknown)
             async for group_id, outcome in in_steps(looks.items()):
-                verdicts[group_id] = self.verdict_on(group_id, outcome, owner)
+                decisions[group_id] = self.decide_on(group_id, outcome, owner)
             await trio.lowlevel.checkpoint()
-        return verdicts
+        return decisions
 
     def note_relayed(self, group_id: str, client: Client, request: Struct, answer: Struct) -> None:
         """Learn from what the cluster has answered. Only a group that may be adopted needs a driver
@@ -119,7 +119,7 @@ class GroupRouter:
             self._drivers.driver(group_id, client.owner).feed(relayed)
         else:
             now_ms = self._clock.now_ms()
-            self._rules.watched.relayed(group_id, client, request, answer, now_ms)
+            self._rules.watched.note_relayed(group_id, client, request, answer, now_ms)
         for described_id in self._rules.watched.take_described():
             self.on_watched(described_id)
 
@@ -154,19 +154,19 @@ class GroupRouter:
             return None
         return self._drivers.engine_of(group_id, records)
 
-    async def _look_once(self, group_id: str, owner: Owner | None) -> Verdict | None:
-        """The verdict by a look at the cluster. None if the group has got a driver, which has
+    async def _look_once(self, group_id: str, owner: QuotaKey | None) -> RoutingDecision | None:
+        """The decision by a look at the cluster. None if the group has got a driver, which has
         looked itself, or will."""
-        verdict = await self._lookups.run(group_id, partial(self._look, group_id, owner))
-        return None if self._drivers.needs_driver(group_id) else verdict
+        decision = await self._lookups.run(group_id, partial(self._look, group_id, owner))
+        return None if self._drivers.needs_driver(group_id) else decision
 
-    async def _look(self, group_id: str, owner: Owner | None) -> Verdict | None:
-        outcome = await self._services.look.look(group_id)
+    async def _look(self, group_id: str, owner: QuotaKey | None) -> RoutingDecision | None:
+        outcome = await self._services.cluster_reader.look_up(group_id)
         if self._drivers.needs_driver(group_id):
             return None
-        verdict = self.verdict_on(group_id, outcome, owner)
-        watch_occupants(self._rules.watched, group_id, outcome, verdict)
-        return verdict
+        decision = self.decide_on(group_id, outcome, owner)
+        watch_occupants(self._rules.watched, group_id, outcome, decision)
+        return decision
 
     async def _refusal_from_log(self, group_id: str, call: Call) -> Answer | None:
         """What the engine refuses, by the log. None if it would change the group, as a commit does
@@ -177,8 +177,10 @@ class GroupRouter:
             call.is_at_coordinator = await locate(self._services, group_id, call)
         if not call.is_at_coordinator:
             is_known = call.is_at_coordinator is not None
-            situation = Situation.NOT_AT_COORDINATOR if is_known else Situation.COORDINATOR_UNKNOWN
-            answer = refused(situation)
+            cause = (
+                RefusalReason.NOT_AT_COORDINATOR if is_known else RefusalReason.COORDINATOR_UNKNOWN
+            )
+            answer = refuse(cause)
             self._services.counts.note_answer(answer)
             return answer
         engine = await self._engine_in_log(group_id)
@@ -196,32 +198,36 @@ class GroupRouter:
                 return None
             replies[item.token] = reply
         for item in call.items:
-            if (reply := replies[item.token]).why:
+            if (reply := replies[item.token]).reason:
                 line = refusal_line(group_id, item, reply)
                 carry_out_now(line, group_id, self._journal)
         if isinstance(call, Commits):
-            return {token: Outcome(verdict=reply) for token, reply in replies.items()}
+            return {token: Outcome(decision=reply) for token, reply in replies.items()}
         return replies[call.token]
 
-    def _verdict_lately(self, group_id: str, owner: Owner | None) -> Verdict | None:
+    def _find_recent_decision(
+        self, group_id: str, owner: QuotaKey | None
+    ) -> RoutingDecision | None:
         if self._drivers.is_live(group_id):
             return HERE
         if self._drivers.is_moving(group_id):
             return MOVING
         return self._drivers.remember_standing(group_id, owner).lately(self._clock.now_ms())
 
-    def verdict_on(self, group_id: str, outcome: Found, owner: Owner | None) -> Verdict:
+    def decide_on(
+        self, group_id: str, outcome: LookupOutcome, owner: QuotaKey | None
+    ) -> RoutingDecision:
         if self._drivers.is_live(group_id):  # by now
             return HERE
         if self._drivers.is_moving(group_id):
             return MOVING
         standing = self._drivers.remember_standing(group_id, owner)
-        verdict = standing.take(
+        decision = standing.take(
             outcome, self._clock.now_ms(), is_held=self._drivers.is_held(group_id)
         )
         for effect in standing.take_outbox():
-            assert isinstance(effect, Log | TellNow)
+            assert isinstance(effect, Log | EmitNow)
             carry_out_now(effect, group_id, self._journal, owner)
-        if standing.is_left and verdict.has_anchor:
+        if standing.is_left and decision.has_anchor:
             self._drivers.driver(group_id, owner).feed(MoveRequested(ReleaseRequest()))
-        return verdict
+        return decision

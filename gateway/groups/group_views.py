@@ -16,19 +16,19 @@ from coordinator.group.load import (
     overrides_in,
 )
 from coordinator.group.state import GroupState
-from coordinator.handlers.group_configs import KEYS
+from coordinator.handlers.group_configs import KEYS, in_force
 from coordinator.handlers.group_configs import describe as describe_configs
 from coordinator.interface.replies import ConfigView, GroupView
 from coordinator.interface.roll_policy import RollMode
 from coordinator.interface.topics import Topics
 from gateway.groups.cluster_view import ClusterView
-from gateway.groups.glance import Glance
 from gateway.groups.group_driver import (
     Services,
 )
 from gateway.groups.group_drivers import GroupDrivers, IdleGroup
+from gateway.groups.group_snapshot import GroupSnapshot
 from gateway.hosting.rules import HostingRules
-from gateway.hosting.standing import HERE, Standing, Verdict
+from gateway.hosting.standing import HERE, RoutingDecision, Standing
 from gateway.hosting.states import AdoptionStage, AnchorPhase, Mode, ReleaseStage
 from gateway.state_log.log import StateLogError
 
@@ -48,55 +48,60 @@ class GroupViews:
         self._config = rules.config
         self._drivers = drivers
         self._state_log = services.state_log
+        self._log_health = services.limits.log_health
         self._journal = services.journal
         self._obstacles = obstacles
         self._clock = services.clock
-        self.cluster = ClusterView(services.look, rules.watched, services.clock, self.is_forwarded)
+        self.cluster = ClusterView(
+            services.cluster_reader, rules.watched, services.clock, self.is_forwarded
+        )
 
-    def glance(self, group_id: str) -> Glance:
+    def snapshot(self, group_id: str) -> GroupSnapshot:
         """What is known of a group, known or not, without asking cluster or log."""
         driver = self._drivers.by_id.get(group_id)
         standing = self._drivers.get_standing(group_id)
-        verdict = self._verdict_shown(group_id, standing)
+        decision = self._find_shown_decision(group_id, standing)
         is_loaded = driver is not None and driver.group.engine.is_loaded
         move = None if driver is None else driver.group.move
         stage = None if move is None else move.stage
         state = driver.group.engine.core.state if driver is not None and is_loaded else None
-        is_forwarded = self._is_forwarded(group_id, verdict)
+        is_forwarded = self._is_forwarded(group_id, decision)
         in_cluster = self.cluster.latest_of(group_id) if is_forwarded else None
-        return Glance(
+        return GroupSnapshot(
             group_id=group_id,
-            verdict=verdict,
+            decision=decision,
             state=state,
             policy=self._policy(group_id, state),
             topics=driver.group.engine.topics if driver is not None else Topics(),
             anchor=AnchorPhase.ABSENT if driver is None else driver.group.anchor.phase,
-            anchor_why="" if driver is None else driver.group.why_not_held,
+            anchor_reason="" if driver is None else driver.group.why_not_held,
             is_adopted=self._drivers.is_adopted(group_id),
             is_adopting=self._drivers.is_moving(group_id) if move is None else move.is_adopting,
             adoption=stage if isinstance(stage, AdoptionStage) else None,
             release=stage if isinstance(stage, ReleaseStage) else None,
+            log_failed_ms=self._log_health.failed_ms,
             release_obstacle=self._obstacles.get(group_id, ""),
             watched=self._rules.watched.group(group_id),
             in_cluster=in_cluster,
             is_configured=standing.is_configured,
+            native_session_ms=self._native_session_ms(group_id, state),
             now_ms=self._clock.now_ms(),
         )
 
     def is_forwarded(self, group_id: str) -> bool:
         """Whether the cluster answers for the group, as far as known, and no move is under way."""
-        verdict = self._verdict_shown(group_id, self._drivers.get_standing(group_id))
-        return self._is_forwarded(group_id, verdict)
+        decision = self._find_shown_decision(group_id, self._drivers.get_standing(group_id))
+        return self._is_forwarded(group_id, decision)
 
-    def _is_forwarded(self, group_id: str, verdict: Verdict) -> bool:
-        return verdict.mode is Mode.FORWARDED and not self._drivers.is_moving(group_id)
+    def _is_forwarded(self, group_id: str, decision: RoutingDecision) -> bool:
+        return decision.mode is Mode.FORWARDED and not self._drivers.is_moving(group_id)
 
-    def _verdict_shown(self, group_id: str, standing: Standing) -> Verdict:
+    def _find_shown_decision(self, group_id: str, standing: Standing) -> RoutingDecision:
         if self._drivers.is_live(group_id):
             return HERE
-        if standing.is_left and standing.verdict.mode is Mode.UNKNOWN:
-            return Verdict(Mode.FORWARDED, standing.why_left)
-        return standing.verdict
+        if standing.is_left and standing.decision.mode is Mode.UNKNOWN:
+            return RoutingDecision(Mode.FORWARDED, standing.why_left)
+        return standing.decision
 
     def _policy(self, group_id: str, state: GroupState | None) -> RollMode:
         if state is not None:
@@ -104,6 +109,10 @@ class GroupViews:
         else:
             overrides = self._state_log.config_overrides(group_id) or {}
         return self._rules.config_of(group_id).roll_policy.overridden(overrides).mode
+
+    def _native_session_ms(self, group_id: str, state: GroupState | None) -> int:
+        overrides = {} if state is None else state.config_overrides
+        return in_force(self._rules.config_of(group_id), overrides).consumer_session_timeout_ms
 
     async def view(self, group_id: str) -> tuple[GroupView, Topics] | None:
         """A hosted group as admin tools see it, with its topics; None if it does not exist.
@@ -137,17 +146,18 @@ class GroupViews:
         standing = (
             self._drivers.standings.get(group_id) if driver is None else driver.group.standing
         )
-        verdict = None if standing is None else self._verdict_shown(group_id, standing)
+        decision = None if standing is None else self._find_shown_decision(group_id, standing)
         shown: object = None
         if driver is not None:
             shown = driver.revision
-        elif verdict is None or verdict.mode is not Mode.FORWARDED:
+        elif decision is None or decision.mode is not Mode.FORWARDED:
             shown = await self._idle_group(group_id)
         return (
             shown,
-            verdict,
+            decision,
             self._drivers.is_adopted(group_id),
             self._drivers.is_moving(group_id),
+            self._log_health.failed_ms,
         )
 
     async def _idle_group(self, group_id: str) -> "IdleGroup | None":

@@ -6,7 +6,7 @@ them at the start, making room, noticing pauses of the process, and leaving the 
 """
 
 import contextlib
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 import structlog
 import trio
@@ -32,7 +32,7 @@ from gateway.groups.group_router import GroupRouter
 from gateway.groups.group_views import GroupViews
 from gateway.hosting.inputs import Ending
 from gateway.hosting.rules import HostingRules
-from gateway.state_log.log import StateLogError, StateLogUnreadable
+from gateway.state_log.log import StateLog, StateLogError, StateLogUnreadable
 
 RESUME_RETRY_S = 1.0
 """The delay before an unreadable log is tried again at the start."""
@@ -40,6 +40,10 @@ LOOK_FOR_ROOM_S = 1.0
 """How often stalled groups are searched for while no place is left."""
 PAUSES_LOOK_S = 1.0
 """How often the clock is read to notice a pause of the process."""
+GIVE_UP_TIMEOUT_S = 3.0
+"""How long what is under way in groups may take that another process goes on with. Beyond it they
+end as if this process were killed: no commit that is still on its way can be stored."""
+GIVE_UP_LOOK_S = 0.01
 LEAVE_TIMEOUT_S = 5.0
 """The time for all anchors together to leave when the gateway exits."""
 
@@ -73,35 +77,58 @@ class Groups:
             await trio.sleep(PAUSES_LOOK_S)
             self._services.pauses.observe(self._clock.now_ms())
 
-    async def resume(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Load all groups of the log that have members, so that members that died while no gateway
-        ran are fenced, and release those that a setting leaves to the cluster. Reports when
-        requests may come: the group of a request is loaded first.
+    async def resume(
+        self,
+        state_log: StateLog | None = None,
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Load all groups of the log, or of this part of it, that have members, so that members
+        that died while no gateway ran are fenced, and release those that a setting leaves to the
+        cluster. Reports when requests may come: the group of a request is loaded first.
 
         If another gateway takes the log meanwhile, retry: either the log comes back, or this
         gateway is told to end."""
+        state_log = state_log or self._state_log
+        resumed, left_out = self.drivers.resumed, self.drivers.left_out
         while True:
             try:
-                group_ids = tuple(dict.fromkeys(await self._all_in_log()))
+                group_ids = tuple(dict.fromkeys(await _all_in_log(state_log)))
                 self.drivers.unresumed.update(group_ids)
-                self._rules.standing.adopted.update(await self._maybe_adopted())
+                self._rules.standing.adopted.update(await _maybe_adopted(state_log))
                 break
             except StateLogError as error:
                 await self._delay_resuming(error)
         self._has_begun = True
         task_status.started()
-        for group_id in tuple(self.drivers.unresumed):
+        for group_id in group_ids:
             await trio.lowlevel.checkpoint()  # the log may have thousands of groups
             while group_id in self.drivers.unresumed:  # and no request has come
                 try:
                     await self._resume_if_live(group_id)
                 except StateLogError as error:
                     await self._delay_resuming(error)
-        if self.drivers.resumed:
-            log.info("groups_resumed", groups=self.drivers.resumed)
-        if self.drivers.left_out:
-            log.error("groups_left_out", groups=self.drivers.left_out, hosted=self.drivers.resumed)
+        resumed, left_out = self.drivers.resumed - resumed, self.drivers.left_out - left_out
+        if resumed:
+            log.info("groups_resumed", groups=resumed)
+        if left_out:
+            log.error("groups_left_out", groups=left_out, hosted=resumed)
         await self._configured_releases.run(group_ids)
+
+    async def give_up(self, concerns: Callable[[str], bool]) -> int:
+        """Leave groups to another process, which goes on with what the log has. Their requests must
+        not come any more. What waits is refused; what is being written, and commits on their way,
+        end first, unless that takes too long. Returns how many groups had members."""
+        self.drivers.unresumed = {name for name in self.drivers.unresumed if not concerns(name)}
+        leaving = [driver for name, driver in self.drivers.by_id.items() if concerns(name)]
+        hosted = sum(driver.group.is_live for driver in leaving)
+        for driver in leaving:
+            driver.feed(Ending())
+        with trio.move_on_after(GIVE_UP_TIMEOUT_S):
+            while any(driver.is_busy for driver in leaving):
+                await trio.sleep(GIVE_UP_LOOK_S)
+        self.drivers.drop(concerns)
+        return hosted
 
     def _is_kept_against_setting(self, group_id: str) -> bool:
         """Whether the group is hosted although `groups_forward` leaves it to the cluster."""
@@ -110,22 +137,6 @@ class Groups:
         ):
             return False
         return self.drivers.may_be_live(group_id) or self.drivers.is_adopted(group_id)
-
-    async def _all_in_log(self) -> Collection[str]:
-        state_log = self._state_log
-        return (
-            *await state_log.told_group_ids(),
-            *await state_log.group_ids(),
-            *await state_log.unreadable_groups(),
-        )
-
-    async def _maybe_adopted(self) -> Collection[str]:
-        """The groups that may be adopted, as long as they have not been read. Raises
-        StateLogError."""
-        state_log = self._state_log
-        alone = await state_log.configs_alone()
-        groups = (group_id for group_id in await state_log.group_ids() if group_id not in alone)
-        return (*groups, *await state_log.unreadable_groups())
 
     async def _resume_if_live(self, group_id: str) -> None:
         """Continue the group's events, and load it if it has members or is being adopted. Raises
@@ -143,6 +154,8 @@ class Groups:
         except StateLogUnreadable as unreadable:
             log.error("group_unreadable", group_id=group_id, reason=str(unreadable))  # noqa: TRY400
             is_live = False
+        if group_id not in self.drivers.unresumed:
+            return  # a request has loaded it, or another process has it meanwhile
         if is_live and self.drivers.has_room(group_id):
             self.drivers.driver(group_id)
         self.drivers.unresumed.discard(group_id)
@@ -211,3 +224,18 @@ class Groups:
         """A hosted group as its lines have told it; None if nothing of it is in memory."""
         driver = self.drivers.by_id.get(group_id)
         return None if driver is None else driver.snapshot()
+
+
+async def _all_in_log(state_log: StateLog) -> Collection[str]:
+    return (
+        *await state_log.told_group_ids(),
+        *await state_log.group_ids(),
+        *await state_log.unreadable_groups(),
+    )
+
+
+async def _maybe_adopted(state_log: StateLog) -> Collection[str]:
+    """The groups that may be adopted, as long as they have not been read. Raises StateLogError."""
+    alone = await state_log.configs_alone()
+    groups = (group_id for group_id in await state_log.group_ids() if group_id not in alone)
+    return (*groups, *await state_log.unreadable_groups())

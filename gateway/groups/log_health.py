@@ -15,19 +15,19 @@ class LogHealth:
     """Learns of each write of each group, and is asked before a group begins."""
 
     def __init__(self) -> None:
-        self.is_healthy = True
-        """Whether the latest write succeeded."""
+        self.failed_ms: int | None = None
+        """When the latest write failed; None if it succeeded."""
         self._next_try_ms = 0
 
     def on_write(self, damage: Damage | None, now_ms: int) -> None:
         """A write has ended; None: well. A record that is too large says nothing about the log."""
         if damage is not Damage.REFUSED:
-            self.is_healthy = damage is None
+            self.failed_ms = None if damage is None else now_ms
             self._next_try_ms = now_ms + TRY_AGAIN_MS
 
     def may_begin(self, now_ms: int) -> bool:
         """Whether the latest write succeeded or a new attempt is due."""
-        if self.is_healthy:
+        if self.failed_ms is None:
             return True
         if now_ms < self._next_try_ms:
             return False

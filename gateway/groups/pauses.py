@@ -7,6 +7,8 @@ is always safe, because their partitions are granted to no other member meanwhil
 
 from collections.abc import Callable
 
+OnPause = Callable[[int, int], None]
+"""Learns the length of a pause and of its grace, in milliseconds."""
 PAUSE_MS = 3_000
 """The shortest pause that counts: half of the shortest session that Kafka allows."""
 
@@ -15,18 +17,15 @@ class Pauses:
     """Learns the time again and again, also from each group that is about to act on it, since that
     group may be the first to run after a pause."""
 
-    def __init__(
-        self,
-        now_ms: int,
-        *,
-        grace_ms_max: int,
-        on_pause: Callable[[int, int], None] = lambda _length_ms, _grace_ms: None,
-    ) -> None:
-        """`on_pause` learns the length of a pause and of its grace."""
+    def __init__(self, now_ms: int, *, grace_ms_max: int) -> None:
         self._grace_over_ms = now_ms
         self._grace_ms_max = grace_ms_max
-        self._on_pause = on_pause
+        self._listeners: list[OnPause] = []
         self._observed_ms = now_ms
+
+    def listen(self, on_pause: OnPause) -> None:
+        """Have somebody learn of each pause."""
+        self._listeners.append(on_pause)
 
     def observe(self, now_ms: int) -> int:
         """Learn the time. Returns the earliest one at which members may be fenced.
@@ -40,5 +39,6 @@ class Pauses:
         if pause_ms >= PAUSE_MS:
             grace_ms = min(pause_ms, self._grace_ms_max)
             self._grace_over_ms = max(self._grace_over_ms, now_ms + grace_ms)
-            self._on_pause(pause_ms, grace_ms)
+            for on_pause in self._listeners:
+                on_pause(pause_ms, grace_ms)
         return self._grace_over_ms

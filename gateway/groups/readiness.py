@@ -18,9 +18,9 @@ from coordinator.interface.records import ClassicGroupMember, ClassicGroupValue
 from coordinator.interface.roll_policy import RollMode
 from coordinator.interface.topics import Topics
 from gateway.events.group_events import Blocker, ReadinessChanged
-from gateway.groups.glance import Glance
+from gateway.groups.group_snapshot import GroupSnapshot
 from gateway.hosting.forwarded import WatchedGroup
-from gateway.hosting.standing import foreign_kind
+from gateway.hosting.standing import LiveMembers, foreign_kind
 from gateway.hosting.states import Mode
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.error_codes import ErrorCode
@@ -31,11 +31,11 @@ BLOCKERS_NAMED_MAX = 10
 NOT_SEEN = "its subscription is unknown until it joins through the gateway"
 
 
-def assess_conversion(glance: Glance, config: GroupConfig) -> ReadinessChanged:
+def assess_conversion(snapshot: GroupSnapshot, config: GroupConfig) -> ReadinessChanged:
     """The state of a group's readiness, with the first few blockers."""
-    group = None if glance.state is None else glance.state.group
+    group = None if snapshot.state is None else snapshot.state.group
     is_consumer = isinstance(group, ConsumerGroup) and bool(group.members)
-    blockers = tuple(blockers_of(glance, config))
+    blockers = tuple(blockers_of(snapshot, config))
     return ReadinessChanged(
         can_convert=not blockers,
         direction="consumer->classic" if is_consumer else "classic->consumer",
@@ -44,41 +44,53 @@ def assess_conversion(glance: Glance, config: GroupConfig) -> ReadinessChanged:
     )
 
 
-def blockers_of(glance: Glance, config: GroupConfig) -> Iterator[Blocker]:
+def blockers_of(snapshot: GroupSnapshot, config: GroupConfig) -> Iterator[Blocker]:
     """All that is in the way of the group's conversion, each with the member that it concerns."""
-    group = None if glance.state is None else glance.state.group
-    watched = glance.watched
+    group = None if snapshot.state is None else snapshot.state.group
+    watched = snapshot.watched
     if isinstance(group, ConsumerGroup) and group.members:
         yield from _blockers_of_downgrade(group, config)
-    elif glance.verdict.mode in (Mode.ELSEWHERE, Mode.UNKNOWN):
-        yield _of_group(glance.verdict.why)
-    elif kind := foreign_kind_of(glance):
+    elif snapshot.decision.mode in (Mode.ELSEWHERE, Mode.UNKNOWN):
+        yield _of_group(snapshot.decision.reason)
+    elif kind := foreign_kind_of(snapshot):
         yield _of_group(f"it stays with the cluster: {kind}")
-    elif (classic := classic_group_of(glance)) is not None:
-        if glance.policy in (RollMode.HOLD, RollMode.PAUSE):
-            yield _of_group(f"an operator lets no further consumer switch (policy {glance.policy})")
+    elif (classic := classic_group_of(snapshot)) is not None:
+        if snapshot.policy in (RollMode.HOLD, RollMode.PAUSE):
+            yield _of_group(
+                f"an operator lets no further consumer switch (policy {snapshot.policy})"
+            )
         yield from _blockers_of_upgrade(classic, config, is_watched=watched is not None)
-    elif glance.verdict.mode is Mode.FORWARDED:
-        yield _of_group(f"the cluster serves it: {glance.verdict.why}")
+    elif _is_native_in_cluster(snapshot):
+        yield _of_group("the cluster serves it, and it has the new protocol already")
+    elif snapshot.decision.mode is Mode.FORWARDED:
+        yield _of_group(f"the cluster serves it: {snapshot.decision.reason}")
 
 
-def classic_group_of(glance: Glance) -> ClassicGroupValue | None:
+def classic_group_of(snapshot: GroupSnapshot) -> ClassicGroupValue | None:
     """The classic group, hosted or watched; None for any other."""
-    match None if glance.state is None else glance.state.group:
+    match None if snapshot.state is None else snapshot.state.group:
         case ClassicGroup() as group if group.members:
             value = group.stored_value()
             members = tuple(group.members.values())
             return replace(value, protocol=protocol_in_force(group), members=members)
-        case None if glance.watched is not None and not foreign_kind_of(glance):
-            return _watched_group(glance.watched)
+        case None if snapshot.watched is not None and not foreign_kind_of(snapshot):
+            return _watched_group(snapshot.watched)
         case _:
             return None
 
 
-def foreign_kind_of(glance: Glance) -> str:
+def foreign_kind_of(snapshot: GroupSnapshot) -> str:
     """What a watched group is that is none of consumers; empty if it is one, as far as known."""
-    watched = glance.watched
+    watched = snapshot.watched
     return "" if watched is None else foreign_kind(watched.protocol_type, watched.protocol)
+
+
+def _is_native_in_cluster(snapshot: GroupSnapshot) -> bool:
+    match None if snapshot.in_cluster is None else snapshot.in_cluster.outcome:
+        case LiveMembers(consumer_group=group):
+            return group is not None
+        case _:
+            return False
 
 
 def starved_members(group: ClassicGroupValue, topics: Topics) -> Iterator[str]:

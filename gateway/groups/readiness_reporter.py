@@ -8,7 +8,7 @@ looked at when its leader has distributed an assignment, or the cluster has desc
 from collections.abc import Callable, Hashable
 
 from coordinator.interface.config import GroupConfig
-from gateway.events.event import Envelope, Tell
+from gateway.events.event import Envelope, EventSink
 from gateway.events.group_events import (
     GroupConfigsAltered,
     GroupConverted,
@@ -17,9 +17,9 @@ from gateway.events.group_events import (
     RebalanceEnded,
 )
 from gateway.groups.cluster_members import cluster_members_of
-from gateway.groups.glance import Glance
+from gateway.groups.group_snapshot import GroupSnapshot
 from gateway.groups.readiness import assess_conversion
-from gateway.quotas.remembered import Remembered
+from gateway.quotas.quota_cache import QuotaCache
 from gateway.quotas.shares import ShareRule
 
 REMEMBERED_MAX = 10_000
@@ -33,16 +33,16 @@ class ReadinessReporter:
 
     def __init__(
         self,
-        tell: Tell,
-        glance_of: Callable[[str], Glance],
+        tell: EventSink,
+        glance_of: Callable[[str], GroupSnapshot],
         config_of: Callable[[str], GroupConfig],
         names: ShareRule,
     ) -> None:
         self._tell = tell
         self._glance_of = glance_of
         self._config_of = config_of
-        self._readiness: Remembered[str, Hashable] = Remembered(REMEMBERED_MAX, names)
-        self._members: Remembered[str, Hashable] = Remembered(REMEMBERED_MAX, names)
+        self._readiness: QuotaCache[str, Hashable] = QuotaCache(REMEMBERED_MAX, names)
+        self._members: QuotaCache[str, Hashable] = QuotaCache(REMEMBERED_MAX, names)
 
     def take(self, envelope: Envelope) -> None:
         """Look at the group of an event that may have changed its readiness."""
@@ -51,18 +51,18 @@ class ReadinessReporter:
 
     def on_watched(self, group_id: str) -> None:
         """Assess a forwarded group whose members have become known."""
-        glance = self._glance_of(group_id)
-        if glance.watched is None:
+        snapshot = self._glance_of(group_id)
+        seen = cluster_members_of(snapshot)
+        if seen is None:
             return
-        seen = cluster_members_of(glance.watched)
         key = hash(str(seen))  # a fixed size, because groups are large
         if self._members.get(group_id) != key:
             self._members.put(group_id, key)
             self._tell(seen, group_id)
-        self._report_readiness(group_id, glance)
+        self._report_readiness(group_id, snapshot)
 
-    def _report_readiness(self, group_id: str, glance: Glance) -> None:
-        assessed = assess_conversion(glance, self._config_of(group_id))
+    def _report_readiness(self, group_id: str, snapshot: GroupSnapshot) -> None:
+        assessed = assess_conversion(snapshot, self._config_of(group_id))
         key = hash(str(assessed))
         if self._readiness.get(group_id) != key:
             self._readiness.put(group_id, key)

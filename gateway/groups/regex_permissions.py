@@ -1,7 +1,8 @@
 """Which topics the regular expressions of groups may match: those that a member may describe.
 
-The cluster knows, and tells it on a member's own connection. As in Kafka, what it tells one member
-counts for the group. A resolution that needs to know more waits for the group's next heartbeat.
+Only the cluster knows the permissions, and it is asked on a member's own connection. As in Kafka,
+its answer for one member counts for the whole group. A resolution that needs a permission which is
+not known yet waits for the group's next heartbeat.
 """
 
 import math
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 import trio
 
 from gateway.data_path.config import Limits
-from gateway.quotas.remembered import weight
+from gateway.quotas.quota_cache import weight
 
 ASK_AGAIN_S = 10.0
 """The shortest time between two questions for one group while the cluster does not answer."""
@@ -31,7 +32,7 @@ class _PermittedRegexes:
 
 
 class RegexPermissions:
-    """Serves all groups."""
+    """The permissions of all groups."""
 
     def __init__(self, limits: Limits) -> None:
         """The cluster is asked again `permission_lifetime_s` after it has answered."""
@@ -85,7 +86,7 @@ class RegexPermissions:
 
     @property
     def _since_s(self) -> float:
-        """What was told before is too old."""
+        """The time from which on answers still count."""
         return trio.current_time() - self._limits.permission_lifetime_s
 
     def _group(self, group_id: str) -> _PermittedRegexes:

@@ -14,8 +14,8 @@ from coordinator.consumer.topic_regex import match_topics
 from coordinator.interface.events import RegexesResolved
 from gateway.cluster.cluster import TOPICS_MAX, Cluster
 from gateway.cluster.errors import UpstreamError
-from gateway.quotas.owner import Owner
-from gateway.quotas.remembered import Remembered
+from gateway.quotas.quota_cache import QuotaCache
+from gateway.quotas.quota_key import QuotaKey
 from gateway.quotas.shares import ShareRule
 
 log = structlog.get_logger()
@@ -37,7 +37,7 @@ class RegexResolver:
         """`described`: those of the topics that members of a group may describe."""
         self._cluster = cluster
         self._described = described
-        self._reported: Remembered[int, None] = Remembered(REPORTED_MAX, ShareRule())
+        self._reported: QuotaCache[int, None] = QuotaCache(REPORTED_MAX, ShareRule())
         self._under_way: dict[str, trio.Event] = {}
         self._limiter = trio.CapacityLimiter(RESOLUTIONS_AT_ONCE_MAX)
         self._limiter_of_questions = trio.CapacityLimiter(1)
@@ -59,7 +59,7 @@ class RegexResolver:
             await self._under_way[group_id].wait()
 
     async def resolve(
-        self, group_id: str, regexes: Collection[str], owner: Owner | None = None
+        self, group_id: str, regexes: Collection[str], owner: QuotaKey | None = None
     ) -> RegexesResolved:
         """The topics that each expression matches now. Their metadata is loaded into the cluster's
         image. `owner`: who named the group first."""
@@ -92,7 +92,7 @@ class RegexResolver:
         return version, matched, too_broad
 
     def _report_too_broad(
-        self, group_id: str, regex: str, topics: int, owner: Owner | None
+        self, group_id: str, regex: str, topics: int, owner: QuotaKey | None
     ) -> None:
         """Log an expression once, however often it is matched."""
         key = hash((group_id, regex))  # a fixed size, because clients choose the lengths of names

@@ -8,7 +8,7 @@ from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
 from gateway.cluster.topics import ClusterTopic as ToldTopic
 from gateway.events.topic_ids import shown_topic_id
-from gateway.quotas.owner import Owner
+from gateway.quotas.quota_key import QuotaKey
 
 NAMES_MAX = 1_000
 """Names that are followed before unneeded ones are dropped: a client may name any number of topics
@@ -36,7 +36,7 @@ class TopicsImage:
             and self._names.issuperset(names)
         )
 
-    async def get(self, names: Iterable[str], owner: Owner | None = None) -> Topics:
+    async def get(self, names: Iterable[str], owner: QuotaKey | None = None) -> Topics:
         """An image with these names and all earlier ones. `owner`: whose request has the names.
 
         Raises UpstreamError if the cluster cannot be asked about a new name.
@@ -53,7 +53,7 @@ class TopicsImage:
             self._image = replace(self._image, names_version=self._cluster.names.version)
         return self._image
 
-    async def _look_at_all(self, new: Set[str], owner: Owner | None) -> None:
+    async def _look_at_all(self, new: Set[str], owner: QuotaKey | None) -> None:
         wanted = self._names | new
         try:
             by_name = _engine_topics(await self._cluster.topics_for(wanted, owner))

@@ -1,5 +1,33 @@
 """The life of one group behind the gateway, as a pure machine.
 
 `HostedGroup` (`group.py`) takes inputs and returns effects (`inputs.py`, `effects.py`). It uses no
-Trio, sockets, clock, randomness or logging; `gateway/groups/` carries its effects out.
+Trio, sockets, clock, randomness or logging; the group's task (`gateway/groups/group_driver.py`)
+carries its effects out, and reports their results as further inputs.
+
+The machine consists of four smaller ones, which share one list of effects (`group_parts.py`):
+
+- `Standing` (`standing.py`): does the gateway or the cluster coordinate the group? A group with
+  members in the cluster is forwarded, because its partitions must not have two owners.
+- `LoggedEngine` (`logged_engine.py`): the group's engine, its log, and the batches between them.
+  `states.py` lists its phases, from unloaded to writing.
+- `Anchor` (`anchor.py`): the gateway's own member in the cluster's group of the same name. It keeps
+  other members out, and commits are sent under its ids, which the cluster can fence.
+- `Move` (`move.py`): an adoption or a release, which changes the coordinator of a live group. It is
+  at most one machine at a time, `Adopting` or `Releasing`.
+
+A call of a client goes through stages (`call_stages.py`) until it waits for one of the four or has
+its answer:
+
+    PLACING -> CHECKING -> ADMITTING -> DECIDING -> CONFIRMING -> ANSWERED
+    who        would the   the anchor   the engine  the cluster
+    answers    engine      holds the    decides,    confirms the
+               refuse it   group        log writes  anchor
+
+Three orders always hold. Nothing is reserved for a call that the engine would refuse. No member
+joins, and no answer with partitions leaves, unless the anchor holds the group. No answer leaves
+before the records behind it are written.
+
+Calls at rest, which change nothing that has to be stored, skip the stages: `answer_at_rest` and
+`send_at_rest`. `states.py` has the legal transitions of all stages; `gateway/docs/states.md` draws
+them.
 """

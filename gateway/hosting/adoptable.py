@@ -9,15 +9,15 @@ from coordinator.handlers.adoption import obstacles
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.records import AdoptionState, ClassicGroupMember, ClassicGroupValue
 from gateway.hosting.forwarded import WatchedGroup, WatchedMember
-from gateway.hosting.identity import Guise
+from gateway.hosting.identity import AnchorJoinMetadata
 from gateway.hosting.standing import (
     STREAMS_PROTOCOL,
-    Found,
-    NoAnswer,
-    Nobody,
-    Occupants,
-    OtherKind,
-    TooOld,
+    BrokerTooOld,
+    LiveMembers,
+    LookupFailed,
+    LookupOutcome,
+    NoMembers,
+    OtherGroupType,
 )
 from gateway.hosting.states import AdoptionStage
 from kafka_codecs.describe_groups import DescribedGroup, DescribedGroupMember
@@ -28,6 +28,11 @@ UNKNOWN_REBALANCE_MS = 300_000
 """The timeouts of a member whose join this gateway has not seen: the defaults of Java's client."""
 
 STABLE = "Stable"
+HOSTED_ALREADY = "it is hosted already: nothing to do"
+
+OUTSIDE = "has not come through this gateway: point its bootstrap.servers at it"
+"""What is known of a member that has never sent a heartbeat here: it reaches the cluster itself, or
+through another gateway."""
 
 
 def snapshot(described: DescribedGroup, watched: WatchedGroup) -> ClassicGroupValue:
@@ -46,28 +51,36 @@ def snapshot(described: DescribedGroup, watched: WatchedGroup) -> ClassicGroupVa
 
 
 def why_not_found(
-    outcome: Found, watched: WatchedGroup | None, config: GroupConfig, now_ms: int
+    outcome: LookupOutcome, watched: WatchedGroup | None, config: GroupConfig, now_ms: int
 ) -> tuple[str, ...]:
     """The same after a look, which may find no classic group of consumers at all."""
     match outcome:
-        case Occupants(anchored=DescribedGroup() as group):
+        case LiveMembers(anchored=DescribedGroup() as group):
             at = ", ".join(
                 f"{member.client_id} at {member.client_host}" for member in group.members
             )
-            return (f"an anchor holds it already: {at}",)
-        case Occupants(described=DescribedGroup() as group):
+            return (
+                f"another gateway holds it: release it there, or wait until that one is gone: {at}",
+            )
+        case LiveMembers(described=DescribedGroup() as group):
             known = watched or WatchedGroup(group_id=group.group_id, members={})
             return why_not(group, known, config, now_ms)
-        case Occupants():
-            return (f"the cluster serves {outcome} with the new protocol",)
-        case OtherKind(kind):
-            return (f"it is a {kind} group",)
-        case Nobody():
+        case LiveMembers():
+            return (
+                f"the cluster serves {outcome} with the new protocol: stop them, and start"
+                " them with group.protocol=classic",
+            )
+        case OtherGroupType(kind):
+            return (f"it is a {kind} group, and stays with the cluster",)
+        case NoMembers():
             return ()
-        case NoAnswer(why):
-            return (f"the cluster does not say who is in it: {why}",)
-        case TooOld():
-            return ("its coordinator is older than Kafka 2.3, so no anchor can hold it",)
+        case LookupFailed(reason):
+            return (f"the cluster does not say who is in it: {reason}: try again",)
+        case BrokerTooOld():
+            return (
+                "its coordinator is older than Kafka 2.3, so no anchor can hold it: update"
+                " the brokers",
+            )
 
 
 def why_not(
@@ -94,33 +107,53 @@ def _reasons(
     described: DescribedGroup, watched: WatchedGroup, config: GroupConfig, now_ms: int
 ) -> Iterator[str]:
     if described.error_code:
-        yield f"the cluster does not describe it: {name_of(described.error_code)}"
+        yield (
+            f"the cluster does not describe it: {name_of(described.error_code)}: look at the"
+            " permissions of the gateway's user, or try again"
+        )
         return
     if described.group_state != STABLE:
-        yield f"the cluster says that it is {described.group_state or 'of another protocol'}"
+        state = described.group_state or "of another protocol"
+        yield f"the cluster says that it is {state}: try again once it is {STABLE}"
         return
     if described.protocol_data == STREAMS_PROTOCOL:
-        yield "it is a group of Kafka Streams"
+        yield "it is a group of Kafka Streams, and stays with the cluster"
     by_client = sorted(described.members, key=lambda member: (member.client_id, member.member_id))
     for member in by_client:
         who = f"{member.client_id} at {member.client_host.removeprefix('/')} ({member.member_id})"
-        if not is_behind(watched.members.get(member.member_id), now_ms):
-            yield f"{who} still connects to the cluster directly"
+        known = watched.members.get(member.member_id)
+        if not is_behind(known, now_ms):
+            silent_ms = silence_ms(known, now_ms)
+            yield f"{who} {OUTSIDE if silent_ms is None else describe_silence(silent_ms)}"
         if member.member_id == watched.leader_id and member.group_instance_id is not None:
             yield (
                 f"{who} is the leader and a static member: restart it under another"
                 " group.instance.id, or without one"
             )
     if watched.generation is None:
-        yield "its generation is unknown until a member's next heartbeat"
+        yield "its generation is unknown until a member's next heartbeat: try again in some seconds"
     yield from obstacles(snapshot(described, watched), config)
 
 
 def is_behind(member: WatchedMember | None, now_ms: int) -> bool:
     """Whether this gateway has relayed a heartbeat of the member within its session."""
-    if member is None or member.heartbeat_ms is None:
+    silent_ms = silence_ms(member, now_ms)
+    if member is None or silent_ms is None:
         return False
-    return now_ms - member.heartbeat_ms < (member.session_timeout_ms or UNKNOWN_SESSION_MS)
+    return silent_ms < (member.session_timeout_ms or UNKNOWN_SESSION_MS)
+
+
+def silence_ms(member: WatchedMember | None, now_ms: int) -> int | None:
+    """How long ago the last heartbeat of a member was relayed; None if none ever was."""
+    if member is None or member.heartbeat_ms is None:
+        return None
+    return max(0, now_ms - member.heartbeat_ms)
+
+
+def describe_silence(silent_ms: int, *, members: int = 1) -> str:
+    """What is known of a member, or several, that have stopped to send heartbeats here."""
+    verb, whose = ("has", "its process") if members == 1 else ("have", "their processes")
+    return f"{verb} sent no heartbeat here for {silent_ms // 1000} s: look at {whose}"
 
 
 def _member(
@@ -139,11 +172,15 @@ def _member(
     )
 
 
-def resumes_at(adoption: AdoptionState, group: DescribedGroup, guise: Guise) -> AdoptionStage:
+def resumes_at(
+    adoption: AdoptionState, group: DescribedGroup, join_metadata: AnchorJoinMetadata
+) -> AdoptionStage:
     """Where a killed process's adoption goes on. Only of a locked group it is certain that nobody
     else had it."""
     there = {member.member_id for member in group.members}
-    anchors = {member_id for member_id in there if member_id.startswith(f"{guise.instance_id}-")}
+    anchors = {
+        member_id for member_id in there if member_id.startswith(f"{join_metadata.instance_id}-")
+    }
     is_locked = adoption.lock_generation is not None
     if is_locked and there - anchors == {adoption.group.leader}:
         return AdoptionStage.ANCHORING

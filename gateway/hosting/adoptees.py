@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from coordinator.interface.records import ClassicGroupMember, ClassicGroupValue, protocol_names
-from gateway.hosting.identity import AnchorIds, Guise
+from gateway.hosting.identity import AnchorIds, AnchorJoinMetadata
 from gateway.hosting.moving import ANCHOR_SESSION_MS
 from gateway.hosting.upstream_member import UpstreamMember
 from kafka_codecs.error_codes import ErrorCode
@@ -28,7 +28,7 @@ class Adoptees:
 
     group_id: str
     group: ClassicGroupValue
-    guise: Guise
+    join_metadata: AnchorJoinMetadata
 
     @cached_property
     def leader(self) -> ClassicGroupMember:
@@ -58,7 +58,7 @@ class Adoptees:
         rebalance_ms = max((member.rebalance_timeout_ms for member in members), default=0)
         return UpstreamMember(
             self.group_id,
-            self.guise,
+            self.join_metadata,
             reason=REASON,
             session_timeouts_ms=(session_ms + LOCK_MARGIN_MS,),
             rebalance_timeout_ms=rebalance_ms + LOCK_MARGIN_MS,
@@ -68,7 +68,10 @@ class Adoptees:
     def anchor(self) -> UpstreamMember:
         """The anchor that takes the group from the leader's member."""
         return UpstreamMember(
-            self.group_id, self.guise, reason=REASON, session_timeouts_ms=(ANCHOR_SESSION_MS,)
+            self.group_id,
+            self.join_metadata,
+            reason=REASON,
+            session_timeouts_ms=(ANCHOR_SESSION_MS,),
         )
 
     def beat(self, member: ClassicGroupMember) -> HeartbeatRequest:
@@ -91,7 +94,9 @@ class Adoptees:
             for member in members
         ]
         if with_anchor:
-            leavers.append(MemberIdentity(member_id="", group_instance_id=self.guise.instance_id))
+            leavers.append(
+                MemberIdentity(member_id="", group_instance_id=self.join_metadata.instance_id)
+            )
         return LeaveGroupRequest(group_id=self.group_id, members=tuple(leavers))
 
 

@@ -15,10 +15,10 @@ from typing import Any
 from coordinator.interface.events import AdoptionEnded, AdoptionMoved
 from coordinator.interface.records import AdoptionState, ClassicGroupMember, ClassicGroupValue
 from gateway.events import group_events
-from gateway.hosting.adoptable import is_promising, resumes_at, snapshot, why_not
+from gateway.hosting.adoptable import HOSTED_ALREADY, is_promising, resumes_at, snapshot, why_not
 from gateway.hosting.adoptees import Adoptees, have_left
-from gateway.hosting.effects import Ask, Describe, Hold, Lane, MoveStep
-from gateway.hosting.giving_back import GivingBack
+from gateway.hosting.adoption_rollback import AdoptionRollback
+from gateway.hosting.effects import Ask, Describe, Hold, MoveStep, Requester
 from gateway.hosting.grace import Grace
 from gateway.hosting.group_parts import GroupParts
 from gateway.hosting.holders import Holders
@@ -29,7 +29,7 @@ from gateway.hosting.pending_ids import REMEMBERED_MS, PendingIds
 from gateway.hosting.routes import GroupSituation
 from gateway.hosting.states import ADOPTION, AdoptionStage
 from gateway.hosting.upstream_member import NOTHING, In, Joined, Meaning, Out, Refusal
-from gateway.moves import moved
+from gateway.moves import check_move
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import DescribedGroup
 from kafka_codecs.error_codes import ErrorCode, name_of
@@ -92,18 +92,16 @@ class Adopting(Moving):
     def __init__(self, parts: GroupParts) -> None:
         super().__init__(parts)
         self.stage = Stage.PROPOSED
-        self.why = ""
+        self.reason = ""
         """Why the adoption was undone, for operators."""
         self.reasons: tuple[str, ...] = ()
         """Why the group could not be adopted at all, one by one."""
         self.held_ms = 0
         """For how long calls were held. Final once the adoption has ended."""
-        self._guise = parts.rules.standing.gateway.guise
+        self._join_metadata = parts.rules.standing.gateway.join_metadata
         self._adoption: AdoptionState | None = None
         self._has_held = False
-        self._asked_others = 0
-        """How many requests about other members than the leader's and the anchor are under way."""
-        self._is_erasing = self._is_describing = self._is_drained = False
+        self._is_erasing = False
         self._held_from_ms: int | None = None
         self._first: tuple[DescribedGroup, int | None] | None = None
         """The group and its generation at the first of two looks, which have to agree."""
@@ -118,7 +116,7 @@ class Adopting(Moving):
         """Whether an anchor was found after a restart, and may not have followed the lock."""
         self._needs_anchor = False
         """Whether only an anchor that the cluster has confirmed shows that the group is held."""
-        self._giving_back: GivingBack | None = None
+        self._rollback: AdoptionRollback | None = None
         """While the stage is GivingBack."""
         self._paused_until_ms: int | None = None
         """When the next attempt is due, if the latest one was in vain."""
@@ -156,13 +154,13 @@ class Adopting(Moving):
     def guard(self) -> AnchorIds | None:
         """The ids of the leader's member while it guards the group: members that are recalled can
         commit under them."""
-        return None if self._giving_back is None else self._leader.ids
+        return None if self._rollback is None else self._leader.ids
 
     @property
     def holders(self) -> Holders:
         """The members that may still hold partitions while the group is given back."""
-        giving_back = self._giving_back
-        return Holders((), 0, Grace()) if giving_back is None else giving_back.holders
+        rollback = self._rollback
+        return Holders((), 0, Grace()) if rollback is None else rollback.holders
 
     @property
     def is_hold_bounded(self) -> bool:
@@ -171,8 +169,8 @@ class Adopting(Moving):
 
     def next_ms(self) -> int | None:
         """When `advance` is due; None while only an answer can change anything."""
-        if self._giving_back is not None:
-            return self._giving_back.next_ms(is_asking=bool(self._asked_others))
+        if self._rollback is not None:
+            return self._rollback.next_ms(is_asking=self._asked_others > 0)
         times_ms = [self._paused_until_ms]
         if self.is_hold_bounded and self._held_from_ms is not None:
             times_ms.append(self._held_from_ms + HOLD_MAX_MS)
@@ -188,9 +186,9 @@ class Adopting(Moving):
         """Begin, or continue from what the log has. Returns the outcome if that is impossible."""
         parts, stored = self._parts, self._parts.engine.core.state.adoption
         if parts.engine.is_live or parts.anchor.is_here:
-            return AdoptionOutcome.refused(parts.group_id, "it is hosted already")
+            return AdoptionOutcome.refuse(parts.group_id, HOSTED_ALREADY)
         if has_earlier_steps:
-            return AdoptionOutcome.refused(parts.group_id, STILL_ENDING)
+            return AdoptionOutcome.refuse(parts.group_id, STILL_ENDING)
         if stored is not None:
             parts.log("warning", "adoption_resumed", is_locked=stored.lock_generation is not None)
             self.stage, self._has_held = Stage.RESUMING, True
@@ -216,7 +214,7 @@ class Adopting(Moving):
             routing.forget("its adoption was undone")
             routing.pending_ids = PendingIds()
             routing.pending_ids.end_at(now_ms + REMEMBERED_MS)
-            parts.emit(group_events.AdoptionUndone(reason=self.why, held_ms=self.held_ms))
+            parts.emit(group_events.AdoptionUndone(reason=self.reason, held_ms=self.held_ms))
             pause_ms = min(UNDONE_FOR_MS << routing.adoptions_undone, UNDONE_FOR_MS_MAX)
             routing.adopt_from_ms = now_ms + pause_ms
             routing.adoptions_undone += 1
@@ -225,7 +223,7 @@ class Adopting(Moving):
         return AdoptionOutcome(
             group_id=parts.group_id,
             is_adopted=is_adopted,
-            reasons=() if is_adopted else self.reasons or (f"undone: {self.why}",),
+            reasons=() if is_adopted else self.reasons or (f"undone: {self.reason}",),
             held_ms=self.held_ms if self._has_held else None,
         )
 
@@ -239,12 +237,11 @@ class Adopting(Moving):
         """Take the result of a step."""
         match step:
             case Describe():
-                self._is_describing = False
                 self._on_description(result, now_ms)
             case Hold():
-                self._is_drained = True
-            case Ask(lane):
-                self._on_answer(lane, result, now_ms)
+                pass  # nothing that was relayed is under way any more
+            case Ask(requester):
+                self._on_answer(requester, result, now_ms)
 
     def on_stored(self, *, is_durable: bool, now_ms: int) -> None:
         """The engine has decided on the latest record, and the log has it, or may not have it."""
@@ -266,9 +263,9 @@ class Adopting(Moving):
         began_ms = self._held_from_ms
         if self.is_hold_bounded and began_ms is not None and now_ms >= began_ms + HOLD_MAX_MS:
             self._fail(f"calls were held for {HOLD_MAX_MS} ms", now_ms)
-        if self._giving_back is not None:
-            for ask in self._giving_back.advance(now_ms, is_asking=bool(self._asked_others)):
-                self._ask(ask.lane, ask.message)
+        if self._rollback is not None:
+            for ask in self._rollback.advance(now_ms, is_asking=self._asked_others > 0):
+                self._ask(ask.requester, ask.message)
             return
         if self.stage is Stage.HANDING_OVER:
             self._keep_anchor(now_ms)
@@ -278,7 +275,7 @@ class Adopting(Moving):
         match self.stage:
             case Stage.PROPOSED | Stage.CONFIRMING | Stage.RESUMING:
                 self._describe()
-            case Stage.IMPERSONATING if self._is_drained:
+            case Stage.IMPERSONATING if not self._count_awaited(Hold):
                 self._impersonate(now_ms)
             case Stage.REJOINING:
                 self._watch_others()
@@ -295,7 +292,7 @@ class Adopting(Moving):
     def _on_description(self, group: DescribedGroup | None, now_ms: int) -> None:
         parts = self._parts
         if group is not None and self.stage is Stage.PROPOSED:
-            parts.rules.watched.described(group)
+            parts.rules.watched.note_described(group)
         watched = parts.rules.watched.group(parts.group_id)
         if self.stage is Stage.RESUMING:
             self._resume(group, now_ms)
@@ -319,11 +316,11 @@ class Adopting(Moving):
 
     def _announce(self, adoption: AdoptionState) -> None:
         self._adoption = adoption
-        self._adoptees = Adoptees(self._parts.group_id, adoption.group, self._guise)
+        self._adoptees = Adoptees(self._parts.group_id, adoption.group, self._join_metadata)
         self._leader, self._anchor = self._adoptees.leaders_member(), self._adoptees.anchor()
 
     def _refuse(self, reasons: tuple[str, ...], now_ms: int) -> None:
-        self.reasons, self.why = reasons, "; ".join(reasons)
+        self.reasons, self.reason = reasons, "; ".join(reasons)
         self._move(Stage.UNDONE, now_ms)
 
     def _on_record(self, now_ms: int) -> None:
@@ -352,7 +349,7 @@ class Adopting(Moving):
     def _impersonate(self, now_ms: int) -> None:
         """A heartbeat of each member shows that the group is as it was described."""
         while self._unheard and self._asked_others < HEARTBEATS_AT_ONCE_MAX:
-            self._ask(Lane.OTHERS, self._adoptees.beat(self._unheard.popleft()))
+            self._ask(Requester.OTHERS, self._adoptees.beat(self._unheard.popleft()))
         if self._asked_others:
             return
         self._move(Stage.REJOINING, now_ms)
@@ -361,15 +358,15 @@ class Adopting(Moving):
 
     def _rejoin(self, now_ms: int, *, names: Sequence[str]) -> None:
         member_id = self._adoptees.leader.member_id
-        self._ask(Lane.LEADER, self._leader.join(now_ms, member_id=member_id, names=names))
+        self._ask(Requester.LEADER, self._leader.join(now_ms, member_id=member_id, names=names))
 
     # -- the lock --------------------------------------------------------------------------------
 
     def _watch_others(self) -> None:
         """Find out whether the leader's member has begun a round: its JoinGroup is not answered,
         but heartbeats of another member show it."""
-        if self._adoptees.others and not (self._is_describing or self._asked_others):
-            self._ask(Lane.OTHERS, self._adoptees.beat(self._adoptees.others[0]))
+        if self._adoptees.others and not (self._count_awaited(Describe) or self._asked_others):
+            self._ask(Requester.OTHERS, self._adoptees.beat(self._adoptees.others[0]))
 
     def _looked_before_release(self, group: DescribedGroup | None, now_ms: int) -> None:
         """Nobody but the members is there, so it was the leader's JoinGroup that began the round.
@@ -379,14 +376,14 @@ class Adopting(Moving):
             self._fail("another member has come", now_ms)
             return
         self._move(Stage.RELEASING, now_ms)
-        self._ask(Lane.OTHERS, self._adoptees.leave(self._adoptees.others))
+        self._ask(Requester.OTHERS, self._adoptees.leave(self._adoptees.others))
 
     def _on_leader(self, now_ms: int) -> None:
         """The coordinator has answered the leader's member, which joins to lock the group."""
         match self._leader.stage:
             case Joined() as joined if self.stage is Stage.LOCKING:
-                if joined.is_alone and joined.round.protocol_name == self._guise.protocol:
-                    self._ask(Lane.LEADER, self._leader.sync({}, now_ms))
+                if joined.is_alone and joined.round.protocol_name == self._join_metadata.protocol:
+                    self._ask(Requester.LEADER, self._leader.sync({}, now_ms))
                 else:
                     self._fail("another member has come", now_ms)
             case Joined() if self.stage is Stage.REJOINING and self._adoptees.others:
@@ -397,12 +394,12 @@ class Adopting(Moving):
             case In(ids=ids):
                 self._store_lock(ids.generation)
             case Out(refusal=Refusal() as refusal):
-                why = f"the leader's {refusal.api}: {name_of(refusal.code)}"
+                reason = f"the leader's {refusal.api}: {name_of(refusal.code)}"
                 if self.stage is Stage.REJOINING and refusal.meaning is not Meaning.HINDERED:
-                    self.why = why  # refused right away, so nothing has changed
+                    self.reason = reason  # refused right away, so nothing has changed
                     self._move(Stage.FORGETTING, now_ms)
                 else:
-                    self._fail(why, now_ms)
+                    self._fail(reason, now_ms)
             case stage:
                 raise AssertionError(f"{stage} is no answer")
 
@@ -427,9 +424,9 @@ class Adopting(Moving):
         in the group."""
         match self._leader.stage:
             case In(asked_ms=None):
-                self._ask(Lane.LEADER, self._leader.beat(now_ms))
+                self._ask(Requester.LEADER, self._leader.beat(now_ms))
             case Out(is_certain=False, awaits_answer=False):
-                self._ask(Lane.LEADER, self._leader.leave(self._locked_ids))
+                self._ask(Requester.LEADER, self._leader.leave(self._locked_ids))
             case _:
                 pass
 
@@ -452,7 +449,7 @@ class Adopting(Moving):
     def _keep_anchor(self, now_ms: int) -> None:
         match self._anchor.stage:
             case In(asked_ms=None, beat_at_ms=at_ms) if now_ms >= at_ms:
-                self._ask(Lane.ANCHOR, self._anchor.beat(now_ms))
+                self._ask(Requester.ANCHOR, self._anchor.beat(now_ms))
             case _:
                 pass
 
@@ -460,7 +457,7 @@ class Adopting(Moving):
         """Have the anchor join. Once it is alone in the group, the engine takes over."""
         match self._anchor.stage:
             case Out() if self._anchor_ids is None:
-                self._ask(Lane.ANCHOR, self._anchor.join(now_ms))
+                self._ask(Requester.ANCHOR, self._anchor.join(now_ms))
             case _ if self._anchor_ids is not None and self.handed_over is None:
                 if isinstance(self._leader.stage, Out) and self._leader.stage.is_certain:
                     self.handed_over = self._anchor_ids
@@ -476,7 +473,9 @@ class Adopting(Moving):
             case Joined() as joined if joined.is_alone:
                 if self.stage is Stage.ANCHORING:  # the leader's member has gone by itself
                     self._move(Stage.HANDING_OVER, now_ms)
-                self._ask(Lane.ANCHOR, self._anchor.sync({joined.round.member_id: NOTHING}, now_ms))
+                self._ask(
+                    Requester.ANCHOR, self._anchor.sync({joined.round.member_id: NOTHING}, now_ms)
+                )
             case Joined():
                 self._fail("the anchor is not alone in the group", now_ms)
             case In(ids=ids):
@@ -505,7 +504,7 @@ class Adopting(Moving):
             self._pause(BACKOFF_MS, now_ms)
             return
         self._held_from_ms = now_ms
-        match resumes_at(self._adoption, group, self._guise):
+        match resumes_at(self._adoption, group, self._join_metadata):
             case Stage.GIVING_BACK:
                 self._fail("the gateway was restarted", now_ms)
             case stage:
@@ -516,15 +515,15 @@ class Adopting(Moving):
 
     # -- undoing it ------------------------------------------------------------------------------
 
-    def _fail(self, why: str, now_ms: int) -> None:
+    def _fail(self, reason: str, now_ms: int) -> None:
         """Undo the adoption."""
-        self.why = why
+        self.reason = reason
         if self.stage in _UNTOUCHED:
             self._move(Stage.FORGETTING, now_ms)
             return
         self._move(Stage.GIVING_BACK, now_ms)
         assert self._adoption is not None
-        self._giving_back = GivingBack(
+        self._rollback = AdoptionRollback(
             self._adoptees,
             self._leader,
             self._anchor,
@@ -534,24 +533,23 @@ class Adopting(Moving):
 
     # -- answers of the coordinator --------------------------------------------------------------
 
-    def _on_answer(self, lane: Lane, answer: Struct, now_ms: int) -> None:
-        is_going_on = self._giving_back is None and self.stage not in _ENDING
-        if lane is Lane.OTHERS:
-            self._asked_others -= 1
-            if self._giving_back is not None and self._giving_back.is_releasing_all:
-                if self._giving_back.have_all_left(answer, now_ms):
-                    self._giving_back = None
+    def _on_answer(self, requester: Requester, answer: Struct, now_ms: int) -> None:
+        is_going_on = self._rollback is None and self.stage not in _ENDING
+        if requester is Requester.OTHERS:
+            if self._rollback is not None and self._rollback.is_releasing_all:
+                if self._rollback.have_all_left(answer, now_ms):
+                    self._rollback = None
                     self._move(Stage.FORGETTING, now_ms)
             elif is_going_on:
                 self._on_others(answer, now_ms)
             return
-        member = self._leader if lane is Lane.LEADER else self._anchor
+        member = self._leader if requester is Requester.LEADER else self._anchor
         request = member.on_answer(answer, now_ms)
         if request is not None and is_going_on:
-            self._ask(lane, request)
+            self._ask(requester, request)
         elif request is not None:
             member.on_no_answer("the adoption was given up", now_ms)
-        elif is_going_on and lane is Lane.ANCHOR:
+        elif is_going_on and requester is Requester.ANCHOR:
             self._on_anchor(now_ms)
         elif is_going_on and self.stage in (Stage.ANCHORING, Stage.HANDING_OVER):
             self._on_locked_leader(now_ms)
@@ -581,23 +579,19 @@ class Adopting(Moving):
             case _:
                 raise TypeError(f"{type(answer).__name__} is no such answer")
 
-    def on_failed(self, step: MoveStep, why: str, now_ms: int) -> None:
+    def on_failed(self, step: MoveStep, reason: str, now_ms: int) -> None:
         """The cluster has not described the group, or has not answered a request, which may have
         been carried out, or be carried out later."""
         if not isinstance(step, Ask):
             self.on_done(step, None, now_ms)
             return
-        lane = step.lane
-        match lane:
-            case Lane.LEADER:
-                self._leader.on_no_answer(why, now_ms)
-            case Lane.ANCHOR:
-                self._anchor.on_no_answer(why, now_ms)
-            case _:
-                self._asked_others -= 1
-        if self._giving_back is not None:
-            if lane is Lane.OTHERS and self._giving_back.is_releasing_all:
-                self._giving_back.have_all_left(None, now_ms)
+        requester = step.requester
+        if requester is not Requester.OTHERS:
+            member = self._leader if requester is Requester.LEADER else self._anchor
+            member.on_no_answer(reason, now_ms)
+        if self._rollback is not None:
+            if requester is Requester.OTHERS and self._rollback.is_releasing_all:
+                self._rollback.have_all_left(None, now_ms)
         elif self.stage is Stage.HANDING_OVER:
             # Another coordinator may have loaded the locked group: the leader's member is in it
             # alone, and must not leave before the anchor waits there, too.
@@ -606,7 +600,7 @@ class Adopting(Moving):
                 self._leader.take_place(self._locked_ids, now_ms)
             self._pause(BACKOFF_MS, now_ms)
         elif self.stage not in _ENDING:
-            self._fail(f"the coordinator did not answer: {why}", now_ms)
+            self._fail(f"the coordinator did not answer: {reason}", now_ms)
 
     # -- small things ----------------------------------------------------------------------------
 
@@ -617,9 +611,13 @@ class Adopting(Moving):
         assert locked is not None
         return self._adoptees.leaders_ids(locked)
 
+    @property
+    def _asked_others(self) -> int:
+        """How many requests about other members than the leader's and the anchor are under way."""
+        return self._count_awaited(Ask, Requester.OTHERS)
+
     def _describe(self) -> None:
-        if not self._is_describing:
-            self._is_describing = True
+        if not self._count_awaited(Describe):
             self._begin_step(Describe())
 
     def _store_adoption(self, adoption: AdoptionState | None) -> None:
@@ -627,15 +625,11 @@ class Adopting(Moving):
             self._is_erasing = adoption is None
             self._store(AdoptionMoved(adoption=adoption))
 
-    def _ask(self, lane: Lane, message: Struct) -> None:
-        self._asked_others += lane is Lane.OTHERS
-        super()._ask(lane, message)
-
     def _pause(self, length_ms: int, now_ms: int) -> None:
         self._paused_until_ms = now_ms + length_ms
 
     def _move(self, stage: Stage, now_ms: int) -> None:
-        self.stage = moved(ADOPTION, self.stage, stage)
+        self.stage = check_move(ADOPTION, self.stage, stage)
         self._paused_until_ms = None
         if self._held_from_ms is not None:
             self.held_ms = now_ms - self._held_from_ms

@@ -14,7 +14,7 @@ from gateway.events.group_events import GenerationWentBack, GroupTaken
 from gateway.hosting.effects import AskCoordinator, Effect, Log
 from gateway.hosting.identity import AnchorIds, Gateway
 from gateway.hosting.shown_partitions import Shown
-from gateway.hosting.standing import Verdict
+from gateway.hosting.standing import RoutingDecision
 from gateway.hosting.states import ANCHOR, AnchorPhase, Mode
 from gateway.hosting.upstream_member import (
     HEARTBEAT_INTERVAL_MS,
@@ -33,7 +33,7 @@ from gateway.hosting.upstream_member import (
     UpstreamStage,
     refusal_of,
 )
-from gateway.moves import moved
+from gateway.moves import check_move
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
 
@@ -78,7 +78,7 @@ class Anchor:
         """Follows from the stage of its member."""
         self.is_here = False
         """Whether this gateway wants the anchor, or must still see it leave."""
-        self.why = NOT_JOINED
+        self.reason = NOT_JOINED
         """While the group is not held, the reason. Clients see it too."""
         self.has_given_way = False
         """Whether the anchor ended because another member holds the group."""
@@ -102,7 +102,7 @@ class Anchor:
         self._effects = effects
         self._member = UpstreamMember(
             group_id,
-            gateway.guise,
+            gateway.join_metadata,
             reason="groupferry hosts this group",
             session_timeouts_ms=SESSION_TIMEOUTS_MS,
             repeats_max=JOIN_REPEATS_MAX,
@@ -143,7 +143,7 @@ class Anchor:
         if not self.is_here:
             self.is_here = True
             self.has_given_way = False
-            self.why = NOT_JOINED
+            self.reason = NOT_JOINED
             self._must_look = is_live
             self._lost_ms = now_ms
             self._member.begin()
@@ -205,21 +205,21 @@ class Anchor:
         else:
             self._conclude(before, now_ms)
 
-    def on_failure(self, why: str, now_ms: int) -> None:
+    def on_failure(self, reason: str, now_ms: int) -> None:
         """The coordinator did not answer the outstanding request, or is unknown."""
         self._looks_up = True
         before = self._member.stage
-        self._member.on_no_answer(why, now_ms)
+        self._member.on_no_answer(reason, now_ms)
         self._conclude(before, now_ms)
 
-    def on_look(self, verdict: Verdict, now_ms: int) -> None:
+    def on_look(self, decision: RoutingDecision, now_ms: int) -> None:
         """The look that the anchor asked for has found who answers for the group."""
         if not self.wants_look:
             return
         self.wants_look = False
-        self.is_known_absent = verdict.mode is not Mode.UNKNOWN and not verdict.has_anchor
-        match verdict.mode:
-            case Mode.HOSTED if self._only_replaces and not verdict.has_anchor:
+        self.is_known_absent = decision.mode is not Mode.UNKNOWN and not decision.has_anchor
+        match decision.mode:
+            case Mode.HOSTED if self._only_replaces and not decision.has_anchor:
                 self._cease()
             case Mode.HOSTED:
                 self._must_look = False
@@ -267,7 +267,7 @@ class Anchor:
         match self._member.stage:
             case In(ids=ids) as place:
                 if self._is_dropped or not is_needed:
-                    self.why = NOT_JOINED  # should it join once more
+                    self.reason = NOT_JOINED  # should it join once more
                     self._ask(self._member.leave(ids), now_ms)
                 elif now_ms >= place.beat_at_ms or self._must_confirm(place):
                     self._beat(place, now_ms, is_live=is_live)
@@ -312,7 +312,7 @@ class Anchor:
         is_due = is_live and now_ms >= self._renew_at_ms and place.refusal is None
         if is_due and self._shown.assignment() != self._assigned:
             self._renew_at_ms = now_ms + RENEWAL_INTERVAL_MS
-            self.why = "the anchor renews its assignment"
+            self.reason = "the anchor renews its assignment"
             self._join(place.ids.member_id, now_ms)
         else:
             self._ask(self._member.beat(now_ms), now_ms)
@@ -344,8 +344,8 @@ class Anchor:
 
     def _on_joined(self, joined: Joined, now_ms: int) -> None:
         if not joined.leads:
-            why = f"{joined.round.leader} leads the group"
-            self._lose(Refusal(Meaning.OTHERS, why), now_ms)
+            reason = f"{joined.round.leader} leads the group"
+            self._lose(Refusal(Meaning.OTHERS, reason), now_ms)
             return
         self._compare_generations(joined.round.generation_id)
         self._assigned = self._shown.assignment()
@@ -366,8 +366,8 @@ class Anchor:
         if present <= held:
             self.loss = GenerationWentBack(generation_before=held, generation=present)
         elif present > held + max(GENERATIONS_OF_A_CONSUMER - 1, 1 + self._member.joins):
-            why = "another member was in the group in the cluster, and has left"
-            self.loss = GroupTaken(reason=why)
+            reason = "another member was in the group in the cluster, and has left"
+            self.loss = GroupTaken(reason=reason)
 
     def _on_taken(self, ids: AnchorIds, now_ms: int) -> None:
         self._held, self.confirmed = ids, self.sent
@@ -412,17 +412,17 @@ class Anchor:
         self.is_here = self._is_dropped = self._must_look = self._only_replaces = False
         self._held = self._reported = None
         if self.phase is not AnchorPhase.ABSENT:
-            self.phase = moved(ANCHOR, self.phase, AnchorPhase.ABSENT)
+            self.phase = check_move(ANCHOR, self.phase, AnchorPhase.ABSENT)
 
     def _lose(self, refusal: Refusal, now_ms: int) -> None:
         """Note that the anchor does not certainly hold the group any more."""
         if isinstance(self._member.stage, In | Joined):
             self._member.give_up(refusal, now_ms)
         if refusal.meaning is Meaning.UNUSABLE:
-            self.why = "the anchor rejoins: its coordinator gave no usable answer"
+            self.reason = "the anchor rejoins: its coordinator gave no usable answer"
             self._looks_up = True
         else:
-            self.why = f"the anchor rejoins: {refusal.reason}"
+            self.reason = f"the anchor rejoins: {refusal.reason}"
         is_taken = refusal.meaning in (Meaning.OTHERS, Meaning.HINDERED)
         self._must_look |= is_taken or refusal.is_replaced
         if self._reported != refusal.reason:
@@ -443,7 +443,7 @@ class Anchor:
             return
         if self.phase is AnchorPhase.STABLE:
             self._lost_ms = now_ms
-        self.phase = moved(ANCHOR, self.phase, phase)
+        self.phase = check_move(ANCHOR, self.phase, phase)
 
     def _log(self, event: str, *, level: Level = "info", **fields: object) -> None:
         self._effects.append(Log(level, event, {"group_id": self._group_id, **fields}))

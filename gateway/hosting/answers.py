@@ -41,7 +41,7 @@ OF_MEMBERSHIP = JOINS | BY_MEMBERS | {GroupApi.LEAVE, GroupApi.CONSUMER_LEAVE}
 """Requests that the engine answers alone. The outcome of a commit or a fetch is the cluster's."""
 
 
-class Situation(Enum):
+class RefusalReason(Enum):
     """Why the gateway can neither answer a request nor pass it on."""
 
     EMPTY_GROUP_ID = "the group id is empty"
@@ -81,8 +81,8 @@ _LOADS = {
     GroupApi.HEARTBEAT: _AWAY,
 }
 
-_ROWS: Mapping[Situation, tuple[ErrorCode, Mapping[GroupApi, ErrorCode | None]]] = {
-    Situation.EMPTY_GROUP_ID: (
+_ROWS: Mapping[RefusalReason, tuple[ErrorCode, Mapping[GroupApi, ErrorCode | None]]] = {
+    RefusalReason.EMPTY_GROUP_ID: (
         ErrorCode.INVALID_GROUP_ID,
         {
             GroupApi.CONSUMER_JOIN: ErrorCode.INVALID_REQUEST,
@@ -96,59 +96,63 @@ _ROWS: Mapping[Situation, tuple[ErrorCode, Mapping[GroupApi, ErrorCode | None]]]
     ),
     # As in Kafka, which fails to write the name, or finds no such member. Where it would repeat the
     # name in the error as well, it never answers.
-    Situation.UNWRITABLE_NAME: (
+    RefusalReason.UNWRITABLE_NAME: (
         ErrorCode.UNKNOWN_SERVER_ERROR,
         dict.fromkeys((GroupApi.SYNC, GroupApi.HEARTBEAT), ErrorCode.UNKNOWN_MEMBER_ID),
     ),
     # The member was ours, and its partitions belong to others now.
-    Situation.ELSEWHERE: (
+    RefusalReason.ELSEWHERE: (
         _LOAD,
         {**dict.fromkeys(BY_MEMBERS, ErrorCode.UNKNOWN_MEMBER_ID), GroupApi.ADMIN: None},
     ),
-    Situation.HOLDER_CHANGED: (_LOAD, _LOADS),
-    Situation.HOLDER_UNKNOWN: (_LOAD, _LOADS),
-    Situation.NOT_AT_COORDINATOR: (_MOVED, {}),
-    Situation.COORDINATOR_UNKNOWN: (_AWAY, {}),
-    Situation.NOT_ANCHORED: (_LOAD, _LOADS),
-    Situation.COMMIT_IN_FLIGHT: (_LOAD, _LOADS),
-    Situation.TOO_MANY_GROUPS: (_AWAY, {}),
-    Situation.TOPICS_UNKNOWN: (_AWAY, {}),
-    Situation.MOVING: (_LOAD, _LOADS),
+    RefusalReason.HOLDER_CHANGED: (_LOAD, _LOADS),
+    RefusalReason.HOLDER_UNKNOWN: (_LOAD, _LOADS),
+    RefusalReason.NOT_AT_COORDINATOR: (_MOVED, {}),
+    RefusalReason.COORDINATOR_UNKNOWN: (_AWAY, {}),
+    RefusalReason.NOT_ANCHORED: (_LOAD, _LOADS),
+    RefusalReason.COMMIT_IN_FLIGHT: (_LOAD, _LOADS),
+    RefusalReason.TOO_MANY_GROUPS: (_AWAY, {}),
+    RefusalReason.TOPICS_UNKNOWN: (_AWAY, {}),
+    RefusalReason.MOVING: (_LOAD, _LOADS),
     # As in a rebalance of the cluster. A member that rejoins loses its id, so that requests under
     # it are void once the cluster has the group again.
-    Situation.RECALLED: (
+    RefusalReason.RECALLED: (
         _LOAD,
         {
             **dict.fromkeys(
-                (GroupApi.HEARTBEAT, GroupApi.SYNC, GroupApi.COMMIT, GroupApi.TXN_COMMIT),
+                (GroupApi.HEARTBEAT, GroupApi.SYNC, GroupApi.COMMIT),
                 ErrorCode.REBALANCE_IN_PROGRESS,
             ),
+            # On which a producer aborts its transaction. It takes REBALANCE_IN_PROGRESS, and before
+            # v6 STALE_MEMBER_EPOCH, for fatal: Kafka does not answer them.
+            GroupApi.TXN_COMMIT: ErrorCode.ILLEGAL_GENERATION,
             GroupApi.JOIN: ErrorCode.UNKNOWN_MEMBER_ID,
         },
     ),
     # Both are errors that native clients expect, and on which they rejoin with epoch 0.
-    Situation.FENCED: (
+    RefusalReason.FENCED: (
         _LOAD,
         {
             **_LOADS,
             GroupApi.CONSUMER_HEARTBEAT: ErrorCode.FENCED_MEMBER_EPOCH,
-            **dict.fromkeys((GroupApi.COMMIT, GroupApi.TXN_COMMIT), ErrorCode.STALE_MEMBER_EPOCH),
+            GroupApi.COMMIT: ErrorCode.STALE_MEMBER_EPOCH,
+            GroupApi.TXN_COMMIT: ErrorCode.ILLEGAL_GENERATION,
         },
     ),
     # The loaded group restarts the session, as a broker's does.
-    Situation.LOADING: (_LOAD, {**_LOADS, GroupApi.HEARTBEAT: ErrorCode.NONE}),
-    Situation.LOG_FAILED: (_AWAY, {}),
-    Situation.RELOADING: (_AWAY, {}),
-    Situation.ENDING: (_AWAY, {}),
-    Situation.LOG_NOT_OURS: (_MOVED, {}),
-    Situation.BROKER_AWAY: (_LOAD, _LOADS),
-    Situation.COORDINATOR_MOVED: (_MOVED, {}),
+    RefusalReason.LOADING: (_LOAD, {**_LOADS, GroupApi.HEARTBEAT: ErrorCode.NONE}),
+    RefusalReason.LOG_FAILED: (_AWAY, {}),
+    RefusalReason.RELOADING: (_AWAY, {}),
+    RefusalReason.ENDING: (_AWAY, {}),
+    RefusalReason.LOG_NOT_OURS: (_MOVED, {}),
+    RefusalReason.BROKER_AWAY: (_LOAD, _LOADS),
+    RefusalReason.COORDINATOR_MOVED: (_MOVED, {}),
 }
 
-ANSWERS: Mapping[tuple[Situation, GroupApi], ErrorCode | None] = MappingProxyType(
+ANSWERS: Mapping[tuple[RefusalReason, GroupApi], ErrorCode | None] = MappingProxyType(
     {
-        (situation, api): exceptions.get(api, code)
-        for situation, (code, exceptions) in _ROWS.items()
+        (cause, api): exceptions.get(api, code)
+        for cause, (code, exceptions) in _ROWS.items()
         for api in GroupApi
     }
 )
@@ -157,16 +161,16 @@ ANSWERS: Mapping[tuple[Situation, GroupApi], ErrorCode | None] = MappingProxyTyp
 
 def needs_lease(api: GroupApi, error: ErrorCode = ErrorCode.NONE) -> bool:
     """Whether an answer of the engine must not leave once another gateway may own the state log,
-    because that one may have fenced the member. It becomes `Situation.LOG_NOT_OURS`.
+    because that one may have fenced the member. It becomes `RefusalReason.LOG_NOT_OURS`.
 
     An accepted commit or fetch may leave: the cluster refuses the anchor of a replaced gateway.
     """
     return api in OF_MEMBERSHIP or bool(error)
 
 
-def code_for(situation: Situation, api: GroupApi) -> ErrorCode:
+def code_for(cause: RefusalReason, api: GroupApi) -> ErrorCode:
     """The code of a refusal. Raises ValueError if the cluster answers in this situation."""
-    code = ANSWERS[situation, api]
+    code = ANSWERS[cause, api]
     if code is None:
-        raise ValueError(f"the cluster answers {api.value} where {situation.value}")
+        raise ValueError(f"the cluster answers {api.value} where {cause.value}")
     return code

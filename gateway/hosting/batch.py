@@ -15,10 +15,10 @@ from coordinator.interface.records import DurableRecord
 from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Topics
 from coordinator.interface.value import value
-from gateway.events.event import Told
+from gateway.events.event import DecisionEvents
 from gateway.events.record_translator import tell
 from gateway.events.request_translator import refused_conversion, statement
-from gateway.quotas.owner import Owner
+from gateway.quotas.quota_key import QuotaKey
 
 BATCH_MAX = 64
 """Requests in one batch. The rest wait for the next write."""
@@ -30,7 +30,7 @@ class Decision:
 
     event: Event
     step: Step
-    told: Told
+    reported: DecisionEvents
 
 
 class Batch:
@@ -57,7 +57,7 @@ class Batch:
         *,
         now_ms: int,
         topics: Topics,
-        owner: Owner | None = None,
+        owner: QuotaKey | None = None,
         may_take_long: bool = True,
     ) -> None:
         """Decide an event on the group as the earlier decisions leave it; see `GroupEngine.handle`.
@@ -73,7 +73,7 @@ class Batch:
             if (refused := refused_conversion(engine.state, event, step)) is not None:
                 events.append(refused)
         self.durable += step.durable
-        self.decisions.append(Decision(event, step, Told(events, now_ms, owner)))
+        self.decisions.append(Decision(event, step, DecisionEvents(events, now_ms, owner)))
 
     def refusal(self, event: Request, *, now_ms: int, topics: Topics) -> Reply | None:
         """The engine's refusal of an event after the earlier decisions. None if the event would

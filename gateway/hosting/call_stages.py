@@ -1,7 +1,8 @@
 """The stages that each call of a group's clients goes through until it is answered.
 
 A call is refused before anything is taken for it. No member joins, and no answer with partitions
-leaves, unless the anchor holds the group. `commit_stages.py` has what is particular to commits.
+leaves, unless the anchor holds the group. A commit is queued, accepted by the engine, and stored by
+the cluster; accepted, it holds its partitions until it has certainly ended (`commits.py`).
 """
 
 from collections import deque
@@ -11,21 +12,24 @@ from dataclasses import replace
 from coordinator.interface.events import (
     ConsumerHeartbeatReceived,
     JoinGroupReceived,
+    OffsetCommitEnded,
     SyncGroupReceived,
 )
 from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Topics
 from gateway.hosting import hold
-from gateway.hosting.answers import BY_MEMBERS, JOINS, GroupApi, Situation
-from gateway.hosting.call_router import CallRouter
+from gateway.hosting.answers import BY_MEMBERS, JOINS, GroupApi, RefusalReason
 from gateway.hosting.calls import (
+    Abandoned,
+    Answer,
     Call,
     Commit,
+    CommitCodes,
     Commits,
-    Errand,
     Forwarded,
     LearnTopics,
     LocateCoordinator,
+    PendingAction,
     ProbeBroker,
     Refused,
     Released,
@@ -34,18 +38,27 @@ from gateway.hosting.calls import (
     Unanswerable,
     grants_partitions,
     is_for_good,
-    refused,
+    refuse,
 )
-from gateway.hosting.commit_stages import CommitStages
+from gateway.hosting.commits import STORED
 from gateway.hosting.effects import Log, refusal_line
 from gateway.hosting.group_parts import GroupParts
 from gateway.hosting.logged_engine import Item
 from gateway.hosting.move import Move
-from gateway.hosting.open_calls import JOIN_PATIENCE_MS, MEMBER_PATIENCE_MS, OpenCalls
-from gateway.hosting.routes import Route
-from gateway.hosting.standing import Found
-from gateway.hosting.states import LogPhase, Stage
+from gateway.hosting.open_calls import JOIN_WAIT_MS, MEMBER_WAIT_MS, OpenCalls
+from gateway.hosting.routes import (
+    ROUTES,
+    SITUATION_OF,
+    CallKind,
+    GroupSituation,
+    Route,
+    refusal_by,
+)
+from gateway.hosting.standing import LookupOutcome, RoutingDecision
+from gateway.hosting.states import CommitPhase, LogPhase, Stage
 
+# Every request asks for these, and Python 3.11 takes long to find an Enum's member.
+_SENT, _ENDED = CommitPhase.SENT, CommitPhase.ENDED
 _FOR_THE_ANCHOR = (Stage.ADMITTING, Stage.CONFIRMING)
 """The stages of calls that wait for nothing but the anchor."""
 ANSWER_TIMES_KEPT = 100
@@ -58,8 +71,7 @@ class CallStages:
     def __init__(self, parts: GroupParts, move: Move) -> None:
         self.open_calls = OpenCalls(parts, move)
         """The calls without an answer."""
-        self.commits = CommitStages(parts, move, self.open_calls)
-        self._router = CallRouter(parts, move)
+        self._commits = self.open_calls.commits
         self._parts = parts
         self._engine, self._anchor = parts.engine, parts.anchor
         self._effects = parts.effects
@@ -82,7 +94,7 @@ class CallStages:
         """Advance the waiting calls, though neither the anchor nor the adoption has moved."""
         self._has_looked = True
 
-    def on_look(self, outcome: Found) -> None:
+    def on_look(self, outcome: LookupOutcome) -> None:
         """A look at the cluster has ended."""
         config = self._parts.config
         for call in self.open_calls.by_token.values():
@@ -94,18 +106,18 @@ class CallStages:
         """Whether a consumer of the new protocol waits to join."""
         return any(call.api is GroupApi.CONSUMER_JOIN for call in self.open_calls.by_token.values())
 
-    def overtake(self) -> None:
+    def supersede(self) -> None:
         """Another member has the group in the cluster, or had it."""
         for call in self.open_calls.by_token.values():
             is_decided = call.stage in (Stage.DECIDING, Stage.CONFIRMING)
-            call.is_overtaken |= is_decided or isinstance(call, Commits)
+            call.is_superseded |= is_decided or isinstance(call, Commits)
 
     def advance(self, now_ms: int) -> bool:
         """Advance calls whose turn has come. False if there is none."""
         if self._anchor.ended:
-            self.open_calls.commits.end_strays()
-        if self.open_calls.commits.next_up:
-            self._advance(self.open_calls.commits.next_up.pop(), now_ms)
+            self._commits.end_strays()
+        if self._commits.next_up:
+            self._advance(self._commits.next_up.pop(), now_ms)
             return True
         return bool(self.open_calls.waiting) and self._advance_waiting(now_ms)
 
@@ -139,7 +151,7 @@ class CallStages:
             match call.stage:
                 case Stage.QUEUED:
                     assert isinstance(call, Commits)
-                    self.commits.queue(call, now_ms)
+                    self._queue_commits(call, now_ms)
                 case Stage.PLACING:
                     self._place(call, now_ms)
                 case Stage.CHECKING:
@@ -148,7 +160,7 @@ class CallStages:
                     self._admit(call, now_ms)
                 case Stage.STORING:
                     assert isinstance(call, Commits)
-                    self.commits.store(call, now_ms)
+                    self._store_commits(call, now_ms)
                 case Stage.CONFIRMING:
                     self._confirm(call, now_ms)
                 case Stage.RELEASING:
@@ -157,26 +169,77 @@ class CallStages:
                     return
 
     def _place(self, call: Call, now_ms: int) -> None:
-        """Find out who answers the call."""
-        match self._router.route(call, now_ms):
+        """Find out who answers the call, by the table in `routes.py`, and do what that says."""
+        situation, decision = self._situation(call, now_ms)
+        match ROUTES[situation, CallKind.of(call)]:
             case Route.HERE:
-                self._enter(call, now_ms)
-            case Route.CLUSTER_WITHOUT_ANCHOR:
-                call.move(Stage.RELEASING)
+                self._place_here(call, now_ms)
+            case Route.MOVE:
+                self._place_in_move(call, self._move.answer(call, now_ms), now_ms)
+            case Route.AFTER_MOVE:
+                self._place_in_move(call, None, now_ms)
             case Route.AFTER_LOOK:
                 self.open_calls.wait_for_look(call)
             case Route.AFTER_LOAD:
                 self.open_calls.wait(call)
-            case Route.AFTER_MOVE if call.errand is None:
-                self.open_calls.wait_for_move(call, now_ms)
-            case Route.AFTER_LOCATE if call.errand is None:
-                self.open_calls.run_errand(LocateCoordinator(call))
-            case Route():
-                pass  # an errand is under way
-            case StoreCommits() as errand:
-                self._effects.append(errand)
-            case answer:
-                self.open_calls.answer(call, answer)
+            case Route.CLUSTER_UNLESS_HELD if hold.may_be_held(call, self._parts.config):
+                self._forward_unless_held(call, decision)
+            case Route.CLUSTER | Route.CLUSTER_UNLESS_HELD:
+                self._forward(call, decision)
+            case Route.CLUSTER_WITHOUT_ANCHOR:
+                call.move(Stage.RELEASING)
+            case Route.REFUSE:
+                assert decision is not None
+                self.open_calls.answer(call, refusal_by(decision))
+
+    def _situation(self, call: Call, now_ms: int) -> tuple[GroupSituation, RoutingDecision | None]:
+        """The situation, and the decision on the group if it follows from that. The cluster is
+        asked only about a group without members here that does not move."""
+        if call.is_placed or self._engine.is_live:
+            return GroupSituation.HERE, None
+        if (situation := self._move.situation) is not None:
+            return situation, None
+        if self._engine.phase is LogPhase.LOADING:
+            return GroupSituation.UNREAD, None
+        decision = self._parts.standing.find_decision(call, now_ms)
+        if decision is None:
+            return GroupSituation.UNKNOWN_TO_US, None
+        return SITUATION_OF[decision.mode], decision
+
+    def _place_here(self, call: Call, now_ms: int) -> None:
+        """At another listener than the coordinator's, a broker would refuse the call."""
+        if call.is_placed or call.is_at_coordinator:
+            self._enter(call, now_ms)
+        elif call.is_at_coordinator is not None:
+            self.open_calls.refuse(call, RefusalReason.NOT_AT_COORDINATOR)
+        elif call.pending_action is None:
+            self.open_calls.start_action(LocateCoordinator(call))
+
+    def _place_in_move(self, call: Call, answer: Answer | StoreCommits | None, now_ms: int) -> None:
+        """The move has an answer, or the call waits for its end."""
+        if isinstance(answer, StoreCommits):
+            self._effects.append(answer)
+        elif answer is not None:
+            self.open_calls.answer(call, answer)
+        elif call.pending_action is None:
+            self.open_calls.wait_for_move(call, now_ms)
+
+    def _forward_unless_held(self, call: Call, decision: RoutingDecision | None) -> None:
+        if decision is None:
+            self.open_calls.refuse(call, RefusalReason.MOVING)  # the look is the adoption's
+        elif not call.has_look:
+            self.open_calls.wait_for_look(call)
+        elif call.held is not None:
+            self._effects.append(refusal_line(self._parts.group_id, call, call.held))
+            self.open_calls.answer(call, call.held)
+        else:
+            self._forward(call, decision)
+
+    def _forward(self, call: Call, decision: RoutingDecision | None) -> None:
+        pending_ids = self._parts.standing.pending_ids
+        reply = None if pending_ids is None else pending_ids.answer_repeated(call)
+        reason = self._move.why_forwarded if decision is None else decision.reason
+        self.open_calls.answer(call, Forwarded(reason) if reply is None else reply)
 
     def _enter(self, call: Call, now_ms: int) -> None:
         """The group here answers the call."""
@@ -197,7 +260,7 @@ class CallStages:
             self.open_calls.wait(call)
             return
         if self._engine.phase is LogPhase.UNREADABLE:
-            self.open_calls.refuse(call, Situation.LOADING)
+            self.open_calls.refuse(call, RefusalReason.LOADING)
             return
         refusal = None if call.is_checked else self._engine.refusal(call, now_ms)
         if refusal is not None:
@@ -207,8 +270,8 @@ class CallStages:
         call.is_checked = True
         if not call.knows_topics:
             # Now, because calls that wait for the anchor together would lose their order.
-            if call.errand is None:
-                self.open_calls.run_errand(LearnTopics(call))
+            if call.pending_action is None:
+                self.open_calls.start_action(LearnTopics(call))
             return
         call.move(Stage.ADMITTING if self._engine.is_live or call.has_look else Stage.PLACING)
 
@@ -216,7 +279,7 @@ class CallStages:
         """Hold the group before a member may join."""
         if not self.open_calls.has_anchor_place(call):
             return
-        patience_ms = MEMBER_PATIENCE_MS if self._engine.is_live else JOIN_PATIENCE_MS
+        wait_ms = MEMBER_WAIT_MS if self._engine.is_live else JOIN_WAIT_MS
         event = call.event
         if (
             isinstance(event, JoinGroupReceived)
@@ -227,12 +290,12 @@ class CallStages:
             if not self._parts.rules.can_anchor or self.open_calls.need_anchor(call, now_ms):
                 self._begin(call, now_ms)
             return
-        if self.open_calls.anchor_ids(call, patience_ms, now_ms) is None:
+        if self.open_calls.anchor_ids(call, wait_ms, now_ms) is None:
             return
         if isinstance(event, JoinGroupReceived):
             call.event = replace(event, waited_ms=now_ms - call.asked_ms)
         standing = self._parts.standing
-        standing.host(standing.verdict.why, self._anchor.held_generation)
+        standing.host(standing.decision.reason, self._anchor.held_generation)
         self._engine.report_snapshot()
         self._begin(call, now_ms)
 
@@ -247,7 +310,7 @@ class CallStages:
         if call.knows_topics:
             self._engine.put(call.items)
         elif not self._refuse_at_once(call.items, now_ms):
-            self.open_calls.run_errand(LearnTopics(call))
+            self.open_calls.start_action(LearnTopics(call))
 
     def _refuse_at_once(self, items: Sequence[Item], now_ms: int) -> bool:
         """Refuse what the engine refuses, before the cluster is asked about topics."""
@@ -260,15 +323,15 @@ class CallStages:
         self._engine.outcomes.extend(decided)
         return True
 
-    # -- what came of errands --------------------------------------------------------------------
+    # -- what came of pending actions ------------------------------------------------------------
 
-    def finish_errand(self, errand: Errand, result: object, now_ms: int) -> None:
-        """An errand was carried out. A call that has its answer since does not wait for it."""
-        call = errand.call
+    def on_action_done(self, pending_action: PendingAction, result: object, now_ms: int) -> None:
+        """An action was carried out. A call that has its answer since does not wait for it."""
+        call = pending_action.call
         if call.answer is not None:
             return
-        call.errand = None
-        match errand, result:
+        call.pending_action = None
+        match pending_action, result:
             case LocateCoordinator(), bool(is_here):
                 call.is_at_coordinator = is_here
                 self._advance(call, now_ms)
@@ -282,12 +345,12 @@ class CallStages:
             case ProbeBroker(call=commits), bool(is_there):
                 commits.is_probed = True
                 if not is_there:
-                    self.open_calls.commits.never_sent(commits)
+                    self._commits.never_sent(commits)
                 self._advance(call, now_ms)
             case StoreCommits(call=commits), Mapping():
-                self.commits.on_stored(commits, result, now_ms)
+                self._on_commits_stored(commits, result, now_ms)
             case _:
-                raise TypeError(f"{result} is no result of {errand}")
+                raise TypeError(f"{result} is no result of {pending_action}")
 
     def on_reserved(
         self, call: Call, reserved: Reserve, refusal: Refused | None, now_ms: int
@@ -300,21 +363,23 @@ class CallStages:
             call.has_anchor_place |= reserved.is_anchored
             self._advance(call, now_ms)
         else:
-            self.open_calls.refuse(call, refusal.situation, refusal.why)
+            self.open_calls.refuse(call, refusal.cause, refusal.reason)
 
-    def fail_errand(self, errand: LearnTopics | LocateCoordinator, why: str) -> None:
-        """An errand has failed, and so does its call."""
-        call = errand.call
+    def on_action_failed(
+        self, pending_action: LearnTopics | LocateCoordinator, reason: str
+    ) -> None:
+        """An action has failed, and so does its call."""
+        call = pending_action.call
         if call.answer is not None:
             return
-        call.errand = None
-        match errand:
+        call.pending_action = None
+        match pending_action:
             case LocateCoordinator():
-                self.open_calls.refuse(call, Situation.COORDINATOR_UNKNOWN, why)
+                self.open_calls.refuse(call, RefusalReason.COORDINATOR_UNKNOWN, reason)
             case LearnTopics():
-                fields = {"group_id": self._parts.group_id, "reason": why}
+                fields = {"group_id": self._parts.group_id, "reason": reason}
                 self._effects.append(Log("warning", "topics_unknown", fields))
-                refusal = refused(Situation.TOPICS_UNKNOWN, "its topics are unknown")
+                refusal = refuse(RefusalReason.TOPICS_UNKNOWN, "its topics are unknown")
                 self._engine.outcomes.extend((item, refusal) for item in call.items)
 
     # -- the engine's decision -------------------------------------------------------------------
@@ -324,13 +389,13 @@ class CallStages:
         while self._engine.outcomes:
             outcomes, self._engine.outcomes = self._engine.outcomes, []
             for item, outcome in outcomes:
-                if not isinstance(outcome, Unanswerable) and outcome.why:
+                if not isinstance(outcome, Unanswerable) and outcome.reason:
                     self._effects.append(refusal_line(self._parts.group_id, item, outcome))
                 if isinstance(item, Commit):
                     call = item.call
                     assert call is not None
-                    self.open_calls.commits.on_decision(item, outcome)
-                    self.commits.store_if_decided(call, now_ms)
+                    self._commits.on_decision(item, outcome)
+                    self._store_if_decided(call, now_ms)
                 else:
                     self._on_decision(item, outcome, now_ms)
 
@@ -343,7 +408,7 @@ class CallStages:
             self.open_calls.answer(call, outcome)
             return
         if call.api is GroupApi.CONSUMER_JOIN:
-            self.open_calls.commits.on_native_join(call, outcome)
+            self._commits.on_native_join(call, outcome)
         if call.answer is not None:
             return
         if call.is_placed or not self._parts.rules.can_anchor:
@@ -366,9 +431,11 @@ class CallStages:
         removed it. The engine has granted them already, and repeats a withheld answer like a lost
         one. A member removed meanwhile gets no grant, because there may be another owner."""
         since = call.confirms_since
-        if call.is_overtaken:
-            self.open_calls.refuse(call, Situation.NOT_ANCHORED, "another member has had the group")
-        elif self.open_calls.anchor_ids(call, MEMBER_PATIENCE_MS, now_ms, since=since) is not None:
+        if call.is_superseded:
+            self.open_calls.refuse(
+                call, RefusalReason.NOT_ANCHORED, "another member has had the group"
+            )
+        elif self.open_calls.anchor_ids(call, MEMBER_WAIT_MS, now_ms, since=since) is not None:
             assert call.reply is not None
             refusal = self._engine.refusal(call, now_ms) if self._has_gone(call) else None
             if refusal is not None:
@@ -405,15 +472,125 @@ class CallStages:
         elif not is_there:
             self.open_calls.answer(call, Forwarded() if call.is_foreign else Released())
         elif self._move.has_begun:
-            self.open_calls.refuse(call, Situation.MOVING)
+            self.open_calls.refuse(call, RefusalReason.MOVING)
         elif self._engine.is_live or self.open_calls.is_join_waiting:
-            self.open_calls.refuse(call, Situation.NOT_ANCHORED, "a member is about to join")
+            self.open_calls.refuse(call, RefusalReason.NOT_ANCHORED, "a member is about to join")
         elif not self.open_calls.has_anchor_place(call):
             pass
         elif call.has_dropped or self.open_calls.need_anchor(call, now_ms):
             call.has_dropped = True
             self._anchor.drop()
-            self.open_calls.wait_at_most(call, now_ms + MEMBER_PATIENCE_MS, now_ms)
+            self.open_calls.wait_at_most(call, now_ms + MEMBER_WAIT_MS, now_ms)
+
+    # -- commits: the short way of a group at rest -----------------------------------------------
+
+    def send_at_rest(self, call: Commits, now_ms: int) -> StoreCommits | None:
+        """Accept a commit to a live group. Returns the pending action that stores it; None if it
+        came with others, has to wait, or may be refused."""
+        ids = self._anchor.ids(now_ms)
+        can_send = self._engine.is_live and (ids is not None or not self._parts.rules.can_anchor)
+        if not can_send or self.open_calls.is_ending:
+            return None
+        commit = call.only
+        if commit is None or self._commits.has_earlier(call) or self._commits.is_abandoned(call):
+            return None
+        commit.event = commit.make(commit.token, self._engine.topics)
+        decided = self._engine.decide_at_rest(commit.event, now_ms)
+        if decided is None or decided[1] is None:
+            return None
+        self.open_calls.by_token[call.token] = call
+        call.asked_ms, call.was_held = now_ms, self._anchor.is_here
+        self._commits.queue(call)
+        self._commits.on_decision(commit, decided[1])
+        call.move(Stage.STORING)
+        return self._commits.send(call, (commit,), ids, now_ms)
+
+    def end_at_rest(self, call: Commits, codes: CommitCodes, now_ms: int) -> bool:
+        """Answer a commit that the cluster has stored. False if anything waits for it, or if the
+        cluster gave any other answer."""
+        commit = call.only
+        if commit is None or commit.phase is not _SENT or call.stage is not Stage.STORING:
+            return False
+        if codes[commit.token] != STORED or self._commits.has_later(call):
+            return False
+        ended = OffsetCommitEnded(commit=commit.token)
+        if self._engine.decide_at_rest(ended, now_ms) is None:
+            return False
+        commit.move(_ENDED)
+        del self.open_calls.by_token[call.token]
+        self._commits.on_answer(call)
+        call.end(call.outcomes)
+        return True
+
+    # -- commits: the long way -------------------------------------------------------------------
+
+    def _queue_commits(self, call: Commits, now_ms: int) -> None:
+        """Wait until earlier commits of the same member have been answered."""
+        if self._commits.is_abandoned(call):
+            self.open_calls.answer(call, Abandoned())
+        elif self._commits.is_next(call):
+            call.give_up_ms = None
+            call.move(Stage.PLACING)
+        else:
+            self.open_calls.wait_at_most(call, now_ms + MEMBER_WAIT_MS, now_ms)
+
+    def _store_if_decided(self, call: Commits, now_ms: int) -> None:
+        """Store the accepted commits once all of the call are decided, unless their member has
+        joined on a newer connection meanwhile."""
+        if call.answer is not None or call.in_phase(CommitPhase.RECEIVED):
+            return
+        if self._commits.is_abandoned(call):
+            self._commits.abandon(call, now_ms)
+            self.open_calls.answer(call, Abandoned())
+        else:
+            call.move(Stage.STORING)
+            self._store_commits(call, now_ms)
+
+    def _store_commits(self, call: Commits, now_ms: int) -> None:
+        """Send the accepted commits on the client's own connection. If the cluster refuses the
+        anchor, the anchor is repaired and the commits are sent again; the client never sees that
+        error."""
+        accepted = call.in_phase(CommitPhase.ACCEPTED)
+        if call.pending_action is not None or call.in_phase(_SENT):
+            return
+        if not accepted:
+            self.open_calls.answer(call, Unanswerable() if call.has_failed else call.outcomes)
+            return
+        if not self._parts.rules.can_anchor:
+            self._effects.append(self._commits.send(call, accepted, None, now_ms))
+            return
+        if call.is_superseded:
+            self.open_calls.refuse(call, RefusalReason.NOT_ANCHORED, self._anchor.reason)
+            return
+        needs_ids = (
+            self._engine.is_live
+            or self._anchor.is_here
+            or any(commit.has_member for commit in accepted)
+            or self._parts.standing.is_left_behind(call, now_ms)
+        )
+        if needs_ids is None:
+            self.open_calls.wait_for_look(call)
+        elif not needs_ids:
+            self._effects.append(self._commits.send(call, accepted, None, now_ms))
+        elif not self.open_calls.has_anchor_place(call):
+            pass
+        elif (ids := self.open_calls.anchor_ids(call, MEMBER_WAIT_MS, now_ms)) is not None:
+            self._effects.append(self._commits.send(call, accepted, ids, now_ms))
+        elif call.answer is None and not call.is_probed:
+            self.open_calls.start_action(ProbeBroker(call))
+
+    def _on_commits_stored(self, call: Commits, codes: CommitCodes, now_ms: int) -> None:
+        """The cluster has answered commits, or will not."""
+        if call.stage is Stage.PLACING:
+            self.open_calls.answer(call, self._move.answer_stored(call, codes))
+            return
+        self._commits.on_stored(call, codes, now_ms)
+        self._store_commits(call, now_ms)
+
+    def _abandon_commits(self, call: Commits, now_ms: int) -> None:
+        """Nobody waits for the commits any more."""
+        self._move.lose(call)
+        self._commits.abandon(call, now_ms)
 
     # -- waiting and ending ----------------------------------------------------------------------
 
@@ -431,13 +608,13 @@ class CallStages:
         call.is_gone = True
         self._note_time(call, now_ms)
         if isinstance(call, Commits):
-            self.commits.abandon(call, now_ms)
+            self._abandon_commits(call, now_ms)
         self.open_calls.answer(call, Unanswerable())
 
     def start_again(self, now_ms: int) -> None:
         """After a bug: answer all calls with Unanswerable."""
         for call in tuple(self.open_calls.by_token.values()):
             if isinstance(call, Commits):
-                self.open_calls.commits.abandon_undecided(call)
-                self.commits.abandon(call, now_ms)
+                self._commits.abandon_undecided(call)
+                self._abandon_commits(call, now_ms)
             self.open_calls.answer(call, Unanswerable())

@@ -1,6 +1,6 @@
 """The calls of clients to one group: what each wants, what it waits for, and its answer.
 
-An errand of a call is an effect of the group that is carried out on the connection of the call's
+An action of a call is an effect of the group that is carried out on the connection of the call's
 client.
 """
 
@@ -19,12 +19,12 @@ from coordinator.interface.replies import (
 from coordinator.interface.topics import Topics
 from coordinator.interface.value import value
 from coordinator.interface.volatile_records import Token
-from gateway.hosting.answers import GroupApi, Situation
+from gateway.hosting.answers import GroupApi, RefusalReason
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.move_requests import AdoptRequest
 from gateway.hosting.states import COMMIT, STAGES, CommitPhase, Stage
-from gateway.moves import moved
-from gateway.quotas.owner import Owner
+from gateway.moves import check_move
+from gateway.quotas.quota_key import QuotaKey
 from kafka_codecs.error_codes import ErrorCode
 
 MakeRequest = Callable[[Token, Topics], Request]
@@ -45,20 +45,20 @@ _ENDED, _ANSWERED = CommitPhase.ENDED, Stage.ANSWERED
 class Refused:
     """The gateway refuses the call; `gateway.hosting.answers` has the code."""
 
-    situation: Situation
-    why: str
+    cause: RefusalReason
+    reason: str
 
 
-def refused(situation: Situation, why: str = "") -> Refused:
+def refuse(cause: RefusalReason, reason: str = "") -> Refused:
     """The refusal in a situation, with a reason of its own or that of the situation."""
-    return Refused(situation, why or situation.value)
+    return Refused(cause, reason or cause.value)
 
 
 @value(kw_only=False)
 class Forwarded:
     """The cluster answers the call."""
 
-    why: str = ""
+    reason: str = ""
 
 
 @value(kw_only=False)
@@ -68,7 +68,8 @@ class Unanswerable:
 
 @value(kw_only=False)
 class Abandoned:
-    """The client has moved on to a newer connection, so its older one is closed."""
+    """Nobody can answer a commit any more: its client has moved on to a newer connection, or its
+    group to another process. The connection is closed."""
 
 
 @value(kw_only=False)
@@ -80,7 +81,7 @@ class Released:
 class Outcome:
     """What became of one commit: the engine's refusal, the gateway's, or the cluster's answer."""
 
-    verdict: Reply | None = None
+    decision: Reply | None = None
     refused: Refused | None = None
     is_away: bool = False
     """Whether the cluster may never have seen the commit."""
@@ -102,7 +103,7 @@ class Call:
     make: MakeRequest | None = None
     """Makes the engine's event where that depends on the topics."""
     token: Token = field(default_factory=next_token)
-    owner: Owner | None = None
+    owner: QuotaKey | None = None
     """Who a new group counts towards; None for the gateway's own requests."""
     is_foreign: bool = False
     """Whether it joins with another embedded protocol, so that only the cluster can admit it."""
@@ -126,8 +127,8 @@ class Call:
     stage: Stage = field(default=Stage.PLACING, init=False)
     client: Any = field(default=None, init=False)
     """What the carrier of effects knows of the client; the group never looks at it."""
-    errand: "Errand | None" = field(default=None, init=False)
-    """The errand that is under way."""
+    pending_action: "PendingAction | None" = field(default=None, init=False)
+    """The pending action that is under way."""
     has_place: bool = field(default=False, init=False)
     """Whether the group counts towards the limit on groups because of the call."""
     has_anchor_place: bool = field(default=False, init=False)
@@ -153,7 +154,7 @@ class Call:
     """Whether the group's anchor was here before the call."""
     is_gone: bool = field(default=False, init=False)
     """Whether the client will not see the answer."""
-    is_overtaken: bool = field(default=False, init=False)
+    is_superseded: bool = field(default=False, init=False)
     """Whether another member has had the group in the cluster since: a commit may be older than its
     offsets, and a grant may be of partitions that the group has lost."""
 
@@ -164,12 +165,12 @@ class Call:
 
     def move(self, stage: Stage) -> None:
         """Enter another stage."""
-        self.stage = moved(STAGES, self.stage, stage)
+        self.stage = check_move(STAGES, self.stage, stage)
 
     def end(self, answer: Answer) -> None:
         """The call has its answer."""
         self.move(_ANSWERED)
-        self.errand, self.answer = None, answer
+        self.pending_action, self.answer = None, answer
 
 
 @dataclass(eq=False, kw_only=True)
@@ -194,7 +195,7 @@ class Commit:
 
     def move(self, phase: CommitPhase) -> None:
         """Enter another phase."""
-        self.phase = moved(COMMIT, self.phase, phase)
+        self.phase = check_move(COMMIT, self.phase, phase)
         if phase is _ENDED:
             self.call = None
 
@@ -286,7 +287,7 @@ LOST = "lost"
 CommitCodes = Mapping[Token, frozenset[int] | str]
 """The cluster's codes for each commit, or AWAY or LOST."""
 
-Errand = LocateCoordinator | LearnTopics | ProbeBroker | StoreCommits
+PendingAction = LocateCoordinator | LearnTopics | ProbeBroker | StoreCommits
 
 
 def grants_partitions(reply: Reply) -> bool:

@@ -11,7 +11,7 @@ from coordinator.interface.events import OffsetCommitEnded
 from coordinator.interface.replies import ConsumerHeartbeatReply, OffsetVerdict, Reply
 from coordinator.interface.volatile_records import Token
 from gateway.hosting.anchor import ABOUT_THE_ANCHOR, Anchor
-from gateway.hosting.answers import Situation
+from gateway.hosting.answers import RefusalReason
 from gateway.hosting.calls import (
     LOST,
     Call,
@@ -141,7 +141,7 @@ class CommitsInFlight:
             commit.outcome = Outcome(refused=outcome if isinstance(outcome, Refused) else None)
             commit.move(CommitPhase.ENDED)
             return
-        commit.outcome = Outcome(verdict=outcome)
+        commit.outcome = Outcome(decision=outcome)
         tells_connection = outcome.error in _TELLS_CONNECTION
         if tells_connection and commit.has_member and call.connection is not None:
             self._note_connection(commit.order_keys, call.connection)
@@ -162,12 +162,14 @@ class CommitsInFlight:
     def send(
         self, call: Commits, commits: Sequence[Commit], ids: AnchorIds | None, now_ms: int
     ) -> StoreCommits:
-        """Send accepted commits under these ids. Returns the errand."""
+        """Send accepted commits under these ids. Returns the pending action."""
         for commit in commits:
             commit.ids, commit.sent_ms = ids, now_ms
             commit.move(_SENT)
-        call.errand = errand = StoreCommits(call, tuple([commit.token for commit in commits]), ids)
-        return errand
+        call.pending_action = pending_action = StoreCommits(
+            call, tuple([commit.token for commit in commits]), ids
+        )
+        return pending_action
 
     def on_stored(self, call: Commits, codes: CommitCodes, now_ms: int) -> None:
         """The cluster has answered the commits that were sent. Those that it refused to the anchor
@@ -186,7 +188,7 @@ class CommitsInFlight:
                 self._end(commit)
                 is_settled_behind = True
             elif is_settled_behind:
-                refused = Refused(Situation.NOT_ANCHORED, self._anchor.why)
+                refused = Refused(RefusalReason.NOT_ANCHORED, self._anchor.reason)
                 commit.outcome = replace(commit.outcome, refused=refused)
                 self._end(commit)
             else:

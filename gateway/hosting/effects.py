@@ -13,15 +13,15 @@ from coordinator.engine import GroupEngine
 from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Computation, RegexResolution
-from gateway.events.event import GatewayEvent, Level, Told
+from gateway.events.event import DecisionEvents, GatewayEvent, Level
 from gateway.hosting.answers import code_for
 from gateway.hosting.batch import Batch
 from gateway.hosting.calls import (
     Call,
     Commit,
-    Errand,
     LearnTopics,
     LocateCoordinator,
+    PendingAction,
     ProbeBroker,
     Refused,
     Reserve,
@@ -127,11 +127,11 @@ class Conclude:
 class ReportEvents:
     """Report the events of decisions that have nothing to write."""
 
-    told: Sequence[Told]
+    reported: Sequence[DecisionEvents]
 
 
 @dataclass(frozen=True, slots=True)
-class TellNow:
+class EmitNow:
     """Report an event about the group in the cluster."""
 
     event: GatewayEvent
@@ -148,7 +148,7 @@ class Log:
     """The bug behind the line, whose traceback the log shows."""
 
 
-class Lane(StrEnum):
+class Requester(StrEnum):
     """Whose requests to the group's coordinator these are. A member has one under way at a time; a
     coordinator that parks a JoinGroup reads nothing else from its connection."""
 
@@ -177,7 +177,7 @@ class Hold:
 class Ask:
     """Send a request to the group's coordinator. The result is the answer."""
 
-    lane: Lane
+    requester: Requester
     message: Struct
 
 
@@ -185,8 +185,8 @@ MoveStep = Describe | Hold | Ask
 """Steps of an adoption or a release."""
 Work = Look | Load | Write | Forget | Compute | Resolve | Assign | AskCoordinator | MoveStep
 """What takes time, and needs no client."""
-Awaited = Reserve | Errand | Work
-Effect = Awaited | AnswerClient | Conclude | ReportEvents | TellNow | Log
+Awaited = Reserve | PendingAction | Work
+Effect = Awaited | AnswerClient | Conclude | ReportEvents | EmitNow | Log
 
 
 class Surroundings(Protocol):
@@ -194,10 +194,10 @@ class Surroundings(Protocol):
     Methods begin something, and never wait for it."""
 
     def log(self, line: Log) -> None: ...
-    def report(self, events: ReportEvents | TellNow) -> None: ...
+    def report(self, events: ReportEvents | EmitNow) -> None: ...
     def answer(self, call: Call) -> None: ...
     def conclude(self, request: AnyRequest) -> None: ...
-    def run_errand(self, errand: Errand) -> None: ...
+    def start_action(self, pending_action: PendingAction) -> None: ...
     def reserve(self, effect: Reserve) -> None: ...
     def start_work(self, effect: Work) -> None: ...
 
@@ -208,10 +208,10 @@ def carry_out(effect: Effect, surroundings: Surroundings) -> None:
         case AnswerClient(call):
             surroundings.answer(call)
         case LearnTopics() | LocateCoordinator() | ProbeBroker() | StoreCommits():
-            surroundings.run_errand(effect)
+            surroundings.start_action(effect)
         case Reserve():
             surroundings.reserve(effect)
-        case ReportEvents() | TellNow():
+        case ReportEvents() | EmitNow():
             surroundings.report(effect)
         case Log():
             surroundings.log(effect)
@@ -226,7 +226,7 @@ def refusal_line(group_id: str, item: Call | Commit, outcome: Reply | Refused) -
     call = item.call if isinstance(item, Commit) else item
     if isinstance(outcome, Refused):
         assert call is not None
-        code = code_for(outcome.situation, call.api)
+        code = code_for(outcome.cause, call.api)
     else:
         code = outcome.error
     owner = None if call is None else call.owner
@@ -235,6 +235,6 @@ def refusal_line(group_id: str, item: Call | Commit, outcome: Reply | Refused) -
         "client": None if owner is None else str(owner),
         "event_type": type(item.event).__name__,
         "error_code": code.name,
-        "reason": outcome.why,
+        "reason": outcome.reason,
     }
     return Log("debug" if code in _EXPECTED else "info", "request_refused", fields)

@@ -8,8 +8,8 @@ None, and is learned at the member's next join.
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from gateway.quotas.owner import Owner
-from gateway.quotas.remembered import Remembered
+from gateway.quotas.quota_cache import QuotaCache
+from gateway.quotas.quota_key import QuotaKey
 from gateway.quotas.shares import ShareRule
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafka_codecs.declaration import Struct
@@ -42,7 +42,7 @@ class Client:
 
     client_id: str
     client_host: str
-    owner: Owner | None = None
+    owner: QuotaKey | None = None
     """Whose names it brings."""
     connection: int | None = None
     """The number of its connection."""
@@ -127,6 +127,12 @@ class _Watch:
         self.members[member.member_id] = member
         self.size += member.size
 
+    def convert(self) -> None:
+        """The cluster has converted the group. It may be classic again, from generation 1 on."""
+        self.is_consumer = True
+        self.generation, self.protocol, self.leader_id = None, "", None
+        self.keep_only(())
+
     def drop(self, member_id: str) -> None:
         gone = self.members.pop(member_id, None)
         if gone is not None:
@@ -161,7 +167,7 @@ class WatchedGroups:
     number, nor on that of their members."""
 
     def __init__(self, names: ShareRule | None = None) -> None:
-        self._watches: Remembered[str, _Watch] = Remembered(GROUPS_MAX, names or ShareRule())
+        self._watches: QuotaCache[str, _Watch] = QuotaCache(GROUPS_MAX, names or ShareRule())
         self._size = 0
         self._described: set[str] = set()
 
@@ -188,14 +194,15 @@ class WatchedGroups:
         """The group has ended, or is no longer forwarded."""
         self._drop(self._watches.pop(group_id))
 
-    def relayed(
+    def note_relayed(
         self, group_id: str, client: Client, request: Struct, answer: Struct, now_ms: int
     ) -> None:
         """The cluster has answered a client's request, and the gateway has passed both on."""
         watch = self._begin(group_id)
+        if isinstance(answer, JoinGroupResponse) and not answer.error_code and answer.leader:
+            watch.is_consumer = False  # in a group of the new protocol nobody leads
         if isinstance(answer, ConsumerGroupHeartbeatResponse) and not answer.error_code:
-            watch.is_consumer = True  # the cluster has converted the group
-            watch.keep_only(())
+            watch.convert()
         elif not (watch.is_too_large or watch.is_consumer):
             match request, answer:
                 case JoinGroupRequest(), JoinGroupResponse():
@@ -212,7 +219,7 @@ class WatchedGroups:
                     pass
         self._end(group_id, watch, client.owner)
 
-    def described(self, group: DescribedGroup) -> None:
+    def note_described(self, group: DescribedGroup) -> None:
         """The cluster has described a classic group with members."""
         watch = self._begin(group.group_id)
         watch.is_consumer = False
@@ -233,7 +240,7 @@ class WatchedGroups:
         self._size -= watch.size
         return watch
 
-    def _end(self, group_id: str, watch: _Watch, owner: Owner | None = None) -> None:
+    def _end(self, group_id: str, watch: _Watch, owner: QuotaKey | None = None) -> None:
         """The watch is the latest, unless there is nothing to remember."""
         if len(watch.members) > MEMBERS_MAX or watch.size > BYTES_PER_GROUP_MAX:
             watch.keep_only(())

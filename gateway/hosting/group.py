@@ -36,6 +36,7 @@ from gateway.hosting.effects import (
     Conclude,
     Describe,
     Effect,
+    EmitNow,
     Forget,
     Hold,
     Load,
@@ -43,7 +44,6 @@ from gateway.hosting.effects import (
     Look,
     ReportEvents,
     Resolve,
-    TellNow,
     Write,
 )
 from gateway.hosting.forwarded import Client, WatchedGroups
@@ -55,11 +55,11 @@ from gateway.hosting.move_requests import AdoptRequest, AnyRequest
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.shown_partitions import ShownPartitions
 from gateway.hosting.standing import (
-    Found,
-    NoAnswer,
-    Occupants,
+    LiveMembers,
+    LookupFailed,
+    LookupOutcome,
+    RoutingDecision,
     Standing,
-    Verdict,
 )
 from gateway.hosting.states import AnchorPhase, LogPhase, Mode
 from kafka_codecs.declaration import Struct
@@ -117,7 +117,7 @@ class HostedGroup:
                 is_missed = False
             case AnchorPhase.ABSENT | AnchorPhase.LEAVING:
                 is_missed = self.is_live and self.rules.can_anchor
-        return self.anchor.why if is_missed else ""
+        return self.anchor.reason if is_missed else ""
 
     @property
     def is_idle(self) -> bool:
@@ -147,11 +147,11 @@ class HostedGroup:
         changed, and the input is to be handled."""
         match event:
             case inputs.Done(StoreCommits(call=commits), codes):
-                is_taken = self.calls.commits.end_at_rest(commits, codes, now_ms)
+                is_taken = self.calls.end_at_rest(commits, codes, now_ms)
                 return AnswerClient(commits) if is_taken else None
             case inputs.Asked(call) if call.is_at_coordinator and call.knows_topics:
                 if isinstance(call, Commits):
-                    return self.calls.commits.send_at_rest(call, now_ms)
+                    return self.calls.send_at_rest(call, now_ms)
                 reply = self.answer_at_rest(call.event, now_ms)
                 if reply is None:
                     return None
@@ -182,10 +182,10 @@ class HostedGroup:
                 self.engine.grace.over_ms = grace_over_ms
             case inputs.TopicsMoved(topics):
                 self.engine.topics = topics
-            case inputs.Happened(happening):
+            case inputs.EngineEvent(happening):
                 self.engine.note(happening)
-            case inputs.SeenForeign(why):
-                self.standing.forward(why, now_ms)
+            case inputs.SeenForeign(reason):
+                self.standing.forward(reason, now_ms)
             case inputs.Relayed(client, request, answer):
                 self._on_relayed(client, request, answer, now_ms)
             case inputs.Resumed(is_moving):
@@ -204,8 +204,8 @@ class HostedGroup:
                 self._note_log()
             case inputs.Done(effect, result):
                 self._on_done(effect, result, now_ms)
-            case inputs.Failed(effect, why):
-                self._on_failed(effect, why, now_ms)
+            case inputs.Failed(effect, reason):
+                self._on_failed(effect, reason, now_ms)
             case _:
                 assert_never(event)
         return self._settle(now_ms)
@@ -214,7 +214,7 @@ class HostedGroup:
         """An effect was carried out."""
         match effect:
             case StoreCommits() | LearnTopics() | LocateCoordinator() | ProbeBroker():
-                self.calls.finish_errand(effect, result, now_ms)
+                self.calls.on_action_done(effect, result, now_ms)
             case Reserve():
                 self._on_reserved(effect, None, now_ms)
             case AskCoordinator():
@@ -241,33 +241,33 @@ class HostedGroup:
             case _:
                 raise TypeError(f"{effect} is not awaited here")
 
-    def _on_failed(self, effect: Awaited, why: Any, now_ms: int) -> None:
+    def _on_failed(self, effect: Awaited, reason: Any, now_ms: int) -> None:
         """An effect has failed, or its outcome is unknown."""
         match effect:
             case LearnTopics() | LocateCoordinator():
-                self.calls.fail_errand(effect, why)
+                self.calls.on_action_failed(effect, reason)
             case Reserve():
-                self._on_reserved(effect, why, now_ms)
+                self._on_reserved(effect, reason, now_ms)
             case Write():
-                self.engine.write_failed(why, now_ms)
+                self.engine.write_failed(reason, now_ms)
             case AskCoordinator():
-                self.anchor.on_failure(why, now_ms)
+                self.anchor.on_failure(reason, now_ms)
             case Look():
-                self._on_look(NoAnswer(why), now_ms)
+                self._on_look(LookupFailed(reason), now_ms)
             case Load():
-                self.engine.load_failed(why, now_ms)
+                self.engine.load_failed(reason, now_ms)
                 self.calls.look_again()
             case Compute():
-                self.engine.on_computed(why, now_ms)
+                self.engine.on_computed(reason, now_ms)
             case Describe() | Ask():
-                self.move.on_failed(effect, why, now_ms)
+                self.move.on_failed(effect, reason, now_ms)
             case _:
                 raise TypeError(f"{effect} does not fail")
 
     def start_again(self, now_ms: int) -> Sequence[Effect]:
         """After a bug: end all calls as Unanswerable, load the group again and rejoin. No result of
         an earlier effect may follow."""
-        lasting = AnswerClient | Conclude | Log | ReportEvents | Reserve | TellNow
+        lasting = AnswerClient | Conclude | Log | ReportEvents | Reserve | EmitNow
         self._effects[:] = [effect for effect in self._effects if isinstance(effect, lasting)]
         self.calls.open_calls.is_looking = False
         self.anchor.start_again(now_ms)
@@ -309,7 +309,7 @@ class HostedGroup:
         or after the cluster was found to have it."""
         if not self.standing.is_hosting or self.engine.is_live or self.engine.is_deciding:
             return
-        is_elsewhere = self.standing.verdict.mode in (Mode.FORWARDED, Mode.ELSEWHERE)
+        is_elsewhere = self.standing.decision.mode in (Mode.FORWARDED, Mode.ELSEWHERE)
         if self._loss_cause is not None:
             self._end_hosting(self._loss_cause)
         elif is_elsewhere and not (self.calls or self.is_moving):
@@ -336,7 +336,7 @@ class HostedGroup:
 
     # -- looks at the cluster --------------------------------------------------------------------
 
-    def _on_look(self, outcome: Found, now_ms: int) -> None:
+    def _on_look(self, outcome: LookupOutcome, now_ms: int) -> None:
         is_of_anchor = self.calls.open_calls.end_look()
         self.calls.look_again()
         if self.move.is_adopting:
@@ -344,19 +344,19 @@ class HostedGroup:
         self.calls.on_look(outcome)
         is_held = self.engine.is_live or self.anchor.is_here
         has_native_join = self.calls.has_native_join
-        verdict = self.standing.take(
+        decision = self.standing.take(
             outcome, now_ms, is_held=is_held, has_native_join=has_native_join
         )
-        watch_occupants(self.rules.watched, self.group_id, outcome, verdict)
+        watch_occupants(self.rules.watched, self.group_id, outcome, decision)
         if not is_of_anchor:
             return  # a look that began before the anchor was lost may have seen the old anchor
-        if verdict.mode not in (Mode.HOSTED, Mode.UNKNOWN):
-            self._lose(GroupTaken(reason=verdict.why))
-        self.anchor.on_look(verdict, now_ms)
+        if decision.mode not in (Mode.HOSTED, Mode.UNKNOWN):
+            self._lose(GroupTaken(reason=decision.reason))
+        self.anchor.on_look(decision, now_ms)
 
     def _on_relayed(self, client: Client, request: Struct, answer: Struct, now_ms: int) -> None:
         """The cluster has answered a request: watch the group, and adopt it if that is wanted."""
-        self.rules.watched.relayed(self.group_id, client, request, answer, now_ms)
+        self.rules.watched.note_relayed(self.group_id, client, request, answer, now_ms)
         self.move.on_relayed(answer, now_ms)
         if self.standing.pending_ids is not None:
             if self.standing.pending_ids.is_over(now_ms):
@@ -370,9 +370,9 @@ class HostedGroup:
         """Another member has the group in the cluster, or may have had it."""
         self._loss_cause = "taken" if isinstance(loss, GroupTaken) else "anchor_lost"
         if self.engine.is_live:
-            self._effects.append(TellNow(loss))
+            self._effects.append(EmitNow(loss))
             self.engine.note(GroupLost(cause=RemovalCause(loss.name)))
-        self.calls.overtake()
+        self.calls.supersede()
 
     # -- beginning and ending --------------------------------------------------------------------
 
@@ -384,7 +384,7 @@ class HostedGroup:
         elif refusal is None:
             self._request_move(claim, now_ms)
         else:
-            self.move.refuse(claim, refusal.why)
+            self.move.refuse(claim, refusal.reason)
 
     def _request_move(self, request: AnyRequest, now_ms: int) -> None:
         """Have the group adopted or released."""
@@ -404,13 +404,13 @@ class HostedGroup:
 
 
 def watch_occupants(
-    watched: WatchedGroups, group_id: str, outcome: Found, verdict: Verdict
+    watched: WatchedGroups, group_id: str, outcome: LookupOutcome, decision: RoutingDecision
 ) -> None:
     """Learn of a forwarded group what no request has told, as after a restart."""
     match outcome:
-        case Occupants(described=DescribedGroup() as group) if verdict.mode is Mode.FORWARDED:
-            watched.described(group)
-        case NoAnswer():
+        case LiveMembers(described=DescribedGroup() as group) if decision.mode is Mode.FORWARDED:
+            watched.note_described(group)
+        case LookupFailed():
             pass
         case _:
             watched.forget(group_id)

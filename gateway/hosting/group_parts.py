@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from coordinator.interface.config import GroupConfig
 from gateway.events.event import GatewayEvent, Level
 from gateway.hosting.anchor import Anchor
-from gateway.hosting.effects import Effect, Log, TellNow
+from gateway.hosting.effects import Effect, EmitNow, Log
 from gateway.hosting.logged_engine import LoggedEngine
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import Standing
@@ -34,7 +34,7 @@ class GroupParts:
 
     def emit(self, event: GatewayEvent) -> None:
         """Report an event."""
-        self.effects.append(TellNow(event))
+        self.effects.append(EmitNow(event))
 
     def log(self, level: Level, event: str, **fields: object) -> None:
         """Log a line."""

@@ -5,9 +5,9 @@ from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import ConsumerHeartbeatReceived
 from coordinator.interface.replies import Reply
 from coordinator.interface.roll_policy import RollPolicy
-from gateway.hosting.answers import GroupApi, Situation
+from gateway.hosting.answers import GroupApi, RefusalReason
 from gateway.hosting.calls import Call, Refused
-from gateway.hosting.standing import Found, NoAnswer, Occupants
+from gateway.hosting.standing import LiveMembers, LookupFailed, LookupOutcome
 
 
 def may_be_held(call: Call, config: GroupConfig) -> bool:
@@ -18,18 +18,20 @@ def may_be_held(call: Call, config: GroupConfig) -> bool:
     return call.overrides is None or _policy(call, config).native_members_max is not None
 
 
-def refusal(call: Call, config: GroupConfig, outcome: Found) -> Reply | Refused | None:
+def refusal(call: Call, config: GroupConfig, outcome: LookupOutcome) -> Reply | Refused | None:
     """Why the cluster must not get the call; None if it may."""
     if not may_be_held(call, config):
         return None
     if call.overrides is None:
-        why = "the state log does not tell whether an operator holds the group"
-        return Refused(Situation.LOG_NOT_OURS, why)
+        reason = "the state log does not tell whether an operator holds the group"
+        return Refused(RefusalReason.LOG_NOT_OURS, reason)
     match outcome, call.event:
-        case NoAnswer(why), _:
-            why = f"an operator holds the group, and the cluster does not say who is in it: {why}"
-            return Refused(Situation.HOLDER_UNKNOWN, why)
-        case Occupants() as there, ConsumerHeartbeatReceived() as event:
+        case LookupFailed(reason), _:
+            reason = (
+                f"an operator holds the group, and the cluster does not say who is in it: {reason}"
+            )
+            return Refused(RefusalReason.HOLDER_UNKNOWN, reason)
+        case LiveMembers() as there, ConsumerHeartbeatReceived() as event:
             has_classic = len(there.client_ids) > there.native
             policy = _policy(call, config)
             error = policy.refusal_of_native(there.native, has_classic=has_classic)
@@ -42,6 +44,6 @@ def _policy(call: Call, config: GroupConfig) -> RollPolicy:
     return config.roll_policy.overridden(call.overrides or {})
 
 
-def _is_in(there: Occupants, event: ConsumerHeartbeatReceived) -> bool:
+def _is_in(there: LiveMembers, event: ConsumerHeartbeatReceived) -> bool:
     """Whether the joiner takes its own place, or that of its instance."""
     return any(not ids.isdisjoint((event.member_id, event.instance_id)) for ids in there.native_ids)

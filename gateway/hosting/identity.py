@@ -39,7 +39,7 @@ _NEEDS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Guise:
+class AnchorJoinMetadata:
     """What an anchor joins as."""
 
     protocol_type: str
@@ -59,9 +59,9 @@ class Gateway:
     """Distinguishes processes with the same state log, and grows from one to the next."""
 
     @property
-    def guise(self) -> Guise:
+    def join_metadata(self) -> AnchorJoinMetadata:
         """What its anchors join as."""
-        return Guise(
+        return AnchorJoinMetadata(
             protocol_type=CONSUMER_PROTOCOL_TYPE,
             protocol=PROTOCOL_PREFIX + self.log_id,
             metadata=unreadable_subscription(self.run_id),

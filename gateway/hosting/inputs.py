@@ -49,7 +49,7 @@ class TopicsMoved:
 
 
 @value(kw_only=False)
-class Happened:
+class EngineEvent:
     """An event of the engine that is not a request."""
 
     event: Happening
@@ -59,7 +59,7 @@ class Happened:
 class SeenForeign:
     """The cluster has admitted a member with another embedded protocol."""
 
-    why: str
+    reason: str
 
 
 @value(kw_only=False)
@@ -116,11 +116,11 @@ class Done:
 
 @value(kw_only=False)
 class Failed:
-    """An effect failed, or its outcome is unknown. `why` is a text for operators; of a `Write` what
-    it leaves behind, of a `Compute` the bug, and of a `Reserve` the refusal."""
+    """An effect failed, or its outcome is unknown. `reason` is a text for operators; of a `Write`
+    what it leaves behind, of a `Compute` the bug, and of a `Reserve` the refusal."""
 
     effect: Awaited
-    why: str | Damage | Exception | Refused
+    reason: str | Damage | Exception | Refused
 
 
 Input = (
@@ -129,7 +129,7 @@ Input = (
     | TimerFired
     | Paused
     | TopicsMoved
-    | Happened
+    | EngineEvent
     | SeenForeign
     | Relayed
     | Resumed

@@ -18,6 +18,7 @@ from coordinator.interface.errors import LongComputation
 from coordinator.interface.events import (
     AdoptionEnded,
     AdoptionMoved,
+    ConsumerHeartbeatReceived,
     Event,
     GroupLost,
     Happening,
@@ -33,30 +34,31 @@ from coordinator.interface.replies import (
     Reply,
     SyncGroupReply,
 )
-from coordinator.interface.topics import Topics
+from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import DeadlineSet, Token
-from gateway.events.event import Told
+from gateway.events.event import DecisionEvents
 from gateway.events.group_snapshot import snapshot_group
-from gateway.hosting.answers import Situation
+from gateway.events.member_events import PartitionsStated
+from gateway.hosting.answers import RefusalReason
 from gateway.hosting.batch import Batch, Decision
-from gateway.hosting.calls import Call, Commit, Refused, Unanswerable, refused
+from gateway.hosting.calls import Call, Commit, Refused, Unanswerable, refuse
 from gateway.hosting.effects import (
     Assign,
     Compute,
     Effect,
+    EmitNow,
     Forget,
     Load,
     LoadedGroup,
     Log,
     ReportEvents,
     Resolve,
-    TellNow,
     Write,
 )
 from gateway.hosting.grace import Grace
 from gateway.hosting.inputs import Damage
 from gateway.hosting.states import LOG, LogPhase
-from gateway.moves import moved
+from gateway.moves import check_move
 
 LOAD_RETRY_MS, LOAD_RETRY_MS_MAX = 1_000, 8_000
 """How long until a failed load is retried; doubles with each failure."""
@@ -64,6 +66,8 @@ POSTPONED_MS = 1_000
 """The delay before an event that cannot be refused is handled again after a failure."""
 STALLED_AFTER_MS = 30_000
 """How long members may stay silent after joining before another group may take the place."""
+STATED_OF_GONE_MAX = 16
+"""What members stated that have gone is kept for so many, and for as many as the group has."""
 BEFORE_A_DEADLINE_MAX = 64
 """Waiting requests that are decided before a due deadline."""
 
@@ -82,10 +86,10 @@ follows."""
 class Observer(Protocol):
     """Sees what becomes of the group: the simulator's checks."""
 
-    def loaded(self) -> None:
+    def note_loaded(self) -> None:
         """The group was read from its log."""
 
-    def applied(self, decision: Decision) -> None:
+    def note_applied(self, decision: Decision) -> None:
         """A decision has taken effect."""
 
 
@@ -122,6 +126,8 @@ class LoggedEngine:
         self._retry_at_ms = 0
         self._retry_ms = LOAD_RETRY_MS
         self._told = ""
+        self._last_statements: dict[str, tuple[int, frozenset[Partition]]] = {}
+        """The epoch and the partitions that each native member has stated last, as events tell."""
         self._has_served = False
         self._answered_ms = 0
         self._is_snapshot_due = True
@@ -257,7 +263,7 @@ class LoggedEngine:
         self._is_snapshot_due = True
         self._move(LogPhase.READY)
         if self.observer is not None:
-            self.observer.loaded()
+            self.observer.note_loaded()
 
     def report_snapshot(self, *, are_topics_known: bool = True) -> None:
         """Report the whole state of the loaded group, unless that was done since the load.
@@ -266,23 +272,23 @@ class LoggedEngine:
             snapshot = snapshot_group(
                 self.core.state, self.topics, are_topics_known=are_topics_known
             )
-            self._effects.append(TellNow(snapshot))
+            self._effects.append(EmitNow(snapshot))
             self._is_snapshot_due = False
 
     def renew_snapshot(self) -> None:
         """Have the next `report_snapshot` report the group again."""
         self._is_snapshot_due = True
 
-    def load_failed(self, why: str, now_ms: int) -> None:
+    def load_failed(self, reason: str, now_ms: int) -> None:
         """The log could not be read: refuse what waits, as a coordinator does while it loads."""
-        if why != self._told:
+        if reason != self._told:
             fields = {
                 "group_id": self._group_id,
-                "reason": " ".join(why.split()),
+                "reason": " ".join(reason.split()),
                 "next_retry_s": self._retry_ms / 1000,
             }
             self._effects.append(Log("error", "group_load_failed", fields))
-        self._told = why
+        self._told = reason
         self._retry_at_ms = now_ms + self._retry_ms
         self._retry_ms = min(2 * self._retry_ms, LOAD_RETRY_MS_MAX)
         self._move(LogPhase.UNREADABLE)
@@ -332,7 +338,7 @@ class LoggedEngine:
                 self._postpone(decision.event, now_ms)
             else:
                 item = self._waiting.pop(decision.event.token)
-                self._refuse(item, Situation.LOG_FAILED, "the state log failed")
+                self._refuse(item, RefusalReason.LOG_FAILED, "the state log failed")
         if self._is_broken or damage is Damage.UNSURE:
             self._reload()
 
@@ -354,6 +360,13 @@ class LoggedEngine:
         due_ms = self.core.next_deadline_ms()
         if due_ms is None or due_ms <= now_ms:
             return None
+        # Events tell what a member states once. Some clients repeat it in each heartbeat.
+        if (
+            isinstance(event, ConsumerHeartbeatReceived)
+            and event.owned is not None
+            and self._last_statements.get(event.member_id) != (event.member_epoch, event.owned)
+        ):
+            return None
         try:
             decided = self.core.decide_at_rest(event, now_ms=now_ms, topics=self.topics)
         except Exception:  # the boundary of the group: the decision that follows finds the same bug
@@ -370,8 +383,22 @@ class LoggedEngine:
             self._answered_ms = now_ms
             self._has_served |= isinstance(reply, SERVED) and not reply.error
         if self.observer is not None:
-            self.observer.applied(Decision(event, step_of(event, decided), Told([], now_ms)))
+            self.observer.note_applied(
+                Decision(event, step_of(event, decided), DecisionEvents([], now_ms))
+            )
         return decided
+
+    def _note_last_statement(self, decision: Decision) -> None:
+        event = decision.event
+        is_reported = isinstance(next(iter(decision.reported.events), None), PartitionsStated)
+        if is_reported and isinstance(event, ConsumerHeartbeatReceived) and event.owned is not None:
+            self._last_statements[event.member_id] = event.member_epoch, event.owned
+            if len(self._last_statements) > 2 * len(self.members) + STATED_OF_GONE_MAX:
+                self._last_statements = {
+                    member_id: stated
+                    for member_id, stated in self._last_statements.items()
+                    if member_id in self.members
+                }
 
     def work(self, now_ms: int) -> None:
         """Decide all that can be decided now. If a decision has records to write, waiting requests
@@ -381,7 +408,7 @@ class LoggedEngine:
         while self.phase is LogPhase.READY:
             if self._batch is None:
                 if self._is_ending:
-                    self._refuse_waiting(Situation.ENDING)
+                    self._refuse_waiting(RefusalReason.ENDING)
                 item = self._next(now_ms)
                 if item is None:
                     return
@@ -429,7 +456,7 @@ class LoggedEngine:
             item = self._queue.popleft()
             if not (isinstance(item, Commit) and self._bars_commits):
                 return item
-            self._refuse(item, Situation.LOG_FAILED, "the state log failed")
+            self._refuse(item, RefusalReason.LOG_FAILED, "the state log failed")
         return None
 
     @property
@@ -467,7 +494,7 @@ class LoggedEngine:
             self._move(LogPhase.WRITING)
             self._effects.append(Write(batch))
             return
-        decisions = [decision.told for decision in batch.decisions if decision.told.events]
+        decisions = [decision.reported for decision in batch.decisions if decision.reported.events]
         if decisions:
             self._effects.append(ReportEvents(decisions))
         self.on_written(now_ms)
@@ -476,6 +503,7 @@ class LoggedEngine:
         step = decision.step
         for record in step.records:
             self.core.apply(record)
+        self._note_last_statement(decision)
         for token, reply in step.replies:
             if (item := self._waiting.pop(token, None)) is not None:
                 self._answered_ms = now_ms
@@ -486,7 +514,7 @@ class LoggedEngine:
         if step.computation is not None:
             self._effects.append(Assign(step.computation))
         if self.observer is not None:
-            self.observer.applied(decision)
+            self.observer.note_applied(decision)
 
     # -- failures --------------------------------------------------------------------------------
 
@@ -504,7 +532,7 @@ class LoggedEngine:
     def _reload(self) -> None:
         self._is_broken = False
         self._one_by_one = 0
-        self._refuse_waiting(Situation.RELOADING)
+        self._refuse_waiting(RefusalReason.RELOADING)
         self.load()
 
     def _put_back(self, event: Event) -> None:
@@ -525,15 +553,15 @@ class LoggedEngine:
 
     def _refuse_queue(self) -> None:
         while self._queue:
-            self._refuse(self._queue.popleft(), Situation.LOADING)
+            self._refuse(self._queue.popleft(), RefusalReason.LOADING)
 
-    def _refuse_waiting(self, situation: Situation) -> None:
+    def _refuse_waiting(self, cause: RefusalReason) -> None:
         while self._waiting:
             _token, item = self._waiting.popitem()
-            self._refuse(item, situation)
+            self._refuse(item, cause)
 
-    def _refuse(self, item: Item, situation: Situation, why: str = "") -> None:
-        self.outcomes.append((item, refused(situation, why)))
+    def _refuse(self, item: Item, cause: RefusalReason, reason: str = "") -> None:
+        self.outcomes.append((item, refuse(cause, reason)))
 
     def _log_bug(self, event: Event | None, error: Exception) -> None:
         # The event's name only: the event itself may hold a client's data.
@@ -560,4 +588,4 @@ class LoggedEngine:
         self._move(LogPhase.UNLOADED)
 
     def _move(self, phase: LogPhase) -> None:
-        self.phase = moved(LOG, self.phase, phase)
+        self.phase = check_move(LOG, self.phase, phase)

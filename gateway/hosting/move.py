@@ -18,7 +18,7 @@ have no result yet are never taken for its own.
 from collections.abc import Sequence
 from typing import Any
 
-from coordinator.interface.events import HeartbeatReceived, ReleaseBegan
+from coordinator.interface.events import ReleaseBegan
 from coordinator.interface.replies import HeartbeatReply
 from gateway.hosting.adoption import Adopting, may_consider
 from gateway.hosting.calls import Answer, Call, CommitCodes, Commits, StoreCommits
@@ -26,7 +26,7 @@ from gateway.hosting.effects import Conclude, MoveStep
 from gateway.hosting.group_parts import GroupParts
 from gateway.hosting.logged_engine import StepOfMove
 from gateway.hosting.move_requests import AnyRequest, MoveOutcome, ReleaseRequest
-from gateway.hosting.recall import Recall, note_stored, refuse_commits
+from gateway.hosting.recall import Recall, record_stored, refuse_commits
 from gateway.hosting.release import Releasing
 from gateway.hosting.routes import GroupSituation
 from gateway.hosting.states import AdoptionStage, LogPhase, ReleaseStage
@@ -140,8 +140,8 @@ class Move:
     def accept(self, request: AnyRequest, now_ms: int) -> bool:
         """Begin with it once the group is loaded. False if it is refused."""
         kind = _kind_of(request)
-        if why := self.why_busy(request) or (kind.why_ending if self._is_ending else ""):
-            self.refuse(request, why)
+        if reason := self.why_busy(request) or (kind.why_ending if self._is_ending else ""):
+            self.refuse(request, reason)
             return False
         if self._current is None:
             self._current = kind(self._parts)
@@ -169,21 +169,21 @@ class Move:
             self._conclude_all(self._refusal(self._current, "a bug: see the log"))
             self._current = None
 
-    def refuse(self, request: AnyRequest, why: str) -> None:
+    def refuse(self, request: AnyRequest, reason: str) -> None:
         """Conclude a request that begins nothing."""
-        self._conclude([request], self._refusal(_kind_of(request), why))
+        self._conclude([request], self._refusal(_kind_of(request), reason))
 
-    def _refuse_all(self, why: str) -> None:
+    def _refuse_all(self, reason: str) -> None:
         """Conclude all requests. What has begun continues."""
         if self._current is not None:
-            self._conclude_all(self._refusal(self._current, why))
+            self._conclude_all(self._refusal(self._current, reason))
             if not (self._current.has_begun or self._current.is_beginning):
                 self._current = None
 
     def _refusal(
-        self, kind: Adopting | Releasing | type[Adopting | Releasing], why: str
+        self, kind: Adopting | Releasing | type[Adopting | Releasing], reason: str
     ) -> MoveOutcome:
-        return kind.outcome_type.refused(self._parts.group_id, why)
+        return kind.outcome_type.refuse(self._parts.group_id, reason)
 
     def _conclude_all(self, outcome: MoveOutcome) -> None:
         requests, self._open_requests = self._open_requests, []
@@ -263,10 +263,10 @@ class Move:
         if (current := self._take_step(step)) is not None:
             current.on_done(step, result, now_ms)
 
-    def on_failed(self, step: MoveStep, why: str, now_ms: int) -> None:
+    def on_failed(self, step: MoveStep, reason: str, now_ms: int) -> None:
         """A step has failed, or its outcome is unknown."""
         if (current := self._take_step(step)) is not None:
-            current.on_failed(step, why, now_ms)
+            current.on_failed(step, reason, now_ms)
 
     def _take_step(self, step: MoveStep) -> Adopting | Releasing | None:
         """The move, if the step is its own."""
@@ -290,33 +290,24 @@ class Move:
 
     # -- calls meanwhile -------------------------------------------------------------------------
 
-    def vouch(self, call: Call) -> HeartbeatReply | None:
-        """The answer to a heartbeat of the group's generation while calls are held; None if it has
-        to wait."""
-        event, current = call.event, self._active
-        if current is None or not current.vouches or (recall := self._recall_of(current)) is None:
-            return None
-        assert isinstance(event, HeartbeatReceived)
-        return HeartbeatReply() if recall.is_current(event) else None
-
-    def answer(self, call: Call, now_ms: int) -> Answer | None:
-        """The answer to a recalled member; None while it has to wait."""
-        current = self._active
-        recall = None if current is None else self._recall_of(current)
-        return None if recall is None else recall.answer(call, now_ms)
-
-    def store(self, call: Commits, now_ms: int) -> Answer | StoreCommits | None:
-        """Have the commits of a recalled member stored under the ids of the member that keeps the
-        group, the guard: the anchor, or the leader's member. None while they have to wait, as for
-        an anchor that renews its place."""
+    def answer(self, call: Call, now_ms: int) -> Answer | StoreCommits | None:
+        """The answer to a member that is recalled, or what stores its commits; or to a heartbeat
+        while calls are held, if the adoption vouches for the member. None while it has to wait, as
+        for an anchor that renews its place."""
         if (current := self._active) is None:
             return None
+        recall = self._recall_of(current)
+        if current.situation is GroupSituation.HELD:
+            vouches = current.vouches and recall is not None and recall.is_current(call.event)
+            return HeartbeatReply() if vouches else None
+        if not isinstance(call, Commits):
+            return None if recall is None else recall.answer(call, now_ms)
         engine, anchor, guard = self._parts.engine, self._parts.anchor, current.guard
         if self.keeps_anchor:
             guard = anchor.ids(now_ms)
             if guard is None and anchor.is_here:
                 return None
-        if (recall := self._recall_of(current)) is None:
+        if recall is None:
             return refuse_commits(call)
         return recall.store(call, topics=engine.topics, guard=guard, now_ms=now_ms)
 
@@ -324,7 +315,7 @@ class Move:
         """The answer to commits that the cluster has stored under the ids of the guard, or not."""
         if self._recall is not None:
             self._recall.on_stored(call, codes)
-        note_stored(call, codes)
+        record_stored(call, codes)
         return call.outcomes
 
     def lose(self, call: Commits) -> None:

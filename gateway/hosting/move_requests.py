@@ -5,10 +5,24 @@ from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AdoptionOutcome:
-    """What became of a request to adopt a group."""
+class MoveOutcome:
+    """What became of a request to move a group."""
 
     group_id: str
+    reasons: tuple[str, ...] = ()
+    """Why it was not moved, or cannot be; one for each member that speaks against it. None after a
+    dry run: it can be adopted."""
+
+    @classmethod
+    def refuse(cls, group_id: str, *reasons: str) -> Self:
+        """Nothing was begun."""
+        return cls(group_id=group_id, reasons=reasons)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptionOutcome(MoveOutcome):
+    """What became of a request to adopt a group."""
+
     is_adopted: bool = False
     """Whether the group is hosted now, because it was adopted."""
     is_marked: bool = False
@@ -16,33 +30,19 @@ class AdoptionOutcome:
     from its next join on."""
     is_known: bool = True
     """Whether the gateway or the cluster has heard of the group. Its name may be misspelt."""
-    reasons: tuple[str, ...] = ()
-    """Why it was not, or cannot be; one a member. None after a dry run: it can be adopted."""
     held_ms: int | None = None
     """For how long the calls of its clients were held, if they were."""
 
-    @classmethod
-    def refused(cls, group_id: str, *reasons: str) -> Self:
-        """Nothing was begun."""
-        return cls(group_id=group_id, reasons=reasons)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReleaseOutcome:
+class ReleaseOutcome(MoveOutcome):
     """What became of a request to release a group."""
 
-    group_id: str
     is_released: bool = False
     """Whether the cluster serves the group now."""
-    reasons: tuple[str, ...] = ()
-    """Why not; one for each member that must be rolled back first."""
     unowned_ms: int | None = None
-    """The time for which nobody could own the partitions; None if there was no release."""
-
-    @classmethod
-    def refused(cls, group_id: str, *reasons: str) -> Self:
-        """Nothing was begun."""
-        return cls(group_id=group_id, reasons=reasons)
+    """The time for which nobody could own the partitions; None if there was no release, or if the
+    group had no members."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,6 @@ class NewProtocol:
         return not self.why_not_mixed
 
 
-MoveOutcome: TypeAlias = AdoptionOutcome | ReleaseOutcome
 Outcome = TypeVar("Outcome", bound=MoveOutcome)
 
 

@@ -1,7 +1,7 @@
 """What an adoption and a release have in common."""
 
 from coordinator.interface.volatile_records import Token
-from gateway.hosting.effects import Ask, Lane, MoveStep
+from gateway.hosting.effects import Ask, MoveStep, Requester
 from gateway.hosting.group_parts import GroupParts
 from gateway.hosting.logged_engine import StepOfMove
 from kafka_codecs.declaration import Struct
@@ -25,18 +25,29 @@ class Moving:
         self.begin_by_ms: int | None = None
         """When `begin` no longer waits for what has to come first, if it waits."""
         self.steps: list[MoveStep] = []
-        """The effects that have no result yet."""
+        """The effects that have no result yet. The move takes one out when its result is here."""
         self.commits_in_flight: set[Token] = set()
         """The calls of recalled members whose commits are sent, and have no answer yet."""
         self._parts = parts
         self._is_storing = False
 
+    def abort(self) -> None:
+        """Count no longer as under way."""
+
+    def _count_awaited(self, kind: type[MoveStep], requester: Requester | None = None) -> int:
+        """How many such steps have no result yet."""
+        return sum(
+            isinstance(step, kind)
+            and (requester is None or (isinstance(step, Ask) and step.requester is requester))
+            for step in self.steps
+        )
+
     def _begin_step(self, step: MoveStep) -> None:
         self.steps.append(step)
         self._parts.effects.append(step)
 
-    def _ask(self, lane: Lane, message: Struct) -> None:
-        self._begin_step(Ask(lane, message))
+    def _ask(self, requester: Requester, message: Struct) -> None:
+        self._begin_step(Ask(requester, message))
 
     def _store(self, record: StepOfMove) -> None:
         self._is_storing = True

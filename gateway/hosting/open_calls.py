@@ -8,8 +8,8 @@ import heapq
 
 from coordinator.interface.events import ConsumerHeartbeatReceived, JoinGroupReceived
 from coordinator.interface.volatile_records import Token
-from gateway.hosting.answers import JOINS, GroupApi, Situation
-from gateway.hosting.calls import Answer, Call, Commits, Errand, Reserve, refused
+from gateway.hosting.answers import JOINS, GroupApi, RefusalReason
+from gateway.hosting.calls import Answer, Call, Commits, PendingAction, Reserve, refuse
 from gateway.hosting.commits import CommitsInFlight
 from gateway.hosting.effects import AnswerClient, Look
 from gateway.hosting.group_parts import GroupParts
@@ -17,9 +17,9 @@ from gateway.hosting.identity import NO_IDS, AnchorIds
 from gateway.hosting.move import Move
 from gateway.hosting.states import AnchorPhase, Stage
 
-JOIN_PATIENCE_MS = 10_000
+JOIN_WAIT_MS = 10_000
 """How long a join waits for the anchor: more than Kafka's initial rebalance delay of 3 s."""
-MEMBER_PATIENCE_MS = 3_000
+MEMBER_WAIT_MS = 3_000
 """How long a member's requests wait for the anchor, counted from the loss of the group. The
 member's next heartbeat queues behind them, and a session may be as short as 6 s."""
 ENDING = "the gateway is shutting down"
@@ -57,10 +57,10 @@ class OpenCalls:
         if isinstance(call, Commits):
             self.commits.queue(call)
 
-    def run_errand(self, errand: Errand) -> None:
-        """Have an errand carried out on the client's connection."""
-        errand.call.errand = errand
-        self._effects.append(errand)
+    def start_action(self, pending_action: PendingAction) -> None:
+        """Have an action carried out on the client's connection."""
+        pending_action.call.pending_action = pending_action
+        self._effects.append(pending_action)
 
     # -- waiting ---------------------------------------------------------------------------------
 
@@ -108,12 +108,12 @@ class OpenCalls:
                 older, newest = sorted((other, call), key=lambda join: join.connection or 0)
             self._held_joins[key] = newest
         if older is not None:
-            self.refuse(older, Situation.MOVING, "its client has joined again")
+            self.refuse(older, RefusalReason.MOVING, "its client has joined again")
         if older is not call:
             # Native clients give a heartbeat up after its interval.
             is_join = call.api is GroupApi.JOIN
-            patience_ms = JOIN_PATIENCE_MS if is_join else MEMBER_PATIENCE_MS
-            self.wait_at_most(call, now_ms + patience_ms, now_ms)
+            wait_ms = JOIN_WAIT_MS if is_join else MEMBER_WAIT_MS
+            self.wait_at_most(call, now_ms + wait_ms, now_ms)
 
     def next_ms(self) -> int | None:
         """When the next call stops waiting."""
@@ -133,13 +133,13 @@ class OpenCalls:
             case Stage.QUEUED:
                 assert isinstance(call, Commits)
                 self.commits.waited_in_vain(call)
-                self.refuse(call, Situation.COMMIT_IN_FLIGHT)
+                self.refuse(call, RefusalReason.COMMIT_IN_FLIGHT)
             case Stage.PLACING:
-                self.refuse(call, Situation.MOVING)
+                self.refuse(call, RefusalReason.MOVING)
             case Stage.RELEASING:
-                self.refuse(call, Situation.NOT_ANCHORED, "the anchor has not left yet")
+                self.refuse(call, RefusalReason.NOT_ANCHORED, "the anchor has not left yet")
             case _:
-                self.refuse(call, Situation.NOT_ANCHORED, self._anchor.why)
+                self.refuse(call, RefusalReason.NOT_ANCHORED, self._anchor.reason)
 
     # -- the anchor ------------------------------------------------------------------------------
 
@@ -156,27 +156,27 @@ class OpenCalls:
         return any(call.stage is Stage.ADMITTING for call in self.waiting.values())
 
     def anchor_ids(
-        self, call: Call, patience_ms: int, now_ms: int, *, since: int = -1
+        self, call: Call, wait_ms: int, now_ms: int, *, since: int = -1
     ) -> AnchorIds | None:
         """The anchor's ids, confirmed after request number `since`. None if the call has to wait
         for them, or was refused.
 
-        In a group with members, all requests stop waiting `patience_ms` after the group was lost,
+        In a group with members, all requests stop waiting `wait_ms` after the group was lost,
         because they queue one behind the other.
         """
         has_given_way = call.give_up_ms is not None and self._anchor.has_given_way
         if not self._rules.can_anchor:
             return NO_IDS
         if has_given_way or self.is_ending:
-            why = self._anchor.why if has_given_way else ENDING
-            self.refuse(call, Situation.NOT_ANCHORED, why)
+            reason = self._anchor.reason if has_given_way else ENDING
+            self.refuse(call, RefusalReason.NOT_ANCHORED, reason)
             return None
         if not self.need_anchor(call, now_ms):
             return None
         ids = self._anchor.ids(now_ms, since=since)
         if ids is None:
             waited_ms = self._anchor.lost_for_ms(now_ms) if self._engine.is_live else 0
-            self.wait_at_most(call, now_ms + patience_ms - waited_ms, now_ms)
+            self.wait_at_most(call, now_ms + wait_ms - waited_ms, now_ms)
         return ids
 
     def has_anchor_place(self, call: Call) -> bool:
@@ -192,7 +192,7 @@ class OpenCalls:
     def need_anchor(self, call: Call, now_ms: int) -> bool:
         """Start the anchor if there is none, and keep it. Refuses the call during a move."""
         if self._move.bars_anchor:
-            self.refuse(call, Situation.MOVING)
+            self.refuse(call, RefusalReason.MOVING)
             return False
         self._anchor.need(now_ms, is_live=self._engine.is_live)
         return True
@@ -204,9 +204,9 @@ class OpenCalls:
 
     # -- the end ---------------------------------------------------------------------------------
 
-    def refuse(self, call: Call, situation: Situation, why: str = "") -> None:
+    def refuse(self, call: Call, cause: RefusalReason, reason: str = "") -> None:
         """Answer the call with an error of the gateway itself."""
-        refusal = refused(situation, why)
+        refusal = refuse(cause, reason)
         if isinstance(call, Commits) and call.stage is Stage.STORING:
             self.commits.refuse(call, refusal)
             self.answer(call, call.outcomes)
@@ -230,7 +230,7 @@ class OpenCalls:
         self.is_ending = True
         for call in tuple(self.waiting.values()):
             if call.give_up_ms is not None:
-                self.refuse(call, Situation.NOT_ANCHORED, ENDING)
+                self.refuse(call, RefusalReason.NOT_ANCHORED, ENDING)
 
 
 def _key_of_joiner(call: Call) -> str:

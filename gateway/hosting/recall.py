@@ -1,7 +1,7 @@
-"""What recalled members are told: to rejoin, and then to come back without their ids.
+"""Answers members whose group goes back to the cluster: they rejoin, then return without ids.
 
-A native member is told instead to own nothing. It revokes its partitions as in any reconciliation,
-and once it has acknowledged that, it is fenced, upon which it comes back with epoch 0.
+A native member gets an empty assignment instead. It revokes its partitions as in any
+reconciliation. Once it has acknowledged that, it is fenced, and comes back with epoch 0.
 
 A member is recalled before its group goes back to the cluster. Its former id has no future there,
 so requests under it that are still on their way are void. Its commits travel under the ids of the
@@ -44,7 +44,7 @@ from coordinator.interface.replies import (
 from coordinator.interface.topics import Topics
 from gateway.hosting.adoption import Adopting
 from gateway.hosting.anchor import ABOUT_THE_ANCHOR
-from gateway.hosting.answers import Situation
+from gateway.hosting.answers import RefusalReason
 from gateway.hosting.calls import (
     Answer,
     Call,
@@ -60,15 +60,15 @@ from kafka_codecs import WireError
 from kafka_codecs.consumer_protocol import Assignment, decode_subscription, encode_assignment
 from kafka_codecs.error_codes import ErrorCode
 
-RECALLED = Refused(Situation.RECALLED, "the group goes back to the cluster: rejoin")
-FENCED = Refused(Situation.FENCED, "the group goes back to the cluster: rejoin with epoch 0")
-NOT_GUARDED = Refused(Situation.NOT_ANCHORED, "nobody keeps the group at the moment")
+RECALLED = Refused(RefusalReason.RECALLED, "the group goes back to the cluster: rejoin")
+FENCED = Refused(RefusalReason.FENCED, "the group goes back to the cluster: rejoin with epoch 0")
+NOT_GUARDED = Refused(RefusalReason.NOT_ANCHORED, "no member keeps the group at the moment")
 
 _LEADER = "groupferry"
 _NOTHING = SyncGroupReply(assignment=encode_assignment(Assignment(assigned_partitions=()), 0))
 """The answers of a round in which a member is assigned nothing."""
 
-_ACCEPTED = Outcome(verdict=OffsetVerdict())
+_ACCEPTED = Outcome(decision=OffsetVerdict())
 
 
 class Recall:
@@ -108,14 +108,12 @@ class Recall:
         self._has_stray = False
         """Whether the answer to a commit under the ids of the guard was lost."""
 
-    def is_current(self, event: HeartbeatReceived) -> bool:
-        """Whether the heartbeat is that of a member in the group's generation."""
+    def is_current(self, event: Request | None) -> bool:
+        """Whether it is the heartbeat of a member in the group's generation."""
+        if not isinstance(event, HeartbeatReceived) or event.generation != self._generation:
+            return False
         member = self._members.get(event.member_id)
-        return (
-            member is not None
-            and event.instance_id in (None, member.instance_id)
-            and event.generation == self._generation
-        )
+        return member is not None and event.instance_id in (None, member.instance_id)
 
     # -- requests of membership ------------------------------------------------------------------
 
@@ -174,8 +172,8 @@ class Recall:
         return LeaveGroupReply(members=tuple(left))
 
     def _reconcile(self, event: ConsumerHeartbeatReceived, now_ms: int) -> Answer | None:
-        """Its target is empty. Only its epoch 0 shows for certain that it has given up: a heartbeat
-        that states no partitions may be one from before it got them."""
+        """Assign nothing to the member. Only its epoch 0 proves that it has given up its
+        partitions: a heartbeat that states none may have been sent before it got them."""
         moving, member_id = self.moving, event.member_id
         if event.member_epoch == JOIN_EPOCH:
             self._let_joiner_go(event)
@@ -199,8 +197,8 @@ class Recall:
         )
 
     def _let_joiner_go(self, event: ConsumerHeartbeatReceived) -> None:
-        """Let go the member that comes back, or whose instance does, because its client has closed
-        its connections."""
+        """Count a member that returns with epoch 0 as one that has given up, and likewise one whose
+        instance returns after its client has closed its connections."""
         predecessor = self._instances.get(event.instance_id or "")
         if event.member_id in self._members:
             self._back_with_epoch_0.add(event.member_id)
@@ -209,8 +207,8 @@ class Recall:
             self.moving.on_member_gave_up(predecessor)
 
     def _rejoin(self, call: Call, event: JoinGroupReceived, now_ms: int) -> Answer:
-        """Whether it has given up everything, its JoinGroup says, or the next one on its
-        connection does. Its id is void from then on."""
+        """Tell the member to rejoin. This JoinGroup, or the next one on its connection, says
+        whether it has given up all its partitions; its id is void from then on."""
         if not event.protocols:
             return _without_protocols(event)
         moving = self.moving
@@ -257,10 +255,11 @@ class Recall:
         guard: AnchorIds | None,
         now_ms: int,
     ) -> Answer | StoreCommits | None:
-        """Have the commits of recalled members stored under the ids of the guard, by the errand
-        that is returned; None while it is under way. After one that is lost, no later one: the
-        cluster might store the lost one last."""
-        if call.errand is not None:
+        """Store the commits of recalled members under the ids of the guard. Returns the pending
+        action that does so, None while one is under way, or the answer to refused commits. Once
+        the answer to a commit was lost, no later one is sent: the cluster might store the lost one
+        last."""
+        if call.pending_action is not None:
             return None
         accepted = []
         for token, commit in call.commits.items():
@@ -274,8 +273,8 @@ class Recall:
         if not accepted or guard is None:
             return call.outcomes
         self.moving.commits_in_flight.add(call.token)
-        call.errand = errand = StoreCommits(call, tuple(accepted), guard)
-        return errand
+        call.pending_action = pending_action = StoreCommits(call, tuple(accepted), guard)
+        return pending_action
 
     def _outcome(
         self,
@@ -291,11 +290,11 @@ class Recall:
             return Outcome(refused=RECALLED)
         if event.member_id in self._back_with_epoch_0:
             return Outcome(refused=FENCED)
-        verdict = self._check_commit(event, topics=topics, now_ms=now_ms)
+        decision = self._check_commit(event, topics=topics, now_ms=now_ms)
         if member is not None and event.member_id not in self.moving.holders:
-            verdict = event.refuse(_unknown_member(event.member_id))
-        if verdict.error:
-            return Outcome(verdict=verdict)
+            decision = event.refuse(_unknown_member(event.member_id))
+        if decision.error:
+            return Outcome(decision=decision)
         if not has_guard or self._has_stray:
             is_native = member is not None and member.is_native
             return Outcome(refused=FENCED if is_native else RECALLED)
@@ -307,13 +306,13 @@ class Recall:
         """The engine's verdict on a commit. In the record native members have their epochs as
         classic members have generations; a wrong one is STALE_MEMBER_EPOCH for them."""
         step = self._engine.handle(event, now_ms=now_ms, topics=topics)
-        ((_token, verdict),) = step.replies
-        assert isinstance(verdict, OffsetVerdict)
+        ((_token, decision),) = step.replies
+        assert isinstance(decision, OffsetVerdict)
         member = self._members.get(event.member_id)
-        is_stale = verdict.error is ErrorCode.ILLEGAL_GENERATION and event.knows_member_epochs
+        is_stale = decision.error is ErrorCode.ILLEGAL_GENERATION and event.knows_member_epochs
         if is_stale and member is not None and member.is_native:
-            return replace(verdict, error=ErrorCode.STALE_MEMBER_EPOCH)
-        return verdict
+            return replace(decision, error=ErrorCode.STALE_MEMBER_EPOCH)
+        return decision
 
     def _member_id_of(self, leaver: Leaver) -> str:
         """The member that an entry of a LeaveGroup names. Raises GroupError: UNKNOWN_MEMBER_ID, or
@@ -323,24 +322,24 @@ class Recall:
         return known_leaver(group, leaver).member_id
 
     def on_stored(self, call: Commits, codes: CommitCodes) -> None:
-        """The cluster has answered the commits of a call, or has not."""
+        """Handle the cluster's answer to the commits of a call, or its absence."""
         if any(isinstance(code, str) for code in codes.values()):
             self.lose(call)
         self.moving.commits_in_flight.discard(call.token)
 
     def lose(self, call: Commits) -> None:
-        """Nobody waits for the answer to the call any more. The cluster may store its commits at
-        any time, if they were sent."""
+        """Handle a call whose answer was lost. The cluster may store its commits at any time, if
+        they were sent."""
         if call.token in self.moving.commits_in_flight:
             self.moving.commits_in_flight.remove(call.token)
             self._has_stray = True
 
 
-def note_stored(call: Commits, codes: CommitCodes) -> None:
-    """Note what became of commits under the ids of the guard."""
+def record_stored(call: Commits, codes: CommitCodes) -> None:
+    """Record in the call which of its commits the cluster stored under the ids of the guard."""
     for token, code in codes.items():
         if isinstance(code, str):
-            call.commits[token].outcome = Outcome(verdict=OffsetVerdict(), is_away=True)
+            call.commits[token].outcome = Outcome(decision=OffsetVerdict(), is_away=True)
         elif code & ABOUT_THE_ANCHOR:
             call.commits[token].outcome = Outcome(refused=NOT_GUARDED)
 
@@ -357,13 +356,13 @@ def _repeat_epoch(event: ConsumerHeartbeatReceived) -> ConsumerHeartbeatReply:
 
 
 def _unknown_member(member_id: str) -> GroupError:
-    why = f"{member_id!r} is not a member of the group any more"
-    return GroupError(ErrorCode.UNKNOWN_MEMBER_ID, why)
+    reason = f"{member_id!r} is not a member of the group any more"
+    return GroupError(ErrorCode.UNKNOWN_MEMBER_ID, reason)
 
 
 def _without_protocols(event: JoinGroupReceived) -> JoinGroupReply:
-    why = "the JoinGroup offers no protocol"
-    return event.refuse(GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, why))
+    reason = "the JoinGroup offers no protocol"
+    return event.refuse(GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, reason))
 
 
 def _owns_nothing(event: JoinGroupReceived) -> bool:

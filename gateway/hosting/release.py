@@ -22,7 +22,7 @@ from coordinator.interface.records import (
     ReleaseState,
 )
 from gateway.events import group_events
-from gateway.hosting.effects import Lane, MoveStep
+from gateway.hosting.effects import MoveStep, Requester
 from gateway.hosting.grace import Grace
 from gateway.hosting.group_parts import GroupParts
 from gateway.hosting.holders import Holders
@@ -34,7 +34,7 @@ from gateway.hosting.routes import GroupSituation
 from gateway.hosting.standing import RELEASED
 from gateway.hosting.states import RELEASE, AnchorPhase, Mode, ReleaseStage
 from gateway.hosting.upstream_member import NOTHING, Joined, Out, UpstreamMember
-from gateway.moves import moved
+from gateway.moves import check_move
 from kafka_codecs.describe_groups import (
     DescribedGroup,
     DescribeGroupsRequest,
@@ -67,14 +67,17 @@ def why_not_released(state: GroupState, cluster: NewProtocol) -> tuple[str, ...]
     else:
         what = "uses the classic protocol beside native members"
         reason, remedy = cluster.why_not_mixed, "roll it to the new one first"
-    members = members_not_taken(
-        state, takes_natives=cluster.takes_natives, takes_mixed=cluster.takes_mixed
+    members = sorted(
+        members_not_taken(
+            state, takes_natives=cluster.takes_natives, takes_mixed=cluster.takes_mixed
+        ),
+        key=lambda member: (member.client_id, member.member_id),
     )
     return tuple(f"{_describe_member(member)} {what}, and {reason}: {remedy}" for member in members)
 
 
 def _describe_member(member: Member) -> str:
-    return f"{member.member_id} ({member.client_id} at {member.client_host})"
+    return f"{member.client_id} at {member.client_host.removeprefix('/')} ({member.member_id})"
 
 
 class Releasing(Moving):
@@ -111,12 +114,12 @@ class Releasing(Moving):
         self._ids = AnchorIds(member_id="", generation=-1)
         self._opener = UpstreamMember(
             parts.group_id,
-            parts.rules.standing.gateway.guise,
+            parts.rules.standing.gateway.join_metadata,
             reason=REASON,
             session_timeouts_ms=(ANCHOR_SESSION_MS,),
         )
         """The anchor, whose place the release has."""
-        self._is_describing = self._is_open = False
+        self._is_open = False
         self._returning = 0
         """How many members have given up by rejoining: their next joins are due at any moment."""
         self._owners: Counter[str] = Counter()
@@ -153,15 +156,15 @@ class Releasing(Moving):
         if is_released:
             parts.anchor.drop()  # one that is still there, or there again after a failover
         elif reasons := why_not_released(state, request.new_protocol):
-            return ReleaseOutcome.refused(parts.group_id, *reasons)
+            return ReleaseOutcome.refuse(parts.group_id, *reasons)
         why_late = self._why_place_unknown(now_ms)
         if why_late is None and is_released:
             if not parts.anchor.is_here:
                 return ReleaseOutcome(group_id=parts.group_id, is_released=True)
             why_late = "its anchor has not left yet"
         elif why_late is None:
-            if parts.standing.verdict.mode is Mode.ELSEWHERE and not parts.anchor.is_here:
-                return ReleaseOutcome.refused(parts.group_id, parts.standing.verdict.why)
+            if parts.standing.decision.mode is Mode.ELSEWHERE and not parts.anchor.is_here:
+                return ReleaseOutcome.refuse(parts.group_id, parts.standing.decision.reason)
             if may_begin(state):
                 cluster = request.new_protocol
                 self.is_beginning = True
@@ -175,7 +178,7 @@ class Releasing(Moving):
         assert self.begin_by_ms is not None
         if now_ms < self.begin_by_ms:
             return None
-        return ReleaseOutcome.refused(parts.group_id, f"{why_late}: try again")
+        return ReleaseOutcome.refuse(parts.group_id, f"{why_late}: try again")
 
     def _why_place_unknown(self, now_ms: int) -> str | None:
         """Why it is unknown whether the anchor holds the group; None once it does, or is certainly
@@ -191,8 +194,8 @@ class Releasing(Moving):
             anchor.need(now_ms, is_live=True)
         else:
             anchor.search(now_ms)
-        verdict = parts.standing.verdict
-        return verdict.why if verdict.mode is Mode.UNKNOWN else anchor.why
+        decision = parts.standing.decision
+        return decision.reason if decision.mode is Mode.UNKNOWN else anchor.reason
 
     def on_begun(self, *, is_durable: bool) -> None:
         """The engine has decided on the beginning."""
@@ -231,10 +234,11 @@ class Releasing(Moving):
         parts.emit(group_events.GroupReleased(unowned_ms=self.unowned_ms))
         routing.end_hosting("released")
         routing.forward(RELEASED, now_ms)
-        return ReleaseOutcome(group_id=parts.group_id, is_released=True, unowned_ms=self.unowned_ms)
-
-    def abort(self) -> None:
-        """Nothing outlives it."""
+        return ReleaseOutcome(
+            group_id=parts.group_id,
+            is_released=True,
+            unowned_ms=self.unowned_ms if self._members else None,
+        )
 
     # -- what the move asks ----------------------------------------------------------------------
 
@@ -249,9 +253,10 @@ class Releasing(Moving):
 
     @property
     def unowned_ms(self) -> int:
-        """The time from the recall until the cluster could give out the partitions, once it is."""
+        """The time from the recall until the cluster could give out the partitions, once it is.
+        Without members there are none."""
         until_ms = self._unowned_until_ms
-        return 0 if until_ms is None else until_ms - self._began_ms
+        return 0 if until_ms is None or not self._members else until_ms - self._began_ms
 
     def is_ready(self, commits: int) -> bool:
         """Whether the anchor's place is wanted. `commits` travel under its ids, and have no answer
@@ -278,8 +283,7 @@ class Releasing(Moving):
     @property
     def _is_waiting(self) -> bool:
         """Whether an answer, the log or the anchor has to come first."""
-        is_asking = self._opener.awaits_answer or self._is_describing
-        return is_asking or self._is_storing or self.is_displaced
+        return bool(self.steps) or self._is_storing or self.is_displaced
 
     # -- what happens ----------------------------------------------------------------------------
 
@@ -287,7 +291,6 @@ class Releasing(Moving):
         """The coordinator has answered."""
         match answer:
             case DescribeGroupsResponse(groups=groups):
-                self._is_describing = False
                 if self._are_all_back(groups):
                     self._gather_until_ms = now_ms
                 else:
@@ -296,15 +299,14 @@ class Releasing(Moving):
             case _:
                 request = self._opener.on_answer(answer, now_ms)
                 if request is not None:
-                    self._ask(Lane.RELEASE, request)
+                    self._ask(Requester.RELEASE, request)
                 else:
                     self._on_opener(now_ms)
 
-    def on_failed(self, _step: MoveStep, why: str, now_ms: int) -> None:
+    def on_failed(self, _step: MoveStep, reason: str, now_ms: int) -> None:
         """The coordinator has not answered. It may still carry out the request."""
-        self._is_describing = False
         if self._opener.awaits_answer:
-            self._opener.on_no_answer(why, now_ms)
+            self._opener.on_no_answer(reason, now_ms)
             self._on_opener(now_ms)
         self._not_before_ms = now_ms + BACKOFF_MS
 
@@ -367,15 +369,16 @@ class Releasing(Moving):
                 self._store(ReleaseMoved(release=release))
             case Stage.OPENING:
                 names = [name for m in self._members.values() for name, _data in m.protocols]
-                self._ask(Lane.RELEASE, self._opener.join(now_ms, member_id=member_id, names=names))
+                self._ask(
+                    Requester.RELEASE, self._opener.join(now_ms, member_id=member_id, names=names)
+                )
             case Stage.GATHERING if self._returning and now_ms < self._gather_until_ms:
-                self._is_describing = True
-                self._ask(Lane.RELEASE, DescribeGroupsRequest(groups=(self._parts.group_id,)))
+                self._ask(Requester.RELEASE, DescribeGroupsRequest(groups=(self._parts.group_id,)))
             case Stage.GATHERING:
                 self._move(Stage.LEAVING)
-                self._ask(Lane.RELEASE, self._opener.leave(self._ids))
+                self._ask(Requester.RELEASE, self._opener.leave(self._ids))
             case Stage.LEAVING:
-                self._ask(Lane.RELEASE, self._opener.leave(self._ids))
+                self._ask(Requester.RELEASE, self._opener.leave(self._ids))
             case Stage.CONCLUDING if self.is_native_due and now_ms < self._native_until(now_ms):
                 self._not_before_ms = self._native_until(now_ms)
             case Stage.CONCLUDING:
@@ -413,7 +416,9 @@ class Releasing(Moving):
         may still be carried out; after the anchor has left, it is void."""
         match self.stage, self._opener.stage:
             case Stage.OPENING, Joined():  # alone
-                self._ask(Lane.RELEASE, self._opener.sync({self._ids.member_id: NOTHING}, now_ms))
+                self._ask(
+                    Requester.RELEASE, self._opener.sync({self._ids.member_id: NOTHING}, now_ms)
+                )
             case Stage.OPENING, _ if self._opener.ids is not None:
                 self._is_open = True
                 self._gather_until_ms = now_ms + self._gather_max_ms
@@ -461,4 +466,4 @@ class Releasing(Moving):
         self._is_open = True
 
     def _move(self, stage: Stage) -> None:
-        self.stage = moved(RELEASE, self.stage, stage)
+        self.stage = check_move(RELEASE, self.stage, stage)

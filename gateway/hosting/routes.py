@@ -1,6 +1,6 @@
 """Who answers a call: one table of the group's situation and the kind of the call.
 
-`CallRouter` (`call_router.py`) finds the situation, reads the table, and does what it says. If the
+`CallStages` (`call_stages.py`) finds the situation, reads the table, and does what it says. If the
 gateway itself refuses the call, `answers.py` has the code.
 """
 
@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from enum import Enum, auto
 from types import MappingProxyType
 
-from gateway.hosting.answers import ANSWERS, GroupApi, Situation
-from gateway.hosting.calls import Call
+from gateway.hosting.answers import ANSWERS, GroupApi, RefusalReason
+from gateway.hosting.calls import Call, Forwarded, Refused, refuse
+from gateway.hosting.standing import RoutingDecision
 from gateway.hosting.states import Mode
 
 
@@ -85,9 +86,7 @@ class Route(Enum):
     CLUSTER_WITHOUT_ANCHOR = auto()
     """The cluster, once the anchor has left the group."""
     MOVE = auto()
-    """The move, for a member that is told to rejoin."""
-    VOUCH = auto()
-    """The adoption, if it vouches for the member. Otherwise the call waits for its end."""
+    """The move, if it vouches for the member or tells it to rejoin. Otherwise the call waits."""
     REFUSE = auto()
     """The gateway itself."""
     AFTER_LOOK = auto()
@@ -96,13 +95,13 @@ class Route(Enum):
     """The log is being read."""
     AFTER_MOVE = auto()
     """An adoption or release is under way."""
-    AFTER_LOCATE = auto()
-    """The gateway has to find out whether the client is at the group's coordinator."""
 
 
 _UNLESS_FOREIGN = {CallKind.FOREIGN_JOIN: Route.CLUSTER_WITHOUT_ANCHOR}
 _UNLESS_CLUSTERS = {
-    kind: Route.CLUSTER for api, kind in _KINDS.items() if ANSWERS[Situation.ELSEWHERE, api] is None
+    kind: Route.CLUSTER
+    for api, kind in _KINDS.items()
+    if ANSWERS[RefusalReason.ELSEWHERE, api] is None
 }
 _UNLESS_HELD = {CallKind.NATIVE_JOIN: Route.CLUSTER_UNLESS_HELD}
 
@@ -115,7 +114,7 @@ _ROWS: Mapping[GroupSituation, tuple[Route, Mapping[CallKind, Route]]] = {
     GroupSituation.ELSEWHERE: (Route.REFUSE, {**_UNLESS_CLUSTERS, **_UNLESS_FOREIGN}),
     GroupSituation.UNCERTAIN: (Route.REFUSE, _UNLESS_FOREIGN),
     GroupSituation.PROPOSED: (Route.CLUSTER, _UNLESS_HELD),
-    GroupSituation.HELD: (Route.AFTER_MOVE, {CallKind.HEARTBEAT: Route.VOUCH}),
+    GroupSituation.HELD: (Route.AFTER_MOVE, {CallKind.HEARTBEAT: Route.MOVE}),
     GroupSituation.RECALLED: (Route.MOVE, {}),
     # A native member finds the cluster only once the anchor has left.
     GroupSituation.OPENED: (Route.CLUSTER, {CallKind.NATIVE_JOIN: Route.MOVE}),
@@ -144,4 +143,17 @@ SITUATION_OF: Mapping[Mode, GroupSituation] = MappingProxyType(
         Mode.UNKNOWN: GroupSituation.UNCERTAIN,
     }
 )
-"""The situation of a group without members here that does not move, by the verdict on it."""
+"""The situation of a group without members here that does not move, by the decision on it."""
+
+
+def answer_elsewhere(decision: RoutingDecision, call: Call) -> Forwarded | Refused:
+    """The answer to a call that adds no member to a group that the gateway does not host."""
+    if ROUTES[SITUATION_OF[decision.mode], CallKind.of(call)] is Route.REFUSE:
+        return refusal_by(decision)
+    return Forwarded(decision.reason)
+
+
+def refusal_by(decision: RoutingDecision) -> Refused:
+    """The refusal of a call to a group that neither the gateway nor the cluster serves."""
+    assert decision.cause is not None
+    return refuse(decision.cause, decision.reason)

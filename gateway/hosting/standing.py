@@ -21,9 +21,9 @@ from gateway.events.group_events import (
     HostingEnded,
     HostingStarted,
 )
-from gateway.hosting.answers import JOINS, Situation
+from gateway.hosting.answers import JOINS, RefusalReason
 from gateway.hosting.calls import Call
-from gateway.hosting.effects import Effect, Log, TellNow
+from gateway.hosting.effects import Effect, EmitNow, Log
 from gateway.hosting.identity import OLDER_PROTOCOL_TYPE, Gateway, log_of, run_of
 from gateway.hosting.pending_ids import PendingIds
 from gateway.hosting.states import Adoption, Mode
@@ -45,7 +45,7 @@ STREAMS_PROTOCOL = "stream"
 
 
 @dataclass(frozen=True, slots=True)
-class Occupants:
+class LiveMembers:
     """Live members of a group in the cluster itself."""
 
     protocol_type: str
@@ -89,7 +89,7 @@ class Occupants:
 
 
 @dataclass(frozen=True, slots=True)
-class OtherKind:
+class OtherGroupType:
     """A live group of a kind that no consumer can join."""
 
     kind: str
@@ -100,7 +100,7 @@ class OtherKind:
 
 
 @dataclass(frozen=True, slots=True)
-class Nobody:
+class NoMembers:
     """The group has no members in the cluster."""
 
     takes_natives: bool = field(default=True, compare=False)
@@ -108,41 +108,41 @@ class Nobody:
 
 
 @dataclass(frozen=True, slots=True)
-class NoAnswer:
+class LookupFailed:
     """The cluster does not say who is in the group."""
 
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class TooOld:
+class BrokerTooOld:
     """The group's coordinator fences no static members, so no anchor can hold the group."""
 
 
-_SITUATIONS = {
-    Mode.ELSEWHERE: Situation.ELSEWHERE,
-    Mode.UNKNOWN: Situation.HOLDER_UNKNOWN,
+_REFUSAL_REASONS = {
+    Mode.ELSEWHERE: RefusalReason.ELSEWHERE,
+    Mode.UNKNOWN: RefusalReason.HOLDER_UNKNOWN,
 }
 
-Found = Occupants | OtherKind | Nobody | NoAnswer | TooOld
+LookupOutcome = LiveMembers | OtherGroupType | NoMembers | LookupFailed | BrokerTooOld
 """What a look at the cluster has found."""
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RoutingDecision:
     """The mode and the reason for it, which clients may see."""
 
     mode: Mode
-    why: str = ""
+    reason: str = ""
     has_anchor: bool = False
     """Whether an anchor with our state log holds the group: of this process or of an earlier
     one."""
 
     @property
-    def situation(self) -> Situation | None:
+    def cause(self) -> RefusalReason | None:
         """Why the gateway does not answer for the group; None if it does, or if the group is
         forwarded."""
-        return _SITUATIONS.get(self.mode)
+        return _REFUSAL_REASONS.get(self.mode)
 
 
 RELEASED = "released"
@@ -161,12 +161,12 @@ OLDER = (
 )
 """Why a group waits whose anchor has a protocol type of its own."""
 
-HERE = Verdict(Mode.HOSTED, "it has members here")
-"""The verdict on a group with members here."""
+HERE = RoutingDecision(Mode.HOSTED, "it has members here")
+"""The decision on a group with members here."""
 
 
-MOVING = Verdict(Mode.FORWARDED, "it changes its coordinator")
-"""The verdict on a group while its adoption or release is under way, for requests that the cluster
+MOVING = RoutingDecision(Mode.FORWARDED, "it changes its coordinator")
+"""The decision on a group while its adoption or release is under way, for requests that the cluster
 answers in either mode."""
 
 
@@ -207,12 +207,14 @@ class StandingRules:
 
 @dataclass(slots=True)
 class Standing:
-    """The latest verdict on a group, and what it rests on. `outbox` takes lines and events for
+    """The latest decision on a group, and what it rests on. `outbox` takes lines and events for
     operators; a hosted group has its other effects there as well, so that their order is kept."""
 
     group_id: str
     rules: StandingRules
-    verdict: Verdict = Verdict(Mode.UNKNOWN, "the gateway has not asked the cluster yet")
+    decision: RoutingDecision = RoutingDecision(
+        Mode.UNKNOWN, "the gateway has not asked the cluster yet"
+    )
     seen_ms: int | None = None
     """When the cluster last said who is in the group."""
     outbox: list[Effect] = field(default_factory=list)
@@ -283,7 +285,7 @@ class Standing:
     @property
     def is_forwarded(self) -> bool:
         """Whether the group belongs to the cluster, as far as known."""
-        return self.verdict.mode is Mode.FORWARDED or self.is_left
+        return self.decision.mode is Mode.FORWARDED or self.is_left
 
     def take_outbox(self) -> Sequence[Effect]:
         """What operators are to learn, once."""
@@ -291,28 +293,28 @@ class Standing:
         self.outbox.clear()
         return outbox
 
-    def lately(self, now_ms: int) -> Verdict | None:
-        """A recent verdict, for requests that cannot add a member, such as every commit of a
+    def lately(self, now_ms: int) -> RoutingDecision | None:
+        """A recent decision, for requests that cannot add a member, such as every commit of a
         consumer that assigns itself. None if the cluster must be asked."""
         if self.is_left:
-            return self.take(Nobody(), now_ms)
+            return self.take(NoMembers(), now_ms)
         if self.seen_ms is None:
             return None
         age_ms = now_ms - self.seen_ms
-        match self.verdict.mode:
+        match self.decision.mode:
             case Mode.FORWARDED if age_ms < FORWARDED_FOR_MS:
-                return self.verdict
+                return self.decision
             case Mode.HOSTED if age_ms < FOUND_FREE_FOR_MS:
-                return self.verdict
+                return self.decision
             case _:
                 return None
 
-    def verdict_for(self, call: Call, now_ms: int) -> Verdict | None:
-        """The verdict that is fresh enough for this call; None if the cluster must be asked. A call
-        that may add a member needs a look of its own, but only once the engine has found nothing
-        wrong with it."""
+    def find_decision(self, call: Call, now_ms: int) -> RoutingDecision | None:
+        """The decision that is fresh enough for this call; None if the cluster must be asked. A
+        call that may add a member needs a look of its own, but only once the engine has found
+        nothing wrong with it."""
         if call.has_look and not self.is_left:
-            return self.verdict
+            return self.decision
         lately = self.lately(now_ms)
         if lately is None or call.api not in JOINS or self.is_left:
             return lately
@@ -323,37 +325,37 @@ class Standing:
     def is_left_behind(self, call: Call, now_ms: int) -> bool | None:
         """Whether an anchor with our state log holds a group that has no anchor here: one of an
         earlier run, or one that failed to leave. None if the cluster must be asked: a recent
-        verdict may have seen an anchor that has left since."""
+        decision may have seen an anchor that has left since."""
         if call.has_look:
-            return self.verdict.has_anchor
+            return self.decision.has_anchor
         lately = self.lately(now_ms)
         return None if lately is None or lately.has_anchor else False
 
-    def forward(self, why: str, now_ms: int) -> Verdict:
+    def forward(self, reason: str, now_ms: int) -> RoutingDecision:
         """Leave the group to the cluster's coordinator until it is seen to be free again."""
         self._reported = ""
         if self._told is not Mode.FORWARDED:
-            self.outbox.append(TellNow(GroupForwarded(reason=why)))
+            self.outbox.append(EmitNow(GroupForwarded(reason=reason)))
         self._told = Mode.FORWARDED
-        return self._move(Verdict(Mode.FORWARDED, why), now_ms)
+        return self._move(RoutingDecision(Mode.FORWARDED, reason), now_ms)
 
     def adopt(self, now_ms: int, anchor_generation: int | None) -> None:
         """The gateway has taken over the group, and its anchor holds it."""
         self.rules.released.discard(self.group_id)
-        self._free(Verdict(Mode.HOSTED, "it was adopted", has_anchor=True), now_ms)
-        self.host(self.verdict.why, anchor_generation)
+        self._free(RoutingDecision(Mode.HOSTED, "it was adopted", has_anchor=True), now_ms)
+        self.host(self.decision.reason, anchor_generation)
 
-    def forget(self, why: str) -> None:
+    def forget(self, reason: str) -> None:
         """Have each call need a new look."""
-        self.verdict = Verdict(Mode.UNKNOWN, why)
+        self.decision = RoutingDecision(Mode.UNKNOWN, reason)
         self.seen_ms = None
 
-    def host(self, why: str, anchor_generation: int | None = None) -> None:
+    def host(self, reason: str, anchor_generation: int | None = None) -> None:
         """The gateway's engine has the group from now on. `anchor_generation`: the generation in
         which the anchor holds the group, if it does."""
         if not self.is_hosting:
-            started = HostingStarted(reason=why, anchor_generation=anchor_generation)
-            self.outbox.append(TellNow(started))
+            started = HostingStarted(reason=reason, anchor_generation=anchor_generation)
+            self.outbox.append(EmitNow(started))
             self._lacks_generation = anchor_generation is None
         self._told, self.is_hosting = Mode.HOSTED, True
 
@@ -362,12 +364,12 @@ class Standing:
         an anchor."""
         if self._lacks_generation and self.is_hosting and generation is not None:
             self._lacks_generation = False
-            self.outbox.append(TellNow(AnchorJoined(anchor_generation=generation)))
+            self.outbox.append(EmitNow(AnchorJoined(anchor_generation=generation)))
 
     def end_hosting(self, cause: HostingEndCause) -> None:
         """The gateway's engine no longer has the group."""
         if self.is_hosting:
-            self.outbox.append(TellNow(HostingEnded(cause=cause)))
+            self.outbox.append(EmitNow(HostingEnded(cause=cause)))
         self.is_hosting = False
 
     def is_ours(self, group: DescribedGroup) -> bool:
@@ -397,84 +399,92 @@ class Standing:
         return run_id is not None and run_id > self.rules.gateway.run_id
 
     def take(
-        self, outcome: Found, now_ms: int, *, is_held: bool = False, has_native_join: bool = False
-    ) -> Verdict:
-        """The verdict on what a look has found. `is_held`: whether the group has members or an
+        self,
+        outcome: LookupOutcome,
+        now_ms: int,
+        *,
+        is_held: bool = False,
+        has_native_join: bool = False,
+    ) -> RoutingDecision:
+        """The decision on what a look has found. `is_held`: whether the group has members or an
         anchor here. `has_native_join`: whether a consumer of the new protocol waits to join."""
-        if isinstance(outcome, Occupants) and self._is_older(outcome.anchored):
+        if isinstance(outcome, LiveMembers) and self._is_older(outcome.anchored):
             self._report("older_anchor", OLDER, level="error")
-            return self._move(Verdict(Mode.UNKNOWN, OLDER), now_ms)
+            return self._move(RoutingDecision(Mode.UNKNOWN, OLDER), now_ms)
         if self.is_left and not is_held:
             return self._leave_to_cluster(outcome, now_ms)
         match outcome:
-            case TooOld():
-                why = "its coordinator is older than Kafka 2.3, so no anchor can hold the group"
-                return self.forward(why, now_ms)
-            case NoAnswer(why):
-                return self._unknown(why, now_ms)
-            case Nobody() if self.rules.is_removing and not is_held:
+            case BrokerTooOld():
+                reason = "its coordinator is older than Kafka 2.3, so no anchor can hold the group"
+                return self.forward(reason, now_ms)
+            case LookupFailed(reason):
+                return self._leave_unknown(reason, now_ms)
+            case NoMembers() if self.rules.is_removing and not is_held:
                 return self.forward("the gateway is being removed", now_ms)
-            case Nobody() if self.rules.adoption == "never" and not is_held:
+            case NoMembers() if self.rules.adoption == "never" and not is_held:
                 return self.forward("as configured (groups.adopt)", now_ms)
-            case Nobody(takes_natives):
+            case NoMembers(takes_natives):
                 is_hosted = is_held or self.is_adopted or self.is_hosted_by_setting
                 if not is_hosted and has_native_join and not takes_natives:
                     return self._left_alone(now_ms, NATIVE_FIRST)
                 return self._left_alone(now_ms, EMPTY if is_hosted else "")
-            case Occupants(anchored=DescribedGroup() as group):
+            case LiveMembers(anchored=DescribedGroup() as group):
                 return self._on_anchored_group(group, now_ms)
             case _:
                 return self._on_occupied(outcome, now_ms)
 
-    def _leave_to_cluster(self, outcome: Found, now_ms: int) -> Verdict:
+    def _leave_to_cluster(self, outcome: LookupOutcome, now_ms: int) -> RoutingDecision:
         """Decide for a group that the operator leaves to the cluster. An anchor that is still
         there, or there again after a failover of the coordinator, has to leave first."""
         match outcome:
-            case Occupants(anchored=DescribedGroup() as group) if self._may_be_ours(group):
-                verdict = Verdict(
+            case LiveMembers(anchored=DescribedGroup() as group) if self._may_be_ours(group):
+                decision = RoutingDecision(
                     Mode.HOSTED, "its anchor is still in the cluster", has_anchor=True
                 )
-                return self._free(verdict, now_ms)
+                return self._free(decision, now_ms)
             case _:
                 return self.forward(self.why_left, now_ms)
 
-    def _unknown(self, error: str, now_ms: int) -> Verdict:
-        if self.verdict.mode is Mode.FORWARDED:
+    def _leave_unknown(self, error: str, now_ms: int) -> RoutingDecision:
+        if self.decision.mode is Mode.FORWARDED:
             # Its members' heartbeats must not all wait for looks that fail.
             self.seen_ms = now_ms - FORWARDED_FOR_MS + FOUND_FREE_FOR_MS
-            return self.verdict
-        why = "the cluster does not say who is in the group"
-        self._report("group_state_unknown", f"{why}: {error}")
-        return self._move(Verdict(Mode.UNKNOWN, why), now_ms)
+            return self.decision
+        reason = "the cluster does not say who is in the group"
+        self._report("group_state_unknown", f"{reason}: {error}")
+        return self._move(RoutingDecision(Mode.UNKNOWN, reason), now_ms)
 
-    def _on_occupied(self, outcome: Occupants | OtherKind, now_ms: int) -> Verdict:
-        protocol = outcome.protocol if isinstance(outcome, Occupants) else ""
+    def _on_occupied(self, outcome: LiveMembers | OtherGroupType, now_ms: int) -> RoutingDecision:
+        protocol = outcome.protocol if isinstance(outcome, LiveMembers) else ""
         if kind := foreign_kind(outcome.protocol_type, protocol):
             return self.forward(kind, now_ms)
-        why = f"in the cluster itself, the group has {outcome}"
+        reason = f"in the cluster itself, the group has {outcome}"
         if self.is_adopted and self._told is not Mode.FORWARDED:
-            fields = {"group_id": self.group_id, "reason": f"{why}: it is hosted after they leave"}
+            fields = {
+                "group_id": self.group_id,
+                "reason": f"{reason}: it is hosted after they leave",
+            }
             self.outbox.append(Log("warning", "adopted_group_forwarded", fields))
-        return self.forward(why, now_ms)
+        return self.forward(reason, now_ms)
 
-    def _left_alone(self, now_ms: int, why_hosted: str) -> Verdict:
+    def _left_alone(self, now_ms: int, why_hosted: str) -> RoutingDecision:
         """Decide for a group without members in the cluster; `why_hosted` is empty if it stays
         there. After an anchor with a foreign state log has gone, its members may still believe that
         they own partitions, until their sessions are over."""
         if now_ms >= self._others_gone_ms:
             if not why_hosted:
                 return self.forward(NOT_ADOPTED, now_ms)
-            return self._free(Verdict(Mode.HOSTED, why_hosted), now_ms)
-        why = (
+            return self._free(RoutingDecision(Mode.HOSTED, why_hosted), now_ms)
+        reason = (
             "its members are in another state log, or in one that was lost: the gateway grants"
             " nothing until their longest possible session has ended,"
             f" {self.rules.longest_session_ms / 1000:.0f} s after the other gateway's anchor was"
             " last seen (group.max.session.timeout.ms)"
         )
-        self._report("group_waits_for_sessions", why, level="error")
-        return self._move(Verdict(Mode.UNKNOWN, why), now_ms)
+        self._report("group_waits_for_sessions", reason, level="error")
+        return self._move(RoutingDecision(Mode.UNKNOWN, reason), now_ms)
 
-    def _on_anchored_group(self, group: DescribedGroup, now_ms: int) -> Verdict:
+    def _on_anchored_group(self, group: DescribedGroup, now_ms: int) -> RoutingDecision:
         """Decide for a group that an anchor holds: ours, an earlier process's, or another
         gateway's.
 
@@ -482,35 +492,37 @@ class Standing:
         """
         gateway, log_id = self.rules.gateway, log_of(group)
         if len(group.members) > 1:
-            why = f"more than one gateway is in the group: {_whereabouts(group)}"
+            reason = f"more than one gateway is in the group: {_whereabouts(group)}"
         elif self._may_be_ours(group):
-            return self._free(Verdict(Mode.HOSTED, "its anchor holds it", has_anchor=True), now_ms)
+            return self._free(
+                RoutingDecision(Mode.HOSTED, "its anchor holds it", has_anchor=True), now_ms
+            )
         elif log_id in ("", gateway.log_id):
-            why = f"a gateway with our state log has taken the group, {_whereabouts(group)}"
+            reason = f"a gateway with our state log has taken the group, {_whereabouts(group)}"
         else:
-            why = (
+            reason = (
                 f"another gateway has the group, {_whereabouts(group)}, with the state log"
                 f" {log_id}; ours is {gateway.log_id}"
             )
         self._others_gone_ms = now_ms + self.rules.longest_session_ms
         self._told = None
-        self._report("group_hosted_elsewhere", why, level="error")
-        return self._move(Verdict(Mode.ELSEWHERE, why), now_ms)
+        self._report("group_hosted_elsewhere", reason, level="error")
+        return self._move(RoutingDecision(Mode.ELSEWHERE, reason), now_ms)
 
-    def _free(self, verdict: Verdict, now_ms: int) -> Verdict:
+    def _free(self, decision: RoutingDecision, now_ms: int) -> RoutingDecision:
         self._reported = ""
-        return self._move(verdict, now_ms)
+        return self._move(decision, now_ms)
 
-    def _move(self, verdict: Verdict, now_ms: int) -> Verdict:
-        self.verdict, self.seen_ms = verdict, now_ms
-        return verdict
+    def _move(self, decision: RoutingDecision, now_ms: int) -> RoutingDecision:
+        self.decision, self.seen_ms = decision, now_ms
+        return decision
 
-    def _report(self, event: str, why: str, *, level: Level = "warning") -> None:
+    def _report(self, event: str, reason: str, *, level: Level = "warning") -> None:
         """Log one line per reason, however often the group's clients ask."""
-        if self._reported != why:
-            fields = {"group_id": self.group_id, "reason": why}
+        if self._reported != reason:
+            fields = {"group_id": self.group_id, "reason": reason}
             self.outbox.append(Log(level, event, fields))
-        self._reported = why
+        self._reported = reason
 
 
 def _names_member(call: Call) -> bool:

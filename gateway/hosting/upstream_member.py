@@ -2,7 +2,7 @@
 
 The gateway is a member in four roles, each of them a small policy of this machine. The *anchor*
 (`anchor.py`) holds a hosted group. The *leader's member* and the anchor after it take a group over
-(`adoption.py`). The *guard* keeps it while an adoption is undone (`giving_back.py`), and the
+(`adoption.py`). The *guard* keeps it while an adoption is undone (`adoption_rollback.py`), and the
 *opener* gives it back (`release.py`). A policy says when to join, what to assign in a round, when
 to leave, and what a refusal means for its group. How the coordinator is asked, what its error codes
 say about the member, and when to try again stands here.
@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from gateway.hosting.identity import AnchorIds, Guise
+from gateway.hosting.identity import AnchorIds, AnchorJoinMetadata
 from kafka_codecs.consumer_protocol import VERSIONS, Assignment, encode_assignment
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode, name_of
@@ -196,7 +196,7 @@ class UpstreamMember:
     def __init__(
         self,
         group_id: str,
-        guise: Guise,
+        join_metadata: AnchorJoinMetadata,
         *,
         reason: str,
         session_timeouts_ms: Sequence[int],
@@ -205,21 +205,21 @@ class UpstreamMember:
         repeats_max: int = 0,
         spread: float = 1.0,
     ) -> None:
-        """`guise`: its protocol, and what it says under each; no broker can read that as a
+        """`join_metadata`: its protocol, and what it says under each; no broker can read that as a
         subscription, so no native consumer can convert the group. `reason`: for the brokers' logs.
         `session_timeouts_ms`: tried in this order until the cluster accepts one. The rebalance
         timeout is the session timeout, unless the given one is longer. `is_static`: whether it has
-        the instance id of the guise. `repeats_max`: how often to repeat a JoinGroup that native
-        consumers hinder. `spread`: a factor on the heartbeat interval."""
+        the instance id in its join metadata. `repeats_max`: how often to repeat a JoinGroup that
+        native consumers hinder. `spread`: a factor on the heartbeat interval."""
         self.stage: UpstreamStage = Out()
         self.joins = 0
         """How many of its JoinGroups may have begun a generation since it was last `In`."""
         self._group_id = group_id
-        self._guise = guise
+        self._join_metadata = join_metadata
         self._reason = reason
         self._session_timeouts_ms = tuple(session_timeouts_ms)
         self._rebalance_timeout_ms = rebalance_timeout_ms
-        self._instance_id = guise.instance_id if is_static else None
+        self._instance_id = join_metadata.instance_id if is_static else None
         self._repeats_max = repeats_max
         self._spread = spread
         self._backoff_ms = 0
@@ -291,10 +291,10 @@ class UpstreamMember:
             rebalance_timeout_ms=max(session_ms, self._rebalance_timeout_ms),
             member_id=member_id,
             group_instance_id=self._instance_id,
-            protocol_type=self._guise.protocol_type,
+            protocol_type=self._join_metadata.protocol_type,
             protocols=tuple(
-                JoinGroupProtocol(name=name, metadata=self._guise.metadata)
-                for name in dict.fromkeys((self._guise.protocol, *names))
+                JoinGroupProtocol(name=name, metadata=self._join_metadata.metadata)
+                for name in dict.fromkeys((self._join_metadata.protocol, *names))
             ),
             reason=self._reason,
         )
@@ -318,7 +318,7 @@ class UpstreamMember:
             generation_id=ids.generation,
             member_id=ids.member_id,
             group_instance_id=self._instance_id,
-            protocol_type=self._guise.protocol_type,
+            protocol_type=self._join_metadata.protocol_type,
             protocol_name=joined.round.protocol_name,
             assignments=tuple(
                 SyncGroupAssignment(member_id=member_id, assignment=assignment)
@@ -376,15 +376,15 @@ class UpstreamMember:
                 raise TypeError(f"{type(answer).__name__} answers no outstanding request")
         return None
 
-    def on_no_answer(self, why: str, now_ms: int) -> None:
+    def on_no_answer(self, reason: str, now_ms: int) -> None:
         """The coordinator did not answer its request, which may be carried out, or later."""
         match self.stage:
             case Out() as out:
                 self.stage = replace(out, awaits_answer=False)
             case Joining(place=place) | (In() as place):
-                self._refuse(Refusal(Meaning.UNUSABLE, why), place, now_ms)
+                self._refuse(Refusal(Meaning.UNUSABLE, reason), place, now_ms)
             case _:
-                self._refuse(Refusal(Meaning.UNUSABLE, why), None, now_ms)
+                self._refuse(Refusal(Meaning.UNUSABLE, reason), None, now_ms)
 
     def _on_joined(
         self, joining: Joining, answer: JoinGroupResponse, now_ms: int

@@ -64,7 +64,9 @@ class EventsTopicWriter:
         key = None if group_id is None else group_id.encode()
         for line in lines:
             try:
-                self._producer.produce(self._topic, line.encode(), key, on_delivery=self._delivered)
+                self._producer.produce(
+                    self._topic, line.encode(), key, on_delivery=self._note_delivery
+                )
             except BufferError:
                 self._lose("too many lines are waiting for the cluster")
             except KafkaException as error:
@@ -89,7 +91,7 @@ class EventsTopicWriter:
         if self.lost:
             log.error("events_topic_left", topic=self._topic, lost=self.lost)
 
-    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
+    def _note_delivery(self, error: KafkaError | None, _message: Message) -> None:
         if error is None:
             self._is_taken = True
         else:
@@ -125,11 +127,11 @@ async def open_events_topic(
 def _make_or_check(config: Mapping[str, Any], topic: str) -> None:
     try:
         settings = {"cleanup.policy": "delete"}
-        found = made_or_found(config, topic, partitions=PARTITIONS, settings=settings)
+        configs = made_or_found(config, topic, partitions=PARTITIONS, settings=settings)
     except KafkaException as error:
         raise EventsTopicError(f"topic {topic}: {error.args[0].str()}") from None
-    if "compact" in found["cleanup.policy"]:
+    if "compact" in configs["cleanup.policy"]:
         raise EventsTopicError(
-            f"topic {topic} has cleanup.policy={found['cleanup.policy']}, which keeps only the last"
-            " event of each group: set it to delete, or name another topic with --events-topic"
+            f"topic {topic} has cleanup.policy={configs['cleanup.policy']}, which keeps only the"
+            " last event of each group: set it to delete, or name another topic with --events-topic"
         )

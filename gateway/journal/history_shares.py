@@ -5,7 +5,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 
 from gateway.journal.line_files import FOLDER_AGE_MAX_S, FOLDER_BYTES_MAX, OVERFLOW_BYTES_MIN
-from gateway.quotas.owner import Owner
+from gateway.quotas.quota_key import QuotaKey
 from gateway.quotas.shares import SharedTotal
 
 RECORD_BYTES_MAX = FOLDER_BYTES_MAX // 4
@@ -16,7 +16,7 @@ nowhere. Those beyond are left out."""
 OWNERS_MAX = 10_000
 """Owners that are counted apart. Any further ones share one part."""
 
-_OTHERS = Owner("(others)")
+_OTHERS = QuotaKey("(others)")
 _DAY_MS = 24 * 60 * 60 * 1000
 _DAYS = FOLDER_AGE_MAX_S * 1000 // _DAY_MS
 
@@ -27,15 +27,15 @@ class HistoryShares:
     def __init__(self, total_bytes: int, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
         self._total = SharedTotal(total_bytes)
-        self._days: deque[tuple[int, Counter[Owner]]] = deque()
+        self._days: deque[tuple[int, Counter[QuotaKey]]] = deque()
         """The bytes of each owner by the day on which they were written."""
 
-    def has_room(self, owner: Owner) -> bool:
+    def has_room(self, owner: QuotaKey) -> bool:
         """Whether another event of this owner may be written."""
         self._free_old()
         return self._total.has_room(self._choose_owner(owner))
 
-    def spend(self, owner: Owner, size: int) -> None:
+    def spend(self, owner: QuotaKey, size: int) -> None:
         """Count a written event."""
         self._free_old()
         owner = self._choose_owner(owner)
@@ -45,7 +45,7 @@ class HistoryShares:
         self._days[-1][1][owner] += size
         self._total.take(owner, size)
 
-    def _choose_owner(self, owner: Owner) -> Owner:
+    def _choose_owner(self, owner: QuotaKey) -> QuotaKey:
         is_apart = self._total.has_any(owner) or self._total.count_owners < OWNERS_MAX
         return owner if is_apart else _OTHERS
 

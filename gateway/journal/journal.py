@@ -17,7 +17,7 @@ from uuid import uuid4
 import structlog
 
 from gateway.events.catalog import read_line
-from gateway.events.event import Envelope, GatewayEvent, Listener, Told
+from gateway.events.event import DecisionEvents, Envelope, GatewayEvent, Listener
 from gateway.events.group_events import (
     GroupForwarded,
     GroupLoaded,
@@ -30,15 +30,16 @@ from gateway.journal.line_files import LineFiles
 from gateway.journal.stated_groups import StatedGroups
 from gateway.journal.written_events import WrittenEvents
 from gateway.logs import write_to_log
-from gateway.quotas.owner import Owner
+from gateway.quotas.quota_key import QuotaKey
 from gateway.state_log.last_events import LastEvents
 from gateway.state_log.log import StateLogError
 
 log = structlog.get_logger()
 
 REPEATABLE_BYTES_MAX = 900 << 10
-"""Of a larger batch the state log keeps only the sequence number. One record with all its events
-could exceed Kafka's `max.message.bytes` (1 MiB), and the group's change would fail with it."""
+"""The state log keeps the events of a batch up to this size, and of a larger one only the sequence
+number. One record with all its events could exceed Kafka's `max.message.bytes` (1 MiB), and the
+group's change would fail with it."""
 
 
 class _SequenceProgress(NamedTuple):
@@ -72,10 +73,12 @@ class Journal:
         cluster_id: str | None = None,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         recall: Callable[[str], LastEvents | None] = lambda _group_id: None,
+        written: WrittenEvents | None = None,
     ) -> None:
         """`run`: the number of this process among those that have opened the state log.
         `cluster_id`: the cluster's own id. `recall` reads a group's last events from the state log.
-        It may raise StateLogError."""
+        It may raise StateLogError. `written`: what earlier processes have written, if that is known
+        already."""
         self.gateway_id = gateway_id
         self._run = run
         self._cluster_id = cluster_id
@@ -89,6 +92,11 @@ class Journal:
         self._groups: dict[str, _SequenceProgress] = {}
         """The last written event of each group."""
         self._last_began_ms = 0
+        self._unplaced_ms = 0
+        """The time of the latest line about a group without a sequence."""
+        self._beginnings: dict[str, int] = {}
+        """When the sequences began whose first batch is on its way to the state log. Lines of this
+        process that are told meanwhile belong to them."""
         self._hostings: dict[str, int] = {}
         """The numbers of the hostings under way, by group."""
         self._last_hosting = 0
@@ -96,7 +104,7 @@ class Journal:
         """The state of a hosted group as its lines have told it."""
         self._shares_of_records = HistoryShares(RECORD_BYTES_MAX, now_ms)
         self._shares = HistoryShares(OTHER_BYTES_MAX, now_ms)
-        self._latest_owners: dict[str, Owner] = {}
+        self._latest_owners: dict[str, QuotaKey] = {}
         """Whose request caused the latest of a group's own events that have an owner."""
         self._overflowing: set[str] = set()
         """The groups whose own events go to files that make way for those of others."""
@@ -104,7 +112,7 @@ class Journal:
         if sinks.files is not None:
             self._stated = StatedGroups(sinks.files, self._snapshot)
         folder = None if sinks.files is None else sinks.files.folder
-        self._written = WrittenEvents(folder, gateway_id)
+        self._written = written or WrittenEvents(folder, gateway_id)
         """By earlier processes."""
 
     def listen(self, listener: Listener) -> None:
@@ -115,41 +123,46 @@ class Journal:
         self, event: GatewayEvent, group_id: str | None = None, owner: Hashable | None = None
     ) -> None:
         """Report one event, about a group or about the gateway."""
-        self.tell_decision(Told((event,), self._now_ms(), owner), group_id)
+        self.tell_decision(DecisionEvents((event,), self._now_ms(), owner), group_id)
 
-    def tell_decision(self, told: Told, group_id: str | None) -> None:
+    def tell_decision(self, decision: DecisionEvents, group_id: str | None) -> None:
         """Report the events of a decision that has nothing to write. Those that an owner causes
         beyond its share of the history get no number and no line, so that no sequence has a gap."""
-        owner = cast(Owner | None, told.owner)
-        if owner is not None and told.events and not self._shares.has_room(owner):
+        owner = cast(QuotaKey | None, decision.owner)
+        if owner is not None and decision.events and not self._shares.has_room(owner):
             log.warning("events_left_out", client=str(owner), group_id=group_id)
             return
         before = self._sequence
-        envelopes = self.stamp(told, group_id)
+        envelopes = self.stamp(decision, group_id)
         if group_id is not None and (statement := self._statement_before(group_id, envelopes)):
             self._sequence = before
             self._restate(group_id, statement)
-            envelopes = self.stamp(told, group_id)
+            envelopes = self.stamp(decision, group_id)
         if owner is not None:
             self._shares.spend(owner, sum(len(envelope.line) for envelope in envelopes))
         self.pass_on(envelopes)
 
-    def stamp(self, told: Told, group_id: str | None) -> Sequence[Envelope]:
+    def stamp(self, entry: DecisionEvents, group_id: str | None) -> Sequence[Envelope]:
         """Number events in the sequence of this process. Pass them on at once."""
-        if not told.events:  # a heartbeat that changed nothing
+        if not entry.events:  # a heartbeat that changed nothing
             return ()
         after = began_ms = None
         if group_id is not None:
-            began_ms, after, _at_ms = self._place(group_id) or _SequenceProgress(told.at_ms, 0, 0)
+            place = self._place(group_id)
+            if place is None:
+                began_ms, after = self._beginnings.get(group_id, entry.at_ms), 0
+                self._unplaced_ms = max(self._unplaced_ms, entry.at_ms)
+            else:
+                began_ms, after, _at_ms = place
         envelopes: list[Envelope] = []
-        for event in told.events:
+        for event in entry.events:
             self._sequence += 1
             if isinstance(event, HostingStarted) and group_id is not None:
                 self._last_hosting += 1
                 self._hostings[group_id] = self._last_hosting
             envelope = self._envelope(
                 event,
-                told.at_ms,
+                entry.at_ms,
                 group_id,
                 self._sequence,
                 process_id=self._process_id,
@@ -159,24 +172,33 @@ class Journal:
             envelopes.append(envelope)
         return envelopes
 
-    def stamp_batch(self, batch: Sequence[Told], group_id: str) -> Sequence[Sequence[Envelope]]:
+    def stamp_batch(
+        self, batch: Sequence[DecisionEvents], group_id: str
+    ) -> Sequence[Sequence[Envelope]]:
         """Number events in the sequence of a group. Pass them on once the state log has them."""
-        place = self._place(group_id) or _SequenceProgress(self._beginning(batch), 0, 0)
+        place = self._place(group_id)
+        if place is None:
+            place = _SequenceProgress(self._beginning(batch), 0, 0)
+            self._beginnings[group_id] = place.began_ms
         sequences = itertools.count(place.sequence + 1)
         return [
             [
                 self._envelope(
-                    event, told.at_ms, group_id, next(sequences), began_ms=place.began_ms
+                    event, entry.at_ms, group_id, next(sequences), began_ms=place.began_ms
                 )
-                for event in told.events
+                for event in entry.events
             ]
-            for told in batch
+            for entry in batch
         ]
 
-    def _beginning(self, batch: Sequence[Told]) -> int:
-        """The start time of the sequence that begins with this batch. No two sequences begin at
-        once."""
-        self._last_began_ms = max(batch[0].at_ms, self._last_began_ms + 1)
+    def drop_batch(self, group_id: str) -> None:
+        """The state log has not got the batch that was stamped last."""
+        self._beginnings.pop(group_id, None)
+
+    def _beginning(self, batch: Sequence[DecisionEvents]) -> int:
+        """The start time of the sequence that begins with this batch: not before lines that were
+        told while the batch waited. No two sequences begin at once."""
+        self._last_began_ms = max(batch[0].at_ms, self._last_began_ms + 1, self._unplaced_ms)
         return self._last_began_ms
 
     def _envelope(
@@ -216,13 +238,14 @@ class Journal:
         group_id = envelopes[0].group_id
         is_of_group = envelopes[0].process_id is None
         if is_of_group and group_id is not None:
-            self._note_owner(cast(Owner | None, owner), group_id, sum(map(len, lines)))
+            self._note_owner(cast(QuotaKey | None, owner), group_id, sum(map(len, lines)))
             if statement := self._statement_before(group_id, envelopes):
                 self._restate(group_id, statement)
         self._write(lines, group_id, overflows=is_of_group and group_id in self._overflowing)
         for envelope in envelopes:
             if envelope.group_id is not None and envelope.process_id is None:
                 self._groups[envelope.group_id] = _place(envelope)
+                self._beginnings.pop(envelope.group_id, None)
             self._follow_hosting(envelope)
         for envelope in envelopes:
             write_to_log(envelope.fields, envelope.group_id)
@@ -256,16 +279,17 @@ class Journal:
 
     def _restate(self, group_id: str, statement: GroupLoaded | GroupForwarded) -> None:
         """Write a statement once more: it is nothing new for the log and the listeners."""
-        (envelope,) = self.stamp(Told((statement,), self._now_ms()), group_id)
+        (envelope,) = self.stamp(DecisionEvents((statement,), self._now_ms()), group_id)
         self._write([envelope.line], group_id)
         self._follow_hosting(envelope)
 
-    def end_hostings(self) -> None:
-        """Report that the gateway hosts no group any more, because it exits."""
+    def end_hostings(self, concerns: Callable[[str], bool] = lambda _group_id: True) -> None:
+        """Report that the gateway hosts no group any more, because it exits; or none of these."""
         for group_id in list(self._hostings):
-            self.tell(HostingEnded(cause="gateway_ended"), group_id)
+            if concerns(group_id):
+                self.tell(HostingEnded(cause="gateway_ended"), group_id)
 
-    def _note_owner(self, owner: Owner | None, group_id: str, size: int) -> None:
+    def _note_owner(self, owner: QuotaKey | None, group_id: str, size: int) -> None:
         """Count what an owner causes. Once it exceeds its share, this group's events go to the
         files of the overflow. They stay there, so that the first half of the group's sequence is
         in the usual files and the second half in the others."""
@@ -297,7 +321,7 @@ class Journal:
             self._write_again(last, group_id)
         else:
             envelopes = [read_line(line) for line in last.lines]
-            self.pass_on([each for each in envelopes if _place(each) > known])
+            self.pass_on([envelope for envelope in envelopes if _place(envelope) > known])
         self._groups[group_id] = place
 
     def forget(self, group_id: str) -> None:
@@ -305,6 +329,11 @@ class Journal:
         self._groups.pop(group_id, None)
         self._latest_owners.pop(group_id, None)
         self._overflowing.discard(group_id)
+
+    def forget_groups(self, concerns: Callable[[str], bool]) -> None:
+        """Forget the sequences of groups that another process goes on with."""
+        for group_id in tuple(filter(concerns, self._groups)):
+            self.forget(group_id)
 
     def sequence_of(self, group_id: str) -> int:
         """A group's last sequence number; 0 if it has no sequence, or none that this process has

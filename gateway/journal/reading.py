@@ -25,7 +25,7 @@ class JournalLine(NamedTuple):
     path: Path
     number: int
     text: str
-    found: Envelope | BadLine
+    content: Envelope | BadLine
 
 
 def read_lines(*folders: Path, follows: bool = False) -> Iterator[JournalLine]:
@@ -35,14 +35,14 @@ def read_lines(*folders: Path, follows: bool = False) -> Iterator[JournalLine]:
     """
     last: dict[tuple[str, str | None, str | None], tuple[int | None, int]] = {}
     for line in _lines(folders, follows=follows):
-        if isinstance(each := line.found, Envelope):
-            of_group = each.group_id if each.process_id is None else None
-            sequence = (each.gateway_id, of_group, each.process_id)
-            began_ms = each.began_ms if each.process_id is None else None
+        if isinstance(envelope := line.content, Envelope):
+            of_group = envelope.group_id if envelope.process_id is None else None
+            sequence = (envelope.gateway_id, of_group, envelope.process_id)
+            began_ms = envelope.began_ms if envelope.process_id is None else None
             last_began_ms, last_sequence = last.get(sequence, (None, 0))
-            if began_ms == last_began_ms and each.sequence <= last_sequence:
+            if began_ms == last_began_ms and envelope.sequence <= last_sequence:
                 continue
-            last[sequence] = (began_ms, each.sequence)
+            last[sequence] = (began_ms, envelope.sequence)
         yield line
 
 
@@ -59,7 +59,7 @@ def _lines(folders: Sequence[Path], *, follows: bool) -> Iterator[JournalLine]:
 
 def _at_ms(line: JournalLine) -> int:
     """The time of a line. One without a time does not hold up the others."""
-    return line.found.at_ms if isinstance(line.found, Envelope) else 0
+    return line.content.at_ms if isinstance(line.content, Envelope) else 0
 
 
 class _FilesRead:
@@ -101,10 +101,10 @@ class _FilesRead:
                 self._read_bytes = file.tell()
                 self._number += 1
                 text = data[:-1].decode("utf-8", "replace")
-                yield JournalLine(path, self._number, text, _found(data))
+                yield JournalLine(path, self._number, text, _parse(data))
 
 
-def _found(data: bytes) -> Envelope | BadLine:
+def _parse(data: bytes) -> Envelope | BadLine:
     try:
         return read_line(data)
     except BadLine as bad:

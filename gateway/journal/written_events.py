@@ -29,20 +29,20 @@ class WrittenEvents:
     """The last events of groups in the files of one folder."""
 
     def __init__(self, folder: Path | None, gateway_id: str) -> None:
-        """`gateway_id`: whose events count. Reads the files now. Never fails: what cannot be read
-        counts as missing."""
+        """Read the files of the folder. `gateway_id`: whose events count. Never fails: what
+        cannot be read counts as missing."""
         self._last: dict[str, _LastSequence] = {}
         self._from_ms = 0
         """The time since which all lines were read, if there are older ones; otherwise 0."""
         self._until_ms = 0
         for prefix in SERIES:
             lines, is_whole = _end_of(folder, prefix)
-            times_ms = [at_ms for line in lines if (at_ms := self._take(line, gateway_id))]
+            times_ms = [at_ms for line in lines if (at_ms := self._read(line, gateway_id))]
             if times_ms and not is_whole:
                 self._from_ms = max(self._from_ms, times_ms[0])
 
-    def _take(self, line: bytes, gateway_id: str) -> int | None:
-        """Take note of a line. Returns its time if it is ours."""
+    def _read(self, line: bytes, gateway_id: str) -> int | None:
+        """Read a line. Returns its time if this gateway wrote it, otherwise None."""
         try:
             event = json.loads(line)
             if event["gateway_id"] != gateway_id:

@@ -9,11 +9,11 @@ from coordinator.group.embedded_protocol import version_of
 from coordinator.interface.events import LEAVE_EPOCH
 from coordinator.interface.records import RemovalCause
 from gateway.data_path.group_apis import GroupRequest
-from gateway.events.event import Tell
+from gateway.events.event import EventSink
 from gateway.events.group_events import ConversionRefused
 from gateway.events.member_events import ClientSeen, MemberLeft
-from gateway.quotas.owner import Owner
-from gateway.quotas.remembered import Remembered
+from gateway.quotas.quota_cache import QuotaCache
+from gateway.quotas.quota_key import QuotaKey
 from gateway.quotas.shares import ShareRule
 from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -32,9 +32,9 @@ REMEMBERED_MAX = 20_000
 class ClientsSeen:
     """Sees each join and its answer."""
 
-    def __init__(self, tell: Tell, names: ShareRule) -> None:
+    def __init__(self, tell: EventSink, names: ShareRule) -> None:
         self._tell = tell
-        self._told: Remembered[int, None] = Remembered(REMEMBERED_MAX, names)
+        self._told: QuotaCache[int, None] = QuotaCache(REMEMBERED_MAX, names)
 
     def note(self, request: GroupRequest, answer: Struct) -> None:
         """Report the client unless it was reported before."""
@@ -84,7 +84,7 @@ class ClientsSeen:
             event = MemberLeft(member_id=member_id, cause=RemovalCause.LEFT)
             self._tell(event, group_id, request.owner)
 
-    def _once(self, owner: Owner, group_id: str, event: ClientSeen | ConversionRefused) -> None:
+    def _once(self, owner: QuotaKey, group_id: str, event: ClientSeen | ConversionRefused) -> None:
         key = hash((group_id, event))  # a fixed size, because clients choose the lengths of names
         if key not in self._told:
             self._tell(event, group_id, owner)
@@ -92,7 +92,7 @@ class ClientsSeen:
 
 
 def _classic(request: GroupRequest, message: JoinGroupRequest, member_id: str) -> ClientSeen:
-    software = request.upstream.introduced
+    software = request.upstream.introduction
     is_consumer = message.protocol_type == CONSUMER_PROTOCOL_TYPE
     versions = (
         [version_of(protocol.metadata) for protocol in message.protocols] if is_consumer else []
@@ -115,7 +115,7 @@ def _classic(request: GroupRequest, message: JoinGroupRequest, member_id: str) -
 def _native(
     request: GroupRequest, message: ConsumerGroupHeartbeatRequest, member_id: str
 ) -> ClientSeen:
-    software = request.upstream.introduced
+    software = request.upstream.introduction
     server_side = () if message.server_assignor is None else (message.server_assignor,)
     return ClientSeen(
         member_id=member_id,

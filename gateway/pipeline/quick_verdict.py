@@ -3,17 +3,26 @@
 Everything is folded in this process and in memory, so the input has a limit.
 """
 
+import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from gateway.loading import without_garbage_collection
 from gateway.pipeline import PipelineError
 from gateway.pipeline.fold.folding import SourceLine, fold_lines
 from gateway.pipeline.fold.rows import Tables
-from gateway.pipeline.local_files import files, open_file, text_of, uri_of
-from gateway.pipeline.progress import new_progress
 from gateway.pipeline.report.summary import Summary
 from gateway.pipeline.report.verdict import SafetyVerdict, judge
+from gateway.pipeline.sources import cannot_read, files, fit, open_file, text_of, uri_of
 
 BYTES_MAX = 128 << 20
 """All files together, unpacked: about 300,000 events, which take a minute and 2 GB of memory."""
@@ -41,21 +50,29 @@ def fold_here(inputs: Sequence[str]) -> Iterator[Tables]:
 def _lines(inputs: Sequence[str]) -> Iterator[SourceLine]:
     paths = files(inputs)
     if not paths:
-        raise PipelineError(f"no file in {', '.join(inputs)}")
-    size = sum(Path(path).stat().st_size for path in paths)
+        raise PipelineError(f"no file in {', '.join(inputs)}: give the folder events of a gateway")
+    if not fit(paths, BYTES_MAX):
+        raise PipelineError(
+            f"{', '.join(inputs)}: the events are more than {BYTES_MAX >> 20} MiB:"
+            " use groupferry report"
+        )
     for path in paths:
         name = uri_of(path)
-        try:
-            with open_file(path) as file:
-                size -= Path(path).stat().st_size
-                for number, data in enumerate(file, 1):
-                    size += len(data)
-                    if size > BYTES_MAX:
-                        raise PipelineError(
-                            f"{', '.join(inputs)}: the events are more than {BYTES_MAX >> 20} MiB:"
-                            " use groupferry report"
-                        )
-                    yield SourceLine(name, f"line {number}", text_of(data, is_first=number == 1))
-        except (OSError, EOFError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise PipelineError(f"cannot read {path}: {reason}") from None
+        with cannot_read(path), open_file(path) as file:
+            for number, data in enumerate(file, 1):
+                yield SourceLine(name, f"line {number}", text_of(data, is_first=number == 1))
+
+
+def new_progress(unit: str) -> Progress:
+    """Bars on standard error, which go at the end."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn(unit),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        disable=not sys.stderr.isatty(),
+    )

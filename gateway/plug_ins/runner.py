@@ -20,7 +20,7 @@ import trio
 from coordinator.interface.events import AssignmentReceived
 from coordinator.interface.topics import Partition
 from coordinator.interface.volatile_records import Computation
-from gateway.groups.aside import Aside
+from gateway.groups.compute_thread import ComputeThread
 
 TIME_LIMIT_S = 10
 """How long a plug-in may take, the start of its process included."""
@@ -34,9 +34,9 @@ _COMMAND = (sys.executable, "-P", "-m", "gateway.plug_ins.worker")
 class PlugIns:
     """Serves all groups."""
 
-    def __init__(self, aside: Aside, secret_prefix: str) -> None:
+    def __init__(self, compute_thread: ComputeThread, secret_prefix: str) -> None:
         """Plug-ins see no environment variable that begins with `secret_prefix`."""
-        self._aside = aside
+        self._compute_thread = compute_thread
         self._secret_prefix = secret_prefix
         self._places = defaultdict[str, trio.CapacityLimiter](
             lambda: trio.CapacityLimiter(PROCESSES_MAX)
@@ -45,12 +45,12 @@ class PlugIns:
     async def compute(self, computation: Computation) -> AssignmentReceived:
         """What the plug-in answers, or why it does not."""
         received = partial(AssignmentReceived, epoch=computation.epoch)
-        question = await self._aside.run(partial(pickle.dumps, computation))
+        question = await self._compute_thread.run(partial(pickle.dumps, computation))
         try:
             async with self._places[computation.assignor]:
                 with trio.fail_after(TIME_LIMIT_S):
                     answer = await _ask(question, self._environment())
-            return received(target=await self._aside.run(partial(_target_in, answer)))
+            return received(target=await self._compute_thread.run(partial(_target_in, answer)))
         except trio.TooSlowError:
             return received(failure=f"no answer within {TIME_LIMIT_S} s")
         except (OSError, ValueError) as error:

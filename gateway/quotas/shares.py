@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from gateway.quotas.owner import Owner
+from gateway.quotas.quota_key import QuotaKey
 
 
 @dataclass(slots=True, kw_only=True)
@@ -15,7 +15,7 @@ class ShareRule:
     per_address: int | None = None
     per_principal: int | None = None
 
-    def limit_of(self, owner: Owner, left: int) -> int:
+    def limit_of(self, owner: QuotaKey, left: int) -> int:
         """The most that the owner may have. `left`: what the others leave."""
         limit = self.per_principal if owner.is_principal else self.per_address
         return max(1, left // 2) if limit is None else limit
@@ -30,9 +30,9 @@ class SharedTotal:
         """May change. What exceeds it stays."""
         self.rule = rule or ShareRule()
         self.used = 0
-        self._used_by: Counter[Owner] = Counter()
+        self._used_by: Counter[QuotaKey] = Counter()
 
-    def limit_of(self, owner: Owner) -> int:
+    def limit_of(self, owner: QuotaKey) -> int:
         """The most that the owner may have now, whether or not that much is left."""
         return self.rule.limit_of(owner, self.total - self.used + self._used_by[owner])
 
@@ -41,24 +41,24 @@ class SharedTotal:
         """How many owners have any of it."""
         return len(self._used_by)
 
-    def has_any(self, owner: Owner) -> bool:
+    def has_any(self, owner: QuotaKey) -> bool:
         """Whether the owner has any of it."""
         return owner in self._used_by
 
-    def has_room(self, owner: Owner | None, count: int = 1) -> bool:
+    def has_room(self, owner: QuotaKey | None, count: int = 1) -> bool:
         """Whether so much more may be taken. None stands for the gateway itself, which has no
         share."""
         if self.used + count > self.total:
             return False
         return owner is None or self._used_by[owner] + count <= self.limit_of(owner)
 
-    def take(self, owner: Owner | None, count: int = 1) -> None:
+    def take(self, owner: QuotaKey | None, count: int = 1) -> None:
         """Count so much more, whether or not there is room."""
         self.used += count
         if owner is not None:
             self._used_by[owner] += count
 
-    def free(self, owner: Owner | None, count: int = 1) -> None:
+    def free(self, owner: QuotaKey | None, count: int = 1) -> None:
         """So much that was taken is no longer used."""
         self.used -= count
         if owner is not None:

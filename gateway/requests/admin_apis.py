@@ -18,12 +18,12 @@ from gateway.batches import batches
 from gateway.data_path.errors import BrokerLost
 from gateway.data_path.grants import Resource
 from gateway.data_path.group_apis import GroupRequest
-from gateway.groups.cluster_look import is_unknown
+from gateway.groups.cluster_group_reader import is_unknown
 from gateway.groups.group_drivers import GroupRefused
 from gateway.groups.groups import Groups
-from gateway.hosting.answers import GroupApi, Situation, code_for
+from gateway.hosting.answers import GroupApi, RefusalReason, code_for
 from gateway.hosting.identity import log_of
-from gateway.hosting.standing import Verdict
+from gateway.hosting.standing import RoutingDecision
 from gateway.hosting.states import Mode
 from gateway.requests.answer_room import AnswerRoom
 from gateway.requests.authorization import refused_names
@@ -37,7 +37,11 @@ from kafka_codecs.consumer_group_describe import (
     ConsumerGroupDescribeResponse,
     MemberType,
 )
-from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from kafka_codecs.consumer_protocol import (
+    CONSUMER_PROTOCOL_TYPE,
+    decode_assignment,
+    encode_assignment,
+)
 from kafka_codecs.declaration import Struct
 from kafka_codecs.delete_groups import (
     DeletableGroupResult,
@@ -51,6 +55,7 @@ from kafka_codecs.describe_groups import (
     DescribeGroupsResponse,
 )
 from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.errors import WireError
 from kafka_codecs.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 AdminMessage = (
@@ -71,7 +76,7 @@ _CLASSIC_STATES = {
 
 
 UNREAD = (
-    code_for(Situation.LOADING, GroupApi.ADMIN),
+    code_for(RefusalReason.LOADING, GroupApi.ADMIN),
     "the group cannot be read from the state log",
 )
 
@@ -95,7 +100,7 @@ class _Shown(Generic[_G]):
             withheld: Collection[str] = await refused_names(request, Resource.GROUP, self.known)
         except BrokerLost:
             withheld = tuple(self.known)
-            code, reason = code_for(Situation.BROKER_AWAY, GroupApi.ADMIN), "the broker is away"
+            code, reason = code_for(RefusalReason.BROKER_AWAY, GroupApi.ADMIN), "the broker is away"
         for group_id in withheld:
             del self.known[group_id]
             self.refused[group_id] = code, reason
@@ -186,7 +191,7 @@ class AdminApis:
             shown.forget(self._deleted_beside(answer))
             # A broker older than v6 reports an unknown group as Dead instead of an error.
             groups |= {
-                group.group_id: self._without_anchor(group)
+                group.group_id: _without_private(request, self._without_anchor(group))
                 for group in answer.groups
                 if group.error_code or not _is_dead(group)
             }
@@ -297,7 +302,7 @@ class AdminApis:
                     continue  # it was deleted in the cluster, or its offsets have expired there
                 listed[group_id] = listing
         except StateLogError:
-            error = code_for(Situation.LOADING, GroupApi.ADMIN)
+            error = code_for(RefusalReason.LOADING, GroupApi.ADMIN)
         passed = tuple(group for group in listed.values() if _passes(group, message))
         return ListGroupsResponse(error_code=error, groups=passed)
 
@@ -324,9 +329,9 @@ class AdminApis:
     async def _deleted_groups(
         self, request: GroupRequest, wanted: Sequence[str]
     ) -> list[DeletableGroupResult]:
-        verdicts = await self._groups.router.verdicts(wanted, request.owner)
+        decisions = await self._groups.router.find_decisions(wanted, request.owner)
         results: dict[str, DeletableGroupResult] = {}
-        known, here = set(), set()
+        known, held = set(), set()
         for group_id in wanted:
             await trio.lowlevel.checkpoint()  # the request may name thousands of groups
             try:
@@ -335,19 +340,15 @@ class AdminApis:
             except StateLogError:
                 results[group_id] = _refuse_deletion(group_id, *UNREAD)
                 continue
-            if (
-                group_id in known
-                or verdicts[group_id].has_anchor
-                or self._groups.drivers.is_held(group_id)
-            ):
-                here.add(group_id)
-        for group_id in await refused_names(request, Resource.GROUP, here):
+            if decisions[group_id].has_anchor or self._groups.drivers.is_held(group_id):
+                held.add(group_id)
+        for group_id in await refused_names(request, Resource.GROUP, known | held):
             code = ErrorCode.GROUP_AUTHORIZATION_FAILED
             results[group_id] = _refuse_deletion(group_id, code, None)
         for group_id in wanted:
             if group_id not in results:
-                verdict, is_known = verdicts[group_id], group_id in known
-                code, reason = await self._delete_here(group_id, verdict, is_known=is_known)
+                decision, is_known = decisions[group_id], group_id in known
+                code, reason = await self._delete_here(group_id, decision, is_known=is_known)
                 if code:
                     results[group_id] = _refuse_deletion(group_id, code, reason)
         deletable = tuple(group_id for group_id in wanted if group_id not in results)
@@ -356,20 +357,21 @@ class AdminApis:
             answer: DeleteGroupsResponse = await forward(request, asked)
             results |= {result.group_id: result for result in answer.results}
         for group_id in known.intersection(deletable):
-            # A group that never committed an offset is unknown to the cluster.
-            if results[group_id].error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+            its_code = results[group_id].error_code
+            # Once its anchor has left, the cluster does not know a group that never committed.
+            if its_code == ErrorCode.GROUP_ID_NOT_FOUND and group_id in held:
                 results[group_id] = DeletableGroupResult(group_id=group_id)
-            if not results[group_id].error_code:
+            if its_code in {ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND}:
                 await self._forget_here(group_id)
         return [results[group_id] for group_id in wanted]
 
     async def _delete_here(
-        self, group_id: str, verdict: Verdict, *, is_known: bool
+        self, group_id: str, decision: RoutingDecision, *, is_known: bool
     ) -> tuple[ErrorCode, str]:
         """Delete the group here. Returns the error, or NONE if the cluster may delete it too."""
-        if verdict.mode is Mode.UNKNOWN:
-            return code_for(Situation.HOLDER_UNKNOWN, GroupApi.ADMIN), verdict.why
-        if verdict.mode is not Mode.HOSTED:
+        if decision.mode is Mode.UNKNOWN:
+            return code_for(RefusalReason.HOLDER_UNKNOWN, GroupApi.ADMIN), decision.reason
+        if decision.mode is not Mode.HOSTED:
             return ErrorCode.NONE, ""
         try:
             if is_known:
@@ -377,11 +379,11 @@ class AdminApis:
                     group_id, lambda token, _topics: DeleteGroupReceived(token=token)
                 )
                 if reply.error:
-                    return reply.error, reply.why
-            if verdict.has_anchor or self._groups.drivers.is_held(group_id):
+                    return reply.error, reply.reason
+            if decision.has_anchor or self._groups.drivers.is_held(group_id):
                 await self._groups.drivers.drop_anchor(group_id)
         except GroupRefused as error:
-            return code_for(error.situation, GroupApi.ADMIN), error.why
+            return code_for(error.cause, GroupApi.ADMIN), error.reason
         return ErrorCode.NONE, ""
 
     def _deleted_beside(self, answer: DescribeGroupsResponse) -> Iterable[str]:
@@ -495,6 +497,31 @@ class AdminApis:
 
 def _refuse_deletion(group_id: str, code: ErrorCode, reason: str | None) -> DeletableGroupResult:
     return DeletableGroupResult(group_id=group_id, error_code=code, error_message=reason)
+
+
+def _without_private(request: GroupRequest, group: DescribedGroup) -> DescribedGroup:
+    """The group without what its members have of the gateway's topics, which they read beside the
+    gateway: tools ask for the ends of all partitions, and give up at a refusal."""
+    private = request.private_names
+    if not private or group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        return group
+
+    def public_part(assignment: bytes) -> bytes:
+        if not private.may_be_in(assignment):
+            return assignment
+        try:
+            version, decoded = decode_assignment(assignment)
+        except WireError:
+            return assignment
+        assigned = decoded.assigned_partitions
+        public = tuple(entry for entry in assigned if not private.has_topic(entry.topic))
+        return encode_assignment(replace(decoded, assigned_partitions=public), version)
+
+    members = tuple(
+        replace(member, member_assignment=public_part(member.member_assignment))
+        for member in group.members
+    )
+    return replace(group, members=members)
 
 
 def _is_dead(group: DescribedGroup) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from gateway.data_path.entries import bytes_of
 from gateway.data_path.errors import TooMuchHeld
 from gateway.data_path.held_requests import COUNTED_FROM_BYTES
-from gateway.hosting.answers import GroupApi, Situation, code_for
+from gateway.hosting.answers import GroupApi, RefusalReason, code_for
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
 
@@ -45,4 +45,7 @@ class AnswerRoom:
                 self._hold(MEMORY_PER_BYTE * self._uncounted)
                 self._uncounted = 0
             except TooMuchHeld as error:
-                self.refusal = code_for(Situation.LOADING, GroupApi.ADMIN), f"{error}: ask again"
+                self.refusal = (
+                    code_for(RefusalReason.LOADING, GroupApi.ADMIN),
+                    f"{error}: ask again",
+                )

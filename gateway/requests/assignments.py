@@ -51,7 +51,7 @@ def prepare_event(
 def prepare_response(reply: PrepareAssignmentReply) -> ConsumerGroupPrepareAssignmentResponse:
     return ConsumerGroupPrepareAssignmentResponse(
         error_code=reply.error,
-        error_message=reply.why or None,
+        error_message=reply.reason or None,
         group_epoch=reply.group_epoch,
         assignor_name=reply.assignor,
         members=tuple(map(_make_member, reply.members)),
@@ -125,7 +125,7 @@ def _find_repeated(
 
 def install_response(reply: InstallAssignmentReply) -> ConsumerGroupInstallAssignmentResponse:
     return ConsumerGroupInstallAssignmentResponse(
-        error_code=reply.error, error_message=reply.why or None
+        error_code=reply.error, error_message=reply.reason or None
     )
 
 

@@ -20,7 +20,7 @@ from gateway.data_path.group_apis import GroupRequest
 from gateway.groups.group_driver import GroupDriver
 from gateway.groups.group_drivers import GroupFailed
 from gateway.groups.groups import Groups
-from gateway.hosting.answers import ANSWERS, GroupApi, Situation, needs_lease
+from gateway.hosting.answers import ANSWERS, GroupApi, RefusalReason, needs_lease
 from gateway.hosting.calls import (
     AWAY,
     LOST,
@@ -29,9 +29,9 @@ from gateway.hosting.calls import (
     Commit,
     CommitCodes,
     Commits,
-    Errand,
     Forwarded,
     Outcome,
+    PendingAction,
     ProbeBroker,
     Refused,
     StoreCommits,
@@ -90,22 +90,22 @@ class _Sending:
     messages: Mapping[Token, CommitRequest]
     stored: dict[Token, CommitResponse] = field(default_factory=dict)
 
-    async def do(self, errand: Errand) -> Input:
+    async def do(self, pending_action: PendingAction) -> Input:
         """Carry out `ProbeBroker` and `StoreCommits`."""
-        match errand:
+        match pending_action:
             case ProbeBroker():
-                return Done(errand, await self.request.upstream.is_there())
+                return Done(pending_action, await self.request.upstream.is_there())
             case StoreCommits(_call, commits, ids):
-                return Done(errand, await self._send(commits, ids))
+                return Done(pending_action, await self._send(commits, ids))
             case _:
-                raise TypeError(f"{errand} is no errand of a commit")
+                raise TypeError(f"{pending_action} is no action of a commit")
 
     async def _send(self, tokens: Sequence[Token], ids: AnchorIds | None) -> CommitCodes:
         asked = []
         for token in tokens:
-            verdict = cast(OffsetVerdict, self.call.commits[token].outcome.verdict)
+            decision = cast(OffsetVerdict, self.call.commits[token].outcome.decision)
             message = self.messages[token]
-            asked.append(split(message, verdict.gone)[1] if verdict.gone else message)
+            asked.append(split(message, decision.gone)[1] if decision.gone else message)
         try:
             answers = await _ask(self.request, asked, ids)
         except UpstreamAway:
@@ -154,13 +154,13 @@ class CommitApis:
             return None
         commit = _commit(message, its_version)
         call = self._call(request, message, {commit.token: commit})
-        if (errand := driver.send_at_rest(call)) is None:
+        if (pending_action := driver.send_at_rest(call)) is None:
             return None
         beginning = _beginning(message.group_id, commit.ids, message.retention_time_ms, version)
         offsets = encoded_from(OffsetCommitRequest, version, body, "topics")
         sending = _Sending(request, call, {commit.token: message})
         body = beginning + offsets
-        return CommitOnItsWay(self, sending, driver, errand, version=version, body=body)
+        return CommitOnItsWay(self, sending, driver, pending_action, version=version, body=body)
 
     async def answer(self, requests: Sequence[GroupRequest]) -> Sequence[Struct | None]:
         """The answers to the commits of one client to one group, in order; None for a commit that
@@ -213,13 +213,13 @@ class CommitApis:
         ConnectionAbandoned, GroupFailed."""
         version = sending.request.header.api_version
         match answer:
-            case Refused(situation, reason):
+            case Refused(cause, reason):
                 messages = sending.messages.values()
-                return [refuse(message, version, situation, reason) for message in messages]
+                return [refuse(message, version, cause, reason) for message in messages]
             case Unanswerable():
                 raise GroupFailed
             case Abandoned():
-                raise ConnectionAbandoned("its client has moved on to a newer connection")
+                raise ConnectionAbandoned("its client or its group has moved on")
             case _:
                 outcomes = cast(Mapping[Token, Outcome], answer)
                 return [
@@ -232,10 +232,10 @@ class CommitApis:
     async def _without_group(self, request: GroupRequest) -> Struct:
         """The empty group id has offsets but never members (rule 2.9)."""
         message = cast(CommitRequest, request.message)
-        if ANSWERS[Situation.EMPTY_GROUP_ID, api_of(message)] is None:
+        if ANSWERS[RefusalReason.EMPTY_GROUP_ID, api_of(message)] is None:
             return await ask_cluster(request, message)
         reason = "the group id is empty"
-        return refuse(message, request.header.api_version, Situation.EMPTY_GROUP_ID, reason)
+        return refuse(message, request.header.api_version, RefusalReason.EMPTY_GROUP_ID, reason)
 
     async def _to_zookeeper(self, request: GroupRequest) -> Struct:
         message, version = cast(OffsetCommitRequest, request.message), request.header.api_version
@@ -252,28 +252,31 @@ class CommitApis:
         """The answer to the whole commit. Deleted topics get UNKNOWN_TOPIC_OR_PARTITION."""
         version = request.header.api_version
         if outcome.refused is not None:
-            situation, why = outcome.refused.situation, outcome.refused.why
-            if not self._groups.drivers.may_answer:  # also a move may go on elsewhere
-                situation, why = Situation.LOG_NOT_OURS, ""
-            return refuse(message, version, situation, why)
-        verdict = cast(OffsetVerdict, outcome.verdict)
-        if not self._groups.drivers.may_answer and needs_lease(api_of(message), verdict.error):
-            return refuse(message, version, Situation.LOG_NOT_OURS, "")
-        if verdict.error in _WAITS:
-            return refusal(message, version, verdict.error, verdict.why)
-        if verdict.error:
-            return await _refused_for_good(request, message, verdict)
+            cause, reason = outcome.refused.cause, outcome.refused.reason
+            # Also a move may go on elsewhere.
+            if not self._groups.drivers.may_answer_for(message.group_id):
+                cause, reason = RefusalReason.LOG_NOT_OURS, ""
+            return refuse(message, version, cause, reason)
+        decision = cast(OffsetVerdict, outcome.decision)
+        if needs_lease(api_of(message), decision.error) and not self._groups.drivers.may_answer_for(
+            message.group_id
+        ):
+            return refuse(message, version, RefusalReason.LOG_NOT_OURS, "")
+        if decision.error in _WAITS:
+            return refusal(message, version, decision.error, decision.reason)
+        if decision.error:
+            return await _refused_for_good(request, message, decision)
         if outcome.is_away:
             return None
-        if stored is not None and not verdict.gone:
+        if stored is not None and not decision.gone:
             return stored
-        gone, _rest = split(message, verdict.gone)
+        gone, _rest = split(message, decision.gone)
         unknown = refusal(gone, version, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
         return unknown if stored is None else join_answers(stored, unknown)
 
 
 async def _refused_for_good(
-    request: GroupRequest, message: CommitRequest, verdict: OffsetVerdict
+    request: GroupRequest, message: CommitRequest, decision: OffsetVerdict
 ) -> Struct:
     """Refuse a commit, its unknown and denied topics with their own codes: a broker looks at the
     topics before it looks for the member."""
@@ -283,7 +286,7 @@ async def _refused_for_good(
     except BrokerLost:
         codes = {}
     wrong, rest = split(message, frozenset(codes))
-    answer = refusal(rest, version, verdict.error, verdict.why)
+    answer = refusal(rest, version, decision.error, decision.reason)
     for code in set(codes.values()):
         topics, _others = split(wrong, frozenset(name for name in codes if codes[name] == code))
         answer = join_answers(refusal(topics, version, code, ""), answer)
@@ -298,7 +301,7 @@ class CommitOnItsWay:
         apis: CommitApis,
         sending: _Sending,
         driver: GroupDriver,
-        errand: StoreCommits,
+        pending_action: StoreCommits,
         *,
         version: int,
         body: bytes,
@@ -307,7 +310,7 @@ class CommitOnItsWay:
         self._apis = apis
         self._sending = sending
         self._driver = driver
-        self._errand = errand
+        self._pending_action = pending_action
 
     def take_answer(self, answer: bytes | None) -> bool:
         """Whether the client gets the broker's answer. Raises WireError."""
@@ -322,7 +325,7 @@ class CommitOnItsWay:
                 response = decoded(OffsetCommitResponse, body, self.version)
         finally:
             codes = self._sending.take(token, response)
-            self._driver.feed(Done(self._errand, {token: codes}))
+            self._driver.feed(Done(self._pending_action, {token: codes}))
         outcomes = call.answer
         if response is None or not isinstance(outcomes, dict) or outcomes[token].refused:
             return False

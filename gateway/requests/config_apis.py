@@ -32,9 +32,9 @@ from gateway.data_path.grants import Resource
 from gateway.data_path.group_apis import GroupRequest
 from gateway.groups.group_drivers import GroupRefused
 from gateway.groups.groups import Groups
-from gateway.hosting.answers import GroupApi, Situation, code_for
+from gateway.hosting.answers import GroupApi, RefusalReason, code_for
 from gateway.hosting.states import Mode
-from gateway.quotas.owner import Owner
+from gateway.quotas.quota_key import QuotaKey
 from gateway.quotas.shares import SharedTotal, ShareRule
 from gateway.requests.admin_apis import UNREAD
 from gateway.requests.answer_room import AnswerRoom
@@ -111,7 +111,7 @@ class ConfigApis:
         self._groups = groups
         self._alone = SharedTotal(CONFIGS_ALONE_MAX, names)
         """The groups that do not exist but have configs."""
-        self._counted: dict[str, Owner | None] = {}
+        self._counted: dict[str, QuotaKey | None] = {}
         """These groups, and who has stored the configs; None if that was before the start."""
         self._under_way: set[str] = set()
         """The groups whose first config is being stored."""
@@ -216,7 +216,7 @@ class ConfigApis:
                 token=0, changes=_changes(resource), validate_only=message.validate_only
             )
             reply = await self._change(resource.resource_name, event, request.owner)
-            return _report_alteration(resource, reply.error, reply.why)
+            return _report_alteration(resource, reply.error, reply.reason)
 
         with suppress(StateLogError):  # then the latest count is good enough
             await self._count_alone()
@@ -242,11 +242,11 @@ class ConfigApis:
         for group_id in alone - self._counted.keys():
             self._count(group_id, None)
 
-    def _count(self, group_id: str, owner: Owner | None) -> None:
+    def _count(self, group_id: str, owner: QuotaKey | None) -> None:
         self._counted[group_id] = owner
         self._alone.take(owner)
 
-    async def _change(self, group_id: str, event: ConfigsReceived, owner: Owner) -> Reply:
+    async def _change(self, group_id: str, event: ConfigsReceived, owner: QuotaKey) -> Reply:
         """Change configs of one group. What changes nothing, or is refused, takes no driver.
 
         Raises GroupError with INVALID_REQUEST if configs of too many groups that do not exist are
@@ -283,8 +283,10 @@ class ConfigApis:
         """Answer for hosted groups. The caller asks the cluster about all resources left out."""
         answered: dict[_Key, _T] = {}
         groups = {resource.resource_name: resource for resource in resources if _is_group(resource)}
-        verdicts = await self._groups.router.verdicts(filter(None, groups), request.owner)
-        hosted = [group_id for group_id, verdict in verdicts.items() if verdict.mode is Mode.HOSTED]
+        decisions = await self._groups.router.find_decisions(filter(None, groups), request.owner)
+        hosted = [
+            group_id for group_id, decision in decisions.items() if decision.mode is Mode.HOSTED
+        ]
         not_allowed: set[str] = set()
         for batch in batches(hosted):
             not_allowed |= await refused_names(request, Resource.GROUP, batch)
@@ -293,21 +295,21 @@ class ConfigApis:
             try:
                 if not group_id:
                     raise GroupError(ErrorCode.INVALID_REQUEST, why_nameless)  # noqa: TRY301
-                verdict = verdicts[group_id]
+                decision = decisions[group_id]
                 if group_id in not_allowed:
                     raise GroupError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "")  # noqa: TRY301
-                if verdict.mode is Mode.UNKNOWN:
-                    raise GroupRefused(Situation.HOLDER_UNKNOWN, verdict.why)  # noqa: TRY301
-                if verdict.mode is not Mode.HOSTED:
+                if decision.mode is Mode.UNKNOWN:
+                    raise GroupRefused(RefusalReason.HOLDER_UNKNOWN, decision.reason)  # noqa: TRY301
+                if decision.mode is not Mode.HOSTED:
                     continue
                 result = await answer(resource)
             except GroupError as refusal:
-                result = refused(resource, refusal.code, refusal.why)
+                result = refused(resource, refusal.code, refusal.reason)
             except StateLogError as error:
                 log.warning("configs_unknown", group_id=resource.resource_name, reason=str(error))
                 result = refused(resource, *UNREAD)
             except GroupRefused as error:
-                result = refused(resource, code_for(error.situation, GroupApi.ADMIN), error.why)
+                result = refused(resource, code_for(error.cause, GroupApi.ADMIN), error.reason)
             answered[_key(resource)] = result
         return answered
 
@@ -322,7 +324,7 @@ class ConfigApis:
             try:
                 ours = await self._groups.views.groups_with_configs()
             except StateLogError:
-                code, _why = UNREAD
+                code, _reason = UNREAD
                 return ListConfigResourcesResponse(error_code=code)
         theirs = await _listed_by_cluster(request, message, wanted)
         version = highest_version(request.upstream, ApiKey.LIST_CONFIG_RESOURCES)
@@ -340,8 +342,8 @@ class ConfigApis:
 async def _listed_by_cluster(
     request: GroupRequest, message: ListConfigResourcesRequest, wanted: frozenset[int]
 ) -> ListConfigResourcesResponse:
-    """The cluster's part of the list. A broker without v1 lists client metrics or nothing at all,
-    so a request for every type gets UNSUPPORTED_VERSION from it."""
+    """The cluster's part of the list. A broker without v1 lists client metrics or nothing at all;
+    a request for every type then means these and groups."""
     version = highest_version(request.upstream, ApiKey.LIST_CONFIG_RESOURCES)
     known = {ConfigResourceType.GROUP}
     if version >= 0:
@@ -349,9 +351,9 @@ async def _listed_by_cluster(
     answer = ListConfigResourcesResponse()
     if version >= FIRST_LIST_VERSION_WITH_TYPES:
         answer = await forward(request, message)
-    elif not wanted or not wanted <= known:
+    elif not wanted <= known:
         answer = replace(answer, error_code=ErrorCode.UNSUPPORTED_VERSION)
-    elif ConfigResourceType.CLIENT_METRICS in wanted:
+    elif ConfigResourceType.CLIENT_METRICS in (wanted or known):
         answer = await request.upstream.ask(ListConfigResourcesRequest(), version)
     return answer
 

@@ -18,8 +18,8 @@ from gateway.cluster.shared_lookups import SharedLookups
 from gateway.data_path.conversions import ask_for_coordinators, without_coordinator
 from gateway.data_path.errors import BrokerLost
 from gateway.data_path.group_apis import GroupRequest
-from gateway.quotas.owner import Owner
-from gateway.quotas.remembered import Remembered
+from gateway.quotas.quota_cache import QuotaCache
+from gateway.quotas.quota_key import QuotaKey
 from gateway.quotas.shares import ShareRule
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.find_coordinator import (
@@ -43,7 +43,7 @@ class Coordinators:
 
     def __init__(self, cluster: Cluster, names: ShareRule) -> None:
         self._cluster = cluster
-        self._nodes: Remembered[str, tuple[int, float]] = Remembered(REMEMBERED_MAX, names)
+        self._nodes: QuotaCache[str, tuple[int, float]] = QuotaCache(REMEMBERED_MAX, names)
         self._lookups: SharedLookups[int] = SharedLookups()
         self._silent_s = -math.inf  # when the other brokers last failed to answer in time
 
@@ -96,7 +96,7 @@ class Coordinators:
         return FindCoordinatorResponse(node_id=one.node_id, host=one.host, port=one.port)
 
     def _overhear(
-        self, group_id: str, answer: Coordinator | FindCoordinatorResponse, owner: Owner
+        self, group_id: str, answer: Coordinator | FindCoordinatorResponse, owner: QuotaKey
     ) -> None:
         """Remember what the cluster has told a client, which is about to join there: then its join
         needs no lookup. This neither replaces a lookup nor takes the place of one."""
@@ -132,11 +132,11 @@ class Coordinators:
         self._silent_s = trio.current_time()
         return {}
 
-    async def node_of(self, group_id: str, owner: Owner | None) -> int:
+    async def node_of(self, group_id: str, owner: QuotaKey | None) -> int:
         """Ask the cluster. `owner`: whose request names the group. Raises UpstreamError."""
         return await self._lookups.run(group_id, partial(self._ask_for_node, group_id, owner))
 
-    async def _ask_for_node(self, group_id: str, owner: Owner | None) -> int:
+    async def _ask_for_node(self, group_id: str, owner: QuotaKey | None) -> int:
         node_id = await self._cluster.coordinator_of(group_id)
         self._remember(group_id, node_id, owner)
         return node_id
@@ -154,7 +154,7 @@ class Coordinators:
         group_ids: Collection[str],
         *,
         doubtful: int | None = None,
-        owner: Owner | None = None,
+        owner: QuotaKey | None = None,
     ) -> Mapping[str, int]:
         outcomes = await self._cluster.coordinators_of(group_ids, doubtful=doubtful)
         nodes = {
@@ -166,7 +166,7 @@ class Coordinators:
             self._remember(group_id, node_id, owner)
         return nodes
 
-    def _remember(self, group_id: str, node_id: int, owner: Owner | None) -> None:
+    def _remember(self, group_id: str, node_id: int, owner: QuotaKey | None) -> None:
         self._nodes.put(group_id, (node_id, trio.current_time()), owner)
 
 

@@ -7,7 +7,7 @@ after its session has expired.
 from gateway.data_path.group_apis import GroupRequest
 from gateway.defective_clients import Defect, defects_of
 from gateway.groups.groups import Groups
-from gateway.quotas.remembered import Remembered
+from gateway.quotas.quota_cache import QuotaCache
 from gateway.quotas.shares import ShareRule
 from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -27,7 +27,7 @@ class DefectiveJoins:
     def __init__(self, groups: Groups, *, refuses: bool, names: ShareRule) -> None:
         self._groups = groups
         self._refuses = refuses
-        self._members: Remembered[int, None] = Remembered(MEMBERS_MAX, names)
+        self._members: QuotaCache[int, None] = QuotaCache(MEMBERS_MAX, names)
 
     def is_concerned(self, message: Struct) -> bool:
         """Whether this may be a join to refuse."""
@@ -39,7 +39,7 @@ class DefectiveJoins:
 
     def why_refused(self, request: GroupRequest) -> str | None:
         """The reason to refuse a join, with the first good version; None if it may go on."""
-        message, software = request.message, request.upstream.introduced
+        message, software = request.message, request.upstream.introduction
         if software is None or not self.is_concerned(message):
             return None
         assert isinstance(message, ConsumerGroupHeartbeatRequest)
@@ -63,7 +63,7 @@ class DefectiveJoins:
     def _is_member(self, message: ConsumerGroupHeartbeatRequest) -> bool:
         if hash((message.group_id, message.member_id)) in self._members:
             return True
-        state = self._groups.views.glance(message.group_id).state
+        state = self._groups.views.snapshot(message.group_id).state
         return (
             state is not None
             and state.group is not None

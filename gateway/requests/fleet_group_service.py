@@ -1,7 +1,8 @@
-"""Answers group requests at one process of a fleet: those about other processes' groups are sent to
-their owner.
+"""Answers group requests at one process of a fleet: members of other processes' groups are sent to
+their owner, and for admin clients the owner is asked.
 """
 
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -10,11 +11,20 @@ from typing import Any, cast
 from gateway.data_path.group_apis import CommitUnderWay, GroupRequest, LazyAnswer
 from gateway.fleet.coordinator_nodes import answer_for_nodes, ask_brokers, name_owners
 from gateway.fleet.member import FleetMember
-from gateway.hosting.answers import GroupApi, Situation, code_for
+from gateway.groups.group_drivers import GroupRefused
+from gateway.hosting.answers import GroupApi, RefusalReason, code_for
 from gateway.requests.group_service import GroupService
 from gateway.requests.messages import GroupMessage
-from gateway.requests.offset_fetch_shapes import fail_group, groups_of, response_of
+from gateway.requests.offset_fetch import without_private
+from gateway.requests.offset_fetch_shapes import (
+    FIRST_VERSION_WITH_BATCHES,
+    answer_about,
+    fail_group,
+    groups_of,
+    response_of,
+)
 from gateway.requests.other_groups import OtherHeartbeat
+from gateway.requests.owner_calls import OwnerAway, OwnerCalls
 from gateway.requests.refusals import refuse
 from kafka_codecs import consumer_group_describe
 from kafka_codecs.alter_configs import AlterConfigsRequest
@@ -25,7 +35,6 @@ from kafka_codecs.delete_groups import DeletableGroupResult, DeleteGroupsRequest
 from kafka_codecs.describe_configs import (
     ConfigResourceType,
     DescribeConfigsRequest,
-    DescribeConfigsResponse,
     DescribeConfigsResult,
 )
 from kafka_codecs.describe_groups import DescribedGroup, DescribeGroupsRequest
@@ -36,9 +45,19 @@ from kafka_codecs.incremental_alter_configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
 )
+from kafka_codecs.list_config_resources import (
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
 from kafka_codecs.list_groups import ListGroupsRequest, ListGroupsResponse
 from kafka_codecs.offset_commit import OffsetCommitRequest
-from kafka_codecs.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from kafka_codecs.offset_delete import OffsetDeleteRequest
+from kafka_codecs.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+)
 from kafka_codecs.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
@@ -49,7 +68,12 @@ from kafka_codecs.streams_group_heartbeat import (
 )
 
 ELSEWHERE = "another process of the gateway has the group"
-_NOT_HERE = code_for(Situation.NOT_AT_COORDINATOR, GroupApi.ADMIN)
+AWAY = "the process of the gateway that has the group is being started again"
+_NOT_HERE = code_for(RefusalReason.NOT_AT_COORDINATOR, GroupApi.FETCH)
+_AWAY = code_for(RefusalReason.LOADING, GroupApi.ADMIN)
+
+_NOBODY = -1
+"""In place of a slot, for groups that no process serves yet: this one is about to."""
 
 _Batch = DescribeGroupsRequest | ConsumerGroupDescribeRequest | DeleteGroupsRequest
 _BATCHES: Mapping[type[Struct], tuple[str, str, Callable[..., Struct]]] = {
@@ -76,19 +100,22 @@ _OTHER_HEARTBEATS: Mapping[type[Struct], Callable[..., Struct]] = {
 class FleetGroupService(GroupService):
     """Answers for the groups of this process."""
 
-    def __init__(self, member: FleetMember, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, member: FleetMember, calls: OwnerCalls, *args: Any, **kwargs: Any) -> None:
         """The other arguments are those of `GroupService`."""
         super().__init__(*args, **kwargs)
         self._member = member
+        self._calls = calls
 
     def answer(self, request: GroupRequest) -> Struct | Awaitable[Struct]:
         """See `GroupService`. A request about another process's group gets NOT_COORDINATOR."""
         message = request.message
+        if isinstance(message, OffsetDeleteRequest):
+            return LazyAnswer(partial(self._delete_offsets, request, message))
         if isinstance(message, GroupMessage):
-            if not self._member.owns(message.group_id):
-                return self._refuse_elsewhere(request)
+            if not self._member.serves(message.group_id):
+                return self._refuse(request)
         elif isinstance(message, OtherHeartbeat):
-            if not self._member.owns(message.group_id):
+            if not self._member.serves(message.group_id):
                 return _OTHER_HEARTBEATS[type(message)](
                     error_code=ErrorCode.NOT_COORDINATOR, error_message=ELSEWHERE
                 )
@@ -102,71 +129,113 @@ class FleetGroupService(GroupService):
             return LazyAnswer(partial(self._answer_configs, request, message))
         elif isinstance(message, OffsetFetchRequest):
             return LazyAnswer(partial(self._fetch_offsets, request, message))
+        elif isinstance(message, ListConfigResourcesRequest):
+            return LazyAnswer(partial(self._list_config_resources, request))
         return super().answer(request)
 
     def begin_commit(self, request: GroupRequest, body: bytes) -> CommitUnderWay | None:
         """See `GroupService`."""
-        message = cast(OffsetCommitRequest, request.message)
-        return super().begin_commit(request, body) if self._member.owns(message.group_id) else None
+        group_id = cast(OffsetCommitRequest, request.message).group_id
+        return super().begin_commit(request, body) if self._member.serves(group_id) else None
 
     async def answer_commits(self, requests: Sequence[GroupRequest]) -> Sequence[Struct]:
         """See `GroupService`."""
         messages = [cast(OffsetCommitRequest, request.message) for request in requests]
-        if all(self._member.owns(message.group_id) for message in messages):
-            return await super().answer_commits(requests)
-        return [
-            (await super(FleetGroupService, self).answer_commits((request,)))[0]
-            if self._member.owns(message.group_id)
-            else self._refuse_elsewhere(request)
-            for request, message in zip(requests, messages, strict=True)
-        ]
+        try:
+            if all(self._member.serves(message.group_id) for message in messages):
+                return await super().answer_commits(requests)
+            return [
+                (await super(FleetGroupService, self).answer_commits((request,)))[0]
+                if self._member.serves(message.group_id)
+                else self._refuse(request)
+                for request, message in zip(requests, messages, strict=True)
+            ]
+        except GroupRefused:  # the group was given up meanwhile
+            return [self._refuse(request) for request in requests]
 
     def note_transaction_end(self, request: EndTxnRequest) -> None:
         """Ignore the end of a transaction. It arrives at any process: the owner of a group with
         offsets in it may have missed the end of an earlier one, and would take this for both."""
 
-    def _refuse_elsewhere(self, request: GroupRequest) -> Struct:
+    def _refuse(self, request: GroupRequest) -> Struct:
+        """Refuse a request about a group that another process has, or that is about to come here
+        from there."""
         message = cast(GroupMessage, request.message)
         version = request.header.api_version
-        answer = refuse(message, version, Situation.NOT_AT_COORDINATOR, ELSEWHERE)
+        # NOT_COORDINATOR would end the process of librdkafka's admin client.
+        is_admin = isinstance(message, OffsetDeleteRequest)
+        if is_admin or self._member.owns(message.group_id):
+            answer = refuse(message, version, RefusalReason.LOADING, RefusalReason.LOADING.value)
+        else:
+            answer = refuse(message, version, RefusalReason.NOT_AT_COORDINATOR, ELSEWHERE)
         self.answers.note(answer)
         return answer
+
+    async def _check_and_answer(self, request: GroupRequest) -> Struct:
+        try:
+            return await super()._check_and_answer(request)
+        except GroupRefused:  # the group was given up meanwhile
+            if not isinstance(request.message, GroupMessage):
+                raise  # to `_answer_here`
+            return self._refuse(request)
+
+    async def _later(self, request: GroupRequest, pending: Awaitable[Struct]) -> Struct:
+        try:
+            return await super()._later(request, pending)
+        except GroupRefused:
+            if not isinstance(request.message, GroupMessage):
+                raise  # to `_answer_here`
+            return self._refuse(request)
 
     async def _find_owners(self, request: GroupRequest, message: FindCoordinatorRequest) -> Struct:
         answer = cast(FindCoordinatorResponse, await self._usual(request))
         return name_owners(self._member, message, answer)
 
     async def _answer_configs(self, request: GroupRequest, message: _Configs) -> Struct:
-        """Answer about the groups of this process and all other resources. A coordinator node has
-        the configs of the broker that it leads to."""
-        others = [one for one in message.resources if self._is_elsewhere(one)]
-        own: Any = message
-        if others:
-            resources = tuple(one for one in message.resources if not self._is_elsewhere(one))
-            own = replace(cast(Any, message), resources=resources)
-        asked = ask_brokers(own) if isinstance(own, DescribeConfigsRequest) else own
+        """Answer about all resources: for groups of other processes these are asked. A coordinator
+        node has the configs of the broker that it leads to."""
         answered, make_refusal = _CONFIGS[type(message)]
-        if own.resources:
-            answer: Any = await self._usual(replace(request, message=asked))
-        else:
-            answer = APIS[ApiKey(request.header.api_key)].response()
-        if isinstance(answer, DescribeConfigsResponse):
-            answer = answer_for_nodes(own, answer)
-        refused = (
-            make_refusal(
-                error_code=_NOT_HERE,
-                error_message=ELSEWHERE,
-                resource_type=one.resource_type,
-                resource_name=one.resource_name,
-            )
-            for one in others
-        )
-        return cast(Struct, replace(answer, **{answered: (*getattr(answer, answered), *refused)}))
+        parts: dict[int, list[Any]] = defaultdict(list)
+        for resource in message.resources:
+            is_group = resource.resource_type == ConfigResourceType.GROUP
+            slot = self._find_slot(resource.resource_name) if is_group else self._member.slot
+            parts[slot].append(resource)
+        results: list[Struct] = []
+        whole: Any = APIS[ApiKey(request.header.api_key)].response()
+        for slot, resources in parts.items():
+            part: Any = replace(cast(Any, message), resources=tuple(resources))
+            is_here = slot == self._member.slot
+            is_question = is_here and isinstance(part, DescribeConfigsRequest)
+            asked = ask_brokers(part) if is_question else part
+            try:
+                answer = await self._ask(slot, request, asked)
+                if is_here:
+                    answer = whole = answer_for_nodes(part, answer) if is_question else answer
+                results += getattr(answer, answered)
+            except OwnerAway:
+                results += [
+                    make_refusal(
+                        error_code=_AWAY,
+                        error_message=AWAY,
+                        resource_type=resource.resource_type,
+                        resource_name=resource.resource_name,
+                    )
+                    for resource in resources
+                ]
+        return cast(Struct, replace(whole, **{answered: tuple(results)}))
 
-    def _is_elsewhere(self, resource: Any) -> bool:
-        """Whether these are the configs of a group of another process."""
-        is_group = resource.resource_type == ConfigResourceType.GROUP
-        return is_group and not self._member.owns(resource.resource_name)
+    async def _list_config_resources(self, request: GroupRequest) -> Struct:
+        """List what any process knows, each thing once."""
+        answer = cast(ListConfigResourcesResponse, await self._usual(request))
+        resources = dict.fromkeys(answer.config_resources)
+        for slot in range(self._member.slots):
+            if slot != self._member.slot:
+                try:
+                    other = await self._calls.ask(slot, request, request.message)
+                except OwnerAway:
+                    continue  # others have its groups, or will
+                resources |= dict.fromkeys(other.config_resources)
+        return replace(answer, config_resources=tuple(resources))
 
     async def _list_own(self, request: GroupRequest) -> Struct:
         """List a group at the coordinator node of its owner only: clients ask every node, and not
@@ -178,34 +247,144 @@ class FleetGroupService(GroupService):
         return replace(answer, groups=own)
 
     async def _answer_batch(self, request: GroupRequest, message: _Batch) -> Struct:
-        """Answer for the groups of this process, and refuse the others."""
+        """Answer for all groups: for those of other processes these are asked."""
         asked, answered, make_refusal = _BATCHES[type(message)]
-        names = getattr(message, asked)
-        others = [name for name in names if not self._member.owns(name)]
-        if not others:
-            return await self._usual(request)
-        own = tuple(name for name in names if self._member.owns(name))
-        own_message = cast(Struct, replace(cast(Any, message), **{asked: own}))
-        answer: Any = await self._usual(replace(request, message=own_message))
-        refused = (make_refusal(group_id=name, error_code=_NOT_HERE) for name in others)
-        joined = (*getattr(answer, answered), *refused)
-        return cast(Struct, replace(answer, **{answered: joined}))
+        parts: dict[int, list[str]] = defaultdict(list)
+        for name in dict.fromkeys(getattr(message, asked)):
+            parts[self._find_slot(name)].append(name)
+        if not parts.keys() - {self._member.slot}:
+            try:
+                return await self._answer_here(request)
+            except OwnerAway:
+                parts = {_NOBODY: parts[self._member.slot]}
+        groups: list[Struct] = []
+        for slot, names in parts.items():
+            part = cast(Struct, replace(cast(Any, message), **{asked: tuple(names)}))
+            try:
+                groups += getattr(await self._ask(slot, request, part), answered)
+            except OwnerAway:
+                groups += [make_refusal(group_id=name, error_code=_AWAY) for name in names]
+        response: Any = APIS[ApiKey(request.header.api_key)].response()
+        return cast(Struct, replace(response, **{answered: tuple(groups)}))
+
+    async def _delete_offsets(self, request: GroupRequest, message: OffsetDeleteRequest) -> Struct:
+        try:
+            slot = self._find_slot(message.group_id)
+            return cast(Struct, await self._ask(slot, request, message))
+        except OwnerAway:
+            return refuse(message, request.header.api_version, RefusalReason.LOADING, AWAY)
 
     async def _fetch_offsets(self, request: GroupRequest, message: OffsetFetchRequest) -> Struct:
-        """Answer for the groups of this process, and refuse the others."""
+        """Answer for all groups: for those of other processes these are asked, unless a member
+        fetches, who then looks for its coordinator."""
         version = request.header.api_version
+        parts: dict[int, list[OffsetFetchRequestGroup]] = defaultdict(list)
         groups = groups_of(message, version)
-        others = [group for group in groups if not self._member.owns(group.group_id)]
-        if not others:
-            return await self._usual(request)
-        refused = tuple(fail_group(group, _NOT_HERE, version) for group in others)
-        if len(others) == len(groups):
-            return response_of(refused, version)
-        own = tuple(group for group in groups if self._member.owns(group.group_id))
-        answer = await self._usual(replace(request, message=replace(message, groups=own)))
-        fetched = cast(OffsetFetchResponse, answer)
-        return replace(fetched, groups=(*fetched.groups, *refused))
+        for group in groups:
+            parts[self._find_slot(group.group_id)].append(group)
+        if not parts.keys() - {self._member.slot}:
+            try:
+                return await self._answer_here(request)
+            except OwnerAway:
+                parts = {_NOBODY: parts[self._member.slot]}
+        fetched: list[OffsetFetchResponseGroup] = []
+        for slot, wanted in parts.items():
+            asked = wanted
+            if slot not in (self._member.slot, _NOBODY):
+                asked = [group for group in wanted if not group.member_id]
+                members = [group for group in wanted if group.member_id]
+                fetched += [fail_group(group, _NOT_HERE, version) for group in members]
+            if asked:
+                fetched += await self._fetch_of(slot, request, message, asked)
+        return response_of(tuple(fetched), version)
+
+    async def _fetch_of(
+        self,
+        slot: int,
+        request: GroupRequest,
+        message: OffsetFetchRequest,
+        groups: Sequence[OffsetFetchRequestGroup],
+    ) -> Sequence[OffsetFetchResponseGroup]:
+        """What the process of a slot answers about these groups of a request."""
+        version = request.header.api_version
+        has_batches = version >= FIRST_VERSION_WITH_BATCHES
+        part = replace(message, groups=tuple(groups)) if has_batches else message
+        try:
+            answer = cast(OffsetFetchResponse, await self._ask(slot, request, part))
+        except OwnerAway:
+            return [fail_group(group, _AWAY, version) for group in groups]
+        fetched = answer.groups
+        if not has_batches:
+            fetched = (answer_about(groups[0].group_id, answer),)
+        # The owner of the groups does not know which topics are the gateway's own.
+        lists_all = {group.group_id for group in groups if group.topics is None}
+        return [
+            without_private(request, group) if group.group_id in lists_all else group
+            for group in fetched
+        ]
+
+    async def _ask(self, slot: int, request: GroupRequest, message: Struct) -> Any:
+        """The answer to a message in place of the request's own, of this process or another one.
+        Raises OwnerAway, BrokerLost."""
+        if slot == _NOBODY:
+            raise OwnerAway
+        if slot == self._member.slot:
+            return await self._answer_here(replace(request, message=message))
+        return await self._calls.ask(slot, request, message)
+
+    async def answer_owner_call(self, request: GroupRequest) -> Struct:
+        """The answer to a request at another process, about groups that this one has. Raises
+        OwnerAway if it does not serve them."""
+        if not all(map(self._member.serves, _groups_in(request))):
+            raise OwnerAway
+        return await self._answer_here(request)
+
+    def _find_slot(self, group_id: str) -> int:
+        """The slot that has the group; `_NOBODY` if that is this one and it does not serve yet."""
+        is_opening = self._member.owns(group_id) and not self._member.serves(group_id)
+        return _NOBODY if is_opening else self._member.slot_of(group_id)
+
+    async def _answer_here(self, request: GroupRequest) -> Struct:
+        """The answer of this process to an admin client, which never learns by NOT_COORDINATOR
+        that a group was given up meanwhile. Raises OwnerAway, BrokerLost."""
+        try:
+            answer: Any = await self._usual(request)
+        except GroupRefused:
+            raise OwnerAway from None
+        for name in ("groups", "results", "responses"):
+            if parts := getattr(answer, name, ()):
+                hidden = tuple(self._hide_move(part, part) for part in parts)
+                return cast(Struct, replace(answer, **{name: hidden}))
+        return cast(Struct, self._hide_move(answer, request.message))
+
+    def _hide_move(self, answer: Any, naming: Any) -> Any:
+        """The answer about the group that `naming` names, without NOT_COORDINATOR if this process
+        does not serve it any more."""
+        if getattr(answer, "error_code", None) != ErrorCode.NOT_COORDINATOR:
+            return answer
+        group_id = getattr(naming, "group_id", None) or getattr(naming, "resource_name", None)
+        if group_id is None or self._member.serves(group_id):
+            return answer
+        return replace(answer, error_code=_AWAY)
 
     async def _usual(self, request: GroupRequest) -> Struct:
         answer = super().answer(request)
         return answer if isinstance(answer, Struct) else await answer
+
+
+def _groups_in(request: GroupRequest) -> Sequence[str]:
+    """The groups that an admin request is about."""
+    message = request.message
+    if isinstance(message, OffsetDeleteRequest):
+        return (message.group_id,)
+    if isinstance(message, OffsetFetchRequest):
+        return [group.group_id for group in groups_of(message, request.header.api_version)]
+    if isinstance(message, _Batch):
+        return cast(Sequence[str], getattr(message, _BATCHES[type(message)][0]))
+    if isinstance(message, _Configs):
+        return [
+            resource.resource_name
+            for resource in message.resources
+            if resource.resource_type == ConfigResourceType.GROUP
+        ]
+    return ()

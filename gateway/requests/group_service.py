@@ -13,15 +13,15 @@ import trio
 from coordinator.interface.events import JOIN_EPOCH, LEAVE_EPOCH
 from gateway.batches import batches
 from gateway.cluster.errors import UpstreamError
-from gateway.data_path.complaints import Complaints
+from gateway.data_path.client_warnings import ClientWarnings
+from gateway.data_path.connected_clients import ConnectedClients
 from gateway.data_path.conversions import TopicNames
 from gateway.data_path.errors import BrokerLost
 from gateway.data_path.group_apis import AnswerUnderWay, CommitUnderWay, GroupRequest, LazyAnswer
-from gateway.data_path.presence import Presence
-from gateway.events.event import Tell
-from gateway.groups.aside import Aside
+from gateway.events.event import EventSink
+from gateway.groups.compute_thread import ComputeThread
 from gateway.groups.groups import Groups
-from gateway.hosting.answers import GroupApi, Situation, code_for, needs_lease
+from gateway.hosting.answers import GroupApi, RefusalReason, code_for, needs_lease
 from gateway.logs import write_to_log
 from gateway.observers.clients_seen import ClientsSeen
 from gateway.observers.counts import AnswerCounts
@@ -84,26 +84,26 @@ class GroupService:
         *,
         topic_names: TopicNames,
         regexes: RegexQuestions,
-        aside: Aside,
+        compute_thread: ComputeThread,
         offsets: OffsetReporter,
         shows_members: bool,
         refuses_defective: bool = False,
-        tell: Tell = write_to_log,
+        tell: EventSink = write_to_log,
         names: ShareRule,
-        complaints: Complaints,
-        presence: Presence | None = None,
+        client_warnings: ClientWarnings,
+        connected_clients: ConnectedClients | None = None,
     ) -> None:
         """`topic_names` names the topics that exist now; `shows_members`: whether DescribeGroups
         lists the members of consumer groups; `refuses_defective`: whether client versions that are
         known to be defective are refused the new protocol; `names`: how many names of one client
-        are remembered; `presence`: who is connected, if that counts (DEV D82)."""
+        are remembered; `connected_clients`: who is connected, if that counts (DEV D82)."""
         self._groups = groups
         self._coordinators = coordinators
         self._topic_names = topic_names
         self._regexes = regexes
-        self._complaints = complaints
-        self._presence = presence
-        self._members = MemberApis(groups, coordinators, aside, presence)
+        self._client_warnings = client_warnings
+        self._connected_clients = connected_clients
+        self._members = MemberApis(groups, coordinators, compute_thread, connected_clients)
         self._admin = AdminApis(groups, coordinators, shows_members=shows_members)
         self._configs = ConfigApis(groups, names)
         self.answers = AnswerCounts()
@@ -122,7 +122,7 @@ class GroupService:
         """
         message = request.message
         if not request.follows_answers and isinstance(message, ConsumerGroupHeartbeatRequest):
-            self._complaints.tell(
+            self._client_warnings.tell(
                 "heartbeat_answered_too_late",
                 request.client_host,
                 group_id=message.group_id,
@@ -164,7 +164,7 @@ class GroupService:
     def _refused_for_its_names(self, request: GroupRequest) -> Struct:
         """The answer to a request whose names no answer, record or request to a broker can hold.
         Nobody is asked: a broker might never answer."""
-        self._complaints.tell(
+        self._client_warnings.tell(
             "unwritable_name_refused",
             request.client_host,
             api=ApiKey(request.header.api_key).name,
@@ -211,7 +211,7 @@ class GroupService:
         if not code:
             if (reason := self._defective.why_refused(first)) is None:
                 return ()
-            self._complaints.tell(
+            self._client_warnings.tell(
                 "defective_client_refused",
                 first.client_host,
                 group_id=first.message.group_id,
@@ -219,7 +219,7 @@ class GroupService:
                 reason=reason,
             )
             return [refusal(first.message, version, ErrorCode.UNSUPPORTED_VERSION, reason)]
-        self._complaints.tell(
+        self._client_warnings.tell(
             "permission_refused",
             first.client_host,
             group_id=first.message.group_id,
@@ -276,15 +276,17 @@ class GroupService:
     def last_word(self, request: GroupRequest, response: Struct) -> Struct:
         """Replace an answer that members rely on if the state log is no longer surely ours: another
         gateway may have fenced the member while this one was paused or cut off."""
-        if self._groups.drivers.may_answer:
-            return response
         message = request.message
-        if not isinstance(message, MemberMessage) or self._belongs_to_cluster(message):
+        if not isinstance(message, MemberMessage):
+            return response
+        if self._groups.drivers.may_answer_for(message.group_id):
+            return response
+        if self._belongs_to_cluster(message):
             return response  # a commit's or fetch's own api has checked the engine's verdict
         if needs_lease(api_of(message)):
             reason = "another gateway may own the state log"
             request.is_refused = True
-            return refuse(message, request.header.api_version, Situation.LOG_NOT_OURS, reason)
+            return refuse(message, request.header.api_version, RefusalReason.LOG_NOT_OURS, reason)
         return response
 
     def _belongs_to_cluster(self, message: MemberMessage) -> bool:
@@ -340,7 +342,7 @@ class GroupService:
         try:
             names = await self._topic_names({topic.topic_id for topic in message.topics})
         except UpstreamError as error:
-            return refuse(message, version, Situation.HOLDER_UNKNOWN, str(error))
+            return refuse(message, version, RefusalReason.HOLDER_UNKNOWN, str(error))
         known, unknown = split_by_existence(message, names)
         rest = refusal(unknown, version, ErrorCode.UNKNOWN_TOPIC_ID, "")
         if not known.topics:
@@ -363,8 +365,8 @@ class GroupService:
                 elif epoch == LEAVE_EPOCH:
                     self._note_departure(request, answer)
                 note_member(request, answer)
-                if self._presence is not None and request.upstream.member is not None:
-                    self._presence.spoke(request.upstream.member, request.upstream.number)
+                if self._connected_clients is not None and request.upstream.member is not None:
+                    self._connected_clients.spoke(request.upstream.member, request.upstream.number)
             case OffsetCommitRequest() | TxnOffsetCommitRequest():
                 self._offset_reporter.note_commit(request, answer)
             case OffsetDeleteRequest():
@@ -408,20 +410,20 @@ class GroupService:
             return response_of(tuple(answers), version)
         if isinstance(message, GroupMessage):
             situations = await self._when_away(request, (message.group_id,))
-            situation = situations[message.group_id]
-            return refuse(message, version, situation, "the broker is away")
+            cause = situations[message.group_id]
+            return refuse(message, version, cause, "the broker is away")
         raise BrokerLost
 
     async def _when_away(
         self, request: GroupRequest, group_ids: Collection[str]
-    ) -> Mapping[str, Situation]:
+    ) -> Mapping[str, RefusalReason]:
         """NOT_COORDINATOR only if there is another coordinator: while a client looks for one, it
         sends no heartbeats."""
         nodes = await self._coordinators.nodes_instead(group_ids, request)
         return {
-            group_id: Situation.BROKER_AWAY
+            group_id: RefusalReason.BROKER_AWAY
             if nodes.get(group_id) in (None, request.node_id)
-            else Situation.COORDINATOR_MOVED
+            else RefusalReason.COORDINATOR_MOVED
             for group_id in group_ids
         }
 

@@ -9,13 +9,13 @@ from typing import cast
 from coordinator.group.topic_names import topics_of_request
 from coordinator.interface.events import JOIN_EPOCH, ConsumerHeartbeatReceived, Request
 from coordinator.interface.replies import PrepareAssignmentReply, Reply
+from gateway.data_path.connected_clients import ConnectedClients
 from gateway.data_path.group_apis import GroupRequest, LazyAnswer
-from gateway.data_path.presence import Presence
-from gateway.groups.aside import Aside
+from gateway.groups.compute_thread import ComputeThread
 from gateway.groups.group_driver import GroupDriver
 from gateway.groups.group_drivers import require_reply
 from gateway.groups.groups import Groups
-from gateway.hosting.answers import JOINS, Situation
+from gateway.hosting.answers import JOINS, RefusalReason
 from gateway.hosting.calls import Answer, Call, Forwarded, Refused, next_token
 from gateway.hosting.forwarded import Client
 from gateway.hosting.inputs import SeenForeign
@@ -65,14 +65,14 @@ class MemberApis:
         self,
         groups: Groups,
         coordinators: Coordinators,
-        aside: Aside,
-        presence: Presence | None,
+        compute_thread: ComputeThread,
+        connected_clients: ConnectedClients | None,
     ) -> None:
-        """`aside` translates messages that describe a whole group, which may take 0.1 s."""
+        """Messages that describe a whole group may take 0.1 s: `compute_thread` translates them."""
         self._groups = groups
-        self._aside = aside
+        self._compute_thread = compute_thread
         self._coordinators = coordinators
-        self._presence = presence
+        self._connected_clients = connected_clients
 
     def answer(
         self, request: GroupRequest, message: MemberMessage
@@ -81,7 +81,7 @@ class MemberApis:
         BrokerLost, GroupFailed."""
         group_id, version = message.group_id, request.header.api_version
         if not group_id:
-            return refuse(message, version, Situation.EMPTY_GROUP_ID, "the group id is empty")
+            return refuse(message, version, RefusalReason.EMPTY_GROUP_ID, "the group id is empty")
         if isinstance(message, _OF_A_WHOLE_GROUP):
             return LazyAnswer(partial(self._translated_aside, request, message))
         event = messages.event(
@@ -93,8 +93,8 @@ class MemberApis:
             follows_answers=request.follows_answers and not request.lacks_answer,
             calls_within_ms=request.calls_within_ms,
         )
-        if self._presence is not None and isinstance(event, ConsumerHeartbeatReceived):
-            event = _with_presence(self._presence, event, request, group_id)
+        if self._connected_clients is not None and isinstance(event, ConsumerHeartbeatReceived):
+            event = _with_presence(self._connected_clients, event, request, group_id)
         driver = self._groups.drivers.in_memory(group_id)
         is_at_coordinator = self._coordinators.is_at_lately(group_id, request)
         answer: object = None
@@ -121,7 +121,7 @@ class MemberApis:
     async def _translated_aside(self, request: GroupRequest, message: MemberMessage) -> Struct:
         header, host = request.header, request.client_host
         translate = partial(messages.event, next_token(), header, message, host)
-        event = await self._aside.run(translate)
+        event = await self._compute_thread.run(translate)
         is_at_coordinator = self._coordinators.is_at_lately(message.group_id, request)
         call = _call(request, message, event, is_at_coordinator=is_at_coordinator)
         return await self._ask(request, message, call)
@@ -136,33 +136,33 @@ class MemberApis:
     ) -> Struct:
         group_id, version = message.group_id, request.header.api_version
         match answer:
-            case Forwarded(why):
+            case Forwarded(reason):
                 with self._groups.drivers.relaying(group_id, call):
-                    relayed = await ask_cluster(request, message, why)
+                    relayed = await ask_cluster(request, message, reason)
                     client = _client(request)
                     self._groups.router.note_relayed(group_id, client, message, relayed)
                 if call.is_foreign:
                     self._note_foreign(message, relayed)
                     return relayed
                 is_moving = self._groups.drivers.is_moving(group_id)
-                situation = why_withheld(relayed, is_moving=is_moving)
-                if situation is Situation.HOLDER_CHANGED and await self._groups.router.is_forwarded(
+                cause = why_withheld(relayed, is_moving=is_moving)
+                if cause is RefusalReason.HOLDER_CHANGED and await self._groups.router.is_forwarded(
                     group_id, request.owner
                 ):
-                    situation = None
-                if situation is not None:
-                    return refuse(message, version, situation, situation.value)
+                    cause = None
+                if cause is not None:
+                    return refuse(message, version, cause, cause.value)
                 return relayed
             case PrepareAssignmentReply():
-                return await self._aside.run(partial(messages.response, answer, version))
+                return await self._compute_thread.run(partial(messages.response, answer, version))
             case _:
                 return _translate(request, message, answer)
 
     def _note_foreign(self, message: MemberMessage, answer: Struct) -> None:
         match message, answer:
             case JoinGroupRequest(), JoinGroupResponse(error_code=0):
-                why = f"it uses the protocol {message.protocol_type}/{answer.protocol_name}"
-                self._groups.drivers.driver(message.group_id).feed(SeenForeign(why))
+                reason = f"it uses the protocol {message.protocol_type}/{answer.protocol_name}"
+                self._groups.drivers.driver(message.group_id).feed(SeenForeign(reason))
             case _:
                 pass
 
@@ -188,23 +188,26 @@ def _translate(request: GroupRequest, message: MemberMessage, answer: Answer) ->
     version = request.header.api_version
     if isinstance(answer, Refused):
         request.is_refused = True
-        return refuse(message, version, answer.situation, answer.why)
+        return refuse(message, version, answer.cause, answer.reason)
     return messages.response(require_reply(answer), version)
 
 
 def _with_presence(
-    presence: Presence, event: ConsumerHeartbeatReceived, request: GroupRequest, group_id: str
+    connected_clients: ConnectedClients,
+    event: ConsumerHeartbeatReceived,
+    request: GroupRequest,
+    group_id: str,
 ) -> Request:
     """The event of a native member, which is there; a static one may replace one that has gone."""
     gone = frozenset[str]()
     if event.member_epoch == JOIN_EPOCH and event.instance_id is not None:
-        gone = presence.find_gone(group_id, request.owner)
-    presence.mark_seen((group_id, event.member_id))
+        gone = connected_clients.find_gone(group_id, request.owner)
+    connected_clients.mark_seen((group_id, event.member_id))
     return replace(event, disconnected=gone) if gone else event
 
 
 def _client(request: GroupRequest) -> Client:
-    software = request.upstream.introduced
+    software = request.upstream.introduction
     return Client(
         client_id=request.header.client_id or "",
         client_host=f"/{request.client_host}",
@@ -215,7 +218,7 @@ def _client(request: GroupRequest) -> Client:
     )
 
 
-def why_withheld(answer: Struct, *, is_moving: bool) -> Situation | None:
+def why_withheld(answer: Struct, *, is_moving: bool) -> RefusalReason | None:
     """Why the cluster's answer must not reach the client; None if it may. It may be that to an
     outsider of an anchored group, which clients take as final, and the client one whose group was
     forwarded a moment ago: HOLDER_CHANGED, unless a look at the cluster finds the group forwarded.
@@ -229,7 +232,7 @@ def why_withheld(answer: Struct, *, is_moving: bool) -> Situation | None:
             pass
         case _:
             return None
-    return Situation.MOVING if is_moving else Situation.HOLDER_CHANGED
+    return RefusalReason.MOVING if is_moving else RefusalReason.HOLDER_CHANGED
 
 
 def is_foreign(message: JoinGroupRequest) -> bool:

@@ -321,7 +321,7 @@ def consumer_heartbeat_response(reply: ConsumerHeartbeatReply) -> ConsumerGroupH
         )
     return ConsumerGroupHeartbeatResponse(
         error_code=reply.error,
-        error_message=reply.why or None,
+        error_message=reply.reason or None,
         member_id=reply.member_id,
         member_epoch=reply.member_epoch,
         heartbeat_interval_ms=reply.heartbeat_interval_ms,

@@ -18,7 +18,7 @@ from gateway.data_path.grants import Resource
 from gateway.data_path.group_apis import GroupRequest
 from gateway.groups.group_drivers import GroupRefused, require_reply
 from gateway.groups.groups import Groups
-from gateway.hosting.answers import GroupApi, Situation, needs_lease
+from gateway.hosting.answers import GroupApi, RefusalReason, needs_lease
 from gateway.hosting.calls import Call, Forwarded, Refused
 from gateway.requests.authorization import refused_names
 from gateway.requests.coordinators import Coordinators
@@ -51,7 +51,7 @@ class OffsetDeleteApi:
         """Delete offsets of topics without subscribers. Raises BrokerLost, GroupFailed."""
         group_id, version = message.group_id, request.header.api_version
         if not group_id:
-            return _refuse(message, version, Situation.EMPTY_GROUP_ID)
+            return _refuse(message, version, RefusalReason.EMPTY_GROUP_ID)
         names = [topic.name for topic in message.topics]
         hidden = await refused_names(request, Resource.TOPIC, names)
         if not hidden:
@@ -97,28 +97,28 @@ class OffsetDeleteApi:
         if answer is None:
             answer = await self._groups.drivers.driver(group_id, request.owner).ask(call)
         if isinstance(answer, Refused):
-            return _refuse(message, version, answer.situation)
+            return _refuse(message, version, answer.cause)
         if isinstance(answer, Forwarded):
             with self._groups.drivers.relaying(group_id, call):
                 return cast(OffsetDeleteResponse, await ask_cluster(request, message))
-        verdict = cast(OffsetDeleteVerdict, require_reply(answer))
-        if not self._groups.drivers.may_answer and needs_lease(
-            GroupApi.OFFSET_DELETE, verdict.error
-        ):
-            return _refuse(message, version, Situation.LOG_NOT_OURS)
-        if verdict.error:
-            return OffsetDeleteResponse(error_code=verdict.error)
-        return await self._delete(request, message, image, verdict)
+        decision = cast(OffsetDeleteVerdict, require_reply(answer))
+        if needs_lease(
+            GroupApi.OFFSET_DELETE, decision.error
+        ) and not self._groups.drivers.may_answer_for(group_id):
+            return _refuse(message, version, RefusalReason.LOG_NOT_OURS)
+        if decision.error:
+            return OffsetDeleteResponse(error_code=decision.error)
+        return await self._delete(request, message, image, decision)
 
     async def _delete(
         self,
         request: GroupRequest,
         message: OffsetDeleteRequest,
         image: Topics,
-        verdict: OffsetDeleteVerdict,
+        decision: OffsetDeleteVerdict,
     ) -> OffsetDeleteResponse:
         def stays(name: str, index: int) -> bool:
-            return name in verdict.subscribed and exists(image, name, index)
+            return name in decision.subscribed and exists(image, name, index)
 
         group_id = message.group_id
         staying = refuse_partitions(message, stays, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
@@ -133,18 +133,18 @@ class OffsetDeleteApi:
         try:
             await self._groups.drivers.drop_anchor(group_id)
         except GroupRefused as error:
-            return _refuse(message, request.header.api_version, error.situation)
+            return _refuse(message, request.header.api_version, error.cause)
         answer: OffsetDeleteResponse = await forward(request, replace(message, topics=others))
-        if answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND and verdict.group_exists:
+        if answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND and decision.group_exists:
             never_committed = answered_here(others, image, ErrorCode.NONE)
             answer = OffsetDeleteResponse(topics=never_committed)
         return replace(answer, topics=(*answer.topics, *staying))
 
 
 def _refuse(
-    message: OffsetDeleteRequest, version: int, situation: Situation
+    message: OffsetDeleteRequest, version: int, cause: RefusalReason
 ) -> OffsetDeleteResponse:
-    return cast(OffsetDeleteResponse, refuse(message, version, situation, ""))
+    return cast(OffsetDeleteResponse, refuse(message, version, cause, ""))
 
 
 def deletable(request: OffsetDeleteRequest, stays: Wanted) -> tuple[Topic, ...]:

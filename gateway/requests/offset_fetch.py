@@ -19,11 +19,11 @@ from gateway.data_path.upstream import Upstream
 from gateway.events.offset_events import NO_MEMBER
 from gateway.groups.group_drivers import GroupRefused
 from gateway.groups.groups import Groups
-from gateway.hosting.answers import ANSWERS, GroupApi, Situation, code_for, needs_lease
-from gateway.hosting.standing import Verdict
+from gateway.hosting.answers import ANSWERS, GroupApi, RefusalReason, code_for, needs_lease
+from gateway.hosting.standing import RoutingDecision
 from gateway.hosting.states import Mode
 from gateway.observers.offset_reporter import OffsetReporter
-from gateway.quotas.owner import Owner
+from gateway.quotas.quota_key import QuotaKey
 from gateway.requests.authorization import refused_names
 from gateway.requests.forwarding import forward, highest_version
 from gateway.requests.member_apis import member_of
@@ -78,7 +78,7 @@ class OffsetFetchApi:
         answers: list[OffsetFetchResponseGroup] = []
         for batch in batches(asked):
             answers += await self._fetch_some(request, message, batch, contradictory)
-        code = code_for(Situation.HOLDER_UNKNOWN, GroupApi.FETCH)
+        code = code_for(RefusalReason.HOLDER_UNKNOWN, GroupApi.FETCH)
         answers += [fail_group(group, code, version) for group in groups[len(asked) :]]
         return response_of(tuple(answers), version)
 
@@ -102,8 +102,10 @@ class OffsetFetchApi:
     ) -> list[OffsetFetchResponseGroup]:
         version = request.header.api_version
         named = filter(None, (group.group_id for group in groups))
-        verdicts = await self._groups.router.verdicts(named, request.owner)
-        hosted = [group_id for group_id, verdict in verdicts.items() if verdict.mode is Mode.HOSTED]
+        decisions = await self._groups.router.find_decisions(named, request.owner)
+        hosted = [
+            group_id for group_id, decision in decisions.items() if decision.mode is Mode.HOSTED
+        ]
         refused = await refused_names(request, Resource.GROUP, hosted)
         vetted: list[OffsetFetchRequestGroup | ErrorCode] = []
         for group in groups:
@@ -113,21 +115,21 @@ class OffsetFetchApi:
             elif group.group_id in contradictory:
                 vetted.append(ErrorCode.INVALID_REQUEST)
             else:
-                verdict = verdicts.get(group.group_id)
-                vetted.append(await self._vet(group, verdict, request.owner))
+                decision = decisions.get(group.group_id)
+                vetted.append(await self._vet(group, decision, request.owner))
         passed = tuple(group for group in vetted if isinstance(group, OffsetFetchRequestGroup))
         fetched = await _fetch(request, passed, require_stable=message.require_stable)
         answers = {answer.group_id: answer for answer in fetched}
         for group in groups:
             if group.group_id in answers:
                 if group.topics is None and request.private_names:
-                    answers[group.group_id] = _without_private(request, answers[group.group_id])
+                    answers[group.group_id] = without_private(request, answers[group.group_id])
                 self._note(request, group, answers[group.group_id])
         return [
-            fail_group(group, verdict, version)
-            if isinstance(verdict, ErrorCode)
+            fail_group(group, decision, version)
+            if isinstance(decision, ErrorCode)
             else told_apart(group, answers[group.group_id], version)
-            for group, verdict in zip(groups, vetted, strict=True)
+            for group, decision in zip(groups, vetted, strict=True)
         ]
 
     def _note(
@@ -144,20 +146,20 @@ class OffsetFetchApi:
             )
 
     async def _vet(
-        self, group: OffsetFetchRequestGroup, verdict: Verdict | None, owner: Owner
+        self, group: OffsetFetchRequestGroup, decision: RoutingDecision | None, owner: QuotaKey
     ) -> OffsetFetchRequestGroup | ErrorCode:
         """The group to ask the cluster about, or the error."""
-        if verdict is None:  # the empty group id is the cluster's alone (rule 2.9)
+        if decision is None:  # the empty group id is the cluster's alone (rule 2.9)
             return group
-        if verdict.mode is Mode.HOSTED:
+        if decision.mode is Mode.HOSTED:
             return await self._vetted_here(group, owner)
-        if verdict.situation is None:
+        if decision.cause is None:
             return group
-        code = ANSWERS[verdict.situation, GroupApi.FETCH]
+        code = ANSWERS[decision.cause, GroupApi.FETCH]
         return group if code is None else code
 
     async def _vetted_here(
-        self, group: OffsetFetchRequestGroup, owner: Owner
+        self, group: OffsetFetchRequestGroup, owner: QuotaKey
     ) -> OffsetFetchRequestGroup | ErrorCode:
         """The same for a hosted group."""
         topics = group.topics
@@ -182,9 +184,11 @@ class OffsetFetchApi:
                     group.group_id, event, names, api=GroupApi.FETCH, owner=owner
                 )
             except GroupRefused as error:
-                return code_for(error.situation, GroupApi.FETCH)
-        if not self._groups.drivers.may_answer and needs_lease(GroupApi.FETCH, reply.error):
-            return code_for(Situation.LOG_NOT_OURS, GroupApi.FETCH)
+                return code_for(error.cause, GroupApi.FETCH)
+        if needs_lease(GroupApi.FETCH, reply.error) and not self._groups.drivers.may_answer_for(
+            group.group_id
+        ):
+            return code_for(RefusalReason.LOG_NOT_OURS, GroupApi.FETCH)
         if reply.error:
             return reply.error
         return replace(group, member_id=None, member_epoch=-1)
@@ -223,7 +227,7 @@ async def _fetch(
     return await ask(request, groups, spoken, stable)
 
 
-def _without_private(
+def without_private(
     request: GroupRequest, answer: OffsetFetchResponseGroup
 ) -> OffsetFetchResponseGroup:
     """A list of all offsets as Kafka gives it to a client that may not describe some topics. Who

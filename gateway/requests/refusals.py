@@ -1,7 +1,7 @@
 """Answers that consist of one error, for the apis about a single group."""
 
 from coordinator.interface.replies import JoinGroupReply, LeaveGroupReply, SyncGroupReply
-from gateway.hosting.answers import Situation, code_for
+from gateway.hosting.answers import RefusalReason, code_for
 from gateway.requests import messages
 from gateway.requests.messages import GroupMessage, api_of
 from kafka_codecs.consumer_group_heartbeat import (
@@ -37,9 +37,9 @@ from kafka_codecs.txn_offset_commit import (
 )
 
 
-def refuse(message: GroupMessage, version: int, situation: Situation, reason: str) -> Struct:
+def refuse(message: GroupMessage, version: int, cause: RefusalReason, reason: str) -> Struct:
     """The answer to this message in this situation."""
-    return refusal(message, version, code_for(situation, api_of(message)), reason)
+    return refusal(message, version, code_for(cause, api_of(message)), reason)
 
 
 def refusal(message: GroupMessage, version: int, code: ErrorCode, reason: str) -> Struct:

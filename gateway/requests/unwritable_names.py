@@ -8,7 +8,7 @@ name fails. The answers here repeat names in the bytes that the client has sent.
 from typing import Any, cast, get_args
 
 from gateway.data_path.conversions import without_coordinator
-from gateway.hosting.answers import GroupApi, Situation, code_for
+from gateway.hosting.answers import GroupApi, RefusalReason, code_for
 from gateway.requests.coordinators import FIRST_FIND_VERSION_WITH_BATCHES
 from gateway.requests.messages import GroupMessage
 from gateway.requests.offset_fetch_shapes import fail_group, groups_of, response_of
@@ -52,15 +52,15 @@ from kafka_codecs.streams_group_heartbeat import (
     StreamsGroupHeartbeatResponse,
 )
 
-_WHY = Situation.UNWRITABLE_NAME.value
-_CODE = code_for(Situation.UNWRITABLE_NAME, GroupApi.ADMIN)
+_WHY = RefusalReason.UNWRITABLE_NAME.value
+_CODE = code_for(RefusalReason.UNWRITABLE_NAME, GroupApi.ADMIN)
 
 
 def refused_for_its_names(message: Struct, version: int) -> Struct:
     """The answer to a request that names something unwritable, for all that it names."""
     match message:
         case OffsetFetchRequest():
-            code = code_for(Situation.UNWRITABLE_NAME, GroupApi.FETCH)
+            code = code_for(RefusalReason.UNWRITABLE_NAME, GroupApi.FETCH)
             groups = groups_of(message, version)
             return response_of(tuple(fail_group(group, code, version) for group in groups), version)
         case FindCoordinatorRequest():
@@ -114,7 +114,7 @@ def refused_for_its_names(message: Struct, version: int) -> Struct:
             return response(error_code=_CODE, error_message=_WHY)
         case _:
             assert isinstance(message, get_args(GroupMessage))
-            return refuse(cast(Any, message), version, Situation.UNWRITABLE_NAME, _WHY)
+            return refuse(cast(Any, message), version, RefusalReason.UNWRITABLE_NAME, _WHY)
 
 
 def _not_altered(

@@ -119,8 +119,8 @@ class CompactedLog:
             try:
                 batch.append(decode_record(Entry(key, value))[1])
             except WireError as error:
-                why = f"{self._place(offset)} cannot be read: {error}"
-                self.unreadable.setdefault(group_id, why)
+                reason = f"{self._place(offset)} cannot be read: {error}"
+                self.unreadable.setdefault(group_id, reason)
         self.put(group_id, batch)
         if self._last_events.get(group_id) is None:  # it was unreadable, or there is none
             self._last_events.pop(group_id, None)

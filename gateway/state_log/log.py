@@ -25,6 +25,10 @@ class StateLogUnusable(Exception):
     """The log cannot be opened. The message says in one line what is wrong and what to do."""
 
 
+class StateLogLost(StateLogUnusable):
+    """The log that this gateway had is gone, or has lost records. This gateway must exit."""
+
+
 class StateLogUnsure(StateLogError):
     """Nobody knows whether the batch is in the log. Load the group again."""
 
@@ -53,8 +57,12 @@ class StateLog(Protocol):
 
     @property
     def may_answer(self) -> bool:
-        """Whether this gateway certainly still owns the log. Check it just before an answer
-        leaves."""
+        """Whether this gateway certainly still owns the whole log."""
+        ...
+
+    def may_answer_for(self, group_id: str) -> bool:
+        """Whether this gateway certainly still owns what has the group. Check it just before an
+        answer leaves."""
         ...
 
     async def read(self, group_id: str) -> Sequence[DurableRecord]:

@@ -19,6 +19,9 @@ class MemoryLog:
         self.id = uuid4().hex
         self.records = CompactedLog()
 
+    def may_answer_for(self, group_id: str) -> bool:  # noqa: ARG002
+        return self.may_answer
+
     async def read(self, group_id: str) -> Sequence[DurableRecord]:
         return self.records.read(group_id)
 

@@ -1,34 +1,115 @@
-"""The state log of one process of a fleet: a SQLite log for each of its shards.
+"""The state log of one process of a fleet: a log of its own for each of its shards.
 
-Each shard has a folder of its own, and is locked by the process that has it. The fleet has one id
-for all shards, and each process a run of its own.
+Each shard is a folder that the process locks, or a partition of the state topic whose last writer
+it fences. The fleet has one id for all shards, and each process a run of its own.
 """
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence, Set
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Protocol
+
+import trio
 
 from coordinator.interface.records import DurableRecord
 from gateway.fleet.fleet_state import shard_folder
 from gateway.fleet.member import FleetMember, shard_of
-from gateway.state_folder import locked
+from gateway.state_folder import StateFolderError, lock_folder
 from gateway.state_log.last_events import OF_GATEWAY, LastEvents, LogRecord
-from gateway.state_log.log import StateLogError, StateLogUnusable
-from gateway.state_log.sqlite import SqliteLog, open_sqlite_log
+from gateway.state_log.log import StateLog, StateLogError, StateLogUnusable
+from gateway.state_log.sqlite import open_sqlite_log
+
+NOT_OPENED = (StateFolderError, StateLogUnusable, StateLogError)
+"""What keeps a shard from being opened."""
+
+
+class Shards(Protocol):
+    """Where the shards of a fleet are."""
+
+    are_locked: bool
+    """Whether no other fleet can have a shard that this one is about to open."""
+
+    async def open(self, shard: int) -> StateLog:
+        """Become the only owner of a shard and read it. Raises one of NOT_OPENED, StateLogTaken."""
+        ...
+
+    async def close(self, shard: int) -> None:
+        """Leave a shard to the next owner. Nothing of it may be on its way."""
+        ...
+
+
+class ShardFolders:
+    """A folder with a SQLite log for each shard. The fleet has locked the folder around them."""
+
+    are_locked = True
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._open: dict[int, AsyncExitStack] = {}
+
+    async def open(self, shard: int) -> StateLog:
+        """See `Shards`."""
+        folder = shard_folder(self._folder, shard)
+        async with AsyncExitStack() as resources:
+            resources.enter_context(lock_folder(folder))
+            log = await resources.enter_async_context(open_sqlite_log(folder))
+            self._open[shard] = resources.pop_all()
+        return log
+
+    async def close(self, shard: int) -> None:
+        """See `Shards`."""
+        await self._open.pop(shard).aclose()
 
 
 class ShardedLog:
     """The shards of one process. A group of any other is refused with StateLogError."""
 
     outlives_process = True
-    may_answer = True
-    """Always true: the shards are locked."""
 
-    def __init__(self, log_id: str, run_id: int, shards: int, own: Mapping[int, SqliteLog]) -> None:
+    def __init__(self, shards: Shards, count: int, log_id: str, run_id: int) -> None:
         self.id = log_id
         self.run_id = run_id
         self._shards = shards
-        self._own = own
+        self._count = count
+        self._own: dict[int, StateLog] = {}
+        self.unopened: dict[int, str] = {}
+        """The shards that could not be opened at the start, and why."""
+
+    @property
+    def may_answer(self) -> bool:
+        return all(log.may_answer for log in self._own.values())
+
+    def may_answer_for(self, group_id: str) -> bool:
+        log = self._find_shard(group_id)
+        # Of a shard that is about to be opened, heartbeats are answered that all is well.
+        return self._shards.are_locked if log is None else log.may_answer
+
+    async def open_shard(self, shard: int) -> StateLog:
+        """Open a shard. Raises one of NOT_OPENED, StateLogTaken."""
+        log = await self._shards.open(shard)
+        try:
+            await _check_shard(log, shard, self._count)
+        except StateLogUnusable:
+            await self._shards.close(shard)
+            raise
+        self._own[shard] = log
+        return log
+
+    @property
+    def open_shards(self) -> Set[int]:
+        """The shards that are open."""
+        return self._own.keys()
+
+    async def close_shard(self, shard: int) -> None:
+        """Leave a shard to the process that opens it next. Nothing of it may be on its way."""
+        del self._own[shard]
+        await self._shards.close(shard)
+
+    async def close(self) -> None:
+        """Close all shards at a time: one that the cluster does not answer delays no other."""
+        async with trio.open_nursery() as nursery:
+            for shard in tuple(self._own):
+                nursery.start_soon(self.close_shard, shard)
 
     async def read(self, group_id: str) -> Sequence[DurableRecord]:
         return await self._shard(group_id).read(group_id)
@@ -48,27 +129,30 @@ class ShardedLog:
         await self._shard(group_id).append(group_id, batch)
 
     async def group_ids(self) -> Collection[str]:
-        return [group_id for log in self._own.values() for group_id in await log.group_ids()]
+        return [group_id for log in self._logs() for group_id in await log.group_ids()]
 
     async def unreadable_groups(self) -> Mapping[str, str]:
         unreadable: dict[str, str] = {}
-        for log in self._own.values():
+        for log in self._logs():
             unreadable |= await log.unreadable_groups()
         return unreadable
 
     async def configs_alone(self) -> Set[str]:
-        return {name for log in self._own.values() for name in await log.configs_alone()}
+        return {name for log in self._logs() for name in await log.configs_alone()}
 
     async def told_group_ids(self) -> Collection[str]:
-        return [group_id for log in self._own.values() for group_id in await log.told_group_ids()]
+        return [group_id for log in self._logs() for group_id in await log.told_group_ids()]
 
-    def _find_shard(self, group_id: str) -> SqliteLog | None:
-        return self._own.get(shard_of(group_id, self._shards))
+    def _logs(self) -> Sequence[StateLog]:
+        return tuple(self._own.values())  # others may be opened meanwhile
 
-    def _shard(self, group_id: str) -> SqliteLog:
-        if group_id == OF_GATEWAY:  # what a process says of itself stands in its first shard
-            return next(iter(self._own.values()))
+    def _find_shard(self, group_id: str) -> StateLog | None:
+        return self._own.get(shard_of(group_id, self._count))
+
+    def _shard(self, group_id: str) -> StateLog:
         log = self._find_shard(group_id)
+        if group_id == OF_GATEWAY:  # what a process says of itself stands in its first shard
+            log = self._own[min(self._own)] if self._own else None
         if log is None:
             raise StateLogError("another process of the fleet has the group")
         return log
@@ -76,27 +160,54 @@ class ShardedLog:
 
 @asynccontextmanager
 async def open_sharded_log(
-    folder: Path, member: FleetMember, *, log_id: str, run_id: int
+    folder: Path,
+    member: FleetMember,
+    shards: Collection[int] | None = None,
+    *,
+    log_id: str,
+    run_id: int,
+    needs_all: bool = True,
 ) -> AsyncIterator[ShardedLog]:
-    """Open or create the shards of this process in a state folder, and lock each.
+    """Open or create these shards in a state folder, or all that the process owns, and lock each.
+    It serves no others until it opens them. `needs_all`: see `open_shards`.
 
     Raises StateFolderError, StateLogUnusable. The files are closed at the end of the block.
     """
-    own: dict[int, SqliteLog] = {}
-    async with AsyncExitStack() as resources:
-        for shard in member.own_shards:
-            own_folder = shard_folder(folder, shard)
-            resources.enter_context(locked(own_folder))
-            own[shard] = await resources.enter_async_context(open_sqlite_log(own_folder))
-            await _check_shard(own[shard], shard, member.shards, own_folder)
-        yield ShardedLog(log_id, run_id, member.shards, own)
+    log = ShardedLog(ShardFolders(folder), member.shards, log_id, run_id)
+    shards = member.own_shards if shards is None else shards
+    try:
+        await open_shards(log, shards, needs_all=needs_all)
+        member.serving = set(log.open_shards)
+        yield log
+    finally:
+        with trio.CancelScope(shield=True):
+            await log.close()
 
 
-async def _check_shard(log: SqliteLog, shard: int, shards: int, folder: Path) -> None:
-    """Raises StateLogUnusable if the folder has been taken for another one's."""
+async def open_shards(log: ShardedLog, shards: Collection[int], *, needs_all: bool = False) -> None:
+    """Open these shards, at the same time. `needs_all`: whether one that cannot be opened ends the
+    process; otherwise it does if none can. Raises one of NOT_OPENED, StateLogTaken."""
+    failures: list[Exception] = []
+
+    async def open_one(shard: int) -> None:
+        try:
+            await log.open_shard(shard)
+        except NOT_OPENED as error:
+            log.unopened[shard] = str(error)
+            failures.append(error)
+
+    async with trio.open_nursery() as nursery:
+        for shard in shards:
+            nursery.start_soon(open_one, shard)
+    if failures and (needs_all or not log.open_shards):
+        raise failures[0]
+
+
+async def _check_shard(log: StateLog, shard: int, shards: int) -> None:
+    """Raises StateLogUnusable if it is another one."""
     for group_id in {*await log.group_ids(), *await log.told_group_ids()}:
         if (right := shard_of(group_id, shards)) != shard:
             raise StateLogUnusable(
-                f"{folder} has the group {group_id}, which belongs to shard {right}: put the"
-                " folders of the shards back in their places"
+                f"shard {shard} has the group {group_id}, which belongs to shard {right}: put the"
+                " folders of the shards, or the records of the topic, back in their places"
             )

@@ -36,7 +36,11 @@ def split_state(folder: Path) -> None:
             _split(folder)
         _retire(folder / sqlite_layout.FILE_NAME)
     except (OSError, sqlite3.Error) as error:
-        raise StateLogUnusable(f"cannot split the state in {folder}: {error}") from None
+        raise StateLogUnusable(_unsplit(folder, error)) from None
+
+
+def _unsplit(folder: Path, failure: Exception) -> str:
+    return f"cannot split the state in {folder}, make room there and start again: {failure}"
 
 
 def _split(folder: Path) -> None:
@@ -54,7 +58,7 @@ def _split(folder: Path) -> None:
         place.mkdir(parents=True)
         with closing(SqliteWriter.open(place, None)) as writer:
             for failure in filter(None, writer.write(writes)):
-                raise StateLogUnusable(f"cannot split the state in {folder}: {failure}")
+                raise StateLogUnusable(_unsplit(folder, failure))
     # Runs continue after those of the single gateway, whose anchors may still hold its groups.
     runs = stored.head.transactions + 1
     state = FleetState(log_id=stored.head.log_id, shards=SHARDS, slots=0, runs=runs)

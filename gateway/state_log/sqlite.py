@@ -56,6 +56,9 @@ class SqliteLog:
         self._is_writing = False
         self._one_thread = trio.CapacityLimiter(1)
 
+    def may_answer_for(self, group_id: str) -> bool:  # noqa: ARG002
+        return self.may_answer
+
     async def read(self, group_id: str) -> Sequence[DurableRecord]:
         """See `StateLog`. A failed transaction that may be in the file is first overwritten, so
         that file and memory agree."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gateway.state_folder import LOOK_AT_FILE
 from gateway.state_log import commit_mark
 from gateway.state_log.commit_mark import DamagedMark, Mark
 from gateway.state_log.log import StateLogUnusable
@@ -60,8 +61,8 @@ _PUT_BACK = f"Restore it from a complete copy, or {_MOVE_AWAY}"
 class _Damage(Exception):
     """The file is not as a gateway left it; `remedy` says what to do."""
 
-    def __init__(self, why: str, remedy: str = _PUT_BACK) -> None:
-        super().__init__(why)
+    def __init__(self, reason: str, remedy: str = _PUT_BACK) -> None:
+        super().__init__(reason)
         self.remedy = remedy
 
 
@@ -78,10 +79,10 @@ def read_state(folder: Path) -> StoredState | None:
         raise StateLogUnusable(f"{path}: {damage}. {damage.remedy.format(path=path)}") from None
     except sqlite3.Error as error:
         if not _is_damage(error):
-            raise StateLogUnusable(f"cannot read {path}: {error}") from None
+            raise StateLogUnusable(f"cannot read {path}: {error}; {LOOK_AT_FILE}") from None
         raise StateLogUnusable(f"{path}: {error}. {_PUT_BACK.format(path=path)}") from None
     except OSError as error:
-        raise StateLogUnusable(f"cannot read {path}: {error.strerror}") from None
+        raise StateLogUnusable(f"cannot read {path}: {error.strerror}; {LOOK_AT_FILE}") from None
 
 
 def _read_file(path: Path, mark: Mark | None) -> StoredState | None:
@@ -115,7 +116,7 @@ def _read_mark(folder: Path) -> Mark | None:
             " without that check"
         ) from None
     except OSError as error:
-        raise StateLogUnusable(f"cannot read {path}: {error.strerror}") from None
+        raise StateLogUnusable(f"cannot read {path}: {error.strerror}; {LOOK_AT_FILE}") from None
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import structlog
 
+from gateway.state_folder import LOOK_AT_FILE
 from gateway.state_log import commit_mark
 from gateway.state_log.commit_mark import Mark, MarkFile
 from gateway.state_log.log import StateLogError, StateLogUnsure, StateLogUnusable
@@ -88,10 +89,10 @@ class SqliteWriter:
                 connection.close()
                 raise
         except (sqlite3.Error, StateLogError) as error:
-            raise StateLogUnusable(f"cannot write {path}: {error}") from None
+            raise StateLogUnusable(f"cannot write {path}: {error}; {LOOK_AT_FILE}") from None
         except OSError as error:
             raise StateLogUnusable(
-                f"cannot write {error.filename or folder}: {error.strerror}"
+                f"cannot write {error.filename or folder}: {error.strerror}; {LOOK_AT_FILE}"
             ) from None
 
     @classmethod

@@ -129,10 +129,10 @@ def _load_own(context: ssl.SSLContext, cert: Path, key: Path | None) -> None:
         context.load_cert_chain(cert, key, password=lambda: b"")  # never ask the terminal
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
-            why = f"the key in {key or cert} is not that of the certificate in {cert}"
+            reason = f"the key in {key or cert} is not that of the certificate in {cert}"
         else:
-            why = f"{cert} and {key or cert} are not a PEM certificate and its unencrypted key"
-        raise CertificateError(why) from None
+            reason = f"{cert} and {key or cert} are not a PEM certificate and its unencrypted key"
+        raise CertificateError(reason) from None
 
 
 def _stamp(path: Path) -> _Stamp | None:

@@ -30,9 +30,9 @@ def reload_certificates(contexts: Sequence[TlsContext]) -> None:
 def check_certificate(context: TlsContext) -> None:
     """Log the names for which clients refuse the certificate."""
     for host in context.hosts:
-        if (why := why_unfit(context.files, host)) is not None:
+        if (reason := why_unfit(context.files, host)) is not None:
             file = str(context.files.cert)
-            log.warning("certificate_unfit", host=host, file=file, reason=why)
+            log.warning("certificate_unfit", host=host, file=file, reason=reason)
 
 
 async def watch_certificates(contexts: Sequence[TlsContext]) -> None:

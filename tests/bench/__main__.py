@@ -2,7 +2,10 @@
 
 python -m tests.bench [NAME ...] [--short] [--keep] [--only TEXT]
 python -m tests.bench roll [what `bench_roll.py` takes]
+python -m tests.bench herd [--members N] [--tls]
 python -m tests.bench leaves [--only TEXT] [--keep]
+python -m tests.bench guard [--only TEXT] [--keep] [--planted]
+python -m tests.bench fleet [--only cost|kill|restart]
 """
 
 import argparse
@@ -12,8 +15,8 @@ from pathlib import Path
 
 SIDE_BY_SIDE = ("group_calls", "relay", "tls")
 """Those that measure peers, keep results and have a short form."""
-GUARD, ROLL, LEAVES = "guard", "roll", "leaves"
-"""Run by their names: the first compares and repeats none of their rows, the others take long."""
+GUARD, HERD, ROLL, LEAVES, FLEET = "guard", "herd", "roll", "leaves", "fleet"
+"""Run by their names: the first counts instead of measuring, the others take long."""
 
 
 def main() -> None:
@@ -27,22 +30,22 @@ def main() -> None:
     parser.add_argument(
         "--only", metavar="TEXT", action="append", default=[], help="rows with TEXT in their name"
     )
-    options, of_roll = parser.parse_known_args()
-    if of_roll and options.names != [ROLL]:
-        parser.error(f"unrecognized arguments: {' '.join(of_roll)}")
+    options, others = parser.parse_known_args()
+    if others and options.names not in ([ROLL], [GUARD], [HERD]):
+        parser.error(f"unrecognized arguments: {' '.join(others)}")
     if unknown := set(options.names) - set(names):
         parser.error(f"there is no benchmark {', '.join(sorted(unknown))}")
     failed = []
-    everything = [name for name in names if name not in (GUARD, ROLL, LEAVES)]
+    everything = [name for name in names if name not in (GUARD, HERD, ROLL, LEAVES, FLEET)]
     for name in options.names or (SIDE_BY_SIDE if options.short else everything):
         command = [sys.executable, f"{folder / f'bench_{name}.py'}"]
         if name in (GUARD, ROLL, LEAVES) and options.keep:
             command += ["--keep"]
-        if name == ROLL:
-            command += of_roll
+        if name in (GUARD, HERD, ROLL):
+            command += others
         if name in SIDE_BY_SIDE:
             command += [f"--{flag}" for flag in ("short", "keep") if getattr(options, flag)]
-        if name in (*SIDE_BY_SIDE, ROLL, LEAVES):
+        if name in (*SIDE_BY_SIDE, GUARD, ROLL, LEAVES, FLEET):
             command += [f"--only={text}" for text in options.only]
         sys.stdout.write(f"== {name}\n")
         sys.stdout.flush()

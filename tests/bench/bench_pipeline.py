@@ -2,7 +2,7 @@
 
     python tests/bench/bench_pipeline.py [--groups 10000] [--events 1000000,10000000]
                                          [--partitions 12]
-    python tests/bench/bench_pipeline.py --week [--groups 1000]
+    python tests/bench/bench_pipeline.py --follow [--groups 1000] [--events 100000,1000000]
 
 writes the events of a day, as that many groups that are rolled to the new protocol would tell them,
 and runs `groupferry report` on each amount: events per second, the memory of all its processes at
@@ -12,8 +12,8 @@ what one core does without Spark: it folds the same lines into the same tables, 
 only decodes their JSON. DuckDB, if it is installed, only reads the envelope's columns. CPU seconds
 say more than wall time on a busy machine.
 
-With --week a report follows a week of these groups, of which one in ten goes on after its first
-hours, in rounds of six hours: the CPU seconds of a round on each day.
+With --follow a report has taken in that many events, and goes on in small rounds: the CPU seconds
+of a round of 1,000 events, ten of each of 100 groups.
 """
 
 import argparse
@@ -341,41 +341,29 @@ def measure(folder: Path, output: Path) -> tuple[float, Usage]:
     return time.monotonic() - began, usage
 
 
-def follow_a_week(folder: Path, groups: int) -> Iterator[tuple[int, float]]:
-    """The events and CPU seconds of each round."""
-    from gateway.pipeline.spark.analysis import Analysis
-    from gateway.pipeline.spark.inputs import read_lines
-    from gateway.pipeline.spark.output import Folder
-    from gateway.pipeline.spark.session import open_session
+def follow(folder: Path, groups: int, events: int) -> Iterator[tuple[int, float]]:
+    """The events and CPU seconds of each round: first those that take in most of the events, then
+    ROUNDS small ones."""
+    from gateway.pipeline.folder import Folder
+    from gateway.pipeline.following import Following
 
-    rounds = DAYS * ROUNDS_PER_DAY
-    parts: list[list[str]] = [[] for _ in range(rounds)]
-    for line in life(rounds * COMMITS_PER_ROUND, DAYS * DAY_S).lines:
-        at_s = (from_json(line)["at_ms"] - START_MS) / 1000
-        parts[int(at_s * ROUNDS_PER_DAY / DAY_S)].append(line)
+    own = life(events // groups - _EVENTS_BESIDES + ROUNDS * PER_GROUP).lines
     sequences = [count(1) for _ in range(GATEWAYS)]
-    with open_session("bench") as spark:
-        stream = Analysis(spark, Folder(spark, f"{folder}/out"), top=50)
-        for number, own in enumerate(parts):
-            lines = [_start(*each) for each in enumerate(sequences)] if number == 0 else []
-            for group in range(0, groups, 1 if number == 0 else IDLE_PER_ACTIVE):
-                gateway = group % GATEWAYS
-                lines.append(_of_group(own, gateway, group, sequences[gateway]))
-            text = "".join(lines)
-            file = folder / f"{number}.jsonl"
-            file.write_text(text)
-            used = _cpu_of_all_s(os.getpid())
-            stream.take_in(read_lines(spark, [str(file)]), number)
-            yield text.count("\n"), _cpu_of_all_s(os.getpid()) - used
-
-
-def _cpu_of_all_s(pid: int) -> float:
-    """CPU seconds of a process and all below it, also of those that have ended."""
-    used = 0.0
-    for each in _family(pid):
-        with suppress(OSError):
-            used += _cpu_s(each, with_ended=True)
-    return used
+    last = len(own) - ROUNDS * PER_GROUP
+    first = range(0, last, max(1, FOLDED_MAX // groups))
+    parts = [own[place : min(place + first.step, last)] for place in first]
+    parts += [own[place : place + PER_GROUP] for place in range(last, len(own), PER_GROUP)]
+    following = Following(Folder(f"{folder}/out"), top=50)
+    for number, part in enumerate(parts):
+        lines = [_start(*item) for item in enumerate(sequences)] if number == 0 else []
+        is_small = number >= len(first)
+        for group in range(0, groups, max(1, groups // ACTIVE) if is_small else 1):
+            gateway = group % GATEWAYS
+            lines.append(_of_group(part, gateway, group, sequences[gateway]))
+        texts = "".join(lines).splitlines()
+        began = time.process_time()
+        following.take_in((SourceLine("f", f"{n}", text) for n, text in enumerate(texts)), {})
+        yield len(texts), time.process_time() - began
 
 
 def _cpu_s(pid: int, *, with_ended: bool) -> float:
@@ -384,32 +372,35 @@ def _cpu_s(pid: int, *, with_ended: bool) -> float:
     return sum(map(int, fields[11 : 15 if with_ended else 13])) / os.sysconf("SC_CLK_TCK")
 
 
-DAYS = 7
-ROUNDS_PER_DAY = 4
-COMMITS_PER_ROUND = 20
-IDLE_PER_ACTIVE = 9
+ROUNDS = 3
+PER_GROUP = 10
+ACTIVE = 100
 
 
-def tell_week(groups: int) -> None:
-    with tempfile.TemporaryDirectory() as name:
-        rounds = list(follow_a_week(Path(name), groups))
-    for day in range(DAYS):
-        its = rounds[day * ROUNDS_PER_DAY : (day + 1) * ROUNDS_PER_DAY]
-        events, cpu_s = its[-1][0], median(used for _events, used in its)
-        print(f"day {day + 1}: {cpu_s:.1f} CPU s for a round of {events:,} events")
+def tell_rounds(groups: int, amounts: str) -> None:
+    for wanted in map(int, amounts.split(",")):
+        with tempfile.TemporaryDirectory() as name:
+            rounds = list(follow(Path(name), groups, wanted))
+        first, small = rounds[:-ROUNDS], rounds[-ROUNDS:]
+        print(
+            f"{median(used for _events, used in small):.1f} CPU s for a round of {small[0][0]:,}"
+            f" events after {sum(events for events, _used in first):,} events of {groups:,} groups,"
+            f" which took {sum(used for _events, used in first):.0f}"
+        )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--groups", type=int)
-    parser.add_argument("--events", default="1000000,10000000")
+    parser.add_argument("--events")
     parser.add_argument("--partitions", type=int, default=PARTITIONS)
-    parser.add_argument("--week", action="store_true", help="follow")
+    parser.add_argument("--follow", action="store_true")
     options = parser.parse_args()
-    if options.week:
-        tell_week(options.groups or 1_000)
+    if options.follow:
+        tell_rounds(options.groups or 1_000, options.events or "100000,1000000")
     else:
-        tell_batches(options.groups or 10_000, options.events, options.partitions)
+        events = options.events or "1000000,10000000"
+        tell_batches(options.groups or 10_000, events, options.partitions)
 
 
 def tell_batches(groups: int, amounts: str, partitions: int) -> None:

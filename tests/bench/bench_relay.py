@@ -57,6 +57,13 @@ FETCHED = {12: SMALL, 13: KIB, 14: 64 * KIB, 15: MIB}
 """The size of a Fetch answer, by the request's version: the broker knows no other difference."""
 PRODUCED = (64 * KIB, MIB)
 PRODUCE_VERSION = 9
+PRODUCED_ANSWER = ProduceResponse(
+    responses=(
+        TopicProduceResponse(
+            name="numbers", partition_responses=(PartitionProduceResponse(index=0, base_offset=0),)
+        ),
+    )
+)
 VERSIONS = {**KAFKA_3, ApiKey.API_VERSIONS: (0, 4)}
 ERROR_OF_A_FETCH = 13  # after size, correlation id, tags and throttle time
 ROUND_TRIPS = 20_000
@@ -96,15 +103,10 @@ def answers(port: int) -> bytes:
             for key, (low, high) in VERSIONS.items()
         )
     )
-    produced = TopicProduceResponse(
-        name="numbers", partition_responses=(PartitionProduceResponse(index=0, base_offset=0),)
-    )
     bodies = {
         **{(ApiKey.API_VERSIONS, v): encode(spoken, v) for v in range(5)},
         **{(ApiKey.METADATA, v): encode(metadata, v) for v in range(13)},
-        (ApiKey.PRODUCE, PRODUCE_VERSION): encode(
-            ProduceResponse(responses=(produced,)), PRODUCE_VERSION
-        ),
+        (ApiKey.PRODUCE, PRODUCE_VERSION): encode(PRODUCED_ANSWER, PRODUCE_VERSION),
         # Without an error, then as many bytes as it takes.
         **{(ApiKey.FETCH, v): bytes(size - 9) for v, size in FETCHED.items()},
     }

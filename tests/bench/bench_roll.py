@@ -213,8 +213,8 @@ class RolledGroup:
         process, child = self._members.pop(name)
         try:
             await child.close()
-        except AssertionError as why:  # it takes longer on a busy machine
-            raise NotSettledError(f"{why}") from why
+        except AssertionError as reason:  # it takes longer on a busy machine
+            raise NotSettledError(f"{reason}") from reason
         self.ledger.process_ended(process, time.monotonic())
 
     async def crash(self, name: str) -> None:
@@ -401,9 +401,9 @@ def measure(
                         continue
                     try:
                         costs = attempt(arm, roll, size, clusters[arm.release], plots)
-                    except NotSettledError as why:
-                        refused[str(roll), arm.name] = f"{why}"[:WORDS_MAX]
-                        say(f"{name}: {why}")
+                    except NotSettledError as reason:
+                        refused[str(roll), arm.name] = f"{reason}"[:WORDS_MAX]
+                        say(f"{name}: {reason}")
                     else:
                         found.setdefault(str(roll), {}).setdefault(arm.name, []).append(costs)
                         say(f"{name}: " + ", ".join(f"{k} {v:.3g}" for k, v in costs.items()))

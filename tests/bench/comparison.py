@@ -25,8 +25,6 @@ DIRECT = "direct"
 ROUND_MIN = 100
 REGRESSION = 2.0
 """A ratio this many times its last committed value is a regression."""
-RUNS_KEPT = 5
-"""Runs of a guard of which the medians are committed."""
 UNSTEADY = ("Kafka",)
 """Peers whose ratios cannot show a regression: Java compiles while it is measured."""
 _RESULTS = Path(__file__).parent / "results"
@@ -165,47 +163,10 @@ def main_of(name: str, measure: Callable[[Results, Form], None]) -> None:
     committed = _RESULTS / f"{name}-{form.name}.json"
     before = json.loads(committed.read_text())["ratios"] if committed.exists() else {}
     written = committed if options.keep else committed.with_suffix(".latest.json")
-    written.write_text(json.dumps({"machine": _machine(), **asdict(results)}, indent=2) + "\n")
+    written.write_text(json.dumps({"machine": machine(), **asdict(results)}, indent=2) + "\n")
     regressions = print_ratios(results.ratios, before)
     if regressions:
         sys.exit(f"{len(regressions)} ratios are {REGRESSION:g} times their last committed value")
-
-
-def guard_of(name: str, measure: Callable[[Results], None]) -> None:
-    """Run a guard as a command: measure, and compare the ratios of processor time with those last
-    committed. Another run must confirm a regression, because the machine may be busy."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--keep", action="store_true", help="replace the committed ratios")
-    committed = _RESULTS / f"{name}.json"
-    if parser.parse_args().keep:
-        ratios = typical([_steady_ratios(measure) for _ in range(RUNS_KEPT)])
-        committed.write_text(json.dumps({"machine": _machine(), "ratios": ratios}, indent=2) + "\n")
-        return
-    before = json.loads(committed.read_text())["ratios"]
-    if regressions := confirmed(lambda: _steady_ratios(measure), before):
-        sys.exit(f"{REGRESSION:g} times as expensive as committed: {'; '.join(regressions)}")
-
-
-def typical(runs: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The median of each ratio: one run's may be low by chance, and then the next ones regress."""
-    return {name: statistics.median(run[name] for run in runs) for name in runs[0]}
-
-
-def confirmed(measure: Callable[[], Mapping[str, float]], before: Mapping[str, float]) -> list[str]:
-    """The ratios that have regressed in two runs. The second run happens only if it is needed."""
-    found = print_ratios(measure(), before)
-    if not found:
-        return []
-    say("again, to be sure")
-    again = print_ratios(measure(), before)
-    return [each for each in found if each in again]
-
-
-def _steady_ratios(measure: Callable[[Results], None]) -> dict[str, float]:
-    """The ratios of processor time: those of wall time depend on the machine's other load."""
-    results = Results()
-    measure(results)
-    return {name: ratio for name, ratio in results.ratios.items() if ": CPU, " in name}
 
 
 def print_ratios(ratios: Mapping[str, float], before: Mapping[str, float]) -> list[str]:
@@ -222,7 +183,8 @@ def print_ratios(ratios: Mapping[str, float], before: Mapping[str, float]) -> li
     return regressions
 
 
-def _machine() -> dict[str, object]:
+def machine() -> dict[str, object]:
+    """Where figures come from."""
     return {
         "cores": os.cpu_count(),
         "kernel": platform.release(),

@@ -46,15 +46,17 @@ def required(name: str) -> Iterator[None]:
         raise PeerMissing(f"{name}: {reason}") from None
 
 
-def compiled(name: str) -> Path:
-    """The program made from `native/NAME.c`, compiled once per source."""
+def compiled(name: str, *flags: str) -> Path:
+    """The program, or with other flags the library, made from `native/NAME.c`, compiled once per
+    source."""
     compiler = shutil.which("cc")
     if compiler is None:
         raise PeerMissing(f"{name}: there is no C compiler (cc)")
     source = _NATIVE / f"{name}.c"
 
     def compile_to(folder: Path) -> None:
-        run([compiler, "-O2", "-Wall", "-Wextra", "-o", f"{folder / name}", f"{source}"])
+        command = [compiler, "-O2", "-Wall", "-Wextra", *flags]
+        run([*command, "-o", f"{folder / name}", f"{source}"])
 
     with required(name):
         folder = installed(f"bench-{name}", source.read_bytes(), compile_to)
@@ -152,28 +154,43 @@ def running(name: str, command: Sequence[str], port: int) -> Iterator[Server]:
                     output.seek(0)
                     sys.exit(f"{name} did not start: {output.read().decode(errors='replace')}")
                 time.sleep(_LOOK_INTERVAL_S)
-            yield Server(port=port, pid=process.pid)
-            if process.poll() is not None:
-                output.seek(0)
-                sys.exit(f"{name} ended: {output.read().decode(errors='replace')}")
+            try:
+                yield Server(port=port, pid=process.pid)
+            finally:
+                if process.poll() is not None:
+                    output.seek(0)
+                    sys.exit(f"{name} ended: {output.read().decode(errors='replace')}")
         finally:
             process.kill()
             process.wait()
 
 
 @contextmanager
-def gateway(upstream: str, *flags: str) -> Iterator[Server]:
-    """`groupferry serve`, with its state in a file."""
+def gateway(
+    upstream: str, *flags: str, program: Sequence[str] = ("-m", "gateway")
+) -> Iterator[Server]:
+    """`groupferry serve`, with its state in a file. `program` is what Python runs."""
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="groupferry-bench-") as folder:
         command = [
-            *(sys.executable, "-m", "gateway", "serve", f"--upstream={upstream}"),
-            *(f"--listen={HOST}:{port}", f"--state-dir={folder}", "--log-format=json"),
-            "--groups-host=*",
+            *(sys.executable, *program, "serve", f"--upstream={upstream}"),
+            *(f"--listen={HOST}:{port}", f"--state-dir={folder}"),
+            *("--log-format=json", "--groups-host=*"),
             *("--max-connections=9000", "--max-connections-per-address=9000", *flags),
         ]
         with running("groupferry", command, port) as server:
             yield server
+
+
+@contextmanager
+def storing_broker(delay_ms: int = 0) -> Iterator[Server]:
+    """A broker that stores commits, and answers so much later."""
+    port = free_port()
+    program = Path(__file__).with_name("fake_broker.py")
+    with running(
+        "broker", [sys.executable, f"{program}", f"{port}", f"{delay_ms}"], port
+    ) as server:
+        yield server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

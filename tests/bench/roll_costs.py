@@ -53,7 +53,7 @@ class IdleTime:
     next_owner: str
     since_s: float
     until_s: float
-    why: str
+    reason: str
     """One of `REASONS`."""
 
 
@@ -97,11 +97,11 @@ def idle_times(ledger: Ledger, partitions: int, steps: Sequence[RollStep]) -> It
             if step is None:
                 continue
             owner, next_owner = before.process.member, after.process.member
-            why = "revoked"
+            reason = "revoked"
             if owner != next_owner:
-                why = "moved"
+                reason = "moved"
             elif owner == step.member:
-                why = "restarted"
+                reason = "restarted"
             yield IdleTime(
                 partition=partition,
                 step=step,
@@ -109,7 +109,7 @@ def idle_times(ledger: Ledger, partitions: int, steps: Sequence[RollStep]) -> It
                 next_owner=next_owner,
                 since_s=before.until_s,
                 until_s=after.since_s,
-                why=why,
+                reason=reason,
             )
 
 
@@ -165,10 +165,10 @@ def plot_of(title: str, ledger: Ledger, partitions: int, steps: Sequence[RollSte
         f'<text x="4" y="14" font-size="13">{escape(title)}, in seconds since the request to'
         " leave</text>"
     ]
-    for number, (why, colour) in enumerate(REASONS.items()):
+    for number, (reason, colour) in enumerate(REASONS.items()):
         at = LEFT + 110 * number
         parts.append(f'<rect x="{at}" y="20" width="9" height="9" fill="{colour}"/>')
-        parts.append(f'<text x="{at + 13}" y="28">{why}</text>')
+        parts.append(f'<text x="{at + 13}" y="28">{reason}</text>')
     y = 40
     for number, (step, bars) in enumerate(idle.items()):
         y += LINE
@@ -187,7 +187,7 @@ def plot_of(title: str, ledger: Ledger, partitions: int, steps: Sequence[RollSte
                 f'<text x="16" y="{y}">{len(alike)} of {escape(whose)}</text>'
                 f'<rect x="{LEFT + (since_s - step.began_s) * scale:.1f}" y="{y - LINE + 3}"'
                 f' width="{max((until_s - since_s) * scale, 0.5):.1f}" height="{LINE - 2}"'
-                f' fill="{REASONS[alike[0].why]}"><title>{words}, {alike[0].why}:'
+                f' fill="{REASONS[alike[0].reason]}"><title>{words}, {alike[0].reason}:'
                 f" {numbers}</title></rect>"
             )
         y += LINE // 2

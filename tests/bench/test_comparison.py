@@ -1,6 +1,6 @@
-"""The ratios of a benchmark, and the guard against regressions."""
+"""The ratios of a benchmark."""
 
-from tests.bench.comparison import Results, confirmed, print_ratios, typical
+from tests.bench.comparison import Results, print_ratios
 
 ROW = "Heartbeat, 1 connection"
 
@@ -31,11 +31,6 @@ def test_a_ratio_twice_the_committed_one_is_a_regression() -> None:
     assert print_ratios({"a": 4.0, "b": 3.9}, {"a": 2.0, "b": 2.0}) == ["a"]
 
 
-def test_a_guard_commits_the_median_of_its_runs() -> None:
-    """A low one by chance would make a regression of each later run."""
-    assert typical([{"a": 1.0}, {"a": 3.0}, {"a": 2.5}]) == {"a": 2.5}
-
-
 def test_a_new_ratio_is_no_regression() -> None:
     assert print_ratios({"a": 4.0}, {}) == []
 
@@ -52,14 +47,3 @@ def test_a_run_may_be_limited_to_some_rows() -> None:
     assert some.wants("10 classic members join at once")
     assert not some.wants("OffsetCommit, 1 connection")
     assert Results().wants(ROW)
-
-
-def test_a_second_run_has_to_confirm_a_regression() -> None:
-    """Another process may have had the machine during the first."""
-    runs = iter([{"a": 4.0, "b": 9.0}, {"a": 1.0, "b": 8.0}])
-    assert confirmed(lambda: next(runs), {"a": 1.0, "b": 4.0}) == ["b"]
-
-
-def test_a_run_without_a_regression_is_not_repeated() -> None:
-    runs = iter([{"a": 1.9}])
-    assert confirmed(lambda: next(runs), {"a": 1.0}) == []

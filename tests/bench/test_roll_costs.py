@@ -53,7 +53,7 @@ def test_costs_are_those_of_the_steps() -> None:
 
 
 def test_each_idle_time_has_its_reason() -> None:
-    found = {gap.partition: gap.why for gap in idle_times(ledger(), PARTITIONS, [STEP])}
+    found = {gap.partition: gap.reason for gap in idle_times(ledger(), PARTITIONS, [STEP])}
     assert found == {0: "restarted", 1: "moved", 2: "revoked"}
 
 

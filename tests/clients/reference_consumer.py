@@ -286,8 +286,8 @@ class ReferenceConsumer:
             )
         )
         if answer.error_code:
-            why = f"{name_of(answer.error_code)}: {answer.error_message}"
-            await self._trouble("install", why)
+            reason = f"{name_of(answer.error_code)}: {answer.error_message}"
+            await self._trouble("install", reason)
 
     # -- offsets ---------------------------------------------------------------------------------
 

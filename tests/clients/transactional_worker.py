@@ -1,8 +1,8 @@
 """One worker of a read-process-write loop with librdkafka's transactional producer.
 
 It writes each batch to the other topic, and commits the batch's offsets in the same transaction. It
-prints `committed N` after each, and `aborted: why` after a failure, after which it reads the batch
-again. It ends with its stdin.
+prints `committed N` after each, and `aborted: reason` after a failure, after which it reads the
+batch again. It ends with its stdin.
 """
 
 import argparse

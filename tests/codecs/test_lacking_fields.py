@@ -139,8 +139,8 @@ def test_null_needs_the_version_that_allows_it(message: Struct, version: int, fi
     ("full", "plain", "version"),
     [
         (native_group(MemberType.CLASSIC), native_group(MemberType.UNKNOWN), 0),
-        (join(reason="why"), join(), 5),
-        (config(config_type=ConfigType.INT, documentation="why"), config(), 2),
+        (join(reason="reason"), join(), 5),
+        (config(config_type=ConfigType.INT, documentation="reason"), config(), 2),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Struct) else None,
 )

@@ -31,7 +31,7 @@ def test_a_refusal_writes_no_record() -> None:
     assert token == 7
     assert isinstance(reply, HeartbeatReply)
     assert reply.error is ErrorCode.UNKNOWN_MEMBER_ID
-    assert "no members" in reply.why
+    assert "no members" in reply.reason
 
 
 def test_only_durable_records_go_to_the_log(group: GroupScript) -> None:

@@ -14,8 +14,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave the clients of the matrix that CI does not need to `-m matrix`."""
     if "matrix" in config.option.markexpr:
         return
-    more = [each for each in items if each.path.parent == HERE and _is_of_matrix(each)]
-    items[:] = [each for each in items if each not in more]
+    more = [item for item in items if item.path.parent == HERE and _is_of_matrix(item)]
+    items[:] = [item for item in items if item not in more]
     config.hook.pytest_deselected(items=more)
 
 
@@ -27,6 +27,6 @@ def _is_of_matrix(item: pytest.Item) -> bool:
 def _clients_of_the_parameters(request: pytest.FixtureRequest) -> None:
     """Skip the test unless each client among its parameters can be started."""
     parameters = request.node.callspec.params if hasattr(request.node, "callspec") else {}
-    for each in parameters.values():
-        if isinstance(each, Client):
-            each.program()
+    for parameter in parameters.values():
+        if isinstance(parameter, Client):
+            parameter.program()

@@ -5,8 +5,6 @@ result with that of one batch.
 
 The files have the lines of many groups, from two gateways with logs of their own and clocks that
 differ: most of them in order, some late, twice or damaged. Some groups move between the gateways.
-With `--keep-days` the lines tell of a week, and old ones are deleted meanwhile. What is kept must
-be equal.
 """
 
 import argparse
@@ -17,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,8 +23,7 @@ from gateway.events.event import GatewayEvent
 from gateway.events.gateway_events import GatewayStarted
 from gateway.events.group_events import GroupForwarded, GroupStateChanged, HostingStarted
 from gateway.events.offset_events import OffsetsCommitted
-from gateway.pipeline.spark.analysis import Analysis
-from gateway.pipeline.spark.output import CHECKPOINT, Folder
+from gateway.pipeline.folder import PROGRESS
 from gateway.pipeline.spark.session import open_session
 from tests.support.event_writer import START_MS, EventWriter
 from tests.support.followed_tables import differences
@@ -50,11 +47,11 @@ LIVES_S = 4.0, 45.0
 CAUGHT_UP_S_MAX = 1_200.0
 
 
-def history(dice: random.Random) -> list[str]:
+def history(dice: random.Random, groups: int = GROUPS) -> list[str]:
     """All lines, most of them in the order of their times."""
     lines: list[tuple[float, str]] = []
     ahead_s = 0.0, dice.uniform(-AHEAD_S_MAX, AHEAD_S_MAX)
-    for number in range(GROUPS):
+    for number in range(groups):
         writers = [
             EventWriter(f"gateway-{n}", f"process-{number}", f"group-{number}") for n in GATEWAYS
         ]
@@ -128,7 +125,7 @@ def followed(folder: Path, output: Path, lines: list[str], options: argparse.Nam
     until_s, kills = time.monotonic() + 60 * options.minutes, 0
     grow(folder, lines, dice)
     while time.monotonic() < until_s:
-        process = start(folder, output, options)
+        process = start(folder, output)
         dies_s = time.monotonic() + dice.uniform(*LIVES_S)
         while time.monotonic() < dies_s:
             time.sleep(dice.uniform(0, BETWEEN_S_MAX))
@@ -138,7 +135,7 @@ def followed(folder: Path, output: Path, lines: list[str], options: argparse.Nam
         kills += 1
     while lines:
         grow(folder, lines, dice)
-    process = start(folder, output, options)
+    process = start(folder, output)
     try:
         until_s = time.monotonic() + CAUGHT_UP_S_MAX
         while not has_caught_up(folder, output):
@@ -151,27 +148,24 @@ def followed(folder: Path, output: Path, lines: list[str], options: argparse.Nam
     return kills
 
 
-def start(folder: Path, output: Path, options: argparse.Namespace) -> subprocess.Popen[bytes]:
+def start(folder: Path, output: Path) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "gateway", "report", str(folder), "--output", str(output)]
-    conf = [f"--conf={name}={value}" for name, value in SETTINGS.items()]
-    return subprocess.Popen(
-        [*command, "--follow", "--interval", "1", "--master", "local[2]", *conf],
-        stdout=subprocess.DEVNULL,
-    )
+    return subprocess.Popen([*command, "--follow", "--interval", "1"], stdout=subprocess.DEVNULL)
 
 
 def has_caught_up(folder: Path, output: Path) -> bool:
-    """Whether the batches that have ended include all bytes of the files."""
-    ended = numbers(output / CHECKPOINT / "commits")
-    if not ended:
-        return False
-    offsets = (output / CHECKPOINT / "offsets" / str(ended[-1])).read_text().splitlines()
-    read = json.loads(offsets[-1])
+    """Whether all bytes of the files have been read."""
+    read, _rounds = progress(output)
     return all(read.get(str(path)) == path.stat().st_size for path in folder.iterdir())
 
 
-def numbers(folder: Path) -> Sequence[int]:
-    return sorted(int(path.name) for path in folder.glob("*") if path.name.isdecimal())
+def progress(output: Path) -> tuple[Mapping[str, int], int]:
+    """How far the files have been read, and in how many rounds."""
+    file = output / PROGRESS
+    if not file.exists():
+        return {}, 0
+    read, rounds, *_rest = json.loads(file.read_text())
+    return read, rounds
 
 
 def main() -> None:
@@ -186,11 +180,9 @@ def main() -> None:
         lines = history(random.Random(options.seed))
         total = len(lines)
         kills = followed(folder, output, lines, options)
-        batches = len(numbers(output / CHECKPOINT / "commits"))
-        print(f"{total} lines, {kills} kills, at least {batches} batches", flush=True)
+        print(f"{total} lines, {kills} kills, {progress(output)[1]} rounds", flush=True)
         with open_session("compare", master="local[2]", settings=SETTINGS) as spark:
-            stream = Analysis(spark, Folder(spark, str(output)), top=1)
-            differ = differences(spark, stream, folder, Path(name, "at-once"))
+            differ = differences(spark, output, folder, Path(name, "at-once"))
     if differ:
         sys.exit(f"differs from one batch: {', '.join(differ)}")
     print("equal to one batch")

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from gateway.hosting.adoptable import OUTSIDE
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.adopted_groups import LONG_SESSIONS, adopt, begin_in_cluster, flags_of
 from tests.support.adoption_round import Round
@@ -69,7 +70,7 @@ async def test_a_live_group_is_adopted_while_it_consumes(
         (line,) = refused.stderr.decode().splitlines()
         assert refused.returncode == 1
         assert line.startswith(f"groupferry: {group.group} is not adopted: c")
-        assert line.endswith("still connects to the cluster directly")
+        assert line.endswith(OUTSIDE)
         await move_behind(group, "c", third)
         possible = await command(*arguments, "--dry-run")
         assert (possible.returncode, possible.stderr) == (0, b"")
@@ -117,7 +118,7 @@ async def test_a_group_adopts_itself_when_its_last_consumer_has_come(
         await begin_in_cluster(kafka, group, clients, behind={"c": other})
         await group.settled("classic")
         told = await adopt(tmp_path / "one", group.group)
-        assert [why.partition(" at ")[0] for why in told.reasons] == ["c"]
+        assert [reason.partition(" at ")[0] for reason in told.reasons] == ["c"]
         await group.leave("c")
         await group.gateway.until_event("group_adopted")
         await group.settled("classic")

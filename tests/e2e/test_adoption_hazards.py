@@ -12,6 +12,7 @@ import pytest
 import trio
 
 from gateway.control.messages import AdoptionAnswer
+from gateway.hosting.adoptable import HOSTED_ALREADY
 from gateway.hosting.states import AdoptionStage as Stage
 from tests.support.adopted_groups import LONG_SESSIONS, adopt, begin_in_cluster, flags_of
 from tests.support.clients import Client
@@ -62,9 +63,9 @@ async def test_static_members_are_adopted_and_keep_their_places(
             await each.progress()
         since_s = time.monotonic()
         told = await adopt(tmp_path, refused.group)
-        (why,) = told.reasons
-        assert why.startswith("a at ")
-        assert "is the leader and a static member" in why
+        (reason,) = told.reasons
+        assert reason.startswith("a at ")
+        assert "is the leader and a static member" in reason
         told = await adopt(tmp_path, group.group)
         assert told.is_adopted, told.reasons
         for each in groups:
@@ -102,9 +103,9 @@ async def test_a_careless_operator_does_no_harm(kafka: KafkaCluster, tmp_path: P
         async with trio.open_nursery() as nursery:
             for number in range(3):
                 nursery.start_soon(command, twice, number * 0.05)
-        reasons = {why for each in outcomes for why in each.reasons}
-        assert reasons <= {"it is hosted already"}
-        assert any(each.is_adopted for each in outcomes)
+        reasons = {reason for outcome in outcomes for reason in outcome.reasons}
+        assert reasons <= {HOSTED_ALREADY}
+        assert any(outcome.is_adopted for outcome in outcomes)
         assert len(twice.gateway.events("group_adopted")) == 1
         await calm(twice, since_s)
         for number, group in enumerate(pointed_back):
@@ -144,7 +145,7 @@ async def test_consumers_move_without_a_pause_or_with_a_long_one(
         reasons: list[str] = []
         while not (told := await adopt(tmp_path, group.group)).is_adopted:
             reasons += told.reasons
-            if told.reasons == ("it is hosted already",):
+            if told.reasons == (HOSTED_ALREADY,):
                 break
             await trio.sleep(0.2)
         print(f"held for {told.held_ms} ms; before: {set(reasons)}")
@@ -156,8 +157,9 @@ async def test_consumers_move_without_a_pause_or_with_a_long_one(
 async def test_the_coordinator_moves_during_an_adoption(
     three_brokers: KafkaCluster, tmp_path: Path
 ) -> None:
-    """It hangs before the first request of a step arrives, and is killed. Another broker then loads
-    the group as it was last stored: without joins that were waiting. Until the group is handed
+    """The coordinator hangs before the first request of a step arrives, and is killed. Another
+    broker then loads the group as it was last stored: without joins that were waiting. Until the
+    group is handed
     over, the adoption is undone; from then on it goes forward."""
     stages = (Stage.LOCKING, Stage.ANCHORING, Stage.HANDING_OVER)
     stops = {
@@ -181,7 +183,7 @@ async def test_the_coordinator_moves_during_an_adoption(
             await group.settled("classic")
             await group.progress()
             is_adopted = stops[group.group].stage is Stage.HANDING_OVER
-            adopted = {each["group_id"] for each in gateway.events("group_adopted")}
+            adopted = {event["group_id"] for event in gateway.events("group_adopted")}
             assert (group.group in adopted) == is_adopted
         produced = await groups[0].produced()
         for group in groups:
@@ -218,7 +220,7 @@ async def test_two_gateways_with_logs_of_their_own_never_both_have_a_group(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(command, one)
             nursery.start_soon(command, two)
-        assert not any(each.is_adopted for each in outcomes)
+        assert not any(outcome.is_adopted for outcome in outcomes)
         await calm(group, since_s)
         await group.leave("b")
         await group.join("b", CLIENT, LONG_SESSIONS)
@@ -226,7 +228,7 @@ async def test_two_gateways_with_logs_of_their_own_never_both_have_a_group(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(command, one)
             nursery.start_soon(command, two)
-        assert sum(each.is_adopted for each in outcomes) == 1
+        assert sum(outcome.is_adopted for outcome in outcomes) == 1
         assert len(group.gateway.events("group_adopted")) == 1
         await group.settled("classic")
         await group.end_after(await group.produced())

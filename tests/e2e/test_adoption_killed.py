@@ -72,8 +72,8 @@ async def test_a_gateway_that_is_killed_in_an_adoption_finds_its_way(
         for group in groups:
             await group.settled("classic")
             await group.progress()
-        adopted = {each["group_id"] for each in gateway.events("group_adopted")}
-        undone = {each["group_id"] for each in gateway.events("adoption_undone")}
+        adopted = {event["group_id"] for event in gateway.events("group_adopted")}
+        undone = {event["group_id"] for event in gateway.events("adoption_undone")}
         assert adopted | undone == stops.keys()
         assert not adopted & undone
         assert {stops[each] for each in adopted} <= set(DONE_FROM)

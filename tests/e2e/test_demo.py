@@ -58,7 +58,7 @@ def test_every_line_matches_the_json_schema(folder: Path) -> None:
 
 
 def test_a_line_that_violates_the_schema_is_found(folder: Path) -> None:
-    """Otherwise the schema would be useless."""
+    """A schema that accepts a wrong event would be useless."""
     validator = Draft202012Validator(json.loads(events.SCHEMA.read_text()))
     (file,) = (folder / "events").iterdir()
     line = json.loads(file.read_text().splitlines()[0])
@@ -72,7 +72,9 @@ def test_no_sequence_has_a_gap(folder: Path) -> None:
     events = read_events(folder / "events")
     check_gaps(events)
     assert (events[0].event, events[-1].event) == ("gateway_started", "gateway_ended")
-    assert all(each.fields.fields["member_id"] for each in events if each.event.startswith("off"))
+    assert all(
+        event.fields.fields["member_id"] for event in events if event.event.startswith("off")
+    )
 
 
 def test_a_folder_holds_one_demo(folder: Path) -> None:

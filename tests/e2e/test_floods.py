@@ -58,7 +58,7 @@ def kinds(gateway: ServeProcess) -> Counter[str]:
 
 
 async def test_a_client_that_is_refused_floods_neither_log_nor_events(tmp_path: Path) -> None:
-    """It may send what it likes, as often as it likes."""
+    """A client may send what it likes, as often as it likes."""
     floods: list[tuple[Struct, int]] = [
         (join_request("g", [TOPIC]), 5),  # is told to come back with an id, and never does
         (HeartbeatRequest(group_id="g", generation_id=1, member_id="stranger"), 3),

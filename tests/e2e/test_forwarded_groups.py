@@ -44,7 +44,7 @@ async def come_and_go(group: GroupStage, one: Client, other: Client, *flags: str
     await group.join("behind-2", other, *flags)
     await settle(group, one.protocol)
     # A commit that a rebalance overtakes is refused, as without the gateway.
-    assert [each for each in group.troubles if ": commit: " not in each] == []
+    assert [trouble for trouble in group.troubles if ": commit: " not in trouble] == []
     await group.gateway.kill()
     await trio.sleep(1)
     await group.gateway.start()
@@ -55,7 +55,7 @@ async def come_and_go(group: GroupStage, one: Client, other: Client, *flags: str
         await group.join(name, one, *flags)
         await settle(group, one.protocol)
     assert group.gateway.events("hosting_started") == []
-    reasons = [each["reason"] for each in group.gateway.events("group_forwarded")]
+    reasons = [event["reason"] for event in group.gateway.events("group_forwarded")]
     assert "beside-1" in reasons[0]
 
 

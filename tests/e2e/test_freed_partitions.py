@@ -14,7 +14,7 @@ def line(kind: str, *numbers: int) -> Line:
 
 
 def test_what_a_member_disowns_before_it_has_stated_it_was_freed_before_it_was_taken() -> None:
-    """As a librdkafka consumer does between its first assignment and the callback."""
+    """Act like a librdkafka consumer between its first assignment and the callback."""
     log = [
         JOINED,
         line("partitions_stated"),
@@ -36,7 +36,7 @@ def test_what_a_member_has_stated_was_its_own() -> None:
 
 
 def test_what_a_removed_member_had_was_its_own() -> None:
-    """It stated nothing since it got the partitions."""
+    """The member has stated nothing since it got the partitions."""
     log = [
         JOINED,
         line("partitions_stated"),

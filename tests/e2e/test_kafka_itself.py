@@ -47,7 +47,7 @@ async def test_brokers_return_with_their_ports_and_data(three_brokers: KafkaClus
 
 @on_release("3.9", "one_broker")
 async def test_a_broker_can_be_added(one_broker: KafkaCluster) -> None:
-    """It joins the cluster with the next node id."""
+    """A new broker joins the cluster with the next node id."""
     assert await one_broker.add_broker() == 2
     for address in one_broker.addresses:
         assert [broker.node_id for broker in (await seen_at(address)).brokers] == [1, 2]

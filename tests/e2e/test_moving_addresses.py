@@ -90,7 +90,7 @@ async def traffic(
     servers: str, *topics: str, protocols: Iterable[str] = PROTOCOLS
 ) -> AsyncIterator[list[Traffic]]:
     """A consumer of each protocol, each in its own group."""
-    running = [Traffic(servers, topics, fresh_group("moving"), each) for each in protocols]
+    running = [Traffic(servers, topics, fresh_group("moving"), protocol) for protocol in protocols]
     for each in running:
         each.start()
     try:
@@ -152,7 +152,7 @@ async def test_clients_follow_leaders_and_coordinators(three_brokers: KafkaClust
 
 @with_new_protocol("one_broker")
 async def test_clients_reach_a_new_broker(one_broker: KafkaCluster) -> None:
-    """It gets its own port, and clients use it for the partitions that it leads."""
+    """A new broker gets its own port, and clients use it for the partitions that it leads."""
     topic, later = fresh_group("before"), fresh_group("later")
     await one_broker.make_topic(topic)
     with trio.fail_after(LIMIT_S):
@@ -169,7 +169,7 @@ async def test_clients_reach_a_new_broker(one_broker: KafkaCluster) -> None:
                 async with traffic(servers, later) as later_running:
                     for each in (*running, *later_running):
                         await each.progress()
-            asked_there = [each for each in recorder.exchanges if each.port == new_port]
+            asked_there = [exchange for exchange in recorder.exchanges if exchange.port == new_port]
             assert any(each.api_key == ApiKey.FETCH for each in asked_there)
 
 
@@ -215,7 +215,11 @@ async def test_a_recreated_topic_is_another_topic(kafka: KafkaCluster) -> None:
             async with group_client(gateway.address, running[1].group) as client:
                 told = await client.topic_id(topic)
                 (member,) = (await client.described_as_consumer_group()).members
-            return of_cluster, told, {each.topic_id for each in member.assignment.topic_partitions}
+            return (
+                of_cluster,
+                told,
+                {partition.topic_id for partition in member.assignment.topic_partitions},
+            )
 
         everything = {(topic, number) for number in range(PARTITIONS)}
         async with traffic(gateway.bootstrap_servers, topic) as running:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,13 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
+from gateway.demo import reports
+from gateway.demo.reports import ConsumedReport
+from tests.support.clients import Client, run_client
+from tests.support.group_client import fresh_group
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, TOPIC, KafkaCluster
+from tests.support.kafka_release import QUICK_START, kafka_release
+from tests.support.releases import NEWEST, with_new_protocol
 from tests.support.serve_process import serving
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
@@ -145,3 +152,88 @@ async def test_offsets_of_the_gateways_topics_are_not_listed(
         await run(commit, kafka.bootstrap_servers, TOPIC, READ_BESIDE)
         assert await run(topics_with_offsets, kafka.bootstrap_servers) == {TOPIC, READ_BESIDE}
         assert await run(topics_with_offsets, gateway.bootstrap) == {TOPIC}
+
+
+@with_new_protocol()
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_kafkas_tool_describes_a_group_that_reads_the_events(
+    kafka: KafkaCluster, tmp_path: Path, protocol: str
+) -> None:
+    """The tool asks for the ends of all partitions that members have, and ends at the first
+    refusal."""
+    events = f"events-of-{protocol}"
+    tool = kafka_release(NEWEST, (*QUICK_START, "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"))
+    config = {
+        "bootstrap.servers": kafka.bootstrap_servers,
+        "group.id": events,
+        "group.protocol": protocol,
+    }
+    async with serving(kafka.bootstrap_servers, tmp_path, f"--events-topic={events}") as gateway:
+        reader = Consumer(config)
+        reader.subscribe([events, TOPIC])
+        with trio.fail_after(LIMIT_S):
+            while {partition.topic for partition in reader.assignment()} != {events, TOPIC}:
+                await trio.to_thread.run_sync(reader.poll, 0.1)
+        shown = await trio.run_process(
+            tool.command(
+                *("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", "--describe"),
+                *("--bootstrap-server", gateway.bootstrap, "--group", events),
+            ),
+            capture_stdout=True,
+            capture_stderr=True,
+            check=False,
+        )
+        await trio.to_thread.run_sync(reader.close)
+    lines = [line.split() for line in (shown.stdout + shown.stderr).decode().splitlines() if line]
+    heading, *rows = lines
+    assert heading[:2] == ["GROUP", "TOPIC"]
+    assert {row[1] for row in rows} == {TOPIC}
+
+
+@with_new_protocol()
+async def test_java_reads_the_topics_of_a_pattern_that_matches_the_gateways(
+    kafka: KafkaCluster, tmp_path: Path
+) -> None:
+    """The cluster resolves the pattern, and assigns the state and the events as well."""
+    public, events = "matched-orders", "matched-events"
+    await kafka.make_topic(public)
+    await kafka.make_topic(events)  # its id is known from the start
+    flags = (
+        *("--state=kafka", "--state-topic=matched-state", f"--events-topic={events}"),
+        "--groups-forward=*",
+    )
+    java = Client(library="java", protocol="consumer")
+    read = trio.Event()
+
+    def hear(line: str) -> None:
+        report = reports.decode(line)
+        if isinstance(report, ConsumedReport) and any(report.runs):
+            read.set()
+
+    async with (
+        serving(kafka.bootstrap_servers, tmp_path, *flags) as gateway,
+        trio.open_nursery() as nursery,
+    ):
+        assert await trio.to_thread.run_sync(record_number, kafka.bootstrap_servers, public) == 0
+        arguments = [
+            *(f"--bootstrap={gateway.bootstrap}", "--topic=^matched-.*"),
+            f"--group={fresh_group('matched')}",
+        ]
+        run = partial(run_client, java, arguments, name="reader", on_line=hear)
+        process = await nursery.start(run)
+        with trio.fail_after(2 * LIMIT_S):
+            await read.wait()
+        await process.close()
+
+
+def record_number(bootstrap: str, topic: str) -> int | None:
+    """Produce the record 0. Returns the code of the answer."""
+    answers: list[int] = []
+
+    def delivered(error: KafkaError | None, _message: Message) -> None:
+        answers.append(error.code() if error else 0)
+
+    producer = Producer({"bootstrap.servers": bootstrap})
+    producer.produce(topic, b"0", on_delivery=delivered)
+    producer.flush(LIMIT_S)
+    return answers[0] if answers else None

@@ -32,7 +32,7 @@ STOPS = (
     Stop(Stage.LEAVING, is_sent=True),
     Stop(Stage.CONCLUDING, is_sent=False),
 )
-UNOPENED = [each for each in STOPS if each.stage not in (Stage.OPENING, Stage.GATHERING)]
+UNOPENED = [stop for stop in STOPS if stop.stage not in (Stage.OPENING, Stage.GATHERING)]
 LATE_S = 4.0
 """How long native members stay away after the kill: shorter than their session."""
 
@@ -98,7 +98,7 @@ async def kill(
         for group in groups:
             await group.settled(protocol)
             await group.progress()
-        assert {each["group_id"] for each in gateway.events("group_released")} == stops.keys()
+        assert {event["group_id"] for event in gateway.events("group_released")} == stops.keys()
         produced = await groups[0].produced()
         for group in groups:
             await group.end_after(produced)

@@ -49,15 +49,12 @@ async def released(
         await group.progress(200)
         running = await command("release", group.group, *flags)
         assert running.returncode == 1
-        why = f"a gateway runs with {folder}: leave out --offline"
-        assert running.stderr.decode() == f"groupferry: nothing is released: {why}\n"
+        reason = f"a gateway runs with {folder}: leave out --offline"
+        assert running.stderr.decode() == f"groupferry: nothing is released: {reason}\n"
         await group.gateway.kill()
         unknown = await command("release", "nobody", *flags)
         assert (unknown.returncode, unknown.stdout) == (1, b"")
-        assert (
-            unknown.stderr
-            == b"groupferry: nobody is not released: the state log does not have it\n"
-        )
+        assert b"nobody is not released: the state log does not have it" in unknown.stderr
         for name in "ab":
             await group.kill(name)
         done = await command("release", "--all", *flags)

@@ -53,13 +53,13 @@ async def released(
         produces_beside=True,
         limit_s=LIMIT_S,
     ) as group:
-        for each in CLIENTS:
-            await join(group, each, kafka, name)
+        for client in CLIENTS:
+            await join(group, client, kafka, name)
         await group.settled("classic")
         hosted = await command("remove", f"--state-dir={folder}")
-        why = f"{group.group} is hosted: groupferry release {group.group}"
+        reason = f"{group.group} is hosted: groupferry release {group.group}"
         assert (hosted.returncode, hosted.stdout) == (1, b"")
-        assert hosted.stderr.decode() == f"groupferry: the gateway is not removed: {why}\n"
+        assert hosted.stderr.decode() == f"groupferry: the gateway is not removed: {reason}\n"
         done = await command("release", group.group, f"--state-dir={folder}")
         assert (done.returncode, done.stderr) == (0, b"")
         await group.settled("classic")
@@ -85,9 +85,9 @@ async def test_clients_go_on_at_the_cluster(
     so, and serves them. Rebalances are counted at the leader, which takes part in all of them; if
     the other client is slow to come back, the leader is told in vain, too."""
     async with released(kafka, tmp_path) as (group, name):
-        for each in CLIENTS.keys() - {led_by}:  # the one that stays leads
-            await group.leave(each)
-            await join(group, each, kafka, name)
+        for client in CLIENTS.keys() - {led_by}:  # the one that stays leads
+            await group.leave(client)
+            await join(group, client, kafka, name)
         await group.settled("classic")
         since_s = time.monotonic()
         in_vain = await command("remove", f"--state-dir={tmp_path}")

@@ -54,11 +54,11 @@ class Member:
         self._consumer.subscribe([TOPIC], on_assign=self._assigned, on_revoke=self._revoked)
 
     def _assigned(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self.owned |= {each.partition for each in partitions}
+        self.owned |= {partition.partition for partition in partitions}
         self.disturbances.append("assigned")
 
     def _revoked(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self.owned -= {each.partition for each in partitions}
+        self.owned -= {partition.partition for partition in partitions}
         self.disturbances.append("revoked")
 
     async def run(self) -> None:
@@ -173,7 +173,7 @@ def check_events(events: list[Envelope]) -> None:
     assert {each.protocol for each in seen} == {"classic", "consumer"}
     assert {each.software_name for each in seen} == {"confluent-kafka-python"}
     fetches = [each.fields for each in events if isinstance(each.fields, OffsetsFetched)]
-    assert {each.member_id for each in fetches} == {each.member_id for each in seen}
+    assert {fetch.member_id for fetch in fetches} == {each.member_id for each in seen}
     assert {each.partition for event in fetches for each in event.starts[TOPIC]} == set(
         range(PARTITIONS)
     )

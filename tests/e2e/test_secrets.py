@@ -215,10 +215,10 @@ async def test_no_secret_is_left_behind(
         left[topic] = await trio.to_thread.run_sync(read_topic, secure_kafka, topic)
     assert b"secrets" in shown
     assert b"member_joined" in left[EVENTS]
-    left |= {f"{each}": each.read_bytes() for each in state.rglob("*") if each.is_file()}
+    left |= {f"{path}": path.read_bytes() for path in state.rglob("*") if path.is_file()}
     assert b"request_refused" in printed
     assert len(left) > 1
     secret_forms = scene.secrets.union(*map(forms_of_token, issued))
     secret_forms |= {key.read_bytes().splitlines()[1]}
-    found = [(where, each) for where, text in left.items() for each in secret_forms if each in text]
+    found = [(where, form) for where, text in left.items() for form in secret_forms if form in text]
     assert found == []

@@ -8,7 +8,7 @@ import trio
 from confluent_kafka.admin._acl import AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourceType
 
-from gateway.demo.borrowed_cluster import borrowed
+from gateway.demo.borrowed_cluster import borrow_cluster
 from gateway.settings import Address
 from tests.e2e.test_adoption import command
 from tests.e2e.test_secure_roll import USER, settings_of, shared
@@ -29,7 +29,7 @@ CLIENT = Client(library="librdkafka")
 async def test_a_group_is_adopted_where_the_gateways_user_may_read_it(
     secure_kafka: SecureKafka, tmp_path: Path
 ) -> None:
-    """Of two groups one is denied to the gateway's user. The command says so in one line, and the
+    """The gateway's user may not read one of two groups. The command says so in one line, and the
     group goes on; no consumer of the other one notices anything."""
     password = tmp_path / "password"
     password.write_text(USERS["gateway"])
@@ -51,7 +51,9 @@ async def test_a_group_is_adopted_where_the_gateways_user_may_read_it(
     denied = fresh_group("denied")
     with trio.fail_after(LIMIT_S):
         async with (
-            borrowed([Address(*secure_kafka.plain)], fresh_group("secure"), PARTITIONS) as upstream,
+            borrow_cluster(
+                [Address(*secure_kafka.plain)], fresh_group("secure"), PARTITIONS
+            ) as upstream,
             trio.open_nursery() as nursery,
             serving(f"{host}:{port}", state, *flags) as gateway,
         ):

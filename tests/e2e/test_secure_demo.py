@@ -70,7 +70,7 @@ async def test_the_demo_reaches_a_secured_cluster_as_the_gateway_does(
             nursery.cancel_scope.cancel()
     assert done.returncode == 0, done.stderr
     assert any(prefix.encode() in each for each in seen)
-    left = [each.read_bytes() for each in state.rglob("*") if each.is_file()]
+    left = [path.read_bytes() for path in state.rglob("*") if path.is_file()]
     assert any(b"member_joined" in each for each in left)
     for each in (done.stdout, done.stderr, *left, *seen):
         assert PASSWORD.encode() not in each

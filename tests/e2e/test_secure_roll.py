@@ -12,7 +12,7 @@ import trio
 from confluent_kafka.admin._acl import AclOperation
 from confluent_kafka.admin._resource import ResourceType
 
-from gateway.demo.borrowed_cluster import borrowed
+from gateway.demo.borrowed_cluster import borrow_cluster
 from gateway.settings import Address
 from gateway.transport.certificates import CertificateFiles
 from tests.support.clients import Client
@@ -75,10 +75,12 @@ async def shared(stage: GroupStage) -> None:
     """Wait until each member owns partitions, each partition has one owner, and records arrive."""
     while True:
         owners = stage.ledger.owners()
-        is_split = len(owners) == PARTITIONS and all(len(each) == 1 for each in owners.values())
+        is_split = len(owners) == PARTITIONS and all(len(owner) == 1 for owner in owners.values())
         if is_split and set().union(*owners.values()) == set(stage.members):
             break
-        dead = [each.child.fate for each in stage.members.values() if each.child.ended.is_set()]
+        dead = [
+            member.child.fate for member in stage.members.values() if member.child.ended.is_set()
+        ]
         assert not dead, dead
         await trio.sleep(0.2)
     await stage.progress()
@@ -166,7 +168,9 @@ async def roll(
     )
     with trio.fail_after(LIMIT_S):
         async with (
-            borrowed([Address(*secure_kafka.plain)], fresh_group("secure"), PARTITIONS) as upstream,
+            borrow_cluster(
+                [Address(*secure_kafka.plain)], fresh_group("secure"), PARTITIONS
+            ) as upstream,
             trio.open_nursery() as nursery,
         ):
             rule = Rule(USER, ResourceType.TOPIC, upstream.topic, AclOperation.READ)
@@ -192,7 +196,7 @@ async def roll(
                     await shared(stage)
                 assert stage.conversions() == ["classic->consumer", "consumer->classic"]
                 if "java" in pair:  # which introduces itself once it has authenticated
-                    seen = {each["software_name"] for each in gateway.events("client_seen")}
+                    seen = {event["software_name"] for event in gateway.events("client_seen")}
                     assert "apache-kafka-java" in seen
                 await stage.end()
                 nursery.cancel_scope.cancel()

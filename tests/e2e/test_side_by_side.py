@@ -6,6 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from tests.support import releases
 from tests.support.ports import free_port, ports_of
 from tests.support.side_by_side import is_waiting, next_scope, scope
 
@@ -55,8 +58,23 @@ def test_the_slowest_files_have_clusters_of_their_own() -> None:
     assert scopes == {"groups that leave on kafka-4.3"}
 
 
+def test_each_slow_test_is_left_to_one_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each case of it, and no other test. If all releases are played, none is."""
+    cases = [f"tests/e2e/test_a.py::test_{number}" for number in range(20)]
+    slow = {case: {f"{case}[kafka-{release}]" for release in ("3.9", "4.4")} for case in cases}
+    quick = {"tests/gateway/test_a.py::test_one[3.9]", "tests/gateway/test_a.py::test_one[4.4]"}
+    every = quick.union(*slow.values())
+    monkeypatch.setattr(releases, "CHOSEN", ("3.9", "4.4"))
+    left = every - releases.left_to_another_release(every)
+    assert quick <= left
+    assert all(len(left & twins) == 1 for twins in slow.values())
+    assert {name[-4:-1] for name in left - quick} == {"3.9", "4.4"}, "both are played"
+    monkeypatch.setattr(releases, "CHOSEN", releases.RELEASES)
+    assert releases.left_to_another_release(every) == set()
+
+
 def test_workers_wait_and_compute_in_turn() -> None:
-    """As long as there are scopes of both kinds."""
+    """Scopes of both kinds alternate as long as there are any."""
     waiting = ["tests/e2e on kafka-3.9", "three-brokers-4.4", "tests/gateway/test_a_with_kafka.py"]
     computing = ["tests/simulation/test_worlds.py::TestStart", "tests/codecs/test_kafka.py"]
     assert next_scope([*computing, *waiting], waits=True) == waiting[0]

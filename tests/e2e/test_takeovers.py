@@ -77,8 +77,8 @@ async def test_a_second_gateway_takes_over_with_an_empty_disk(
 async def test_a_gateway_that_cannot_serve_takes_no_log(
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:
-    """It finds out before it takes the log that its port or a broker's is in use, or that its
-    events cannot be written. The first gateway continues and notices nothing."""
+    """A gateway finds out before it takes the log that its port or a broker's is in use, or that
+    its events cannot be written. The first gateway continues and notices nothing."""
     group = fresh_group("kept")
     with trio.fail_after(LIMIT_S), socket.create_server((HOST, 0)) as other:
         in_use = other.getsockname()[1]
@@ -155,7 +155,7 @@ async def test_a_replaced_gateway_sends_no_outdated_answer_after_a_pause(
 async def test_a_paused_gateway_that_was_not_replaced_continues(
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:
-    """It confirms that it still owns the log, and members stay."""
+    """The gateway confirms that it still owns the log, and members stay."""
     group = fresh_group("resumed")
     with trio.fail_after(LIMIT_S):
         async with gateway_on(kafka, tmp_path, group) as gateway:

@@ -93,7 +93,7 @@ async def move(
     await group.leave(name)
     await group.join(name, Client(library=library, protocol=protocol), beside=beside)
     if pause_s:
-        is_native = any(each.client.protocol == "consumer" for each in group.members.values())
+        is_native = any(member.client.protocol == "consumer" for member in group.members.values())
         await group.settled("consumer" if is_native else "classic")
         await trio.sleep(pause_s)
 

@@ -13,7 +13,7 @@ from enum import Enum, auto
 from functools import cache
 from random import Random
 
-from gateway.data_path.treatments import TREATMENTS
+from gateway.data_path.api_table import API_TABLE
 from kafka_codecs import WireError, decode, encode
 from kafka_codecs.apis import APIS, ApiKey
 from kafka_codecs.declaration import Struct
@@ -45,7 +45,7 @@ USER, PASSWORD = "mallory", "fuzz-secret-31c7"
 _CAPTURED_GROUP = b"captured"
 _GROUPS = tuple(b"fuzz-%03d" % number for number in range(GROUPS))
 """As long as the captured name."""
-_KEYS = tuple(TREATMENTS)
+_KEYS = tuple(API_TABLE)
 _KEYS_IN_SESSION = tuple(
     key for key in _KEYS if key not in {ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
 )
@@ -115,10 +115,10 @@ def corpus() -> Mapping[ApiKey, tuple[Template, ...]]:
     return {
         key: tuple(
             (key, version, body)
-            for version in range(treated.min_version, treated.max_version + 1)
+            for version in range(entry.min_version, entry.max_version + 1)
             for body in _bodies(key, version, captured.get(key, ()))
         )
-        for key, treated in TREATMENTS.items()
+        for key, entry in API_TABLE.items()
     }
 
 
@@ -222,8 +222,8 @@ def is_readable(frame: bytes) -> bool:
     """Whether the gateway has no reason to close the connection because of this frame."""
     try:
         header, offset = decode_request_header(frame)
-        treated = TREATMENTS[ApiKey(header.api_key)]
-        if not 0 <= header.api_version <= treated.max_version:
+        entry = API_TABLE[ApiKey(header.api_key)]
+        if not 0 <= header.api_version <= entry.max_version:
             return False
         if header.api_key == ApiKey.PRODUCE:  # which the gateway reads as bytes
             return False

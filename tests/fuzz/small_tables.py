@@ -12,7 +12,7 @@ TABLES: Mapping[str, Mapping[str, object]] = {
     "gateway.board.lags": {"PARTITIONS_MAX": 500},
     "gateway.board.recent_events": {"EVENTS_MAX": 500},
     "gateway.board.steps": {"GROUPS_MAX": 150, "ENTRIES_MAX": 500},
-    "gateway.board.tallies": {
+    "gateway.board.group_stats": {
         "GROUPS_MAX": 150,
         "CLIENTS_IN_ALL_MAX": 200,
         "PARTITIONS_MAX": 2_000,

@@ -20,7 +20,7 @@ import trio
 
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path import client_frames
-from gateway.data_path.treatments import TREATMENTS
+from gateway.data_path.api_table import API_TABLE
 from tests.fuzz import __main__ as command
 from tests.fuzz import campaign, neighbours, small_tables
 from tests.fuzz.attacks import FRAMES_MAX, Attack, attack_of, corpus
@@ -214,8 +214,8 @@ def test_every_version_of_every_api_is_played() -> None:
     """At least one request each."""
     versions = {
         (key, version)
-        for key, treated in TREATMENTS.items()
-        for version in range(treated.min_version, treated.max_version + 1)
+        for key, entry in API_TABLE.items()
+        for version in range(entry.min_version, entry.max_version + 1)
     }
     found = {(key, version) for some in corpus().values() for key, version, _body in some}
     assert found == versions

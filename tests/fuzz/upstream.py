@@ -5,7 +5,7 @@ from uuid import UUID
 
 import trio
 
-from gateway.data_path.treatments import TREATMENTS
+from gateway.data_path.api_table import API_TABLE
 from kafka_codecs import WireError, decode, encode
 from kafka_codecs.api_versions import ApiVersion, ApiVersionsResponse
 from kafka_codecs.apis import APIS, ApiKey
@@ -75,7 +75,7 @@ class AttackedBroker(GuardedBroker):
         known = self.versions
         self.versions = {
             key: (0, each.max_version)
-            for key, each in TREATMENTS.items()
+            for key, each in API_TABLE.items()
             if key in known or not each.without_upstream
         } | {ApiKey.OFFSET_FETCH: known[ApiKey.OFFSET_FETCH]}
         self.handlers = (

@@ -54,7 +54,7 @@ def test_help_describes_all_ways_to_set_a_setting() -> None:
     for wanted in (
         "--upstream",
         "127.0.0.1:19092",
-        "group.consumer.heartbeat.interval.ms (default 5000)",
+        "group.consumer.heartbeat.interval.ms (at least 1 ms; default 5000)",
         "GROUPFERRY_LISTEN",
         "--config",
     ):

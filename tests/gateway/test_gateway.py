@@ -65,20 +65,25 @@ async def test_stopping_answers_parked_requests_and_ends() -> None:
     assert [line["in_time"] for line in lines if line["event"] == "drain_finished"] == [True]
 
 
-@pytest.mark.parametrize("fails", [False, True])
-async def test_only_a_cancellation_that_is_wanted_is_a_normal_end(*, fails: bool) -> None:
-    """The demo ends its gateway so. A task that fails beside it, such as that of a state log which
-    another gateway takes, cancels it too."""
+@pytest.mark.parametrize("end", ["cancelled", "deadline", "failure"])
+async def test_only_a_failure_beside_it_is_no_normal_end(end: str) -> None:
+    """The demo cancels its gateway. If a time limit within it passes just then, Trio names that as
+    the cause. A task that fails beside it, such as that of a state log which another gateway takes,
+    cancels it too."""
+    fails = end == "failure"
 
     async def take_log() -> None:
         raise StateLogTaken("another gateway has it")
 
     async def run(upstream: Sequence[Address]) -> None:
         async with trio.open_nursery() as nursery, whole_gateway(upstream):
-            if fails:
-                nursery.start_soon(take_log)
-            else:
-                nursery.cancel_scope.cancel()
+            match end:
+                case "cancelled":
+                    nursery.cancel_scope.cancel()
+                case "deadline":
+                    nursery.cancel_scope.deadline = trio.current_time()
+                case _:
+                    nursery.start_soon(take_log)
             await trio.sleep_forever()
 
     with capture_logs() as lines:

@@ -21,7 +21,7 @@ from gateway.data_path.places import ConnectionLimiter
 from gateway.groups.group_limits import GroupQuota, TooManyGroups
 from gateway.journal.history_shares import HistoryShares
 from gateway.limits import TOTALS, Share, Total
-from gateway.quotas.owner import Owner
+from gateway.quotas.quota_key import QuotaKey
 from gateway.quotas.shares import SharedTotal
 from gateway.requests.config_apis import CONFIGS_ALONE_MAX
 from gateway.settings import Settings
@@ -35,18 +35,21 @@ OF_ONE_THING: Mapping[str, str] = {
     "gateway.admin.app": "EVENTS_TOGETHER_MAX",
     "gateway.admin.server": "HEADERS_BYTES_MAX STREAMS_MAX",
     "gateway.batches": "NAMES_TOGETHER_MAX",
-    "gateway.board.board": "GROUPS_MAX EVENTS_MAX",
+    "gateway.board.board": "GROUPS_MAX EVENTS_MAX CLIENT_MEMBERS_MAX",
     "gateway.board.group_readiness": "LINES_MAX",
     "gateway.board.lag_watch": "PARTITIONS_AT_ONCE_MAX",
-    "gateway.board.lags": "HISTORY_MAX",
-    "gateway.board.reading": "MEMBERS_MAX",
-    "gateway.events.sentences": "NAMES_MAX NAMED_MAX",
+    "gateway.board.lags": "HISTORY_MAX ENDS_MAX",
+    "gateway.board.reading": "MEMBERS_MAX PARTITIONS_MAX",
+    "gateway.events.sentences": "NAMES_MAX NAMED_MAX MOVES_MAX",
     "gateway.journal.stated_groups": "FORWARDED_MAX",
     "gateway.board.words": "NAMED_MAX CHARS_MAX",
+    "gateway.fleet.words": "WORD_BYTES_MAX",
+    "gateway.requests.owner_calls": "LINE_BYTES_MAX",
     "gateway.groups.cluster_view": "ASKED_TOGETHER_MAX REMEMBERED_MAX",
     "gateway.board.steps": "SAMPLES_MAX CLIENTS_MAX LINE_CHARS_MAX",
-    "gateway.board.tallies": "CLIENTS_MAX GROUP_CHARS_MAX LINE_CHARS_MAX",
-    "gateway.board.terminal": "ALIGNED_WIDTH_MAX MOMENTS_MAX SPARKS_MAX",
+    "gateway.board.group_stats": "CLIENTS_MAX GROUP_CHARS_MAX LINE_CHARS_MAX",
+    "gateway.board.terminal": "ALIGNED_WIDTH_MAX MOMENTS_MAX SPARKS_MAX LINES_PER_TEXT_MAX"
+    " LINES_PER_CELL_MAX",
     "gateway.check.brokers": "BROKERS_AT_ONCE_MAX",
     "gateway.check.own_topic": "CLOCKS_DIFFER_MS_MAX",
     "gateway.cluster.bearer_tokens": "ANSWER_BYTES_MAX",
@@ -71,26 +74,28 @@ OF_ONE_THING: Mapping[str, str] = {
     "gateway.data_path.grants": "OF_ONE_CLIENT_MAX",
     "gateway.data_path.group_requests": "COMMITS_TOGETHER_MAX",
     "gateway.data_path.ports": "PORT_MAX",
-    "gateway.data_path.presence": "CLOSED_MAX",
+    "gateway.data_path.connected_clients": "CLOSED_MAX",
     "gateway.data_path.produce_acks": "TAGS_MAX _UINT32_MAX _VARINT_BYTES_MAX",
     "gateway.data_path.request_heads": "_NAME_BYTES_MAX",
     "gateway.data_path.relayed_requests": "SEARCHED_BYTES_MAX",
     "gateway.data_path.upstream": "ASKED_TOGETHER_MAX",
     "gateway.data_path.upstream_connection": "_CORRELATION_ID_MAX",
     "gateway.events.event": "_MOMENT_MAX",
+    "gateway.readable": "_MOMENT_MS_MAX",
     "gateway.events.group_tracker": "DELETED_IDS_MAX",
     "gateway.events.move_costs": "AWAY_MAX WINDOWS_MAX",
     "gateway.events.record_translator": "NAMED_TOPICS_MAX",
-    "gateway.groups.cluster_look": "LOOKED_AT_ONCE_MAX",
+    "gateway.groups.cluster_group_reader": "GROUPS_PER_LOOKUP_MAX",
     "gateway.groups.configured_releases": "RELEASES_MAX",
     "gateway.groups.forgetting": "NEW_GROUPS_MAX UNUSED_MS_MAX",
+    "gateway.groups.members_away": "AWAY_MAX_MS DEPARTURES_MAX",
     "gateway.groups.readiness": "BLOCKERS_NAMED_MAX",
     "gateway.groups.regex_resolver": "MATCHED_TOPICS_MAX",
     "gateway.groups.topics_image": "NAMES_MAX",
     "gateway.hosting.adoption": "HOLD_MAX_MS HEARTBEATS_AT_ONCE_MAX UNDONE_FOR_MS_MAX",
     "gateway.hosting.batch": "BATCH_MAX",
     "gateway.hosting.forwarded": "MEMBERS_MAX BYTES_PER_GROUP_MAX",
-    "gateway.hosting.logged_engine": "LOAD_RETRY_MS_MAX BEFORE_A_DEADLINE_MAX",
+    "gateway.hosting.logged_engine": "LOAD_RETRY_MS_MAX BEFORE_A_DEADLINE_MAX STATED_OF_GONE_MAX",
     "gateway.hosting.release": (
         "SETTLE_MAX_MS GATHER_MAX_MS GATHER_OWNERS_MAX_MS NATIVE_FIRST_MAX_MS"
     ),
@@ -168,17 +173,17 @@ def test_every_limit_is_a_total_or_bounds_one_thing() -> None:
     assert set(_limits()) == totals | of_one_thing
 
 
-def _places() -> Callable[[Owner], object]:
+def _places() -> Callable[[QuotaKey], object]:
     places = ConnectionLimiter(Limits(max_connections=100))
-    return lambda owner: places.take(owner.name, shakes=False)
+    return lambda owner: places.take(owner.name, has_handshake=False)
 
 
-def _held() -> Callable[[Owner], object]:
+def _held() -> Callable[[QuotaKey], object]:
     held = HeldRequests(Limits(max_held_requests_bytes=100))
     return lambda owner: held.take(owner, 1)
 
 
-def _groups() -> Callable[[Owner], object]:
+def _groups() -> Callable[[QuotaKey], object]:
     quota, names = GroupQuota("hosted", groups_max=100), count()
     return lambda owner: quota.reserve(f"g-{next(names)}", owner)
 
@@ -187,8 +192,8 @@ class _Full(Exception):
     """A total has no room."""
 
 
-def _shared(total: SharedTotal) -> Callable[[Owner], object]:
-    def take(owner: Owner) -> None:
+def _shared(total: SharedTotal) -> Callable[[QuotaKey], object]:
+    def take(owner: QuotaKey) -> None:
         if not total.has_room(owner):
             raise _Full
         total.take(owner)
@@ -196,7 +201,7 @@ def _shared(total: SharedTotal) -> Callable[[Owner], object]:
     return take
 
 
-TAKERS: Mapping[str, Callable[[], Callable[[Owner], object]]] = {
+TAKERS: Mapping[str, Callable[[], Callable[[QuotaKey], object]]] = {
     "max_connections": _places,
     "max_held_requests_bytes": _held,
     "TOTAL_BYTES_MAX": lambda: _shared(HeldAnswers(100)._total),
@@ -228,7 +233,7 @@ def test_one_owner_leaves_room_for_three_others(total: Total) -> None:
     """Whatever it does. The next ones may be as greedy."""
     take = TAKERS[total.name]()
     for number in range(4):
-        owner = Owner(f"10.0.0.{number}")
+        owner = QuotaKey(f"10.0.0.{number}")
         take(owner)
         with refused():
             for _ in range(OF_ALL_CLIENTS_MAX):
@@ -239,4 +244,4 @@ def test_topics_of_one_group_fit_into_the_share_of_one_owner() -> None:
     """A pattern may match as many."""
     from gateway.groups.regex_resolver import MATCHED_TOPICS_MAX
 
-    assert SharedTotal(TOPICS_MAX).has_room(Owner("10.0.0.1"), MATCHED_TOPICS_MAX)
+    assert SharedTotal(TOPICS_MAX).has_room(QuotaKey("10.0.0.1"), MATCHED_TOPICS_MAX)

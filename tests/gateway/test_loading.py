@@ -78,7 +78,8 @@ def test_ctrl_c_ends_the_command_during_any_import(place: str) -> None:
 @pytest.mark.parametrize("place", ["a_weak_reference", "set_name"])
 def test_ctrl_c_ends_it_while_spark_loads(place: str, tmp_path: Path) -> None:
     """PySpark takes longer to load than everything else."""
-    done = interrupted(place, "pyspark.sql", "report", ".", "--output", str(tmp_path / "output"))
+    where = ("--master", "local[1]", "--output", str(tmp_path / "output"))
+    done = interrupted(place, "pyspark.sql", "report", ".", *where)
     assert (done.returncode, done.stdout, done.stderr) == (128 + signal.SIGINT, "", "")
 
 
@@ -86,3 +87,16 @@ def test_a_process_that_ignores_ctrl_c_continues() -> None:
     """A shell starts background jobs this way."""
     done = interrupted("set_name", "gateway.commands.dispatch", "--version", handler="SIG_IGN")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_command_that_asks_the_gateway_loads_no_engine() -> None:
+    """It would take longer to load than to answer."""
+    program = (
+        "import sys, gateway.cli, gateway.commands.dispatch, gateway.commands.show_board;"
+        "sys.exit(sorted({'coordinator.engine', 'gateway.hosting.group', 'kafka_codecs.apis'}"
+        " & sys.modules.keys()) or None)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")

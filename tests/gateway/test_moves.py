@@ -4,7 +4,7 @@ from enum import StrEnum
 
 import pytest
 
-from gateway.moves import Moves, moved
+from gateway.moves import Moves, check_move
 
 
 class Door(StrEnum):
@@ -16,7 +16,7 @@ MOVES: Moves[Door] = {Door.OPEN: frozenset({Door.SHUT}), Door.SHUT: frozenset()}
 
 
 def test_a_legal_move_leads_to_its_state() -> None:
-    assert moved(MOVES, Door.OPEN, Door.SHUT) is Door.SHUT
+    assert check_move(MOVES, Door.OPEN, Door.SHUT) is Door.SHUT
 
 
 @pytest.mark.parametrize(
@@ -24,4 +24,4 @@ def test_a_legal_move_leads_to_its_state() -> None:
 )
 def test_any_other_move_is_a_bug(before: Door, after: Door) -> None:
     with pytest.raises(ValueError, match=f"a Door does not move from {before} to {after}"):
-        moved(MOVES, before, after)
+        check_move(MOVES, before, after)

@@ -83,10 +83,10 @@ async def test_a_new_group_whose_anchor_is_refused_says_so(tmp_path: Path, joins
     async with offset_stage(broker, operators=operators) as stage, trio.open_nursery() as nursery:
         native = partial(native_join, stage, "numbers")
         nursery.start_soon(native if joins == "native" else stage.client.join)
-        why = "held back: the anchor rejoins: its coordinator gave no usable answer"
-        await until_answered(lines, lambda told: [each.blocker for each in told.groups] == [why])
+        reason = "held back: the anchor rejoins: its coordinator gave no usable answer"
+        await until_answered(lines, lambda told: [each.blocker for each in told.groups] == [reason])
         page = await look(tmp_path, DescribeGroup(group_id="g"), GroupPage)
-        assert (page.anchor, page.blocker, page.members) == (AnchorPhase.LOST, why, 0)
+        assert (page.anchor, page.blocker, page.members) == (AnchorPhase.LOST, reason, 0)
         nursery.cancel_scope.cancel()
 
 

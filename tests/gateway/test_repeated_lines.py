@@ -11,7 +11,7 @@ import trio
 from trio.testing import MockClock
 
 from gateway import logs
-from gateway.data_path.complaints import Complaints
+from gateway.data_path.client_warnings import ClientWarnings
 from gateway.events.catalog import EVENTS
 from gateway.repeated_lines import (
     CONDITIONS_MAX,
@@ -102,11 +102,11 @@ def test_each_reason_is_a_condition_up_to_a_share(log: Log) -> None:
 
 def test_a_kind_of_one_address_is_one_line_whatever_the_reason(log: Log) -> None:
     """Clients choose the reasons. Other addresses have lines of their own."""
-    complaints = Complaints()
+    client_warnings = ClientWarnings()
     for number in range(20):
-        complaints.tell("bad_frame_received", "10.0.0.1", reason=f"bytes {number}")
-    complaints.tell("bad_frame_received", "10.0.0.2", reason="others")
-    complaints.tell("connection_refused", "10.0.0.1")
+        client_warnings.tell("bad_frame_received", "10.0.0.1", reason=f"bytes {number}")
+    client_warnings.tell("bad_frame_received", "10.0.0.2", reason="others")
+    client_warnings.tell("connection_refused", "10.0.0.1")
     assert [(line["event"], line["client_host"]) for line in log.take()] == [
         ("bad_frame_received", "10.0.0.1"),
         ("bad_frame_received", "10.0.0.2"),
@@ -114,7 +114,7 @@ def test_a_kind_of_one_address_is_one_line_whatever_the_reason(log: Log) -> None
     ]
     (line,) = log.pass_time()
     assert (line["client_host"], line["more"], line["reason"]) == ("10.0.0.1", 19, "bytes 19")
-    assert complaints.counts == {"bad_frame_received": 21, "connection_refused": 1}
+    assert client_warnings.counts == {"bad_frame_received": 21, "connection_refused": 1}
 
 
 def test_refused_requests_of_one_client_are_counted_by_error(log: Log) -> None:

@@ -133,8 +133,8 @@ async def test_the_gateway_authenticates_with_bearer_tokens(secure_kafka: Secure
         server.lifetime_s = -10
         expired = replace(credentials, tokens=replace(tokens, _until_s=0.0))
         access = replace(access, credentials=expired)
-        why = await why_refused(secure_kafka, secure_kafka.sasl_ssl, access)
-        assert why.startswith("it refuses user gateway with OAUTHBEARER: ")
+        reason = await why_refused(secure_kafka, secure_kafka.sasl_ssl, access)
+        assert reason.startswith("it refuses user gateway with OAUTHBEARER: ")
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
@@ -142,9 +142,9 @@ async def test_a_wrong_password_is_refused(secure_kafka: SecureKafka, mechanism:
     """In the broker's own words."""
     wrong = Credentials(mechanism=mechanism, username="gateway", password=Secret("wrong-secret"))
     access = replace(sasl(secure_kafka, mechanism, "gateway"), credentials=wrong)
-    why = await why_refused(secure_kafka, secure_kafka.sasl_ssl, access)
-    assert why.startswith(f"it refuses user gateway with {mechanism}: Authentication failed")
-    assert "wrong-secret" not in why
+    reason = await why_refused(secure_kafka, secure_kafka.sasl_ssl, access)
+    assert reason.startswith(f"it refuses user gateway with {mechanism}: Authentication failed")
+    assert "wrong-secret" not in reason
 
 
 async def test_a_cluster_that_wants_clients_certificates_is_refused(

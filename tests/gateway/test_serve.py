@@ -21,22 +21,23 @@ from structlog.testing import capture_logs
 
 from gateway import serve, settings_sources
 from gateway.cluster import broker_connection, cluster
+from gateway.cluster.errors import LOOK_AT_UPSTREAM
 from gateway.error_groups import first_of
-from gateway.fleet.fleet_state import control_folders, open_state, write_state
-from gateway.fleet.parent import PrepareProcess
+from gateway.fleet.fleet_state import control_folders, open_state, read_state, write_state
+from gateway.fleet.member import SHARDS
+from gateway.fleet.parent import FleetPlan
 from gateway.journal.line_files import FOLDER_NAME
 from gateway.reloading import Reloading, limits_of
 from gateway.security import security_of
 from gateway.settings import Settings
-from gateway.state_folder import StateFolderError, cluster_of, locked
+from gateway.state_folder import StateFolderError, cluster_of, lock_folder
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.fake_broker import running_fake_broker
 from tests.support.group_client import group_client, parked_join
 from tests.support.mock_cluster import running_mock_cluster
 from tests.support.offset_broker import OffsetBroker
-from tests.support.ports import free_port, is_open
-from tests.support.until import until
+from tests.support.ports import free_port
 from tests.support.wire import connected, request_frame
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -51,7 +52,9 @@ def test_an_unreachable_cluster_is_one_line(
     flags = {"upstream": f"127.0.0.1:{port}", "state_dir": f"{tmp_path}"}
     assert serve.run(settings_sources.load(flags), partial(settings_sources.load, flags)) == 1
     complaint = capsys.readouterr().err.splitlines()
-    assert complaint == [f"groupferry: cannot connect to 127.0.0.1:{port}: Connection refused"]
+    assert complaint == [
+        f"groupferry: cannot connect to 127.0.0.1:{port}: Connection refused; {LOOK_AT_UPSTREAM}"
+    ]
 
 
 @contextmanager
@@ -105,7 +108,9 @@ def test_a_hanging_cluster_is_reported_and_given_up(
         found = settings_sources.load({"upstream": upstream, "state_dir": f"{tmp_path}", **flags})
         assert serve.run(found, lambda: found) == 1
         assert connections() == 1
-    assert capsys.readouterr().err == f"groupferry: {upstream} did not answer in 0.5 s\n"
+    assert capsys.readouterr().err == (
+        f"groupferry: {upstream} did not answer in 0.5 s; {LOOK_AT_UPSTREAM}\n"
+    )
     assert [line["event"] for line in lines] == ["cluster_awaited"]
 
 
@@ -213,14 +218,14 @@ async def test_a_single_gateway_is_reached_where_a_fleet_was(tmp_path: Path) -> 
     assert control_folders(tmp_path) == [tmp_path]
 
 
-def test_the_admin_ports_of_all_processes_are_kept_free(tmp_path: Path) -> None:
+def test_the_admin_port_is_kept_free(tmp_path: Path) -> None:
     """The first process opens the ports of coordinator nodes before the others have started."""
     flags = {"upstream": "127.0.0.1:9092", "state_dir": f"{tmp_path}", "processes": "3"}
     found = settings_sources.load({**flags, "admin_listen": "127.0.0.1:9190"})
     security = security_of(found)
     reloading = Reloading(found, lambda: found, security=security, limits=limits_of(found))
     config = serve.gateway_config(found, security, reloading)
-    assert config.data_path.other_ports == range(9190, 9193)
+    assert config.data_path.other_ports == (9190,)
 
 
 def test_a_process_that_starts_later_has_the_settings_in_force(
@@ -230,12 +235,15 @@ def test_a_process_that_starts_later_has_the_settings_in_force(
     flags = {"upstream": "127.0.0.1:9092", "state_dir": f"{tmp_path}", "processes": "2"}
     adoptions: list[str] = []
 
-    def run_fleet(_slots: int, prepare: PrepareProcess, reload: Callable[[], None]) -> int:
-        for _ in range(2):
+    def run_fleet(slots: int, shards: int, plan: FleetPlan) -> int:
+        assert (slots, shards) == (2, SHARDS)
+        for number in (1, 2):
             here, there = socket.socketpair()
             with here, there:
-                prepare(1, False)(there)
-            reload()
+                plan.prepare(1, (0,) * SHARDS, ())(there)
+            plan.reload()
+            plan.note_owners((1,) * SHARDS)
+            assert plan.number_run() == 2 * number
         return 0
 
     def run_process(settings: Settings, *_: Any) -> int:
@@ -250,6 +258,9 @@ def test_a_process_that_starts_later_has_the_settings_in_force(
     later = settings_sources.load({**flags, "groups_adopt": "never"})
     serve.run(settings_sources.load(flags), lambda: later)
     assert adoptions == ["manual", "never"]
+    state = read_state(tmp_path)
+    assert state is not None
+    assert (state.runs, state.owners) == (4, (1,) * SHARDS)
 
 
 async def test_a_port_in_use_is_one_line(tmp_path: Path) -> None:
@@ -287,7 +298,7 @@ async def test_a_signal_drains_the_gateway(tmp_path: Path, number: signal.Signal
             running_mock_cluster(1) as upstream,
             process(tmp_path, upstream.bootstrap[0], port) as gateway,
         ):
-            await until(partial(is_open, port))
+            await until_said(gateway, "serves clients")
             async with group_client(("127.0.0.1", port), "g") as client:
                 async with trio.open_nursery() as nursery:
 
@@ -377,7 +388,7 @@ async def test_a_second_signal_ends_the_drain(tmp_path: Path) -> None:
             running_mock_cluster(1) as upstream,
             process(tmp_path, upstream.bootstrap[0], port, env=environment) as gateway,
         ):
-            await until(partial(is_open, port))
+            await until_said(gateway, "serves clients")  # before, a signal ends it at once
             async with connected(("127.0.0.1", port)) as client:
                 half = b"\0\0\0\x20\0"
                 await client.send(request_frame(ApiKey.API_VERSIONS, 0, 1, b"") + half)
@@ -394,7 +405,7 @@ def test_a_state_folder_in_use_is_one_line(
 ) -> None:
     """The exit status is 1, without a traceback or a connection to the cluster."""
     flags = {"upstream": f"127.0.0.1:{free_port()}", "state_dir": f"{tmp_path}"}
-    with locked(tmp_path):
+    with lock_folder(tmp_path):
         assert serve.run(settings_sources.load(flags), partial(settings_sources.load, flags)) == 1
     (complaint,) = capsys.readouterr().err.splitlines()
     assert complaint.startswith(f"groupferry: the state folder {tmp_path} is in use by another")

@@ -13,7 +13,9 @@ CODE = Path(gateway.__file__).parent
 PAGE = CODE / "docs" / "troubleshooting.md"
 OTHER_COMMANDS = {"demo", "pipeline"}
 LEVELS = {"warning", "error"}
-BY_LEVEL = re.compile(r"(log|told)\.(warning|error|exception)|.*complain(ts\.tell)?|.*\._report")
+BY_LEVEL = re.compile(
+    r"(log|told)\.(warning|error|exception)|.*(complain|client_warnings\.tell)|.*\._report"
+)
 """What a call looks like that always writes such a line."""
 BY_ARGUMENT = re.compile(r"Log|.*\._?log")
 """What a call looks like whose arguments have the level."""
@@ -50,6 +52,14 @@ def test_every_alert_warning_and_error_has_an_entry() -> None:
     entries = ENTRY.findall(PAGE.read_text())
     alerts = ALERT.findall((CODE / "deploy" / "alerts.yaml").read_text())
     assert sorted(entries) == sorted({*logged(), *told(), *alerts})
+
+
+def test_each_alert_says_what_to_do_next() -> None:
+    """In its own text, which is all that somebody sees who is woken by it."""
+    rules = re.split(r"- alert: ", (CODE / "deploy" / "alerts.yaml").read_text())[1:]
+    for rule in rules:
+        (advice,) = re.findall(r"description: (.*)", rule)
+        assert re.search(r"groupferry [a-z]+ ?|[Rr]aise|[Ll]ook at|/readyz", advice), rule
 
 
 def test_lines_are_found_however_they_are_written() -> None:

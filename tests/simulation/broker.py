@@ -18,7 +18,7 @@ from coordinator.interface.events import OffsetCommitReceived, Request
 from coordinator.interface.replies import OffsetVerdict
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import ClassicPhase, Token
-from gateway.hosting.standing import Found, Nobody, Occupants
+from gateway.hosting.standing import LiveMembers, LookupOutcome, NoMembers
 from gateway.requests.messages import consumer_heartbeat_event, event, join_event, response
 from kafka_codecs.api_keys import ApiKey
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -151,9 +151,9 @@ class Broker:
         self, group_id: str, commit: OffsetCommitReceived, now_ms: int
     ) -> OffsetVerdict:
         """Whether the group accepts a commit under these ids."""
-        ((_token, verdict),) = self.group(group_id).handle(commit, self.topics, now_ms)
-        assert isinstance(verdict, OffsetVerdict)
-        return verdict
+        ((_token, decision),) = self.group(group_id).handle(commit, self.topics, now_ms)
+        assert isinstance(decision, OffsetVerdict)
+        return decision
 
     def describe(self, group_id: str, version: int | None = None) -> DescribedGroup:
         """The group as DescribeGroups shows it."""
@@ -166,7 +166,7 @@ class Broker:
         shows_assignments = self.profile.shows_assignments_in_rounds
         return describe_classic(group_id, group, shows_assignments=shows_assignments)
 
-    def look(self, group_id: str) -> Found:
+    def look(self, group_id: str) -> LookupOutcome:
         """Who is in the group, as a look of the gateway finds it."""
         group = self.group(group_id).state
         takes_natives = self.profile.has_native_members
@@ -266,15 +266,15 @@ def find_occupants(
     describe: Callable[[], DescribedGroup],
     *,
     takes_natives: bool,
-) -> Found:
+) -> LookupOutcome:
     """Who is in a group, as a look of the gateway finds it. `takes_natives`: whether the broker
     has the new protocol."""
     if group is None or not group.members:
-        return Nobody(takes_natives)
+        return NoMembers(takes_natives)
     if isinstance(group, ClassicGroup):
-        return Occupants.of(describe())
+        return LiveMembers.of(describe())
     members = list(group.members.values())
-    return Occupants(
+    return LiveMembers(
         CONSUMER_PROTOCOL_TYPE,
         tuple(member.client_id for member in members),
         native_ids=tuple(

@@ -135,8 +135,8 @@ class BrokerGroup:
     def would_refuse(self, commit: OffsetCommitReceived, topics: Topics, now_ms: int) -> ErrorCode:
         """The error code of a commit that arrives now; nothing changes."""
         step = self.engine.handle(self._as_read_here(commit), now_ms=now_ms, topics=topics)
-        ((_token, verdict),) = step.replies
-        return verdict.error
+        ((_token, decision),) = step.replies
+        return decision.error
 
     def _as_read_here(self, commit: OffsetCommitReceived) -> OffsetCommitReceived:
         if self.profile.has_native_members:

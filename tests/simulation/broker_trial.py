@@ -1,4 +1,4 @@
-"""Plays `broker_scripts.py` at real brokers: `python -m tests.simulation.broker_trial --help`."""
+"""Plays `broker_cases/` at real brokers: `python -m tests.simulation.broker_trial --help`."""
 
 import argparse
 import sys
@@ -7,8 +7,8 @@ from fnmatch import fnmatchcase
 
 import trio
 
+from tests.simulation.broker_cases.all_cases import CASES
 from tests.simulation.broker_profiles import PROFILES
-from tests.simulation.broker_scripts import CASES
 from tests.support.differential.trial_stage import running_trial_stage
 
 

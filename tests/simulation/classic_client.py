@@ -285,9 +285,9 @@ class ClassicClient(Client):
     def _read(self, assignment: bytes, topics: Topics) -> frozenset[Partition]:
         _version, decoded = decode_assignment(assignment)
         return topics.partitions(
-            (each.topic, each.partitions)
-            for each in decoded.assigned_partitions
-            if each.topic in self.topics
+            (partition.topic, partition.partitions)
+            for partition in decoded.assigned_partitions
+            if partition.topic in self.topics
         )
 
     # -- heartbeats ------------------------------------------------------------------------------

@@ -187,9 +187,9 @@ class Client(ABC):
         """The member ids that the client uses."""
         return (self.member_id,)
 
-    def die(self, why: str) -> None:
+    def die(self, reason: str) -> None:
         """End the process at once."""
-        self.world.tell(self.name, f"dies: {why}")
+        self.world.tell(self.name, f"dies: {reason}")
         self.is_dead = True
         self.claims.clear()
         self.context.claims_moved()

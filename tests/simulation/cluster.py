@@ -15,7 +15,7 @@ from coordinator.interface.events import OffsetCommitReceived, Request
 from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Partition, Topic, Topics
 from gateway.hosting.identity import AnchorIds
-from gateway.hosting.standing import Found
+from gateway.hosting.standing import LookupOutcome
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import DescribedGroup
 from tests.simulation.broker_profiles import KAFKA_4_3, BrokerProfile
@@ -48,7 +48,8 @@ class Commit:
     request: OffsetCommitReceived
     positions: Positions
     ids: AnchorIds | None
-    """Those under which it is sent; None for one without a member, or under the member's own."""
+    """The ids under which the commit is sent; None for one without a member, or under the member's
+    own."""
     sender: int
     """The number of the process that sent it."""
     is_over: bool = False
@@ -97,7 +98,7 @@ class Cluster:
         """Whether its coordinator checks the ids of commits. Otherwise it stores any commit."""
         self.group = ClusterGroup(world, GROUP, profile, config, lambda: self.topics)
         """The group in the cluster."""
-        self._lanes: dict[object, int] = {}
+        self._last_ms: dict[object, int] = {}
         """When the latest request of a connection of the gateway arrives."""
         self.failure_rate = 0.0
         """The share of requests of the gateway itself that get no answer."""
@@ -167,15 +168,18 @@ class Cluster:
         return bool(self.failure_rate) and self._world.chance(self.failure_rate)
 
     def ask_coordinator(
-        self, message: Struct, answered: Callable[[Struct | None, int], None], lane: object = None
+        self,
+        message: Struct,
+        answered: Callable[[Struct | None, int], None],
+        connection: object = None,
     ) -> None:
-        """Ask on behalf of the gateway. `answered` gets the answer and its code, or None. `lane`: a
-        connection, which keeps the order of requests."""
+        """Ask on behalf of the gateway. `answered` gets the answer and its code, or None. Requests
+        on one `connection` keep their order."""
         world = self._world
         if not self.fails_now():
             at_ms = world.now_ms + world.between(1, TRIP_MS_MAX)
-            if lane is not None:
-                at_ms = self._lanes[lane] = max(at_ms, self._lanes.get(lane, 0))
+            if connection is not None:
+                at_ms = self._last_ms[connection] = max(at_ms, self._last_ms.get(connection, 0))
             world.after(at_ms - world.now_ms, self._coordinate, message, answered)
             return
         world.counts["anchors without an answer"] += 1
@@ -210,7 +214,7 @@ class Cluster:
 
         world.after(world.between(1, TRIP_MS_MAX), self.group.handle, request, hear)
 
-    def look(self, looked: Callable[[Found | None], None]) -> None:
+    def look(self, looked: Callable[[LookupOutcome | None], None]) -> None:
         """Find out who is in the group."""
         self._ask_about_group(self.group.look, looked)
 
@@ -327,7 +331,7 @@ class Cluster:
             self._end(commit)
 
     def may_store(self, concerns: Callable[[Commit], object]) -> list[Commit]:
-        """Those of the commits on their way that the cluster would store if they arrived now."""
+        """The commits on their way that the cluster would store if they arrived now."""
         return [each for each in self._on_the_way if concerns(each) and not self._code_of(each)]
 
     def _code_of(self, commit: Commit) -> int:

@@ -21,7 +21,7 @@ from coordinator.interface.replies import JoinGroupReply, Reply
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
 from gateway.hosting.identity import CLIENT_ID, INSTANCE_ID
-from gateway.hosting.standing import Found
+from gateway.hosting.standing import LookupOutcome
 from gateway.requests.messages import response
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import (
@@ -114,7 +114,7 @@ class ClusterGroup:
         """Whether ids that nobody has used may hold up the next round."""
         return isinstance(self.state, ClassicGroup) and bool(self.state.pending_ids)
 
-    def look(self) -> Found:
+    def look(self) -> LookupOutcome:
         """Who is in the group, as a look of the gateway finds it."""
         return self._broker.look(self._group_id)
 

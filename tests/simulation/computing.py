@@ -121,12 +121,12 @@ class Computing:
 def target_of(reply: PrepareAssignmentReply) -> dict[str, frozenset[Partition]]:
     """A target for the group that the answer describes."""
     members = {
-        each.member_id: Subscriber(
-            instance_id=each.instance_id, rack_id=each.rack_id, topic_ids=each.topic_ids
+        member.member_id: Subscriber(
+            instance_id=member.instance_id, rack_id=member.rack_id, topic_ids=member.topic_ids
         )
-        for each in reply.members
+        for member in reply.members
     }
-    before = {each.member_id: each.target for each in reply.members}
+    before = {member.member_id: member.target for member in reply.members}
     computation = Computation(
         epoch=reply.group_epoch,
         assignor=reply.assignor,

@@ -8,8 +8,8 @@ tests in front of real brokers are the authority; this fake is for time and fail
 from dataclasses import dataclass, field
 from typing import Any
 
-from gateway.hosting.identity import CLIENT_ID, AnchorIds, Gateway, Guise
-from gateway.hosting.standing import Nobody, Occupants
+from gateway.hosting.identity import CLIENT_ID, AnchorIds, AnchorJoinMetadata, Gateway
+from gateway.hosting.standing import LiveMembers, NoMembers
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import DescribedGroup, DescribedGroupMember
@@ -108,18 +108,18 @@ class FakeCoordinator:
             return _checked_commit(group, "", None, -1)
         return _checked_commit(group, ids.member_id, ids.instance_id, ids.generation)
 
-    def look(self, group_id: str) -> Nobody | Occupants:
+    def look(self, group_id: str) -> NoMembers | LiveMembers:
         """Who is in the group, as a look at the cluster finds it."""
         group = self.group(group_id)
         if not group.member_id:
-            return Nobody()
-        return Occupants.of(self.describe(group_id))
+            return NoMembers()
+        return LiveMembers.of(self.describe(group_id))
 
     def describe(self, group_id: str) -> DescribedGroup:
         """The group as DescribeGroups shows it. It must have a member."""
         group = self.group(group_id)
         return described(
-            Guise(
+            AnchorJoinMetadata(
                 protocol_type=group.protocol_type,
                 protocol=group.protocol,
                 metadata=group.metadata,
@@ -206,23 +206,23 @@ def _checked_commit(
 
 
 def described(
-    guise: Guise, *member_ids: str, group_id: str, is_stable: bool = True
+    join_metadata: AnchorJoinMetadata, *member_ids: str, group_id: str, is_stable: bool = True
 ) -> DescribedGroup:
-    """A group with members that joined as `guise`, as DescribeGroups shows it: protocol and
+    """A group with members that joined as `join_metadata`, as DescribeGroups shows it: protocol and
     metadata only while it is Stable. Members without an instance id are consumers, whose client ids
     are their member ids."""
     return DescribedGroup(
         group_id=group_id,
         group_state="Stable" if is_stable else "PreparingRebalance",
-        protocol_type=guise.protocol_type,
-        protocol_data=guise.protocol if is_stable else "",
+        protocol_type=join_metadata.protocol_type,
+        protocol_data=join_metadata.protocol if is_stable else "",
         members=tuple(
             DescribedGroupMember(
                 member_id=each,
-                group_instance_id=guise.instance_id or None,
-                client_id=CLIENT_ID if guise.instance_id else each,
+                group_instance_id=join_metadata.instance_id or None,
+                client_id=CLIENT_ID if join_metadata.instance_id else each,
                 client_host="/10.0.0.7",
-                member_metadata=guise.metadata if is_stable else b"",
+                member_metadata=join_metadata.metadata if is_stable else b"",
                 member_assignment=b"",
             )
             for each in member_ids
@@ -230,8 +230,10 @@ def described(
     )
 
 
-def anchored(log_id: str, *run_ids: int, group_id: str, is_stable: bool = True) -> Occupants:
+def anchored(log_id: str, *run_ids: int, group_id: str, is_stable: bool = True) -> LiveMembers:
     """What a look finds in a group with the anchor of this run, or with those of several."""
-    guise = Gateway(log_id=log_id, run_id=run_ids[0]).guise
-    member_ids = [f"{guise.instance_id}-{run_id}" for run_id in run_ids]
-    return Occupants.of(described(guise, *member_ids, group_id=group_id, is_stable=is_stable))
+    join_metadata = Gateway(log_id=log_id, run_id=run_ids[0]).join_metadata
+    member_ids = [f"{join_metadata.instance_id}-{run_id}" for run_id in run_ids]
+    return LiveMembers.of(
+        described(join_metadata, *member_ids, group_id=group_id, is_stable=is_stable)
+    )

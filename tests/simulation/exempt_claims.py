@@ -95,7 +95,7 @@ class ExemptClaims:
         """Record removed members, absent static members, and lies, after a step that changed the
         group here or in the cluster."""
         members, here = self._whereabouts.members, group.members if group is not None else ()
-        joined = {each.member_id for each in step.records if isinstance(each, JoinReleased)}
+        joined = {record.member_id for record in step.records if isinstance(record, JoinReleased)}
         removed = removed_members(step).keys() | self._left_behind(step, joined, group)
         gone = {id_ for id_ in removed if id_ in here or id_ not in members}
         gone |= self._moving - members

@@ -128,7 +128,7 @@ def check_group(state: GroupState, *, time_ends_commits: bool = True) -> None:
             check_targets(group)
             check_epochs(group)
             _check_member_tables(group)
-            _check_standings(group)
+            _check_statuses(group)
             _check_target_owners(group)
         case None:
             pass
@@ -149,7 +149,7 @@ def check_changed_group(state: GroupState, records: Iterable[Record]) -> None:
             if CurrentAssignment in kinds:
                 check_holders(group)
             if not kinds.isdisjoint((CurrentAssignment, TargetAssignmentMember, MemberMetadata)):
-                _check_standings(group)
+                _check_statuses(group)
             if not kinds.isdisjoint((TargetAssignmentMember, MemberMetadata)):
                 _check_target_owners(group)
                 check_targets(group)
@@ -289,18 +289,18 @@ def _check_member_tables(group: ConsumerGroup) -> None:
         "client-side offers are counted": _counts(group.offers)
         == Counter(offers_of(member) for member in members),
         "the bytes of metadata are counted": group.metadata_bytes
-        == sum(len(each.metadata) for member in members for each in member.client_assignors)
+        == sum(len(assignor.metadata) for member in members for assignor in member.client_assignors)
         + sum(len(data) for each in classic.values() for _name, data in each.protocols),
         "native members are counted": group.native_count == len(members) - len(classic),
     }
     _require_all(rules)
 
 
-def _check_standings(group: ConsumerGroup) -> None:
-    """How many members have each standing, and how many partitions each has in its target; members
+def _check_statuses(group: ConsumerGroup) -> None:
+    """Check the counts of members by status, and the loads of members in their targets; members
     are spared that are eager and have exactly theirs."""
     unaffected = (MemberState.STABLE, None)
-    standings = {
+    statuses = {
         member_id: unaffected
         if group.members[member_id].is_classic
         and current.state is not MemberState.UNREVOKED_PARTITIONS
@@ -311,11 +311,11 @@ def _check_standings(group: ConsumerGroup) -> None:
     }
     spared = {
         member_id
-        for member_id, standing in standings.items()
-        if standing == unaffected and group.members[member_id].is_eager
+        for member_id, status in statuses.items()
+        if status == unaffected and group.members[member_id].is_eager
     }
     rules = {
-        "standings are counted": _counts(group.standings) == Counter(standings.values()),
+        "statuses are counted": _counts(group.statuses) == Counter(statuses.values()),
         "loads are indexed": _are_indexed(group, group.loads, group.members.keys() - spared),
         "spared members are indexed": _are_indexed(group, group.spared, spared),
     }

@@ -44,7 +44,9 @@ def assign(protocol: str, members: Iterable[JoinedMember], topics: Topics) -> di
 
 def subscribed_topics(members: Iterable[JoinedMember]) -> list[str]:
     """The topics that any member subscribes to. The leader watches them."""
-    return sorted({name for each in _subscriptions(members).values() for name in each.topics})
+    return sorted(
+        {name for subscription in _subscriptions(members).values() for name in subscription.topics}
+    )
 
 
 def _subscriptions(members: Iterable[JoinedMember]) -> dict[str, Subscription]:
@@ -89,7 +91,9 @@ def read_assignment(data: bytes) -> frozenset[Name]:
     except WireError:
         return frozenset()
     return frozenset(
-        (each.topic, number) for each in decoded.assigned_partitions for number in each.partitions
+        (partition.topic, number)
+        for partition in decoded.assigned_partitions
+        for number in partition.partitions
     )
 
 
@@ -108,7 +112,9 @@ def _wanted(subscriptions: Mapping[str, Subscription], topics: Topics) -> dict[s
     """The existing topics and their subscribers, both sorted."""
     return {
         name: [id_ for id_ in sorted(subscriptions) if name in subscriptions[id_].topics]
-        for name in sorted({n for each in subscriptions.values() for n in each.topics})
+        for name in sorted(
+            {n for subscription in subscriptions.values() for n in subscription.topics}
+        )
         if name in topics.by_name
     }
 
@@ -134,9 +140,9 @@ def _round_robin(subscriptions: Mapping[str, Subscription], topics: Topics) -> d
 def _sticky(subscriptions: Mapping[str, Subscription], topics: Topics) -> dict[str, set[Name]]:
     claimants: dict[Name, list[str]] = {}
     for id_ in sorted(subscriptions):
-        for each in subscriptions[id_].owned_partitions:
-            for number in each.partitions:
-                claimants.setdefault((each.topic, number), []).append(id_)
+        for partition in subscriptions[id_].owned_partitions:
+            for number in partition.partitions:
+                claimants.setdefault((partition.topic, number), []).append(id_)
     owners = {name: _owner(ids, subscriptions) for name, ids in claimants.items()}
     given: dict[str, set[Name]] = {id_: set() for id_ in subscriptions}
     target: dict[str, int] = dict.fromkeys(subscriptions, 0)

@@ -41,7 +41,7 @@ from coordinator.interface.volatile_records import Token
 from gateway.data_path.call_times import CallTimes
 from gateway.data_path.group_requests import SLOW_FROM_S
 from gateway.groups.group_driver import CLOSES_WITHIN_S
-from gateway.hosting.answers import GroupApi, Situation, code_for, needs_lease
+from gateway.hosting.answers import GroupApi, RefusalReason, code_for, needs_lease
 from gateway.hosting.calls import (
     AWAY,
     LOST,
@@ -49,10 +49,10 @@ from gateway.hosting.calls import (
     Call,
     Commit,
     Commits,
-    Errand,
     Forwarded,
     LearnTopics,
     LocateCoordinator,
+    PendingAction,
     ProbeBroker,
     Refused,
     StoreCommits,
@@ -60,9 +60,9 @@ from gateway.hosting.calls import (
 )
 from gateway.hosting.forwarded import Client
 from gateway.hosting.identity import AnchorIds
-from gateway.hosting.inputs import Done, Failed, Gone, Happened, Input, Relayed
-from gateway.hosting.standing import Found
-from gateway.quotas.owner import Owner
+from gateway.hosting.inputs import Done, EngineEvent, Failed, Gone, Input, Relayed
+from gateway.hosting.standing import LookupOutcome
+from gateway.quotas.quota_key import QuotaKey
 from gateway.requests.forwarding import shown_to_member
 from gateway.requests.member_apis import why_withheld
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
@@ -90,7 +90,7 @@ REFUSED = "the cluster refuses it"
 """The reason in an answer that is the cluster's own."""
 FORWARDED = "the cluster answers"
 """The same, where the gateway only passed the request on."""
-OWNER = Owner("127.0.0.1")
+OWNER = QuotaKey("127.0.0.1")
 """All clients have one address."""
 ERRORS_INSTEAD = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 """The gateway's answers when it lost the group or the cluster after its decision."""
@@ -196,9 +196,9 @@ class Connection:
         return self._calls.longest_ms(self._network.world.now_ms / 1_000)
 
     def _expect_gone(self) -> None:
-        """Let the gateway notice later."""
-        world = self._network.world
-        world.after(world.between(0, GONE_MS_MAX), self._gone, self._call)
+        """Let the gateway notice later, once it runs."""
+        world, gone = self._network.world, partial(self._gone, self._call)
+        world.after(world.between(0, GONE_MS_MAX), self._process.when_awake, gone)
 
     def _gone(self, call: Call | None) -> None:
         """The gateway notices that the client has gone."""
@@ -268,7 +268,7 @@ class Connection:
             commits = [self._commit_of(ask.request) for ask in served]
             if request.is_transactional:
                 known["connection"] = None
-            return Commits(commits={each.token: each for each in commits}, **known)
+            return Commits(commits={commit.token: commit for commit in commits}, **known)
         if isinstance(request, ConsumerHeartbeatReceived):
             self._member_id = request.member_id
             process.spoke_on[request.member_id] = self
@@ -305,36 +305,40 @@ class Connection:
             order_keys=frozenset((request.member_id,) if request.member_id else request.partitions),
         )
 
-    # -- errands ---------------------------------------------------------------------------------
+    # -- pending actions -------------------------------------------------------------------------
 
-    def do(self, errand: Errand) -> None:
-        """Carry out an errand of the call."""
+    def do(self, pending_action: PendingAction) -> None:
+        """Carry out an action of the call."""
         world, cluster = self._network.world, self._network.cluster
         fails = cluster.fails_now()
         delay_ms = world.between(1, TIMEOUT_MS if fails else TRIP_MS_MAX)
-        match errand:
+        match pending_action:
             case LocateCoordinator() | LearnTopics() if fails:
-                world.after(delay_ms, self._report, errand, Failed(errand, "nobody answers"))
+                world.after(
+                    delay_ms, self._report, pending_action, Failed(pending_action, "nobody answers")
+                )
             case LocateCoordinator():
-                world.after(delay_ms, self._report, errand, Done(errand, True))
+                world.after(delay_ms, self._report, pending_action, Done(pending_action, True))
             case LearnTopics():
-                world.after(delay_ms, self._learned, errand)
+                world.after(delay_ms, self._learned, pending_action)
             case ProbeBroker():
-                world.after(delay_ms, self._report, errand, Done(errand, not fails))
+                world.after(delay_ms, self._report, pending_action, Done(pending_action, not fails))
             case StoreCommits(_call, tokens) if fails:
-                away = Done(errand, dict.fromkeys(tokens, AWAY))
-                world.after(delay_ms, self._report, errand, away)
+                away = Done(pending_action, dict.fromkeys(tokens, AWAY))
+                world.after(delay_ms, self._report, pending_action, away)
             case StoreCommits(_call, tokens, ids):
-                self._store(errand, tokens, ids)
+                self._store(pending_action, tokens, ids)
 
-    def _report(self, errand: Errand, told: Input) -> None:
-        if errand.call.answer is None:
+    def _report(self, pending_action: PendingAction, told: Input) -> None:
+        if pending_action.call.answer is None:
             self._process.feed(told)
 
-    def _learned(self, errand: LearnTopics) -> None:
-        self._report(errand, Done(errand, self._network.cluster.topics))
+    def _learned(self, pending_action: LearnTopics) -> None:
+        self._report(pending_action, Done(pending_action, self._network.cluster.topics))
 
-    def _store(self, errand: StoreCommits, tokens: Sequence[Token], ids: AnchorIds | None) -> None:
+    def _store(
+        self, pending_action: StoreCommits, tokens: Sequence[Token], ids: AnchorIds | None
+    ) -> None:
         """Send commits to the cluster, one behind the other. Without an answer to one of them, the
         connection to the cluster is broken, and so are the answers to the others."""
         network = self._network
@@ -353,7 +357,7 @@ class Connection:
                 codes[commit.request.token] = frozenset({code})
                 self._codes[commit.request.token] = code
             if len(codes) == len(sent):
-                network.world.after(0, self._report, errand, Done(errand, codes))
+                network.world.after(0, self._report, pending_action, Done(pending_action, codes))
                 if code is None:
                     self.break_up()
 
@@ -361,7 +365,7 @@ class Connection:
 
     # -- what the cluster answers ----------------------------------------------------------------
 
-    def _relay(self, call: Call, why: str) -> None:
+    def _relay(self, call: Call, reason: str) -> None:
         """Have the cluster answer the requests under way, on the client's own connection."""
         if self.is_broken:
             return  # nothing more is relayed until the gateway notices
@@ -376,10 +380,10 @@ class Connection:
             case PrepareAssignmentReceived() | InstallAssignmentReceived() as request:
                 # No cluster has these, so `ask_cluster` refuses them.
                 self._process.end_relayed(call)
-                reply = request.refuse(GroupError(ErrorCode.GROUP_ID_NOT_FOUND, why))
+                reply = request.refuse(GroupError(ErrorCode.GROUP_ID_NOT_FOUND, reason))
                 self._end_relayed(call, {first: (reply, None)})
             case request:
-                relayed = partial(self._relayed, call, first, why)
+                relayed = partial(self._relayed, call, first, reason)
                 network.cluster.relay(request, relayed)
 
     def _relay_commits(self, call: Call) -> None:
@@ -398,8 +402,8 @@ class Connection:
                 self.break_up()
                 return
             ask = asks[commit.request.token]
-            why = GroupError(ErrorCode(code), REFUSED if code else FORWARDED)
-            replies[ask] = (ask.request.refuse(why), None)
+            reason = GroupError(ErrorCode(code), REFUSED if code else FORWARDED)
+            replies[ask] = (ask.request.refuse(reason), None)
             if len(replies) == len(asks):
                 self._process.when_awake(partial(self._commits_relayed, call, replies))
 
@@ -412,17 +416,17 @@ class Connection:
         self._end_relayed(call, replies)
 
     def _relayed(
-        self, call: Call, ask: Ask, why: str, reply: Reply | None, at_ms: int, topics: Topics
+        self, call: Call, ask: Ask, reason: str, reply: Reply | None, at_ms: int, topics: Topics
     ) -> None:
         """The cluster has answered a request, or closed the connection."""
         if call is self._call:
             applied = None if reply is None else (reply, Applied(at_ms, topics, 0))
-            self._process.when_awake(partial(self._note_relayed, call, ask, why, applied))
+            self._process.when_awake(partial(self._note_relayed, call, ask, reason, applied))
 
     def _note_relayed(
-        self, call: Call, ask: Ask, why: str, told: tuple[Reply, Applied] | None
+        self, call: Call, ask: Ask, reason: str, told: tuple[Reply, Applied] | None
     ) -> None:
-        """As `MemberApis` does with an answer of the cluster."""
+        """Do as `MemberApis` does with an answer of the cluster."""
         if call is not self._call:
             return
         process, request = self._process, ask.request
@@ -432,10 +436,10 @@ class Connection:
             return
         reply, applied = told
         message = request_message(request, GROUP)
-        answer = shown_to_member(message, VERSION, answer_message(reply), why)
+        answer = shown_to_member(message, VERSION, answer_message(reply), reason)
         code = getattr(answer, "error_code", 0)
         if code != reply.error:
-            reply = request.refuse(GroupError(ErrorCode(code), why))
+            reply = request.refuse(GroupError(ErrorCode(code), reason))
         client = Client(
             client_id=getattr(request, "client_id", self._owner.name),
             client_host="/127.0.0.1",
@@ -444,21 +448,21 @@ class Connection:
         )
         process.feed(Relayed(client, message, answer))
         process.end_relayed(call)
-        situation = why_withheld(answer, is_moving=process.group.is_moving)
-        if situation is Situation.HOLDER_CHANGED:
+        cause = why_withheld(answer, is_moving=process.group.is_moving)
+        if cause is RefusalReason.HOLDER_CHANGED:
             looked = partial(self._looked, call, ask, reply, applied)
             self._network.cluster.look(lambda found: process.when_awake(partial(looked, found)))
             return
-        if situation is not None:
-            reply = request.refuse(GroupError(code_for(situation, call.api), situation.value))
+        if cause is not None:
+            reply = request.refuse(GroupError(code_for(cause, call.api), cause.value))
         self._end_relayed(call, {ask: (reply, applied)})
 
     def _looked(
-        self, call: Call, ask: Ask, reply: Reply, applied: Applied, found: Found | None
+        self, call: Call, ask: Ask, reply: Reply, applied: Applied, found: LookupOutcome | None
     ) -> None:
         if not self._process.is_forwarded(found):
-            situation = Situation.HOLDER_CHANGED
-            error = GroupError(code_for(situation, call.api), situation.value)
+            cause = RefusalReason.HOLDER_CHANGED
+            error = GroupError(code_for(cause, call.api), cause.value)
             reply = ask.request.refuse(error)
         self._end_relayed(call, {ask: (reply, applied)})
 
@@ -476,7 +480,7 @@ class Connection:
     def answered(self, call: Call) -> None:
         """The call has its answer, which the client gets unless it is lost."""
         if isinstance(call.answer, Forwarded):
-            self._relay(call, call.answer.why)
+            self._relay(call, call.answer.reason)
             return
         served, self._served, self._call = self._served, [], None
         now_ms = self._network.world.now_ms
@@ -506,8 +510,8 @@ class Connection:
         """`applied`: when the answer took effect."""
         network, world = self._network, self._network.world
         if ask.fate is Fate.ERROR_INSTEAD:
-            why = GroupError(world.dice.choice(ERRORS_INSTEAD), "its step was applied")
-            reply = ask.request.refuse(why)
+            reason = GroupError(world.dice.choice(ERRORS_INSTEAD), "its step was applied")
+            reply = ask.request.refuse(reason)
             world.counts["errors instead of answers"] += 1
             is_groups = False
         if ask.fate is Fate.ANSWER_LOST:
@@ -550,7 +554,7 @@ class Connection:
     def _end_place(self, member_id: str) -> None:
         if not self.is_broken and self._process.is_alive:
             self._network.world.counts["leavers that stayed connected"] += 1
-            self._process.feed(Happened(LeaverStayed(member_id)))
+            self._process.feed(EngineEvent(LeaverStayed(member_id)))
 
     def _hear(self, ask: Ask, answer: Answer) -> None:
         if ask in self._outstanding:
@@ -622,7 +626,7 @@ class Network:
         self.lines: dict[Token, tuple[Line, int]] = {}
         self.late: list[tuple[Callable[[Ask], None], Ask]] = []
         self.numbers = itertools.count(1)
-        """Of the connections."""
+        """The numbers of the connections."""
         self._tokens = itertools.count(1)
         self._connections: list[Connection] = []
         driver.ended = self._process_ended
@@ -692,12 +696,12 @@ class Network:
         if isinstance(call, Commits) and isinstance(answer, Mapping):
             outcome = answer[request.token]
             if outcome.is_away:
-                answer = Refused(Situation.BROKER_AWAY, "the broker is away")
+                answer = Refused(RefusalReason.BROKER_AWAY, "the broker is away")
             else:
-                answer = outcome.refused or outcome.verdict
+                answer = outcome.refused or outcome.decision
         match answer:
-            case Refused(situation, why):
-                reply: Reply = request.refuse(GroupError(code_for(situation, call.api), why))
+            case Refused(cause, reason):
+                reply: Reply = request.refuse(GroupError(code_for(cause, call.api), reason))
             case Abandoned():
                 return None
             case Unanswerable():
@@ -710,7 +714,7 @@ class Network:
             return reply
         if not needs_lease(call.api, reply.error):
             return reply
-        code = code_for(Situation.LOG_NOT_OURS, call.api)
+        code = code_for(RefusalReason.LOG_NOT_OURS, call.api)
         return request.refuse(GroupError(code, "another gateway may own the state log"))
 
     def target_moved(self) -> None:

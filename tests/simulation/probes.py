@@ -318,7 +318,11 @@ def _assignments_at_rest(
             )
         except WireError:
             return None
-        owned = {(each.topic, n) for each in subscription.owned_partitions for n in each.partitions}
+        owned = {
+            (partition.topic, n)
+            for partition in subscription.owned_partitions
+            for n in partition.partitions
+        }
         is_fine = (
             owned <= mine
             and mine.isdisjoint(taken)
@@ -340,7 +344,9 @@ def _assignments_at_rest(
 def _assigned(member: ClassicGroupMember) -> frozenset[leader.Name]:
     _version, decoded = decode_assignment(member.assignment)
     return frozenset(
-        (each.topic, number) for each in decoded.assigned_partitions for number in each.partitions
+        (partition.topic, number)
+        for partition in decoded.assigned_partitions
+        for number in partition.partitions
     )
 
 

@@ -34,13 +34,14 @@ from gateway.hosting import inputs
 from gateway.hosting.adoptable import why_not_found
 from gateway.hosting.answers import GroupApi
 from gateway.hosting.batch import Decision
-from gateway.hosting.calls import Call, Errand, Forwarded, Reserve
+from gateway.hosting.calls import Call, Forwarded, PendingAction, Reserve
 from gateway.hosting.effects import (
     Ask,
     AskCoordinator,
     Assign,
     Compute,
     Describe,
+    EmitNow,
     Forget,
     Hold,
     Load,
@@ -49,7 +50,6 @@ from gateway.hosting.effects import (
     Look,
     ReportEvents,
     Resolve,
-    TellNow,
     Work,
     Write,
     carry_out,
@@ -61,17 +61,16 @@ from gateway.hosting.move_requests import (
     AdoptionOutcome,
     AdoptRequest,
     AnyRequest,
-    MoveOutcome,
     NewProtocol,
     ReleaseOutcome,
     ReleaseRequest,
 )
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import (
-    Found,
-    NoAnswer,
-    Nobody,
-    Occupants,
+    LiveMembers,
+    LookupFailed,
+    LookupOutcome,
+    NoMembers,
     Standing,
     StandingRules,
 )
@@ -146,8 +145,8 @@ class Applied(NamedTuple):
 class Served(Protocol):
     """The client's side of a call. It reports to the process."""
 
-    def do(self, errand: Errand) -> None:
-        """Carry out an errand, and feed what comes of it."""
+    def do(self, pending_action: PendingAction) -> None:
+        """Carry out an action, and feed what comes of it."""
 
     def answered(self, call: Call) -> None:
         """The call has its answer."""
@@ -158,9 +157,9 @@ class Watcher(Protocol):
 
     def before_decision(self, engine: GroupEngine, event: Event) -> None: ...
     def after_decision(self, engine: GroupEngine) -> None: ...
-    def loaded(self, process: "Process") -> None: ...
+    def note_loaded(self, process: "Process") -> None: ...
     def given_up(self, process: "Process") -> None: ...
-    def applied(self, process: "Process", decision: Decision, topics: Topics) -> None: ...
+    def note_applied(self, process: "Process", decision: Decision, topics: Topics) -> None: ...
 
 
 @value()
@@ -240,7 +239,7 @@ class Process:
         """The generation in which the anchor was then."""
         self.given_up_ms = 0
         """When it last fenced all members, because a consumer had the group in the cluster."""
-        self.found: Found = NoAnswer("not asked yet")
+        self.found: LookupOutcome = LookupFailed("not asked yet")
         """What the latest look has found."""
         self.rules = HostingRules(
             config=config,
@@ -257,10 +256,10 @@ class Process:
         self.pauses = Pauses(self.now_ms, grace_ms_max=GRACE_MS_MAX)
         self.group = HostedGroup(Standing(GROUP, self.rules.standing), self.rules)
         self.group.engine.observer = self
-        self._to_clients: list[Call | Errand] = []
-        """Calls that have their answers, and errands: clients learn of them after all effects."""
+        self._to_clients: list[Call | PendingAction] = []
+        """Calls that have their answers, and pending actions. Clients learn of them last."""
         self._inputs: deque[Input] = deque()
-        """Those that are to be handled next."""
+        """The inputs that are to be handled next."""
         self.relayed: set[Call] = set()
         """Calls that the cluster answers."""
         self._draining: list[Hold] = []
@@ -332,19 +331,19 @@ class Process:
         else:
             self.around.cluster.look(partial(self._if_alive, self._adopt_found, tries))
 
-    def _adopt_found(self, tries: int, found: Found | None) -> None:
+    def _adopt_found(self, tries: int, found: LookupOutcome | None) -> None:
         if self.group.is_live or self.group.is_moving:
             return
         is_ours = (
-            isinstance(found, Occupants)
+            isinstance(found, LiveMembers)
             and found.anchored is not None
             and self.group.standing.is_ours(found.anchored)
         )
-        if isinstance(found, Nobody) or is_ours:
+        if isinstance(found, NoMembers) or is_ours:
             self._claim()
             return
         watched = self.rules.watched.group(GROUP)
-        known = found or NoAnswer("nobody answers")
+        known = found or LookupFailed("nobody answers")
         if reasons := why_not_found(known, watched, self.config, self.now_ms):
             self._tell(f"does not adopt: {reasons}")
             self._after(ADOPT_AGAIN_MS, self._do, self.adopt, tries - 1)
@@ -372,31 +371,31 @@ class Process:
         if isinstance(call.answer, Reply) and not call.answer.error:
             self.group.standing.forget("it was adopted")
 
-    def do(self, errand: Errand) -> None:
+    def do(self, pending_action: PendingAction) -> None:
         """A claim needs none."""
-        raise AssertionError(errand)
+        raise AssertionError(pending_action)
 
     def release(self) -> None:
         """Have the group released, as `Groups.release_to_cluster` does."""
         if self.group.is_moving or not self.group.standing.is_released:
             takes_natives = self.around.cluster.group.profile.has_native_members
-            why = "" if takes_natives else "the cluster does not have it"
-            new_protocol = NewProtocol(why_no_natives=why)
+            reason = "" if takes_natives else "the cluster does not have it"
+            new_protocol = NewProtocol(why_no_natives=reason)
             request = ReleaseRequest(new_protocol=new_protocol, operator=self)
             self.feed(inputs.MoveRequested(request))
 
-    def is_forwarded(self, found: Found | None) -> bool:
+    def is_forwarded(self, found: LookupOutcome | None) -> bool:
         """Whether the cluster answers, as `Groups.is_forwarded` decides after a look."""
         group = self.group
         if group.move.seeks_anchor:
             return False
         if group.is_live or group.is_moving:
             return not group.is_live
-        known = found or NoAnswer("nobody answers")
-        verdict = group.standing.take(known, self.now_ms, is_held=group.anchor.is_here)
-        if group.standing.is_left and verdict.has_anchor:
+        known = found or LookupFailed("nobody answers")
+        decision = group.standing.take(known, self.now_ms, is_held=group.anchor.is_here)
+        if group.standing.is_left and decision.has_anchor:
             self.feed(inputs.MoveRequested(ReleaseRequest()))
-        return verdict.mode is Mode.FORWARDED
+        return decision.mode is Mode.FORWARDED
 
     def end_relayed(self, call: Call) -> None:
         """The cluster has answered a call, or nobody waits for the answer."""
@@ -464,7 +463,7 @@ class Process:
             for effect in self.group.handle(self._inputs.popleft(), self.now_ms):
                 carry_out(effect, self)
 
-    def _pass_on(self, news: Call | Errand) -> None:
+    def _pass_on(self, news: Call | PendingAction) -> None:
         served: Served = (news if isinstance(news, Call) else news.call).client
         if isinstance(news, Call):
             served.answered(news)
@@ -473,13 +472,13 @@ class Process:
 
     # -- the observer of the engine --------------------------------------------------------------
 
-    def loaded(self) -> None:
+    def note_loaded(self) -> None:
         """The group was read from its log."""
         if self.watcher is not None:
             self.around.engine = self.group.engine.core
-            self.watcher.loaded(self)
+            self.watcher.note_loaded(self)
 
-    def applied(self, decision: Decision) -> None:
+    def note_applied(self, decision: Decision) -> None:
         """A decision has taken effect."""
         step = decision.step
         topics = step.topics if isinstance(step, DecidedStep) else self.topics
@@ -487,7 +486,7 @@ class Process:
         for token, _reply in decision.step.replies:
             self.applied_at[token] = applied
         if self.watcher is not None:
-            self.watcher.applied(self, decision, topics)
+            self.watcher.note_applied(self, decision, topics)
 
     # -- the surroundings of the group -----------------------------------------------------------
 
@@ -497,9 +496,9 @@ class Process:
             raise line.error
         self.around.world.tell(self.name, (line.event, line.fields))
 
-    def report(self, events: ReportEvents | TellNow) -> None:
+    def report(self, events: ReportEvents | EmitNow) -> None:
         """Note what an operator would learn."""
-        if not isinstance(events, TellNow):
+        if not isinstance(events, EmitNow):
             return
         world, event = self.around.world, events.event
         world.tell(self.name, event.name)
@@ -518,13 +517,13 @@ class Process:
                 self.applied_at.setdefault(item.token, applied)
         self._to_clients.append(call)
 
-    def run_errand(self, errand: Errand) -> None:
+    def start_action(self, pending_action: PendingAction) -> None:
         """The client learns of it after all effects."""
-        self._to_clients.append(errand)
+        self._to_clients.append(pending_action)
 
     def conclude(self, request: AnyRequest) -> None:
         """The transcript and the counts have what became of it."""
-        outcome: MoveOutcome | None = request.outcome
+        outcome: AdoptionOutcome | ReleaseOutcome | None = request.outcome
         assert outcome is not None
         self.around.world.tell(self.name, outcome)
         match outcome:
@@ -566,8 +565,10 @@ class Process:
                 self._after(delay_ms, self._assign, effect, self._loads)
             case Ask() if not self.may_answer:
                 self._after(0, self.feed, inputs.Failed(effect, "the log is not ours"))
-            case Ask(lane, message):
-                cluster.ask_coordinator(message, partial(self._heard_in_move, effect), (self, lane))
+            case Ask(requester, message):
+                cluster.ask_coordinator(
+                    message, partial(self._heard_in_move, effect), (self, requester)
+                )
             case AskCoordinator(message):
                 self.asks += 1
                 cluster.ask_coordinator(message, partial(self._heard, effect, self.asks))
@@ -608,7 +609,8 @@ class Process:
         self.feed(inputs.Done(effect, answer))
 
     def _heard_in_move(self, effect: Ask, answer: Struct | None, code: int) -> None:
-        """As `GroupDriver._ask_for_move`: what says that the coordinator has moved is no answer."""
+        """Do as `GroupDriver._ask_for_move` does: what says that the coordinator has moved is no
+        answer."""
         if answer is None or code in MOVED:
             self.feed(inputs.Failed(effect, "nobody answers"))
         else:
@@ -617,8 +619,8 @@ class Process:
     def _described(self, effect: Describe, group: DescribedGroup | None) -> None:
         self.feed(inputs.Done(effect, group))
 
-    def _looked(self, effect: Look, found: Found | None) -> None:
-        self.found = found if found is not None else NoAnswer("nobody answers")
+    def _looked(self, effect: Look, found: LookupOutcome | None) -> None:
+        self.found = found if found is not None else LookupFailed("nobody answers")
         self.feed(inputs.Done(effect, self.found))
 
     def _load(self, effect: Load) -> None:
@@ -635,7 +637,9 @@ class Process:
     def _write(self, effect: Write) -> None:
         """The write reaches the log, whether the process still runs or not."""
         decisions = effect.batch.decisions
-        damage = self.around.log.append(self.writer, [each.step.durable for each in decisions])
+        damage = self.around.log.append(
+            self.writer, [decision.step.durable for decision in decisions]
+        )
         result = inputs.Done(effect) if damage is None else inputs.Failed(effect, damage)
         self._if_alive(self.feed, result)
 

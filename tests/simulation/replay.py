@@ -54,7 +54,7 @@ _DURABLE_FIELDS = (
     *("members", "targets", "assignments", "holders", "instances", "subscribers"),
     *("regexes", "regex_subscribers"),
 )
-"""Of a consumer group."""
+"""The fields of a consumer group."""
 _durable_fields = attrgetter(*_DURABLE_FIELDS)
 
 

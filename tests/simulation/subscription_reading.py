@@ -14,11 +14,11 @@ class Reading(Enum):
     """What a coordinator makes of the bytes."""
 
     SUBSCRIPTION = auto()
-    """It knows the member's topics."""
+    """The coordinator knows the member's topics."""
     UNREADABLE = auto()
-    """It does without the topics."""
+    """The coordinator does without the topics."""
     CRASH = auto()
-    """It throws, and the group hangs."""
+    """The coordinator throws, and the group hangs."""
 
 
 class _CrashError(Exception):

@@ -72,8 +72,8 @@ def _play(seed: int) -> Outcome:
         pass  # the traceback keeps the run and its memory alive
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-    why = f"it needs more than {WORKER_MEMORY_MIB_MAX:,} MiB of memory"
-    return Outcome(seed=seed, invariant=str(Invariant.ENDS), detail=why)
+    reason = f"it needs more than {WORKER_MEMORY_MIB_MAX:,} MiB of memory"
+    return Outcome(seed=seed, invariant=str(Invariant.ENDS), detail=reason)
 
 
 def run(first_seed: int, seeds: int) -> tuple[bool, str]:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.hosting.standing import Nobody, Occupants
+from gateway.hosting.standing import LiveMembers, NoMembers
 from kafka_codecs.describe_groups import DescribeGroupsRequest
 from kafka_codecs.error_codes import ErrorCode
 from tests.simulation.broker_profiles import KAFKA_2_8, KAFKA_4_3, PROFILES, BrokerProfile
@@ -41,19 +41,19 @@ def test_no_commit_is_taken_between_join_and_sync(profile: BrokerProfile) -> Non
 
 def test_a_look_tells_who_is_in_the_group() -> None:
     stage = BrokerStage(KAFKA_4_3)
-    assert stage.broker.look(GROUP) == Nobody()
+    assert stage.broker.look(GROUP) == NoMembers()
     leader, _generation = stage.enter()
-    assert stage.broker.look(GROUP) == Occupants("consumer", ("c",), "range")
+    assert stage.broker.look(GROUP) == LiveMembers("consumer", ("c",), "range")
     stage.native("n", instance="i")
     seen = stage.broker.look(GROUP)
-    assert isinstance(seen, Occupants)
+    assert isinstance(seen, LiveMembers)
     assert seen.native_ids == (frozenset({"n", "i"}),)
     assert len(seen.client_ids) == 2
     stage.leave(leader)
     stage.native("n", -1)
-    assert stage.broker.look(GROUP) == Nobody()
+    assert stage.broker.look(GROUP) == NoMembers()
     old = BrokerStage(KAFKA_2_8).broker.look(GROUP)
-    assert isinstance(old, Nobody)
+    assert isinstance(old, NoMembers)
     assert not old.takes_natives
 
 
@@ -61,7 +61,7 @@ def test_a_look_finds_an_anchor() -> None:
     stage = BrokerStage(KAFKA_2_8)
     stage.enter(instance=ANCHOR.instance_id, protocols=(PRIVATE,))
     seen = stage.broker.look(GROUP)
-    assert isinstance(seen, Occupants)
+    assert isinstance(seen, LiveMembers)
     assert seen.anchored is not None
 
 

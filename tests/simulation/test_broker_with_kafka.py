@@ -9,8 +9,8 @@ from collections.abc import Mapping
 import pytest
 import trio
 
+from tests.simulation.broker_cases.all_cases import CASES
 from tests.simulation.broker_profiles import KAFKA_3_9, KAFKA_4_3, BrokerProfile
-from tests.simulation.broker_scripts import CASES
 from tests.support.differential.trial_stage import running_trial_stage
 from tests.support.kafka_broker import FETCH_TIMEOUT_S
 

@@ -58,7 +58,7 @@ def test_a_refused_heartbeat_of_the_generation_before_resets_nothing(
     stage.wait(100)
     refused = HeartbeatReply(
         error=ErrorCode.ILLEGAL_GENERATION,
-        why=f"generation {generation - 1} is not the current one, {generation}",
+        reason=f"generation {generation - 1} is not the current one, {generation}",
     )
     assert refused in [what for _, who, what in stage.world.transcript if who == "c1 hears"]
     assert client.is_settled
@@ -66,7 +66,7 @@ def test_a_refused_heartbeat_of_the_generation_before_resets_nothing(
 
 
 def test_a_client_that_leaves_takes_nothing_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has heard of an assignment, and takes its time to reconcile (seed 1560100)."""
+    """The member has heard of an assignment, and takes its time to reconcile (seed 1560100)."""
     stage = Stage()
     monkeypatch.setattr(CarelessNative, "_late_ms", lambda _self: 1_000)
     client = stage.misbehaving(CarelessNative, "n1", instance_id="i1")
@@ -92,7 +92,7 @@ def test_requests_are_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_process_returns_with_the_member_id_of_a_dead_one() -> None:
-    """It gets that member's place, before its session has ended."""
+    """The process gets the place of the dead one, before its session has ended."""
     stage = Stage()
     first = stage.misbehaving(CarelessNative, "n1")
     stage.wait()

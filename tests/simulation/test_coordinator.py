@@ -1,7 +1,7 @@
 """The coordinator of the simulated cluster, beyond what the anchor's own tests show."""
 
 from gateway.hosting.identity import INSTANCE_ID, AnchorIds
-from gateway.hosting.standing import Nobody, Occupants
+from gateway.hosting.standing import LiveMembers, NoMembers
 from kafka_codecs.error_codes import ErrorCode
 from tests.simulation.coordinator import FakeCoordinator, FakeGroup
 
@@ -33,18 +33,18 @@ def test_only_the_present_ids_may_commit() -> None:
 
 
 def test_a_commit_without_a_member_needs_an_empty_group() -> None:
-    """As in a broker."""
+    """The coordinator answers like a broker."""
     assert coordinator_with(member_id="a-1").code_of_commit(GROUP, None)
     assert not coordinator_with().code_of_commit(GROUP, None)
 
 
 def test_a_look_tells_an_anchor_from_a_consumer() -> None:
     """An anchor that has not synced yet does not show its state log."""
-    assert coordinator_with().look(GROUP) == Nobody()
+    assert coordinator_with().look(GROUP) == NoMembers()
     direct = coordinator_with(
         member_id="c", protocol_type="consumer", protocol="range", is_synced=True
     )
-    assert direct.look(GROUP) == Occupants("consumer", ("c",), "range")
+    assert direct.look(GROUP) == LiveMembers("consumer", ("c",), "range")
     for is_synced, told in ((True, "groupferry-log-1"), (False, "")):
         anchored = coordinator_with(
             member_id=f"{INSTANCE_ID}-1",
@@ -53,6 +53,6 @@ def test_a_look_tells_an_anchor_from_a_consumer() -> None:
             protocol="groupferry-log-1",
             is_synced=is_synced,
         ).look(GROUP)
-        assert isinstance(anchored, Occupants)
+        assert isinstance(anchored, LiveMembers)
         assert anchored.anchored is not None
         assert anchored.anchored.protocol_data == told

@@ -26,9 +26,9 @@ def given(protocol: str, *members: JoinedMember) -> dict[str, set[leader.Name]]:
     """The assignment of each member."""
     return {
         member_id: {
-            (each.topic, number)
-            for each in decode_assignment(data)[1].assigned_partitions
-            for number in each.partitions
+            (partition.topic, number)
+            for partition in decode_assignment(data)[1].assigned_partitions
+            for number in partition.partitions
         }
         for member_id, data in leader.assign(protocol, members, TOPICS).items()
     }

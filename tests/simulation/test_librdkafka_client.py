@@ -25,7 +25,7 @@ def test_heartbeats_are_full_until_the_first_assignment() -> None:
 
 
 def test_the_same_heartbeat_is_repeated_while_the_coordinator_loads() -> None:
-    """It is a short one, so the group has to repeat what was withheld."""
+    """The heartbeat is a short one, so the group has to repeat what was withheld."""
     stage = Stage()
     first = stage.librdkafka("l1")
     stage.wait()

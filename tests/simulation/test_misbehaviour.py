@@ -18,7 +18,7 @@ SPEC = Spec(topics=("foo",), protocols=("cooperative-sticky",), is_cooperative=T
 
 
 def start(stage: Stage, kind: type[Client]) -> Client:
-    """It starts."""
+    """A misbehaving client starts."""
     client = kind(stage.context, "bad", SPEC)
     stage.clients.append(client)
     client.start()
@@ -60,7 +60,7 @@ def test_a_hoarder_keeps_everything_until_it_is_fenced(kind: type[Client]) -> No
 
 
 def test_a_dawdler_often_omits_requests() -> None:
-    """It omits SyncGroup, or the second JoinGroup."""
+    """The client omits SyncGroup, or the second JoinGroup."""
     syncs = joins = 0
     for seed in range(10):
         stage = Stage(seed)
@@ -84,7 +84,7 @@ def test_a_lying_leader_is_recorded() -> None:
 
 
 def test_a_vandal_gets_every_kind_of_refusal() -> None:
-    """It never causes an internal error."""
+    """No misbehaviour causes an internal error."""
     codes: set[ErrorCode] = set()
     for seed in range(16):
         stage = Stage(seed)

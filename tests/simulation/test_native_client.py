@@ -15,7 +15,7 @@ def heartbeats(stage: Stage, name: str) -> list[ConsumerHeartbeatReceived]:
 
 
 def test_a_partition_moves_after_it_is_given_up() -> None:
-    """It is revoked, acknowledged, and then taken by the other client."""
+    """The partition is revoked, acknowledged, and then taken by the other client."""
     stage = Stage()
     first = stage.native("n1", callback_ms=800)
     stage.wait()
@@ -38,7 +38,7 @@ def test_only_heartbeats_after_a_lost_answer_are_full() -> None:
 
 
 def test_a_fenced_member_rejoins_under_its_id() -> None:
-    """It first gives up all partitions as lost."""
+    """The client first gives up all partitions as lost."""
     stage = Stage()
     client = stage.native("n1")
     stage.wait()
@@ -52,7 +52,7 @@ def test_a_fenced_member_rejoins_under_its_id() -> None:
 
 
 def test_a_closing_static_member_keeps_its_place() -> None:
-    """It leaves with -2, and the next process takes over."""
+    """The client leaves with -2, and the next process takes over."""
     stage = Stage()
     client = stage.native("n1", instance_id="i1")
     stage.wait()

@@ -37,7 +37,8 @@ def test_stop_ends_all_random_actions() -> None:
 
 
 def test_a_consumer_that_no_gateway_can_notice_commits_nothing() -> None:
-    """It comes to the cluster and leaves while the gateway is down (DEV D36, seed 93878)."""
+    """A consumer comes to the cluster and leaves while the gateway is down (DEV D36, seed
+    93878)."""
     stage = Stage()
     owner = stage.native("n1")
     stage.wait()

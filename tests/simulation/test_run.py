@@ -109,7 +109,7 @@ def test_a_seed_has_the_same_transcript_in_every_process() -> None:
 
 
 def test_any_exception_is_an_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may be a bug of the engine or of a client. The outcome has its seed."""
+    """The error may be a bug of the engine or of a client. The outcome has its seed."""
 
     def broken(*_args: object) -> None:
         raise RuntimeError("planted")

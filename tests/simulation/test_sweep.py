@@ -46,7 +46,7 @@ def test_a_failing_seed_is_printed_with_its_replay_command(monkeypatch: pytest.M
 
 
 def test_the_printed_replay_command_runs() -> None:
-    """It is one command."""
+    """The printed text is one command."""
     poe, task, *words = replay_command(5).split()
     assert (poe, task) == ("poe", "simulate")
     done = subprocess.run(
@@ -63,9 +63,11 @@ def test_the_printed_replay_command_runs() -> None:
 def test_a_failing_sweep_ends_with_status_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It stops at the first failing seed."""
+    """The sweep stops at the first failing seed."""
     outcomes = [Outcome(seed=1), Outcome(seed=2, invariant="1: nothing"), Outcome(seed=3)]
-    monkeypatch.setattr("tests.simulation.sweep.sweep", lambda *_args: (each for each in outcomes))
+    monkeypatch.setattr(
+        "tests.simulation.sweep.sweep", lambda *_args: (outcome for outcome in outcomes)
+    )
     assert main([]) == 1
     assert replay_command(2) in capsys.readouterr().out
 
@@ -87,7 +89,8 @@ def greedy(_run: Run) -> None:
 def test_a_run_that_does_not_end_fails_its_seed(
     monkeypatch: pytest.MonkeyPatch, play: Callable[[Run], None], error: str
 ) -> None:
-    """It takes neither the machine's processors nor its memory. The report shows the loop."""
+    """A looping seed takes neither the machine's processors nor its memory. The report shows the
+    loop."""
     monkeypatch.setattr("tests.simulation.sweep.SEED_CPU_S_MAX", 1)
     monkeypatch.setattr("tests.simulation.run.Run.play", play)
     is_fine, report = run(7, 1)
@@ -133,7 +136,7 @@ def test_a_killed_worker_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_long_sweep_prints_its_progress(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It goes to stderr, apart from the report."""
+    """The progress goes to stderr, apart from the report."""
     monkeypatch.setattr("tests.simulation.sweep.PROGRESS_INTERVAL_S", 0)
     assert main(["--seeds", "2"]) == 0
     assert capsys.readouterr().err.splitlines() == ["1 of 2 seeds", "2 of 2 seeds"]

@@ -77,13 +77,8 @@ SCENES: dict[Bug, Callable[[], Stage]] = {
     moves.a_claim_counts_as_giving_up: lambda: released(**COOPERATIVE),
     moves.a_silent_member_gets_half_its_session: lambda: released(after_ms=8_500, **SLOW),
     moves.a_heartbeat_keeps_no_recalled_member: lambda: released(**LONG_CALLBACK),
-    moves.a_release_forgets_a_member: released,
-    moves.an_adoption_forgets_a_member: adopted,
-    moves.a_kill_forgets_the_release: killed_in_a_release,
-    moves.a_kill_forgets_the_adoption: killed_in_an_adoption,
     moves.a_leaver_takes_all_members_with_it: left_in_a_release,
     moves.a_syncing_member_has_given_up: lambda: killed_in_an_adoption(**COOPERATIVE),
-    moves.a_refused_heartbeat_ends_a_claim: released,
     moves.a_native_member_is_let_go_when_it_is_told: lambda: released(
         "native", "classic", "native"
     ),
@@ -91,13 +86,8 @@ SCENES: dict[Bug, Callable[[], Stage]] = {
         callback_ms=3_000, rebalance_timeout_ms=30_000
     ),
     moves.a_release_waits_for_nobody: released,
-    moves.adopted_members_have_no_sessions: adopted,
-    moves.an_undoing_waits_for_nobody: killed_in_an_adoption,
     moves.a_restart_takes_a_release_for_over: killed_in_a_release,
     moves.a_commit_ends_a_claim: released,
-    moves.native_members_are_not_waited_for: lambda: released(*MIXED),
-    moves.whoever_is_seen_has_given_up: lambda: killed_in_an_adoption(**COOPERATIVE),
-    moves.a_release_is_over_once_it_has_begun: released,
     moves.a_restart_undoes_without_waiting: killed_in_an_adoption,
     moves.a_restart_forgets_who_is_released: killed_in_a_release,
     moves.a_restart_forgets_who_is_adopted: killed_in_an_adoption,

@@ -63,9 +63,9 @@ def words(what: object, cluster: Cluster) -> str:
 
 def _dataclass(what: Any, cluster: Cluster) -> str:
     told = [
-        f"{each.name}={words(getattr(what, each.name), cluster)}"
-        for each in fields(what)
-        if each.name not in OMITTED_FIELDS and not _is_default(each, getattr(what, each.name))
+        f"{field.name}={words(getattr(what, field.name), cluster)}"
+        for field in fields(what)
+        if field.name not in OMITTED_FIELDS and not _is_default(field, getattr(what, field.name))
     ]
     return f"{type(what).__name__}({', '.join(told)})"
 
@@ -90,8 +90,8 @@ def _embedded(data: bytes) -> str:
 
 def _set_fields(decoded: Any) -> str:
     told = [
-        f"{each.name}={getattr(decoded, each.name)}"
-        for each in fields(decoded)
-        if getattr(decoded, each.name) not in (None, (), -1)
+        f"{field.name}={getattr(decoded, field.name)}"
+        for field in fields(decoded)
+        if getattr(decoded, field.name) not in (None, (), -1)
     ]
     return " ".join(told) or "nothing"

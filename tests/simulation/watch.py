@@ -69,7 +69,7 @@ from coordinator.interface.volatile_records import (
 )
 from gateway.hosting.anchor import GENERATIONS_OF_A_CONSUMER
 from gateway.hosting.batch import Decision
-from gateway.hosting.standing import Occupants
+from gateway.hosting.standing import LiveMembers
 from kafka_codecs.consumer_protocol import NO_GENERATION, decode_assignment
 from kafka_codecs.error_codes import ErrorCode
 from tests.simulation.cluster import GROUP, TRIP_MS_MAX
@@ -189,10 +189,10 @@ class Watch:
         if self._decisions % DECISIONS_PER_COPY == 0:
             require(copied(engine.state) == self._copy, Invariant.PURE, engine.state.group)
 
-    def applied(self, process: Process, decision: Decision, topics: Topics) -> None:
+    def note_applied(self, process: Process, decision: Decision, topics: Topics) -> None:
         event, step = decision.event, decision.step
         state = self._state = self._driver.engine.state
-        decided_ms = decision.told.at_ms
+        decided_ms = decision.reported.at_ms
         self._steps += 1
         self._world.counts["events"] += 1
         self._world.tell("engine", *step.records)
@@ -235,7 +235,7 @@ class Watch:
         if TargetAssignmentMetadata in kinds:
             self._network.target_moved()
 
-    def loaded(self, process: Process) -> None:
+    def note_loaded(self, process: Process) -> None:
         """Start from the loaded state, as the engine does."""
         state = self._state = self._driver.engine.state
         config = self._config_in_force(process)
@@ -257,7 +257,7 @@ class Watch:
         self.intervals.after_load(state)
         self.computing.after_load(state)
         self.targets.after_load(state)
-        self.roll.look_at(state)
+        self.roll.look_up_all(state)
         self.silence.after_load(state, config, process.read_ms)
         self.owners.after_load(unseen or ())
 
@@ -335,7 +335,7 @@ class Watch:
     def given_up(self, process: Process) -> None:
         """The newest process gives way to consumers, not to anchors of its predecessors. Removals
         of anchors and joins without an answer may begin as many generations as a consumer does."""
-        is_anchor = isinstance(process.found, Occupants) and process.found.anchored is not None
+        is_anchor = isinstance(process.found, LiveMembers) and process.found.anchored is not None
         cluster, since_ms = self._network.cluster, process.confirmed_ms - TRIP_MS_MAX
         begun = cluster.group.generation - process.confirmed_generation
         was_taken = cluster.intruded_ms > since_ms or begun >= GENERATIONS_OF_A_CONSUMER

@@ -57,9 +57,11 @@ class AnswerWatch:
         if not process.may_answer:
             _check_lease(who, request, reply)
         if isinstance(request, OffsetCommitReceived) and request.member_id:
-            is_clusters = reply.error in ABOUT_THE_ANCHOR and getattr(reply, "why", "") == REFUSED
+            is_clusters = (
+                reply.error in ABOUT_THE_ANCHOR and getattr(reply, "reason", "") == REFUSED
+            )
             require(not is_clusters, Invariant.HIDDEN, who, "gets", reply.error)
-        if not (reply.error or reply.why or isinstance(request, OffsetFetchReceived)):
+        if not (reply.error or reply.reason or isinstance(request, OffsetFetchReceived)):
             require(applied is not None, Invariant.LOGGED, who, "gets", reply, "too early")
         granted = _granted(reply, applied.topics if applied is not None else None)
         if granted is None:
@@ -140,10 +142,10 @@ class AnswerWatch:
 def _check_lease(who: str, request: Request, reply: Reply) -> None:
     """The gateway that took the log may have fenced the member, so the client has to ask it. Only
     the cluster's own answers are still true."""
-    if isinstance(request, ADMINISTRATIVE) or reply.why == FORWARDED:
+    if isinstance(request, ADMINISTRATIVE) or reply.reason == FORWARDED:
         return
     if isinstance(request, OffsetCommitReceived | OffsetFetchReceived) and (
-        not reply.error or reply.why == REFUSED
+        not reply.error or reply.reason == REFUSED
     ):
         return
     require(reply.error in RETRIABLE, Invariant.LEASE, who, "gets", reply, "for", request)
@@ -166,7 +168,7 @@ def _granted(reply: Reply, topics: Topics | None) -> Set[Partition] | None:
                 return frozenset()
             assert topics is not None
             return topics.partitions(
-                (each.topic, each.partitions) for each in decoded.assigned_partitions
+                (partition.topic, partition.partitions) for partition in decoded.assigned_partitions
             )
         case _:
             return None

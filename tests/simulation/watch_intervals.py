@@ -26,7 +26,7 @@ class IntervalWatch:
 
     def __init__(self) -> None:
         self._computed_ms = self._earlier_ms = 0
-        """Of the last target, and of the one before it."""
+        """The times of the last target, and of the one before it."""
         self._resolved_ms: int | None = None
 
     def after_step(
@@ -74,7 +74,7 @@ class IntervalWatch:
             self._earlier_ms = 0
         else:
             self._computed_ms = state.group.target_timestamp_ms
-            resolved_ms = (each.timestamp_ms for each in state.group.regexes.values())
+            resolved_ms = (regex.timestamp_ms for regex in state.group.regexes.values())
             self._resolved_ms = max(resolved_ms, default=None)
 
     def _due_ms(self, config: GroupConfig, now_ms: int) -> int:

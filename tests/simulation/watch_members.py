@@ -131,8 +131,8 @@ class EpochWatch:
         for member_id, epoch in now.member_epochs.items():
             epoch_before = before.member_epochs.get(member_id, epoch)
             if epoch < epoch_before and epoch != STATIC_LEAVE_EPOCH:
-                why = f"{member_id} went from {epoch_before} to {epoch}"
-                raise BrokenInvariantError(Invariant.EPOCHS, why)
+                reason = f"{member_id} went from {epoch_before} to {epoch}"
+                raise BrokenInvariantError(Invariant.EPOCHS, reason)
 
 
 def _check_conversion(before: Facts, now: Facts, records: tuple[Record, ...]) -> None:
@@ -229,8 +229,8 @@ class SilenceWatch:
                 self._heard[member_id].at_ms = now_ms
         for member_id, last in self._heard.items():
             if now_ms - last.at_ms > last.longest_ms + self.lag_ms:
-                why = f"{member_id} has been silent for {now_ms - last.at_ms} ms"
-                raise BrokenInvariantError(Invariant.SILENCE, f"{why} and is still a member")
+                reason = f"{member_id} has been silent for {now_ms - last.at_ms} ms"
+                raise BrokenInvariantError(Invariant.SILENCE, f"{reason} and is still a member")
         self._check_duties(state, spoke, step, now_ms)
 
     def after_load(self, state: GroupState, config: GroupConfig, read_ms: int) -> None:
@@ -318,8 +318,8 @@ class SilenceWatch:
                 self._overdue[duty] = (now_ms, timeout_ms)
             since_ms, limit_ms = self._overdue[duty]
             if now_ms - since_ms > limit_ms + self.lag_ms:
-                why = f"{duty} for {now_ms - since_ms} ms of {limit_ms} ms"
-                raise BrokenInvariantError(Invariant.SILENCE, why)
+                reason = f"{duty} for {now_ms - since_ms} ms of {limit_ms} ms"
+                raise BrokenInvariantError(Invariant.SILENCE, reason)
 
 
 def _asks_to_leave(event: Event) -> bool:

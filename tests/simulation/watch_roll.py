@@ -37,7 +37,7 @@ class RollWatch:
         """After a step that changed the group."""
         before, had_classic, was_classic = self._native_count, self._has_classic, self._is_classic
         rests_until_ms, most = self._rests_until_ms, config.roll_policy.native_members_max
-        self.look_at(state)
+        self.look_up_all(state)
         require(
             most is None or not had_classic or self._native_count <= max(before, most),
             Invariant.HELD,
@@ -89,7 +89,7 @@ class RollWatch:
                 event.calls_within_ms,
             )
 
-    def look_at(self, state: GroupState) -> None:
+    def look_up_all(self, state: GroupState) -> None:
         """Note the group as it is, also after a load."""
         group = state.group
         self._is_classic = isinstance(group, ClassicGroup)

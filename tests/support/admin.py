@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 import trio
 
-from gateway.admin.app import Desk, admin_app
+from gateway.admin.app import ApiContext, admin_app
 from gateway.admin.config import AdminConfig
 from gateway.admin.server import serve_http
 from gateway.board.board import Board
 from gateway.cluster.secret import Secret
 from gateway.control.handlers import Handlers
-from gateway.data_path.complaints import Complaints
+from gateway.data_path.client_warnings import ClientWarnings
 from gateway.data_path.config import Limits
 from gateway.data_path.places import ConnectionLimiter
 from gateway.data_path.removal import Removal
@@ -51,9 +51,9 @@ class AdminStage:
         board: Board,
         port: int,
         stop: trio.Event,
-        complaints: Complaints,
+        client_warnings: ClientWarnings,
     ) -> None:
-        self.complaints = complaints
+        self.client_warnings = client_warnings
         self.groups = groups
         self.board = board
         self.port = port
@@ -119,7 +119,7 @@ async def admin_stage(
         async with hosted_groups(max_groups=max_groups) as groups:
             await groups.nursery.start(groups.table.resume)
             stop = trio.Event()
-            places, complaints = ConnectionLimiter(Limits()), Complaints()
+            places, client_warnings = ConnectionLimiter(Limits()), ClientWarnings()
             board = Board(
                 groups.table,
                 cluster=groups.cluster,
@@ -137,21 +137,21 @@ async def admin_stage(
                     answers=AnswerCounts(),
                     traffic=places.traffic,
                     counts=groups.table._services.counts,
-                    complaints=complaints,
+                    client_warnings=client_warnings,
                     now_ms=Clock().now_ms,
                     groups_max=metrics_groups_max,
                 )
             )
-            desk = Desk(
+            context = ApiContext(
                 board=board,
                 handlers=handlers,
                 measure=metrics.measure,
                 token=token,
                 view_token=view_token,
             )
-            app = admin_app(desk)
+            app = admin_app(context)
             config = AdminConfig(listen=(HOST, 0), token=token, tls=tls)
             async with trio.open_nursery() as nursery:
                 _, port = await nursery.start(partial(serve_http, app, config))
-                yield AdminStage(groups, board, port, stop, complaints)
+                yield AdminStage(groups, board, port, stop, client_warnings)
                 nursery.cancel_scope.cancel()

@@ -19,7 +19,7 @@ A, B = "a-1", "b-2"
 GENERATION = 7
 NOW_MS = 1_700_000_000_000
 GATEWAY = Gateway(log_id="log-1", run_id=3)
-GUISE = GATEWAY.guise
+JOIN_METADATA = GATEWAY.join_metadata
 SUBSCRIPTION = encode_subscription(
     Subscription(topics=("orders",), owned_partitions=(), generation_id=-1, rack_id=None), 1
 )

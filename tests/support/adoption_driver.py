@@ -1,4 +1,4 @@
-"""Carries out an adoption in front of a real coordinator, one connection per lane."""
+"""Carries out an adoption in front of a real coordinator, one connection per requester."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -13,7 +13,7 @@ from coordinator.interface.records import AdoptionRecord, AdoptionState
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.cluster.errors import UpstreamError
 from gateway.hosting.adoption import Adopting
-from gateway.hosting.effects import Ask, Describe, Lane
+from gateway.hosting.effects import Ask, Describe, Requester
 from gateway.hosting.forwarded import WatchedGroup
 from gateway.hosting.identity import AnchorIds, Gateway
 from gateway.hosting.routes import GroupSituation
@@ -80,10 +80,10 @@ class _Run:
 
     async def run(self) -> None:
         send, receive = trio.open_memory_channel[Report](100)
-        async with _lanes(self.at.address) as lanes, trio.open_nursery() as nursery:
+        async with _requesters(self.at.address) as requesters, trio.open_nursery() as nursery:
 
             async def carry_out(effect: Any) -> None:
-                await send.send(await self._carry_out(effect, lanes))
+                await send.send(await self._carry_out(effect, requesters))
 
             async def advance() -> None:
                 self.machine.advance(now_ms())
@@ -110,11 +110,13 @@ class _Run:
         """The test's members give up everything at once when they are recalled."""
         if self.machine.situation is not GroupSituation.RECALLED or self.machine.guard is None:
             return []
-        news = [each for each in self.at.watched.members if each not in self.told]
+        news = [member for member in self.at.watched.members if member not in self.told]
         self.told.update(news)
         return news
 
-    async def _carry_out(self, effect: Any, lanes: Mapping[Lane, BrokerConnection]) -> Report:
+    async def _carry_out(
+        self, effect: Any, requesters: Mapping[Requester, BrokerConnection]
+    ) -> Report:
         machine, result = self.machine, None
         match effect:
             case Describe():
@@ -126,24 +128,32 @@ class _Run:
             case AdoptionEnded():
                 self.at.anchor, self.at.stored = machine.handed_over, None
                 return lambda: machine.on_stored(is_durable=True, now_ms=now_ms())
-            case Ask(lane, message):
+            case Ask(requester, message):
                 try:
-                    result = await lanes[lane].ask(message)
+                    result = await requesters[requester].ask(message)
                 except UpstreamError as error:
-                    why = str(error)
-                    return lambda: machine.on_failed(effect, why, now_ms())
+                    reason = str(error)
+                    return lambda: machine.on_failed(self._end(effect), reason, now_ms())
             case _:
                 pass
-        return lambda: machine.on_done(effect, result, now_ms())
+        return lambda: machine.on_done(self._end(effect), result, now_ms())
+
+    def _end(self, step: Any) -> Any:
+        """Take the step out, as the move does when the result is here."""
+        self.machine.steps.remove(step)
+        return step
 
 
 @asynccontextmanager
-async def _lanes(address: Address) -> AsyncIterator[Mapping[Lane, BrokerConnection]]:
-    lanes = {lane: await BrokerConnection.open(*address, client_id="groupferry") for lane in Lane}
+async def _requesters(address: Address) -> AsyncIterator[Mapping[Requester, BrokerConnection]]:
+    requesters = {
+        requester: await BrokerConnection.open(*address, client_id="groupferry")
+        for requester in Requester
+    }
     try:
-        yield lanes
+        yield requesters
     finally:
-        for connection in lanes.values():
+        for connection in requesters.values():
             connection.close()
 
 

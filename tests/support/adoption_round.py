@@ -102,7 +102,9 @@ class Round:
             self.ends["adopted"] += 1
             self.held_ms.append(told.held_ms or 0)
         else:
-            self.ends["; ".join(each.partition(": ")[2] or each for each in told.reasons)] += 1
+            self.ends[
+                "; ".join(reason.partition(": ")[2] or reason for reason in told.reasons)
+            ] += 1
 
     async def _intrude(self, group: GroupStage, client: Client) -> None:
         await trio.sleep(START_S - self._dice.uniform(0, JOINS_S))

@@ -1,13 +1,13 @@
 """Plays an adoption against answers of a coordinator that does what the test says."""
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from coordinator.interface.events import AdoptionMoved
 from coordinator.interface.records import AdoptionRecord, AdoptionState
 from gateway.hosting.adoptable import snapshot
 from gateway.hosting.adoption import Adopting
-from gateway.hosting.effects import Ask, Describe, Hold, Lane
+from gateway.hosting.effects import Ask, Describe, Hold, MoveStep, Requester
 from gateway.hosting.forwarded import WatchedGroup
 from gateway.hosting.routes import GroupSituation
 from gateway.hosting.states import AdoptionStage as Stage
@@ -17,10 +17,10 @@ from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupMember, JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupResponse, MemberResponse
 from kafka_codecs.sync_group import SyncGroupResponse
-from tests.support.adoption import GATEWAY, GROUP, GUISE, NOW_MS, A, B, described, watched
+from tests.support.adoption import GATEWAY, GROUP, JOIN_METADATA, NOW_MS, A, B, described, watched
 from tests.support.move_parts import move_parts
 
-ANCHOR = f"{GUISE.instance_id}-1"
+ANCHOR = f"{JOIN_METADATA.instance_id}-1"
 ANNOUNCED = AdoptionState(group=snapshot(described(), watched()))
 OK = HeartbeatResponse()
 ROUND = HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
@@ -31,7 +31,7 @@ def joined(
     *there: str,
     member_id: str = A,
     leader: str | None = None,
-    protocol: str = GUISE.protocol,
+    protocol: str = JOIN_METADATA.protocol,
     **changes: Any,
 ) -> JoinGroupResponse:
     return JoinGroupResponse(
@@ -60,7 +60,7 @@ def left(*codes: int) -> LeaveGroupResponse:
 
 
 class Script:
-    """An adoption and its clock. `asked` has the newest outstanding request of each lane, and
+    """An adoption and its clock. `asked` has the newest outstanding request of each requester, and
     `beats` the members whose heartbeats are on their way."""
 
     def __init__(self, stored: AdoptionState | None = None) -> None:
@@ -70,7 +70,7 @@ class Script:
         self.adopting = Adopting(self.parts)
         self.now_ms = NOW_MS
         self.effects: list[Any] = []
-        self.asked: dict[Lane, Any] = {}
+        self.asked: dict[Requester, Any] = {}
         self.beats: list[str] = []
         self._watched: WatchedGroup | None = None
         self.parts.rules.watched.group = self._known  # type: ignore[method-assign]
@@ -90,11 +90,11 @@ class Script:
     def describe(self, group: DescribedGroup | None, watched: WatchedGroup | None = None) -> None:
         """The cluster describes the group, of which so much is known from relayed requests."""
         self._watched = watched
-        self.adopting.on_done(Describe(), group, self.now_ms)
+        self.adopting.on_done(self._end_step(Describe), group, self.now_ms)
         self.advance()
 
     def drain(self) -> None:
-        self.adopting.on_done(Hold(), None, self.now_ms)
+        self.adopting.on_done(self._end_step(Hold), None, self.now_ms)
         self.advance()
 
     def store(self, *, is_durable: bool = True) -> None:
@@ -110,19 +110,34 @@ class Script:
         self.adopting.on_member_gave_up(member_id)
         self.advance()
 
-    def answer(self, lane: Lane, answer: Any) -> None:
-        self.adopting.on_done(Ask(lane, self.asked.pop(lane)), answer, self.now_ms)
+    def answer(self, requester: Requester, answer: Any) -> None:
+        self.adopting.on_done(self._end_request(requester), answer, self.now_ms)
         self.advance()
 
     def beat(self, answer: Any = OK) -> None:
         """Answer the oldest heartbeat of a member."""
         del self.beats[0]
-        self.adopting.on_done(Ask(Lane.OTHERS, cast(Any, None)), answer, self.now_ms)
+        step = self._end_step(Ask, Requester.OTHERS)
+        self.adopting.on_done(step, answer, self.now_ms)
         self.advance()
 
-    def fail(self, lane: Lane) -> None:
-        self.adopting.on_failed(Ask(lane, self.asked.pop(lane)), "it is gone", self.now_ms)
+    def fail(self, requester: Requester) -> None:
+        self.adopting.on_failed(self._end_request(requester), "it is gone", self.now_ms)
         self.advance()
+
+    def _end_request(self, requester: Requester) -> MoveStep:
+        del self.asked[requester]
+        return self._end_step(Ask, requester)
+
+    def _end_step(self, kind: type[MoveStep], requester: Requester | None = None) -> MoveStep:
+        """Take the oldest such step out, as the move does when the result is here."""
+        step = next(
+            step
+            for step in self.adopting.steps
+            if isinstance(step, kind) and getattr(step, "requester", None) is requester
+        )
+        self.adopting.steps.remove(step)
+        return step
 
     def wait(self, length_ms: int) -> None:
         """Let time pass, as far as the machine wants to be told."""
@@ -158,8 +173,8 @@ class Script:
             ):
                 self.beats.append(effect.message.member_id)
             elif isinstance(effect, Ask):
-                assert effect.lane not in self.asked, "two requests on one connection"
-                self.asked[effect.lane] = effect.message
+                assert effect.requester not in self.asked, "two requests on one connection"
+                self.asked[effect.requester] = effect.message
             else:
                 self.effects.append(effect)
 
@@ -183,25 +198,25 @@ class Script:
 
     def to_releasing(self) -> None:
         self.to_rejoining()
-        self.answer(Lane.OTHERS, ROUND)
+        self.answer(Requester.OTHERS, ROUND)
         self.took(Describe)
         self.describe(described(group_state="PreparingRebalance"))
 
     def to_locking(self) -> None:
         self.to_releasing()
-        self.answer(Lane.OTHERS, left())
-        self.answer(Lane.LEADER, joined(8))
+        self.answer(Requester.OTHERS, left())
+        self.answer(Requester.LEADER, joined(8))
 
     def to_anchoring(self) -> None:
         self.to_locking()
-        self.answer(Lane.LEADER, joined(9))
-        self.answer(Lane.LEADER, SyncGroupResponse())
+        self.answer(Requester.LEADER, joined(9))
+        self.answer(Requester.LEADER, SyncGroupResponse())
         assert self.took(AdoptionMoved).adoption == replace(ANNOUNCED, lock_generation=9)
         self.store()
 
     def to_handing_over(self) -> None:
         self.to_anchoring()
-        self.answer(Lane.LEADER, ROUND)
+        self.answer(Requester.LEADER, ROUND)
 
     def gave_up_all(self) -> None:
         for member_id in (A, B):

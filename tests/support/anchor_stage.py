@@ -5,7 +5,7 @@ from gateway.hosting.anchor import (
 )
 from gateway.hosting.effects import AskCoordinator, Effect, Log
 from gateway.hosting.identity import AnchorIds
-from gateway.hosting.standing import Verdict
+from gateway.hosting.standing import RoutingDecision
 from gateway.hosting.states import Mode
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
@@ -71,8 +71,8 @@ class AnchorStage:
                 return
         raise AssertionError("the anchor asks without end")
 
-    def _verdict(self) -> Verdict:
-        return Verdict(self.mode)
+    def _verdict(self) -> RoutingDecision:
+        return RoutingDecision(self.mode)
 
     def _answer(self) -> bool:
         for effect in self._taken():
@@ -86,9 +86,9 @@ class AnchorStage:
     def _taken(self) -> list[AskCoordinator]:
         effects = list(self.effects)
         self.effects.clear()
-        self.lines += (each for each in effects if isinstance(each, Log))
-        asks = [each for each in effects if isinstance(each, AskCoordinator)]
-        self.asked += ((self.now_ms, each) for each in asks)
+        self.lines += (effect for effect in effects if isinstance(effect, Log))
+        asks = [effect for effect in effects if isinstance(effect, AskCoordinator)]
+        self.asked += ((self.now_ms, ask) for ask in asks)
         return asks
 
     def take_ask(self) -> AskCoordinator:
@@ -111,7 +111,7 @@ class AnchorStage:
         """Take the group."""
         self.anchor.need(self.now_ms, is_live=self.is_live)
         self.run()
-        assert self.ids is not None, self.anchor.why
+        assert self.ids is not None, self.anchor.reason
         return self.ids
 
     @property

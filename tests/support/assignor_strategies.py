@@ -88,7 +88,7 @@ def spec_of(
         loads.put(member_id, len(mine))
     return GroupSpec(
         members=members,
-        subscriber_counts=Counter(id_ for each in members.values() for id_ in each.topic_ids),
+        subscriber_counts=Counter(id_ for member in members.values() for id_ in member.topic_ids),
         partition_counts=counts,
         target=old,
         owners=owners,

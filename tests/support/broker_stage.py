@@ -16,7 +16,7 @@ from tests.support.group_requests import join_request, sync_request
 from tests.support.group_values import Owned, make_topics, subscription
 
 GROUP = "orders"
-ANCHOR = Gateway(log_id="log-1", run_id=1).guise
+ANCHOR = Gateway(log_id="log-1", run_id=1).join_metadata
 RANGE = ("range", subscription(("foo",)))
 PRIVATE = (ANCHOR.protocol, ANCHOR.metadata)
 

@@ -36,7 +36,7 @@ class CertificateAuthority:
             *hosts or ("nowhere.example",), common_name=name, key_type=trustme.KeyType.ECDSA
         )
         cert, key = self.folder / f"{name}.pem", self.folder / f"{name}.key"
-        cert.write_bytes(b"".join(each.bytes() for each in issued.cert_chain_pems))
+        cert.write_bytes(b"".join(pem.bytes() for pem in issued.cert_chain_pems))
         # Kafka reads keys in this format only.
         loaded = serialization.load_pem_private_key(issued.private_key_pem.bytes(), password=None)
         key.write_bytes(

@@ -59,11 +59,11 @@ async def ground(
 def doze_soon(tasks: ConnectionTasks[ClientConnection], connection: ClientConnection) -> None:
     """Keep no tasks."""
 
-    async def doze() -> None:
+    async def go_idle() -> None:
         await trio.lowlevel.checkpoint()  # its tasks begin to wait
-        connection.doze()
+        connection.go_idle()
 
-    tasks._nursery.start_soon(doze)
+    tasks._nursery.start_soon(go_idle)
 
 
 class Parked(GroupApis):

@@ -1,15 +1,16 @@
 """Installs and starts each client library, in the pinned version or another.
 
-The pins are in constraints.txt, and in pom.xml, package.json and go.mod in `tests/clients/`. Other
-versions are installed beside them on demand.
+The pins are in constraints.txt, and in pom.xml, package.json, go.mod and Cargo.toml in
+`tests/clients/`. Other versions are installed beside them on demand.
 """
 
 import json
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
@@ -35,7 +36,7 @@ GO_MODULES = {
 }
 FRANZ_GO_WITH_NEW_PROTOCOL = (1, 22)
 
-Library = Literal[
+ProducerLibrary = Literal[
     "librdkafka",
     "java",
     "kafka-python",
@@ -45,14 +46,11 @@ Library = Literal[
     "franz-go",
     "sarama",
     "kafka-go",
-    "kadm",
-    "reference",
 ]
+"""The clients that can produce. They can consume, too."""
+Library = Literal[ProducerLibrary, "confluent-rust", "kadm", "reference"]
 """`kadm` is franz-go's admin client, and no consumer; `reference` is the project's own, for
 what no released client can do."""
-
-
-ProducerLibrary = Literal["librdkafka", "java", "kafka-python", "aiokafka", "kafkajs", "franz-go"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +87,8 @@ def program(library: Library, version: str = "") -> Program:
             return _in_java(version)
         case "franz-go" | "sarama" | "kafka-go" | "kadm":
             return _in_go(library, version)
+        case "confluent-rust":
+            return _in_rust()
 
 
 @cache
@@ -101,11 +101,12 @@ def producer_program(library: ProducerLibrary, version: str = "") -> Program:
             return _in_python(package, version, (str(script),))
         case "kafkajs":
             return _in_node("kafkajs", version, SCRIPTS / "node" / "kafkajs_producer.cjs")
+        case "platformatic":
+            script = SCRIPTS / "node" / "platformatic_producer.cjs"
+            return _in_node("@platformatic/kafka", version, script)
         case "java":
-            consumer = _in_java(version)
-            script = SCRIPTS / "java" / "JavaProducer.java"
-            return replace(consumer, command=(*consumer.command[:-1], str(script)))
-        case "franz-go":
+            return _java_producer(version)
+        case "franz-go" | "sarama" | "kafka-go":
             return _in_go(library, version, f"{library}-producer")
 
 
@@ -180,6 +181,22 @@ def _in_java(version: str) -> Program:
     )
 
 
+def _java_producer(version: str) -> Program:
+    """The producer, which Java compiles as it starts: the consumer needs Kafka 2.0."""
+    require_java()
+    pom = SCRIPTS / "java" / "pom.xml"
+    choices = [f"-Dkafka-clients.version={version}"] if version else []
+    name = f"java-jars-{version}" if version else "java-jars"
+    folder = installed(name, pom.read_bytes(), partial(copy_jars, pom, choices))
+    (jar,) = folder.glob("kafka-clients-*.jar")
+    script = SCRIPTS / "java" / "JavaProducer.java"
+    return Program(
+        command=("java", *JAVA_OPTIONS, "-cp", f"{folder}/*", str(script)),
+        package="kafka-clients",
+        version=jar.stem.removeprefix("kafka-clients-"),
+    )
+
+
 def _install_java(javac: str, sources: tuple[Path, ...], version: str, folder: Path) -> None:
     pom, *scripts = sources
     copy_jars(pom, [f"-Dkafka-clients.version={version}"] if version else [], folder)
@@ -233,3 +250,26 @@ def _install_go(go: str, source: Path, library: str, version: str, main: str, fo
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in version.strip().removeprefix("v").split("."))
+
+
+def _in_rust() -> Program:
+    cargo = shutil.which("cargo")
+    if cargo is None:
+        missing("Confluent's Rust client needs Cargo")
+    source = SCRIPTS / "rust"
+    content = b"".join(path.read_bytes() for path in (source / "Cargo.toml", *source.rglob("*.rs")))
+    folder = installed("rust", content, partial(_install_rust, cargo, source))
+    return Program(
+        command=(str(folder / "consumer"),),
+        package="Confluent's Rust client",
+        version=(folder / "version").read_text(),
+    )
+
+
+def _install_rust(cargo: str, source: Path, folder: Path) -> None:
+    with tempfile.TemporaryDirectory() as build:
+        shutil.copytree(source, build, dirs_exist_ok=True)
+        run([cargo, "build", "--quiet"], cwd=Path(build))
+        found = run([cargo, "pkgid", "confluent-kafka"], cwd=Path(build))
+        (folder / "version").write_text(found.strip().rpartition("@")[2])
+        shutil.copy(Path(build, "target", "debug", "consumer"), folder)

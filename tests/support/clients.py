@@ -52,7 +52,7 @@ class ClientProcess:
         self.ended = trio.Event()
         self.ended_s = 0.0
         """When the process has ended, by `time.monotonic`."""
-        self.complaints: deque[str] = deque(maxlen=COMPLAINTS_MAX)
+        self.client_warnings: deque[str] = deque(maxlen=COMPLAINTS_MAX)
         """The last lines of its stderr."""
 
     async def close(self) -> None:
@@ -62,7 +62,7 @@ class ClientProcess:
         with trio.move_on_after(CLOSE_LIMIT_S):
             await self.ended.wait()
             return
-        raise AssertionError(f"{self._name} did not close: {list(self.complaints)}")
+        raise AssertionError(f"{self._name} did not close: {list(self.client_warnings)}")
 
     async def kill(self) -> None:
         """Kill the process with SIGKILL, and wait until it is dead."""
@@ -85,7 +85,7 @@ class ClientProcess:
     @property
     def fate(self) -> str:
         """The client's exit status and its last lines."""
-        return f"{self._name}: exit status {self._process.returncode}, {list(self.complaints)}"
+        return f"{self._name}: exit status {self._process.returncode}, {list(self.client_warnings)}"
 
 
 async def run_client(
@@ -118,7 +118,7 @@ async def run_client(
         task_status.started(running)
         async with trio.open_nursery() as reading:
             reading.start_soon(read_lines, process.stdout, on_line)
-            reading.start_soon(read_lines, process.stderr, running.complaints.append)
+            reading.start_soon(read_lines, process.stderr, running.client_warnings.append)
         await process.wait()
     running.ended_s = time.monotonic()
     running.ended.set()

@@ -5,9 +5,9 @@ from pathlib import Path
 
 
 def all_command_lines() -> Iterator[bytes]:
-    """Of all processes of this machine."""
-    for each in Path("/proc").glob("[0-9]*/cmdline"):
+    """Read the command lines of all processes of this machine."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            yield each.read_bytes()
+            yield path.read_bytes()
         except OSError:  # the process has ended
             continue

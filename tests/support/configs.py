@@ -67,9 +67,9 @@ class ConfigClient:
         """Value and source of each of a group's configs for consumer groups."""
         (result,) = await self.describe((GROUP, group_id))
         return {
-            each.name: (each.value, each.config_source)
-            for each in result.configs
-            if each.name.startswith("consumer.")
+            config.name: (config.value, config.config_source)
+            for config in result.configs
+            if config.name.startswith("consumer.")
         }
 
     async def alter(
@@ -119,5 +119,7 @@ class ConfigClient:
         """Error code and resources of a ListConfigResources."""
         request = ListConfigResourcesRequest(resource_types=types)
         answer = await self._connection.ask(request, version)
-        found = {(each.resource_type, each.resource_name) for each in answer.config_resources}
+        found = {
+            (resource.resource_type, resource.resource_name) for resource in answer.config_resources
+        }
         return answer.error_code, found

@@ -285,9 +285,9 @@ def _members(draw: st.DrawFn) -> MemberMetadata:
 def _groups(draw: st.DrawFn) -> ClassicGroupValue:
     """A group, some members of which lag."""
     group = draw(_GENERIC_GROUPS)
-    ids = st.sampled_from([each.member_id for each in group.members] or [""])
+    ids = st.sampled_from([member.member_id for member in group.members] or [""])
     lagging = draw(st.dictionaries(ids, st.integers(0, 2**31 - 1), max_size=2))
-    known = {each.member_id for each in group.members}
+    known = {member.member_id for member in group.members}
     return replace(group, laggards={id_: n for id_, n in lagging.items() if id_ in known})
 
 

@@ -37,16 +37,16 @@ def event_line(sequence: int, *, event: GatewayEvent | None = None, **changes: A
 
 def read_events(folder: Path) -> list[Envelope]:
     """Every event once, in the order of writing."""
-    return [line.found for line in read_lines(folder) if isinstance(line.found, Envelope)]
+    return [line.content for line in read_lines(folder) if isinstance(line.content, Envelope)]
 
 
 def check_gaps(events: Iterable[Envelope]) -> None:
     """Each sequence begins with 1 and grows by 1."""
     last: dict[tuple[str | None, str | None, int | None], int] = {}
-    for each in events:
-        of_group = (None, each.group_id, each.began_ms)
-        sequence = of_group if each.process_id is None else (each.process_id, None, None)
-        assert each.sequence == last.get(sequence, 0) + 1, each
-        last[sequence] = each.sequence
-        if each.process_id is not None and each.group_id is not None:
-            assert each.after == last.get(of_group, 0)
+    for event in events:
+        of_group = (None, event.group_id, event.began_ms)
+        sequence = of_group if event.process_id is None else (event.process_id, None, None)
+        assert event.sequence == last.get(sequence, 0) + 1, event
+        last[sequence] = event.sequence
+        if event.process_id is not None and event.group_id is not None:
+            assert event.after == last.get(of_group, 0)

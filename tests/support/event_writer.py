@@ -59,10 +59,6 @@ class EventWriter:
         """Skip numbers of the group's sequence, as if lines were missing."""
         self._sequences[self.group_id] += events
 
-    def lose_beside(self, events: int = 1) -> None:
-        """Skip numbers of the process's sequence."""
-        self._sequences[None] += events
-
     def forget(self, at_s: float) -> None:
         """Let the group's sequence begin again, as that of a group that was deleted."""
         self._sequences[self.group_id] = 0

@@ -49,7 +49,7 @@ def _refuse_syncs() -> None:
         (_RETURN, 0, 0, _ALLOW),
         (_RETURN, 0, 0, _FAIL),
     )
-    code = b"".join(struct.pack("HBBI", *each) for each in instructions)
+    code = b"".join(struct.pack("HBBI", *instruction) for instruction in instructions)
     libc = ctypes.CDLL(None, use_errno=True)
     program = _Program(len(instructions), code)
     for arguments in (

@@ -151,8 +151,8 @@ def together(count: int, handler: Handler) -> Handler:
             frame = await wire.frame()
             header, offset = decode_request_header(frame)
             requests.append((header, frame[offset:]))
-        for each in requests:
-            await handler(wire, *each)
+        for request in requests:
+            await handler(wire, *request)
 
     return wait_for_all
 

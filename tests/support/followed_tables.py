@@ -7,37 +7,37 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gateway.pipeline.fold.rows import ALL_ROWS
 from gateway.pipeline.report.summary import Summary
+from gateway.pipeline.tables import FOLDED_TABLES
+from tests.support.stored_tables import table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from gateway.pipeline.spark.analysis import Analysis
 
-
-def differences(spark: SparkSession, stream: Analysis, events: Path, at_once: Path) -> list[str]:
+def differences(spark: SparkSession, output: Path, events: Path, at_once: Path) -> list[str]:
     """The names of the tables that differ from those of one batch, which is made in an empty
     folder, and the summary if it differs."""
-    from gateway.pipeline.spark.analysis import Analysis  # needs PySpark
+    from gateway.pipeline.folder import Folder
+    from gateway.pipeline.following import Following
+    from gateway.pipeline.spark.folding import make_on_spark  # needs PySpark
     from gateway.pipeline.spark.inputs import read_lines
-    from gateway.pipeline.spark.output import Folder
 
-    summary = stream.summary()
-    batch = Analysis(spark, Folder(spark, str(at_once)), top=summary.top)
-    expected = batch.make(read_lines(spark, [str(events)]))
+    summary = Following(Folder(f"{output}"), top=1).summary()
+    lines, batch = read_lines(spark, [str(events)]), Folder(str(at_once))
+    expected = make_on_spark(spark, lines, batch, top=summary.top)
     names = [
         name
-        for name in ALL_ROWS
-        if name != "runs" and rows(stream.table(name)) != rows(batch.table(name))
+        for name in FOLDED_TABLES
+        if rows(table(spark, output, name)) != rows(table(spark, at_once, name))
     ]
     return names if figures(summary) == figures(expected) else [*names, "summary"]
 
 
-def rows(table: DataFrame) -> Counter[Any]:
+def rows(stored: DataFrame) -> Counter[Any]:
     """The number of equal rows. A batch names the places of lines differently."""
-    names = sorted(set(table.columns) - {"file", "place", "bucket", "cluster", "day"})
-    return Counter(map(repr, table.select(*names).collect()))
+    names = sorted(set(stored.columns) - {"file", "place", "bucket", "cluster", "day"})
+    return Counter(map(repr, stored.select(*names).collect()))
 
 
 def figures(summary: Summary) -> Summary:

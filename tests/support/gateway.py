@@ -22,6 +22,7 @@ from gateway.events.group_events import (
 )
 from gateway.events.member_events import ClientSeen
 from gateway.events.offset_events import OffsetsCommitted, OffsetsFetched
+from gateway.fleet.fleet_state import SLOTS_FOLDER
 from gateway.fleet.member import FleetMember
 from gateway.gateway import ANCHOR_LINGER_S, GatewayConfig, run_gateway
 from gateway.hosting.states import Adoption
@@ -109,6 +110,12 @@ async def whole_gateway(
 ) -> AsyncIterator[Gateway]:
     """Run a gateway as `groupferry serve` does. A member of a fleet needs port and folder."""
     events: list[GatewayEvent] = []
+    if member is not None and state_folder is not None:
+        control_folder = state_folder / SLOTS_FOLDER / str(member.slot)
+        control_folder.mkdir(parents=True)
+        operators = OperatorsConfig(
+            control_folder=control_folder, fleet_folder=state_folder, member=member
+        )
     stop, ended = trio.Event(), trio.Event()
 
     async def run(task_status: trio.TaskStatus[Address]) -> None:

@@ -348,7 +348,7 @@ def given_to(reply: ConsumerGroupHeartbeatResponse) -> set[int]:
     """The granted partitions of a heartbeat's answer."""
     assert reply.error_code == 0, reply
     topics = reply.assignment.topic_partitions if reply.assignment else ()
-    return {partition for each in topics for partition in each.partitions}
+    return {partition for topic in topics for partition in topic.partitions}
 
 
 @asynccontextmanager

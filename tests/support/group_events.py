@@ -6,7 +6,6 @@ from gateway.events.group_events import (
     Direction,
     GroupConverted,
     GroupEpochBumped,
-    GroupStateChanged,
     TargetComputed,
 )
 from gateway.events.member_events import (
@@ -18,7 +17,6 @@ from gateway.events.member_events import (
     MemberStateChanged,
     MemberSwitched,
     PartitionsAssigned,
-    PartitionsRevoked,
     PartitionsStated,
     Protocol,
 )
@@ -81,10 +79,6 @@ def says(member_id: str, *numbers: int) -> PartitionsStated:
     return PartitionsStated(member_id=member_id, member_epoch=1, partitions={TOPIC: numbers})
 
 
-def is_to_give(member_id: str, *numbers: int) -> PartitionsRevoked:
-    return PartitionsRevoked(member_id=member_id, member_epoch=1, partitions={TOPIC: numbers})
-
-
 def speaks(member_id: str, at_s: float) -> OffsetsCommitted:
     """The member commits."""
     at_ms = START_MS + round(at_s * 1000)
@@ -96,10 +90,6 @@ def speaks(member_id: str, at_s: float) -> OffsetsCommitted:
         to_ms=at_ms,
         offsets={TOPIC: (committed,)},
     )
-
-
-def group_goes(was: ClassicPhase, to: ClassicPhase, generation: int = 1) -> GroupStateChanged:
-    return GroupStateChanged(from_state=was, to_state=to, generation=generation)
 
 
 def bump(epoch: int, cause: EpochCause = EpochCause.MEMBER_JOINED) -> GroupEpochBumped:

@@ -163,8 +163,8 @@ class GroupScript:
     def _refuse(self, event: Event) -> None:
         """Refuse the request, because the log cannot store the batch. The state does not change."""
         if not isinstance(event, Happening):
-            why = GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the state log failed")
-            self.answers[event.token] = event.refuse(why)
+            reason = GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the state log failed")
+            self.answers[event.token] = event.refuse(reason)
 
     def _check(self, event: Event, epoch_before: int) -> None:
         try:
@@ -252,7 +252,8 @@ class GroupScript:
         for member_id in list(self.consumer.repetitions):
             epoch = self.current(member_id).member_epoch
             self.engine.apply(RepetitionMoved(member_id, None))
-            self.engine.apply(GrantMoved(member_id, Grant(connection=0, member_epoch=epoch)))
+            grant = Grant(connection=0, newest_connection=0, member_epoch=epoch)
+            self.engine.apply(GrantMoved(member_id, grant))
 
     def given_classic_group(
         self, *members: ClassicGroupMember, generation: int = 0, protocol_type: str = "consumer"
@@ -486,16 +487,20 @@ class GroupScript:
         return self.feed(RegexesResolved(topics=matched, version=self.topics.names_version))
 
     def computed(
-        self, target: Mapping[str, Owned] | None = None, *, epoch: int | None = None, why: str = ""
+        self,
+        target: Mapping[str, Owned] | None = None,
+        *,
+        epoch: int | None = None,
+        reason: str = "",
     ) -> Step:
         """A plug-in answers the computation under way: with this target, a good one, or none."""
         computation = self.consumer.computation
         if epoch is None:
             assert computation is not None, "nothing is being computed\n" + self.transcript()
             epoch = computation.epoch
-        if target is not None or why:
+        if target is not None or reason:
             changed = {id_: partitions(owned) for id_, owned in (target or {}).items()}
-            return self.feed(AssignmentReceived(epoch=epoch, target=changed, failure=why))
+            return self.feed(AssignmentReceived(epoch=epoch, target=changed, failure=reason))
         assert computation is not None
         return self.feed(
             AssignmentReceived(epoch=epoch, target=assign_uniformly(spec_of(computation)))
@@ -569,10 +574,10 @@ class GroupScript:
         self.feed(ConfigsReceived(token=token, changes=changes, validate_only=validate_only))
         return self.answer(token, ConfigsReply)
 
-    def set_policy(self, policy: RollMode) -> ConfigsReply:
+    def set_policy(self, policy: RollMode, *, native_away: int = 0) -> ConfigsReply:
         """An operator's command."""
         token = next(self._tokens)
-        self.feed(ConfigsReceived(token=token, policy=policy))
+        self.feed(ConfigsReceived(token=token, policy=policy, native_away=native_away))
         return self.answer(token, ConfigsReply)
 
     def announce_roll(self, *, announces: bool) -> ConfigsReply:

@@ -16,7 +16,7 @@ import trio
 from confluent_kafka import Consumer, TopicPartition
 
 from gateway.demo import mock_cluster, reports
-from gateway.demo.borrowed_cluster import borrowed
+from gateway.demo.borrowed_cluster import borrow_cluster
 from gateway.demo.child import Child, run_child
 from gateway.demo.group_description import GroupDescription
 from gateway.demo.group_view import ObservedGroup, Protocol, disagreement
@@ -149,7 +149,7 @@ class GroupStage:
                     if not problem and isinstance(view, ObservedGroup):
                         return view
                     await trio.sleep(LOOK_INTERVAL_S)
-        raise AssertionError(f"{problem}; {self._complaints()}")
+        raise AssertionError(f"{problem}; {self._client_warnings()}")
 
     def _problem(self, view: ObservedGroup | str, protocol: Protocol) -> str:
         dead = [each.child.fate for each in self.members.values() if each.child.ended.is_set()]
@@ -172,7 +172,7 @@ class GroupStage:
             while self.ledger.delivered_numbers() < wanted:
                 await self._heard.wait()
             return
-        raise AssertionError(f"nothing moves; {self._complaints()}")
+        raise AssertionError(f"nothing moves; {self._client_warnings()}")
 
     async def end(self) -> int:
         """Stop the producer, and check everything as `end_after` does. Returns the number of
@@ -199,17 +199,17 @@ class GroupStage:
         await self._drain(produced)
         for name in list(self.members):
             await self.leave(name)
-        complaints = self._complaints()
+        client_warnings = self._client_warnings()
         assert produced.failed == 0
-        promise(self.ledger.never_delivered(produced.acknowledged) == 0, complaints)
+        promise(self.ledger.never_delivered(produced.acknowledged) == 0, client_warnings)
         owned_twice = self.owned_twice()
         wrong = owned_twice | self.ledger.went_back()
         if wrong:  # data was lost: print everything that may explain it
             booked = [entry for partition in wrong for entry in self.ledger.history(partition)]
             print(*booked, *self.gateway.log, sep="\n")
-        promise(owned_twice == set(), complaints)
-        promise(self.ledger.went_back() == set(), complaints)
-        promise(await self._committed() == produced.end_offsets, complaints)
+        promise(owned_twice == set(), client_warnings)
+        promise(self.ledger.went_back() == set(), client_warnings)
+        promise(await self._committed() == produced.end_offsets, client_warnings)
 
     def owned_twice(self) -> set[int]:
         """The partitions that had two owners. Left out is who had stated that it did not own them
@@ -260,8 +260,8 @@ class GroupStage:
 
         return hear
 
-    def _complaints(self) -> str:
-        last_words = {name: list(each.child.complaints) for name, each in self.members.items()}
+    def _client_warnings(self) -> str:
+        last_words = {name: list(each.child.client_warnings) for name, each in self.members.items()}
         refused = [line["reason"] for line in self.gateway.events("request_refused")]
         return f"troubles {self.troubles[-20:]}, refused {refused[-20:]}, stderr {last_words}"
 
@@ -270,7 +270,7 @@ class GroupStage:
 async def open_group(
     state_folder: Path,
     *flags: str,
-    open_upstream: OpenUpstream = mock_cluster.embedded,
+    open_upstream: OpenUpstream = mock_cluster.embed_cluster,
     bootstrap: str | None = None,
     produces_beside: bool = False,
     limit_s: float = STAGE_LIMIT_S,
@@ -314,7 +314,7 @@ async def open_groups(
 def on_kafka(kafka: KafkaCluster) -> OpenUpstream:
     """A new topic and a new group in a real cluster."""
     addresses = [Address(*address) for address in kafka.addresses]
-    return partial(borrowed, addresses, fresh_group("stage"))
+    return partial(borrow_cluster, addresses, fresh_group("stage"))
 
 
 def _committed_offsets(upstream: DemoCluster) -> tuple[int, ...]:

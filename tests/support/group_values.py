@@ -76,4 +76,4 @@ def embedded_assignment(owned: Owned, *, user_data: bytes | None = None) -> byte
 def read_assignment(data: bytes) -> dict[str, tuple[int, ...]]:
     """The partitions in a SyncGroup answer."""
     _version, decoded = decode_assignment(data)
-    return {each.topic: each.partitions for each in decoded.assigned_partitions}
+    return {partition.topic: partition.partitions for partition in decoded.assigned_partitions}

@@ -61,8 +61,8 @@ class GuardedBroker(OffsetBroker):
                 return
             request = decode(DescribeGroupsRequest, body, header.api_version)
             groups = tuple(
-                replace(self._described(each), error_code=self.describe_code)
-                for each in request.groups
+                replace(self._described(group), error_code=self.describe_code)
+                for group in request.groups
             )
             await answer(wire, header, DescribeGroupsResponse(groups=groups))
 
@@ -76,13 +76,13 @@ class GuardedBroker(OffsetBroker):
                 return
             topics = tuple(
                 MetadataResponseTopic(
-                    name=each.name,
+                    name=topic.name,
                     error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED
-                    if each.name in self.hidden_topics
+                    if topic.name in self.hidden_topics
                     else 0,
                     partitions=(),
                 )
-                for each in request.topics or ()
+                for topic in request.topics or ()
             )
             await answer(wire, header, MetadataResponse(topics=topics))
 

@@ -42,23 +42,23 @@ from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
 from gateway.cluster.topics import ClusterTopic
 from gateway.data_path.brokers import ClientSoftware
-from gateway.data_path.complaints import Complaints
+from gateway.data_path.client_warnings import ClientWarnings
 from gateway.data_path.config import Limits
 from gateway.data_path.grants import Grants
 from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
 from gateway.events.event import Envelope, GatewayEvent
-from gateway.groups.aside import Aside
 from gateway.groups.clock import Clock
-from gateway.groups.cluster_look import ClusterLook
+from gateway.groups.cluster_group_reader import ClusterGroupReader
+from gateway.groups.compute_thread import ComputeThread
 from gateway.groups.group_driver import GroupDriver, Services
 from gateway.groups.group_drivers import GroupRefused
 from gateway.groups.group_limits import GroupLimits
 from gateway.groups.groups import Groups
 from gateway.groups.pauses import Pauses
 from gateway.groups.regex_resolver import RegexResolver
-from gateway.hosting.answers import GroupApi, Situation, code_for
-from gateway.hosting.calls import LOST, Commit, Commits, Errand, Refused
+from gateway.hosting.answers import GroupApi, RefusalReason, code_for
+from gateway.hosting.calls import LOST, Commit, Commits, PendingAction, Refused
 from gateway.hosting.identity import Gateway
 from gateway.hosting.inputs import Done, Input
 from gateway.hosting.rules import HostingRules
@@ -66,7 +66,7 @@ from gateway.hosting.standing import StandingRules
 from gateway.journal.journal import Journal, Sinks
 from gateway.observers.offset_reporter import OffsetReporter
 from gateway.plug_ins.runner import PlugIns
-from gateway.quotas.owner import Owner
+from gateway.quotas.quota_key import QuotaKey
 from gateway.quotas.shares import ShareRule
 from gateway.settings_sources import ENVIRONMENT_PREFIX
 from gateway.state_log.last_events import LastEvents, LogRecord
@@ -126,7 +126,7 @@ class ScriptedCluster(Cluster):
         self.changed = trio.Event()
 
     async def topics_for(
-        self, names: Iterable[str], owner: Owner | None = None
+        self, names: Iterable[str], owner: QuotaKey | None = None
     ) -> Mapping[str, ClusterTopic]:
         names = frozenset(names)
         if not self._asked_about.issuperset(names):
@@ -211,7 +211,7 @@ class _SpeaksNothing:
     """An upstream that supports nothing."""
 
     versions: Mapping[int, tuple[int, int]] = {}
-    introduced: ClientSoftware | None = None
+    introduction: ClientSoftware | None = None
 
 
 def lone_request(message: Struct, version: int) -> GroupRequest:
@@ -224,7 +224,7 @@ def lone_request(message: Struct, version: int) -> GroupRequest:
         ),
         message=message,
         client_host="127.0.0.1",
-        owner=Owner("127.0.0.1"),
+        owner=QuotaKey("127.0.0.1"),
         upstream=cast(Upstream, _SpeaksNothing()),
         node_id=1,
         grants=Grants(Limits()),
@@ -258,17 +258,17 @@ def make_groups(
         can_anchor=False,
         linger_ms=60_000,
     )
-    aside = Aside()
+    compute_thread = ComputeThread()
     services = Services(
         clock=clock,
         cluster=cluster,
-        look=ClusterLook(cluster),
+        cluster_reader=ClusterGroupReader(cluster),
         state_log=log,
         journal=journal,
         offsets=OffsetReporter(journal.tell, clock.now_ms),
         resolver=RegexResolver(cluster, every_topic),
-        aside=aside,
-        assign=PlugIns(aside, ENVIRONMENT_PREFIX).compute,
+        compute_thread=compute_thread,
+        assign=PlugIns(compute_thread, ENVIRONMENT_PREFIX).compute,
         coordinator_of=lambda group_id, _owner: cluster.coordinator_of(group_id),
         ask_coordinator=cluster.ask,
         nursery=nursery,
@@ -308,14 +308,17 @@ class HostedGroups:
         limits = GroupLimits(
             max_groups,
             ShareRule(per_address=max_groups_per_address or max_groups),
-            lambda owner, why, limit: Complaints().tell(
-                "groups_refused", owner.name, reason=why, limit=limit
+            lambda owner, reason, limit: ClientWarnings().tell(
+                "groups_refused", owner.name, reason=reason, limit=limit
             ),
         )
         self.table = make_groups(
             nursery, config, limits, cluster=self.cluster, log=log, journal=journal
         )
-        self.look, self.offsets = self.table._services.look, self.table._services.offsets
+        self.cluster_reader, self.offsets = (
+            self.table._services.cluster_reader,
+            self.table._services.offsets,
+        )
         nursery.start_soon(self.table.watch_pauses)
 
     def _hear(self, told: Envelope) -> None:
@@ -331,7 +334,7 @@ class HostedGroups:
         *,
         group: str = GROUP,
         names: Iterable[str] = (),
-        owner: Owner | None = None,
+        owner: QuotaKey | None = None,
     ) -> Any:
         """Send a request and return its answer. Raises GroupRefused if no place is left."""
         event = make(0, Topics())
@@ -339,10 +342,10 @@ class HostedGroups:
         try:
             return await self.table.drivers.ask(group, make, names, owner=owner)
         except GroupRefused as error:
-            if error.situation is Situation.TOO_MANY_GROUPS:
+            if error.cause is RefusalReason.TOO_MANY_GROUPS:
                 raise
-            code = code_for(error.situation, API_OF.get(type(event), GroupApi.ADMIN))
-            return event.refuse(GroupError(code, error.why))
+            code = code_for(error.cause, API_OF.get(type(event), GroupApi.ADMIN))
+            return event.refuse(GroupError(code, error.reason))
 
     async def join(
         self,
@@ -467,7 +470,7 @@ class HostedGroups:
                     fresh_id=uuid4(),
                 ),
                 group=group,
-                owner=None if begun_by is None else Owner(begun_by),
+                owner=None if begun_by is None else QuotaKey(begun_by),
             ),
         )
 
@@ -494,35 +497,35 @@ class HostedGroups:
             order_keys=order_keys(member_id, of),
         )
         call = Commits(api=GroupApi.COMMIT, is_placed=True, commits={commit.token: commit})
-        verdict, ended = trio.Event(), trio.Event()
+        decision, ended = trio.Event(), trio.Event()
         self._ends[commit.token] = ended
 
-        async def do(errand: Errand) -> Input:
-            verdict.set()
+        async def do(pending_action: PendingAction) -> Input:
+            decision.set()
             await ended.wait()
             is_lost = commit.token in self._lost
-            return Done(errand, {commit.token: LOST if is_lost else frozenset()})
+            return Done(pending_action, {commit.token: LOST if is_lost else frozenset()})
 
         scope = trio.CancelScope()
 
         async def store() -> None:
             with scope:
                 await self.table.drivers.driver(group).ask(call, do)
-            verdict.set()
+            decision.set()
 
         self.nursery.start_soon(store)
         try:
-            await verdict.wait()
+            await decision.wait()
         except trio.Cancelled:
             scope.cancel()
             raise
         if isinstance(call.answer, Refused):
-            code = code_for(call.answer.situation, GroupApi.COMMIT)
-            return commit.token, OffsetVerdict(error=code, why=call.answer.why)
+            code = code_for(call.answer.cause, GroupApi.COMMIT)
+            return commit.token, OffsetVerdict(error=code, reason=call.answer.reason)
         if commit.outcome.refused is not None:
-            code = code_for(commit.outcome.refused.situation, GroupApi.COMMIT)
+            code = code_for(commit.outcome.refused.cause, GroupApi.COMMIT)
             return commit.token, OffsetVerdict(error=code)
-        return commit.token, cast(OffsetVerdict, commit.outcome.verdict)
+        return commit.token, cast(OffsetVerdict, commit.outcome.decision)
 
     def end_commit(self, event: OffsetCommitEnded) -> None:
         """The cluster answers a commit, or its answer is lost."""

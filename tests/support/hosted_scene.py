@@ -37,7 +37,7 @@ from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
 from gateway.events.event import GatewayEvent
 from gateway.groups.group_limits import GroupLimits
-from gateway.hosting.answers import OF_MEMBERSHIP, GroupApi, Situation
+from gateway.hosting.answers import OF_MEMBERSHIP, GroupApi, RefusalReason
 from gateway.hosting.calls import (
     AWAY,
     LOST,
@@ -59,6 +59,7 @@ from gateway.hosting.effects import (
     Awaited,
     Compute,
     Effect,
+    EmitNow,
     Forget,
     Load,
     LoadedGroup,
@@ -66,7 +67,6 @@ from gateway.hosting.effects import (
     Look,
     ReportEvents,
     Resolve,
-    TellNow,
     Write,
     carry_out,
 )
@@ -83,7 +83,7 @@ from gateway.hosting.inputs import (
 )
 from gateway.hosting.move_requests import AnyRequest
 from gateway.hosting.rules import HostingRules
-from gateway.hosting.standing import Found, Occupants, Standing, StandingRules
+from gateway.hosting.standing import LiveMembers, LookupOutcome, Standing, StandingRules
 from gateway.hosting.states import Adoption
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
@@ -102,7 +102,7 @@ GROUP = "orders"
 OURS = Gateway(log_id="log-1", run_id=1)
 anchored = partial(coordinator.anchored, group_id=GROUP)
 """What a look finds in the group with an anchor, or with several."""
-DIRECT = Occupants("consumer", ("payments",), "range")
+DIRECT = LiveMembers("consumer", ("payments",), "range")
 """What a look finds in a group with a consumer of the cluster itself."""
 LOOPS_MAX = 1_000
 """Answers at one instant, or wake-ups that do not advance the clock: more are an endless loop."""
@@ -156,7 +156,7 @@ class HostedScene:
         self.topics = make_topics(foo=3)
         self.calls: list[Call] = []
         self.at_rest: list[Call] = []
-        """Those of them that went the short way. A commit can do so twice: sent, and stored."""
+        """The calls that went the short way. A commit can do so twice: sent, and stored."""
         self.held: set[type[Any]] = set()
         self.pending: deque[Awaited] = deque()
         """What waits for an answer, the oldest first."""
@@ -164,7 +164,7 @@ class HostedScene:
         self.coordinator = FakeCoordinator()
         self.coordinator_failure: str | None = None
         """Why the coordinator does not answer the anchor."""
-        self.found: Found | None = None
+        self.found: LookupOutcome | None = None
         """What a look finds; if None, what the coordinator knows."""
         self.is_at_coordinator: bool | None = True
         self.topics_failure = ""
@@ -211,9 +211,9 @@ class HostedScene:
     def log(self, line: Log) -> None:
         self.lines.append(line)
 
-    def report(self, events: ReportEvents | TellNow) -> None:
+    def report(self, events: ReportEvents | EmitNow) -> None:
         match events:
-            case TellNow(event):
+            case EmitNow(event):
                 self.events.append(event)
             case ReportEvents(told):
                 self.events += (event for each in told for event in each.events)
@@ -227,7 +227,7 @@ class HostedScene:
     def start_work(self, effect: Awaited) -> None:
         self.pending.append(effect)
 
-    run_errand = reserve = start_work
+    start_action = reserve = start_work
 
     # -- answering -------------------------------------------------------------------------------
 
@@ -372,7 +372,9 @@ class HostedScene:
         if damage is not None:
             return Failed(write, damage)
         self.records += durable
-        self.events += (event for each in write.batch.decisions for event in each.told.events)
+        self.events += (
+            event for decision in write.batch.decisions for event in decision.reported.events
+        )
         return Done(write)
 
     @property
@@ -574,14 +576,14 @@ class HostedScene:
         return [line.event for line in self.lines]
 
 
-def situation_of(call: Call) -> Situation:
+def cause_of(call: Call) -> RefusalReason:
     """Why the gateway refused the call, or its only commit."""
     answer: object = call.answer
     if isinstance(answer, Mapping):
         (outcome,) = answer.values()
         answer = outcome.refused
     assert isinstance(answer, Refused), call.answer
-    return answer.situation
+    return answer.cause
 
 
 def error_of(call: Call) -> ErrorCode:

@@ -31,10 +31,10 @@ class Page(HTMLParser):
     def named(self, name: str, class_: str | None = None) -> list[Element]:
         """The elements with this name, and with this class if one is given."""
         return [
-            each
-            for each in self.elements
-            if each.name == name
-            and (class_ is None or class_ in (each.attributes.get("class") or "").split())
+            element
+            for element in self.elements
+            if element.name == name
+            and (class_ is None or class_ in (element.attributes.get("class") or "").split())
         ]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:

@@ -1,4 +1,4 @@
-"""The number of examples in tests of what holds for many: few while developing, many in CI."""
+"""The number of examples in property tests: few in the fast lane, many in `poe all`."""
 
 import os
 from collections.abc import Sequence

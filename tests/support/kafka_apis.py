@@ -1,18 +1,20 @@
 """Compares the table of apis with the message definitions of Kafka's own client library.
 
 `python -m tests.support.kafka_apis` takes the newest kafka-clients that Maven finds, and fails if
-it has an api or a version that is neither served nor left out with a reason.
+it has an api or a version that is neither served nor left out with a reason, or an answer with
+addresses that is relayed.
 """
 
 import json
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
-from gateway.data_path.treatments import LEFT_OUT, TREATMENTS
+from gateway.data_path.api_table import API_TABLE, LEFT_OUT, ApiHandling
 from kafka_codecs.api_keys import ApiKey
 from tests.support.installs import run
 
@@ -25,21 +27,58 @@ KNOWN_NEWER = {
     ApiKey.ADD_PARTITIONS_TO_TXN: (5, "from v4 on for brokers only"),
 }
 """The newest version that is known of an api, and why clients are not offered it."""
+ADDRESSES_PASS = {
+    *(ApiKey.STREAMS_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_DESCRIBE),  # of applications
+    ApiKey.FIND_COORDINATOR,  # they are replaced
+}
+"""The apis that may be inspected or relayed although their answers have addresses."""
 _COMMENT = re.compile(r"(^|\s)//.*$", re.MULTILINE)
 
 
-def requests_in(jar: Path) -> Mapping[int, tuple[str, int]]:
-    """The requests that a kafka-clients defines: the name and newest version of each, by api key.
-    Retired ones are left out."""
-    found: dict[int, tuple[str, int]] = {}
+def _defined(jar: Path, kind: str) -> Iterator[Any]:
+    """The definitions of all requests, or of all responses. Retired ones are left out."""
     with ZipFile(jar) as archive:
         for name in archive.namelist():
-            if name.startswith("common/message/") and name.endswith("Request.json"):
-                request = json.loads(_COMMENT.sub("", archive.read(name).decode()))
-                if (versions := request["validVersions"]) != "none":
-                    newest = int(versions.rpartition("-")[2])
-                    found[request["apiKey"]] = (request["name"], newest)
-    return found
+            if name.startswith("common/message/") and name.endswith(f"{kind}.json"):
+                definition = json.loads(_COMMENT.sub("", archive.read(name).decode()))
+                if definition["validVersions"] != "none":
+                    yield definition
+
+
+def requests_in(jar: Path) -> Mapping[int, tuple[str, int]]:
+    """The requests that a kafka-clients defines: the name and newest version of each, by api
+    key."""
+    return {
+        each["apiKey"]: (each["name"], int(each["validVersions"].rpartition("-")[2]))
+        for each in _defined(jar, "Request")
+    }
+
+
+def answers_with_addresses(jar: Path) -> Mapping[int, int]:
+    """The apis whose answers have a host with a port, and the first version that has them."""
+    return {
+        answer["apiKey"]: min(since)
+        for answer in _defined(jar, "Response")
+        if (since := list(_addresses_since([answer, *answer.get("commonStructs", ())])))
+    }
+
+
+def _addresses_since(structures: Sequence[Any]) -> Iterator[int]:
+    for structure in structures:
+        fields = structure.get("fields", ())
+        versions = {field["name"]: field["versions"] for field in fields}
+        if versions.keys() >= {"Host", "Port"}:
+            yield int(re.split("[-+]", versions["Host"])[0])
+        yield from _addresses_since(fields)
+
+
+def relayed_addresses(addressed: Mapping[int, int]) -> Iterator[str]:
+    """A line for each api whose answers pass although they have addresses."""
+    for key in sorted(set(addressed) & set(API_TABLE) - ADDRESSES_PASS):
+        entry = API_TABLE[ApiKey(key)]
+        passes = entry.treatment in (ApiHandling.RELAY, ApiHandling.INSPECT)
+        if passes and entry.max_version >= addressed[key]:
+            yield f"{ApiKey(key).name} v{addressed[key]} has addresses, and is relayed"
 
 
 def unknown_apis(defined: Mapping[int, tuple[str, int]]) -> Iterator[str]:
@@ -47,8 +86,8 @@ def unknown_apis(defined: Mapping[int, tuple[str, int]]) -> Iterator[str]:
     for key, (name, newest) in sorted(defined.items()):
         if key not in set(ApiKey):
             yield f"{name} ({key}) is unknown"
-        elif (treated := TREATMENTS.get(ApiKey(key))) is not None:
-            known, _reason = KNOWN_NEWER.get(ApiKey(key), (treated.max_version, ""))
+        elif (entry := API_TABLE.get(ApiKey(key))) is not None:
+            known, _reason = KNOWN_NEWER.get(ApiKey(key), (entry.max_version, ""))
             if newest > known:
                 yield f"{name} v{newest} is unknown; the newest known is v{known}"
         elif ApiKey(key) not in LEFT_OUT:
@@ -61,11 +100,14 @@ def main() -> int:
         artifact = f"-Dartifact={CLIENTS}:LATEST"
         run(["mvn", "-q", "-B", f"{PLUGIN}:copy", artifact, f"-DoutputDirectory={folder}"])
         (jar,) = Path(folder).glob("kafka-clients-*.jar")
-        lines = list(unknown_apis(requests_in(jar)))
+        lines = [
+            *unknown_apis(requests_in(jar)),
+            *relayed_addresses(answers_with_addresses(jar)),
+        ]
     for line in lines:
         print(f"{jar.stem}: {line}")
     if not lines:
-        print(f"{jar.stem}: every api and version is known")
+        print(f"{jar.stem}: every api and version is known, and none with addresses is relayed")
     return 1 if lines else 0
 
 

@@ -35,7 +35,7 @@ class KafkaRelease:
     jars: Path
     prepared: Path
     java_options: tuple[str, ...]
-    """Those of its nodes and tools."""
+    """The Java options of its nodes and tools."""
 
     def command(self, *arguments: str) -> list[str]:
         """The command that runs one of its classes, the first of the arguments."""

@@ -17,6 +17,7 @@ from gateway.control.control_socket import NoControlSocket
 from gateway.control.messages import CommandRefused, ReleaseCommand
 from gateway.demo.group_view import Protocol
 from gateway.demo.ledger import Ledger, Ownership
+from gateway.hosting.adoptable import HOSTED_ALREADY
 from tests.support.adopted_groups import adopt
 from tests.support.clients import Client
 from tests.support.group_client import fresh_group
@@ -47,7 +48,7 @@ NATIVE_LIBRARIES = tuple(
 )
 MEMBERS_MIN, MEMBERS_MAX = 3, 4
 MOVE_LIMIT_S = 90.0
-MOVED_BEFORE = ("it is hosted already", "it has been released already")
+MOVED_BEFORE = (HOSTED_ALREADY, "it has been released already: nothing to do")
 NEEDS_A_JOIN = "until the next member joins"
 """Why a group is not adopted after a restart of the gateway. An operator restarts a consumer."""
 RETRY_S = 0.5

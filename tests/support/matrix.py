@@ -134,4 +134,10 @@ ROLLS = (
     # This client rolls beside its own kind, because as a leader it does not understand others.
     _roll("kafka-go", "", "range", partner="kafka-go", is_in_ci=True),
     _roll("kafka-go", "", "roundrobin", partner="kafka-go"),
+    # This client speaks only the new protocol.
+    Roll(
+        classic=Client(library="librdkafka"),
+        native=Client(library="confluent-rust", protocol="consumer"),
+        partner=Client(library="java"),
+    ),
 )

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from coordinator.interface.events import Happening
 from coordinator.interface.records import DurableRecord
-from gateway.hosting.effects import Effect, Log, TellNow
+from gateway.hosting.effects import Effect, EmitNow, Log
 from gateway.hosting.group_parts import GroupParts
 from gateway.hosting.identity import Gateway
 from gateway.hosting.logged_engine import LoggedEngine
@@ -19,7 +19,7 @@ class MoveParts(GroupParts):
 
     def take(self) -> list[Any]:
         """What the move has begun or asked to store since, except lines and events."""
-        effects = [each for each in self.effects if not isinstance(each, Log | TellNow)]
+        effects = [effect for effect in self.effects if not isinstance(effect, Log | EmitNow)]
         self.effects.clear()
         return effects
 

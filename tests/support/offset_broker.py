@@ -136,7 +136,7 @@ class OffsetBroker(FakeBroker):
         host_and_port = self.metadata()
         request = decode(MetadataRequest, body, header.api_version)
         known = {"numbers": self.topic_id, **self.other_topics}
-        asked = [each.name for each in request.topics or () if each.name not in known]
+        asked = [topic.name for topic in request.topics or () if topic.name not in known]
         partitions = tuple(
             MetadataResponsePartition(
                 partition_index=number,
@@ -323,8 +323,8 @@ class OffsetBroker(FakeBroker):
         message = OffsetFetchResponse(error_code=code, topics=() if code else topics)
         if request.groups:
             groups = tuple(
-                OffsetFetchResponseGroup(group_id=each.group_id, error_code=code)
-                for each in request.groups
+                OffsetFetchResponseGroup(group_id=group.group_id, error_code=code)
+                for group in request.groups
             )
             message = OffsetFetchResponse(groups=groups)
         await answer(wire, header, message)

@@ -6,7 +6,7 @@ a promise broken is not.
 
 
 class PromiseBroken(AssertionError):
-    """It happened once, so it can happen."""
+    """A promise was broken. What has happened once can happen."""
 
 
 def promise(is_kept: bool, told: object) -> None:
@@ -17,8 +17,8 @@ def promise(is_kept: bool, told: object) -> None:
 
 def raise_broken(group: BaseExceptionGroup) -> None:
     """Raise the first PromiseBroken anywhere in the group, if it has one."""
-    for each in group.exceptions:
-        if isinstance(each, PromiseBroken):
-            raise PromiseBroken(*each.args) from group
-        if isinstance(each, BaseExceptionGroup):
-            raise_broken(each)
+    for exception in group.exceptions:
+        if isinstance(exception, PromiseBroken):
+            raise PromiseBroken(*exception.args) from group
+        if isinstance(exception, BaseExceptionGroup):
+            raise_broken(exception)

@@ -133,7 +133,7 @@ class RandomRequests:
 
     def commit(self) -> None:
         member_id = self.member_id()
-        token, verdict = self.script.commit(
+        token, decision = self.script.commit(
             member_id,
             self.epoch(member_id),
             self.owned(member_id) or {},
@@ -141,7 +141,7 @@ class RandomRequests:
             version=self.dice.choice([8, 9]),
             is_transactional=self.dice.random() < 0.2,
         )
-        if verdict.error == 0:
+        if decision.error == 0:
             self.commits.append(token)
 
     def commit_ends(self) -> None:

@@ -1,15 +1,18 @@
 """The releases of Apache Kafka that tests run on.
 
 A new release costs a line here, and its version in `kafka/pom.xml`. A test that does not choose a
-release runs on the newest. CI, and KAFKA_RELEASES=daily, also play it on the last release without
-KIP-848 (slow tests with several cases play each of them on one of the two); `poe releases`, which
-is KAFKA_RELEASES=all, on all. What an anchor relies on is tested on
-an older one as well.
+release runs on the newest. CI, and KAFKA_RELEASES=daily, also run it on the last release without
+KIP-848, but each slow test, and each case of one, on only one of the two. `poe releases`, which is
+KAFKA_RELEASES=all, runs all tests on all releases. What an anchor relies on is also tested on an
+older release.
 """
 
 import itertools
 import os
-from collections.abc import Sequence
+import re
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 
 import pytest
 
@@ -20,7 +23,7 @@ _CHOICES = {"newest": (NEWEST,), "daily": (LAST_CLASSIC, NEWEST), "all": RELEASE
 CHOSEN = _CHOICES[os.environ.get("KAFKA_RELEASES", "daily" if os.environ.get("CI") else "newest")]
 """The releases of this run."""
 NATIVE_RELEASES = tuple(release for release in CHOSEN if release != LAST_CLASSIC)
-"""Those of them whose coordinators support KIP-848."""
+"""The releases of this run whose coordinators support KIP-848."""
 
 TEST_IDS = {
     "kafka": "kafka-{}",
@@ -33,6 +36,26 @@ TEST_IDS = {
 
 WITH_ANCHORS = ("2.8", *CHOSEN)
 """The first of them is the oldest that runs without ZooKeeper."""
+
+
+_SLOW = re.compile(r"tests/(e2e|matrix)/")
+_IN_ID = re.compile("|".join(re.escape(release) for release in RELEASES))
+
+
+def left_to_another_release(test_ids: Iterable[str]) -> set[str]:
+    """The slow tests that run on another release instead. A test's name decides on which one it
+    runs; if all releases are played, it runs on each."""
+    twins: defaultdict[str, list[str]] = defaultdict(list)
+    for test_id in filter(_SLOW.match, sorted(test_ids)):
+        twins[_IN_ID.sub("", test_id)].append(test_id)
+    if CHOSEN == RELEASES:
+        return set()
+    return {
+        test_id
+        for name, its_ids in twins.items()
+        for test_id in its_ids
+        if test_id != its_ids[zlib.crc32(name.encode()) % len(its_ids)]
+    }
 
 
 def release_number(release: str) -> tuple[int, ...]:

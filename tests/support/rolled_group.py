@@ -75,7 +75,7 @@ class RolledGroup:
 
     def loads(self) -> list[int]:
         """How many partitions each consumer has, ascending."""
-        return sorted(len(each.claims) for each in self.consumers.values())
+        return sorted(len(consumer.claims) for consumer in self.consumers.values())
 
     def settle(self) -> None:
         """Wait until every partition has an owner and nothing changes any more."""

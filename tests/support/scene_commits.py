@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from gateway.hosting.calls import Call, Commits, Errand, Outcome, StoreCommits
+from gateway.hosting.calls import Call, Commits, Outcome, PendingAction, StoreCommits
 from gateway.hosting.inputs import Done
 from gateway.hosting.states import CommitPhase
 from tests.support.hosted_scene import HostedScene
@@ -12,16 +12,16 @@ OK = frozenset({0})
 """The cluster's codes for a commit that it has stored."""
 
 
-def errand_of(call: Call) -> Errand:
-    """The errand that the call waits for."""
-    assert call.errand is not None, f"still {call.stage}"
-    return call.errand
+def pending_action_of(call: Call) -> PendingAction:
+    """The pending action that the call waits for."""
+    assert call.pending_action is not None, f"still {call.stage}"
+    return call.pending_action
 
 
-def stored(errand: Errand, codes: frozenset[int] | str) -> Done:
-    """The cluster's answer to all commits of an errand."""
-    assert isinstance(errand, StoreCommits)
-    return Done(errand, dict.fromkeys(errand.commits, codes))
+def stored(pending_action: PendingAction, codes: frozenset[int] | str) -> Done:
+    """The cluster's answer to all commits of an action."""
+    assert isinstance(pending_action, StoreCommits)
+    return Done(pending_action, dict.fromkeys(pending_action.commits, codes))
 
 
 def outcomes(call: Commits) -> list[Outcome]:

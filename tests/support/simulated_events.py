@@ -36,6 +36,7 @@ Holdings = Mapping[tuple[str, int], str]
 class SimulatedMember:
     """A member as in the engine's state."""
 
+    client_id: str
     instance_id: str | None
     kind: str
     """The kind of its group."""
@@ -74,7 +75,7 @@ class Recorder(Watch):
         self._snapshot: GroupLoaded | None = None
         """What a process has loaded, until it tells its first event."""
 
-    def applied(self, process: Process, decision: Decision, topics: Topics) -> None:
+    def note_applied(self, process: Process, decision: Decision, topics: Topics) -> None:
         events: list[GatewayEvent] = []
         before = self._topics.by_name
         gone = sorted(name for name, t in before.items() if t.topic_id not in topics.by_id)
@@ -86,9 +87,9 @@ class Recorder(Watch):
         if gone:
             deleted = TopicsDeleted(topics=tuple(gone), topic_ids=ids)
             events += [deleted, *self._tracker.observe([deleted], self._world.now_ms)]
-        events += decision.told.events
-        events += self._tracker.observe(decision.told.events, self._world.now_ms)
-        super().applied(process, decision, topics)
+        events += decision.reported.events
+        events += self._tracker.observe(decision.reported.events, self._world.now_ms)
+        super().note_applied(process, decision, topics)
         if self._loaded is not None and not events:
             return  # the new process has not told any event yet
         self._snapshot = None
@@ -108,14 +109,14 @@ class Recorder(Watch):
         )
         self._loaded = None
 
-    def loaded(self, process: Process) -> None:
+    def note_loaded(self, process: Process) -> None:
         if process is not self._newest:
             self._offsets.forget()
             if self._newest is not None:
                 self._loaded = holdings(process.group.engine.core.state, self._topics)
             self._newest = process
         self._snapshot = snapshot_group(process.group.engine.core.state, self._topics)
-        super().loaded(process)
+        super().note_loaded(process)
 
 
 def holdings(state: GroupState, topics: Topics) -> Holdings:
@@ -154,6 +155,7 @@ def members(state: GroupState, topics: Topics) -> Mapping[str, SimulatedMember]:
         case ConsumerGroup() as group:
             return {
                 member.member_id: SimulatedMember(
+                    client_id=member.client_id,
                     instance_id=member.instance_id,
                     kind="consumer",
                     protocol="classic" if member.is_classic else "consumer",
@@ -164,6 +166,7 @@ def members(state: GroupState, topics: Topics) -> Mapping[str, SimulatedMember]:
         case ClassicGroup() as group:
             return {
                 member.member_id: SimulatedMember(
+                    client_id=member.client_id,
                     instance_id=member.instance_id,
                     kind="classic",
                     protocol="classic",
@@ -217,7 +220,8 @@ def is_determined(steps: Sequence[SimulatedStep]) -> bool:
     return not any(
         later.loaded is not None
         and any(
-            each.kind == "classic" and each.state != "Stable" for each in former.members.values()
+            member.kind == "classic" and member.state != "Stable"
+            for member in former.members.values()
         )
         for former, later in pairwise(steps)
     )

@@ -103,12 +103,12 @@ class SimulatedOffsets:
         lost, self._told = self._told, told
         topics = self._run.cluster.topics.by_name
         self._run.untold_resets |= {
-            (Partition(topics[name].topic_id, each.partition), each.last)
+            (Partition(topics[name].topic_id, offset.partition), offset.last)
             for _at_ms, event in lost
             if isinstance(event, OffsetsCommitted) and event.member_id == NO_MEMBER
             for name, offsets in event.offsets.items()
             if name in topics
-            for each in offsets
+            for offset in offsets
         }
         self._costs = self._reporter()
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _TESTS = Path(__file__).parents[1]
+_SOURCE = Path(__file__).parent / "application_jars" / "spark_source.xml"
 SPARK_PATHS = {
     _TESTS / "gateway/pipeline/spark",
     _TESTS / "simulation/spark",
@@ -65,8 +66,6 @@ def running_spark() -> Iterator[SparkSession]:
 
 def kafka_source() -> list[Path]:
     """The jars of Spark's Kafka source, fetched if this machine does not have them yet."""
-    from gateway.pipeline.spark.topic import POM  # needs PySpark
-
     require_java()
-    folder = fetched("spark-kafka-source", POM.read_bytes(), partial(copy_jars, POM, []))
+    folder = fetched("spark-kafka-source", _SOURCE.read_bytes(), partial(copy_jars, _SOURCE, []))
     return sorted(folder.glob("*.jar"))

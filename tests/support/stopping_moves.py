@@ -78,7 +78,7 @@ def _install(stops: Mapping[str, Stop]) -> None:
         sys.stderr.write(json.dumps(line) + "\n")
         sys.stderr.flush()
         if not how.is_sent:
-            parts.effects[:] = [each for each in parts.effects if each not in move.steps]
+            parts.effects[:] = [effect for effect in parts.effects if effect not in move.steps]
             events = parts.engine._happened
             parts.engine._happened = deque(e for e in events if not isinstance(e, StepOfMove))
 

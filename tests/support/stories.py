@@ -22,7 +22,8 @@ in seconds, a gateway if it is not `g`, a verb, and its words:
     7 topics-deleted t          topics are gone
     7 event NAME FIELDS         any other event, with its fields as JSON
     7 cluster x:t-0 y:t-1       the members that the cluster shows
-    - topic-id t T2             from now on lines state the id of the topic
+    - run 2                     a process of a fleet, among those that have the same log
+    - topic-id t T2             from now on lines state the id of the topic; none without one
     - cluster-id NAME           from now on lines of another cluster
     - repeat                    all lines are there twice
     - lose 2                    numbers of the group's sequence that no line has
@@ -72,6 +73,8 @@ class Gateway:
     process_sequence: int = 0
     others: dict[str, tuple[int | None, int]] = field(default_factory=dict)
     """The hosting and the sequence of each other group."""
+    others_sequences: dict[int, int] = field(default_factory=dict)
+    """The sequence of each other process."""
 
     @property
     def process_id(self) -> str:
@@ -108,7 +111,7 @@ class Story:
             "cluster_id": self.cluster_id,
             "brokers": [1],
         }
-        if gateway.run > 1:
+        if gateway.run > 1 and not gateway.others_sequences:
             started["previous_run"] = gateway.run - 1
         self._of_process(gateway, at_ms, "gateway_started", started, about=None)
 
@@ -266,8 +269,16 @@ class Story:
         gateway.process_sequence = gateway.hostings = 0
         gateway.hosting = None
 
-    def _topic_id(self, _gateway: Gateway, _at_ms: int, topic: str, topic_id: str) -> None:
-        self._topic_ids[topic] = topic_id
+    def _run(self, gateway: Gateway, _at_ms: int, run: str) -> None:
+        gateway.others_sequences[gateway.run] = gateway.process_sequence
+        gateway.run = int(run)
+        gateway.process_sequence = gateway.others_sequences.get(gateway.run, 0)
+        gateway.hosting = None
+
+    def _topic_id(self, _gateway: Gateway, _at_ms: int, topic: str, topic_id: str = "") -> None:
+        self._topic_ids.pop(topic, None)
+        if topic_id:
+            self._topic_ids[topic] = topic_id
 
     def _repeat(self, _gateway: Gateway, _at_ms: int) -> None:
         self.lines += self.lines

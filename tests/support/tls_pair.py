@@ -37,8 +37,8 @@ async def tls_pair(
     try:
         yield ends["client"], ends["server"]
     finally:
-        for each in ends.values():
-            close(each)
+        for end in ends.values():
+            close(end)
 
 
 def say_goodbye(end: TlsSocket) -> None:

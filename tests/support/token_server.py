@@ -17,7 +17,7 @@ def unsigned_token(user: str, lifetime_s: float) -> str:
     """A token as the broker's validator for tests accepts it."""
     now_s = int(time.time())
     parts = ({"alg": "none"}, {"sub": user, "iat": now_s, "exp": now_s + lifetime_s})
-    texts = [base64.urlsafe_b64encode(json.dumps(each).encode()).rstrip(b"=") for each in parts]
+    texts = [base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=") for part in parts]
     return b".".join([*texts, b""]).decode()
 
 

@@ -5,6 +5,7 @@ from random import Random
 
 from gateway.events.group_events import GroupLoaded, HostingStarted
 from gateway.events.member_events import MemberSnapshot
+from gateway.events.offset_events import OffsetsCommitted
 from gateway.pipeline.fold.rows import FindingRow
 from tests.support.event_writer import EventWriter
 from tests.support.folded_lines import folded
@@ -12,6 +13,8 @@ from tests.support.simulated_events import SimulatedStep
 from tests.support.simulated_lines import shifted, write, write_reports
 
 CLOCKS_DIFFER_S_MAX = 20.0
+REPORTED_WITHIN = 100
+"""Steps within which a commit is told."""
 HOSTED_S = 1.0
 """The time between the end of one hosting and the beginning of the next."""
 
@@ -23,11 +26,23 @@ def findings(
     possible."""
     rng = Random(seed)
     whole = [n for n, step in enumerate(steps) if step.loaded is None and step.is_durable]
-    place = rng.choice(whole[len(whole) // 4 :]) if whole else 0
+    whole = [n for n in whole[len(whole) // 4 :] if not _divides_a_report(steps, n)] or [0]
+    place = rng.choice(whole)
     rows = folded(*moved(steps, place, rng.uniform(-1, 1) * CLOCKS_DIFFER_S_MAX)).findings
     certain = [row for row in rows if row.is_certain and not _is_excused(row, excused)]
     doubts = [row for row in rows if not row.is_certain and row.kind == "owned_twice"]
     return [f"after a move: {row}" for row in certain], bool(doubts)
+
+
+def _divides_a_report(steps: Sequence[SimulatedStep], place: int) -> bool:
+    """Whether commits before and after a move are told together. The second gateway does not know
+    those of the first one."""
+    began_ms = steps[place].at_ms
+    return any(
+        isinstance(event, OffsetsCommitted) and event.from_ms < began_ms
+        for step in steps[place + 1 : place + REPORTED_WITHIN]
+        for _at_ms, event in step.offsets
+    )
 
 
 def _is_excused(row: FindingRow, excused: Set[tuple[str, int]]) -> bool:

@@ -2,7 +2,7 @@
 // changes a group causes one, so a group is read again soon after an event, and now and then.
 
 const GROUPS_EVERY_MS = 2000, GROUP_EVERY_MS = 1000, SLACK_MS = 200, QUIET_EVERY_MS = 10000, RETRY_MS = 2000;
-const STALE_AFTER_MS = 3000, LOOK_MAX_MS = 5000, ASSESS_MAX_MS = 70000;
+const STALE_AFTER_MS = 3000, AGE_EVERY_MS = 250, LOOK_MAX_MS = 5000, ASSESS_MAX_MS = 70000;
 const STORY_MAX = 500, LOOKS_MAX = 600, CELLS_MAX = 2000, ROWS_MAX = 1000;
 const BUSY = { ToldToRejoin: "told", Joining: "joining", Syncing: "joining", GivingUp: "moving", Waiting: "moving" };
 const POLICIES = { hold: "ON HOLD", pause: "PAUSED" };
@@ -30,15 +30,25 @@ function write(node, text) {  // touches the page only if something has changed
 }
 
 const known = (figure) => (figure === null ? "?" : figure);
+const falls = (name) => ["new", "unowned", "lag", "behind"].includes(name);
+const AGES = [[86400, "d"], [3600, "h"], [60, "min"], [0, "s"]];
+
+function age(ms) {  // an upper limit, so it is rounded up
+  if (ms === null) return "?";
+  const seconds = Math.ceil(ms / 1000), [length, unit] = AGES.find(([length]) => seconds >= 2 * length);
+  return `${Math.floor(seconds / (length || 1))} ${unit}`;
+}
+
 const tenths = (figure) => (figure === null ? "?" : figure.toFixed(1));
-const asOf = (atMs) => (atMs === null ? "" : `as the cluster described it at ${new Date(atMs).toLocaleTimeString()}`);
+const clock = (atMs) => new Date(atMs).toLocaleTimeString();
+const asOf = (atMs) => (atMs === null ? "" : `as the cluster described it at ${clock(atMs)}`);
 
 // -- the API ---------------------------------------------------------------------------------
 
 let token = sessionStorage.getItem("token") || "";
 
 class Refused extends Error {
-  constructor(status, why) { super(why); this.status = status; }
+  constructor(status, reason) { super(reason); this.status = status; }
 }
 
 async function ask(path, options = {}) {
@@ -48,15 +58,17 @@ async function ask(path, options = {}) {
   if (answer.status === 401) $("login").hidden = false;
   if (!answer.ok) {
     const told = await answer.json().catch(() => ({}));
-    throw new Refused(answer.status, told.why || (told.reasons || []).join("; ") || answer.statusText);
+    throw new Refused(answer.status, told.reason || (told.reasons || []).join("; ") || answer.statusText);
   }
   return answer;
 }
 
-let unansweredMs = null;  // since when the gateway has not answered a look
+let answeredMs = 0, unansweredMs = null;  // since when the gateway has not answered a look
 
+// Looks follow each other every second, so what is shown is as old as the latest answer. A page
+// that was hidden has not looked: it is not as old as that for want of an answer.
 async function read(path, limitMs = LOOK_MAX_MS) {
-  unansweredMs ??= performance.now();
+  unansweredMs ??= Math.max(answeredMs, performance.now() - GROUP_EVERY_MS);
   try {
     const found = await (await ask(path, { signal: AbortSignal.timeout(limitMs) })).json();
     unansweredMs = null;
@@ -64,6 +76,8 @@ async function read(path, limitMs = LOOK_MAX_MS) {
   } catch (error) {
     if (error instanceof Refused) unansweredMs = null;
     throw error;
+  } finally {
+    if (unansweredMs === null) answeredMs = performance.now();
   }
 }
 
@@ -82,15 +96,34 @@ $("login").addEventListener("submit", (event) => {
 // -- what is shown -----------------------------------------------------------------------------
 
 let groups = [], revision = 0, opened = null, page = null, story = [], looks = new Map();
+let client = null, sortedBy = "group";
 const wanted = { list: true, group: true };
 
+// The address has all that chooses what is shown, so a link shows another person the same.
 function route() {
-  const found = new URLSearchParams(location.hash.slice(1)).get("group");
+  const chosen = new URLSearchParams(location.hash.slice(1)), found = chosen.get("group");
   if (found !== opened) { page = null; story = []; looks = new Map(); }
   opened = found;
-  $("list").hidden = opened !== null;
+  client = opened === null ? chosen.get("client") : null;
+  if (opened === null && client === null) {
+    $("find").value = chosen.get("find") || "";
+    $("show").value = kinds[chosen.get("show")] ? chosen.get("show") : "";
+    sortedBy = SORTS[chosen.get("sort")] ? chosen.get("sort") : "group";
+    $("back").href = $("client-back").href = location.hash || "#";
+    drawList();
+  }
+  $("list").hidden = opened !== null || client !== null;
   $("group").hidden = opened === null;
-  document.title = opened === null ? "groupferry" : `${seen(opened)} - groupferry`;
+  $("client").hidden = client === null;
+  const title = opened ?? client;
+  document.title = title === null ? "groupferry" : `${seen(title)} - groupferry`;
+  if (client !== null) {
+    write($("client-title"), client);
+    $("client-members").tBodies[0].replaceChildren();
+    write($("client-none"), "loading…");
+    $("client-none").hidden = false;
+    clientMs = -Infinity;
+  }
   if (opened !== null) {
     write($("group-title"), opened);
     write($("group-facts"), "");
@@ -127,9 +160,31 @@ const kinds = {
   hosted: (g) => g.mode === "hosted", forwarded: (g) => g.mode === "forwarded",
 };
 
+const falling = (figure) => (figure === null ? Infinity : -figure);
+const SORTS = {
+  group: (g) => g.group_id, mode: (g) => g.mode, state: (g) => g.state, new: (g) => falling(g.native_members),
+  unowned: (g) => falling(g.unowned_partition_s), lag: (g) => falling(g.lag), behind: (g) => falling(g.behind_ms),
+  waits: (g) => (kinds.waits(g) ? 0 : 1),
+};
+
+function choose() {  // keeps the choice in the address, without a step back in the history for each key
+  const chosen = new URLSearchParams();
+  if ($("find").value) chosen.set("find", $("find").value);
+  if ($("show").value) chosen.set("show", $("show").value);
+  if (sortedBy !== "group") chosen.set("sort", sortedBy);
+  history.replaceState(null, "", chosen.size ? `#${chosen}` : location.pathname + location.search);
+  $("back").href = $("client-back").href = location.hash || "#";
+  drawList();
+}
+
 function drawList() {
+  for (const head of $("groups").tHead.rows[0].cells) {
+    head.setAttribute("aria-sort", head.dataset.sort === sortedBy ? (falls(sortedBy) ? "descending" : "ascending") : "none");
+  }
   const text = $("find").value.toLowerCase(), kind = kinds[$("show").value];
   const found = groups.filter((g) => kind(g) && g.group_id.toLowerCase().includes(text));
+  const key = SORTS[sortedBy];
+  if (sortedBy !== "group") found.sort((one, other) => (key(one) < key(other) ? -1 : key(one) > key(other) ? 1 : 0));
   const body = $("groups").tBodies[0];
   const rows = new Map([...body.rows].map((row) => [row.group, row]));
   found.slice(0, ROWS_MAX).forEach((group, at) => {
@@ -150,12 +205,15 @@ function groupRow(group) {
   const link = make("a", { href: `#group=${about(group)}` }, make("bdi", {}, group));
   row.append(make("td", {}, link), make("td"), make("td"), make("td", { className: "number" },
     make("span", { className: "bar", ariaHidden: "true" }, make("span")), make("span")),
-    make("td", { className: "number" }), make("td"));
+    make("td", { className: "number" }), make("td", { className: "number" }), make("td", { className: "number" }), make("td"));
   return row;
 }
 
 function drawRow(row, group) {
-  const [, mode, state, share, unowned, waits] = row.cells;
+  const [, mode, state, share, unowned, lag, behind, waits] = row.cells;
+  write(lag, known(group.lag));
+  lag.title = group.lag === null ? "" : `at ${clock(group.lag_at_ms)}`;
+  write(behind, age(group.behind_ms));
   write(mode, group.mode === "hosted" ? "gateway" : group.mode === "forwarded" ? "cluster" : group.mode);
   write(state, [group.type, group.state].filter(Boolean).join(" ") || "?");
   const done = group.members ? (100 * group.native_members) / group.members : 0;
@@ -193,15 +251,17 @@ function drawProgress() {
 }
 
 function drawNumbers() {
-  const since = page.since_ms ? new Date(page.since_ms).toLocaleTimeString() : "now";
+  const since = page.since_ms ? clock(page.since_ms) : "now";
   const shown = [
     ["without an owner now", known(page.unowned_partitions), page.unowned_partitions ? "warn" : ""],
     ["partition-seconds without one", tenths(page.unowned_partition_s), ""],
     ["times a member gave up partitions", known(page.disturbed), ""],
     ["conversions", known(page.conversions), ""],
     ["owned twice", known(page.owned_twice), page.owned_twice ? "bad" : page.owned_twice === 0 ? "good" : ""],
-    [page.lag_before === null ? "records behind" : `records behind, ${page.lag_before} before the roll`,
+    [`records behind${page.lag_at_ms === null ? "" : ` at ${clock(page.lag_at_ms)}`}`
+      + (page.lag_before === null ? "" : `, ${page.lag_before} before the roll`),
       page.lag === null ? "?" : page.lag, page.lag !== null && page.lag_before !== null && page.lag > page.lag_before ? "warn" : ""],
+    ["behind, at most", age(page.behind_ms), ""],
   ];
   const list = $("numbers");
   if (list.children.length !== shown.length) {
@@ -243,16 +303,17 @@ function drawMembers() {
     if (body.rows[at] !== row) body.insertBefore(row, body.rows[at] || null);
     const [client, phase, owns, pending, software, band] = row.cells;
     write(client.firstChild, member.client_id || id);
+    client.firstChild.href = `#client=${about(member.client_id)}`;
     client.title = seen(`${id} at ${member.client_host}${member.instance_id ? `, instance ${member.instance_id}` : ""}`);
-    write(phase, `${member.protocol === "consumer" ? "new" : "classic"}, ${member.phase || "?"}`);
-    phase.className = member.phase && member.phase !== "Stable" ? "warn" : "";
+    write(phase, `${member.protocol === "consumer" ? "new" : "classic"}, ${stage(member)}`);
+    phase.className = member.silent_ms !== null ? "bad" : member.phase && member.phase !== "Stable" ? "warn" : "";
     write(owns, member.owned === null ? "?" : sum(member.owned));
     const gives = sum(member.to_give_up), gets = sum(member.to_get);
     write(pending, [gives ? `-${gives}` : "", gets ? `+${gets}` : ""].filter(Boolean).join(" "));
     write(software, member.software || "");
     const seenSoFar = looks.get(id) || [];
     looks.set(id, seenSoFar);
-    seenSoFar.push(BUSY[member.phase] || member.protocol);
+    seenSoFar.push(member.silent_ms !== null ? "silent" : BUSY[member.phase] || member.protocol);
     if (seenSoFar.length > LOOKS_MAX) seenSoFar.shift();
     bands.push([band.firstChild, seenSoFar]);
   });
@@ -260,8 +321,10 @@ function drawMembers() {
   drawBands(bands);
 }
 
+const stage = (member) => (member.silent_ms !== null ? `silent for ${Math.floor(member.silent_ms / 1000)} s` : member.phase || "?");
+
 function memberRow(id) {
-  const row = make("tr", {}, make("td", {}, make("bdi")), make("td"), make("td", { className: "number" }),
+  const row = make("tr", {}, make("td", {}, make("a", { dir: "auto" })), make("td"), make("td", { className: "number" }),
     make("td", { className: "number" }), make("td"), make("td", {}, make("canvas", { className: "band", height: 14, ariaHidden: "true" })));
   row.member = id;
   return row;
@@ -270,7 +333,7 @@ function memberRow(id) {
 function drawBands(bands) {  // the layout is asked for once, before anything is drawn
   if (!bands.length) return;
   const width = bands[0][0].clientWidth || 200, style = getComputedStyle(document.documentElement);
-  const colors = Object.fromEntries(["classic", "consumer", "told", "joining", "moving"]
+  const colors = Object.fromEntries(["classic", "consumer", "told", "joining", "moving", "silent"]
     .map((each) => [each, style.getPropertyValue(`--${each}`)]));
   for (const [canvas, band] of bands) drawBand(canvas, band, width, colors);
 }
@@ -288,13 +351,14 @@ function drawBand(canvas, band, width, colors) {
 }
 
 function drawPartitions() {
-  const topics = new Map();
+  const topics = new Map(), lags = new Map(page.partitions.map((each) => [`${each.partition} ${each.topic}`, each]));
   const cell = (topic, number) => {
     if (!topics.has(topic)) topics.set(topic, new Map());
     const cells = topics.get(topic);
-    if (!cells.has(number)) cells.set(number, { owner: null, leaving: false, next: null });
+    if (!cells.has(number)) cells.set(number, { owner: null, leaving: false, next: null, lag: lags.get(`${number} ${topic}`) });
     return cells.get(number);
   };
+  for (const each of page.partitions) if (page.mode !== "forwarded") cell(each.topic, each.partition);
   for (const member of page.member_list) {
     for (const [topic, some] of Object.entries(member.owned || {})) for (const n of some) cell(topic, n).owner = member;
     for (const [topic, some] of Object.entries(member.to_give_up)) for (const n of some) cell(topic, n).leaving = true;
@@ -317,16 +381,30 @@ function drawPartitions() {
   if (made.length !== box.children.length || made.some((each, at) => box.children[at] !== each)) box.replaceChildren(...made);
 }
 
-function drawPartition(node, number, { owner, leaving, next }) {
+function drawPartition(node, number, { owner, leaving, next, lag }) {
   const who = owner ? owner.client_id || owner.member_id : "nobody";
   const then = next && next !== owner ? `, next ${next.client_id || next.member_id}` : "";
   const look = owner ? [owner.protocol, leaving ? "leaving" : ""].filter(Boolean).join(" ") : "unowned";
-  const text = seen(`${who}${leaving ? ", giving it up" : ""}${then}`);
+  const behind = lag ? `, ${known(lag.lag)} behind (at most ${age(lag.behind_ms)})` : "";
+  const text = seen(`${who}${leaving ? ", giving it up" : ""}${then}${behind}`);
   if (node.textContent === String(number) && node.className === look && node.title === text) return;
   node.textContent = number;
   node.className = look;
   node.title = text;
   node.setAttribute("aria-label", `partition ${number}: ${text}`);
+}
+
+// -- one client ----------------------------------------------------------------------------------
+
+function drawClient(found) {
+  write($("client-none"), "No group has a member with this client id.");
+  $("client-none").hidden = found.members.length > 0;
+  $("client-members").tBodies[0].replaceChildren(...found.members.map(({ group_id, member, blocker }) => make("tr", {},
+    make("td", {}, make("a", { href: `#group=${about(group_id)}`, dir: "auto" }, group_id)),
+    make("td", { className: member.silent_ms !== null ? "bad" : "" }, `${member.protocol === "consumer" ? "new" : "classic"}, ${stage(member)}`),
+    make("td", { className: "number" }, String(member.owned === null ? "?" : sum(member.owned))),
+    make("td", { className: "number" }, String(known(member.lag))),
+    make("td", {}, blocker || ""))));
 }
 
 // -- the story -----------------------------------------------------------------------------------
@@ -460,7 +538,7 @@ function confirmed(title, content, yes) {
 
 // -- staying live ------------------------------------------------------------------------------------
 
-let listedMs = -Infinity, readMs = -Infinity, gatewayMs = -Infinity, isReading = false, isAgain = false;
+let clientMs = -Infinity, listedMs = -Infinity, readMs = -Infinity, gatewayMs = -Infinity, isReading = false, isAgain = false;
 
 async function refresh() {
   if (isReading) { isAgain = true; return; }
@@ -469,13 +547,18 @@ async function refresh() {
     do {
       isAgain = false;
       const now = performance.now();
-      if (opened === null && now - listedMs >= (wanted.list ? GROUPS_EVERY_MS : QUIET_EVERY_MS)) {
+      if (client !== null && now - clientMs >= GROUPS_EVERY_MS) {
+        clientMs = now;
+        const asked = client, found = await read(`api/client?client_id=${about(asked)}`);
+        if (asked === client) drawClient(found);
+      }
+      if (opened === null && client === null && now - listedMs >= (wanted.list ? GROUPS_EVERY_MS : QUIET_EVERY_MS)) {
         wanted.list = false;
         listedMs = now;
         await readGroups();
         drawList();
       }
-      if (now - gatewayMs >= GROUPS_EVERY_MS) {
+      if (now - gatewayMs >= GROUP_EVERY_MS - SLACK_MS) {
         gatewayMs = now;
         drawGateway(await read("api/gateway"));
       }
@@ -560,8 +643,12 @@ function take(part) {
   return fields.id;
 }
 
-$("find").addEventListener("input", drawList);
-$("show").addEventListener("change", drawList);
+$("find").addEventListener("input", choose);
+$("show").addEventListener("change", choose);
+$("groups").tHead.addEventListener("click", (event) => {
+  const name = event.target.closest("th")?.dataset.sort;
+  if (name) { sortedBy = name; choose(); }
+});
 $("story-find").addEventListener("input", drawStory);
 $("story-details").addEventListener("change", drawStory);
 for (const form of document.querySelectorAll("form.filters")) form.addEventListener("submit", (event) => event.preventDefault());
@@ -570,8 +657,14 @@ addEventListener("keydown", (event) => {
   if (event.target.matches("input, select, textarea") || $("dialog").open) return;
   if (event.key === "d" && opened !== null) { $("story-details").checked = !$("story-details").checked; drawStory(); }
   if (event.key === "/") { event.preventDefault(); (opened === null ? $("find") : $("story-find")).focus(); }
-  if (event.key === "Escape" && opened !== null) location.hash = "";
+  if (event.key === "s" && opened === null && client === null) {
+    const names = Object.keys(SORTS);
+    sortedBy = names[(names.indexOf(sortedBy) + 1) % names.length];
+    choose();
+  }
+  if (event.key === "Escape" && (opened !== null || client !== null)) location.hash = new URL($("back").href).hash;
 });
 route();
 follow();
-setInterval(() => { if (!document.hidden) refresh(); drawAge(); }, GROUP_EVERY_MS);
+setInterval(() => { if (!document.hidden) refresh(); }, GROUP_EVERY_MS);
+setInterval(drawAge, AGE_EVERY_MS);

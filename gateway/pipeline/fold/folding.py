@@ -1,19 +1,180 @@
-"""Folds lines into tables: the groups of one name, the runs of one gateway, or all lines."""
+"""Folds lines into tables: the groups of one name, the runs of one gateway, or all lines.
+
+`LogFold` and `RunsFold` take lines as they come, and tell at any time what would be so if none
+followed. Lines that come too late for that need all others of their group again.
+"""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain
-from typing import NamedTuple
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeAlias
+from zlib import crc32
 
-from gateway.pipeline.fold.group import GroupFold
-from gateway.pipeline.fold.lines import Line, parse, unread_line
-from gateway.pipeline.fold.order import NO_HOSTINGS, OutOfOrderError, in_memory, in_stream
-from gateway.pipeline.fold.rows import Tables
-from gateway.pipeline.fold.sequences import Number, RunKey, fold_runs, number_of, run_of
+from gateway.pipeline.fold.figures import FiguresFold
+from gateway.pipeline.fold.findings import Findings, SeveralLogs
+from gateway.pipeline.fold.lines import UNREAD_ROWS, Line, parse, unread_line
+from gateway.pipeline.fold.offsets import OffsetFold
+from gateway.pipeline.fold.order import (
+    NO_HOSTINGS,
+    TOLD_MS_MAX,
+    Hosting,
+    Hostings,
+    Key,
+    LogHostings,
+    OutOfOrderError,
+    Placed,
+    in_memory,
+    key_of,
+)
+from gateway.pipeline.fold.ownership import OwnershipFold
+from gateway.pipeline.fold.rows import (
+    GroupRow,
+    GroupVerdict,
+    Tables,
+    UnreadRow,
+)
+from gateway.pipeline.fold.sequences import (
+    GroupSequences,
+    Number,
+    RunKey,
+    fold_runs,
+    number_of,
+    run_of,
+    whole_numbers,
+)
 
-IN_MEMORY_MAX = 20_000
-"""The lines of a group that are held at a time, unless their times do not order them."""
+CLOSED_EVERY = 8_192
+"""Lines between two times at which rows are handed out."""
+
+
+class GroupFold:
+    """The fold of one group in one cluster."""
+
+    def __init__(self, cluster_id: str, group_id: str, hostings: Hostings = NO_HOSTINGS) -> None:
+        self._of: dict[str, Any] = {"cluster_id": cluster_id, "group_id": group_id}
+        self._tables = Tables()
+        findings = self._findings = Findings(cluster_id, group_id, hostings)
+        others = None if hostings is NO_HOSTINGS else SeveralLogs(hostings, findings)
+        self._is_alone = others is None
+        """Whether there is one log, so that rows can be handed out early."""
+        self._sequences = GroupSequences(cluster_id, group_id)
+        self._figures = FiguresFold(cluster_id, group_id, self._tables)
+        self._ownership = OwnershipFold(self._of, self._tables, findings, hostings, others)
+        self._offsets = OffsetFold(self._ownership, findings)
+        self._hosting: Hosting | None = None
+        self._latest: dict[str, Hosting] = {}
+        """The hosting of the latest line of each log."""
+        self._hostings_before: set[tuple[str, int, int | None]] = set()
+        """The log, the run and the number of each."""
+        self._first_ms: int | None = None
+        self._last_ms = self._lines = self._unread = 0
+
+    def take(self, placed: Placed) -> Tables | None:
+        """Take the next line. Returns rows that no later line changes, now and then."""
+        at_ms, line, hosting, number = placed
+        if self._first_ms is None:
+            self._first_ms = at_ms
+        self._last_ms = at_ms
+        if not self._sequences.take(line, number):
+            return None  # a repeated line
+        self._lines += 1
+        if hosting is not self._hosting:
+            self._begin_hosting(hosting, line)
+        if self._sequences.is_disturbed or line.version == 1 or line.fields is None:
+            self._check_lines(line)
+        if line.fields is None:
+            return None
+        self._ownership.take(placed)
+        self._offsets.take(placed)
+        self._figures.take(placed)
+        return self._hand_out() if self._is_alone and self._lines % CLOSED_EVERY == 0 else None
+
+    def _check_lines(self, line: Line) -> None:
+        """Doubt what lines that are missing before this one may have changed."""
+        gateway_id, sequences, ownership = line.gateway_id, self._sequences, self._ownership
+        if line.version == 1:
+            self._findings.has_version_1 = True
+        # Grants that have not ended show that the end of the group's earlier sequence is missing.
+        if sequences.take_new_beginning() and ownership.has_grants(gateway_id):
+            sequences.miss_end(line)
+            ownership.forget_sequence(gateway_id)
+        if sequences.take_hole() and line.event != "group_loaded":
+            ownership.doubt_grants(gateway_id)
+        if line.fields is None:
+            ownership.doubt_grants(gateway_id)
+
+    def _begin_hosting(self, hosting: Hosting, line: Line) -> None:
+        """Compare the run with the one before in the same log."""
+        self._hosting = hosting
+        before = self._latest.get(hosting.gateway_id)
+        self._latest[hosting.gateway_id] = hosting
+        key = hosting.gateway_id, hosting.run, hosting.number
+        if before is not None and before.run != hosting.run:
+            # The processes of a fleet pass groups to and fro, each time for another hosting.
+            has_ended = hosting.number is not None and key in self._hostings_before
+            if has_ended or line.at_ms < before.last_ms:
+                self._sequences.add_shared_run(line)
+            self._ownership.begin_run(hosting.gateway_id)
+        self._hostings_before.add(key)
+
+    def finish(self, unread: int = 0) -> Tables:
+        """All other rows, as if nothing followed."""
+        tables = self._tables
+        self._ownership.finish()
+        tables.findings += self._findings.take_rows(None)
+        tables.unread += self._sequences.finish(self._last_ms)
+        if self._findings.has_version_1:
+            tables.unread.append(self._sequences.version_1_row(self._first_ms or 0))
+        self._unread += len(tables.unread) + unread
+        self._figures.finish(self._last_ms)
+        tables.groups.append(self._group_row())
+        return tables
+
+    def _hand_out(self) -> Tables:
+        """The rows so far."""
+        for partition in self._ownership.all_partitions():
+            for fault in partition.take_skips(self._last_ms):
+                self._findings.add(partition, fault)
+        self._tables.findings += self._findings.take_rows(self._last_ms)
+        self._unread += len(self._tables.unread)
+        return self._tables.take_rows()
+
+    def _group_row(self) -> GroupRow:
+        verdict, reason = self._verdict()
+        ownership, findings = self._ownership, self._findings
+        return GroupRow(
+            **self._of,
+            verdict=verdict,
+            reason=reason,
+            faults=dict(findings.faults),
+            doubts=dict(findings.doubts),
+            unread=self._unread,
+            lines=self._lines,
+            first_grants=ownership.first_grants,
+            handovers=ownership.handovers,
+            compared=ownership.compared,
+            not_compared=dict(ownership.not_compared),
+            is_forwarded=ownership.is_forwarded,
+            **self._figures.columns(),
+            from_ms=self._first_ms or 0,
+            to_ms=self._last_ms,
+        )
+
+    def _verdict(self) -> tuple[GroupVerdict, str]:
+        """The verdict on this group, and what it is based on."""
+        ownership, findings = self._ownership, self._findings
+        if findings.faults:
+            return "not safe", ", ".join(sorted(findings.faults))
+        if findings.doubts:
+            return "not proven", ", ".join(sorted(findings.doubts))
+        if self._unread:
+            return "not proven", "lines are missing or could not be read"
+        if ownership.compared:
+            return "safe", ""
+        if ownership.handovers:
+            return "not proven", f"not compared: {', '.join(sorted(ownership.not_compared))}"
+        return "not proven", "no partition passed from one member to another"
 
 
 class SourceLine(NamedTuple):
@@ -24,41 +185,103 @@ class SourceLine(NamedTuple):
     text: str
 
 
+class ReadLine(NamedTuple):
+    """What a line says; null is what it does not say."""
+
+    text: str
+    group_line: Line | None
+    """The line, if it is about a group."""
+    number: tuple[RunKey, Number] | None
+    unread: UnreadRow | None
+
+
+def read_lines(lines: Iterable[SourceLine]) -> Iterator[ReadLine]:
+    """Parse lines. Those that only name their run tell that once."""
+    marked: set[RunKey] = set()
+    for file, place, text in lines:
+        if not text or text.isspace():
+            continue
+        line, problem = parse(text)
+        unread = None if problem is None else unread_line(file, place, text, line, problem)
+        number = None
+        if line is not None and (key := run_of(line)) not in marked:
+            if line.process_id is None:
+                marked.add(key)
+            number = key, number_of(line)
+        yield ReadLine(
+            text, None if line is None or line.group_id is None else line, number, unread
+        )
+
+
+KINDS = FILE, GROUP, GATEWAY = range(3)
+Item: TypeAlias = Any
+"""What a line says about one thing: a group's line after its time, a `Number` of a process, or the
+row of a line of a file that cannot be read, as JSON."""
+
+
+class ItemKey(NamedTuple):
+    """What an item is about."""
+
+    kind: int
+    name: str
+    """The group, the gateway or the file."""
+    run: int = 0
+    process_id: str = ""
+
+
+def read_items(lines: Iterable[SourceLine]) -> Iterator[tuple[ItemKey, Item]]:
+    """What these lines say, to be folded elsewhere or later. Items of a key are sortable."""
+    for text, line, number, unread in read_lines(lines):
+        if unread is not None:
+            yield ItemKey(FILE, unread.file or ""), (0, UNREAD_ROWS.dump_json(unread).decode())
+        if line is not None:
+            yield ItemKey(GROUP, line.group_id or ""), (line.at_ms, text)
+        if number is not None:
+            yield ItemKey(GATEWAY, *number[0]), number[1]
+
+
+def unread_rows(items: Iterable[Item]) -> Tables:
+    """The rows of lines that cannot be read."""
+    return Tables(unread=[UNREAD_ROWS.validate_json(text) for _order, text in items])
+
+
+def share_of(name: str, count: int) -> int:
+    """Which of so many shares has what is about this name."""
+    return crc32(name.encode("utf-8", "surrogatepass")) % count
+
+
 def fold_lines(lines: Iterable[SourceLine]) -> Iterator[Tables]:
     """All rows of these lines. Keeps all events in memory."""
     unread = Tables()
     groups: dict[str, list[Line]] = {}
     processes: dict[RunKey, list[Number]] = {}
-    for file, place, text in lines:
-        if not text.strip():
-            continue
-        line, problem = parse(text)
-        if problem is not None:
-            unread.unread.append(unread_line(file, place, text, line, problem))
-        if line is None:
-            continue
-        if line.group_id is not None:
-            groups.setdefault(line.group_id, []).append(line)
-        key = run_of(line)
-        numbers = processes.setdefault(key, [])
-        if key.process_id or not numbers:
-            numbers.append(number_of(line))
+    for _text, line, number, unread_row in read_lines(lines):
+        if unread_row is not None:
+            unread.unread.append(unread_row)
+        if line is not None:
+            groups.setdefault(line.group_id or "", []).append(line)
+        if number is not None:
+            processes.setdefault(number[0], []).append(number[1])
     yield unread
     for group_id in sorted(groups):
-        yield from fold_name(group_id, [groups.pop(group_id)])
+        yield from fold_name(group_id, groups.pop(group_id))
     in_order = ((key, sorted(numbers)) for key, numbers in sorted(processes.items()))
     yield Tables(unread=list(fold_runs(in_order)))
 
 
-def fold_name(group_id: str, pieces: Collection[Sequence[Line]]) -> Iterator[Tables]:
-    """The rows of the groups with this id, each in its own cluster. `pieces` have all lines in the
-    order of their times, and are read once or twice. Each is held at a time if there are many."""
-    if len(pieces) > 1:
+def fold_name(
+    group_id: str, of_group: Iterable[Line], *, are_many: bool = False
+) -> Iterator[Tables]:
+    """The rows of the groups with this id, each in its own cluster. The lines are in the order of
+    their times. If there are many, they may be read twice, and are not all kept unless they have
+    to be."""
+    if are_many:
+        fold = LogFold(group_id)
         with suppress(OutOfOrderError):
-            yield from list(_fold_stream(group_id, pieces))
+            yield from [*fold.take(of_group), *fold.finish()]
             return
-    lines = list(chain.from_iterable(pieces))
-    clusters = _clusters(lines)
+    lines = list(of_group)
+    clusters = clusters_of(lines)
     in_clusters: dict[str, list[Line]] = {}
     for line in lines:
         cluster_id = line.cluster_id or clusters[line.gateway_id]
@@ -69,33 +292,94 @@ def fold_name(group_id: str, pieces: Collection[Sequence[Line]]) -> Iterator[Tab
         unread = sum(line.fields is None for line in its_lines)
         placed, hostings = in_memory(its_lines)
         has_others = len({line.gateway_id for line in its_lines}) > 1
-        fold = GroupFold(cluster_id, group_id, hostings if has_others else NO_HOSTINGS)
+        group = GroupFold(cluster_id, group_id, hostings if has_others else NO_HOSTINGS)
         for place in placed:
-            if (made := fold.take(place)) is not None:
+            if (made := group.take(place)) is not None:
                 yield made
-        yield fold.finish(unread)
+        yield group.finish(unread)
 
 
-def _fold_stream(group_id: str, pieces: Iterable[Sequence[Line]]) -> Iterator[Tables]:
-    """The rows of a long history in one log."""
-    fold: GroupFold | None = None
-    cluster_id: str | None = None
-    unread = 0
-    for place in in_stream(chain.from_iterable(pieces)):
-        line = place.line
-        unread += line.fields is None
-        if fold is None:
-            cluster_id = line.cluster_id
-            fold = GroupFold(cluster_id or "", group_id)
-        elif line.cluster_id != cluster_id:
+BUFFERED_MS = TOLD_MS_MAX + 10_000
+WAITING_MAX = 1 << 16
+"""Lines that wait for earlier ones."""
+
+
+class LogFold:
+    """The fold of a group whose lines are all in one log, and come in the order of their times."""
+
+    def __init__(self, group_id: str) -> None:
+        self._group_id = group_id
+        self._log = LogHostings()
+        self._fold: GroupFold | None = None
+        self._source: tuple[str, str | None] | None = None
+        """The gateway and the cluster of all lines."""
+        self._waiting: list[tuple[Key, Line]] = []
+        self._until_ms = self._unread = 0
+
+    def take(self, lines: Iterable[Line]) -> Iterator[Tables]:
+        """Take the next lines. Makes the rows that no later one changes. Raises OutOfOrderError."""
+        for line in lines:
+            if self._source != (line.gateway_id, line.cluster_id):
+                if self._source is not None:
+                    raise OutOfOrderError
+                self._source = line.gateway_id, line.cluster_id
+            self._waiting.append((key_of(line), line))
+            is_long = len(self._waiting) > WAITING_MAX
+            if is_long or line.at_ms > self._until_ms + 2 * BUFFERED_MS:
+                self._until_ms = line.at_ms - BUFFERED_MS
+                yield from self._place(is_long=is_long)
+
+    def _place(self, *, is_long: bool) -> Iterator[Tables]:
+        self._waiting.sort(key=itemgetter(0))
+        recent = (n for n, (_, line) in enumerate(self._waiting) if line.at_ms >= self._until_ms)
+        ready = next(recent, len(self._waiting))
+        if is_long and not ready:
             raise OutOfOrderError
-        if (made := fold.take(place)) is not None:
-            yield made
-    if fold is not None:
-        yield fold.finish(unread)
+        in_order, self._waiting = self._waiting[:ready], self._waiting[ready:]
+        yield from self._fold_lines(in_order)
+
+    def _fold_lines(self, in_order: Iterable[tuple[Key, Line]]) -> Iterator[Tables]:
+        for key, line in in_order:
+            place = self._log.place(key, line)
+            self._unread += line.fields is None
+            if self._fold is None:
+                self._fold = GroupFold(line.cluster_id or "", self._group_id)
+            if (made := self._fold.take(place)) is not None:
+                yield made
+
+    def finish(self) -> Iterator[Tables]:
+        """All other rows, as if nothing followed. Raises OutOfOrderError."""
+        yield from self._fold_lines(sorted(self._waiting, key=itemgetter(0)))
+        if self._fold is not None:
+            yield self._fold.finish(self._unread)
 
 
-def _clusters(lines: Sequence[Line]) -> Mapping[str, str]:
+class RunsFold:
+    """The numbers of the processes of one gateway."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[RunKey, list[Number]] = {}
+
+    def take(self, numbers: Iterable[tuple[ItemKey, Sequence[Number]]]) -> None:
+        """Take further numbers, with their processes. Raises OutOfOrderError if one of them comes
+        behind a number that stands for it."""
+        changed: list[list[Number]] = []
+        for key, its_numbers in numbers:
+            known = self._numbers.setdefault(RunKey(*key[1:]), [])
+            if known and known[0].is_whole and min(its_numbers).sequence <= known[0].sequence:
+                raise OutOfOrderError
+            known += its_numbers
+            changed.append(known)
+        for known in changed:
+            known.sort()
+            whole_numbers(known)
+
+    def finish(self) -> Iterator[Tables]:
+        """What is missing, as if nothing followed."""
+        yield Tables(unread=list(fold_runs(sorted(self._numbers.items()))))
+
+
+def clusters_of(lines: Iterable[Line]) -> Mapping[str, str]:
     """The cluster of each gateway, as its lines name it. One that never learned its cluster may
     share the only one that others name."""
     named = {line.gateway_id: line.cluster_id for line in lines if line.cluster_id is not None}

@@ -7,10 +7,11 @@ from zlib import crc32
 
 from msgspec import Meta, MsgspecError, Raw, Struct, ValidationError
 from msgspec.json import Decoder, decode, encode
+from pydantic import TypeAdapter
 
 from gateway.events.catalog import EVENTS, VERSION
 from gateway.events.event import GatewayEvent, Moment
-from gateway.events.version_1 import upgraded
+from gateway.events.version_1 import upgrade
 from gateway.pipeline.fold.rows import UnreadRow
 
 LINE_BYTES_MAX = 16 << 20
@@ -21,6 +22,8 @@ STRING_BYTES_MAX = 32_767
 """The longest string in Kafka's protocol, which is where events get their names from."""
 NUMBER_MAX = (1 << 63) - 1
 """The largest number in Kafka's protocol, and in a table."""
+UNREAD_ROWS: TypeAdapter[UnreadRow] = TypeAdapter(UnreadRow)
+"""Rows of unreadable lines in JSON."""
 
 NOT_AN_EVENT = "it is not an event"
 INCOMPLETE = "its envelope is incomplete"
@@ -94,7 +97,7 @@ def parse(text: str) -> tuple[Line | None, str | None]:
     try:
         envelope = _ENVELOPES.decode(data)
         if envelope.version == 1:
-            envelope = _ENVELOPES.decode(encode(upgraded(decode(data))))
+            envelope = _ENVELOPES.decode(encode(upgrade(decode(data))))
     except _UNREADABLE:
         return None, INCOMPLETE if _names_event(data) else NOT_AN_EVENT
     if envelope.group_id is None and envelope.process_id is None:

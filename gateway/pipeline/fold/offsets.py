@@ -1,11 +1,10 @@
 """What clients commit and fetch, and which members claim partitions."""
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 from gateway.events.offset_events import NO_MEMBER, CommittedOffsets
 from gateway.pipeline.fold.findings import Findings
-from gateway.pipeline.fold.order import Placed
+from gateway.pipeline.fold.order import EventFold, Placed
 from gateway.pipeline.fold.ownership import OwnershipFold
 from gateway.pipeline.fold.partition import (
     IN_FLIGHT_MS_MAX,
@@ -16,7 +15,7 @@ from gateway.pipeline.fold.partition import (
 )
 
 
-class OffsetFold:
+class OffsetFold(EventFold):
     """The offsets of one group. Takes its lines in their order."""
 
     def __init__(self, ownership: OwnershipFold, findings: Findings) -> None:
@@ -27,15 +26,9 @@ class OffsetFold:
         self._transactions: dict[str, set[tuple[str, int]]] = {}
         """The partitions with offsets in each open transaction."""
 
-    def take(self, placed: Placed) -> None:
-        """Take the next line."""
-        handler = _HANDLERS.get(placed.line.event)
-        if handler is not None:
-            handler(self, placed, placed.line.fields)
-
-    def _on_committed(self, placed: Placed, event: Any) -> None:
+    def _on_offsets_committed(self, placed: Placed, event: Any) -> None:
         if event.is_transactional:
-            self._on_committed_in_transaction(placed, event)
+            self._take_transactional(placed, event)
             return
         source = source_of(placed)
         member_id, is_hosted = event.member_id, placed.line.hosting is not None
@@ -43,7 +36,7 @@ class OffsetFold:
             if not is_hosted:
                 self._check_cluster_commit(partition, member_id, source)
             elif member_id == NO_MEMBER:
-                self._check_reset(partition, entry, source)
+                self._check_reset(partition, entry, event.requested_ms, source)
             elif member_id != partition.owner_id:
                 self._check_commit(partition, event, entry, source)
             if self._others is not None:
@@ -52,7 +45,7 @@ class OffsetFold:
             if fault is not None:
                 self._findings.add(partition, fault)
 
-    def _on_committed_in_transaction(self, placed: Placed, event: Any) -> None:
+    def _take_transactional(self, placed: Placed, event: Any) -> None:
         source, transactional_id = source_of(placed), event.transactional_id
         is_hosted = placed.line.hosting is not None
         for partition, entry in self._partitions(event.offsets, event.topic_ids, source):
@@ -82,7 +75,7 @@ class OffsetFold:
             if fault is not None:
                 self._findings.add(partition, fault)
 
-    def _on_fetched(self, placed: Placed, event: Any) -> None:
+    def _on_offsets_fetched(self, placed: Placed, event: Any) -> None:
         source = source_of(placed)
         for partition, entry in self._partitions(event.starts, event.topic_ids, source):
             fetched = entry.offset if entry.offset >= 0 else None
@@ -96,7 +89,7 @@ class OffsetFold:
         for partition, _number in self._partitions(event.partitions, event.topic_ids, source):
             partition.delete_offset(source)
 
-    def _on_stated(self, placed: Placed, event: Any) -> None:
+    def _on_partitions_stated(self, placed: Placed, event: Any) -> None:
         if placed.line.hosting is None or event.member_id == NO_MEMBER:
             return
         source = source_of(placed)
@@ -117,17 +110,26 @@ class OffsetFold:
         self._check_claim(partition, member_id, requested_ms, source, is_stated=False)
 
     def _check_reset(
-        self, partition: PartitionHistory, entry: CommittedOffsets, source: Source
+        self,
+        partition: PartitionHistory,
+        entry: CommittedOffsets,
+        requested_ms: int | None,
+        source: Source,
     ) -> None:
         """A client without a member id goes back although a member has the partition. The cluster
-        takes a reset while the group is empty."""
+        takes a reset while the group is empty, so its request came before the grant, and it is
+        stored before anything that the member commits."""
         stored = partition.stored
         if not partition.open or stored is None or stored.offset is None:
             return
+        granted_ms = partition.open[0].source.at_ms
+        is_before = requested_ms is not None and requested_ms <= granted_ms
+        if is_before and entry.commits == 1 and stored.source.at_ms <= granted_ms:
+            return
         if entry.lowest < stored.offset:
-            ids = NO_MEMBER, stored.member_id
+            lines = source, stored.source
             offsets = entry.lowest, stored.offset
-            fault = Fault("commit_went_back", False, *ids, *offsets, source, stored.source)
+            fault = Fault("commit_went_back", False, NO_MEMBER, stored.member_id, *lines, *offsets)
             self._findings.add(partition, fault)
 
     def _check_cluster_commit(
@@ -175,17 +177,6 @@ class OffsetFold:
         is_certain = is_stated and is_known and not self._findings.has_version_1
         holder_id = latest.member_id if latest is not None else None
         granted = latest.source if latest is not None else None
-        fault = Fault(
-            "claim_without_grant", is_certain, member_id, holder_id, None, None, source, granted
-        )
+        fault = Fault("claim_without_grant", is_certain, member_id, holder_id, source, granted)
         self._findings.add(partition, fault)
         return True
-
-
-_HANDLERS: Mapping[str, Callable[[OffsetFold, Placed, Any], None]] = {
-    "offsets_committed": OffsetFold._on_committed,
-    "offsets_fetched": OffsetFold._on_fetched,
-    "offsets_deleted": OffsetFold._on_offsets_deleted,
-    "transaction_ended": OffsetFold._on_transaction_ended,
-    "partitions_stated": OffsetFold._on_stated,
-}

@@ -10,11 +10,11 @@ before the next one began.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from operator import itemgetter
-from typing import Literal, NamedTuple, TypeAlias
+from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
 from gateway.events.group_events import AnchorJoined, HostingEnded, HostingStarted
 from gateway.events.offset_events import OffsetsCommitted
@@ -121,6 +121,28 @@ class Placed(NamedTuple):
     """The number of the group's sequence that it has, or that it follows."""
 
 
+class EventFold:
+    """A part of the fold of a group. Its method `_on_NAME` takes the event NAME."""
+
+    _handlers: ClassVar[Mapping[str, Callable[..., None]]]
+
+    def __init_subclass__(cls) -> None:
+        methods = vars(cls).items()
+        cls._handlers = {
+            name.removeprefix("_on_"): method for name, method in methods if name.startswith("_on_")
+        }
+
+    def take(self, placed: Placed) -> None:
+        """Take the next line."""
+        handler = self._handlers.get(placed.line.event)
+        if handler is not None:
+            handler(self, placed, placed.line.fields)
+
+
+class OutOfOrderError(Exception):
+    """The lines of a group need all to be in memory: their times do not order them."""
+
+
 @dataclass(slots=True)
 class LogHostings:
     """The lines of one gateway about the group, each once and in their order."""
@@ -131,7 +153,9 @@ class LogHostings:
     hostings: list[Hosting] = field(default_factory=list)
 
     def place(self, key: Key, line: Line) -> Placed:
-        """The next line in its place."""
+        """The next line in its place. Raises OutOfOrderError if it comes too late."""
+        if self.key is not None and key < self.key:
+            raise OutOfOrderError
         self.key = key
         self.at_ms = max(self.at_ms, key[3])
         hosting = self.hosting
@@ -147,50 +171,6 @@ class LogHostings:
         return Placed(self.at_ms, line, hosting, key[1])
 
 
-class OutOfOrderError(Exception):
-    """The lines of a group need all to be in memory: their times do not order them."""
-
-
-BUFFERED_MS = TOLD_MS_MAX + 10_000
-WAITING_MAX = 1 << 16
-"""Lines that wait for earlier ones."""
-
-
-def in_stream(lines: Iterable[Line]) -> Iterator[Placed]:
-    """The lines of one log, which come in the order of their times, in their places. Raises
-    OutOfOrderError."""
-    log = LogHostings()
-    gateway_id: str | None = None
-    waiting: list[tuple[Key, Line]] = []
-    until_ms = 0
-    for line in lines:
-        if gateway_id is None:
-            gateway_id = line.gateway_id
-        elif gateway_id != line.gateway_id:
-            raise OutOfOrderError
-        waiting.append((key_of(line), line))
-        if line.at_ms > until_ms + 2 * BUFFERED_MS or len(waiting) > WAITING_MAX:
-            until_ms = line.at_ms - BUFFERED_MS
-            waiting.sort(key=itemgetter(0))
-            ready = next(
-                (n for n, (_key, other) in enumerate(waiting) if other.at_ms >= until_ms),
-                len(waiting),
-            )
-            if not ready and len(waiting) > WAITING_MAX:
-                raise OutOfOrderError
-            yield from _place_lines(log, waiting[:ready])
-            del waiting[:ready]
-    waiting.sort(key=itemgetter(0))
-    yield from _place_lines(log, waiting)
-
-
-def _place_lines(log: LogHostings, in_order: Sequence[tuple[Key, Line]]) -> Iterator[Placed]:
-    for key, line in in_order:
-        if log.key is not None and key < log.key:
-            raise OutOfOrderError
-        yield log.place(key, line)
-
-
 def in_memory(lines: Iterable[Line]) -> tuple[list[Placed], "Hostings"]:
     """All lines of a group in their places, with what is known of its hostings."""
     of_logs: dict[str, list[tuple[Key, Line]]] = {}
@@ -201,7 +181,7 @@ def in_memory(lines: Iterable[Line]) -> tuple[list[Placed], "Hostings"]:
     for waiting in of_logs.values():
         waiting.sort(key=itemgetter(0))
         log = LogHostings()
-        placed.append(list(_place_lines(log, waiting)))
+        placed.append([log.place(key, line) for key, line in waiting])
         logs.append(log)
     hostings = Hostings(logs)
     if len(placed) == 1:
@@ -257,7 +237,7 @@ class Hostings:
     def relation(self, one: Hosting, other: Hosting) -> Relation:
         """How two hostings are ordered."""
         if one is other or one.gateway_id == other.gateway_id:
-            return "before" if (one.run, one.first_ms) <= (other.run, other.first_ms) else "after"
+            return "before" if (one.first_ms, one.run) <= (other.first_ms, other.run) else "after"
         how = self._relations.get((id(one), id(other)))
         if how is not None:
             return how

@@ -5,13 +5,13 @@ a stated end, so a grant that another one meets is a fault, unless lines are mis
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 from gateway.events.offset_events import NO_MEMBER, CommittedOffsets, FetchedOffset
-from gateway.pipeline.fold.findings import Findings
-from gateway.pipeline.fold.order import Hostings, Placed
+from gateway.pipeline.fold.findings import Findings, SeveralLogs
+from gateway.pipeline.fold.order import EventFold, Hostings, Placed
 from gateway.pipeline.fold.partition import (
     GrantPeriod,
     Handover,
@@ -19,8 +19,7 @@ from gateway.pipeline.fold.partition import (
     Source,
     source_of,
 )
-from gateway.pipeline.fold.rows import HandoverRow, NotCompared, OffsetRow, OwnershipRow, Tables
-from gateway.pipeline.fold.several_logs import SeveralLogs
+from gateway.pipeline.fold.rows import HandoverRow, NotCompared, OwnershipRow, Tables
 
 T = TypeVar("T", bound=int | FetchedOffset | CommittedOffsets)
 
@@ -37,7 +36,7 @@ class TopicHistory:
     partitions: dict[int, PartitionHistory] = field(default_factory=dict)
 
 
-class OwnershipFold:
+class OwnershipFold(EventFold):
     """The partitions of one group. Takes its lines in their order."""
 
     def __init__(
@@ -72,9 +71,7 @@ class OwnershipFold:
 
     def take(self, placed: Placed) -> None:
         """Take the next line."""
-        handler = _HANDLERS.get(placed.line.event)
-        if handler is not None:
-            handler(self, placed, placed.line.fields)
+        super().take(placed)
         self._is_first_line = False
 
     def begin_run(self, gateway_id: str) -> None:
@@ -115,6 +112,9 @@ class OwnershipFold:
         elif topic_id is not None and topic.topic_id != topic_id:
             if topic.topic_id is None:
                 topic.topic_id = topic_id
+                if name in self.retired_names:
+                    for partition in topic.partitions.values():
+                        partition.doubt_offset()
             else:
                 self._retire(name, source)
                 topic = self.topics[name] = TopicHistory(topic_id)
@@ -138,7 +138,7 @@ class OwnershipFold:
         for topic in self.topics.values():
             yield from topic.partitions.values()
 
-    def _on_assigned(self, placed: Placed, event: Any) -> None:
+    def _on_partitions_assigned(self, placed: Placed, event: Any) -> None:
         self._check_load(placed)
         source = source_of(placed)
         for partition, _number in self.partitions(event.partitions, event.topic_ids, source):
@@ -147,7 +147,7 @@ class OwnershipFold:
     def _grant(
         self, partition: PartitionHistory, member_id: str, source: Source, from_ms: int | None
     ) -> None:
-        gateway_id = source.hosting.gateway_id
+        gateway_id, is_doubted = source.hosting.gateway_id, False
         for grant in list(partition.open):
             if grant.source.hosting.gateway_id != gateway_id:
                 continue  # compared at the end
@@ -157,6 +157,7 @@ class OwnershipFold:
             self._findings.add_shared(partition, *ids, source, grant.source, is_certain=is_certain)
             if not grant.is_certain:
                 self._end(partition, grant, source, None)
+                is_doubted = True
         before = partition.latest
         grant = GrantPeriod(member_id, source, from_ms)
         was_forwarded = partition.was_forwarded
@@ -165,15 +166,13 @@ class OwnershipFold:
             self.first_grants += 1
         else:
             if before.to_ms is not None and before.to_ms < source.at_ms and not partition.open:
-                self._tables.ownership.append(
-                    self._owner_row(partition, None, before.to_ms, source.at_ms, gateway_id)
-                )
+                self._add_interval(partition, gateway_id, before.to_ms, source.at_ms, None)
             if before.member_id != member_id:
                 reason: NotCompared | None = None
                 if not before.is_certain:
                     reason = "lines missing"
-                    if before.ended_by is None and before.end not in (None, source):
-                        # It was gone before, and no line states when it ended.
+                    if before.ended_by is None and before.end is not None and not is_doubted:
+                        # It is gone, and no line states when it ended.
                         ids = member_id, before.member_id
                         self._findings.add_shared(partition, *ids, source, before.source)
                 elif not self._is_ordered(before, source):
@@ -187,7 +186,7 @@ class OwnershipFold:
         end = before.end or before.source
         return self._hostings.is_certain(end.hosting, end.at_ms, source.hosting, source.at_ms)
 
-    def _on_ended(self, placed: Placed, event: Any) -> None:
+    def _on_grant_ended(self, placed: Placed, event: Any) -> None:
         self._check_load(placed)
         source, gateway_id = source_of(placed), placed.line.gateway_id
         for partition, _number in self.partitions(event.partitions, event.topic_ids, source):
@@ -205,19 +204,10 @@ class OwnershipFold:
         self, partition: PartitionHistory, grant: GrantPeriod, source: Source, cause: str | None
     ) -> None:
         partition.end_grant(grant, source, cause)
-        self._tables.ownership.append(
-            self._owner_row(
-                partition,
-                grant.member_id,
-                grant.from_ms,
-                grant.to_ms,
-                grant.source.hosting.gateway_id,
-                ended_by=cause,
-                is_certain=grant.is_certain,
-            )
-        )
+        gateway_id = grant.source.hosting.gateway_id
+        self._add_interval(partition, gateway_id, grant.from_ms, grant.to_ms, grant)
 
-    def _on_loaded(self, placed: Placed, event: Any) -> None:
+    def _on_group_loaded(self, placed: Placed, event: Any) -> None:
         """Everything that a gateway holds is stated."""
         source, gateway_id = source_of(placed), placed.line.gateway_id
         self._needs_load.discard(gateway_id)
@@ -272,7 +262,7 @@ class OwnershipFold:
             if had == holders:
                 others.add_apart(gateway_id, placed.hosting.gateway_id)
 
-    def _on_cluster_members(self, placed: Placed, event: Any) -> None:
+    def _on_cluster_members_seen(self, placed: Placed, event: Any) -> None:
         """The cluster has the group. What it shows comes from several answers and requests."""
         source = source_of(placed)
         for partition, member_ids in self._partitions_held(_holders(event), {}, source):
@@ -314,15 +304,18 @@ class OwnershipFold:
     def _on_topics_deleted(self, placed: Placed, event: Any) -> None:
         for name in event.topics:
             topic, topic_id = self.topics.get(name), event.topic_ids.get(name)
+            if topic is not None and topic.topic_id is None:
+                topic.topic_id = topic_id  # no line has named its id
             if topic_id is None or (topic is not None and topic.topic_id == topic_id):
                 self._retire(name, source_of(placed))
             else:
+                self.retired_names.add(name)
                 self._retired.add(topic_id)
 
-    def _on_created(self, placed: Placed, _event: Any) -> None:
+    def _on_group_created(self, placed: Placed, _event: Any) -> None:
         self.is_whole, self.stated_ms = True, placed.at_ms
 
-    def _on_deleted(self, placed: Placed, _event: Any) -> None:
+    def _on_group_deleted(self, placed: Placed, _event: Any) -> None:
         """The group is gone with its offsets; its topics are still there."""
         source = source_of(placed)
         for partition in self.all_partitions():
@@ -331,7 +324,7 @@ class OwnershipFold:
                     self._end(partition, grant, source, "group_deleted")
             partition.delete_offset(source)
 
-    def _on_forwarded(self, placed: Placed, _event: Any) -> None:
+    def _on_group_forwarded(self, placed: Placed, _event: Any) -> None:
         self.is_forwarded, self.is_whole, self.stated_ms = True, False, None
         self._end_unstated(source_of(placed))
         for partition in self.all_partitions():
@@ -347,8 +340,10 @@ class OwnershipFold:
         if event.cause in _LOST_TO_OTHERS:
             self._doubt_lost(source)
 
-    def _on_lost(self, placed: Placed, _event: Any) -> None:
+    def _on_group_taken(self, placed: Placed, _event: Any) -> None:
         self._doubt_lost(source_of(placed))
+
+    _on_generation_went_back = _on_group_taken
 
     def _doubt_lost(self, source: Source) -> None:
         """Others have had the group in the cluster before the members here knew. Unless another log
@@ -378,33 +373,12 @@ class OwnershipFold:
     def close_partition(self, partition: PartitionHistory) -> None:
         """Make the rows of a partition that no line changes any more."""
         self._close_handover(partition)
-        if (skip := partition.take_skip(None)) is not None:
-            self._findings.add(partition, skip)
+        for fault in partition.take_skips(None):
+            self._findings.add(partition, fault)
         for grant in partition.open:
-            self._tables.ownership.append(
-                self._owner_row(
-                    partition,
-                    grant.member_id,
-                    grant.from_ms,
-                    None,
-                    grant.source.hosting.gateway_id,
-                    is_certain=grant.is_certain,
-                )
-            )
+            gateway_id = grant.source.hosting.gateway_id
+            self._add_interval(partition, gateway_id, grant.from_ms, None, grant)
         partition.open = []
-        progress = partition.progress
-        if progress is not None:
-            self._tables.offsets.append(
-                OffsetRow(
-                    **self._at(partition),
-                    commits=progress.commits,
-                    first=progress.first,
-                    last=progress.last,
-                    member_id=progress.member_id,
-                    from_ms=progress.from_ms,
-                    to_ms=progress.to_ms,
-                )
-            )
 
     def _close_handover(self, partition: PartitionHistory) -> None:
         handover = partition.handover
@@ -448,44 +422,30 @@ class OwnershipFold:
         line = {"process_id": source.process_id, "sequence": source.sequence}
         return {**place, "gateway_id": source.hosting.gateway_id, **line}
 
-    def _owner_row(
+    def _add_interval(
         self,
         partition: PartitionHistory,
-        member_id: str | None,
+        gateway_id: str,
         from_ms: int | None,
         to_ms: int | None,
-        gateway_id: str,
-        *,
-        ended_by: str | None = None,
-        is_certain: bool = True,
-    ) -> OwnershipRow:
-        return OwnershipRow(
-            **self._at(partition),
-            topic_id=partition.topic_id,
-            member_id=member_id,
-            from_ms=from_ms,
-            to_ms=to_ms,
-            ended_by=ended_by,
-            is_certain=is_certain,
-            gateway_id=gateway_id,
+        grant: GrantPeriod | None,
+    ) -> None:
+        """Add the row of a grant, or of a gap between two."""
+        self._tables.ownership.append(
+            OwnershipRow(
+                **self._at(partition),
+                topic_id=partition.topic_id,
+                member_id=grant.member_id if grant is not None else None,
+                from_ms=from_ms,
+                to_ms=to_ms,
+                ended_by=grant.ended_by if grant is not None else None,
+                is_certain=grant is None or grant.is_certain,
+                gateway_id=gateway_id,
+            )
         )
 
 
 _LOST_TO_OTHERS = ("taken", "anchor_lost")
-_HANDLERS: Mapping[str, Callable[[OwnershipFold, Placed, Any], None]] = {
-    "partitions_assigned": OwnershipFold._on_assigned,
-    "grant_ended": OwnershipFold._on_ended,
-    "group_loaded": OwnershipFold._on_loaded,
-    "cluster_members_seen": OwnershipFold._on_cluster_members,
-    "topics_deleted": OwnershipFold._on_topics_deleted,
-    "group_created": OwnershipFold._on_created,
-    "group_deleted": OwnershipFold._on_deleted,
-    "group_forwarded": OwnershipFold._on_forwarded,
-    "hosting_started": OwnershipFold._on_hosting_started,
-    "hosting_ended": OwnershipFold._on_hosting_ended,
-    "group_taken": OwnershipFold._on_lost,
-    "generation_went_back": OwnershipFold._on_lost,
-}
 
 
 def _holders(event: Any) -> _Holders:

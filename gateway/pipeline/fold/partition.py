@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeGuard, TypeVar
 
 from gateway.events.offset_events import NO_MEMBER, CommittedOffsets, OffsetsCommitted
-from gateway.pipeline.fold.lines import NUMBER_MAX
 from gateway.pipeline.fold.order import Hosting, Placed
 from gateway.pipeline.fold.rows import FindingKind, NotCompared
 
@@ -72,10 +71,25 @@ class Fault(NamedTuple):
     is_certain: bool
     member_id: str
     other_member_id: str | None
-    offset: int | None
-    expected: int | None
     source: Source
     other: Source | None
+    offset: int | None = None
+    expected: int | None = None
+
+
+class Skip(NamedTuple):
+    """An owner began above what was stored. A commit that was on its way may explain it."""
+
+    fault: Fault
+    offset: int
+    """Where it began."""
+    owner_ids: set[str]
+    """The owner and all later ones, whose commits explain nothing."""
+
+    def is_explained_by(self, member_id: str, last: int, from_ms: int) -> bool:
+        """Whether a commit was on its way to the cluster, whose answer it passed."""
+        is_earlier = from_ms <= self.fault.source.at_ms + IN_FLIGHT_MS_MAX
+        return is_earlier and last >= self.offset and member_id not in self.owner_ids
 
 
 class StoredOffset(NamedTuple):
@@ -87,6 +101,8 @@ class StoredOffset(NamedTuple):
     is_reset: bool = False
     since_ms: int = 0
     """What the gateway's clock showed at the earliest when it was stored; 0 if that is unknown."""
+    is_certain: bool = True
+    """False if it may have been that of a deleted topic with the same name."""
 
 
 @dataclass(slots=True)
@@ -101,28 +117,6 @@ class Handover:
     stored: int | None = None
     fetched: int | None = None
     is_compared: bool = False
-
-
-@dataclass(slots=True)
-class Progress:
-    """The sums of the commits."""
-
-    first: int
-    last: int
-    member_id: str
-    from_ms: int
-    to_ms: int
-    commits: int = 0
-
-
-class Skip(NamedTuple):
-    """An owner fetched more than what was stored. A commit that was on its way may explain it."""
-
-    fetched: int
-    stored: int
-    member_id: str
-    source: Source
-    other: Source
 
 
 class ShownOffset(NamedTuple):
@@ -151,6 +145,8 @@ class PartitionHistory:
     stored: StoredOffset | None = None
     shown: ShownOffset | None = None
     """What was last fetched; null if a commit has been stored since."""
+    begun: ShownOffset | None = None
+    """Where the latest owner began that was told an offset; null as with `shown`."""
     start: ShownOffset | None = None
     """Where the owner began, by what it fetched or what was stored."""
     has_acted: bool = False
@@ -160,8 +156,8 @@ class PartitionHistory:
     is_open_transaction: bool = False
     """Whether a commit was in a transaction whose end no line can state."""
     handover: Handover | None = None
-    progress: Progress | None = None
-    skip: Skip | None = None
+    skips: tuple[Skip, ...] = ()
+    """Starts that no commit has explained yet."""
     early: ShownOffset | None = None
     """An offset that a client was told before any line had stored it."""
 
@@ -176,7 +172,8 @@ class PartitionHistory:
         self.open.append(grant)
         self.latest = grant
         self.has_acted = False
-        self.skip = None
+        for skip in self.skips:
+            skip.owner_ids.add(grant.member_id)
         if before is None or before.member_id != grant.member_id:
             stored = self.stored
             self.start = None if stored is None else ShownOffset(stored.offset, stored.source)
@@ -196,30 +193,37 @@ class PartitionHistory:
         is_start = is_owner and not self.has_acted
         if fetched is not None and (stored is None or fetched != stored.offset):
             self.early = ShownOffset(fetched, source)
-        if stored is not None and stored.offset is not None and fetched != stored.offset:
-            if fetched is None or fetched < stored.offset:
-                if self._was_stored_before(stored, source, member_id, is_owner=is_owner):
-                    fault = Fault(
-                        "commit_lost",
-                        True,
-                        member_id or owner_id or NO_MEMBER,
-                        stored.member_id,
-                        fetched,
-                        stored.offset,
-                        source,
-                        stored.source,
-                    )
-                    # The client continues from there, which is no further fault.
+        known = self._stored_or_shown()
+        fetched_from = -1 if fetched is None else fetched
+        if known is not None and known.offset is not None and known.offset > fetched_from:
+            if self._was_stored_before(known, source, member_id, is_owner=is_owner):
+                ids = member_id or owner_id or NO_MEMBER, known.member_id or None
+                lines = source, known.source
+                fault = Fault("commit_lost", known.is_certain, *ids, *lines, fetched, known.offset)
+                # The client continues from there, which is no further fault.
+                if stored is not None:
                     self.stored = StoredOffset(fetched, stored.member_id, source)
-            elif is_start and self._is_older_than_grant(stored):
-                self.skip = Skip(fetched, stored.offset, owner_id or "", source, stored.source)
+        elif is_start and fetched is not None and self._skips(fetched):
+            before = (None, fetched) if stored is None else (stored.source, fetched, stored.offset)
+            skipped = Fault("records_skipped", False, owner_id or NO_MEMBER, None, source, *before)
+            self.skips = (*self.skips, Skip(skipped, fetched, {skipped.member_id}))
         self.shown = ShownOffset(fetched, source)
+        if is_start or self.was_forwarded:
+            self.begun = self.shown
         if is_start:
             self._compare(fetched)
             self.start = self.shown
         if is_owner:
             self.has_acted = True
         return fault
+
+    def _stored_or_shown(self) -> StoredOffset | None:
+        """The highest offset that the cluster is known to have."""
+        stored, shown = self.stored, self.shown
+        offset = stored.offset if stored is not None else None
+        if shown is None or not _is_above(shown, -1 if offset is None else offset):
+            return stored
+        return StoredOffset(shown.offset, NO_MEMBER, shown.source)
 
     def _was_stored_before(
         self, stored: StoredOffset, source: Source, member_id: str, *, is_owner: bool
@@ -233,6 +237,22 @@ class PartitionHistory:
 
     def _is_older_than_grant(self, stored: StoredOffset) -> bool:
         return self.latest is not None and stored.source.at_ms <= self.latest.source.at_ms
+
+    def _skips(self, fetched: int) -> bool:
+        """Whether an owner that begins there begins above what was stored, as far as all commits
+        are there, and above where an earlier one has begun since. What others were told is no
+        reason to begin there."""
+        stored, handover = self.stored, self.handover
+        before = self.begun
+        if stored is not None:
+            is_above = fetched != stored.offset and self._is_older_than_grant(stored)
+            return is_above and not (before is not None and before.offset == fetched)
+        if not self.is_whole or self.is_open_transaction:
+            return False
+        if handover is None or handover.not_compared is not None:
+            return False
+        before = before or self.shown
+        return before is not None and fetched > (before.offset or 0)
 
     def _compare(self, fetched: int | None) -> None:
         handover = self.handover
@@ -264,22 +284,16 @@ class PartitionHistory:
             if not self.has_acted and member_id == self.owner_id:
                 self.has_acted = True
                 self._compare_commit(stored)
-            if self.skip is not None and member_id != self.skip.member_id:
-                is_explained = last >= self.skip.fetched
-                if is_explained and from_ms <= self.skip.source.at_ms + IN_FLIGHT_MS_MAX:
-                    self.skip = None
+            if self.skips:
+                commit = member_id, last, from_ms
+                still_open = [skip for skip in self.skips if not skip.is_explained_by(*commit)]
+                self.skips = tuple(still_open)
             since_ms = min(from_ms, source.clock_ms)
             if stored is not None and stored.offset == last:
                 is_one_clock = stored.source.hosting.gateway_id == source.hosting.gateway_id
                 since_ms = stored.since_ms if is_one_clock else 0
             self.stored = StoredOffset(last, member_id, source, False, since_ms)
-        self.shown = None
-        progress = self.progress
-        if progress is None:
-            progress = self.progress = Progress(entry.first, last, member_id, from_ms, source.at_ms)
-        progress.last, progress.member_id = last, member_id
-        progress.to_ms = source.at_ms
-        progress.commits = min(progress.commits + entry.commits, NUMBER_MAX)
+        self.shown = self.begun = None
         return fault
 
     def _compare_commit(self, stored: StoredOffset | None) -> None:
@@ -317,44 +331,44 @@ class PartitionHistory:
             return None  # a seek of a member whose grants no line states
         else:
             expected = highest
-        return Fault(
-            "commit_went_back",
-            True,
-            member_id,
-            stored.member_id if stored is not None else None,
-            lowest,
-            expected.offset,
-            source,
-            expected.source,
-        )
+        ids = member_id, stored.member_id if stored is not None else None
+        lines, offsets = (source, expected.source), (lowest, expected.offset)
+        return Fault("commit_went_back", True, *ids, *lines, *offsets)
 
     def delete_offset(self, source: Source) -> None:
         """An admin deleted the offset."""
         self.stored = StoredOffset(None, NO_MEMBER, source, is_reset=True)
-        self.shown = self.start = self.skip = None
+        self.shown = self.begun = self.start = None
+
+    def doubt_offset(self) -> None:
+        """What is stored may have been that of a deleted topic."""
+        if self.stored is not None:
+            self.stored = self.stored._replace(is_certain=False)
 
     def forget_offset(self) -> None:
         """What is stored is not known any more."""
-        self.stored = self.shown = self.start = self.skip = None
+        self.stored = self.shown = self.begun = self.start = None
+        self.skips = ()
         self.is_whole = False
 
-    def take_skip(self, now_ms: int | None) -> Fault | None:
-        """A start that skipped records, unless a commit may yet explain it."""
-        skip = self.skip
-        if skip is None or (now_ms is not None and now_ms < skip.source.at_ms + EXPLAINED_MS_MAX):
-            return None
-        self.skip = None
-        if any(entry.last >= skip.fetched for entry, _member, _source in self.pending.values()):
-            return None
-        return Fault(
-            "records_skipped",
-            False,
-            skip.member_id,
-            None,
-            skip.fetched,
-            skip.stored,
-            skip.source,
-            skip.other,
+    def take_skips(self, now_ms: int | None) -> list[Fault]:
+        """Starts that skipped records, unless a commit may yet explain them."""
+        if not self.skips:
+            return []
+        faults, open_skips = [], []
+        for skip in self.skips:
+            if now_ms is not None and now_ms < skip.fault.source.at_ms + EXPLAINED_MS_MAX:
+                open_skips.append(skip)
+            elif not self._is_pending(skip):
+                faults.append(skip.fault)
+        self.skips = tuple(open_skips)
+        return faults
+
+    def _is_pending(self, skip: Skip) -> bool:
+        """Whether a transaction explains a start, whose end no line has stated yet."""
+        return any(
+            entry.last >= skip.offset and source.at_ms <= skip.fault.source.at_ms
+            for entry, _member_id, source in self.pending.values()
         )
 
 

@@ -190,45 +190,6 @@ class OwnershipRow(GroupedRow):
 
 
 @dataclass(slots=True, kw_only=True)
-class OffsetRow(GroupedRow):
-    """How far each partition has been committed."""
-
-    topic: str
-    partition: int
-    commits: int
-    """Stored commits, without those of transactions that were aborted."""
-    first: int
-    """The first committed offset."""
-    last: int
-    """The latest one."""
-    member_id: str
-    """Who committed it; empty if it came from outside the group."""
-    from_ms: int
-    to_ms: int
-
-
-@dataclass(slots=True, kw_only=True)
-class TimelineRow(GroupedRow):
-    """The states of each group and the stay of each member, as stated."""
-
-    member_id: str | None
-    """Null in rows about the group."""
-    instance_id: str | None
-    client_id: str | None
-    protocol: str | None
-    """A member speaks `classic` or `consumer`. A group has its kind."""
-    state: str | None
-    """The state of a classic group, or a member's phase in a mixed group; otherwise null."""
-    from_ms: int
-    to_ms: int | None
-    """Null if it has not ended."""
-    ended_by: str | None
-    """The event that ended it."""
-    cause: str | None
-    """Why a member left."""
-
-
-@dataclass(slots=True, kw_only=True)
 class RebalanceRow(GroupedRow):
     """The rebalances, as the engine states them."""
 
@@ -279,12 +240,10 @@ class ClientRow(GroupedRow):
     software_version: str | None
     protocol: str
     members: int
-    static_members: int
-    """Members with a group.instance.id."""
     speaks_consumer: bool | None
     """Whether this version supports the new protocol; null if unknown."""
     at_ms: int
-    """The last line about one of them."""
+    """The group's last line."""
 
 
 UnreadKind: TypeAlias = Literal["line", "missing", "conflict", "no end", "version 1"]
@@ -350,8 +309,6 @@ class Tables:
     findings: list[FindingRow] = field(default_factory=list)
     handovers: list[HandoverRow] = field(default_factory=list)
     ownership: list[OwnershipRow] = field(default_factory=list)
-    offsets: list[OffsetRow] = field(default_factory=list)
-    timeline: list[TimelineRow] = field(default_factory=list)
     rebalances: list[RebalanceRow] = field(default_factory=list)
     steps: list[StepRow] = field(default_factory=list)
     clients: list[ClientRow] = field(default_factory=list)

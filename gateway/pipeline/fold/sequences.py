@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from gateway.events.gateway_events import GatewayStarted
+from gateway.events.gateway_events import GatewayStarted, ShardsGivenUp
 from gateway.pipeline.fold.lines import Line
 from gateway.pipeline.fold.rows import UnreadKind, UnreadRow
 
@@ -75,7 +75,7 @@ class GroupSequences:
         elif number == reached:
             if its.content and its.content != line.content:
                 problem = f"{line.event} has two versions"
-                self._add("conflict", line.gateway_id, line.at_ms, number, number, problem)
+                self._add("conflict", problem, line.gateway_id, line.at_ms, number, number)
                 return False
             if its.content:
                 return False
@@ -101,17 +101,17 @@ class GroupSequences:
 
     def miss_end(self, line: Line) -> None:
         """The lines before this one, which begins a sequence, do not end the earlier one."""
-        self._add("missing", line.gateway_id, line.at_ms, None, None, _END_MISSING)
+        self._add("missing", _END_MISSING, line.gateway_id, line.at_ms)
 
     def add_shared_run(self, line: Line) -> None:
         """A process begins with the group before an earlier one of the same log has ended."""
-        self._add("conflict", line.gateway_id, line.at_ms, None, None, _SHARED)
+        self._add("conflict", _SHARED, line.gateway_id, line.at_ms)
 
     def finish(self, at_ms: int) -> list[UnreadRow]:
         """The rows, with what is missing at the end."""
         for (gateway_id, _began_ms), its in self._sequences.items():
             if its.reached is not None and its.named > its.reached:
-                self._add("missing", gateway_id, at_ms, its.reached + 1, its.named, _MISSING)
+                self._add("missing", _MISSING, gateway_id, at_ms, its.reached + 1, its.named)
         return self._rows
 
     def version_1_row(self, at_ms: int) -> UnreadRow:
@@ -121,28 +121,15 @@ class GroupSequences:
 
     def _miss(self, line: Line, first: int, last: int) -> None:
         self._has_hole = self.is_disturbed = True
-        self._add("missing", line.gateway_id, line.at_ms, first, last, _MISSING)
+        self._add("missing", _MISSING, line.gateway_id, line.at_ms, first, last)
 
-    def _add(  # noqa: PLR0917  (the columns)
-        self,
-        kind: UnreadKind,
-        gateway_id: str,
-        at_ms: int,
-        first: int | None,
-        last: int | None,
-        problem: str,
+    def _add(
+        self, kind: UnreadKind, problem: str, gateway_id: str, at_ms: int, *numbers: int
     ) -> None:
-        self._rows.append(
-            UnreadRow(
-                kind=kind,
-                **self._of,
-                gateway_id=gateway_id,
-                problem=problem,
-                first=first,
-                last=last,
-                at_ms=at_ms,
-            )
-        )
+        """`numbers`: the first and the last one that it is about, or none."""
+        row = UnreadRow(kind=kind, problem=problem, gateway_id=gateway_id, at_ms=at_ms, **self._of)
+        row.first, row.last = numbers or (None, None)
+        self._rows.append(row)
 
 
 _MISSING = "lines of the group's sequence are missing"
@@ -188,6 +175,8 @@ def number_of(line: Line) -> Number:
         return Number(0, 0, OTHER, 0)
     about = _ABOUT.get(line.event, OTHER)
     group = crc32(line.group_id.encode("utf-8", "surrogatepass")) if line.group_id else 0
+    if type(line.fields) is ShardsGivenUp and line.fields.ends_run:
+        about = ENDED
     previous_run = -1
     if type(line.fields) is GatewayStarted and line.fields.previous_run is not None:
         previous_run = line.fields.previous_run
@@ -226,6 +215,25 @@ def _fold_run(
             yield from _ProcessNumbers(key, earlier).fold(numbers)
     if not has_process:
         yield _run_row("no end", key._replace(process_id=""), NO_END)
+
+
+def whole_numbers(numbers: list[Number]) -> None:
+    """Let one number of a process stand for all before it, as far as they are there, each with one
+    content. The numbers are in order."""
+    first, count = numbers[0], 0
+    if not first.sequence:  # marks
+        del numbers[1:]
+    if first.sequence != 1 and not first.is_whole:
+        return
+    for sequence, of_number in groupby(numbers, key=attrgetter("sequence")):
+        versions = list(of_number)
+        is_next = not count or sequence == numbers[count - 1].sequence + 1
+        if not is_next or len({version.content for version in versions}) > 1:
+            break
+        count += len(versions)
+    if count:
+        stands = numbers[count - 1]._replace(is_whole=True, previous_run=first.previous_run)
+        numbers[:count] = [stands]
 
 
 class _ProcessNumbers:

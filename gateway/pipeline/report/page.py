@@ -15,11 +15,10 @@ from markupsafe import Markup
 from pydantic import TypeAdapter
 
 from gateway.pipeline.fold.rows import GroupRow, OwnershipRow, RunRow, StepRow
-from gateway.pipeline.report.plots import Axis, bar, ownership_map, patterns, swatch
-from gateway.pipeline.report.summary import Evidence, Names, Summary, VersionSum
-from gateway.pipeline.report.verdict import FAULTS, UNREAD, SafetyVerdict, sentence, unread_sentence
-from gateway.pipeline.report.wording import count_of, duration, number, partition_seconds, visible
-from gateway.readable import moment
+from gateway.pipeline.report.plots import Axis, bar, owner_class, ownership_map
+from gateway.pipeline.report.summary import GroupRemark, Sample, Summary, VersionSum
+from gateway.pipeline.report.verdict import EvidenceList, SafetyVerdict
+from gateway.readable import count_of, duration, moment, number, partition_seconds, visible
 
 INTERVALS_MAX = 1_500
 """Intervals of one group that are drawn."""
@@ -84,7 +83,7 @@ def page(report: Report) -> str:
         h.title["groupferry: was it safe?"],
         h.style[_style()],
     ]
-    body = h.body[patterns(), h.main[list(_sections(report))]]
+    body = h.body[h.main[list(_sections(report))]]
     return f"{h.html(lang='en')[head, body]}\n"
 
 
@@ -104,7 +103,7 @@ def _sections(report: Report) -> Iterator[Node]:
         h.code["unread"],
         " have all rows.",
     ]
-    yield from _evidence(summary)
+    yield from map(_evidence, report.verdict.evidence)
     yield _glossary()
 
 
@@ -163,17 +162,17 @@ def _next(summary: Summary) -> Iterator[Node]:
         yield _left_out(len(versions) - _VERSIONS_MAX, "version", "clients")
 
 
-def _names(what: str, names: Names) -> Iterator[Node]:
-    if not names.count:
+def _names(what: str, groups: Sample[GroupRemark]) -> Iterator[Node]:
+    if not groups.count:
         return
-    yield h.p[h.strong[f"{count_of(names.count, 'group')} {what}:"]]
+    yield h.p[h.strong[f"{count_of(groups.count, 'group')} {what}:"]]
     yield h.ul[
         (
             h.li[h.bdi[visible(group_id, 80)], f": {visible(reason, 200)}" if reason else ""]
-            for group_id, reason in names.names
+            for group_id, reason in groups.rows
         )
     ]
-    yield _left_out(names.count - len(names.names), "group", "groups")
+    yield _left_out(groups.count - len(groups.rows), "group", "groups")
 
 
 def _parts(its: VersionSum) -> list[tuple[int, str, str]]:
@@ -252,7 +251,7 @@ def _inside(story: GroupStory) -> Iterator[Node]:
         yield h.p(".legend")[
             [
                 h.span(".entry", title=visible(member_id, 256))[
-                    swatch(n), h.bdi[visible(member_id, 40)]
+                    h.span(class_=f"key {owner_class(n)}")[str(n)], h.bdi[visible(member_id, 40)]
                 ]
                 for member_id, n in list(members.items())[:_MEMBERS_MAX]
             ],
@@ -299,24 +298,11 @@ def _steps(steps: Sequence[StepRow]) -> Element:
     )
 
 
-def _evidence(summary: Summary) -> Iterator[Node]:
-    for doubt, of_kind in (("", summary.findings), ("perhaps ", summary.doubts)):
-        for kind, names in FAULTS.items():
-            if (evidence := of_kind.get(kind)) is not None:
-                lines = map(sentence, evidence.rows)
-                title = f"{doubt}{count_of(evidence.count, *names)}"
-                yield _list(title, lines, evidence, "findings")
-    for kind, names in UNREAD.items():
-        if (unread := summary.unread.get(kind)) is not None:
-            lines = map(unread_sentence, unread.rows)
-            yield _list(count_of(unread.count, *names), lines, unread, "unread")
-
-
-def _list(title: str, lines: Iterable[str], evidence: Evidence, table: str) -> Element:
+def _evidence(evidence: EvidenceList) -> Element:
     return h.details(open=True)[
-        h.summary[title],
-        h.ul[(h.li[h.bdi[visible(line, 600)]] for line in lines)],
-        _left_out(evidence.count - len(evidence.rows), "row", table),
+        h.summary[evidence.title],
+        h.ul[(h.li[h.bdi[visible(line, 600)]] for line in evidence.lines)],
+        _left_out(evidence.left_out, "row", evidence.table),
     ]
 
 

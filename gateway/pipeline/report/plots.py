@@ -1,36 +1,29 @@
-"""The plots of the page: who owned each partition when, and bars. SVG without scripts; colours are
+"""The plots of the page: who owned each partition when, and bars. They are boxes, whose colours are
 classes of style.css."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import htpy as h
-from htpy import Element, Node
+from htpy import Element
 
 from gateway.pipeline.fold.rows import OwnershipRow
-from gateway.pipeline.report.wording import (
+from gateway.readable import (
     DAY_MS,
     HOUR_MS,
     MINUTE_MS,
     SECOND_MS,
     date_time,
     duration,
+    moment,
     visible,
 )
-from gateway.readable import moment
 
-WIDTH = 1000
-LEFT = 190
-"""The left end of a plot, next to the names."""
-RIGHT = 990
 COLOURS = 8
 """Colours of owners; further ones are striped, then both repeat: the number tells them apart."""
-_LINE_HEIGHT = 17
-_BOX_HEIGHT = 14
-_TOP = 12
-_LABELS_HEIGHT = 32
+TICK_SHARE = 0.12
+"""The width of a label of the time axis, as a share of the axis."""
 _NAME_MAX = 25
-_DIGIT_WIDTH = 8
 _STEPS_MS = (
     *(unit * count for unit in (1, 10, 100) for count in (1, 2, 5)),
     *(count * SECOND_MS for count in (1, 2, 5, 10, 15, 30)),
@@ -38,87 +31,38 @@ _STEPS_MS = (
     *(count * HOUR_MS for count in (1, 2, 3, 6, 12)),
     *(count * DAY_MS for count in (1, 2, 7, 14, 28, 91, 365)),
 )
-LABEL_WIDTH = 92
 
 
-def svg(name: str, children: Node = None, **attributes: str | float) -> Element:
-    """An element of SVG."""
-    names = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items()}
-    return Element(name)(
-        {"viewBox" if key == "viewbox" else key: _value(value) for key, value in names.items()}
-    )[children]
+class Tick(NamedTuple):
+    """A round moment on the time axis."""
+
+    share: float
+    """Where it is, as a share of the axis."""
+    time: str
+    date: str
+    """Empty if it is that of the tick before."""
 
 
-def _value(value: str | float) -> str:
-    return f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else str(value)
-
-
-def picture(height: float, label: str, children: Node) -> Element:
-    """A picture; `label` describes it to screen readers."""
-    drawn = svg("svg", children, viewbox=f"0 0 {WIDTH} {height:.0f}", role="img", aria_label=label)
-    return h.div(".plot")[drawn]
-
-
-def box(x_from: float, x_to: float, y: float, *, class_: str, title: str) -> Element:
-    """A rectangle with a minimum width and a tooltip."""
-    width = max(x_to - x_from, 1.0)
-    tooltip = svg("title", visible(title, 300))
-    return svg("rect", tooltip, x=x_from, y=y, width=width, height=_BOX_HEIGHT, class_=class_)
-
-
-def words(text: str, x: float, y: float, *, class_: str, anchor: str = "middle") -> Element:
-    """A text."""
-    return svg("text", text, x=x, y=y, class_=class_, text_anchor=anchor)
-
-
-def patterns() -> Element:
-    """The pattern fills, defined once for all pictures of the page."""
-    stripes = [_stripes("gap", "gap-back", "gap-line", 5)]
-    stripes += [
-        _stripes(f"owner-{n}-striped", f"owner-{n}", "owner-line", 6) for n in range(COLOURS)
-    ]
-    return svg(
-        "svg", svg("defs", stripes), width=0, height=0, class_="patterns", aria_hidden="true"
-    )
-
-
-def _stripes(name: str, back: str, line: str, size: int) -> Element:
-    parts = [
-        svg("rect", width=size, height=size, class_=back),
-        svg("rect", width=size / 3, height=size, class_=line),
-    ]
-    how = {"patternUnits": "userSpaceOnUse", "patternTransform": "rotate(45)"}
-    pattern = Element("pattern")({"id": name, "width": str(size), "height": str(size), **how})
-    return pattern[parts]
-
-
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """A time axis as wide as the plots."""
+class Axis(NamedTuple):
+    """A time axis."""
 
     from_ms: int
     to_ms: int
 
-    def x(self, at_ms: int) -> float:
-        """The position of a moment; moments outside are moved to the nearer end."""
+    def share(self, at_ms: int) -> float:
+        """The place of a moment; moments outside are moved to the nearer end."""
         share = (at_ms - self.from_ms) / max(self.to_ms - self.from_ms, 1)
-        return LEFT + (RIGHT - LEFT) * min(max(share, 0.0), 1.0)
+        return min(max(share, 0.0), 1.0)
 
-    def drawn(self, top: float, bottom: float) -> Iterator[Element]:
-        """Vertical lines at round moments, with labels below."""
-        length_ms = max(self.to_ms - self.from_ms, 10)
-        room_ms = length_ms * LABEL_WIDTH / (RIGHT - LEFT)
+    def ticks(self) -> Iterator[Tick]:
+        """Round moments, as many as have room."""
+        room_ms = max(self.to_ms - self.from_ms, 10) * TICK_SHARE
         step_ms = next((step for step in _STEPS_MS if step >= room_ms), int(room_ms) + 1)
         date = ""
         for at_ms in range(-(-self.from_ms // step_ms) * step_ms, self.to_ms + 1, step_ms):
-            x, at = self.x(at_ms), date_time(at_ms)
-            anchor = "middle" if x + LABEL_WIDTH / 2 <= WIDTH else "end"
-            yield svg("line", class_="grid", x1=x, x2=x, y1=top, y2=bottom)
-            if step_ms < DAY_MS:
-                yield words(_time(at_ms, step_ms), x, bottom + 13, class_="tick", anchor=anchor)
-            if date != (date := f"{at:%Y-%m-%d}"):
-                y = bottom + (26 if step_ms < DAY_MS else 13)
-                yield words(date, x, y, class_="tick", anchor=anchor)
+            time = _time(at_ms, step_ms) if step_ms < DAY_MS else ""
+            is_same = date == (date := f"{date_time(at_ms):%Y-%m-%d}")
+            yield Tick(self.share(at_ms), time, "" if is_same else date)
 
 
 def _time(at_ms: int, step_ms: int) -> str:
@@ -129,59 +73,51 @@ def _time(at_ms: int, step_ms: int) -> str:
 
 
 def owner_class(number: int) -> str:
-    """The CSS class of the member with this number."""
+    """The CSS classes of the member with this number."""
     style = (number - 1) % (2 * COLOURS)
-    return f"owner-{style % COLOURS}" + ("-striped" if style >= COLOURS else "")
+    return f"owner owner-{style % COLOURS}" + (" striped" if style >= COLOURS else "")
 
 
-def swatch(number: int) -> Element:
-    """The colour and number of a member."""
-    parts = [
-        svg("rect", x=0, y=0, width=26, height=16, class_=owner_class(number)),
-        words(str(number), 13, 12, class_="on-owner"),
+def ownership_map(rows: Sequence[OwnershipRow], members: Mapping[str, int], axis: Axis) -> Element:
+    """Who owned each partition when; `members` are numbered."""
+    lanes: dict[tuple[str, int], list[OwnershipRow]] = {}
+    for row in rows:
+        lanes.setdefault((row.topic, row.partition), []).append(row)
+    return h.div(".plot", role="img", aria_label="Owners of partitions over time")[
+        h.div(".lanes")[
+            h.div(".ticks")[(_draw_tick(tick) for tick in axis.ticks())],
+            (
+                h.div(".lane")[
+                    h.bdi(".name")[visible(f"{topic}-{number}", _NAME_MAX)],
+                    h.div(".track")[(_draw_interval(row, members, axis) for row in its_rows)],
+                ]
+                for (topic, number), its_rows in lanes.items()
+            ),
+        ]
     ]
-    return svg("svg", parts, viewbox="0 0 26 16", class_="swatch", aria_hidden="true")
 
 
-def ownership_map(rows: Sequence[OwnershipRow], members: dict[str, int], axis: Axis) -> Element:
-    """Who owned each partition when. The rows are sorted by partition; `members` are numbered."""
-    places = list(dict.fromkeys((row.topic, row.partition) for row in rows))
-    line_of = {place: n for n, place in enumerate(places)}
-    bottom = _TOP + _LINE_HEIGHT * len(places)
-    names = [
-        words(
-            visible(f"{topic}-{number}", _NAME_MAX),
-            LEFT - 8,
-            _y(n) + 11,
-            class_="name",
-            anchor="end",
-        )
-        for n, (topic, number) in enumerate(places)
+def _draw_tick(tick: Tick) -> Element:
+    is_last = tick.share + TICK_SHARE / 2 > 1
+    return h.span(class_="tick last" if is_last else "tick", style=f"left:{tick.share:.2%}")[
+        h.span[tick.time, h.br, tick.date]
     ]
-    boxes = [_interval(row, members, axis, _y(line_of[row.topic, row.partition])) for row in rows]
-    parts: Node = [list(axis.drawn(_TOP - 4, bottom)), names, boxes]
-    return picture(bottom + _LABELS_HEIGHT, "Owners of partitions over time", parts)
 
 
-def _y(line: int) -> float:
-    return _TOP + _LINE_HEIGHT * line
-
-
-def _interval(row: OwnershipRow, members: dict[str, int], axis: Axis, y: float) -> Node:
+def _draw_interval(row: OwnershipRow, members: Mapping[str, int], axis: Axis) -> Element:
     from_ms = axis.from_ms if row.from_ms is None else row.from_ms
     to_ms = axis.to_ms if row.to_ms is None else row.to_ms
-    x_from, x_to = axis.x(from_ms), axis.x(to_ms)
-    place = f"{row.topic}-{row.partition}"
+    left, right = axis.share(from_ms), axis.share(to_ms)
     lasted = f"{duration(max(to_ms - from_ms, 0))} from {moment(from_ms)}"
-    if row.member_id is None:
-        return box(x_from, x_to, y, class_="gap", title=f"{place}: no member for {lasted}")
-    number = members[row.member_id]
-    title = f"{place}: {number} ({row.member_id}) for {lasted}"
-    drawn = box(x_from, x_to, y, class_=owner_class(number), title=title)
-    text = str(number)
-    if x_to - x_from < _DIGIT_WIDTH * len(text) + 4:
-        return drawn
-    return [drawn, words(text, (x_from + x_to) / 2, y + 11, class_="on-owner")]
+    number, class_, who = "", "gap", "no member"
+    if row.member_id is not None:
+        number = str(members[row.member_id])
+        class_, who = owner_class(members[row.member_id]), f"{number} ({row.member_id})"
+    return h.span(
+        class_=f"interval {class_}",
+        style=f"left:{left:.3%};width:{right - left:.3%}",
+        title=visible(f"{row.topic}-{row.partition}: {who} for {lasted}", 300),
+    )[number]
 
 
 def bar(parts: Sequence[tuple[int, str, str]], total: int) -> Element:

@@ -4,25 +4,21 @@ different groups are added up.
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from heapq import nsmallest
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from pydantic import TypeAdapter
 
-from gateway.pipeline.fold.rows import ALL_ROWS, ClientRow, FindingRow, GroupRow, Tables, UnreadRow
+from gateway.pipeline.fold.rows import ClientRow, FindingRow, GroupRow, Tables, UnreadRow
 
-EVIDENCE_MAX = 20
-"""Findings of one kind, and unread lines of one kind, that are shown. The tables have all."""
-NAMES_MAX = 20
-"""Groups that are named in a list."""
+SAMPLE_MAX = 20
+"""Findings of one kind, unread lines of one kind, and groups in a list that are shown. The tables
+have all."""
 VERSIONS_MAX = 1_000
 """Client versions that are counted separately."""
 
-Kind: TypeAlias = tuple[str, bool]
-"""A kind of finding, and whether it is certain."""
-Version: TypeAlias = tuple[str, str]
-
+Shown = TypeVar("Shown", bound=FindingRow | UnreadRow | tuple[str, str])
 _FORWARD = "classic->consumer"
 SUMS = (
     *("lines", "first_grants", "handovers", "compared", "members", "classic_members"),
@@ -33,30 +29,20 @@ SUMS = (
 
 
 @dataclass(slots=True)
-class Evidence:
-    """How many there are, and the first of them."""
+class Sample(Generic[Shown]):
+    """How many there are, and the first of them: findings and unread lines by time, groups with a
+    remark by name."""
 
     count: int = 0
-    rows: list[Any] = field(default_factory=list)
+    rows: list[Shown] = field(default_factory=list)
 
-    def add(self, rows: Iterable[Any], count: int) -> None:
+    def add(self, rows: Iterable[Shown], count: int) -> None:
         """Add more."""
         self.count += count
-        self.rows = nsmallest(EVIDENCE_MAX, [*self.rows, *rows], key=_by_time)
+        self.rows = nsmallest(SAMPLE_MAX, [*self.rows, *rows], key=_order)
 
 
-@dataclass(slots=True)
-class FindingEvidence(Evidence):
-    """Findings of one kind."""
-
-    rows: list[FindingRow] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class UnreadEvidence(Evidence):
-    """Unread lines of one kind."""
-
-    rows: list[UnreadRow] = field(default_factory=list)
+GroupRemark: TypeAlias = tuple[str, str]
 
 
 @dataclass(slots=True)
@@ -66,21 +52,12 @@ class VersionSum:
     members: int = 0
     on_consumer: int = 0
     speaks_consumer: bool | None = None
-    groups: int = 0
 
-
-@dataclass(slots=True)
-class Names:
-    """How many groups, and the first of them by name."""
-
-    count: int = 0
-    names: list[tuple[str, str]] = field(default_factory=list)
-    """Groups with a remark."""
-
-    def add(self, names: Iterable[tuple[str, str]], count: int) -> None:
-        """Add more."""
-        self.count += count
-        self.names = nsmallest(NAMES_MAX, [*self.names, *names])
+    def add(self, members: int, on_consumer: int, *, speaks_consumer: bool | None) -> None:
+        """Add the members of further groups."""
+        self.members += members
+        self.on_consumer += on_consumer
+        self.speaks_consumer = speaks_consumer
 
 
 @dataclass(slots=True)
@@ -93,19 +70,17 @@ class Summary:
     safe_groups: int = 0
     groups_on_consumer: int = 0
     groups_mixed: int = 0
-    rows: Counter[str] = field(default_factory=Counter)
-    """The number of rows of each table."""
     sums: Counter[str] = field(default_factory=Counter)
     not_compared: Counter[str] = field(default_factory=Counter)
-    findings: dict[str, FindingEvidence] = field(default_factory=dict)
+    findings: dict[str, Sample[FindingRow]] = field(default_factory=dict)
     """Certain ones by kind."""
-    doubts: dict[str, FindingEvidence] = field(default_factory=dict)
-    unread: dict[str, UnreadEvidence] = field(default_factory=dict)
-    uncompared: Names = field(default_factory=Names)
+    doubts: dict[str, Sample[FindingRow]] = field(default_factory=dict)
+    unread: dict[str, Sample[UnreadRow]] = field(default_factory=dict)
+    uncompared: Sample[GroupRemark] = field(default_factory=Sample)
     """Groups of whose hand-overs none was compared."""
-    ready: Names = field(default_factory=Names)
+    ready: Sample[GroupRemark] = field(default_factory=Sample)
     """Classic groups that can convert."""
-    blocked: Names = field(default_factory=Names)
+    blocked: Sample[GroupRemark] = field(default_factory=Sample)
     """Classic groups that cannot."""
     worst: list[GroupRow] = field(default_factory=list)
     versions: dict[str, dict[str, VersionSum]] = field(default_factory=dict)
@@ -115,16 +90,13 @@ class Summary:
 
     def add(self, tables: Tables) -> None:
         """Add rows of further groups."""
-        for name in ALL_ROWS:
-            if rows := getattr(tables, name):
-                self.rows[name] += len(rows)
         for group in tables.groups:
             self._add_group(group)
         for row in tables.findings:
             of_kind = self.findings if row.is_certain else self.doubts
-            of_kind.setdefault(row.kind, FindingEvidence()).add((row,), 1)
+            of_kind.setdefault(row.kind, Sample()).add((row,), 1)
         for unread in tables.unread:
-            self.unread.setdefault(unread.kind, UnreadEvidence()).add((unread,), 1)
+            self.unread.setdefault(unread.kind, Sample()).add((unread,), 1)
         for client in tables.clients:
             self._add_client(client)
 
@@ -152,33 +124,26 @@ class Summary:
         if len(versions) >= VERSIONS_MAX:
             return
         its = versions.setdefault(client.software_version or "", VersionSum())
-        its.groups += 1
-        its.members += client.members
-        its.on_consumer += client.members if client.protocol == "consumer" else 0
-        its.speaks_consumer = client.speaks_consumer
+        on_consumer = client.members if client.protocol == "consumer" else 0
+        its.add(client.members, on_consumer, speaks_consumer=client.speaks_consumer)
 
     def merge(self, other: "Summary") -> None:
         """Add the sums of other groups."""
         for name in ("groups", "safe_groups", "groups_on_consumer", "groups_mixed"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        self.rows.update(other.rows)
         self.sums.update(other.sums)
         self.not_compared.update(other.not_compared)
         for name in ("findings", "doubts", "unread"):
             its = getattr(self, name)
             for kind, evidence in getattr(other, name).items():
-                its.setdefault(kind, type(evidence)()).add(evidence.rows, evidence.count)
+                its.setdefault(kind, Sample()).add(evidence.rows, evidence.count)
         for name in ("uncompared", "ready", "blocked"):
-            names = getattr(other, name)
-            getattr(self, name).add(names.names, names.count)
+            groups = getattr(other, name)
+            getattr(self, name).add(groups.rows, groups.count)
         for name, versions in other.versions.items():
             for version, its in versions.items():
                 total = self.versions.setdefault(name, {}).setdefault(version, VersionSum())
-                for sums in fields(VersionSum):
-                    if sums.name != "speaks_consumer":
-                        amount = getattr(total, sums.name) + getattr(its, sums.name)
-                        setattr(total, sums.name, amount)
-                total.speaks_consumer = its.speaks_consumer
+                total.add(its.members, its.on_consumer, speaks_consumer=its.speaks_consumer)
         self._span(other.from_ms, other.to_ms)
         self.worst = nsmallest(self.top, [*self.worst, *other.worst], key=_badness)
 
@@ -197,7 +162,9 @@ SUMMARIES: TypeAdapter[Summary] = TypeAdapter(Summary)
 """Summaries in JSON."""
 
 
-def _by_time(row: FindingRow | UnreadRow) -> tuple[Any, ...]:
+def _order(row: FindingRow | UnreadRow | GroupRemark) -> tuple[Any, ...]:
+    if isinstance(row, tuple):
+        return row
     is_timed = row.at_ms is not None
     return (
         not is_timed,

@@ -5,14 +5,13 @@ certain. NOT PROVEN: a fault is possible, lines are missing or could not be read
 be compared. Where they mean the same, the names of faults are Jepsen's: lost, skipped.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from gateway.pipeline.fold.rows import FindingRow, UnreadRow
-from gateway.pipeline.report.summary import Evidence, Summary
-from gateway.pipeline.report.wording import count_of
-from gateway.readable import moment, shown
+from gateway.pipeline.report.summary import Sample, Summary
+from gateway.readable import count_of, moment, show_value
 
 Word: TypeAlias = Literal["SAFE", "NOT SAFE", "NOT PROVEN"]
 
@@ -35,6 +34,17 @@ _WHERE_MAX = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EvidenceList:
+    """What was found of one kind, and the first of it."""
+
+    title: str
+    table: str
+    """The table with all rows."""
+    lines: tuple[str, ...]
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SafetyVerdict:
     """The verdict with its coverage and its evidence."""
 
@@ -42,7 +52,7 @@ class SafetyVerdict:
     reason: str
     """What and where, or why; empty if it is safe."""
     coverage: str
-    evidence: tuple[str, ...]
+    evidence: tuple[EvidenceList, ...]
 
     @property
     def is_safe(self) -> bool:
@@ -57,7 +67,11 @@ class SafetyVerdict:
     @property
     def lines(self) -> tuple[str, ...]:
         """The verdict for people."""
-        return self.headline, self.coverage, *self.evidence
+        lines = [self.headline, self.coverage]
+        for entry in self.evidence:
+            lines += [f"{entry.title}:", *(f"  {line}" for line in entry.lines)]
+            lines += [f"  and {entry.left_out:,} more"] if entry.left_out else []
+        return tuple(lines)
 
 
 def judge(summary: Summary) -> SafetyVerdict:
@@ -109,69 +123,67 @@ def _doubts(summary: Summary) -> Iterator[str]:
         name = _name_evidence(kind, evidence)
         yield f"perhaps {name} ({_where(evidence)})" if kind != "records_skipped" else name
     for kind, names in UNREAD.items():
-        evidence = summary.unread.get(kind, Evidence())
-        if evidence.count:
-            yield count_of(evidence.count, *names)
+        if (unread := summary.unread.get(kind)) is not None:
+            yield count_of(unread.count, *names)
     if summary.groups and not summary.sums["compared"]:
         yield "no hand-over could be compared"
     elif summary.uncompared.count:
-        group_id, reasons = summary.uncompared.names[0]
+        group_id, reasons = summary.uncompared.rows[0]
         more = summary.uncompared.count - 1
         others = f" and of {count_of(more, 'more group')}" if more else ""
-        yield f"no hand-over of group {shown(group_id)}{others} could be compared ({reasons})"
+        yield f"no hand-over of group {show_value(group_id)}{others} could be compared ({reasons})"
 
 
-def _in_order(evidence: Mapping[str, Evidence]) -> Iterator[tuple[str, Evidence]]:
-    for kind in FAULTS:
-        its = evidence.get(kind)
-        if its is not None and its.count:
-            yield kind, its
+def _in_order(
+    evidence: Mapping[str, Sample[FindingRow]],
+) -> Iterator[tuple[str, Sample[FindingRow]]]:
+    yield from ((kind, evidence[kind]) for kind in FAULTS if kind in evidence)
 
 
-def _name_evidence(kind: str, evidence: Evidence) -> str:
+def _name_evidence(kind: str, evidence: Sample[FindingRow]) -> str:
     return count_of(evidence.count, *FAULTS[kind])
 
 
-def _where(evidence: Evidence) -> str:
+def _where(evidence: Sample[FindingRow]) -> str:
     places = list(dict.fromkeys(_partition(row) for row in evidence.rows))
     text = ", ".join(places[:_WHERE_MAX])
     return f"{text}, ..." if len(places) > _WHERE_MAX else text
 
 
 def _partition(row: FindingRow) -> str:
-    return f"group {shown(row.group_id)}: {shown(row.topic)}-{row.partition}"
+    return f"group {show_value(row.group_id)}: {show_value(row.topic)}-{row.partition}"
 
 
-def _evidence(summary: Summary) -> Iterator[str]:
+def _evidence(summary: Summary) -> Iterator[EvidenceList]:
     for doubt, of_kind in (("", summary.findings), ("perhaps ", summary.doubts)):
         for kind, evidence in _in_order(of_kind):
-            yield f"{doubt}{_name_evidence(kind, evidence)}:"
-            yield from (f"  {sentence(row)}" for row in evidence.rows)
-            yield from _rest(evidence)
+            title = f"{doubt}{_name_evidence(kind, evidence)}"
+            yield _list_evidence(title, "findings", evidence, map(sentence, evidence.rows))
     for kind, names in UNREAD.items():
-        evidence = summary.unread.get(kind, Evidence())
-        if evidence.count:
-            yield f"{count_of(evidence.count, *names)}:"
-            yield from (f"  {unread_sentence(row)}" for row in evidence.rows)
-            yield from _rest(evidence)
+        if (unread := summary.unread.get(kind)) is not None:
+            title = count_of(unread.count, *names)
+            yield _list_evidence(title, "unread", unread, map(unread_sentence, unread.rows))
 
 
-def _rest(evidence: Evidence) -> Iterator[str]:
-    if rest := evidence.count - len(evidence.rows):
-        yield f"  and {rest:,} more"
+def _list_evidence(
+    title: str, table: str, evidence: Sample[Any], lines: Iterable[str]
+) -> EvidenceList:
+    left_out = evidence.count - len(evidence.rows)
+    return EvidenceList(title=title, table=table, lines=tuple(lines), left_out=left_out)
 
 
 def sentence(row: FindingRow) -> str:
     """A finding for people."""
-    member = shown(row.member_id) if row.member_id else "a client outside the group"
-    other = shown(row.other_member_id) if row.other_member_id else "no member"
+    member = show_value(row.member_id) if row.member_id else "a client outside the group"
+    other = show_value(row.other_member_id) if row.other_member_id else "no member"
     offset = "no offset" if row.observed is None else f"{row.observed:,}"
     expected = "none" if row.expected is None else f"{row.expected:,}"
     match row.kind:
         case "owned_twice":
             text = f"{member} was granted it while {other} had it"
         case "commit_lost":
-            text = f"{expected} was committed by {other}, {member} fetched {offset}"
+            by = f" by {other}" if row.other_member_id else ""
+            text = f"{expected} was committed{by}, {member} fetched {offset}"
         case "commit_went_back":
             text = f"{member} committed {offset} after {expected}"
             if row.other_member_id:
@@ -192,20 +204,22 @@ def _line(row: FindingRow) -> str:
 
 
 def _one_line(gateway_id: str, process_id: str | None, sequence: int) -> str:
-    whose = "the group" if process_id is None else f"process {shown(process_id)}"
-    return f"line {sequence} of {whose} at gateway {shown(gateway_id)}"
+    whose = "the group" if process_id is None else f"process {show_value(process_id)}"
+    return f"line {sequence} of {whose} at gateway {show_value(gateway_id)}"
 
 
 def unread_sentence(row: UnreadRow) -> str:
     """What could not be read, for people."""
     parts = []
     if row.group_id is not None:
-        parts.append(f"group {shown(row.group_id)}")
+        parts.append(f"group {show_value(row.group_id)}")
     if row.file is not None:
-        parts.append(shown(row.file) if row.place is None else f"{shown(row.file)} {row.place}")
+        parts.append(
+            show_value(row.file) if row.place is None else f"{show_value(row.file)} {row.place}"
+        )
     elif row.gateway_id is not None:
-        whose = f"process {shown(row.process_id)} at " if row.process_id is not None else ""
-        parts.append(f"{whose}gateway {shown(row.gateway_id)}")
+        whose = f"process {show_value(row.process_id)} at " if row.process_id is not None else ""
+        parts.append(f"{whose}gateway {show_value(row.gateway_id)}")
     problem = row.problem
     if row.kind == "missing":
         problem += f": {row.first} to {row.last}"

@@ -32,7 +32,7 @@ import gateway
 import kafka_codecs
 from gateway.pipeline import PipelineError
 from gateway.pipeline.installed import java_environment
-from gateway.readable import escaped
+from gateway.readable import escape
 
 LINES_MAX = 200
 """Lines kept during the start."""
@@ -81,7 +81,7 @@ class JvmStderr:
                 elif not has_started:
                     self._said.append(line)
                 elif not self._is_silenced:
-                    sys.stderr.write(escaped(line.rstrip().expandtabs()) + "\n")
+                    sys.stderr.write(escape(line.rstrip().expandtabs()) + "\n")
 
 
 PACKAGES: tuple[ModuleType, ...] = (gateway, coordinator, kafka_codecs)
@@ -134,21 +134,12 @@ EVERYWHERE = {
     "spark.ui.enabled": "false",
     # Python parses and folds: little is left for such code.
     "spark.sql.codegen.wholeStage": "false",
-    # A few rows may be long: see `folding.FOLDED`.
+    # Rows with files or many lines are long.
     "spark.sql.execution.arrow.maxBytesPerBatch": f"{4 << 20}",
     "spark.sql.parquet.enableVectorizedReader": "false",
-    # Otherwise it sorts the rows of a table by their folders. A task has few at a time.
-    "spark.sql.maxConcurrentOutputFileWriters": "32",
-    # Small inputs need fewer partitions, also behind what is kept.
-    "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
     # PySpark would record the line of our code behind each column, with several calls to the JVM.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
-SHORT = {
-    # Compiling code for a query takes longer than it saves.
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
-"""Further settings for short runs."""
 HERE = {
     # A sort of lines would fill most of the heap before it spills, and gains nothing by that.
     "spark.memory.fraction": "0.3",
@@ -184,17 +175,14 @@ def open_session(
     *,
     master: str | None = None,
     settings: Mapping[str, str] | None = None,
-    secrets: Mapping[str, str] | None = None,
-    is_long: bool = False,
 ) -> Iterator[SparkSession]:
     """Start a JVM and a session in it. Both end with the block, whatever happens.
 
-    `settings` are Spark's own, by name, and `secrets` variables of the JVM's environment. For a
-    long run the JVM compiles better code, which takes some twenty CPU seconds. The session runs
-    locally on all processors unless `master` or Spark's configuration says otherwise.
-    Under spark-submit it uses the JVM that runs this program, and with a `master` of Spark Connect
-    that of its server. Call it in the main thread, one session at a time. Raises PipelineError if
-    the session cannot start, and in place of Spark's exceptions inside the block.
+    `settings` are Spark's own, by name. The session runs locally on all processors unless `master`
+    or Spark's configuration says otherwise. Under spark-submit it uses the JVM that runs this
+    program, and with a `master` of Spark Connect that of its server. Call it in the main thread,
+    one session at a time. Raises PipelineError if the session cannot start, and in place of Spark's
+    exceptions inside the block.
     """
     given = dict(settings or {})
     if master is not None and master.startswith(SCHEME):
@@ -205,11 +193,10 @@ def open_session(
     if master is not None:
         given["spark.master"] = master
     stderr = JvmStderr()
-    variables = {**java_environment(is_long=is_long), **(secrets or {})}
-    with _jvm(variables, app_name, given, stderr) as gateway, as_pipeline_errors():
+    with _jvm(java_environment(), app_name, given, stderr) as gateway, as_pipeline_errors():
         for logger in (logging.getLogger(), logging.getLogger("py4j.clientserver")):
             logger.addFilter(_is_no_interrupt)
-        session = _start(gateway, given, is_long=is_long)
+        session = _start(gateway, given)
         try:
             yield session
         finally:
@@ -298,17 +285,16 @@ def _launch(app_name: str, given: Mapping[str, str], stderr: JvmStderr) -> JavaG
     try:
         gateway = launch_gateway(conf, how)  # type: ignore[no-untyped-call]  # has no types
     except PySparkException:
-        raise PipelineError(f"Spark did not start: {stderr.reason()}") from None
+        raise PipelineError(f"Spark did not start, look at JAVA_HOME: {stderr.reason()}") from None
     stderr.pass_on()
     return gateway
 
 
-def _start(gateway: JavaGateway, given: Mapping[str, str], *, is_long: bool) -> SparkSession:
+def _start(gateway: JavaGateway, given: Mapping[str, str]) -> SparkSession:
     conf = SparkConf(_jvm=gateway.jvm)  # includes all of Spark's configuration sources
     conf.setAll(list(given.items()))  # a JVM that was already running does not have them
     is_local = (conf.get("spark.master") or LOCAL).startswith("local")
-    ours = {**EVERYWHERE, **({} if is_long else SHORT), **(HERE if is_local else {})}
-    for name, value in ours.items():
+    for name, value in {**EVERYWHERE, **(HERE if is_local else {})}.items():
         conf.setIfMissing(name, value)
     on_interrupt = signal.getsignal(signal.SIGINT)
     try:
@@ -354,10 +340,12 @@ def _summary(error: Exception) -> str:
     """What went wrong and, for an exception of the JVM, its root cause."""
     if not isinstance(error, Py4JJavaError):
         return str(error).strip().partition("\n")[0]
-    what = why = error.java_exception
-    while (cause := why.getCause()) is not None:
-        why = cause
-    reasons = [str(error.getMessage() or error).strip().partition("\n")[0] for error in (what, why)]
+    what = reason = error.java_exception
+    while (cause := reason.getCause()) is not None:
+        reason = cause
+    reasons = [
+        str(error.getMessage() or error).strip().partition("\n")[0] for error in (what, reason)
+    ]
     return ": ".join(dict.fromkeys(reasons))
 
 

@@ -4,7 +4,7 @@ Everything here blocks and belongs in a thread.
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from confluent_kafka import (
@@ -24,13 +24,17 @@ READ_SILENCE_S = 10.0
 FETCH_WAIT_MS = 10
 """How long a broker waits for more records at the end of the log."""
 _AT_A_TIME, _AT_A_TIME_S = 1_000, 0.1
+_UNKNOWN = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION})
+"""Not every broker knows a new topic or partition at once."""
 _NO_GROUP = "groupferry-state-log"
 """librdkafka requires a group id. Nothing joins that group or commits to it."""
 
 
-def read_all(config: Mapping[str, Any], *, topic: str, partition: int) -> Iterator[StoredEntry]:
-    """All current records, oldest first. Fence the previous writer before the call, or records that
-    it is still writing may be missed.
+def read_all(
+    config: Mapping[str, Any], *, topic: str, partitions: Collection[int]
+) -> Iterator[StoredEntry]:
+    """All current records of these partitions, the oldest of each first. Fence the previous writer
+    before the call, or records that it is still writing may be missed.
 
     Raises StateLogError.
     """
@@ -45,23 +49,26 @@ def read_all(config: Mapping[str, Any], *, topic: str, partition: int) -> Iterat
             "fetch.wait.max.ms": FETCH_WAIT_MS,
         }
     )
-    beginning = TopicPartition(topic, partition, OFFSET_BEGINNING)
-    reached, give_up_at = OFFSET_INVALID, time.monotonic() + READ_SILENCE_S
+    beginnings = [TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions]
+    reached, give_up_at = [OFFSET_INVALID], time.monotonic() + READ_SILENCE_S
+    unread = set(partitions)
     try:
-        consumer.assign([beginning])
+        consumer.assign(beginnings)
         while time.monotonic() < give_up_at:
             for message in consumer.consume(_AT_A_TIME, _AT_A_TIME_S):
                 error = message.error()
                 if error is None:
                     yield StoredEntry(message.offset() or 0, message.key() or b"", message.value())
                 elif error.code() == KafkaError._PARTITION_EOF:
-                    return
-                elif error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:  # the topic may be new
+                    unread.discard(message.partition())
+                    if not unread:
+                        return
+                elif error.code() not in _UNKNOWN:
                     raise StateLogError(f"topic {topic} cannot be read: {error.str()}")
             # The position also advances past invisible records: transaction markers, aborted data.
-            (position,) = consumer.position([beginning])
-            if position.offset != reached:
-                reached, give_up_at = position.offset, time.monotonic() + READ_SILENCE_S
+            positions = [position.offset for position in consumer.position(beginnings)]
+            if positions != reached:
+                reached, give_up_at = positions, time.monotonic() + READ_SILENCE_S
         raise StateLogError(f"topic {topic} cannot be read: the cluster does not answer")
     except KafkaException as error:
         raise StateLogError(f"topic {topic} cannot be read: {error.args[0].str()}") from None

@@ -5,12 +5,14 @@ The producer has a fixed transactional id, so the next gateway that initialises 
 """
 
 import threading
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from gateway.state_log.log import StateLogError, StateLogUnusable
+from gateway.state_log.log import StateLogError, StateLogLost
 from gateway.state_log.record_format import Entry
 
 RECORD_BYTES_MAX = 16 << 20
@@ -23,6 +25,8 @@ DELIVERY_TIMEOUT_MS = 5_000
 """After this time a batch has failed, and its clients are told to retry."""
 WAIT_SLICE_S = 1.0
 """How often a blocking call checks whether the gateway is exiting."""
+FLUSH_RECORDS, FLUSH_BYTES = 1_000, 4 << 20
+"""A larger batch is sent in parts, none of which waits for longer than it may."""
 
 
 _FENCED = frozenset(
@@ -40,20 +44,26 @@ def transactional_id(topic: str, partition: int = 0) -> str:
     return f"{topic}-{partition}"
 
 
-def write_at_once(config: Mapping[str, Any], entry: Entry, *, topic: str, partition: int) -> None:
-    """Write a record outside of any transaction, which needs no ownership of the log.
+def write_at_once(
+    config: Mapping[str, Any], entries: Mapping[int, Sequence[Entry]], *, topic: str
+) -> None:
+    """Write records, by partition, outside of any transaction, which needs no ownership of the log.
 
     Raises StateLogError.
     """
     producer = Producer({**config, "delivery.timeout.ms": DELIVERY_TIMEOUT_MS})
     failures: list[KafkaError] = []
 
-    def delivered(error: KafkaError | None, _message: object) -> None:
+    def note_delivery(error: KafkaError | None, _message: object) -> None:
         if error is not None:
             failures.append(error)
 
     try:
-        producer.produce(topic, entry.value, entry.key, partition=partition, on_delivery=delivered)
+        for partition, of_partition in entries.items():
+            for entry in of_partition:
+                producer.produce(
+                    topic, entry.value, entry.key, partition=partition, on_delivery=note_delivery
+                )
         producer.flush()
     except KafkaException as error:
         raise StateLogError(f"the cluster rejects the record: {_reason(error)}") from None
@@ -92,23 +102,34 @@ class TransactionalWriter:
         """The offset of our next record if no other client writes; None if unknown."""
         self._is_claimed = False
 
-    def open(self, timeout_s: float) -> None:
+    def open(self, timeout_s: float, check: Callable[[], None] = lambda: None) -> None:
         """Fence the previous owner. Its open transaction is committed or aborted when this returns.
-        Raises StateLogError, Fenced."""
-        try:
-            self._producer.init_transactions(timeout_s)
-        except KafkaException as error:
-            # A missing permission is fatal too, but no reason to retry.
-            if error.args[0].code() in _FENCED:
-                raise Fenced(_reason(error)) from None
-            raise StateLogError(f"the cluster does not allow writing: {_reason(error)}") from None
+        Raises StateLogError, Fenced, and what `check` raises, which is called again and again."""
+        give_up_at = time.monotonic() + timeout_s
+        while True:
+            check()
+            try:
+                self._producer.init_transactions(WAIT_SLICE_S)
+            except KafkaException as error:
+                # A missing permission is fatal too, but no reason to retry.
+                if error.args[0].code() in _FENCED:
+                    raise Fenced(_reason(error)) from None
+                if not error.args[0].retriable() or time.monotonic() >= give_up_at:
+                    raise StateLogError(
+                        f"the cluster does not allow writing: {_reason(error)}"
+                    ) from None
+            else:
+                return
 
-    def write(self, entries: Iterable[Entry]) -> bool:
-        """Write one batch. It is in the log when this returns. Returns whether another client has
-        written to the log since the previous batch, which is how gateways claim it.
+    def write(
+        self, entries: Iterable[Entry], others: Mapping[int, Sequence[Entry]] = MappingProxyType({})
+    ) -> bool:
+        """Write one batch. It is in the log when this returns, with what belongs into `others`, by
+        partition. Returns whether another client has written to the log since the previous batch,
+        which is how gateways claim it.
 
-        Raises StateLogError if the batch is not in the log, Fenced if that is unknown,
-        StateLogUnusable if this is no longer the log that we wrote before.
+        Raises StateLogError if the batch is not in the log, Fenced if that is unknown, StateLogLost
+        if this is no longer the log that we wrote before.
         """
         try:
             self._abort_open_transaction()
@@ -116,21 +137,27 @@ class TransactionalWriter:
             self._must_abort = True
             self._undelivered = 0
             self._is_claimed = False
-            for entry in entries:
-                self._undelivered += 1
-                self._producer.produce(
-                    self._topic,
-                    entry.value,
-                    entry.key,
-                    partition=self._partition,
-                    on_delivery=self._check_offset,
-                )
+            unsent_bytes = 0
+            for partition, batch in ((self._partition, entries), *others.items()):
+                for entry in batch:
+                    self._undelivered += 1
+                    unsent_bytes += len(entry.key) + len(entry.value or b"")
+                    self._producer.produce(
+                        self._topic,
+                        entry.value,
+                        entry.key,
+                        partition=partition,
+                        on_delivery=self._check_offset,
+                    )
+                    if unsent_bytes >= FLUSH_BYTES or self._undelivered >= FLUSH_RECORDS:
+                        self._producer.flush()
+                        unsent_bytes = 0
         except (KafkaException, BufferError) as error:
             _give_up_if_fatal(error)
             raise StateLogError(f"the cluster rejects the batch: {_reason(error)}") from None
         self._commit()
         if self._went_back_to is not None:
-            raise StateLogUnusable(
+            raise StateLogLost(
                 f"topic {self._topic} was deleted or truncated while it was written: record"
                 f" {self._went_back_to} is no longer the last, so it is no longer the log of the"
                 " groups. Delete it; its groups are then forgotten, and their members rejoin"
@@ -147,6 +174,8 @@ class TransactionalWriter:
         if error is not None:
             return
         self._undelivered -= 1
+        if message.partition() != self._partition:
+            return
         offset = message.offset()
         if offset is None or offset < 0:  # a duplicate may have no offset
             self._next_offset = None

@@ -6,6 +6,7 @@ import java.util.Map;
 
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.errors.ApiException;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 public class JavaProducer {
@@ -33,6 +34,32 @@ public class JavaProducer {
                 transactional.send(new ProducerRecord<>(topic, 0, null, TEXT)).get();
                 transactional.commitTransaction();
             }
+            if (codec.equals("none")) {
+                inTransactions.put("transactional.id", topic + "-fenced");
+                checkFencing(inTransactions, topic);
+            }
+        }
+    }
+
+    /** Fails unless the first of two producers with one transactional id is fenced. */
+    private static void checkFencing(Map<String, Object> settings, String topic) throws Exception {
+        try (KafkaProducer<byte[], byte[]> first = producer(settings);
+             KafkaProducer<byte[], byte[]> second = producer(settings)) {
+            first.initTransactions();
+            first.beginTransaction();
+            first.send(new ProducerRecord<>(topic, 1, null, TEXT)).get();
+            second.initTransactions();
+            try {
+                first.commitTransaction();
+            } catch (ApiException refused) {
+                // By its name, because clients before 2.7 lack the second.
+                String name = refused.getClass().getSimpleName();
+                if (List.of("ProducerFencedException", "InvalidProducerEpochException").contains(name)) {
+                    return;
+                }
+                throw refused;
+            }
+            throw new AssertionError("the first producer was not fenced");
         }
     }
 

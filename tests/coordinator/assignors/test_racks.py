@@ -177,7 +177,7 @@ def test_topics_that_range_assigns_alike_stay_co_partitioned(
     target = new_target(ASSIGNORS["range"], spec_with_racks(case, homes))
     for mine in target.values():
         numbers = {id_: {p.number for p in mine if p.topic_id == id_} for id_ in counts}
-        assert len({frozenset(each) for each in numbers.values()}) == 1
+        assert len({frozenset(number) for number in numbers.values()}) == 1
 
 
 def foo_at(member_racks: Mapping[str, str | None], homes: list[Racks], old: Target) -> GroupSpec:

@@ -95,7 +95,7 @@ def test_no_smaller_set_of_members_would_do(
     fewest = next(
         size
         for size in range(len(eager) + 1)
-        if any(will_do(each) for each in combinations(range(len(eager)), size))
+        if any(will_do(combination) for combination in combinations(range(len(eager)), size))
     )
     assert len(released(eager, others, total, percent)) == fewest
 

@@ -61,7 +61,7 @@ def test_each_member_says_something_to_the_selected_assignor(make_group: MakeGro
     group.join(group.take_id(protocols=protocols), protocols=protocols)
     prepared = group.prepare("n1", 1)
     assert prepared.assignor == "a"
-    assert {each.metadata for each in prepared.members} == {b"n1 to a", b"n2 to a", b"c to a"}
+    assert {member.metadata for member in prepared.members} == {b"n1 to a", b"n2 to a", b"c to a"}
 
 
 def test_a_member_that_can_no_longer_compute_does_not_get_the_group_again(
@@ -95,7 +95,7 @@ def test_the_place_of_a_member_that_left_ends_when_the_group_is_prepared(
     epoch = group.native("n1", 1, client_assignors=[weighted(reason=1)]).member_epoch
     assert group.native("n1", epoch).should_compute
     prepared = group.prepare("n1", epoch)
-    assert [each.member_id for each in prepared.members] == ["n1"]
+    assert [member.member_id for member in prepared.members] == ["n1"]
     assert not group.engine.state.places
     assert group.install("n1", epoch, prepared.group_epoch, ALL).error == 0
     group.native("n3", client_assignors=mine)
@@ -135,11 +135,11 @@ def test_metadata_for_a_stranger_and_a_flaw_of_the_message_are_invalid(group: Gr
     said = AssignmentMetadata(version=1, metadata=b"")
     epoch = group.prepare("n1", 1).group_epoch
     reply = group.install("n1", 1, epoch, ALL, metadata={"n9": said})
-    assert (reply.error, reply.why) == (10_000, "'n9' is not a member of the group")
+    assert (reply.error, reply.reason) == (10_000, "'n9' is not a member of the group")
     group.wait(10_000)
     group.native("n1", 1)
     reply = group.install("n1", 1, group.prepare("n1", 1).group_epoch, ALL, flaw="n1 comes twice")
-    assert (reply.error, reply.why) == (10_000, "n1 comes twice")
+    assert (reply.error, reply.reason) == (10_000, "n1 comes twice")
 
 
 def test_the_metadata_for_a_member_has_a_limit(group: GroupScript) -> None:
@@ -155,7 +155,7 @@ def test_a_paused_group_installs_nothing(group: GroupScript) -> None:
     epoch = group.prepare("n1", 1).group_epoch
     group.set_policy(RollMode.PAUSE)
     reply = group.install("n1", 1, epoch, ALL)
-    assert (reply.error, reply.why) == (ErrorCode.INVALID_ASSIGNMENT, "the group is paused")
+    assert (reply.error, reply.reason) == (ErrorCode.INVALID_ASSIGNMENT, "the group is paused")
     group.wait(60_000)
     assert not group.native("n1", 1).should_compute
 

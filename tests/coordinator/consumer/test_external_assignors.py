@@ -47,7 +47,9 @@ def begins_a_computation(group: GroupScript) -> bool:
 
 def failure(group: GroupScript) -> ComputationFailed:
     """Why the last step kept the target."""
-    (found,) = [each for each in group.last_step.records if isinstance(each, ComputationFailed)]
+    (found,) = [
+        record for record in group.last_step.records if isinstance(record, ComputationFailed)
+    ]
     return found
 
 
@@ -200,7 +202,7 @@ def test_a_wrong_target_changes_nothing(
 def test_a_failed_computation_is_repeated_later(settled: GroupScript) -> None:
     """Not at each heartbeat, and also if the group changes meanwhile."""
     settled.native("n2")
-    settled.computed(why="x" * 10_000)
+    settled.computed(reason="x" * 10_000)
     assert failure(settled).reason == "x" * REASON_CHARS_MAX
     settled.native("n3")
     settled.wait(RETRY_MS - 1)
@@ -236,7 +238,7 @@ def test_a_group_without_native_members_is_advanced_by_its_timer(make_group: Mak
     group.wait(0)
     assert group.consumer.computation is not None
     assert group.left_ms(DeadlineKind.TARGET_DUE) is None
-    group.computed(why="broken")
+    group.computed(reason="broken")
     assert group.left_ms(DeadlineKind.TARGET_DUE) == RETRY_MS
     group.wait(RETRY_MS)
     group.computed()

@@ -313,7 +313,7 @@ def test_a_restart_ends_the_loan(make_group: MakeGroup) -> None:
     group.feed(TimePassed())
     assert any(isinstance(record, GroupEpoch) for record in group.last_step.records)
     group.native("n2", 11, owned={"foo": (0, 1, 4)})
-    assert max(len(each) for each in group.consumer.targets.values()) == 2
+    assert max(len(target) for target in group.consumer.targets.values()) == 2
 
 
 def test_another_client_with_the_id_of_one_that_has_lent_ends_its_place(

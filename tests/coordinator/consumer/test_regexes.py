@@ -286,7 +286,7 @@ def test_an_invalid_regex_is_refused(group: GroupScript, regex: str) -> None:
     group.given_consumer_group(given_native("n1"))
     for reply in (group.native("n1", 10, regex=regex), group.native("n2", regex=regex)):
         assert reply.error is ErrorCode.INVALID_REGULAR_EXPRESSION
-        assert regex in reply.why
+        assert regex in reply.reason
     assert group.last_step.records == ()
 
 

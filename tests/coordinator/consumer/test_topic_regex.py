@@ -41,7 +41,7 @@ def test_several_expressions_are_matched_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("regex", "why"),
+    ("regex", "reason"),
     [
         ("(", "missing )"),
         ("a{1001}", "invalid repetition size"),
@@ -52,10 +52,10 @@ def test_several_expressions_are_matched_at_once() -> None:
         ("a" * (REGEX_LENGTH_MAX + 1), "longer than"),
     ],
 )
-def test_an_invalid_regex_is_refused(regex: str, why: str) -> None:
+def test_an_invalid_regex_is_refused(regex: str, reason: str) -> None:
     """RE2 supports neither back-references nor lookaround. A pattern that needs too much memory is
     invalid."""
-    with pytest.raises(GroupError, match=why.replace("(", r"\(").replace(")", r"\)")) as refusal:
+    with pytest.raises(GroupError, match=reason.replace("(", r"\(").replace(")", r"\)")) as refusal:
         compile_regex(regex)
     assert refusal.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
 

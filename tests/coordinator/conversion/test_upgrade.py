@@ -70,7 +70,7 @@ def test_the_policy_decides_about_a_native_rejoin(
     group.given_classic_group(given_classic_group_member("c1"))
     assert group.native("n1", 10).error == ErrorCode.UNKNOWN_MEMBER_ID
     refused = group.native("n1")
-    assert (refused.error, str(policy) in refused.why) == (ErrorCode.GROUP_ID_NOT_FOUND, True)
+    assert (refused.error, str(policy) in refused.reason) == (ErrorCode.GROUP_ID_NOT_FOUND, True)
 
 
 def test_a_native_member_does_not_take_its_instance_back(group: GroupScript) -> None:

@@ -112,17 +112,17 @@ def test_an_overlay_equals_a_mapping_with_the_same_rows() -> None:
 @given(st.lists(st.text("abc"), max_size=8), st.data())
 def test_a_count_is_additions_minus_removals(words: list[str], data: st.DataObject) -> None:
     """A key with count zero has no row. Forks count independently."""
-    tally: CountTable[str] = CountTable()
+    stats: CountTable[str] = CountTable()
     for word in words:
-        tally.add(word)
-    fork = tally.fork()
+        stats.add(word)
+    fork = stats.fork()
     removed = data.draw(st.lists(st.sampled_from(words), unique_by=id)) if words else []
     kept = Counter("".join(words))
     for word in removed:
         if Counter(word) <= kept:
             fork.remove(word)
             kept -= Counter(word)
-    assert dict(tally) == Counter("".join(words))
+    assert dict(stats) == Counter("".join(words))
     assert dict(fork) == kept
 
 

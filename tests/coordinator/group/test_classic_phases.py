@@ -89,7 +89,7 @@ def test_the_moves_are_those_of_the_rulebook() -> None:
     rows = re.findall(r"^\| (\w+) \| [^|]+ \| ([\w, ]+) \|$", page, re.MULTILINE)
     named = {str(phase): phase for phase in ClassicPhase} | {"removed": None}
     table = {
-        named[phase]: frozenset(named[each] for each in after.split(", "))
+        named[phase]: frozenset(named[part] for part in after.split(", "))
         for phase, after in rows
         if phase in named
     }

@@ -142,7 +142,7 @@ def member(**changes: object) -> ClassicGroupMember:
 
 
 @pytest.mark.parametrize(
-    ("value", "why"),
+    ("value", "reason"),
     [
         (replace(GROUP, protocol_type="connect"), "its protocol type is 'connect'"),
         (replace(GROUP, leader=None), "its leader is unknown until the next member joins"),
@@ -170,8 +170,8 @@ def member(**changes: object) -> ClassicGroupMember:
         ),
     ],
 )
-def test_obstacles_name_the_member_and_the_reason(value: ClassicGroupValue, why: str) -> None:
-    assert any(why in obstacle for obstacle in obstacles(value, GroupConfig()))
+def test_obstacles_name_the_member_and_the_reason(value: ClassicGroupValue, reason: str) -> None:
+    assert any(reason in obstacle for obstacle in obstacles(value, GroupConfig()))
 
 
 def test_a_group_that_exceeds_the_limit_of_members_is_refused() -> None:

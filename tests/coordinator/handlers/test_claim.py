@@ -143,6 +143,6 @@ def test_a_log_tells_it_without_loading_the_group(by_setting: GroupScript) -> No
     records = by_setting.last_step.durable
     assert has_group(records)
     assert not is_adopted(records)
-    assert is_adopted([each for each in records if not isinstance(each, ServedBySetting)])
+    assert is_adopted([record for record in records if not isinstance(record, ServedBySetting)])
     assert not has_group([ServedBySetting(is_so=True)])
     assert not is_adopted([])

@@ -10,7 +10,7 @@ from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_records import given_classic_group_member, given_native
 from tests.support.group_script import GroupScript, subscription
 
-Situation = Callable[[GroupScript], None]
+RefusalReason = Callable[[GroupScript], None]
 
 RANGE = ("range", subscription(["foo"]))
 
@@ -35,7 +35,9 @@ SITUATIONS = [no_group, empty_consumer_group, classic_group, consumer_group]
 
 
 @pytest.mark.parametrize("given", SITUATIONS)
-def test_a_stranger_is_unknown_in_every_kind_of_group(group: GroupScript, given: Situation) -> None:
+def test_a_stranger_is_unknown_in_every_kind_of_group(
+    group: GroupScript, given: RefusalReason
+) -> None:
     """Heartbeat, SyncGroup and LeaveGroup name a member that does not exist."""
     given(group)
     before = group.view()
@@ -48,7 +50,7 @@ def test_a_stranger_is_unknown_in_every_kind_of_group(group: GroupScript, given:
 @pytest.mark.parametrize("given", SITUATIONS)
 @pytest.mark.parametrize("session_timeout_ms", [-1, 0, 5_999, 1_800_001])
 def test_a_session_timeout_out_of_bounds_is_refused(
-    group: GroupScript, given: Situation, session_timeout_ms: int
+    group: GroupScript, given: RefusalReason, session_timeout_ms: int
 ) -> None:
     """This check comes first in any kind of group. The answer echoes the member id."""
     given(group)
@@ -62,14 +64,14 @@ def test_a_refused_session_timeout_names_the_limits_here_and_at_the_brokers() ->
     limits = tuple(zip(names, (1_000, 60_000), strict=True))
     config = GroupConfig(broker_limits=limits)
     group = GroupScript(config=config)
-    assert group.join("x", session_timeout_ms=5_999).why == (
+    assert group.join("x", session_timeout_ms=5_999).reason == (
         "the session timeout must be between 6000 and 1800000 ms (group.min.session.timeout.ms,"
         " group.max.session.timeout.ms; at the brokers 1000, 60000)"
     )
 
 
 @pytest.mark.parametrize("given", SITUATIONS)
-def test_a_sync_must_name_the_protocol(group: GroupScript, given: Situation) -> None:
+def test_a_sync_must_name_the_protocol(group: GroupScript, given: RefusalReason) -> None:
     """From v5 on this check comes first."""
     given(group)
     inconsistent = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -81,7 +83,7 @@ def test_a_sync_must_name_the_protocol(group: GroupScript, given: Situation) -> 
 @pytest.mark.parametrize("given", SITUATIONS)
 @pytest.mark.parametrize("protocols", [(), (RANGE, RANGE)], ids=["empty", "a name twice"])
 def test_an_invalid_protocol_list_is_refused(
-    group: GroupScript, given: Situation, protocols: Protocols
+    group: GroupScript, given: RefusalReason, protocols: Protocols
 ) -> None:
     """It causes no exception (rule 2.2 row 7). As in Kafka, a consumer group without members has
     become an empty classic group by then. Without a group, none is created (DEV D55)."""

@@ -36,11 +36,11 @@ def refused(group: GroupScript, *changes: tuple[str, ConfigOperation, str | None
     ((_token, reply),) = step.replies
     assert (bool(reply.error), step.records) == (True, ())
     assert group.engine.state.config_overrides == before
-    return f"{reply.error.name}: {reply.why}"
+    return f"{reply.error.name}: {reply.reason}"
 
 
 @pytest.mark.parametrize(
-    ("changes", "why"),
+    ("changes", "reason"),
     [
         (
             [(SESSION, SET, "50000"), (SESSION, DELETE, None)],
@@ -96,10 +96,10 @@ def refused(group: GroupScript, *changes: tuple[str, ConfigOperation, str | None
     ],
 )
 def test_checks_run_in_kafkas_order(
-    group: GroupScript, changes: list[tuple[str, ConfigOperation, str | None]], why: str
+    group: GroupScript, changes: list[tuple[str, ConfigOperation, str | None]], reason: str
 ) -> None:
     """The first failed check decides, and nothing is changed."""
-    assert refused(group, *changes) == why
+    assert refused(group, *changes) == reason
 
 
 @pytest.mark.parametrize(
@@ -108,15 +108,15 @@ def test_checks_run_in_kafkas_order(
 )
 def test_invalid_numbers_are_refused(group: GroupScript, text: str) -> None:
     """The syntax is that of Java's parser. The refusal shortens a long text."""
-    why = refused(group, (SESSION, SET, text))
-    assert why.endswith("Not a number of type INT")
-    assert len(why) < QUOTED_MAX + 120
+    reason = refused(group, (SESSION, SET, text))
+    assert reason.endswith("Not a number of type INT")
+    assert len(reason) < QUOTED_MAX + 120
 
 
 def test_the_least_number_of_32_bits_is_a_number_that_is_too_small(group: GroupScript) -> None:
     """As in Java, the smallest int is -2147483648. The refusal names the minimum of the config."""
-    why = refused(group, (INTERVAL, SET, str(-(2**31))))
-    assert why.endswith("Value must be at least 0")
+    reason = refused(group, (INTERVAL, SET, str(-(2**31))))
+    assert reason.endswith("Value must be at least 0")
 
 
 @pytest.mark.parametrize("text", ["50000", " 50000 ", "+50000", "0000050000", "\t٥٠٠٠٠\n"])  # noqa: RUF001  (Java reads these digits too)

@@ -96,7 +96,7 @@ def test_members_of_a_consumer_group_are_recorded_with_what_tells_them_apart(
     (release,) = (each for each in group.last_step.durable if isinstance(each, ReleaseRecord))
     assert release.value is not None
     assert release.value.group is not None
-    members = {each.member_id: each for each in release.value.group.members}
+    members = {member.member_id: member for member in release.value.group.members}
     assert {name: each.is_native for name, each in members.items()} == dict.fromkeys(
         ("n-1", "n-2", "n-3"), True
     )
@@ -129,6 +129,17 @@ def test_a_native_member_that_commits_meanwhile_is_told_that_its_epoch_is_over(
     group.feed(ReleaseBegan())
     assert group.commit("n-1", 1, {"foo": (0,)})[1].error == ErrorCode.STALE_MEMBER_EPOCH
     assert group.commit("a", 1, {"foo": (0,)})[1].error == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+@pytest.mark.parametrize("member_id", ["n-1", "a"])
+def test_a_producer_that_commits_meanwhile_aborts_its_transaction(
+    group: GroupScript, member_id: str
+) -> None:
+    """Producers take REBALANCE_IN_PROGRESS for fatal, and before v6 STALE_MEMBER_EPOCH."""
+    group.native("n-1")
+    group.feed(ReleaseBegan())
+    _token, verdict = group.commit(member_id, 1, {"foo": (0,)}, version=5, is_transactional=True)
+    assert verdict.error == ErrorCode.ILLEGAL_GENERATION
 
 
 def test_a_consumer_group_need_not_be_stable(group: GroupScript) -> None:

@@ -73,6 +73,31 @@ def beats(script: GroupScript) -> Iterator[Beat]:
                 )
         for stated in STATEMENTS:
             yield replace(native, **stated)
+        if isinstance(group, ConsumerGroup):
+            yield from repetitions(group, native)
+
+
+def repetitions(
+    group: ConsumerGroup, native: ConsumerHeartbeatReceived
+) -> Iterator[ConsumerHeartbeatReceived]:
+    """Heartbeats that repeat what is known of the member: its partitions, or everything."""
+    member = group.members[native.member_id]
+    grant = group.grants.get(native.member_id)
+    owning = replace(native, owned=frozenset(group.assignments[native.member_id].assigned))
+    yield owning
+    full = replace(
+        owning,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        topic_names=member.topic_names[::-1],
+        server_assignor=member.server_assignor,
+        rack_id=member.rack_id,
+        connection=0 if grant is None else grant.connection,
+    )
+    for follows_answers in (True, False):
+        for behind in (0, 1):
+            yield replace(
+                full, follows_answers=follows_answers, connection=full.connection + behind
+            )
 
 
 def commits(script: GroupScript) -> Iterator[OffsetCommitReceived | OffsetCommitEnded]:
@@ -158,9 +183,9 @@ def test_commits_of_a_stable_classic_group_take_the_shorter_way(group: GroupScri
     """Random groups are seldom Stable."""
     ids = group.stable_classic_group({"a": {"foo": (0,)}, "b": {"foo": (1,)}})
     own = [
-        each
-        for each in commits(group)
-        if isinstance(each, OffsetCommitReceived) and each.member_id == ids["a"]
+        commit
+        for commit in commits(group)
+        if isinstance(commit, OffsetCommitReceived) and commit.member_id == ids["a"]
     ]
     mine, other = own[2:4]  # at the epoch, and beyond it
     in_flight = replace(mine, token=77, partitions=partitions({"foo": (0,)}))
@@ -185,3 +210,19 @@ def test_a_parked_sync_stops_the_session(group: GroupScript) -> None:
     assert [way_of(group, beat, group.topics) for beat in beats(group) if beat.member_id == waiting]
     group.beat(waiting, joined[0].generation)
     assert group.left_ms(DeadlineKind.SESSION, waiting) is None
+
+
+def test_a_client_that_repeats_what_it_owns_takes_the_shorter_way(group: GroupScript) -> None:
+    """But not one that repeats everything: the answer would list its partitions, and those are
+    granted only under a confirmed anchor."""
+    group.native("a", connection=1)
+    epoch = group.consumer.epoch
+    beat = next(beat for beat in beats(group) if isinstance(beat, ConsumerHeartbeatReceived))
+    owning, full, *_ = repetitions(group.consumer, replace(beat, member_epoch=epoch))
+    shorter = "ConsumerHeartbeatReceived in ConsumerGroup"
+    assert way_of(group, owning, group.topics) == shorter
+    assert way_of(group, full, group.topics) == f"{shorter}, by the rules"
+    owning_less = replace(owning, owned=frozenset())
+    assert way_of(group, owning_less, group.topics) == f"{shorter}, by the rules"
+    grown = make_topics(group.topics.version + 1, foo=4)
+    assert way_of(group, owning, grown) == f"{shorter}, by the rules"

@@ -48,7 +48,7 @@ REQUESTS: list[Request] = [
 def test_each_request_makes_its_refusal(request_: Request) -> None:
     """The refusal has code and reason."""
     reply = request_.refuse(GroupError(ErrorCode.GROUP_MAX_SIZE_REACHED, "full"))
-    assert (reply.error, reply.why) == (ErrorCode.GROUP_MAX_SIZE_REACHED, "full")
+    assert (reply.error, reply.reason) == (ErrorCode.GROUP_MAX_SIZE_REACHED, "full")
 
 
 def test_the_tests_cover_every_request() -> None:

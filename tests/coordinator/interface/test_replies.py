@@ -12,7 +12,7 @@ from kafka_codecs.error_codes import ErrorCode
 def test_every_reply_has_a_code_and_a_reason(kind: type[Reply]) -> None:
     """The driver logs a refusal without knowing its type. A success has no reason."""
     reply = kind()
-    assert (reply.error, reply.why) == (ErrorCode.NONE, "")
+    assert (reply.error, reply.reason) == (ErrorCode.NONE, "")
 
 
 def test_a_failed_join_has_no_generation() -> None:
@@ -23,7 +23,7 @@ def test_a_failed_join_has_no_generation() -> None:
 def test_a_sync_during_a_load_gets_rebalance_in_progress() -> None:
     """The generation may be lost, and other errors are fatal to some clients."""
     reply = SyncGroupReply.refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "loading")
-    assert (reply.error, reply.why) == (ErrorCode.REBALANCE_IN_PROGRESS, "loading")
+    assert (reply.error, reply.reason) == (ErrorCode.REBALANCE_IN_PROGRESS, "loading")
 
 
 def test_a_heartbeat_during_a_load_succeeds() -> None:
@@ -31,4 +31,4 @@ def test_a_heartbeat_during_a_load_succeeds() -> None:
     reply = HeartbeatReply.refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "loading")
     assert reply == HeartbeatReply()
     fenced = HeartbeatReply.refusal(ErrorCode.FENCED_INSTANCE_ID, "replaced")
-    assert (fenced.error, fenced.why) == (ErrorCode.FENCED_INSTANCE_ID, "replaced")
+    assert (fenced.error, fenced.reason) == (ErrorCode.FENCED_INSTANCE_ID, "replaced")

@@ -29,7 +29,7 @@ def test_a_classic_group_on_hold_stays_classic(group: GroupScript, policy: RollM
     group.set_policy(policy)
     refused = group.native("n1")
     assert refused.error is CODE
-    assert "holds the migration of this group at 0 members" in refused.why
+    assert "holds the migration of this group at 0 members" in refused.reason
     assert group.last_step.records == ()
     group.set_policy(RollMode.ALLOW)
     assert group.native("n1").error is ErrorCode.NONE
@@ -93,7 +93,7 @@ def test_a_group_that_was_converted_to_and_fro_rests(flapping: GroupScript) -> N
     assert convert_there_and_back(flapping, "n2") is ErrorCode.NONE
     assert convert_there_and_back(flapping, "n3") is busy
     flapping.now_ms += FIRST_REST_MS - 1
-    assert "stays classic for 1 s" in flapping.native("n3").why
+    assert "stays classic for 1 s" in flapping.native("n3").reason
     flapping.now_ms += 1
     assert convert_there_and_back(flapping, "n4") is ErrorCode.NONE
     flapping.now_ms += 44_999

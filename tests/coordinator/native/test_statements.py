@@ -75,6 +75,29 @@ def test_a_late_statement_on_an_older_connection_is_not_the_second(moving: Group
     assert not is_free(moving)
 
 
+def test_late_statements_on_several_older_connections_prove_nothing(moving: GroupScript) -> None:
+    """Their client has gone on to a newer connection, so the second one is no answer to the
+    first. On the newest one, the client may not have heard the answers to the late ones."""
+    moving.native("n1", 10, connection=4)
+    moving.native("n1", 10, owned=ONE, connection=2)
+    moving.native("n1", 10, owned=ONE, connection=3)
+    moving.native("n1", 10, owned=ONE, connection=4)
+    assert not is_free(moving)
+    moving.native("n1", 10, owned=ONE, connection=4)
+    assert is_free(moving)
+
+
+def test_a_client_may_come_back_to_an_older_connection(moving: GroupScript) -> None:
+    """The coordinator has moved to another broker and back, and the first connection is still open.
+    There the second statement counts, as on a new one."""
+    moving.native("n1", 10, connection=5)
+    moving.native("n1", 10, connection=7)
+    moving.native("n1", 10, owned=ONE, connection=5)
+    assert not is_free(moving)
+    moving.native("n1", 10, owned=ONE, connection=5)
+    assert is_free(moving)
+
+
 def test_a_statement_that_counts_still_proves_nothing_about_a_new_grant(
     moving: GroupScript,
 ) -> None:

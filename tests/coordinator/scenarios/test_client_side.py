@@ -72,7 +72,9 @@ def settled(group: GroupScript) -> GroupScript:
 
 def failures(group: GroupScript) -> list[str]:
     """Why the last step kept the target."""
-    return [each.reason for each in group.last_step.records if isinstance(each, ComputationFailed)]
+    return [
+        record.reason for record in group.last_step.records if isinstance(record, ComputationFailed)
+    ]
 
 
 def target(group: GroupScript) -> dict[str, Mapping[str, tuple[int, ...]]]:
@@ -272,7 +274,7 @@ def test_83_a_wrong_target_is_refused(settled: GroupScript, wrong: Mapping[str, 
     epoch = settled.prepare("n2", 2).group_epoch
     reply = settled.install("n2", 2, epoch, wrong)
     assert reply.error is ErrorCode.INVALID_ASSIGNMENT
-    assert failures(settled) == [reply.why]
+    assert failures(settled) == [reply.reason]
     assert target(settled) == before
     settled.wait(RETRY_MS - 1)
     assert not is_told(settled, "n1")

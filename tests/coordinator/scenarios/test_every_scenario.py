@@ -12,7 +12,7 @@ TESTS = Path(__file__).parents[2]
 SCENARIOS = range(1, 100)
 
 ELSEWHERE = {
-    35: ("gateway/groups/test_cluster_look.py", "test_a_look_finds_groups_of_other_kinds"),
+    35: ("gateway/groups/test_cluster_group_reader.py", "test_a_look_finds_groups_of_other_kinds"),
     66: ("gateway/data_path/test_offer.py", "test_features_are_the_clusters_and_group_version"),
     71: ("matrix/test_rolls.py", "test_a_client_rolls_up_and_down"),
 }

@@ -157,24 +157,24 @@ def test_54_the_last_native_member_returns_as_classic(group: GroupScript) -> Non
     assert group.native("n2", 10, instance_id="i2").error == ErrorCode.FENCED_INSTANCE_ID
 
 
-@pytest.mark.parametrize("why", ["topics", "stale target", "no target", "unsettled member"])
+@pytest.mark.parametrize("reason", ["topics", "stale target", "no target", "unsettled member"])
 def test_55_a_member_that_has_not_settled_forces_a_rebalance(
-    make_group: MakeGroup, why: str
+    make_group: MakeGroup, reason: str
 ) -> None:
     """DEV D9, D10: the joiner waits in the rebalance, where Kafka answers it with generation 0."""
     group = make_group(topics=make_topics(foo=3, bar=1))
     # A group without a target is at the first assignment epoch.
-    epoch, has_target = (1, False) if why == "no target" else (10, True)
-    c1 = given_classic("c1", epoch=9 if why == "unsettled member" else epoch, assigned=FOO_0)
+    epoch, has_target = (1, False) if reason == "no target" else (10, True)
+    c1 = given_classic("c1", epoch=9 if reason == "unsettled member" else epoch, assigned=FOO_0)
     n2 = given_native("n2", epoch=epoch, assigned=REST, instance_id="i2", has_target=has_target)
     group.given_consumer_group(
         c1,
         n2,
-        epoch=11 if why == "stale target" else 10,
+        epoch=11 if reason == "stale target" else 10,
         assignment_epoch=10 if has_target else None,
         has_target=has_target,
     )
-    topics = ("foo", "bar") if why == "topics" else ("foo",)
+    topics = ("foo", "bar") if reason == "topics" else ("foo",)
     token = group.send_join(instance_id="i2", topics=topics)
     assert group.is_parked(token)
     assert group.classic.phase is ClassicPhase.PREPARING_REBALANCE

@@ -95,7 +95,7 @@ def test_a_group_that_becomes_native_is_even_again(make_group: MakeGroup) -> Non
     group.native("n2")
     assert [len(group.consumer.target_of(id_)) for id_ in ("c1", "n1", "n2")] == [4, 2, 2]
     group.native("n3", instance_id="i1")
-    causes = [each.cause for each in group.last_step.records if isinstance(each, GroupEpoch)]
+    causes = [record.cause for record in group.last_step.records if isinstance(record, GroupEpoch)]
     assert causes == [EpochCause.LOADS_UNEVEN]
     assert sorted(len(mine) for mine in group.consumer.targets.values()) == [2, 3, 3]
 

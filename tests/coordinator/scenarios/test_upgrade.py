@@ -129,7 +129,7 @@ def test_05_user_data_of_a_custom_assignor_is_refused(group: GroupScript) -> Non
     group.given_classic_group(given_classic_group_member("c1", assignment=stored))
     reply = group.native("n1")
     assert reply.error == ErrorCode.GROUP_ID_NOT_FOUND
-    assert "custom assignor" in reply.why
+    assert "custom assignor" in reply.reason
     assert group.view().group_type == "classic"
 
 
@@ -139,7 +139,7 @@ def test_06_malformed_bytes_are_refused(group: GroupScript, junk: dict[str, byte
     group.given_classic_group(given_classic_group_member("c1", **junk))  # type: ignore[arg-type]
     reply = group.native("n1")
     assert reply.error == ErrorCode.GROUP_ID_NOT_FOUND
-    assert "malformed" in reply.why
+    assert "malformed" in reply.reason
     assert group.beat("c1", 0).error == ErrorCode.NONE
 
 
@@ -165,7 +165,7 @@ def test_07_a_foreign_protocol_type_is_refused(group: GroupScript) -> None:
     group.given_classic_group(given_classic_group_member("c1", ALL), protocol_type="connect")
     reply = group.native("n1")
     assert reply.error == ErrorCode.GROUP_ID_NOT_FOUND
-    assert "embedded consumer protocol" in reply.why
+    assert "embedded consumer protocol" in reply.reason
     assert group.view().group_type == "classic"
 
 
@@ -177,7 +177,7 @@ def test_08_a_group_that_is_too_large_is_refused(make_group: MakeGroup) -> None:
     )
     reply = group.native("n1")
     assert reply.error == ErrorCode.GROUP_ID_NOT_FOUND
-    assert "maximum" in reply.why
+    assert "maximum" in reply.reason
     group.leave("c2")
     assert group.native("n1").error == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert group.view().group_type == "classic"
@@ -190,7 +190,7 @@ def test_09_the_policy_forbids_an_upgrade(make_group: MakeGroup, policy: Migrati
     group.given_classic_group(given_classic_group_member("c1", ALL))
     reply = group.native("n1")
     assert reply.error == ErrorCode.GROUP_ID_NOT_FOUND
-    assert policy in reply.why
+    assert policy in reply.reason
     assert group.beat("c1", 0).error == ErrorCode.NONE
 
 

@@ -64,7 +64,7 @@ async def test_any_group_id_fits_into_an_address(group_id: str) -> None:
         found = await stage.ask(f"/api/group?group_id={quote(group_id, safe='')}")
         gone = await stage.ask(f"/api/group?group_id={quote(group_id[:-1], safe='')}.")
     assert found.json["group_id"] == group_id
-    assert (gone.status, gone.json["why"]) == (
+    assert (gone.status, gone.json["reason"]) == (
         404,
         "the gateway does not know this group: see groupferry groups",
     )
@@ -87,7 +87,7 @@ async def test_a_command_is_carried_out_and_told() -> None:
         await stage.groups.native("n")
         told = await stage.command("adopt", group_id=GROUP, dry_run=True)
         audit = await stage.groups.heard("command_given")
-    assert told.json["reasons"] == ["it is hosted already"]
+    assert told.json["reasons"] == ["it is hosted already: nothing to do"]
     assert audit["given_by"] == f"admin API: {HOST}"
     assert audit["is_trial"]
 
@@ -123,7 +123,7 @@ async def test_a_command_that_is_none_is_refused(
         )
         assert stage.groups.told("command_given") == []
     assert told.status == status
-    assert told.json.keys() == {"why"}
+    assert told.json.keys() == {"reason"}
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ async def test_a_request_that_makes_no_sense_is_refused(
     async with admin_stage() as stage:
         told = await stage.ask(path, method=method)
     assert told.status == status
-    assert told.json.keys() == {"why"}
+    assert told.json.keys() == {"reason"}
 
 
 # -- the stream ----------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from typing import get_args
 
-from gateway.admin.app import Desk, admin_app
+from gateway.admin.app import ApiContext, admin_app
 from gateway.admin.openapi import description
 from gateway.control.messages import ORDERS, Order
 
@@ -13,7 +13,7 @@ class _Nothing:
 
 def test_every_address_is_described() -> None:
     """Except for the page itself."""
-    guard = admin_app(Desk(board=_Nothing(), handlers=_Nothing(), measure=_Nothing()))  # type: ignore[arg-type]
+    guard = admin_app(ApiContext(board=_Nothing(), handlers=_Nothing(), measure=_Nothing()))  # type: ignore[arg-type]
     routes = {route.path for route in guard._app.routes}  # type: ignore[attr-defined]
     described = {
         "/api/commands/{command}" if path.startswith("/api/commands/") else path

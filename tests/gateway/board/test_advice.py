@@ -5,9 +5,10 @@ from dataclasses import replace
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.roll_policy import RollMode
 from gateway.board.advice import last_step, next_step
+from tests.gateway.board.test_group_stats import seen
 from tests.gateway.events.test_sentences import step
-from tests.support.glances import glance_of
 from tests.support.group_script import GroupScript
+from tests.support.group_snapshots import glance_of
 
 CONFIG = GroupConfig()
 
@@ -34,6 +35,25 @@ def test_the_next_consumer_of_a_roll_is_named_with_its_cost() -> None:
     assert advice is not None
     assert "expected 1 to 2 s without an owner" in advice
     assert advice.endswith("nobody else disturbed")
+
+
+def test_a_client_without_the_new_protocol_is_not_told_to_switch() -> None:
+    """It stays a classic member, also when no other is left."""
+    group = GroupScript()
+    ids = group.stable_classic_group({"c1": {"foo": [0, 1]}, "c2": {"foo": [2]}})
+    state = glance_of(state=group.engine.state, topics=group.topics, now_ms=group.now_ms)
+    config = replace(CONFIG, rolled_since_ms=group.now_ms)
+    first, second = (
+        replace(seen(ids[name]), software_name="kafka-python", software_version="3.0.12")
+        for name in ("c1", "c2")
+    )
+    advice = next_step(state, config, {first.member_id: first})
+    assert advice is not None
+    assert "for its 1 partition," in advice
+    both = {first.member_id: first, second.member_id: second}
+    advice = next_step(state, config, both)
+    assert advice is not None
+    assert advice.endswith("classic: no version of kafka-python has the new protocol (clients.md)")
 
 
 def test_nothing_is_advised_while_an_operator_holds_the_group() -> None:

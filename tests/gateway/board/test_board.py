@@ -225,7 +225,7 @@ async def test_a_forwarded_group_is_shown_although_its_log_cannot_be_read(
     """The cluster answers for it, and the log is not asked."""
     async with watched() as (groups, board):
         groups.table._rules.standing.released.add("given-back")
-        await groups.table.router.verdicts(["given-back"])
+        await groups.table.router.find_decisions(["given-back"])
         groups.log.records.unreadable["given-back"] = "record 7 cannot be read"
         for since in (None, 0):
             (line,) = (await board.groups(since=since)).groups

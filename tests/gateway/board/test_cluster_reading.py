@@ -5,11 +5,18 @@ from uuid import UUID
 
 import pytest
 
+from gateway.board import cluster_reading
 from gateway.board.cluster_reading import members_of, read_cluster_group
 from gateway.groups.cluster_view import SeenInCluster
-from gateway.groups.glance import Glance
+from gateway.groups.group_snapshot import GroupSnapshot
 from gateway.hosting.forwarded import WatchedGroup, WatchedMember
-from gateway.hosting.standing import Found, Nobody, Occupants, OtherKind, Verdict
+from gateway.hosting.standing import (
+    LiveMembers,
+    LookupOutcome,
+    NoMembers,
+    OtherGroupType,
+    RoutingDecision,
+)
 from gateway.hosting.states import Mode
 from kafka_codecs.consumer_group_describe import (
     Assignment,
@@ -20,7 +27,7 @@ from kafka_codecs.consumer_group_describe import (
 )
 from kafka_codecs.consumer_protocol import Assignment as EmbeddedAssignment
 from kafka_codecs.consumer_protocol import TopicPartition, encode_assignment
-from tests.support.glances import glance_of
+from tests.support.group_snapshots import glance_of
 
 NOW_MS = 100_000
 ASSIGNED = encode_assignment(
@@ -54,11 +61,11 @@ def group_of(*members: WatchedMember, protocol_type: str = "consumer") -> Watche
     )
 
 
-def glance(watched: WatchedGroup | None, outcome: Found | None = None) -> Glance:
+def snapshot(watched: WatchedGroup | None, outcome: LookupOutcome | None = None) -> GroupSnapshot:
     """A forwarded group as its relayed requests and the cluster show it."""
     return glance_of(
         group_id="orders",
-        verdict=Verdict(Mode.FORWARDED, "it is empty"),
+        decision=RoutingDecision(Mode.FORWARDED, "it is empty"),
         watched=watched,
         in_cluster=None if outcome is None else SeenInCluster(outcome, NOW_MS),
         now_ms=NOW_MS,
@@ -70,11 +77,11 @@ def glance(watched: WatchedGroup | None, outcome: Found | None = None) -> Glance
     [
         (
             group_of(member("a"), member("b", through=False)),
-            "b still connects to the cluster directly",
+            "b has not come through this gateway yet",
         ),
         (
             group_of(*(member(name, through=False) for name in "abcd")),
-            "a, b, c and 1 more still connect to the cluster directly",
+            "a, b, c and 1 more have not come through this gateway yet",
         ),
         (
             group_of(member("a"), member("b")),
@@ -96,23 +103,43 @@ def glance(watched: WatchedGroup | None, outcome: Found | None = None) -> Glance
 def test_the_next_step_follows_from_who_comes_through_the_gateway(
     watched: WatchedGroup | None, next_step: str
 ) -> None:
-    assert read_cluster_group(glance(watched)).next_step == next_step
+    assert read_cluster_group(snapshot(watched)).next_step == next_step
 
 
-def test_a_member_that_has_gone_silent_is_no_longer_behind_the_gateway() -> None:
-    """Its process may have been restarted with another address."""
+def test_a_member_that_has_gone_silent_is_not_said_to_come_another_way() -> None:
+    """It came through the gateway, and was killed, is frozen, or has left."""
     silent = replace(member("a"), heartbeat_ms=NOW_MS - 10_000)
-    group = read_cluster_group(glance(group_of(silent)))
-    assert group.next_step == "a still connects to the cluster directly"
+    group = read_cluster_group(snapshot(group_of(silent, member("b"))))
+    assert group.next_step == "a has sent no heartbeat here for 10 s: look at its process"
+    group = read_cluster_group(snapshot(group_of(silent, member("b", through=False))))
+    assert group.next_step == "b has not come through this gateway yet"
+
+
+def test_a_description_that_the_cluster_does_not_renew_is_said_to_be_old() -> None:
+    """What it shows may have changed since. Nobody is to look at consumers for that."""
+    silent = replace(member("a"), heartbeat_ms=NOW_MS - 60_000)
+    seen = snapshot(group_of(silent), NoMembers())
+    old = replace(seen, now_ms=NOW_MS + 12_000)
+    assert read_cluster_group(seen).next_step == "it is empty"
+    assert read_cluster_group(old).next_step == (
+        "the cluster has not described it for 12 s: it was so then"
+    )
+
+
+def test_several_silent_members_are_told_together() -> None:
+    both = [replace(member(name), heartbeat_ms=NOW_MS - 10_000) for name in "ab"]
+    assert read_cluster_group(snapshot(group_of(*both))).next_step == (
+        "a, b have sent no heartbeat here for 10 s: look at their processes"
+    )
 
 
 def test_a_configured_group_stays_with_the_cluster() -> None:
-    seen = replace(glance(group_of(member("a"))), is_configured=True)
+    seen = replace(snapshot(group_of(member("a"))), is_configured=True)
     assert read_cluster_group(seen).next_step.endswith("as configured (groups_forward)")
 
 
 def test_a_classic_group_shows_its_generation_and_who_owns_what() -> None:
-    seen = glance(group_of(member("a"), member("b", through=False)))
+    seen = snapshot(group_of(member("a"), member("b", through=False)))
     group = read_cluster_group(seen)
     assert (group.kind, group.state, group.epoch, group.members) == ("classic", "Stable", 7, 2)
     assert group.stands == "the cluster serves it, 2 members, 1 of them through the gateway"
@@ -120,7 +147,7 @@ def test_a_classic_group_shows_its_generation_and_who_owns_what() -> None:
 
 
 def test_during_a_rebalance_nobody_knows_who_owns_what() -> None:
-    seen = glance(replace(group_of(member("a")), protocol=""))
+    seen = snapshot(replace(group_of(member("a")), protocol=""))
     assert read_cluster_group(seen).state == ""
     assert [each.line().owned for each in members_of(seen)] == [None]
 
@@ -128,11 +155,11 @@ def test_during_a_rebalance_nobody_knows_who_owns_what() -> None:
 def test_an_assignment_that_is_none_of_consumers_is_unknown() -> None:
     """Connect's workers have a format of their own."""
     worker = replace(member("a"), assignment=b"\x00")
-    seen = glance(group_of(worker, protocol_type="connect"))
+    seen = snapshot(group_of(worker, protocol_type="connect"))
     assert [each.line().owned for each in members_of(seen)] == [None]
 
 
-def native_group() -> Occupants:
+def native_group() -> LiveMembers:
     """A mixed group in the cluster."""
 
     def described(name: str, kind: MemberType, held: int, target: int) -> Member:
@@ -162,12 +189,12 @@ def native_group() -> Occupants:
             described("c", MemberType.CLASSIC, 2, 2),
         ),
     )
-    return Occupants("consumer", ("n", "c"), consumer_group=group)
+    return LiveMembers("consumer", ("n", "c"), consumer_group=group)
 
 
 def test_a_group_of_the_new_protocol_is_shown_as_the_cluster_describes_it() -> None:
     """Type, members, and what each owns, gives up and gets."""
-    seen = glance(None, native_group())
+    seen = snapshot(None, native_group())
     group = read_cluster_group(seen)
     assert (group.kind, group.state, group.epoch, group.assignment_epoch) == (
         "consumer",
@@ -188,12 +215,26 @@ def test_a_group_of_the_new_protocol_is_shown_as_the_cluster_describes_it() -> N
 
 
 def test_what_nobody_has_told_is_unknown_and_not_zero() -> None:
-    group = read_cluster_group(glance(None))
+    group = read_cluster_group(snapshot(None))
     assert (group.kind, group.epoch, group.members) == (None, None, None)
-    assert read_cluster_group(glance(None, Nobody())).members == 0
+    assert read_cluster_group(snapshot(None, NoMembers())).members == 0
 
 
 def test_a_group_of_another_kind_stays_with_the_cluster() -> None:
-    group = read_cluster_group(glance(None, OtherKind("share")))
+    group = read_cluster_group(snapshot(None, OtherGroupType("share")))
     assert group.next_step == "stays with the cluster: it is a share group"
-    assert list(members_of(glance(None, OtherKind("share")))) == []
+    assert list(members_of(snapshot(None, OtherGroupType("share")))) == []
+
+
+def test_members_of_other_clients_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = cluster_reading._read_watched
+    names: list[str] = []
+
+    def count(group: WatchedGroup, one: WatchedMember) -> cluster_reading.ClusterMember:
+        names.append(one.client_id)
+        return read(group, one)
+
+    monkeypatch.setattr(cluster_reading, "_read_watched", count)
+    seen = snapshot(group_of(member("a"), member("b")))
+    assert [one.client_id for one in members_of(seen, "b")] == ["b"]
+    assert names == ["b"]

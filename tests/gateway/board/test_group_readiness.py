@@ -11,12 +11,14 @@ from gateway.board import group_readiness
 from gateway.board.group_readiness import assess
 from gateway.board.reading import group_page
 from gateway.board.views import GroupReadiness
+from gateway.groups.cluster_view import SeenInCluster
 from gateway.hosting.forwarded import WatchedGroup, WatchedMember
-from gateway.hosting.standing import HERE, Verdict
+from gateway.hosting.standing import HERE, LiveMembers, RoutingDecision
 from gateway.hosting.states import Mode
-from tests.support.glances import FORWARDED, glance_of
+from kafka_codecs.consumer_group_describe import Assignment, DescribedGroup, Member, MemberType
 from tests.support.group_records import CLIENT_ID, consumer_group, given_classic, given_native
 from tests.support.group_script import subscription
+from tests.support.group_snapshots import FORWARDED, glance_of
 from tests.support.group_values import make_topics
 
 RANGE = (("range", subscription(["t"])),)
@@ -33,7 +35,7 @@ MEMBER = WatchedMember(
 
 def assessed(
     *members: WatchedMember,
-    verdict: Verdict = FORWARDED,
+    decision: RoutingDecision = FORWARDED,
     adoption: tuple[str, ...] = (),
     config: GroupConfig | None = None,
     state: GroupState | None = None,
@@ -43,14 +45,14 @@ def assessed(
     watched = WatchedGroup(
         group_id="g", protocol=protocol, members={each.member_id: each for each in members}
     )
-    glance = glance_of(
-        verdict=verdict,
-        state=GroupState("g") if verdict is HERE and state is None else state,
+    snapshot = glance_of(
+        decision=decision,
+        state=GroupState("g") if decision is HERE and state is None else state,
         watched=watched if members else None,
     )
-    page, taken = group_page(glance, None, None)
+    page, taken = group_page(snapshot, None, None)
     whole = page.model_copy(update={"member_list": tuple(each.line() for each in taken)})
-    return assess(glance, whole, None, adoption, config or GroupConfig())
+    return assess(snapshot, whole, None, adoption, config or GroupConfig())
 
 
 def test_a_group_that_is_ready_says_which_versions_are_defective() -> None:
@@ -58,7 +60,10 @@ def test_a_group_that_is_ready_says_which_versions_are_defective() -> None:
     found = assessed(MEMBER, replace(MEMBER, member_id="n", software_version="2.16.1"))
     assert (found.mode, found.members) == ("forwarded", 2)
     assert (found.can_convert, found.can_be_adopted) == (True, True)
-    assert found.to_change == ()
+    assert found.to_change == (
+        "c: librdkafka 2.8.0 is too old for the new protocol, 2.12 is not: until then it stays a"
+        " classic member (clients.md)",
+    )
     new, old = found.clients
     assert (old.software_version, old.members, old.speaks_consumer) == ("2.8.0", 1, False)
     assert [each.rpartition("(before ")[2].partition(";")[0] for each in old.defects] == [
@@ -85,6 +90,7 @@ def test_configs_that_the_new_protocol_refuses_are_named() -> None:
     """As far as requests show that they are set."""
     sticky = replace(MEMBER, protocols=(("sticky", RANGE[0][1]),), session_timeout_ms=12_000)
     custom = replace(MEMBER, client_id="d", protocols=(("by-region", RANGE[0][1]),))
+    sticky, custom = (replace(each, software_version="2.16.1") for each in (sticky, custom))
     assignor, session = assessed(sticky).to_change
     assert assignor.startswith("c: remove partition.assignment.strategy (sticky)")
     assert session.startswith("c: remove session.timeout.ms (12000) and heartbeat.interval.ms")
@@ -97,24 +103,24 @@ def test_configs_that_the_new_protocol_refuses_are_named() -> None:
 
 def test_what_is_in_the_way_of_an_adoption_is_passed_on() -> None:
     """A hosted group needs none."""
-    outside = "c at 10.0.0.1 (m) still connects to the cluster directly"
+    outside = "c at 10.0.0.1 (m) has not come through this gateway"
     found = assessed(MEMBER, adoption=(outside,))
     assert (found.can_be_adopted, found.adoption_obstacles) == (False, (outside,))
-    hosted = assessed(verdict=HERE, adoption=("it is hosted already",))
+    hosted = assessed(decision=HERE, adoption=("it is hosted already",))
     assert (hosted.can_be_adopted, hosted.adoption_obstacles) == (None, ())
 
 
 @pytest.mark.parametrize(
-    "verdict",
+    "decision",
     [
-        Verdict(Mode.FORWARDED, "its protocol type is connect"),
-        Verdict(Mode.ELSEWHERE, "another gateway has it"),
+        RoutingDecision(Mode.FORWARDED, "its protocol type is connect"),
+        RoutingDecision(Mode.ELSEWHERE, "another gateway has it"),
     ],
 )
-def test_a_group_that_is_not_ours_to_convert_says_why(verdict: Verdict) -> None:
+def test_a_group_that_is_not_ours_to_convert_says_why(decision: RoutingDecision) -> None:
     """Such as one of Kafka Connect."""
-    (why,) = assessed(verdict=verdict).conversion_obstacles
-    assert verdict.why in why
+    (reason,) = assessed(decision=decision).conversion_obstacles
+    assert decision.reason in reason
 
 
 def test_a_long_answer_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,5 +163,48 @@ def test_members_of_a_consumer_group_have_their_session_or_that_of_its_config(
     config = GroupConfig(consumer_session_timeout_ms=native_ms)
     engine = GroupEngine("g", config)
     engine.load(records, now_ms=0)
-    found = assessed(verdict=HERE, state=engine.state, config=config)
+    found = assessed(decision=HERE, state=engine.state, config=config)
     assert [line.partition(":")[0].partition(" (")[0] for line in found.warnings] == warned
+
+
+def test_in_a_mixed_group_the_classic_members_still_have_to_change() -> None:
+    """The roll has begun, and they come next."""
+    image = make_topics(foo=3)
+    records = consumer_group(
+        given_classic("c", session_timeout_ms=12_000),
+        given_native("n"),
+        epoch=2,
+        assignment_epoch=2,
+        timestamp_ms=0,
+        image=image,
+        regexes={},
+    )
+    engine = GroupEngine("g", GroupConfig())
+    engine.load(records, now_ms=0)
+    (change,) = assessed(decision=HERE, state=engine.state).to_change
+    assert change.startswith(f"{CLIENT_ID}: remove session.timeout.ms (12000)")
+
+
+def test_a_group_that_the_cluster_serves_with_the_new_protocol_says_so() -> None:
+    """Its clients speak it, whatever they are. What forwarding it rested on is long past."""
+    nothing = Assignment(topic_partitions=())
+    member = Member(
+        member_id="m",
+        member_epoch=1,
+        client_id="c",
+        client_host="/h",
+        subscribed_topic_names=("t",),
+        assignment=nothing,
+        target_assignment=nothing,
+        member_type=MemberType.CONSUMER,
+    )
+    described = DescribedGroup(group_id="g", group_state="Stable", members=(member,))
+    outcome = LiveMembers("consumer", ("c",), consumer_group=described)
+    snapshot = glance_of(decision=FORWARDED, in_cluster=SeenInCluster(outcome, 0))
+    page, taken = group_page(snapshot, None, None)
+    whole = page.model_copy(update={"member_list": tuple(each.line() for each in taken)})
+    found = assess(snapshot, whole, None, (), GroupConfig())
+    assert found.conversion_obstacles == (
+        "the cluster serves it, and it has the new protocol already",
+    )
+    assert [client.speaks_consumer for client in found.clients] == [True]

@@ -4,10 +4,10 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from typing import Any, cast
 
+from gateway.board.group_stats import AllGroupStats
 from gateway.board.lag_watch import PARTITIONS_AT_ONCE_MAX, LagWatch
 from gateway.board.lags import Lags
 from gateway.board.steps import Steps
-from gateway.board.tallies import Tallies
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path.traffic import Traffic
@@ -64,10 +64,11 @@ class Stage:
 
     def __init__(self, cluster: FakeCluster, *, partitions: int = 2, holds: bool = False) -> None:
         self.lags = Lags()
-        tallies = Tallies(lambda _: "Stable")
-        self.steps = Steps(self.lags, tallies, Traffic(), share=0.3)
+        group_stats = AllGroupStats(lambda _: "Stable")
+        self.steps = Steps(self.lags, group_stats, Traffic(), share=0.3)
         self.told: list[tuple[str | None, GatewayEvent]] = []
         self.held: list[tuple[str, str]] = []
+        self.unreported: defaultdict[str, dict[tuple[str, int], int]] = defaultdict(dict)
         self.watch = LagWatch(
             self.lags,
             self.steps,
@@ -77,12 +78,13 @@ class Stage:
                 (group_id, event)
             ),
             hold=self._hold if holds else None,
+            unreported_commits=self.unreported.__getitem__,
         )
         for number in range(partitions):
             self.lags.take(enveloped(committed("t", **{f"p{number}": 90}), group_id="g"))
 
-    async def _hold(self, *why: Any) -> None:
-        self.held.append(why)
+    async def _hold(self, *reason: Any) -> None:
+        self.held.append(reason)
 
 
 async def test_each_leader_is_asked_once_for_its_partitions() -> None:
@@ -92,6 +94,14 @@ async def test_each_leader_is_asked_once_for_its_partitions() -> None:
     await stage.watch.look()
     assert stage.lags.total("g", 5_000) == 10 + 11
     assert cluster.asked == {0: 1, 1: 1}
+
+
+async def test_commits_that_no_event_reports_yet_count() -> None:
+    """Events report them only every few seconds, in which a group may have consumed much."""
+    stage = Stage(FakeCluster())
+    stage.unreported["g"] = {("t", 1): 100, ("t", 7): 1}
+    await stage.watch.look()
+    assert stage.lags.total("g", 5_000) == 10 + 1
 
 
 async def test_a_look_asks_for_a_bounded_number_of_partitions() -> None:

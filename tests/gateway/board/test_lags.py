@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.board import lags as module
-from gateway.board.lags import FRESH_MS, GroupLag, Lags
+from gateway.board.lags import ENDS_MAX, FRESH_MS, GroupLag, Lags
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import GroupDeleted, TopicsDeleted
 from gateway.events.offset_events import (
@@ -52,6 +52,9 @@ def test_the_lag_is_the_sum_over_the_partitions_that_are_known() -> None:
     group = lags.of("g")
     assert group is not None
     assert (lags.total("g", 1_000), group.consumed) == (5, 4)
+    assert group.of([("t", 0)]) == 5, "those of partitions and members are of the same moment"
+    assert (known := group.partition(("t", 0))) is not None
+    assert (known.committed, known.end) == (10, 15)
     lags.take_ends(lags.take_turns(10), {("t", 0): 15, ("t", 1): 20}, now_ms=1_000)
     assert lags.total("g", 1_000) == 1
     assert group.of([("t", 0), ("other", 3)]) == 1
@@ -63,7 +66,7 @@ def test_an_end_that_was_asked_for_before_the_commit_is_no_negative_lag() -> Non
     """The commit is newer."""
     group = GroupLag()
     group.commit(("t", 0), 10)
-    group.end(("t", 0), 7)
+    group.end(("t", 0), 7, 0)
     assert group.total == 0
     group.drop(("t", 0))
     assert (group.total, group.ends) == (0, {})
@@ -87,6 +90,18 @@ def test_what_is_gone_has_no_lag(event: GatewayEvent) -> None:
     told(lags, event)
     assert not lags.take_turns(10)
     assert lags.of("g") is None
+
+
+@pytest.mark.parametrize("partitions_max", [10, 1])
+def test_a_partition_may_go_while_the_cluster_is_asked(partitions_max: int) -> None:
+    """Or between two looks that a large group takes."""
+    lags = Lags()
+    told(lags, committed(p0=1, p1=1))
+    turns = lags.take_turns(partitions_max)
+    told(lags, OffsetsDeleted(partitions={"t": (1,)}))
+    for taken in (turns, lags.take_turns(partitions_max)):
+        lags.take_ends(taken, {("t", 0): 4, ("t", 1): 9}, now_ms=1_000)
+    assert lags.total("g", 1_000) == 3
 
 
 def test_a_group_that_starts_without_offsets_is_not_remembered() -> None:
@@ -147,3 +162,95 @@ def test_topics_without_subscribers_do_not_count() -> None:
     told(lags, committed("old", p0=40))
     lags.take_ends(lags.take_turns(10), ends, now_ms=1_000)
     assert lags.total("g", 1_000) == 65
+
+
+def looked(group: GroupLag, *ends: int) -> None:
+    """Look at the end of a partition every ten seconds."""
+    for number, end in enumerate(ends):
+        group.end(("t", 0), end, number * 10_000)
+
+
+def behind(group: GroupLag) -> int | None:
+    """How far the partition is behind, at most."""
+    known = group.partition(("t", 0))
+    assert known is not None
+    return known.behind_ms
+
+
+def commit_before_a_look(group: GroupLag, offset: int) -> None:
+    """The latest look was just after a commit."""
+    last = group.partition(("t", 0))
+    assert last is not None
+    group.commit(("t", 0), offset)
+    group.end(("t", 0), last.end, last.at_ms)
+
+
+def test_a_partition_is_behind_since_the_last_look_that_found_its_commit_at_the_end() -> None:
+    """The next record has come since, so it is not older than that."""
+    group = GroupLag()
+    group.commit(("t", 0), 10)
+    looked(group, 8, 10, 12, 14, 16)
+    assert behind(group) == 30_000
+    commit_before_a_look(group, 13)
+    assert behind(group) == 20_000
+    commit_before_a_look(group, 16)
+    assert behind(group) == 0
+
+
+def test_a_lag_that_was_there_before_the_first_look_is_of_unknown_age() -> None:
+    """Until the commits reach what a look has found."""
+    group = GroupLag()
+    group.commit(("t", 0), 5)
+    looked(group, 10, 12)
+    assert behind(group) is None
+    group.record_look(10_000)
+    assert group.behind_ms is None
+    commit_before_a_look(group, 11)
+    assert behind(group) == 10_000
+    group.record_look(10_000)
+    assert group.behind_ms == 10_000
+
+
+def test_a_look_that_misses_an_end_it_had_is_none() -> None:
+    """The leader of a partition is away: the lag stays that of the look before, with its time."""
+    lags = Lags()
+    told(lags, committed(p0=10, p1=10))
+    lags.take_ends(lags.take_turns(10), {("t", 0): 15, ("t", 1): 15}, now_ms=1_000)
+    lags.take_ends(lags.take_turns(10), {("t", 0): 20}, now_ms=2_000)
+    shown = lags.show("g", 2_000)
+    assert shown is not None
+    assert (shown.records, shown.at_ms) == (10, 1_000)
+    assert lags.show("g", 1_001 + FRESH_MS) is None
+    lags.take_ends(lags.take_turns(10), {("t", 0): 20, ("t", 1): 20}, now_ms=3_000)
+    shown = lags.show("g", 3_000)
+    assert shown is not None
+    assert (shown.records, shown.at_ms) == (20, 3_000)
+
+
+def test_a_group_with_a_partition_of_unknown_end_is_behind_by_nobody_knows_how_much() -> None:
+    """That partition may be the furthest."""
+    lags = Lags()
+    told(lags, committed(p0=10, p1=10))
+    lags.take_ends(lags.take_turns(10), {("t", 0): 10}, now_ms=1_000)
+    shown = lags.show("g", 1_000)
+    assert shown is not None
+    assert shown.behind_ms is None
+
+
+def test_the_ends_of_a_partition_that_are_remembered_reach_back_and_are_few() -> None:
+    """They lie further apart then, so the age is an upper limit all the same."""
+    group = GroupLag()
+    group.commit(("t", 0), 0)
+    looked(group, *range(1_000))
+    assert len(group._looks["t", 0]) <= ENDS_MAX
+    assert behind(group) == 9_990_000
+    commit_before_a_look(group, 500)
+    assert 4_990_000 <= (behind(group) or 0) <= 9_990_000
+
+
+def test_an_end_that_went_back_begins_a_new_count() -> None:
+    """The topic was made again."""
+    group = GroupLag()
+    group.commit(("t", 0), 3)
+    looked(group, 3, 9, 5)
+    assert behind(group) is None

@@ -4,10 +4,12 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from coordinator.interface.records import RemovalCause
 from gateway.board import recent_events
 from gateway.board.recent_events import RecentEvents
 from gateway.events.event import Envelope
 from gateway.events.group_events import HostingStarted
+from gateway.events.member_events import MemberFenced
 from tests.gateway.board.test_lags import committed
 from tests.support.event_lines import enveloped
 
@@ -75,3 +77,15 @@ async def test_a_watcher_waits_for_the_next_event(autojump_clock: MockClock) -> 
         nursery.start_soon(events.wait_after, 1)
         await trio.testing.wait_all_tasks_blocked()
         events.take(told(2))
+
+
+def test_members_that_are_removed_at_one_time_have_one_sentence() -> None:
+    """The last one, also for a stream that has not sent the first one yet."""
+    events = RecentEvents()
+    for name in "ab":
+        fenced = MemberFenced(member_id=name, cause=RemovalCause.SESSION_EXPIRED)
+        events.take(enveloped(fenced, group_id="g", at_ms=7))
+    assert [event.sentence for event in events.after(0, events_max=9)] == [
+        "",
+        "a, b were removed: they sent no heartbeat within their sessions",
+    ]

@@ -7,12 +7,13 @@ import pytest
 
 from coordinator.interface.records import RemovalCause
 from gateway.board import steps as module
+from gateway.board.group_stats import AllGroupStats
 from gateway.board.lags import Lags
 from gateway.board.steps import BEFORE_MS, JUDGED_AFTER_MS, Steps
-from gateway.board.tallies import Tallies
 from gateway.data_path.removal import ClientIdentity
 from gateway.data_path.traffic import Rates, Traffic
 from gateway.events.event import GatewayEvent
+from gateway.events.gateway_events import UpstreamLost
 from gateway.events.group_events import ClientFlapped, GroupConverted, GroupDeleted, StepMadeWorse
 from gateway.events.member_events import (
     MemberJoined,
@@ -46,9 +47,9 @@ class Watched:
     def __init__(self) -> None:
         self.lags = Lags()
         self.state = "Stable"
-        self.tallies = Tallies(lambda _: self.state)
+        self.group_stats = AllGroupStats(lambda _: self.state)
         self.traffic = FakeTraffic()
-        self.steps = Steps(self.lags, self.tallies, cast("Traffic", self.traffic), share=0.3)
+        self.steps = Steps(self.lags, self.group_stats, cast("Traffic", self.traffic), share=0.3)
         self.now_ms = 1_000_000
         self.committed = self.end = 0
 
@@ -56,7 +57,7 @@ class Watched:
         """Let an event happen."""
         envelope = enveloped(event, group_id=group_id, at_ms=self.now_ms)
         self.lags.take(envelope)
-        self.tallies.take(envelope)
+        self.group_stats.take(envelope)
         self.steps.take(envelope)
 
     def joined(
@@ -370,6 +371,22 @@ def test_the_memory_of_all_groups_has_a_bound(
     assert watched.steps._entries == 3
 
 
+def test_a_step_is_not_blamed_for_a_pause_of_the_gateway(watched: Watched) -> None:
+    """Nobody could read meanwhile."""
+    watched.joined("consumer", member_id="n")
+    watched.run(20, produced=10, consumed=0)
+    watched.steps.drop_open()
+    assert not watched.run(JUDGED_AFTER_MS // 1000, produced=10, consumed=10)
+
+
+def test_a_step_is_not_blamed_for_an_outage_of_the_cluster(watched: Watched) -> None:
+    watched.joined("consumer", member_id="n")
+    watched.run(20, produced=10, consumed=0)
+    lost = UpstreamLost(reason="r", next_retry_s=1.0)
+    watched.steps.take(enveloped(lost, group_id=None, at_ms=watched.now_ms))
+    assert not watched.run(JUDGED_AFTER_MS // 1000, produced=10, consumed=10)
+
+
 def test_a_group_that_is_empty_by_then_is_not_judged(watched: Watched) -> None:
     """Nobody reads there, and nobody is left to be held back."""
     watched.joined("consumer", member_id="n")
@@ -397,7 +414,7 @@ class TwoTopics(Watched):
         super().__init__()
         self.subscribed = {"t", "old"}
         self.lags = Lags(lambda _: self.subscribed)
-        self.steps = Steps(self.lags, self.tallies, cast("Traffic", self.traffic), share=0.3)
+        self.steps = Steps(self.lags, self.group_stats, cast("Traffic", self.traffic), share=0.3)
         self.old = OldTopic()
         self.joined("classic")
         self.joined("classic", "other", member_id="o")

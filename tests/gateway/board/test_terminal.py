@@ -6,17 +6,31 @@ from typing import Any
 import pytest
 from rich.console import Console, RenderableType
 
+from gateway.board import terminal
 from gateway.board.terminal import (
     ALIGNED_WIDTH_MAX,
+    COLUMNS,
     PLAIN_WIDTH,
+    RECENT_MS,
     Bands,
+    client_table,
+    format_age,
     group_text,
     groups_table,
     one_line,
     screen,
 )
-from gateway.board.views import EventLine, GroupPage, MemberLine
+from gateway.board.views import ClientMember, EventLine, GroupPage, MemberLine, PartitionLine
+from gateway.commands.list_layout import COLUMN_NAMES
 from tests.gateway.board.test_recent_events import told
+
+LAG_AT_MS = 1_000
+
+
+@pytest.fixture(autouse=True)
+def _set_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lags were looked at four seconds ago."""
+    monkeypatch.setattr(terminal, "now_ms", lambda: LAG_AT_MS + 4_000)
 
 
 def member(name: str, **how: Any) -> MemberLine:
@@ -29,6 +43,7 @@ def member(name: str, **how: Any) -> MemberLine:
         "software": "librdkafka 2.16.1",
         "protocol": "classic",
         "phase": "Stable",
+        "silent_ms": None,
         "member_epoch": 5,
         "owned": {"orders": (0, 1, 2)},
         "to_give_up": {},
@@ -56,6 +71,9 @@ def page(*members: MemberLine, **how: Any) -> GroupPage:
         "owned_twice": 0,
         "policy": "allow",
         "lag": 1_200,
+        "behind_ms": 90_000,
+        "lag_at_ms": LAG_AT_MS,
+        "partitions": (),
         "lag_before": 900,
         "lag_history": tuple(range(0, 1_300, 100)),
         "disturbed": 3,
@@ -106,11 +124,46 @@ def test_a_roll_of_eight_fits_into_24_lines(width: int) -> None:
     text = "\n".join(lines)
     assert "waits for c-2 to rejoin" in text
     assert "1/8 with the new protocol" in text
-    assert "lag 1,200 records, 900 before the roll  ▁▁▂▂▃▃▄▅▅▆▆▇█" in text
+    assert "lag 1,200 (4 s ago), at most 90 s behind, 900 before the roll  ▁▁▂▂▃▃▄▅▅▆▆▇█" in text
     assert lines[-1].endswith("sentence 19")
     (of_c2,) = [line for line in lines if line.startswith("c-2")]
     assert "ToldToRejoin" in of_c2
     assert of_c2.endswith("!!!")
+
+
+STEP = (
+    "next: restart orders-consumer-7 with group.protocol=consumer; expected 1 to 2 s without an"
+    " owner for its 12 partitions, nobody else disturbed"
+)
+TOLD = (
+    "orders-consumer-6 came back with the new protocol and kept its partitions, 1.2"
+    " partition-seconds without an owner, nobody else disturbed"
+)
+
+
+def test_deciding_words_are_not_cut_on_80_columns() -> None:
+    """What a step costs stands at the end of its lines."""
+    rolled = page(*ROLL.member_list, blocker=None, next_step=STEP)
+    event = EventLine(position=1, line=told(1).line, sentence=TOLD)
+    lines = printed(screen(rolled, Bands(), [event] * 9, width=80, height=24))
+    assert len(lines) <= 24
+    text = " ".join(" ".join(lines).split())
+    assert STEP in text
+    assert TOLD in text
+    assert "…" not in text
+
+
+def test_a_member_that_is_not_heard_is_shown_first_and_as_that() -> None:
+    """Its phase is that of its last heartbeat."""
+    silent = member("z", silent_ms=31_500)
+    many = page(*(member(f"c-{n:03}") for n in range(200)), silent)
+    bands = Bands()
+    bands.add(many)
+    lines = printed(screen(many, bands, [], width=80, height=24))
+    (of_z,) = [line for line in lines if line.startswith("z ")]
+    assert "silent 31 s" in of_z
+    assert of_z.endswith("?")
+    assert any("silent 31 s" in line for line in printed(group_text(page(silent))))
 
 
 def test_details_are_one_key_away() -> None:
@@ -123,6 +176,9 @@ def test_details_are_one_key_away() -> None:
     details = printed(screen(ROLL, Bands(), events, width=100, height=24, has_details=True))
     assert "the gateway hosts it" in story[-1]
     assert "d: details of each event" in story[-2]
+    details_only = [EventLine(position=n, line=told(n).line, sentence="") for n in range(2, 99)]
+    story = printed(screen(ROLL, Bands(), [*events, *details_only], width=100, height=24))
+    assert "the gateway hosts it" in story[-1]
     assert all("hosting_started" in line for line in details[-2:])
     assert "d: back to the story" in details[-3]
 
@@ -168,19 +224,104 @@ LONG = "team-07.a-group-with-a-rather-long-name.readers"
 
 
 def test_long_names_take_no_column_from_the_list_of_groups() -> None:
-    """The name and what the group waits for are cut, and no line is broken."""
+    """The name is cut, and what the group waits for is after a third line."""
     groups = [page(*ROLL.member_list, group_id=LONG, blocker="waits for " + "c" * 99)]
-    groups.append(page(group_id="held", policy="hold", blocker=None, mode="forwarded"))
+    groups.append(page(group_id="zz-held", policy="hold", blocker=None, mode="forwarded"))
     lines = printed(groups_table(groups, width=80))
-    assert len(lines) == 3
+    assert len(lines) == 5
     assert all(len(line) <= 80 for line in lines)
-    assert lines[0].split() == ["GROUP", "MODE", "STATE", "NEW/ALL", "UNOWNED", "WAITS", "FOR"]
-    for word in ("team-07.", "hosted", "Reconciling", "1/8", "1.2 p·s", "waits for"):
+    assert lines[0].split() == ["GROUP", "MODE", "STATE", "NEW/ALL", "LAG", "WAITS", "FOR"]
+    for word in ("team-07.", "hosted", "Reconciling", "1/8", "1,200", "waits for"):
         assert word in lines[1]
-    assert lines[2].split()[-2:] == ["on", "hold"]
+    assert lines[4].split()[-2:] == ["on", "hold"]
     groups = [page(policy="pause", blocker="paused: it keeps its target assignment")]
     assert printed(groups_table(groups), width=200)[1].count("paused") == 1
     assert "TYPE" in printed(groups_table(groups, width=200), width=200)[0]
+
+
+def test_the_list_has_the_columns_and_the_order_that_are_asked_for() -> None:
+    """Figures fall, and what is not known comes last."""
+    lags = {"a": 5, "b": None, "c": 70}
+    groups = [page(group_id=name, lag=lag) for name, lag in lags.items()]
+    table = groups_table(groups, columns=("group", "lag", "behind"), sorted_by="lag")
+    lines = [line.split() for line in printed(table, PLAIN_WIDTH)]
+    assert lines == [
+        ["GROUP", "LAG", "BEHIND"],
+        ["c", "70", "90", "s"],
+        ["a", "5", "90", "s"],
+        ["b", "?", "90", "s"],
+    ]
+    assert (*COLUMNS,) == COLUMN_NAMES
+
+
+def test_every_column_can_be_sorted_by() -> None:
+    """Whatever is not known of a group."""
+    unknown = dict.fromkeys(("lag", "behind_ms", "members", "native_members", "type", "blocker"))
+    groups = [page(group_id="a"), page(group_id="b", **unknown, unowned_partition_s=None)]
+    for name in COLUMNS:
+        assert len(printed(groups_table(groups, columns=(name,), sorted_by=name))) == 3
+
+
+@pytest.mark.parametrize(
+    ("age_ms", "text"),
+    [
+        *[(None, "?"), (0, "0 s"), (1, "1 s"), (119_000, "119 s"), (120_000, "2 min")],
+        *[(120_001, "3 min"), (179_000, "3 min"), (100_000_000, "28 h")],
+    ],
+)
+def test_an_age_is_shown_in_its_largest_unit(age_ms: int | None, text: str) -> None:
+    """Rounded up: it is an upper limit."""
+    assert format_age(age_ms) == text
+
+
+def test_the_lag_of_each_partition_is_one_option_away() -> None:
+    line = PartitionLine(
+        topic="orders", partition=3, owner="c-1", committed=5, end=9, lag=4, behind_ms=None
+    )
+    shown = printed(group_text(page(partitions=(line,)), has_partitions=True), PLAIN_WIDTH)
+    assert shown[-1].split() == ["orders", "3", "c-1", "5", "9", "4", "?"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "left_out", "owner"),
+    [
+        *[("hosted", 0, "nobody"), ("adopting", 0, "nobody"), ("releasing", 0, "nobody")],
+        *[("hosted", 1, "?"), ("forwarded", 0, "?"), ("elsewhere", 0, "?"), ("unknown", 0, "?")],
+    ],
+)
+def test_nobody_owns_a_partition_only_if_all_members_are_known(
+    mode: str, left_out: int, owner: str
+) -> None:
+    line = PartitionLine(
+        topic="orders", partition=3, owner=None, committed=5, end=9, lag=4, behind_ms=0
+    )
+    group = page(partitions=(line,), mode=mode, members_left_out=left_out)
+    assert printed(group_text(group, has_partitions=True), PLAIN_WIDTH)[-1].split()[2] == owner
+
+
+def test_a_client_is_shown_over_all_its_groups() -> None:
+    members = [
+        ClientMember(
+            group_id=name,
+            mode="hosted",
+            state="Stable",
+            blocker=None,
+            lag_at_ms=LAG_AT_MS,
+            member=member("c", lag=3),
+        )
+        for name in ("billing", "orders")
+    ]
+    shown = printed(client_table(members, 3), PLAIN_WIDTH)
+    assert [line.split()[0] for line in shown] == ["GROUP", "billing", "orders", "and"]
+    assert shown[1].split()[-2:] == ["3", "-"]
+
+
+def test_a_list_says_how_old_a_lag_is_that_was_not_looked_at_lately() -> None:
+    """Of a group whose partitions have to wait for their turn, or while the cluster is away."""
+    recent, old = LAG_AT_MS + 4_000 - RECENT_MS, LAG_AT_MS + 4_000 - RECENT_MS - 1
+    groups = [page(group_id="a", lag_at_ms=recent), page(group_id="b", lag_at_ms=old)]
+    lines = printed(groups_table(groups, columns=("group", "lag")), PLAIN_WIDTH)
+    assert [line.split(maxsplit=1)[1] for line in lines[1:]] == ["1,200", "1,200, 16 s ago"]
 
 
 def test_groups_that_wait_come_first_if_there_is_no_room() -> None:
@@ -191,6 +332,30 @@ def test_groups_that_wait_come_first_if_there_is_no_room() -> None:
     assert lines[1].startswith("late ")
     assert lines[2].startswith("g-00 ")
     assert lines[-1] == "and 39 more"
+
+
+FORWARDED = "all 3 are behind the gateway: groupferry adopt orders-readers"
+
+
+def test_what_a_group_waits_for_goes_on_in_further_lines() -> None:
+    """The command to type comes last. The screen keeps its height."""
+    groups = [page(group_id=f"orders-{n}", mode="forwarded", blocker=FORWARDED) for n in range(9)]
+    words = " ".join(" ".join(printed(groups_table(groups[:1], width=80))).split())
+    assert "groupferry adopt" in words
+    assert "…" not in words
+    for rows in (9, 20, 24):
+        lines = printed(groups_table(groups, width=80, height=rows))
+        assert len(lines) <= rows
+        shown = sum(line.startswith("orders-") for line in lines)
+        assert shown == 9 or lines[-1] == f"and {9 - shown} more"
+
+
+def test_a_cut_line_has_single_spaces() -> None:
+    """It is cut where it would go on in a third line."""
+    (of_stands,) = [
+        line for line in printed(group_text(page(blocker="word " * 60))) if "…" in line
+    ] or [""]
+    assert "  " not in of_stands
 
 
 def test_long_names_take_no_column_from_the_members() -> None:

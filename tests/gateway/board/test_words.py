@@ -2,6 +2,7 @@
 
 from gateway.board.words import (
     CHARS_MAX,
+    compact,
     count_members,
     each_partition,
     name_all,
@@ -32,3 +33,9 @@ def test_a_client_library_that_did_not_introduce_itself_has_no_name() -> None:
 
 def test_partitions_are_counted_one_by_one() -> None:
     assert list(each_partition({"t": (0, 2)})) == [("t", 0), ("t", 2)]
+
+
+def test_partitions_are_written_as_ranges() -> None:
+    """In their order."""
+    assert compact([7, 0, 1, 2, 9, 8]) == "0-2,7-9"
+    assert (compact([4]), compact([])) == ("4", "")

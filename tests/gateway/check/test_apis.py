@@ -1,7 +1,8 @@
 """What versions of apis are worth to the gateway."""
 
-from gateway.check.apis import check_apis
+from gateway.check.apis import check_apis, judge_release
 from gateway.check.finding import Result
+from gateway.hosting.move_requests import NewProtocol
 from kafka_codecs.api_keys import ApiKey
 
 
@@ -26,3 +27,17 @@ def test_a_missing_api_costs_only_what_rests_on_it() -> None:
     (limited,) = [finding for finding in findings if finding.result is not Result.WORKS]
     assert limited.result is Result.LIMITED
     assert limited.remedy == "a cluster that has them, as Kafka does since 4.0"
+
+
+def test_a_new_protocol_that_is_switched_off_costs_what_a_missing_one_costs() -> None:
+    """Kafka 3.9 lists its apis and takes no member of it."""
+    finding = judge_release(NewProtocol(why_no_natives="the cluster does not have it"))
+    assert (finding.result, finding.effect != "") == (Result.LIMITED, True)
+    assert finding.detail.endswith(": the cluster does not have it")
+
+
+def test_a_cluster_that_keeps_the_protocols_apart_takes_no_mixed_group() -> None:
+    finding = judge_release(NewProtocol(why_not_mixed="the cluster keeps the two apart"))
+    assert finding.result is Result.LIMITED
+    assert "roll a mixed group to the end" in finding.remedy
+    assert judge_release(NewProtocol()).result is Result.WORKS

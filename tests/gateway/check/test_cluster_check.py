@@ -11,9 +11,10 @@ from confluent_kafka.admin._acl import AclOperation
 from confluent_kafka.admin._resource import ResourceType
 
 from gateway.check.anchor_trial import SUBJECT as ANCHOR
+from gateway.check.apis import RELEASE
 from gateway.check.apis import SUBJECT as APIS
 from gateway.check.cluster_check import TEMPORARY_PREFIX, check_cluster
-from gateway.check.finding import Finding, Result
+from gateway.check.finding import Finding, Result, works
 from gateway.check.own_topic import CLOCKS, TOPICS, TRANSACTIONS
 from gateway.check.permissions import SUBJECT as PERMISSIONS
 from gateway.cluster.access import Access
@@ -57,6 +58,8 @@ async def test_a_cluster_without_limits_passes_and_nothing_is_left(kafka: KafkaC
     assert ({TRANSACTIONS, CLOCKS} <= by_subject) == (kafka.release != "2.8")
     anchor = [finding.detail for finding in findings if finding.subject == ANCHOR]
     assert "a consumer of the old protocol beside it is refused" in anchor
+    takes_natives = works(APIS, RELEASE) in findings
+    assert takes_natives == kafka.has_new_protocol, "3.9 only lists its apis"
     assert "taken again after a kill; the predecessor is fenced" in anchor
     config = client_config([upstream], "groupferry-test")
     assert await trio.to_thread.run_sync(partial(left_behind, config)) == set()

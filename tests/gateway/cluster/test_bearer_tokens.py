@@ -108,10 +108,11 @@ def test_the_endpoint_may_have_an_authority_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "why"), [(None, "No such file or directory"), ("no PEM", "it has no certificate")]
+    ("content", "reason"),
+    [(None, "No such file or directory"), ("no PEM", "it has no certificate")],
 )
 def test_a_file_without_authorities_is_refused(
-    tmp_path: Path, content: str | None, why: str
+    tmp_path: Path, content: str | None, reason: str
 ) -> None:
     """One line names the setting and the file."""
     ca = tmp_path / "ca.pem"
@@ -121,4 +122,4 @@ def test_a_file_without_authorities_is_refused(
     tokens.ca = ca
     with pytest.raises(CertificateError) as caught:
         tokens.check_ca()
-    assert str(caught.value) == f"upstream_sasl_token_ca: {ca}: {why}"
+    assert str(caught.value) == f"upstream_sasl_token_ca: {ca}: {reason}"

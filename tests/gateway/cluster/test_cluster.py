@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from gateway.cluster import cluster as cluster_module
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError, UpstreamRefused
-from gateway.quotas.owner import Owner
+from gateway.quotas.quota_key import QuotaKey
 from kafka_codecs import decode
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
@@ -370,7 +370,7 @@ async def test_one_address_leaves_topics_for_others(
     """However many groups name them. Others get theirs, and what is dropped may be had again."""
     monkeypatch.setattr(cluster_module, "TOPICS_MAX", 8)
     monkeypatch.setattr(cluster_module, "GIVE_UP_INTERVAL_S", 0)
-    greedy, modest = Owner("10.0.0.1"), Owner("10.0.0.2")
+    greedy, modest = QuotaKey("10.0.0.1"), QuotaKey("10.0.0.2")
     async with running_mock_cluster(1) as upstream:
         for name in "abcdefghi":
             await upstream.create_topic(name, 1)
@@ -392,7 +392,7 @@ async def test_the_topics_of_others_are_followed_although_one_has_too_many(
 ) -> None:
     """They are asked for together when they come at the same time."""
     monkeypatch.setattr(cluster_module, "TOPICS_MAX", 8)
-    greedy, modest = Owner("10.0.0.1"), Owner("10.0.0.2")
+    greedy, modest = QuotaKey("10.0.0.1"), QuotaKey("10.0.0.2")
     async with running_mock_cluster(1) as upstream:
         for name in "abcdefghi":
             await upstream.create_topic(name, 1)
@@ -400,7 +400,7 @@ async def test_the_topics_of_others_are_followed_although_one_has_too_many(
         await nursery.start(cluster.run)
         outcomes: dict[str, object] = {}
 
-        async def ask(names: str, owner: Owner) -> None:
+        async def ask(names: str, owner: QuotaKey) -> None:
             try:
                 outcomes[names] = set(await cluster.topics_for(names, owner))
             except UpstreamError as error:
@@ -481,8 +481,8 @@ async def test_one_client_leaves_the_names_that_others_wait_for(
     """It names thousands of topics, and another one a topic that will be created soon."""
     monkeypatch.setattr(cluster_module, "UNKNOWN_NAMES_MAX", 4)
     async with following(nursery) as (cluster, asked):
-        await cluster.topics_for(["soon"], Owner("10.0.0.1"))
-        await cluster.topics_for([f"n{number}" for number in range(9)], Owner("10.0.0.2"))
+        await cluster.topics_for(["soon"], QuotaKey("10.0.0.1"))
+        await cluster.topics_for([f"n{number}" for number in range(9)], QuotaKey("10.0.0.2"))
         await cluster.refresh()
         assert asked[-1] == ["soon", "n7", "n8"]
 
@@ -554,15 +554,15 @@ async def test_a_hanging_bootstrap_address_is_skipped_and_reported(
 
     hung = FakeBroker(handlers={ApiKey.API_VERSIONS: hang})
     async with running_fake_broker(hung), running_fake_broker(FakeBroker()) as broker:
-        why = f"127.0.0.1:{hung.address[1]} did not answer in 0.1 s"
+        reason = f"127.0.0.1:{hung.address[1]} did not answer in 0.1 s"
         with capture_logs() as lines:
             cluster = Cluster([hung.address, broker.address])
             await cluster.refresh()
         assert cluster.brokers
         assert [(line["event"], line["reason"]) for line in lines] == [
-            ("bootstrap_address_failed", why)
+            ("bootstrap_address_failed", reason)
         ]
-        with trio.fail_after(5), pytest.raises(UpstreamError, match=why):
+        with trio.fail_after(5), pytest.raises(UpstreamError, match=reason):
             await Cluster([hung.address]).refresh()
 
 

@@ -20,7 +20,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "why"),
+    ("arguments", "reason"),
     [
         ((), "the following arguments are required: COMMAND; see groupferry --help"),
         (("ferry",), "invalid choice: 'ferry'"),
@@ -55,10 +55,10 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     ],
 )
 def test_an_invalid_argument_is_one_line(
-    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], why: str
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], reason: str
 ) -> None:
     """The line names the argument and a valid value."""
-    assert why in refusal(capsys, *arguments)
+    assert reason in refusal(capsys, *arguments)
 
 
 def test_a_flag_cannot_be_abbreviated(capsys: pytest.CaptureFixture[str]) -> None:

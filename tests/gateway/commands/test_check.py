@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.check.finding import Finding, Result, works
-from gateway.cluster.errors import UpstreamError
+from gateway.cluster.errors import LOOK_AT_UPSTREAM, UpstreamError
 from gateway.commands import check, dispatch
 
 LIMITED = Finding(
@@ -58,13 +58,23 @@ def test_the_last_line_and_the_exit_status_say_whether_groups_can_be_hosted(
     assert capsys.readouterr().out.splitlines()[-1] == summary
 
 
+def test_each_trial_is_one_line_where_the_output_is_no_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """However long it is."""
+    play(monkeypatch, [works("apis", "word " * 90), LIMITED])
+    assert dispatch.run(["check", "--upstream", "kafka-1:9092"]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.strip(" ─")]
+    assert [line.split()[0] for line in lines] == ["result", "apis", "limits", "groups"]
+
+
 def test_a_cluster_that_is_lost_is_told_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     play(monkeypatch, [works("apis", "all")], "kafka-1:9092 did not answer in 10 s")
     assert dispatch.run(["check", "--upstream", "kafka-1:9092"]) == 1
     captured = capsys.readouterr()
-    assert captured.err == "groupferry: kafka-1:9092 did not answer in 10 s\n"
+    assert captured.err == f"groupferry: kafka-1:9092 did not answer in 10 s; {LOOK_AT_UPSTREAM}\n"
     assert "can be hosted" not in captured.out
 
 

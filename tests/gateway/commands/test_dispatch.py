@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from gateway.commands import dispatch
+from gateway.commands import dispatch, offsets
 from gateway.control.messages import (
     AdoptCommand,
     AdoptionAnswer,
@@ -37,7 +37,7 @@ def told(capsys: pytest.CaptureFixture[str], status: int, *arguments: str) -> st
 
 
 @pytest.mark.parametrize(
-    ("arguments", "why"),
+    ("arguments", "reason"),
     [
         (
             ("demo", "--rate", "1001", "--partitions", "1"),
@@ -59,13 +59,17 @@ def told(capsys: pytest.CaptureFixture[str], status: int, *arguments: str) -> st
             ("report", "--output=r", "in", "--follow", "--check"),
             "--check: does not work with --follow",
         ),
+        (
+            ("report", "--output=r", "in", "--follow", "--conf=spark.driver.memory=2g"),
+            "--follow runs without Spark",
+        ),
     ],
 )
 def test_incompatible_options_are_a_usage_error(
-    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], why: str
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], reason: str
 ) -> None:
     """The check precedes everything else, above all the start of Spark."""
-    assert why in told(capsys, WRONG_CALL, *arguments)
+    assert reason in told(capsys, WRONG_CALL, *arguments)
 
 
 def test_a_demo_needs_a_new_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -96,7 +100,7 @@ def test_an_error_line_has_no_control_characters(
     assert "\x1b" not in line
 
 
-OUTSIDE = "b at 10.0.0.2 (b-2) still connects to the cluster directly"
+OUTSIDE = "b at 10.0.0.2 (b-2) has not come through this gateway"
 MARKED = "without members in the cluster, it is hosted from its next join on, until it is released"
 NOT_STABLE = "the cluster says that it is PreparingRebalance"
 
@@ -119,15 +123,15 @@ def adoption(command: AdoptCommand) -> Answer:
             reasons = (OUTSIDE, NOT_STABLE)
             return AdoptionAnswer(group_id=group_id, is_adopted=False, reasons=reasons)
         case _:
-            return RefusalAnswer(why="groups_adopt is never")
+            return RefusalAnswer(reason="groups_adopt is never")
 
 
 async def steer(command: Command, _given_by: str) -> Answer:
     """A gateway that hosts only "orders"."""
     match command:
         case HoldCommand() | PauseCommand() | AllowCommand():
-            why = () if command.group_id == "orders" else ("the cluster serves it",)
-            return PolicySet(group_id=command.group_id, policy=command.command, reasons=why)
+            reason = () if command.group_id == "orders" else ("the cluster serves it",)
+            return PolicySet(group_id=command.group_id, policy=command.command, reasons=reason)
         case RollCommand(end=is_over):
             return PolicySet(group_id="orders", policy="end of roll" if is_over else "roll")
         case AdoptCommand():
@@ -135,7 +139,7 @@ async def steer(command: Command, _given_by: str) -> Answer:
         case DrainCommand():
             return DrainAnswer(is_draining=not command.dry_run, connections=3, hosted=2)
         case _:
-            return RefusalAnswer(why="no")
+            return RefusalAnswer(reason="no")
 
 
 ROLLED = "being rolled: the partitions of a consumer that leaves wait for its replacement"
@@ -194,7 +198,7 @@ HELD = "on hold: no further consumer switches to the new protocol"
             ["adopt", "beside"],
             FAILED,
             [],
-            [f"beside is not adopted: {why}" for why in (OUTSIDE, NOT_STABLE)],
+            [f"beside is not adopted: {reason}" for reason in (OUTSIDE, NOT_STABLE)],
         ),
         (["adopt", "never"], FAILED, [], ["never is not adopted: groups_adopt is never"]),
     ],
@@ -225,4 +229,25 @@ def test_an_adoption_needs_a_running_gateway(
 ) -> None:
     """The line names the folder and the flag."""
     line = told(capsys, FAILED, "adopt", "orders", f"--state-dir={tmp_path}")
-    assert line.endswith(f"no gateway is running in {tmp_path}; see --state-dir")
+    assert line.endswith(f"no gateway is running in {tmp_path}: start it, or see --state-dir")
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (offsets.OffsetsRefused("why"), "the offsets of g stay as they are: why"),
+        (offsets.OffsetsInDoubt("1 of 2 are deleted; why"), "the offsets of g: 1 of 2 are deleted"),
+    ],
+)
+def test_offsets_that_may_have_changed_are_not_said_to_stay(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    text: str,
+) -> None:
+    async def delete(*_arguments: object, dry_run: bool) -> None:
+        raise error
+
+    monkeypatch.setattr(offsets, "delete", delete)
+    line = told(capsys, FAILED, "offsets", "delete", "g", "--topic=t", "--gateway=h:1")
+    assert text in line

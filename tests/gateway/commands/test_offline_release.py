@@ -20,7 +20,8 @@ from coordinator.interface.records import (
     ServedBySetting,
 )
 from gateway.commands import dispatch
-from gateway.state_folder import bind_to_cluster, locked
+from gateway.groups.group_orders import NO_ANCHORS
+from gateway.state_folder import bind_to_cluster, lock_folder
 from gateway.state_log.sqlite import open_sqlite_log
 from kafka_codecs.apis import ApiKey
 from tests.support.durable_records import RECORDS
@@ -62,10 +63,10 @@ async def test_a_running_gateway_keeps_its_groups(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await keep(tmp_path, {"orders": LIVE})
-    with locked(tmp_path):
+    with lock_folder(tmp_path):
         told = await release(capsys, tmp_path, "orders")
-    why = f"a gateway runs with {tmp_path}: leave out --offline"
-    assert told == (1, "", f"groupferry: nothing is released: {why}\n")
+    reason = f"a gateway runs with {tmp_path}: leave out --offline"
+    assert told == (1, "", f"groupferry: nothing is released: {reason}\n")
 
 
 async def test_a_folder_without_a_log_is_not_made(
@@ -73,8 +74,8 @@ async def test_a_folder_without_a_log_is_not_made(
 ) -> None:
     folder = tmp_path / "mistyped"
     told = await release(capsys, folder, "orders")
-    why = f"there is no state log in {folder}; see --state-dir"
-    assert told == (1, "", f"groupferry: nothing is released: {why}\n")
+    reason = f"there is no state log in {folder}; see --state-dir"
+    assert told == (1, "", f"groupferry: nothing is released: {reason}\n")
     assert not folder.exists()
 
 
@@ -98,8 +99,8 @@ async def test_the_log_must_be_in_the_state_folder(
     """A log in the cluster would be taken from a gateway that runs somewhere else."""
     monkeypatch.setenv("GROUPFERRY_STATE", state)
     told = await release(capsys, tmp_path, "--all")
-    why = "it needs the state log of a folder: start a gateway, and release there"
-    assert told == (1, "", f"groupferry: nothing is released: {why}\n")
+    reason = "it needs the state log of a folder: start a gateway, and release there"
+    assert told == (1, "", f"groupferry: nothing is released: {reason}\n")
 
 
 @pytest.mark.timeout(60)
@@ -125,12 +126,13 @@ async def test_each_group_that_cannot_be_released_says_why(
     assert sorted(of_all.errors.splitlines()) == [
         "groupferry: adopting is not released: its adoption is under way: start the gateway, which"
         " ends it",
-        "groupferry: empty is not released: the embedded cluster cannot hold anchors",
-        "groupferry: live is not released: the embedded cluster cannot hold anchors",
+        f"groupferry: empty is not released: {NO_ANCHORS}",
+        f"groupferry: live is not released: {NO_ANCHORS}",
     ]
     assert [each.errors for each in of_one] == [
-        "groupferry: released is not released: it has been released already\n",
-        "groupferry: unknown is not released: the state log does not have it\n",
+        "groupferry: released is not released: it has been released already: nothing to do\n",
+        "groupferry: unknown is not released: the state log does not have it: see groupferry"
+        " state\n",
     ]
     async with open_sqlite_log(tmp_path) as log:
         assert {each: list(await log.read(each)) for each in await log.group_ids()} == groups

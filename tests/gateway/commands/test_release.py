@@ -19,7 +19,7 @@ from gateway.control.messages import (
 )
 from gateway.control.server import serve_commands
 
-NATIVE = "n-1 (n at /10.0.0.1) uses the new protocol"
+NATIVE = "n at 10.0.0.1 (n-1) uses the new protocol"
 
 
 def line(group_id: str) -> dict[str, Any]:
@@ -34,6 +34,8 @@ def line(group_id: str) -> dict[str, Any]:
         "state": "Stable",
         "policy": "allow",
         "lag": None,
+        "behind_ms": None,
+        "lag_at_ms": None,
         "stands": "",
         "blocker": None,
         "since_ms": None,
@@ -59,7 +61,7 @@ class Gateway:
                     group_id=group_id, is_released=False, reasons=(NATIVE, "so does m")
                 )
             case "busy":
-                return RefusalAnswer(why="the gateway is busy")
+                return RefusalAnswer(reason="the gateway is busy")
             case _ if command.dry_run:
                 return ReleaseAnswer(group_id=group_id, is_released=False)
             case _:

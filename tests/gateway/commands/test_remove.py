@@ -19,14 +19,14 @@ HOSTED = "orders is hosted: groupferry release orders"
     [
         (
             [],
-            RemovalAnswer(is_removed=True, told=3),
+            RemovalAnswer(is_removed=True, redirected=3),
             0,
             ["clients told to resolve bootstrap.servers again: 3; none is left, stop the gateway"],
             [],
         ),
         (
             [],
-            RemovalAnswer(is_removed=False, told=3, clients_left=(OLD,)),
+            RemovalAnswer(is_removed=False, redirected=3, clients_left=(OLD,)),
             1,
             ["clients told to resolve bootstrap.servers again: 3"],
             [OLD],
@@ -40,7 +40,7 @@ HOSTED = "orders is hosted: groupferry release orders"
         ),
         (
             [],
-            RefusalAnswer(why="the gateway is busy"),
+            RefusalAnswer(reason="the gateway is busy"),
             1,
             [],
             ["groupferry: the gateway is not removed: the gateway is busy"],

@@ -26,8 +26,8 @@ def test_events_are_readable_lines(tmp_path: Path, capsys: pytest.CaptureFixture
     assert cli.main(["events", "--state-dir", str(tmp_path)]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "2027-01-15 08:00:00.123Z  orders  m1 left",
-        "2027-01-15 08:00:00.123Z  -  no broker of the cluster answers: no broker answers; trying"
-        " again in 2 s",
+        "2027-01-15 08:00:00.123Z  -  no broker of the cluster answers: no broker answers; check"
+        " the cluster and the network, trying again in 2 s",
     ]
     assert cli.main(["events", "--details", "--state-dir", str(tmp_path)]) == 0
     assert capsys.readouterr().out.splitlines() == [

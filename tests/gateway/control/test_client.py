@@ -19,9 +19,11 @@ from gateway.control.messages import (
     Answer,
     Command,
     CommandRefused,
+    DescribeGroup,
     DrainAnswer,
     DrainCommand,
     LatestEvents,
+    NotKnown,
     RefusalAnswer,
     RemovalAnswer,
     RemoveCommand,
@@ -61,9 +63,9 @@ async def test_an_outcome_is_returned(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "why"),
+    ("line", "reason"),
     [
-        (RefusalAnswer(why="not now").model_dump_json().encode() + b"\n", "not now"),
+        (RefusalAnswer(reason="not now").model_dump_json().encode() + b"\n", "not now"),
         (b"{}\n", "runs another version"),
         (b"HTTP/1.1 400 Bad Request\r\n", "runs another version"),
         (b"", "ended before it answered"),
@@ -71,12 +73,12 @@ async def test_an_outcome_is_returned(tmp_path: Path) -> None:
     ],
 )
 async def test_anything_else_is_one_line(
-    tmp_path: Path, line: bytes | None, why: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, line: bytes | None, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The line says what to do."""
     monkeypatch.setattr(client, "ANSWER_S", 0.1 if line is None else 5.0)
     async with answering(tmp_path, line):
-        with pytest.raises(CommandRefused, match=why):
+        with pytest.raises(CommandRefused, match=reason):
             await give(tmp_path, COMMAND)
 
 
@@ -120,7 +122,7 @@ class FakeFleet:
                 return DrainAnswer(is_draining=not is_trial, connections=slot + 1, hosted=10)
             case RemoveCommand(dry_run=is_trial):
                 return RemovalAnswer(
-                    is_removed=not is_trial, told=3 * slot, reasons=self.reasons[slot]
+                    is_removed=not is_trial, redirected=3 * slot, reasons=self.reasons[slot]
                 )
             case _:
                 return ViewAnswer(
@@ -142,6 +144,15 @@ async def fake_fleet(folder: Path) -> AsyncIterator[FakeFleet]:
                 await nursery.start(serve)
             yield fleet
             nursery.cancel_scope.cancel()
+
+
+async def test_a_group_that_is_not_known_is_told_apart(tmp_path: Path) -> None:
+    """The admin API of any process says 404, as that of the owner does."""
+    question = DescribeGroup(group_id="g")
+    refusal = RefusalAnswer(reason="not known", is_unknown=True).model_dump_json().encode() + b"\n"
+    async with answering(tmp_path, refusal, question):
+        with pytest.raises(NotKnown, match="not known"):
+            await look(tmp_path, question, Events)
 
 
 async def test_a_command_reaches_the_process_that_has_the_group(tmp_path: Path) -> None:
@@ -170,7 +181,7 @@ async def test_all_processes_are_removed_or_none(tmp_path: Path) -> None:
     """A client that one has sent away must not find another that serves it."""
     async with fake_fleet(tmp_path) as fleet:
         outcome = await give(tmp_path, RemoveCommand())
-        assert outcome == RemovalAnswer(is_removed=True, told=3)
+        assert outcome == RemovalAnswer(is_removed=True, redirected=3)
         assert [commands[-1] for commands in fleet.commands] == [RemoveCommand()] * SLOTS
         fleet.reasons[1] = ("it hosts g",)
         outcome = await give(tmp_path, RemoveCommand())
@@ -194,3 +205,9 @@ async def test_an_unreadable_state_of_a_fleet_is_one_line(tmp_path: Path) -> Non
     for command in (DrainCommand(), AdoptCommand(group_id="g")):
         with pytest.raises(NoControlSocket, match="not readable"):
             await give(tmp_path, command)
+
+
+def test_an_older_gateways_count_of_redirected_clients_is_read() -> None:
+    """Its field was called `told`."""
+    answer = RemovalAnswer.model_validate_json('{"is_removed": true, "told": 3}')
+    assert answer.redirected == 3

@@ -81,7 +81,7 @@ async def test_a_folder_without_a_gateway_is_named(tmp_path: Path, name: str) ->
     folder = tmp_path / name
     with pytest.raises(NoControlSocket) as refused:
         await connect(folder)
-    assert str(refused.value) == f"no gateway is running in {folder}; see --state-dir"
+    assert str(refused.value) == f"no gateway is running in {folder}: start it, or see --state-dir"
 
 
 async def test_a_gateway_that_accepts_nobody_is_busy(tmp_path: Path) -> None:
@@ -90,5 +90,18 @@ async def test_a_gateway_that_accepts_nobody_is_busy(tmp_path: Path) -> None:
         waiting.enter_context(listening(tmp_path))
         for _ in range(WAITING_MAX + 1):
             await waiting.enter_async_context(await connect(tmp_path))
-        with pytest.raises(NoControlSocket, match=f"the gateway in {tmp_path} is busy; try again"):
+        with pytest.raises(NoControlSocket, match="takes no more connections: it is busy"):
             await connect(tmp_path)
+
+
+async def test_a_process_without_free_descriptors_reaches_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says so like any other reason."""
+
+    def fail(*_: object) -> None:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(trio.socket, "socket", fail)
+    with pytest.raises(NoControlSocket, match="Too many open files"):
+        await connect(tmp_path)

@@ -32,6 +32,8 @@ from gateway.control.messages import (
 from gateway.data_path.removal import Removal
 from gateway.events.event import GatewayEvent
 from gateway.fleet.member import SHARDS, FleetMember
+from gateway.fleet.parent_link import ParentLink
+from gateway.fleet.words import WORD_BYTES_MAX, AskDrain, decode, make_link
 from gateway.groups.groups import Groups
 from gateway.hosting.move_requests import AdoptionOutcome
 from gateway.state_log.log import StateLogError
@@ -81,10 +83,15 @@ class FakeBoard:
         raise NoSuchGroup
 
 
-class Desk:
+class ApiContext:
     """Handlers, and the events that they tell."""
 
-    def __init__(self, groups: FakeGroups, member: FleetMember | None = None) -> None:
+    def __init__(
+        self,
+        groups: FakeGroups,
+        member: FleetMember | None = None,
+        link: ParentLink | None = None,
+    ) -> None:
         self.told: list[tuple[GatewayEvent, str | None]] = []
         self.removal = Removal()
         self.stop = trio.Event()
@@ -97,6 +104,7 @@ class Desk:
             self.removal,
             self.stop,
             member=member,
+            link=link,
         )
 
     async def adopt(self, group_id: str = "\x01" * 32_767, *, dry_run: bool = False) -> Answer:
@@ -112,7 +120,7 @@ class Desk:
 async def test_the_outcome_is_that_of_the_groups() -> None:
     """So is the request."""
     groups = FakeGroups()
-    told = await Desk(groups).adopt(dry_run=True)
+    told = await ApiContext(groups).adopt(dry_run=True)
     assert isinstance(told, AdoptionAnswer)
     assert (told.is_adopted, told.reasons, told.held_ms) == (True, (), 120)
     assert groups.dry_runs == [True]
@@ -120,21 +128,21 @@ async def test_the_outcome_is_that_of_the_groups() -> None:
 
 async def test_the_reasons_are_bounded() -> None:
     """Clients choose the ids in them. The answer fits into its line; the event has ten."""
-    desk = Desk(FakeGroups(*["\x01" * 70_000] * (REASONS_MAX + 5)))
-    told = await desk.adopt()
+    context = ApiContext(FakeGroups(*["\x01" * 70_000] * (REASONS_MAX + 5)))
+    told = await context.adopt()
     assert isinstance(told, AdoptionAnswer)
     assert len(told.reasons) == REASONS_MAX + 1
     assert told.reasons[-1] == "5 more"
     assert len(told.model_dump_json()) < ANSWER_BYTES_MAX
-    assert len(desk.audits[0]["reasons"]) == 10
+    assert len(context.audits[0]["reasons"]) == 10
 
 
 async def test_an_event_names_who_gave_a_command() -> None:
     """It belongs to the group."""
-    desk = Desk(FakeGroups("b is outside"))
-    await desk.adopt("g", dry_run=True)
-    assert [group_id for _, group_id in desk.told] == ["g"]
-    (audit,) = desk.audits
+    context = ApiContext(FakeGroups("b is outside"))
+    await context.adopt("g", dry_run=True)
+    assert [group_id for _, group_id in context.told] == ["g"]
+    (audit,) = context.audits
     assert audit == {
         "command": "adopt",
         "is_trial": True,
@@ -145,51 +153,56 @@ async def test_an_event_names_who_gave_a_command() -> None:
 
 async def test_a_refused_command_says_why() -> None:
     """In the words of its handler."""
-    desk = Desk(FakeGroups(failure=CommandRefused("groups_adopt is never")))
-    assert await desk.adopt("g") == RefusalAnswer(why="groups_adopt is never")
-    assert desk.audits[0]["reasons"] == ["groups_adopt is never"]
+    context = ApiContext(FakeGroups(failure=CommandRefused("groups_adopt is never")))
+    assert await context.adopt("g") == RefusalAnswer(reason="groups_adopt is never")
+    assert context.audits[0]["reasons"] == ["groups_adopt is never"]
 
 
 async def test_a_command_whose_group_cannot_be_read_says_why() -> None:
     """A damaged log is no bug."""
-    desk = Desk(FakeGroups(failure=StateLogError("the disk is gone")))
+    context = ApiContext(FakeGroups(failure=StateLogError("the disk is gone")))
     with capture_logs() as lines:
-        refusal = await desk.adopt("g")
-    assert refusal == RefusalAnswer(why="the state log cannot be read: the disk is gone")
+        refusal = await context.adopt("g")
+    assert refusal == RefusalAnswer(
+        reason="the state log cannot be read, look at state_log_failed in the log: the disk is gone"
+    )
     assert not lines
 
 
 async def test_a_bug_in_a_command_ends_no_gateway() -> None:
     """The log has it, the client gets one line, and the event is told."""
-    desk = Desk(FakeGroups(failure=ZeroDivisionError()))
+    context = ApiContext(FakeGroups(failure=ZeroDivisionError()))
     with capture_logs() as lines:
-        told = await desk.adopt("g")
+        told = await context.adopt("g")
     assert isinstance(told, RefusalAnswer)
-    assert "its log says why" in told.why
+    assert "look at its log" in told.reason
     assert [line["event"] for line in lines] == ["command_failed"]
-    assert len(desk.audits) == 1
+    assert len(context.audits) == 1
 
 
 async def test_a_command_without_an_end_is_answered(autojump_clock: MockClock) -> None:
     """The client learns where to look."""
-    desk = Desk(FakeGroups())
-    told = await desk.adopt("endless")
+    context = ApiContext(FakeGroups())
+    told = await context.adopt("endless")
     assert isinstance(told, RefusalAnswer)
-    assert "groupferry events" in told.why
-    assert len(desk.audits) == 1
+    assert "groupferry events" in told.reason
+    assert len(context.audits) == 1
 
 
 @pytest.mark.parametrize(
-    ("group_id", "why"),
-    [("gone", "does not know this group"), ("unreadable", "cannot be read: the disk is gone")],
+    ("group_id", "reason"),
+    [
+        ("gone", "does not know this group"),
+        ("unreadable", "look at state_log_failed in the log: the disk is gone"),
+    ],
 )
-async def test_a_question_that_has_no_answer_is_refused(group_id: str, why: str) -> None:
+async def test_a_question_that_has_no_answer_is_refused(group_id: str, reason: str) -> None:
     """Nothing was changed, so there is no event."""
-    desk = Desk(FakeGroups())
-    told = await desk.handlers.answer(DescribeGroup(group_id=group_id), "me")
+    context = ApiContext(FakeGroups())
+    told = await context.handlers.answer(DescribeGroup(group_id=group_id), "me")
     assert isinstance(told, RefusalAnswer)
-    assert why in told.why
-    assert desk.told == []
+    assert reason in told.reason
+    assert context.told == []
 
 
 @pytest.mark.parametrize("line", [b'{"command":"groups"}', b'{"command":"gateway"}'])
@@ -201,42 +214,54 @@ def test_a_question_is_told_from_an_order_by_its_name(line: bytes) -> None:
 
 async def test_a_removal_begins_once_no_group_is_hosted() -> None:
     """It belongs to no group. Without clients it is over at once."""
-    desk = Desk(FakeGroups("orders"))
-    told = await desk.handlers.answer(RemoveCommand(), "me")
+    context = ApiContext(FakeGroups("orders"))
+    told = await context.handlers.answer(RemoveCommand(), "me")
     hosted = "orders is hosted: groupferry release orders"
     assert told == RemovalAnswer(is_removed=False, reasons=(hosted,))
-    desk = Desk(FakeGroups())
-    assert await desk.handlers.answer(RemoveCommand(dry_run=True), "me") == RemovalAnswer(
+    context = ApiContext(FakeGroups())
+    assert await context.handlers.answer(RemoveCommand(dry_run=True), "me") == RemovalAnswer(
         is_removed=False
     )
-    assert await desk.handlers.answer(RemoveCommand(), "me") == RemovalAnswer(is_removed=True)
-    assert [(each["command"], each["is_trial"]) for each in desk.audits] == [
+    assert await context.handlers.answer(RemoveCommand(), "me") == RemovalAnswer(is_removed=True)
+    assert [(each["command"], each["is_trial"]) for each in context.audits] == [
         ("remove", True),
         ("remove", False),
     ]
-    assert [group_id for _, group_id in desk.told] == [None, None]
+    assert [group_id for _, group_id in context.told] == [None, None]
 
 
 async def test_one_removal_runs_at_a_time(autojump_clock: MockClock) -> None:
     """Two would not agree on who was told."""
-    desk = Desk(FakeGroups())
+    context = ApiContext(FakeGroups())
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(desk.removal.run, lambda: ("held",))
-        desk.removal._began_s = trio.current_time()
-        refused = await desk.handlers.answer(RemoveCommand(), "me")
-    assert refused == RefusalAnswer(why="another command removes it already")
+        nursery.start_soon(context.removal.run, lambda: ("held",))
+        context.removal._began_s = trio.current_time()
+        refused = await context.handlers.answer(RemoveCommand(), "me")
+    assert refused == RefusalAnswer(reason="another command removes it already: wait for its end")
+
+
+async def test_a_drain_of_a_process_drains_the_fleet() -> None:
+    """Its parent decides, which may be about to restart that process."""
+    parent, own = make_link()
+    with parent, own:
+        context = ApiContext(FakeGroups("orders"), link=ParentLink(own))
+        told = await context.handlers.answer(DrainCommand(), "me")
+        assert isinstance(told, DrainAnswer)
+        assert told.is_draining
+        assert not context.stop.is_set()
+        assert decode(parent.recv(WORD_BYTES_MAX)) == AskDrain()
 
 
 async def test_a_drain_ends_the_gateway_once_it_is_answered() -> None:
     """A dry run says what it would end. It belongs to no group."""
-    desk = Desk(FakeGroups("orders"))
-    trial = await desk.handlers.answer(DrainCommand(dry_run=True), "me")
+    context = ApiContext(FakeGroups("orders"))
+    trial = await context.handlers.answer(DrainCommand(dry_run=True), "me")
     assert trial == DrainAnswer(is_draining=False, connections=2, hosted=1)
-    assert not desk.stop.is_set()
-    told = await desk.handlers.answer(DrainCommand(), "me")
+    assert not context.stop.is_set()
+    told = await context.handlers.answer(DrainCommand(), "me")
     assert told == DrainAnswer(is_draining=True, connections=2, hosted=1)
-    assert desk.stop.is_set()
-    assert [group_id for _, group_id in desk.told] == [None, None]
+    assert context.stop.is_set()
+    assert [group_id for _, group_id in context.told] == [None, None]
 
 
 async def test_another_process_s_group_is_refused_by_name_of_the_process() -> None:
@@ -245,12 +270,12 @@ async def test_another_process_s_group_is_refused_by_name_of_the_process() -> No
     own = next(name for name in "abcdef" if member.owns(name))
     other = next(name for name in "abcdef" if not member.owns(name))
     groups = FakeGroups()
-    desk = Desk(groups, member)
-    assert isinstance(await desk.adopt(own), AdoptionAnswer)
-    answer = await desk.adopt(other)
+    context = ApiContext(groups, member)
+    assert isinstance(await context.adopt(own), AdoptionAnswer)
+    answer = await context.adopt(other)
     assert isinstance(answer, RefusalAnswer)
-    assert answer.why.startswith("process 1 of the gateway has this group")
+    assert answer.reason.startswith("process 1 of the gateway has this group")
     with pytest.raises(CommandRefused, match="process 1"):
-        await desk.handlers.show(DescribeGroup(group_id=other))
+        await context.handlers.show(DescribeGroup(group_id=other))
     assert groups.dry_runs == [False]
-    assert desk.audits[1]["reasons"] == [answer.why]
+    assert context.audits[1]["reasons"] == [answer.reason]

@@ -19,6 +19,7 @@ from gateway.control.lines import receive_line
 from gateway.control.messages import (
     ANSWER_BYTES_MAX,
     COMMAND_BYTES_MAX,
+    SHUTS_DOWN,
     AdoptCommand,
     AdoptionAnswer,
     Answer,
@@ -81,7 +82,9 @@ async def test_an_unknown_command_is_refused(tmp_path: Path, line: bytes) -> Non
     """Nothing of it is repeated in the answer."""
     async with serving(tmp_path):
         told = await answer(tmp_path, line)
-    assert told["why"] == "the gateway does not know this command: it runs another version"
+    assert told["reason"] == (
+        "the gateway does not know this command: it runs another version; use the same one"
+    )
 
 
 async def test_a_client_that_sends_nothing_is_refused(
@@ -90,7 +93,7 @@ async def test_a_client_that_sends_nothing_is_refused(
     """It has a limited time for its command."""
     monkeypatch.setattr(server, "RECEIVE_S", 0.05)
     async with serving(tmp_path):
-        assert "waited 0.05 s" in (await answer(tmp_path, b"{"))["why"]
+        assert "waited 0.05 s" in (await answer(tmp_path, b"{"))["reason"]
 
 
 @pytest.mark.parametrize("line", [b"x" * (COMMAND_BYTES_MAX + 1), b"x"])
@@ -175,5 +178,5 @@ async def test_a_gateway_that_stops_answers_and_takes_no_further_command(tmp_pat
         nursery.start_soon(ask)
         await trio.testing.wait_all_tasks_blocked(0.01)
         stop()
-    assert [each["why"] for each in told] == ["the gateway is shutting down"]
+    assert [each["reason"] for each in told] == [SHUTS_DOWN]
     assert not (tmp_path / SOCKET_NAME).exists()

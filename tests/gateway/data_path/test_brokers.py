@@ -11,6 +11,7 @@ from gateway.cluster.errors import UpstreamError
 from gateway.data_path import brokers as module
 from gateway.data_path.brokers import BrokerRoute, Brokers, ClientSoftware
 from gateway.data_path.config import Limits
+from gateway.data_path.offer import offer_of
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.header import RequestHeader
 from tests.support.fake_broker import FakeBroker, running_fake_broker
@@ -59,7 +60,7 @@ async def test_a_hanging_broker_is_down_until_it_answers(
             assert len(hung) == 1
             recalled = route.recall()
             assert recalled is not None
-            assert recalled == (1, connection.spoken)
+            assert recalled == (1, offer_of(connection.spoken))
             del broker.handlers[ApiKey.API_VERSIONS]
             with trio.fail_after(5):
                 await route.until_back()
@@ -118,7 +119,7 @@ async def test_any_live_broker_serves_requests_without_a_broker(nursery: trio.Nu
             (node_id, connection) = await BrokerRoute(brokers, None).connect(SOFTWARE)
             connection.close()
             assert node_id == 2
-        assert BrokerRoute(brokers, 1).recall() == (1, connection.spoken)
+        assert BrokerRoute(brokers, 1).recall() == (1, offer_of(connection.spoken))
     nursery.cancel_scope.cancel()
 
 

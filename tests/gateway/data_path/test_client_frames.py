@@ -70,7 +70,7 @@ async def test_a_repeated_heartbeat_is_decoded_once() -> None:
             frame = request_frame(ApiKey.HEARTBEAT, 4, number, encode(message, 4))
             await on.client.send(frame)
             await on.client.frame()
-    first, second, third, fourth = [each.message for each in apis.requests]
+    first, second, third, fourth = [request.message for request in apis.requests]
     assert first is second
     assert first == HEARTBEAT
     assert third is not fourth

@@ -33,6 +33,7 @@ from tests.support.client_connection import (
     doze_soon,
     ground,
 )
+from tests.support.fake_broker import answer_size
 from tests.support.until import until
 from tests.support.wire import Wire, connected, produce_body, request_frame
 
@@ -304,6 +305,28 @@ async def test_nothing_follows_an_answer_that_has_left_in_part() -> None:
             await client.stream.send_eof()
             await until_closed(on)
     assert not any(isinstance(message, LeaveGroupRequest) for message in asked)
+
+
+@pytest.mark.parametrize("word", [PRODUCE_FRAME, LEAVE_FRAME], ids=["relayed", "answered"])
+async def test_nothing_follows_an_answer_that_was_left_out(word: bytes) -> None:
+    """A client that has closed its side only would take it for that answer. What still counts
+    happens."""
+    apis, produced = Watched(), list[int]()
+
+    async def produce(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        produced.append(header.correlation_id)
+        await answer_size(wire, header, body)
+
+    async with leavable(apis) as on:
+        on.broker.handlers[ApiKey.PRODUCE] = produce
+        async with connected(on.gateway.address) as client:
+            await client.send(HEARTBEAT_FRAME + word + word)
+            await apis.asked.wait()
+            await client.stream.send_eof()
+            await until(lambda: bool(apis.ended))
+            apis.go_on.set()
+            assert await client.at_end()
+    assert len(produced) + apis.ended.count("LeaveGroup") == 2
 
 
 # -- last words ------------------------------------------------------------------------------------

@@ -87,7 +87,7 @@ def test_topics_have_no_addresses() -> None:
 
 
 @pytest.mark.parametrize(
-    ("why", "told"),
+    ("reason", "told"),
     [
         (None, None),
         ("no such config", "no such config"),
@@ -95,18 +95,18 @@ def test_topics_have_no_addresses() -> None:
         ("kafka-1:9092,10.0.0.1:9093", "(withheld),(withheld)"),
     ],
 )
-def test_an_error_message_contains_no_address(why: str | None, told: str | None) -> None:
+def test_an_error_message_contains_no_address(reason: str | None, told: str | None) -> None:
     """A broker's refusal may quote the value."""
     altered = AlterConfigsResourceResponse(
         error_code=ErrorCode.INVALID_CONFIG,
-        error_message=why,
+        error_message=reason,
         resource_type=BROKER,
         resource_name="1",
     )
     assert altered_without_addresses(altered).error_message == told
     refused = DescribeConfigsResult(
         error_code=ErrorCode.INVALID_CONFIG,
-        error_message=why,
+        error_message=reason,
         resource_type=BROKER,
         resource_name="1",
     )

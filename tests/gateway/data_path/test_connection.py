@@ -16,6 +16,7 @@ from structlog.testing import capture_logs
 from gateway.data_path import stream
 from gateway.data_path.brokers import BrokerRoute, Brokers
 from gateway.data_path.config import Limits
+from gateway.data_path.connected_clients import ConnectedClients
 from gateway.data_path.connection import ClientConnection
 from gateway.data_path.connection_context import ConnectionContext
 from gateway.data_path.connection_tasks import ConnectionTasks
@@ -23,8 +24,7 @@ from gateway.data_path.grants import Grants
 from gateway.data_path.group_apis import GroupApis, GroupRequest
 from gateway.data_path.held_requests import HeldRequests
 from gateway.data_path.places import ConnectionLimiter
-from gateway.data_path.presence import Presence
-from gateway.quotas.owner import Owner
+from gateway.quotas.quota_key import QuotaKey
 from kafka_codecs import encode
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
@@ -117,13 +117,13 @@ async def test_no_buffer_is_lent_while_brokers_are_being_opened(
     async with ground() as on, AsyncExitStack() as stack:
         on.broker.handlers[ApiKey.API_VERSIONS] = answer_later
         clients = [await stack.enter_async_context(connected(on.gateway.address)) for _ in range(9)]
-        for each in clients:
-            await each.send(request_frame(ApiKey.FETCH, 4, 1, b"abc"))
+        for client in clients:
+            await client.send(request_frame(ApiKey.FETCH, 4, 1, b"abc"))
         await until(lambda: len(asked) == len(clients))
         assert len(made) == 1, "one client after another has borrowed it"
         go_on.set()
-        for each in clients:
-            assert struct.unpack(">ii", await each.frame()) == (1, 3)
+        for client in clients:
+            assert struct.unpack(">ii", await client.frame()) == (1, 3)
 
 
 async def test_fragmented_frames_are_reassembled() -> None:
@@ -397,13 +397,13 @@ async def test_only_a_close_by_the_client_counts_as_one(
     """DEV D82: the client of a connection that the gateway ends may live on."""
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
-    presence = Presence()
-    places = ConnectionLimiter(Limits(), presence)
+    connected_clients = ConnectedClients()
+    places = ConnectionLimiter(Limits(), connected_clients)
     async with ground() as on:
         connection = connection_at(on, ours, places, nursery)
-        nursery.start_soon(connection._shared.facilities.poller.run)
+        nursery.start_soon(connection._shared.resources.poller.run)
         connection.place.introduce("consumer-1", 1)
-        presence.spoke(("orders", "m1"), 1)
+        connected_clients.spoke(("orders", "m1"), 1)
         nursery.start_soon(connection.serve)
         await trio.testing.wait_all_tasks_blocked(0.01)
         if by_client:
@@ -412,7 +412,9 @@ async def test_only_a_close_by_the_client_counts_as_one(
             connection.drain()
         with trio.fail_after(5):
             await until(lambda: ours.fileno() < 0)
-        assert presence.find_gone("orders", Owner("h")) == ({"m1"} if by_client else set())
+        assert connected_clients.find_gone("orders", QuotaKey("h")) == (
+            {"m1"} if by_client else set()
+        )
     theirs.close()
     nursery.cancel_scope.cancel()
 
@@ -425,7 +427,7 @@ def connection_at(
         sock,
         client_host="h",
         route=BrokerRoute(Brokers(lambda: {1: on.broker.address}, nursery), None),
-        place=places.take("h", shakes=False),
+        place=places.take("h", has_handshake=False),
         context=ConnectionContext(
             limits=Limits(),
             group_apis=Parked(),

@@ -31,7 +31,7 @@ class Connection:
         self.names.append(NAME.get())
         await self._dozes.wait()
 
-    def doze(self) -> bool:
+    def go_idle(self) -> bool:
         if not self.is_busy:
             self._dozes.set()
         return not self.is_busy
@@ -84,7 +84,7 @@ async def test_a_task_has_the_names_of_its_connection(
     connection = Connection("mine")
     tasks.start(connection)
     await trio.testing.wait_all_tasks_blocked()
-    connection.doze()
+    connection.go_idle()
     await trio.testing.wait_all_tasks_blocked()
     assert connection.names == ["mine"]
     assert not ended

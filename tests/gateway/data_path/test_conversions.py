@@ -45,9 +45,14 @@ async def test_a_batch_of_coordinators_is_split(highest: int, version: int) -> N
             asked = FindCoordinatorRequest(coordinator_keys=("a", "x", "b", "a"))
             answered = await client.ask(asked, version)
     assert old.asked == ["a", "x", "b"]
-    told = {each.key: (each.node_id, each.error_code) for each in answered.coordinators}
+    told = {
+        coordinator.key: (coordinator.node_id, coordinator.error_code)
+        for coordinator in answered.coordinators
+    }
     assert told == {"a": (1, 0), "x": (-1, 15), "b": (1, 0)}
-    assert {each.port for each in answered.coordinators}.isdisjoint({old.broker.address[1]})
+    assert {coordinator.port for coordinator in answered.coordinators}.isdisjoint(
+        {old.broker.address[1]}
+    )
 
 
 @pytest.mark.parametrize("highest", [0, 1, 2, 3])
@@ -71,7 +76,7 @@ async def test_share_groups_are_refused_where_the_upstream_lacks_them() -> None:
         async with connected(gateway.address) as client:
             asked = FindCoordinatorRequest(key_type=2, coordinator_keys=("g:t:0",))
             answered = await client.ask(asked, 6)
-    assert [each.error_code for each in answered.coordinators] == [42]
+    assert [coordinator.error_code for coordinator in answered.coordinators] == [42]
     assert old.asked == []
 
 
@@ -85,7 +90,9 @@ async def test_requests_for_many_coordinators_are_pipelined() -> None:
             async with connected(on.address) as client:
                 asked = FindCoordinatorRequest(coordinator_keys=("a", "b", "c"))
                 answered = await client.ask(asked, 4)
-    assert {each.key: each.node_id for each in answered.coordinators} == dict.fromkeys("abc", 1)
+    assert {
+        coordinator.key: coordinator.node_id for coordinator in answered.coordinators
+    } == dict.fromkeys("abc", 1)
 
 
 @pytest.mark.parametrize("together_max", [1, 2, 10])
@@ -101,6 +108,9 @@ async def test_keys_beyond_the_limit_get_a_retriable_error(
             asked = FindCoordinatorRequest(coordinator_keys=("a", "b", "c", "d"))
             answered = await client.ask(asked, 4)
     assert old.asked == ["a", "b", "c"]
-    told = {each.key: (each.node_id, each.error_code) for each in answered.coordinators}
+    told = {
+        coordinator.key: (coordinator.node_id, coordinator.error_code)
+        for coordinator in answered.coordinators
+    }
     nobody = (-1, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     assert told == {"a": (1, 0), "b": (1, 0), "c": (1, 0), "d": nobody}

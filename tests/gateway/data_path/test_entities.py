@@ -8,8 +8,8 @@ from typing import get_args, get_type_hints
 import pytest
 from kio.schema import types as kio_types
 
+from gateway.data_path.api_table import API_TABLE
 from gateway.data_path.entities import entity_fields
-from gateway.data_path.treatments import TREATMENTS
 from kafka_codecs.apis import APIS, ApiKey
 from kafka_codecs.declaration import Entity, Struct
 from tests.support.codecs import FIRST_IN_KAFKA_4, NOT_IN_KAFKA, sample
@@ -55,10 +55,10 @@ def our_fields(message: Struct) -> Iterator[str]:
             yield name
 
 
-@pytest.mark.parametrize("key", [key for key in TREATMENTS if key not in NOT_IN_KAFKA])
+@pytest.mark.parametrize("key", [key for key in API_TABLE if key not in NOT_IN_KAFKA])
 def test_every_name_in_kafkas_schemas_is_declared(key: ApiKey) -> None:
     """No api that joins the table, and no field, can be forgotten."""
-    handled = TREATMENTS[key]
+    handled = API_TABLE[key]
     ours: set[str] = set()
     theirs: set[str] = set()
     for version in range(FIRST_IN_KAFKA_4.get(key, 0), handled.max_version + 1):

@@ -4,14 +4,14 @@ from uuid import UUID
 
 import pytest
 
+from gateway.data_path.api_table import API_TABLE
 from gateway.data_path.fetch_away import FETCH_SESSION_ID_NOT_FOUND, answer_without_records
-from gateway.data_path.treatments import TREATMENTS
 from kafka_codecs import encode
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.fetch import FetchPartition, FetchRequest, FetchTopic
 
-OFFERED = TREATMENTS[ApiKey.FETCH]
+OFFERED = API_TABLE[ApiKey.FETCH]
 BY_ID_SINCE = 13
 SESSIONS_SINCE = 7
 
@@ -43,7 +43,7 @@ def test_every_requested_partition_has_no_leader(version: int) -> None:
     answer = answer_without_records(request)
     assert encode(answer, version)
     assert (answer.error_code, answer.session_id) == (0, 0)
-    topics = [(each.topic, each.topic_id) for each in answer.responses]
+    topics = [(response.topic, response.topic_id) for response in answer.responses]
     assert topics == [(each.topic, each.topic_id) for each in request.topics]
     numbers = [[each.partition_index for each in topic.partitions] for topic in answer.responses]
     assert numbers == [[0], [0, 1]]

@@ -51,7 +51,9 @@ def test_each_partition_has_a_share_where_the_answer_has_no_limit(version: int) 
         max_wait_ms=0, min_bytes=1, topics=(FetchTopic(topic="numbers", partitions=two),) * 2
     )
     held = held_fetch(asked, version)
-    limits = [each.partition_max_bytes for topic in held.topics for each in topic.partitions]
+    limits = [
+        partition.partition_max_bytes for topic in held.topics for partition in topic.partitions
+    ]
     assert limits == [FETCHED_BYTES_MAX // 4, 9] * 2
     assert held_fetch(replace(asked, topics=()), version).topics == ()
     assert encode(held, version)

@@ -5,14 +5,17 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 import trio
 
 from gateway.cluster.broker_connection import Address
+from gateway.data_path.brokers import Brokers
 from gateway.data_path.config import DataPathConfig
 from gateway.data_path.errors import ListenError
-from gateway.data_path.listeners import check_ports
+from gateway.data_path.fleet_listeners import FleetListeners
+from gateway.data_path.listeners import Accept, check_ports
 from gateway.data_path.ports import PortBook
 from gateway.error_groups import first_of
 from gateway.fleet.member import BROKER_ID_MAX, SHARDS, FleetMember, coordinator_id
@@ -186,6 +189,34 @@ async def test_the_ports_of_all_processes_are_checked_before_the_start(tmp_path:
         taken.listen()
         with pytest.raises(ListenError, match=str(kept)):
             await check_ports(config, [7])
+
+
+async def test_a_coordinator_port_that_is_taken_leaves_no_listener(tmp_path: Path) -> None:
+    """Each Metadata tries again, and would add one."""
+    config = config_of(0, free_port(), tmp_path)
+    own_port, broker_port = free_port(), free_port()
+    book = PortBook(tmp_path, config.listen_port)
+    book.keep(coordinator_id(0, 7), own_port)
+    book.keep(7, broker_port)
+    async with trio.open_nursery() as nursery:
+        listeners = FleetListeners(
+            FleetMember(slot=0, slots=1, shards=SHARDS),
+            config,
+            brokers=cast(Brokers, None),
+            accept=cast(Accept, trio.sleep),
+            accepting=nursery,
+            clients=nursery,
+        )
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", own_port))
+            taken.listen()
+            with pytest.raises(ListenError, match=str(own_port)):
+                await listeners._represent(7)
+        assert not nursery.child_tasks
+        assert not is_open(broker_port)
+        await listeners._represent(7)
+        assert is_open(broker_port)
+        nursery.cancel_scope.cancel()
 
 
 async def test_a_broker_id_without_room_for_coordinator_nodes_is_refused(tmp_path: Path) -> None:

@@ -2,13 +2,13 @@
 
 from gateway.data_path.config import Limits
 from gateway.data_path.grants import ASK_AGAIN_S, Grants, Operation, Permission, Resource
-from gateway.quotas.owner import Owner
-from gateway.quotas.remembered import LONG_NAME_CHARS
+from gateway.quotas.quota_cache import LONG_NAME_CHARS
+from gateway.quotas.quota_key import QuotaKey
 from gateway.quotas.shares import SharedTotal, ShareRule
 
 LIFETIME_S = 60.0
-OWNER, OTHER_OWNER = Owner("10.0.0.1"), Owner("10.0.0.2")
-ALICE, BOB = Owner("alice", is_principal=True), Owner("bob", is_principal=True)
+OWNER, OTHER_OWNER = QuotaKey("10.0.0.1"), QuotaKey("10.0.0.2")
+ALICE, BOB = QuotaKey("alice", is_principal=True), QuotaKey("bob", is_principal=True)
 LIMITS = Limits(permission_lifetime_s=LIFETIME_S)
 READ = Permission(Resource.GROUP, Operation.READ, "orders")
 OTHER = Permission(Resource.GROUP, Operation.READ, "payments")

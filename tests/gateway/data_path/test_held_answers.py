@@ -6,9 +6,9 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.data_path.errors import TooMuchHeld
 from gateway.data_path.held_answers import WAIT_S, HeldAnswer, HeldAnswers
-from gateway.quotas.owner import Owner
+from gateway.quotas.quota_key import QuotaKey
 
-ANNA, BERT, CARL = (Owner(f"10.0.0.{number}") for number in range(3))
+ANNA, BERT, CARL = (QuotaKey(f"10.0.0.{number}") for number in range(3))
 
 
 class Waiters:
@@ -18,7 +18,7 @@ class Waiters:
         self.answers, self._nursery = answers, nursery
         self.rooms: dict[str, HeldAnswer] = {}
 
-    async def ask(self, name: str, owner: Owner, size: int) -> None:
+    async def ask(self, name: str, owner: QuotaKey, size: int) -> None:
         """Ask, and let everybody go as far as possible."""
 
         async def wait() -> None:

@@ -5,10 +5,10 @@ import pytest
 from gateway.data_path.config import Limits
 from gateway.data_path.errors import TooMuchHeld
 from gateway.data_path.held_requests import HeldRequests
-from gateway.quotas.owner import Owner
+from gateway.quotas.quota_key import QuotaKey
 
-ALICE, MALLORY = Owner("alice", is_principal=True), Owner("mallory", is_principal=True)
-SOMEWHERE = Owner("10.0.0.1")
+ALICE, MALLORY = QuotaKey("alice", is_principal=True), QuotaKey("mallory", is_principal=True)
+SOMEWHERE = QuotaKey("10.0.0.1")
 
 
 def test_one_owner_leaves_room_for_others() -> None:

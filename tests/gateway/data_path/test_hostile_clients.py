@@ -8,8 +8,8 @@ import pytest
 import trio
 from structlog.testing import capture_logs
 
+from gateway.data_path.api_table import API_TABLE
 from gateway.data_path.config import Limits
-from gateway.data_path.treatments import TREATMENTS
 from kafka_codecs.apis import ApiKey
 from tests.support.data_path import running_gateway
 from tests.support.fake_broker import FakeBroker, answer_size, running_fake_broker
@@ -26,9 +26,9 @@ EXPECTED = {
 
 def _garbage(rng: random.Random) -> bytes:
     """Random bytes after a start that makes the gateway read on."""
-    key = rng.choice(list(TREATMENTS))
-    treated = TREATMENTS[key]
-    version = rng.randint(0, treated.max_version)
+    key = rng.choice(list(API_TABLE))
+    entry = API_TABLE[key]
+    version = rng.randint(0, entry.max_version)
     body = rng.randbytes(rng.randint(0, 200))
     whole = bytearray(request_frame(key, version, rng.randrange(2**31), body))
     match rng.randrange(4):
@@ -55,9 +55,9 @@ def _produces(rng: random.Random) -> Iterator[bytes]:
 async def test_no_bytes_cause_an_internal_error(seed: int) -> None:
     """The log has no error or traceback, and the next client is served."""
     rng = random.Random(seed)
-    broker = FakeBroker(handlers=dict.fromkeys(TREATMENTS, answer_size))
+    broker = FakeBroker(handlers=dict.fromkeys(API_TABLE, answer_size))
     del broker.handlers[ApiKey.API_VERSIONS], broker.handlers[ApiKey.METADATA]
-    broker.versions = {key: (0, each.max_version) for key, each in TREATMENTS.items()}
+    broker.versions = {key: (0, each.max_version) for key, each in API_TABLE.items()}
     limits = Limits(linger_timeout_s=0.05)
     async with running_fake_broker(broker):
         async with running_gateway([broker.address], limits=limits) as gateway:

@@ -17,14 +17,15 @@ from gateway.data_path.errors import ListenError
 from gateway.data_path.listeners import quiet_accept_failures
 from gateway.data_path.server import serve
 from kafka_codecs.apis import ApiKey
+from kafka_codecs.describe_quorum import DescribeQuorumResponse, Listener, Node
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
 from tests.support.data_path import running_gateway
-from tests.support.fake_broker import FakeBroker, answer, running_fake_broker
+from tests.support.fake_broker import KAFKA_3, FakeBroker, answer, running_fake_broker
 from tests.support.forward_everything import ForwardEverything
 from tests.support.mock_cluster import running_mock_cluster
 from tests.support.ports import free_port
-from tests.support.wire import Wire, connected
+from tests.support.wire import Wire, connected, request_frame
 
 
 async def ports_told(address: tuple[str, int]) -> dict[int, int]:
@@ -87,6 +88,25 @@ async def test_a_broker_first_seen_in_an_answer_has_its_port_before_the_answer_l
                 told = await ports_told(gateway.address)
                 assert list(told) == [1, 5]
                 assert list(await ports_told(("127.0.0.1", told[5]))) == [5]
+
+
+async def test_an_answer_with_addresses_of_controllers_only_loses_them() -> None:
+    """No broker has to be learned from it."""
+    listener = Listener(name="CONTROLLER", host="kafka-1", port=9093)
+    nodes = (Node(node_id=1, listeners=(listener,)),)
+
+    async def quorum(wire: Wire, header: RequestHeader, _body: bytes) -> None:
+        await answer(wire, header, DescribeQuorumResponse(nodes=nodes))
+
+    key, no_topics = ApiKey.DESCRIBE_QUORUM, b"\1\0"
+    broker = FakeBroker(versions={**KAFKA_3, key: (0, 2)}, handlers={key: quorum})
+    async with (
+        running_fake_broker(broker),
+        running_gateway([broker.address]) as gateway,
+        connected(gateway.address) as client,
+    ):
+        await client.send(request_frame(key, 2, 7, no_topics))
+        assert b"kafka-1" not in await client.frame()
 
 
 async def test_brokers_beyond_the_limit_of_listeners_are_refused() -> None:
@@ -163,7 +183,7 @@ async def test_a_cluster_with_too_many_brokers_stops_the_start() -> None:
     async with running_mock_cluster(2) as upstream, trio.open_nursery() as nursery:
         cluster = Cluster(upstream.bootstrap)
         await nursery.start(cluster.run)
-        with pytest.raises(ListenError, match="more brokers than the limit"):
+        with pytest.raises(ListenError, match="more brokers than one gateway has listeners"):
             await serve(config, ForwardEverything(), cluster, stop=trio.Event())
         nursery.cancel_scope.cancel()
 

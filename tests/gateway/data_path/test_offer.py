@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.data_path import offer
-from gateway.data_path.treatments import TREATMENTS
+from gateway.data_path.api_table import API_TABLE
 from kafka_codecs.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -118,17 +118,17 @@ def test_the_embedded_cluster_decides_nothing_about_groups() -> None:
     assert offered[ApiKey.CONSUMER_GROUP_HEARTBEAT] == (0, 1)
 
 
-@pytest.mark.parametrize("key", TREATMENTS)
+@pytest.mark.parametrize("key", API_TABLE)
 @pytest.mark.parametrize("lowest", [0, 1])
 def test_the_lowest_version_is_the_upstreams(key: ApiKey, lowest: int) -> None:
     """Clients read from it what a broker can do. What they send in it is relayed or decoded."""
-    highest = max(lowest, TREATMENTS[key].max_version)
+    highest = max(lowest, API_TABLE[key].max_version)
     upstream: dict[int, tuple[int, int]] = {
         **{ApiKey.METADATA: (0, 13), ApiKey.DESCRIBE_GROUPS: (0, 6)},
         key: (lowest, highest),
     }
-    lowest = max(lowest, TREATMENTS[key].min_version)
-    expected = (lowest, highest) if lowest <= TREATMENTS[key].max_version else None
+    lowest = max(lowest, API_TABLE[key].min_version)
+    expected = (lowest, highest) if lowest <= API_TABLE[key].max_version else None
     assert offer.offered_versions(upstream).get(key) == expected
 
 

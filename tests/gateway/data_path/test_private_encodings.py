@@ -7,9 +7,9 @@ from uuid import UUID
 
 import pytest
 
+from gateway.data_path.api_table import API_TABLE
 from gateway.data_path.entities import NAMING_APIS, entity_fields
 from gateway.data_path.private_names import PrivateNames
-from gateway.data_path.treatments import TREATMENTS
 from kafka_codecs import decode, encode
 from kafka_codecs.apis import APIS, ApiKey
 from kafka_codecs.declaration import Entity, Struct
@@ -34,7 +34,7 @@ REQUESTS = [
     (key, version)
     for key in sorted(NAMING_APIS - {ApiKey.PRODUCE})
     for version in APIS[key].versions
-    if version <= TREATMENTS[key].max_version
+    if version <= API_TABLE[key].max_version
 ]
 
 

@@ -151,7 +151,9 @@ async def produced(client: Wire, frame: bytes, version: int) -> dict[str, int]:
     correlation_id, offset = decode_response_header(ApiKey.PRODUCE, version, body)
     assert correlation_id == 7
     answered = decode(ProduceResponse, body[offset:], version)
-    return {each.name: each.partition_responses[0].error_code for each in answered.responses}
+    return {
+        response.name: response.partition_responses[0].error_code for response in answered.responses
+    }
 
 
 async def test_a_private_topic_is_refused_and_the_others_are_stored() -> None:
@@ -227,7 +229,7 @@ async def test_a_private_topic_is_not_deleted_but_others_are() -> None:
     async with ground() as (_, client):
         names = (OTHER.decode(), STATE.decode())
         answered = await client.ask(DeleteTopicsRequest(topic_names=names, timeout_ms=1), 5)
-        assert [(each.name, each.error_code) for each in answered.responses] == [
+        assert [(response.name, response.error_code) for response in answered.responses] == [
             (OTHER.decode(), 0),
             (STATE.decode(), ErrorCode.TOPIC_AUTHORIZATION_FAILED),
         ]
@@ -239,7 +241,7 @@ async def test_requests_longer_than_the_buffer_are_searched() -> None:
         many = tuple(f"topic-{number}" for number in range(BUFFER_BYTES // 8))
         for names in (many, (*many, STATE.decode())):
             answered = await client.ask(DeleteTopicsRequest(topic_names=names, timeout_ms=1), 5)
-            refused = [each.name for each in answered.responses if each.error_code]
+            refused = [response.name for response in answered.responses if response.error_code]
             assert refused == list(names[len(many) :])
 
 
@@ -257,7 +259,9 @@ async def test_a_private_topic_cannot_be_read_but_others_can() -> None:
     async with ground() as (_, client):
         answered = await client.ask(fetch(0, OTHER, STATE), 11)
         assert answered.session_id == 0
-        assert [(each.topic, each.partitions[0].error_code) for each in answered.responses] == [
+        assert [
+            (response.topic, response.partitions[0].error_code) for response in answered.responses
+        ] == [
             (OTHER.decode(), 0),
             (STATE.decode(), ErrorCode.TOPIC_AUTHORIZATION_FAILED),
         ]
@@ -301,9 +305,9 @@ async def test_a_request_is_searched_only_if_it_may_have_a_private_name() -> Non
             assert isinstance(message, IncrementalAlterConfigsRequest)
             responses = tuple(
                 AlterConfigsResourceResponse(
-                    resource_type=each.resource_type, resource_name=each.resource_name
+                    resource_type=resource.resource_type, resource_name=resource.resource_name
                 )
-                for each in message.resources
+                for resource in message.resources
             )
             return IncrementalAlterConfigsResponse(responses=responses)
 
@@ -314,7 +318,7 @@ async def test_a_request_is_searched_only_if_it_may_have_a_private_name() -> Non
         )
         request = IncrementalAlterConfigsRequest(resources=resources, validate_only=False)
         altered: IncrementalAlterConfigsResponse = await client.ask(request, 1)
-        return {each.resource_name: each.error_code for each in altered.responses}
+        return {response.resource_name: response.error_code for response in altered.responses}
 
     private = Counted((STATE.decode(),))
     async with (

@@ -1,5 +1,7 @@
 """The gateway's own topics and its writer, attacked in encodings that a real broker accepts."""
 
+import itertools
+from collections.abc import Collection
 from uuid import UUID, uuid4
 
 import pytest
@@ -8,13 +10,19 @@ from confluent_kafka import Producer
 
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.data_path.private_names import PrivateNames
+from kafka_codecs import decode
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
 from kafka_codecs.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kafka_codecs.describe_log_dirs import DescribeLogDirsRequest
-from kafka_codecs.describe_topic_partitions import DescribeTopicPartitionsRequest
+from kafka_codecs.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+)
 from kafka_codecs.elect_leaders import ElectLeadersRequest
 from kafka_codecs.fetch import FetchPartition, FetchRequest, FetchTopic
+from kafka_codecs.header import decode_response_header
 from kafka_codecs.init_producer_id import InitProducerIdRequest
 from kafka_codecs.list_transactions import ListTransactionsRequest
 from kafka_codecs.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -51,6 +59,54 @@ async def test_no_encoding_opens_the_state_to_a_client(kafka: KafkaCluster) -> N
                         assert writer.encode() not in answer, (request, version)
     assert await _topic_id(kafka, state) == topic_id
     await trio.to_thread.run_sync(_write, producer, state, False)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 7, 100])
+async def test_pages_of_topics_are_those_of_a_client_that_may_not_describe_the_state(
+    kafka: KafkaCluster, limit: int
+) -> None:
+    """No page is empty, no cursor names the state, and every other partition is on a page."""
+    prefix = f"pages-{uuid4()}"
+    names = [f"{prefix}-{letter}" for letter in "abcdef"]
+    for name in names:
+        await kafka.make_topic(name)
+    state = (names[0], names[2], names[3], names[5])
+    async with (
+        running_gateway(kafka.addresses, private_names=PrivateNames(state)) as gateway,
+        connected(gateway.address) as client,
+        connected(kafka.addresses[0]) as direct,
+    ):
+        (expected,) = await _pages(direct, 1000, prefix)
+        pages = await _pages(client, limit, prefix, state)
+    public = [partition for partition in expected if partition[0] not in state]
+    assert list(itertools.chain.from_iterable(pages)) == public
+    assert all(0 < len(page) <= limit for page in pages)
+
+
+async def _pages(
+    client: Wire, limit: int, first: str, hidden: Collection[str] = ()
+) -> list[list[tuple[str, int]]]:
+    """The partitions on all pages, from a position in the alphabet on."""
+    pages = []
+    cursor: Cursor | None = Cursor(topic_name=first, partition_index=0)
+    while cursor is not None:
+        request = DescribeTopicPartitionsRequest(
+            topics=(), response_partition_limit=limit, cursor=cursor
+        )
+        frame = await _answer(client, request, 0, 0)
+        key = ApiKey.DESCRIBE_TOPIC_PARTITIONS
+        _, body_at = decode_response_header(key, 0, frame)
+        page = decode(DescribeTopicPartitionsResponse, frame[body_at:], 0)
+        pages.append(
+            [
+                (topic.name or "", partition.partition_index)
+                for topic in page.topics
+                for partition in topic.partitions
+            ]
+        )
+        cursor = page.next_cursor
+        assert cursor is None or cursor.topic_name not in hidden
+    return pages
 
 
 def _write(producer: Producer, topic: str, is_first: bool) -> None:

@@ -177,7 +177,7 @@ async def test_it_is_over_once_nobody_has_been_there_for_a_while(
         assert scene.asks("a")
         await trio.sleep(QUIET_S - 1)
         assert scene.removal.is_running
-    assert scene.outcome == Departures(is_over=True, told=1)
+    assert scene.outcome == Departures(is_over=True, redirected=1)
     assert trio.current_time() < 3 * QUIET_S
 
 
@@ -194,7 +194,7 @@ async def test_a_client_that_comes_back_stops_it(scene: Scene, autojump_clock: M
     assert scene.outcome is not None
     (reason,) = scene.outcome.reasons
     assert reason.startswith("a at 10.0.0.1 came back: its bootstrap servers still lead to this")
-    assert (scene.outcome.told, scene.outcome.is_over) == (1, False)
+    assert (scene.outcome.redirected, scene.outcome.is_over) == (1, False)
 
 
 async def test_a_client_at_the_bootstrap_port_that_was_not_told_is_no_sign(
@@ -267,5 +267,5 @@ async def test_a_real_connection_is_told_and_closed() -> None:
             assert (await client.ask(request, 13)).error_code == 0
             await until(lambda: bool(outcomes))
             assert (await client.ask(request, 13)).error_code == 0
-    assert outcomes[0].told == 1
+    assert outcomes[0].redirected == 1
     assert "still lead to this gateway" in outcomes[0].reasons[0]

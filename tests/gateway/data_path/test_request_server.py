@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
+from gateway.data_path.api_table import LEFT_OUT
 from gateway.data_path.config import DataPathConfig
 from gateway.data_path.group_apis import GroupApis, GroupRequest
-from gateway.data_path.treatments import LEFT_OUT
 from kafka_codecs import decode, encode
 from kafka_codecs.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafka_codecs.apis import ApiKey

@@ -71,7 +71,7 @@ async def test_a_client_is_told_the_name_of_each_broker(
     async with sni_gateway(authority) as gateway:
         async with asking_for(host, gateway, authority.trusting()) as wire:
             answer = await described(wire)
-    assert {(each.host, each.port) for each in answer.brokers} == {
+    assert {(broker.host, broker.port) for broker in answer.brokers} == {
         (NAMES.host_of(node_id), gateway.address[1]) for node_id in (1, 2, 3)
     }
 

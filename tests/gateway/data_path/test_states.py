@@ -7,7 +7,7 @@ from typing import TypeVar
 import pytest
 
 from gateway.data_path.states import CLIENT_MOVES, UPSTREAM_MOVES, ClientState, UpstreamState
-from gateway.moves import Moves, moved
+from gateway.moves import Moves, check_move
 
 RESTING, SERVING, DRAINING, FINISHING, ABANDONED, CLOSED = ClientState
 CLIENT_LEGAL = {
@@ -37,10 +37,10 @@ def check(
     moves: Moves[_State], legal: set[tuple[_State, _State]], before: _State, after: _State
 ) -> None:
     if (before, after) in legal:
-        assert moved(moves, before, after) is after
+        assert check_move(moves, before, after) is after
     else:
         with pytest.raises(ValueError, match=f"from {before} to {after}"):
-            moved(moves, before, after)
+            check_move(moves, before, after)
 
 
 @pytest.mark.parametrize(("before", "after"), list(itertools.product(ClientState, repeat=2)))

@@ -14,15 +14,15 @@ import pytest
 import trio
 import trio.testing
 
-from gateway.data_path.pressure import Pressure
+from gateway.data_path.backpressure import BackpressureTimes
 from gateway.data_path.server import looking_after
 from gateway.data_path.splice import PipePool, StreamEnded
 from gateway.data_path.stream import (
     BUFFER_BYTES,
     RECEIVES_PER_TURN,
-    Facilities,
-    Found,
+    Arrival,
     FrameSource,
+    StreamResources,
 )
 from gateway.transport.sockets import send_all
 from gateway.transport.tls import RECORDS_PER_RECEIVE
@@ -43,7 +43,7 @@ class Ends:
     sink: socket.socket
     receiver: trio.SocketStream
     spare: deque[memoryview]
-    pressure: Pressure
+    pressure: BackpressureTimes
 
     def consume(self) -> bool:
         """Relay what is here."""
@@ -56,7 +56,7 @@ class Ends:
         while True:
             if not self.consume():
                 await self.source.catch_up(self.sink)
-            elif await self.source.arrivals(self.consume) is Found.END:
+            elif await self.source.arrivals(self.consume) is Arrival.END:
                 if not self.source.is_empty():
                     raise StreamEnded
                 self.sink.shutdown(socket.SHUT_WR)
@@ -78,14 +78,12 @@ async def connected_ends(pipes: PipePool) -> AsyncIterator[Ends]:
     """Two TCP connections with a source and a sink between them."""
     sender, incoming = await _pair()
     receiver, sink = await _pair()
-    facilities = Facilities(pipes=pipes)
-    source = FrameSource(incoming, facilities, "client")
+    resources = StreamResources(pipes=pipes)
+    source = FrameSource(incoming, resources, "client")
     with incoming, sink:
-        async with sender, receiver, looking_after(facilities):
-            yield Ends(
-                sender, source, sink, receiver, facilities.spare_buffers, facilities.pressure
-            )
-    facilities.poller.close()
+        async with sender, receiver, looking_after(resources):
+            yield Ends(sender, source, sink, receiver, resources.spare_buffers, resources.pressure)
+    resources.poller.close()
 
 
 PIPES = pytest.mark.parametrize("pipes", [PipePool(), COPYING], ids=["splice", "copy"])
@@ -258,7 +256,7 @@ async def test_a_connection_has_no_buffer_while_its_request_is_answered() -> Non
         assert await ends.source.hold(4) == b"abcd"
         assert len(ends.spare) == 1
         await ends.sender.send_all(b"\0\0\0\4abcd")
-        assert await ends.source.arrivals(lambda: not ends.source.take_out(4)) is Found.WORK
+        assert await ends.source.arrivals(lambda: not ends.source.take_out(4)) is Arrival.WORK
         assert len(ends.spare) == 1
 
 
@@ -266,7 +264,7 @@ async def test_a_frame_that_waits_for_a_task_keeps_no_buffer() -> None:
     """A thousand connections whose brokers are being opened would hold 128 MiB."""
     async with connected_ends(COPYING) as ends:
         await ends.sender.send_all(b"\0\0\0\4abcd" * 2)
-        assert await ends.source.arrivals(lambda: not ends.source.ready(16)) is Found.WORK
+        assert await ends.source.arrivals(lambda: not ends.source.ready(16)) is Arrival.WORK
         assert len(ends.spare) == 1
         ends.source.relay(4)
         await ends.sender.send_all(b"\0\0\0\4abcd")
@@ -313,7 +311,7 @@ async def test_the_end_right_behind_bytes_wakes_the_task() -> None:
             await ends.sender.send_all(framed(b"1234"))
             await ends.sender.send_eof()
             with trio.fail_after(5):
-                assert await ends.source.arrivals(ends.consume) is Found.END
+                assert await ends.source.arrivals(ends.consume) is Arrival.END
             assert await _exactly(ends.receiver, 8) == framed(b"1234")
 
 
@@ -373,17 +371,17 @@ async def test_a_source_that_never_runs_dry_lets_others_run() -> None:
     """Neither the poller's task nor its own holds the processor for long."""
     sock = Endless()
     ours, theirs = socket.socketpair()
-    facilities = Facilities(pipes=COPYING)
+    resources = StreamResources(pipes=COPYING)
     with ours, theirs:
         sock.fd = ours.fileno()
         ours.setblocking(False)
-        source = FrameSource(cast("socket.socket", sock), facilities, "client")
+        source = FrameSource(cast("socket.socket", sock), resources, "client")
 
         def discard() -> bool:
             source.relay_bytes(len(source.head()))
             return source.send_run(cast("socket.socket", sock))
 
-        async with looking_after(facilities), trio.open_nursery() as nursery:
+        async with looking_after(resources), trio.open_nursery() as nursery:
             nursery.start_soon(source.arrivals, discard)
             theirs.send(b"x")
             receives = []
@@ -420,17 +418,17 @@ async def test_bytes_that_tls_has_already_read_are_relayed(
 ) -> None:
     """No event tells of them. A peer may also say goodbye in TLS and keep the socket open."""
     authority = CertificateAuthority.in_folder(tmp_path)
-    facilities = Facilities()
+    resources = StreamResources()
     receiver, sink = await _pair()
     sent = b"".join(framed(bytes([place % 256]) * size) for place in range(600_000 // size))
     async with (
         receiver,
-        looking_after(facilities),
+        looking_after(resources),
         tls_pair(authority, authority.trusting()) as (client, server),
         trio.open_nursery() as nursery,
     ):
-        source = FrameSource(server, facilities, "client")
-        ends = Ends(receiver, source, sink, receiver, facilities.spare_buffers, facilities.pressure)
+        source = FrameSource(server, resources, "client")
+        ends = Ends(receiver, source, sink, receiver, resources.spare_buffers, resources.pressure)
         ended = trio.Event()
 
         async def relay() -> None:
@@ -455,17 +453,17 @@ async def test_bytes_that_tls_has_already_read_are_relayed(
 async def test_short_tls_records_that_a_receive_leaves_are_relayed(tmp_path: Path) -> None:
     """A receive takes a limited number of them, and no event tells of the others."""
     authority = CertificateAuthority.in_folder(tmp_path)
-    facilities = Facilities()
+    resources = StreamResources()
     receiver, sink = await _pair()
     sent = framed(b"!" * 5 * RECORDS_PER_RECEIVE)
     async with (
         receiver,
-        looking_after(facilities),
+        looking_after(resources),
         tls_pair(authority, authority.trusting()) as (client, server),
         trio.open_nursery() as nursery,
     ):
-        source = FrameSource(server, facilities, "client")
-        ends = Ends(receiver, source, sink, receiver, facilities.spare_buffers, facilities.pressure)
+        source = FrameSource(server, resources, "client")
+        ends = Ends(receiver, source, sink, receiver, resources.spare_buffers, resources.pressure)
         nursery.start_soon(ends.relay)
         for at in range(len(sent)):
             client._call(client._encrypt, memoryview(sent)[at : at + 1])
@@ -480,20 +478,20 @@ async def test_short_tls_records_that_a_receive_leaves_are_relayed(tmp_path: Pat
 async def test_a_source_that_goes_to_sleep_relays_more_than_a_turn(tmp_path: Path) -> None:
     """The poller waits for an event meanwhile, and none may come."""
     authority = CertificateAuthority.in_folder(tmp_path)
-    facilities = Facilities()
+    resources = StreamResources()
     receiver, sink = await _pair()
     sent = framed(b"!" * (RECEIVES_PER_TURN + 3) * RECORDS_PER_RECEIVE)
     async with (
         receiver,
-        looking_after(facilities),
+        looking_after(resources),
         tls_pair(authority, authority.trusting()) as (client, server),
         trio.open_nursery() as nursery,
     ):
         for at in range(len(sent)):
             client._call(client._encrypt, memoryview(sent)[at : at + 1])
         client._flush()
-        source = FrameSource(server, facilities, "client")
-        ends = Ends(receiver, source, sink, receiver, facilities.spare_buffers, facilities.pressure)
+        source = FrameSource(server, resources, "client")
+        ends = Ends(receiver, source, sink, receiver, resources.spare_buffers, resources.pressure)
         await trio.sleep(0.1)
         source.sleep(ends.consume, lambda: nursery.start_soon(ends.relay))
         with trio.fail_after(10):

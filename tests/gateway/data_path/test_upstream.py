@@ -10,6 +10,7 @@ from operator import not_
 import pytest
 import trio
 
+from gateway.data_path import brokers
 from gateway.data_path import upstream as upstream_module
 from gateway.data_path.config import Limits
 from gateway.data_path.errors import BrokerLost, UpstreamAway
@@ -21,6 +22,7 @@ from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_codecs.metadata import MetadataRequest, MetadataResponse
 from kafka_codecs.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from tests.support.data_path import RunningGateway, running_gateway
 from tests.support.fake_broker import (
@@ -229,3 +231,78 @@ async def test_pending_answers_end_the_connection_with_the_broker(
             with contextlib.suppress(EOFError):
                 await on.client.frame()
             assert await on.client.at_end()
+
+
+# -- the first connection, and later ones ----------------------------------------------------------
+
+
+@asynccontextmanager
+async def beside_a_first_client() -> AsyncIterator[tuple[FakeBroker, tuple[str, int]]]:
+    """A broker whose versions a first client has learned, and the port that represents it."""
+    broker = FakeBroker(handlers={ApiKey.FETCH: answer_size})
+    async with (
+        running_fake_broker(broker),
+        running_gateway([broker.address], group_apis=AnswersAtOnce()) as gateway,
+        connected(gateway.address) as client,
+    ):
+        listed: MetadataResponse = await client.ask(MetadataRequest(topics=()), 9)
+        address = (listed.brokers[0].host, listed.brokers[0].port)
+        async with connected(address) as first:
+            await first.ask(VERSIONS, 3)
+            yield broker, address
+
+
+class AnswersAtOnce(GroupApis):
+    """Group APIs that need no broker."""
+
+    async def answer(self, request: GroupRequest) -> Struct:
+        """A heartbeat's success."""
+        return HeartbeatResponse()
+
+
+async def test_a_member_at_rest_needs_no_connection_to_the_broker() -> None:
+    """A herd of members that comes back costs the cluster nothing."""
+    async with beside_a_first_client() as (broker, address), connected(address) as member:
+        before = broker.connections
+        offered = await member.ask(VERSIONS, 3)
+        assert {api.api_key for api in offered.api_keys} > {ApiKey.FETCH, ApiKey.HEARTBEAT}
+        assert not (await member.ask(HEARTBEAT, 4)).error_code
+        assert broker.connections == before
+        await member.send(FETCH)
+        await member.frame()
+        assert broker.connections == before + 1
+
+
+async def test_the_broker_learns_the_software_of_a_client_that_asks_it_something() -> None:
+    """Although the connection is opened later than the client introduced itself."""
+    async with beside_a_first_client() as (broker, address), connected(address) as client:
+        await client.ask(
+            ApiVersionsRequest(client_software_name="x", client_software_version="2"), 3
+        )
+        assert ("x", "2") not in broker.software
+        await client.send(FETCH)
+        await client.frame()
+        assert ("x", "2") in broker.software
+
+
+async def test_a_broker_is_asked_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its features may have changed without a restart."""
+    async with beside_a_first_client() as (broker, address), connected(address) as client:
+        monkeypatch.setattr(brokers, "VERSIONS_FRESH_S", -1.0)
+        before = broker.connections
+        await client.ask(VERSIONS, 3)
+        assert broker.connections == before + 1
+
+
+async def test_versions_of_an_upgraded_broker_are_learned_from_the_first_connection() -> None:
+    """The client that was offered the old ones has to ask again."""
+    async with beside_a_first_client() as (broker, address):
+        broker.versions = {**broker.versions, ApiKey.FETCH: (4, 5)}
+        async with connected(address) as client:
+            await client.ask(VERSIONS, 3)
+            await client.send(FETCH)
+            assert await client.at_end()
+        async with connected(address) as client:
+            offered = await client.ask(VERSIONS, 3)
+            (fetch,) = (api for api in offered.api_keys if api.api_key == ApiKey.FETCH)
+            assert fetch.max_version == 5

@@ -14,7 +14,7 @@ from gateway.data_path.errors import BadAnswer, BrokerLost, UpstreamAway
 from gateway.data_path.held_answers import HeldAnswers
 from gateway.data_path.places import ConnectionLimiter
 from gateway.data_path.splice import StreamEnded
-from gateway.data_path.stream import Facilities
+from gateway.data_path.stream import StreamResources
 from gateway.data_path.upstream_connection import ExpectedAnswer, UpstreamConnection
 from kafka_codecs import decode, encode
 from kafka_codecs.apis import ApiKey
@@ -68,21 +68,21 @@ class Asking:
         self, nursery: trio.Nursery, end: type[Exception] = BrokerLost
     ) -> UpstreamConnection:
         """Open the upstream. Answers for the client are dropped, until the `end`."""
-        facilities = Facilities(answers=self._answers)
+        resources = StreamResources(answers=self._answers)
         opened = await BrokerConnection.open(*self.broker.address)
         upstream = UpstreamConnection(
             opened.detach(),
             opened.versions,
             limits=self._limits,
-            facilities=facilities,
-            place=ConnectionLimiter(self._limits).take("127.0.0.1", shakes=False),
+            resources=resources,
+            place=ConnectionLimiter(self._limits).take("127.0.0.1", has_handshake=False),
         )
 
         async def pump() -> None:
             with pytest.raises(end):
                 await upstream.pump(upstream.sock)
 
-        nursery.start_soon(facilities.poller.run)
+        nursery.start_soon(resources.poller.run)
         nursery.start_soon(pump)
         return upstream
 

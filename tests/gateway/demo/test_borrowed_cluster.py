@@ -18,7 +18,7 @@ from coordinator.interface.config import GroupConfig
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.data_path.errors import ListenError
 from gateway.demo import borrowed_cluster
-from gateway.demo.borrowed_cluster import borrowed
+from gateway.demo.borrowed_cluster import borrow_cluster
 from gateway.demo.errors import DemoError
 from gateway.demo.gateway import run_demo_gateway
 from gateway.demo.outcome import DemoOutcome, Options
@@ -69,7 +69,7 @@ async def until_nothing_left_in(kafka: KafkaCluster, prefix: str) -> None:
 
 async def roll(kafka: KafkaCluster, prefix: str, run_gateway: RunGateway) -> DemoOutcome:
     with trio.fail_after(LIMIT_S):
-        return await run(OPTIONS, run_gateway, partial(borrowed, addresses_of(kafka), prefix))
+        return await run(OPTIONS, run_gateway, partial(borrow_cluster, addresses_of(kafka), prefix))
 
 
 @pytest.mark.kafka
@@ -142,15 +142,15 @@ async def test_ctrl_c_leaves_nothing_behind(kafka: KafkaCluster) -> None:
 async def test_existing_topics_and_groups_are_neither_used_nor_removed(kafka: KafkaCluster) -> None:
     """Their names are the demo's, and they may be empty."""
     prefix = fresh_group("taken")
-    async with borrowed(addresses_of(kafka), prefix, 1):
+    async with borrow_cluster(addresses_of(kafka), prefix, 1):
         with pytest.raises(DemoError, match="TOPIC_ALREADY_EXISTS"):
-            async with borrowed(addresses_of(kafka), prefix, 1):
+            async with borrow_cluster(addresses_of(kafka), prefix, 1):
                 pass
         assert await left_in(kafka, prefix) == {f"{prefix}-numbers"}
         async with group_client(kafka.addresses[0], f"{prefix}-group") as client:
             await client.commit({0: 1})
         with pytest.raises(DemoError, match="-group exists already, choose another --prefix"):
-            async with borrowed(addresses_of(kafka), prefix, 1):
+            async with borrow_cluster(addresses_of(kafka), prefix, 1):
                 pass
         assert await left_in(kafka, prefix) == {f"{prefix}-numbers", f"{prefix}-group"}
     await until_nothing_left_in(kafka, prefix)
@@ -195,21 +195,21 @@ async def test_a_refusal_by_the_cluster_is_reported_in_its_words(
     addresses = addresses_of(strict_kafka)
     refused = "the cluster refused to create topic refused-numbers: TOPIC_AUTHORIZATION_FAILED: "
     with pytest.raises(DemoError, match=refused):
-        async with borrowed(addresses, "refused", 1):
+        async with borrow_cluster(addresses, "refused", 1):
             pass
     hidden = "topic hidden-numbers is not on every broker after 1 s: TOPIC_AUTHORIZATION_FAILED"
     with pytest.raises(DemoError, match=hidden):
-        async with borrowed(addresses, "hidden", 1):
+        async with borrow_cluster(addresses, "hidden", 1):
             pass
     kept = (
         r"^could not be removed, please remove by hand: group kept-group "
         r"\(deleting the group was refused: GROUP_AUTHORIZATION_FAILED\)$"
     )
     with pytest.raises(DemoError, match=kept):
-        async with borrowed(addresses, "kept", 1):
+        async with borrow_cluster(addresses, "kept", 1):
             pass
     with pytest.raises(ZeroDivisionError):  # then it is only logged
-        async with borrowed(addresses, "kept-too", 1):
+        async with borrow_cluster(addresses, "kept-too", 1):
             raise ZeroDivisionError
 
 

@@ -31,7 +31,7 @@ def test_a_settled_group_is_accepted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("view", "owners", "why"),
+    ("view", "owners", "reason"),
     [
         (
             ObservedGroup(protocol="consumer", state="Reconciling", members=SETTLED.members),
@@ -74,17 +74,17 @@ def test_a_settled_group_is_accepted() -> None:
     ],
 )
 def test_an_unsettled_group_has_a_reason(
-    view: ObservedGroup, owners: Mapping[int, set[str]], why: str
+    view: ObservedGroup, owners: Mapping[int, set[str]], reason: str
 ) -> None:
     """It is shown when a step never settles."""
-    assert disagreement(view, expected=EXPECTED, owners=owners) == why
+    assert disagreement(view, expected=EXPECTED, owners=owners) == reason
 
 
 def test_a_group_of_classic_members_has_to_convert_before_it_is_settled() -> None:
     """A busy gateway may convert the group only after the last classic member has its share."""
     member = ObservedMember(client_id="a", protocol="classic", partitions=(0,))
-    why = disagreement(with_members(member), expected={"a": "classic"}, owners={0: {"a"}})
-    assert why == "the group is a consumer group"
+    reason = disagreement(with_members(member), expected={"a": "classic"}, owners={0: {"a"}})
+    assert reason == "the group is a consumer group"
 
 
 def test_a_consumer_group_shows_each_members_protocol() -> None:

@@ -52,14 +52,14 @@ def test_a_record_is_lost_if_no_process_got_it() -> None:
     books = ledger((A, consumed((0, 10, 2))), (B, consumed((1, 7, 2))))
     assert books.never_delivered(7) == 0
     assert books.never_delivered(8) == 1
-    assert books.delivered() == 8
+    assert books.count_delivered() == 8
 
 
 def test_a_record_delivered_twice_counts_once() -> None:
     """The ledger counts records, not deliveries, and the receivers do not matter."""
     books = ledger((A, consumed((0, 4, 1))), (B, consumed((2, 5, 1))), (A2, consumed((3, 4, 1))))
     assert books.delivered_again() == 2
-    assert books.delivered() == 8
+    assert books.count_delivered() == 8
     assert books.delivered_numbers() == 5
 
 

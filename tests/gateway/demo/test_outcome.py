@@ -54,7 +54,7 @@ def test_records_delivered_twice_break_no_guarantee() -> None:
 
 
 @pytest.mark.parametrize(
-    ("figures", "why"),
+    ("figures", "reason"),
     [
         (replace(KEPT, produced=0), "nothing was produced"),
         (replace(KEPT, not_produced=2), "2 records could not be produced"),
@@ -72,9 +72,9 @@ def test_records_delivered_twice_break_no_guarantee() -> None:
         (replace(KEPT, committed_offsets=(6, 5)), "partition 1: committed up to 5 of 4 records"),
     ],
 )
-def test_the_reason_names_the_first_wrong_figure(figures: DemoTotals, why: str) -> None:
+def test_the_reason_names_the_first_wrong_figure(figures: DemoTotals, reason: str) -> None:
     """The line has the first wrong figure."""
-    assert broken_promise(Options(), BOTH_LIVE, figures) == why
+    assert broken_promise(Options(), BOTH_LIVE, figures) == reason
 
 
 @pytest.mark.parametrize("options", [Options(), Options(consumers=1, static=True)])
@@ -84,8 +84,8 @@ def test_a_group_that_is_never_empty_must_convert_live(options: Options) -> None
         **BOTH_LIVE,
         "consumer->classic": "replaced while empty",
     }
-    why = "the group converted consumer->classic while empty, not with its members"
-    assert broken_promise(options, seen, KEPT) == why
+    reason = "the group converted consumer->classic while empty, not with its members"
+    assert broken_promise(options, seen, KEPT) == reason
 
 
 def test_one_dynamic_consumer_may_convert_an_empty_group() -> None:
@@ -93,8 +93,8 @@ def test_one_dynamic_consumer_may_convert_an_empty_group() -> None:
     seen: dict[Direction, Conversion] = dict.fromkeys(BOTH_LIVE, "replaced while empty")
     assert broken_promise(ONE_DYNAMIC, seen, KEPT) is None
     seen["classic->consumer"] = "none"
-    why = "the group did not convert classic->consumer"
-    assert broken_promise(ONE_DYNAMIC, seen, KEPT) == why
+    reason = "the group did not convert classic->consumer"
+    assert broken_promise(ONE_DYNAMIC, seen, KEPT) == reason
 
 
 def test_conversions_come_from_the_steps_and_the_gateway() -> None:

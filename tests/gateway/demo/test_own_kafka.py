@@ -15,8 +15,9 @@ def test_what_is_missing_is_said_in_one_line(
 ) -> None:
     """Nothing is tried before."""
     assert "--kafka-home" in (why_not(None) or "")
-    assert (
-        why_not(tmp_path) == f"there is no Apache Kafka in {tmp_path}: it has no libs/kafka_*.jar"
+    assert why_not(tmp_path) == (
+        f"there is no Apache Kafka in {tmp_path}: it has no libs/kafka_*.jar; give another"
+        " --kafka-home"
     )
     (tmp_path / "libs").mkdir()
     (tmp_path / "libs" / "kafka_2.13-4.3.1.jar").touch()

@@ -112,8 +112,8 @@ async def test_a_step_that_never_settles_fails_with_the_last_reason(
 
     roll = Roll(fleet, fleet.books, describe)
     began = trio.current_time()
-    why = "all start as classic: not settled within 60 s: no coordinator"
-    with pytest.raises(DemoError, match=why):
+    reason = "all start as classic: not settled within 60 s: no coordinator"
+    with pytest.raises(DemoError, match=reason):
         await roll.run()
     assert trio.current_time() - began == pytest.approx(SETTLE_LIMIT_S)
     assert roll.steps == []

@@ -10,7 +10,7 @@ import trio
 
 from coordinator.interface.config import GroupConfig
 from gateway.data_path.errors import ListenError
-from gateway.demo.mock_cluster import embedded
+from gateway.demo.mock_cluster import embed_cluster
 from gateway.demo.outcome import Options
 from gateway.demo.run import Interrupted, run
 from gateway.events.event import Listener
@@ -82,7 +82,7 @@ class BareUpstream:
 async def test_a_gateway_that_does_not_start_is_the_reason(children: Children) -> None:
     """The outcome names it, and no process is left."""
     with trio.fail_after(LIMIT_S):
-        outcome = await run(OPTIONS, no_gateway, embedded)
+        outcome = await run(OPTIONS, no_gateway, embed_cluster)
     assert outcome.reason == "the gateway did not start: port 19092 is in use"
     assert outcome.steps == ()
     assert outcome.totals is None
@@ -93,7 +93,7 @@ async def test_the_death_of_the_embedded_cluster_is_the_reason(children: Childre
     """Its process is the first child."""
     gateway = BareUpstream(signal.SIGABRT, lambda: min(children()), children)
     with trio.fail_after(LIMIT_S):
-        outcome = await run(OPTIONS, gateway, embedded)
+        outcome = await run(OPTIONS, gateway, embed_cluster)
     assert outcome.reason is not None
     assert outcome.reason.startswith("the embedded cluster died (SIGABRT")
     assert len(gateway.seen) == 4
@@ -108,7 +108,7 @@ async def test_a_signal_ends_the_run_and_all_its_processes(
     gateway = BareUpstream(number, os.getpid, children)
     with trio.fail_after(LIMIT_S):
         with pytest.raises(Interrupted, match=number.name) as caught:
-            await run(OPTIONS, gateway, embedded)
+            await run(OPTIONS, gateway, embed_cluster)
     assert caught.value.exit_status == 128 + number
     assert len(gateway.seen) == 4
     assert children() == set()

@@ -16,10 +16,10 @@ from gateway.control.messages import (
 from gateway.demo import story as story_module
 from gateway.demo.errors import DemoError
 from gateway.demo.fleet import Fleet
-from gateway.demo.front import Front
 from gateway.demo.ledger import Change
 from gateway.demo.roll import Roll
 from gateway.demo.story import ADOPTIONS_MAX, Story
+from gateway.demo.tcp_forwarder import TcpForwarder
 
 Outcome = AdoptionAnswer | ReleaseAnswer | RemovalAnswer
 
@@ -86,7 +86,11 @@ class Stage:
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, *disturbed: str, mode: str = "unknown"
     ) -> None:
-        self.roll, self.fleet, self.front = PaperRoll(*disturbed), PaperFleet(), Front("gateway")
+        self.roll, self.fleet, self.forwarder = (
+            PaperRoll(*disturbed),
+            PaperFleet(),
+            TcpForwarder("gateway"),
+        )
         self.orders: list[str] = []
         self.outcomes: dict[str, list[Outcome]] = {name: [] for name in GIVEN}
         self.mode = mode
@@ -99,14 +103,14 @@ class Stage:
             state_dir=Path("state"),
             cluster="cluster",
             gateway="gateway",
-            front=self.front,
-            front_address="front",
+            forwarder=self.forwarder,
+            front_address="forwarder",
             stop_watching=lambda: self.orders.append("stop watching"),
         )
 
     async def _give(self, _folder: Path, order: Order) -> Outcome:
         self.orders.append(order.command)
-        assert (self.front.target == "cluster") is isinstance(order, RemoveCommand)
+        assert (self.forwarder.target == "cluster") is isinstance(order, RemoveCommand)
         first = self.outcomes[order.command]
         return first.pop(0) if first else GIVEN[order.command]
 
@@ -119,7 +123,7 @@ async def test_the_gateway_is_inserted_and_removed(monkeypatch: pytest.MonkeyPat
     stage = Stage(monkeypatch)
     await stage.story.run()
     assert stage.roll.titles == TITLES
-    assert stage.fleet.moves == [("a", "gateway"), ("b", "front"), ("a", "cluster")]
+    assert stage.fleet.moves == [("a", "gateway"), ("b", "forwarder"), ("a", "cluster")]
     assert stage.orders == ["adopt", "release", "stop watching", "remove"]
 
 

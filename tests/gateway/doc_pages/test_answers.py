@@ -1,7 +1,7 @@
 """The documented answers are those of the code."""
 
 from gateway.doc_pages.answers import MARK, PAGE, page
-from gateway.hosting.answers import ANSWERS, Situation
+from gateway.hosting.answers import ANSWERS, RefusalReason
 
 
 def test_the_page_has_the_table() -> None:
@@ -12,5 +12,5 @@ def test_the_page_has_the_table() -> None:
 def test_every_situation_and_every_code_is_documented() -> None:
     """However the table is written."""
     _words, _mark, table = PAGE.read_text().partition(MARK)
-    assert all(f"| {situation.value} |" in table for situation in Situation)
+    assert all(f"| {cause.value} |" in table for cause in RefusalReason)
     assert all(code.name in table for code in ANSWERS.values() if code is not None)

@@ -34,7 +34,7 @@ def test_an_event_survives_its_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "why"),
+    ("line", "reason"),
     [
         (b"", "Expecting value"),
         (b"[]", "it is not an event"),
@@ -53,11 +53,13 @@ def test_an_event_survives_its_line() -> None:
     ],
     ids=str,
 )
-def test_an_invalid_line_is_refused_with_a_reason(line: bytes | dict[str, Any], why: str) -> None:
+def test_an_invalid_line_is_refused_with_a_reason(
+    line: bytes | dict[str, Any], reason: str
+) -> None:
     """It is damaged, of a later groupferry, or foreign. There is no traceback."""
     if isinstance(line, dict):
         line = json.dumps({**json.loads(enveloped(LEFT).line), **line}).encode()
-    with pytest.raises(BadLine, match=why):
+    with pytest.raises(BadLine, match=reason):
         read_line(line)
 
 

@@ -96,6 +96,17 @@ def test_a_rebalance_counts_moves_disturbances_and_unowned_time() -> None:
     ]
 
 
+def test_a_step_does_not_pay_for_what_nobody_wants() -> None:
+    """a unsubscribes from a partition that no other member wants, minutes before a step of b."""
+    group = Measured().with_members("a", "b")
+    group.bump(1_000, gives("a", 0))
+    group.rest(1_100)
+    group.tell(300_000, gives("b", 2, 3, cause="left"), leaves("b"))
+    group.bump(301_000, joins("b", "consumer"), gets("b", 2, 3))
+    (step,) = (ended for ended in group.rest(301_000) if isinstance(ended, StepEnded))
+    assert step.unowned_ms == 2_000
+
+
 def test_an_exchange_could_have_been_avoided() -> None:
     """Two members swap their partitions, so no move was needed."""
     group = Measured().with_members("a", "b")

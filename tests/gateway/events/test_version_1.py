@@ -5,7 +5,7 @@ import json
 import pytest
 
 from gateway.events.catalog import EVENTS
-from gateway.events.version_1 import RENAMED, upgraded
+from gateway.events.version_1 import RENAMED, upgrade
 from gateway.pipeline.fold.lines import parse
 
 LINE = {
@@ -39,4 +39,4 @@ def test_every_renamed_event_is_known() -> None:
 
 @pytest.mark.parametrize("line", [None, [], 5, {}, {"event": 1}, {"event": "x", "fields": []}])
 def test_what_is_no_line_stays_as_it_is(line: object) -> None:
-    assert upgraded(line) == line
+    assert upgrade(line) == line

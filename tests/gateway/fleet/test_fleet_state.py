@@ -6,6 +6,7 @@ import pytest
 
 from gateway.fleet.fleet_state import (
     FILE_NAME,
+    IN_CLUSTER,
     SHARDS_FOLDER,
     SLOTS_FOLDER,
     control_folder_of,
@@ -45,6 +46,21 @@ def test_a_lost_or_damaged_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / SHARDS_FOLDER / "000").mkdir()
     with pytest.raises(StateFolderError, match="is missing"):
         open_state(tmp_path, 2)
+
+
+def test_the_state_of_a_fleet_in_the_cluster_is_apart(tmp_path: Path) -> None:
+    """The folder may have shards of its own, of another log. Commands find the processes of the
+    fleet that runs. A lost file costs nothing."""
+    write_state(tmp_path, own := open_state(tmp_path, 2))
+    end_fleet(tmp_path)
+    write_state(tmp_path, open_state(tmp_path, 3, IN_CLUSTER), IN_CLUSTER)
+    assert len(control_folders(tmp_path)) == 3
+    (tmp_path / SLOTS_FOLDER / "0").mkdir()
+    (tmp_path / IN_CLUSTER).unlink()
+    assert open_state(tmp_path, 3, IN_CLUSTER).runs == 0
+    assert open_state(tmp_path, 2).log_id == own.log_id
+    end_fleet(tmp_path)
+    assert control_folders(tmp_path) == [tmp_path]
 
 
 def test_a_folder_without_a_fleet_has_no_state(tmp_path: Path) -> None:

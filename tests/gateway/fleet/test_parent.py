@@ -14,9 +14,12 @@ import pytest
 PROGRAM = """
 import os, signal, socket, sys
 from gateway import logs
-from gateway.fleet.parent import run_fleet
-from gateway.fleet.parent_link import BEAT, DRAINING, RELOAD, SERVING
+from gateway.fleet.parent import FleetPlan, run_fleet
 from gateway.fleet.supervision import TICK_S
+from gateway.fleet.words import (
+    AskDrain, Beat, Drain, GaveUp, LogClaimed, LogLost, OwnerTable, Reload, Serving, Take,
+    decode, encode,
+)
 from gateway.state_folder import StateFolderError
 
 folder, behaviour = sys.argv[1:]
@@ -26,37 +29,82 @@ def note(text):
     with open(f"{folder}/notes", "a") as notes:
         notes.write(text + "\\n")
 
-def prepare(slot, is_first):
-    if behaviour == "unprepared" and slot > 0:
-        raise StateFolderError("the disk is full")
+class Plan(FleetPlan):
+    runs = 0
 
-    def run(link):
-        if behaviour == "fails":
-            return 1
-        if behaviour == "raises":
-            raise ValueError("a bug")
-        link.settimeout(TICK_S)
-        link.send(SERVING)
-        note(f"{slot} {os.getpid()} {is_first}")
-        while True:
-            try:
-                word = link.recv(1)
-            except TimeoutError:
-                link.send(BEAT)
-                continue
-            if behaviour == "commanded" and slot == 1:
-                link.send(DRAINING)
-                return 0
-            if word == RELOAD:
-                note(f"{slot} reloads")
-            else:
-                note(f"{slot} drains" if word else f"{slot} is alone")
-                return 0
+    def prepare(self, slot, owners, shards):
+        if behaviour == "unprepared" and slot > 0:
+            raise StateFolderError("the disk is full")
 
-    return run
+        def run(link):
+            if behaviour == "fails":
+                return 1
+            if behaviour == "raises":
+                raise ValueError("a bug")
+            link.settimeout(TICK_S)
+            if behaviour == "claims" and slot == 0:
+                link.send(encode(LogClaimed("5" * 32, 7000000)))
+            link.send(encode(Serving()))
+            note(f"{slot} {os.getpid()} {sorted(shards)}")
+            held = set(shards)
+            while True:
+                try:
+                    packet = link.recv(4096)
+                except TimeoutError:
+                    link.send(encode(Beat()))
+                    continue
+                word = decode(packet) if packet else None
+                if behaviour == "commanded" and slot == 1 and isinstance(word, Reload):
+                    link.send(encode(AskDrain()))
+                if behaviour == "loses" and isinstance(word, Reload):
+                    link.send(encode(LogLost("it is gone")))
+                    return 1
+                if isinstance(word, Reload):
+                    note(f"{slot} reloads")
+                elif isinstance(word, Take):
+                    held |= set(word.shards)
+                    note(f"{slot} takes {list(word.shards)} in run {word.run_id}")
+                elif isinstance(word, OwnerTable):
+                    for shard in sorted(held):
+                        if word.slots[shard] != slot:
+                            held.discard(shard)
+                            note(f"{slot} gives up {shard}")
+                            link.send(encode(GaveUp(shard)))
+                else:
+                    note(f"{slot} drains" if packet else f"{slot} is alone")
+                    return 0
 
+        return run
+
+    def number_run(self):
+        self.runs += 1
+        if behaviour == "unnumbered" and self.runs == 1:
+            raise StateFolderError("the disk is full")
+        return self.runs
+
+    def note_log(self, log_id, run_id):
+        note(f"parent learns of {log_id[:2]} and run {run_id}")
+
+    def explain_end(self, reason):
+        note(f"parent says that {reason}")
+
+    def note_owners(self, owners):
+        pass
+
+    def reload(self):
+        note("parent reloads")
+
+real_fork, forks = os.fork, []
+
+def fork():
+    forks.append(1)
+    if behaviour == "unforked" and len(forks) == 3:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+    return real_fork()
+
+os.fork = fork
 slots = 3 if behaviour == "unprepared" else 2
-sys.exit(run_fleet(slots, prepare, lambda: note("parent reloads")))
+sys.exit(run_fleet(slots, 4, Plan()))
 """
 
 
@@ -88,6 +136,13 @@ class RunningParent:
             assert time.monotonic() < deadline_s
             time.sleep(0.01)
 
+    def wait_for_note(self, note: str) -> None:
+        """Wait until a process has noted this."""
+        deadline_s = time.monotonic() + 30
+        while note not in self.notes():
+            assert time.monotonic() < deadline_s, self.notes()
+            time.sleep(0.01)
+
     def ended(self) -> int:
         """Its exit status."""
         return self.process.wait(30)
@@ -112,17 +167,51 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def test_a_killed_process_is_started_again_in_its_slot(tmp_path: Path) -> None:
-    """Only the very first one counts as the first."""
+def test_the_shards_of_a_killed_process_are_served_by_another_until_it_is_back(
+    tmp_path: Path,
+) -> None:
+    """It is started again in its slot. Each shard changes hands with a run of its own."""
     with running_parent(tmp_path) as parent:
         parent.wait_for(2)
-        assert [note.split()[2] for note in parent.notes()] == ["True", "False"]
-        began_s = time.monotonic()
+        assert [note.split(maxsplit=2)[2] for note in parent.notes()] == ["[0, 2]", "[1, 3]"]
         os.kill(parent.pids()[0][1], signal.SIGKILL)
         parent.wait_for(3)
-        assert time.monotonic() - began_s < 2
         assert parent.pids()[2][0] == 0
-        assert parent.notes()[2].split()[2] == "False"
+        back = "0 takes [2] in run 3"
+        parent.wait_for_note(back)
+        notes = parent.notes()[2:]
+        assert [note for note in notes if note.startswith("1 ")] == [
+            "1 takes [0, 2] in run 1",
+            "1 gives up 0",
+            "1 gives up 2",
+        ]
+        assert [note for note in notes if note.startswith("0 takes")] == [
+            "0 takes [0] in run 2",
+            back,
+        ]
+        for shard in (0, 2):
+            (taken,) = (note for note in notes if note.startswith(f"0 takes [{shard}]"))
+            assert notes.index(f"1 gives up {shard}") < notes.index(taken)
+
+
+def test_a_full_disk_costs_no_process(tmp_path: Path) -> None:
+    """The shards of a killed one are opened once there is room again."""
+    with running_parent(tmp_path, "unnumbered") as parent:
+        parent.wait_for(2)
+        os.kill(parent.pids()[0][1], signal.SIGKILL)
+        parent.wait_for_note("0 takes [0, 2] in run 2")
+        assert [slot for slot, _pid in parent.pids()] == [0, 1, 0]
+        assert parent.log().count("process_killed") == 1
+
+
+def test_a_process_for_which_the_system_has_no_room_is_tried_again(tmp_path: Path) -> None:
+    """With one line, and without a word from the others."""
+    with running_parent(tmp_path, "unforked") as parent:
+        parent.wait_for(2)
+        os.kill(parent.pids()[1][1], signal.SIGKILL)
+        parent.wait_for(3)
+        assert parent.pids()[2][0] == 1
+        assert parent.log().count("process_not_started") == 1
 
 
 def test_a_stopped_process_is_killed_and_started_again(tmp_path: Path) -> None:
@@ -180,13 +269,31 @@ def test_no_process_outlives_its_parent(tmp_path: Path) -> None:
 
 
 def test_a_process_that_a_command_drains_takes_the_others_along(tmp_path: Path) -> None:
-    """They learn of it while it still drains."""
+    """The parent tells all of them, it as well."""
     with running_parent(tmp_path, "commanded") as parent:
         parent.wait_for(2)
         parent.process.send_signal(signal.SIGHUP)
         assert parent.ended() == 0
-        notes = [note for note in parent.notes()[2:] if note != "parent reloads"]
-        assert notes in (["0 reloads", "0 drains"], ["0 drains"])
+        assert {"0 drains", "1 drains"} <= set(parent.notes())
+
+
+def test_the_parent_knows_the_log_before_it_starts_another_process(tmp_path: Path) -> None:
+    """The others open their parts of it, in later runs."""
+    with running_parent(tmp_path, "claims") as parent:
+        parent.wait_for(2)
+        notes = parent.notes()
+        (served,) = (number for number, note in enumerate(notes) if note.startswith("1 "))
+        assert notes.index("parent learns of 55 and run 7000000") < served
+
+
+def test_the_parent_says_once_why_its_fleet_has_lost_the_log(tmp_path: Path) -> None:
+    """Each process finds out for itself. None is started again: it would take the log back."""
+    with running_parent(tmp_path, "loses") as parent:
+        parent.wait_for(2)
+        parent.process.send_signal(signal.SIGHUP)
+        assert parent.ended() == 1
+        assert parent.notes().count("parent says that it is gone") == 1
+        assert parent.log().count("process_started") == 2
 
 
 @pytest.mark.parametrize("behaviour", ["fails", "raises"])

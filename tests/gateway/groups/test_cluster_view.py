@@ -8,10 +8,10 @@ import trio
 from trio.testing import MockClock
 
 from gateway.groups.clock import Clock
-from gateway.groups.cluster_look import ClusterLook
+from gateway.groups.cluster_group_reader import ClusterGroupReader
 from gateway.groups.cluster_view import ASKED_TOGETHER_MAX, FRESH_FOR_MS, WAIT_S, ClusterView
 from gateway.hosting.forwarded import WatchedGroups
-from gateway.hosting.standing import Found, NoAnswer, Nobody, Occupants
+from gateway.hosting.standing import LiveMembers, LookupFailed, LookupOutcome, NoMembers
 from kafka_codecs.describe_groups import DescribedGroup, DescribedGroupMember
 
 
@@ -39,11 +39,11 @@ def described(*member_ids: str) -> DescribedGroup:
 class FakeLook:
     """A cluster with one answer for all groups."""
 
-    answer: Found = field(default_factory=Nobody)
+    answer: LookupOutcome = field(default_factory=NoMembers)
     delay_s: float = 0.0
     asked: list[tuple[str, ...]] = field(default_factory=list)
 
-    async def look_at(self, group_ids: Iterable[str]) -> Mapping[str, Found]:
+    async def look_up_all(self, group_ids: Iterable[str]) -> Mapping[str, LookupOutcome]:
         """Answer after the delay."""
         names = tuple(group_ids)
         self.asked.append(names)
@@ -54,7 +54,7 @@ class FakeLook:
 def view(look: FakeLook, watched: WatchedGroups | None = None) -> ClusterView:
     """A view of groups that are all forwarded, but for those whose names begin with "h"."""
     return ClusterView(
-        cast("ClusterLook", look),
+        cast("ClusterGroupReader", look),
         watched or WatchedGroups(),
         Clock(),
         lambda group_id: not group_id.startswith("h"),
@@ -84,11 +84,11 @@ async def test_members_that_have_left_the_cluster_are_no_longer_watched(
     autojump_clock: MockClock,
 ) -> None:
     """No request of theirs comes through the gateway to say so."""
-    watched, look = WatchedGroups(), FakeLook(Occupants.of(described("a", "b")))
+    watched, look = WatchedGroups(), FakeLook(LiveMembers.of(described("a", "b")))
     board = view(look, watched)
     await board.refresh(("g",))
     assert members(watched) == {"a", "b"}
-    look.answer = Occupants.of(described("b"))
+    look.answer = LiveMembers.of(described("b"))
     await trio.sleep(FRESH_FOR_MS / 1000 + 0.1)
     await board.refresh(("g",))
     assert members(watched) == {"b"}
@@ -111,7 +111,7 @@ async def test_a_cluster_that_does_not_answer_leaves_the_earlier_description(
     board = view(look)
     await board.refresh(("g",))
     before = board.latest_of("g")
-    look.answer = NoAnswer("nobody listens")
+    look.answer = LookupFailed("nobody listens")
     await trio.sleep(FRESH_FOR_MS / 1000 + 0.1)
     await board.refresh(("g",))
     assert board.latest_of("g") is before is not None

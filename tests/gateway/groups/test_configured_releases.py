@@ -32,7 +32,7 @@ class Table:
         if obstacle == "log":
             raise StateLogError("the log is away")
         if obstacle:
-            return ReleaseOutcome.refused(group_id, *obstacle.split("+"))
+            return ReleaseOutcome.refuse(group_id, *obstacle.split("+"))
         self.kept.discard(group_id)
         return ReleaseOutcome(group_id=group_id, is_released=True)
 

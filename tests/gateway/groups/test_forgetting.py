@@ -17,8 +17,8 @@ from coordinator.interface.events import (
 from gateway.cluster.errors import UpstreamError
 from gateway.groups import forgetting as module
 from gateway.groups.forgetting import UNUSED_MS_MAX, Forgetting
-from gateway.quotas.owner import Owner
-from gateway.quotas.remembered import LONG_NAME_CHARS
+from gateway.quotas.quota_cache import LONG_NAME_CHARS
+from gateway.quotas.quota_key import QuotaKey
 from gateway.quotas.shares import ShareRule
 from gateway.requests import config_apis
 from gateway.requests.config_apis import ConfigApis
@@ -47,7 +47,7 @@ from tests.support.hosted_groups import (
 
 def forgetting(groups: HostedGroups) -> Forgetting:
     """The forgetting of these groups."""
-    return Forgetting(groups.table, groups.look)
+    return Forgetting(groups.table, groups.cluster_reader)
 
 
 def cluster_knows(groups: HostedGroups, **states: str) -> None:
@@ -56,8 +56,8 @@ def cluster_knows(groups: HostedGroups, **states: str) -> None:
     def describe(asked: DescribeGroupsRequest) -> DescribeGroupsResponse:
         return DescribeGroupsResponse(
             groups=tuple(
-                DescribedGroup(group_id=each, group_state=states.get(each, "Dead"))
-                for each in asked.groups
+                DescribedGroup(group_id=group, group_state=states.get(group, "Dead"))
+                for group in asked.groups
             )
         )
 
@@ -93,7 +93,7 @@ async def altered(configs: ConfigApis, group: str, client_host: str = "127.0.0.1
         validate_only=False,
     )
     answer: Any = await configs.answer(
-        replace(lone_request(message, 1), owner=Owner(client_host)), message
+        replace(lone_request(message, 1), owner=QuotaKey(client_host)), message
     )
     (response,) = answer.responses
     return int(response.error_code)
@@ -110,11 +110,11 @@ async def test_an_empty_group_is_forgotten_after_the_cluster_forgot_it(
         await trio.sleep(QUIET_S)
         cluster_knows(groups, **{"has-offsets": "Empty"})
         with capture_logs() as lines:
-            await forgetting(groups).look()
+            await forgetting(groups).delete_unused()
         await trio.sleep(QUIET_S)
         assert set(await groups.table.views.group_ids()) == {"has-offsets", "live"}
         assert "gone" not in await groups.log.group_ids()
-        assert ("groups_forgotten", 1) in [(each["event"], each.get("groups")) for each in lines]
+        assert ("groups_forgotten", 1) in [(line["event"], line.get("groups")) for line in lines]
         assert len(groups.cluster.asked) == 1
 
 
@@ -125,21 +125,21 @@ async def test_a_group_stays_while_the_cluster_is_silent(autojump_clock: MockClo
         await trio.sleep(QUIET_S)
         cluster_knows(groups)
         groups.cluster.failure = UpstreamError("nobody listens")
-        await forgetting(groups).look()
+        await forgetting(groups).delete_unused()
         groups.cluster.failure = None
         groups.cluster.answers[DescribeGroupsRequest] = lambda asked: DescribeGroupsResponse(
             groups=tuple(
                 DescribedGroup(
-                    group_id=each,
+                    group_id=group,
                     group_state="Dead",
                     error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
                 )
-                for each in asked.groups
+                for group in asked.groups
             )
         )
-        await forgetting(groups).look()
+        await forgetting(groups).delete_unused()
         groups.cluster.spoken = {}
-        await forgetting(groups).look()
+        await forgetting(groups).delete_unused()
         assert len(await groups.table.views.group_ids()) == 1
 
 
@@ -273,10 +273,10 @@ async def test_configs_without_a_group_are_forgotten_after_a_while(
         await trio.sleep(QUIET_S)
         cluster_knows(groups, **{"in-the-cluster": "Empty"})
         for _ in range(10):
-            await forgetting(groups).look()
+            await forgetting(groups).delete_unused()
         assert set(await groups.table.views.configs_alone()) == {"unused", "in-the-cluster"}
         await trio.sleep(20)
-        await forgetting(groups).look()
+        await forgetting(groups).delete_unused()
         assert set(await groups.table.views.configs_alone()) == {"in-the-cluster"}
         await trio.sleep(QUIET_S)
         assert set(await groups.table.views.groups_with_configs()) == {"used", "in-the-cluster"}
@@ -292,10 +292,10 @@ async def test_an_adopted_group_is_forgotten_after_a_while(
         assert groups.table.drivers.is_adopted("adopted")
         await trio.sleep(QUIET_S)
         cluster_knows(groups)
-        await forgetting(groups).look()
+        await forgetting(groups).delete_unused()
         assert groups.table.drivers.is_adopted("adopted")
         await trio.sleep(20)
-        await forgetting(groups).look()
+        await forgetting(groups).delete_unused()
         await trio.sleep(QUIET_S)
         assert await groups.table.views.group_ids() == ()
         assert not groups.table.drivers.is_adopted("adopted")
@@ -317,7 +317,7 @@ async def test_the_age_of_configs_survives_restarts(autojump_clock: MockClock) -
         await groups.table.resume()
         await set_config(groups, "changed", "51000")
         await trio.sleep(QUIET_S)
-        await forgetting(groups).look()
+        await forgetting(groups).delete_unused()
         assert set(await log.configs_alone()) == {"changed"}
 
 

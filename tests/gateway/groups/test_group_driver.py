@@ -19,7 +19,7 @@ from coordinator.interface.replies import (
 )
 from gateway.groups.group_driver import CLOSES_WITHIN_S, GroupDriver
 from gateway.hosting.answers import GroupApi
-from gateway.hosting.calls import Call
+from gateway.hosting.calls import Abandoned, Call, Commits
 from gateway.hosting.logged_engine import BEFORE_A_DEADLINE_MAX
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_script import read_assignment
@@ -83,6 +83,35 @@ async def test_the_answer_leaves_after_the_records_are_durable(autojump_clock: M
         groups.log.gate.set()
         await pending.done.wait()
         assert len(groups.log.batches) == 1
+
+
+async def test_a_call_of_a_group_that_another_process_takes_is_refused(
+    autojump_clock: MockClock,
+) -> None:
+    """Though a slow disk keeps its decision: no traceback tells of a bug."""
+    async with hosted_groups() as groups:
+        groups.log.gate = trio.Event()
+        pending = await Pending.start(groups, lambda: groups.native("n"))
+        assert groups.log.writing.is_set()
+        groups.driver().close()
+        await pending.done.wait()
+        assert isinstance(pending.reply, ConsumerHeartbeatReply)
+        assert pending.reply.error is ErrorCode.NOT_COORDINATOR
+
+
+async def test_a_commit_of_a_group_that_another_process_takes_ends_its_connection(
+    autojump_clock: MockClock,
+) -> None:
+    """Nobody knows whether the cluster has it. No traceback tells of a bug."""
+    async with hosted_groups() as groups:
+        joined = await groups.native("n")
+        token, decision = await groups.commit("n", joined.member_epoch, {"foo": [0]})
+        assert decision.error is ErrorCode.NONE
+        (call,) = groups.driver().group.calls.open_calls.by_token.values()
+        groups.driver().close()
+        assert isinstance(call, Commits)
+        assert token in call.commits
+        assert isinstance(call.answer, Abandoned)
 
 
 async def test_a_token_is_unique_among_all_groups(autojump_clock: MockClock) -> None:
@@ -226,7 +255,7 @@ async def test_a_group_that_is_held_by_its_name_is_held_once_it_is_loaded(
         await groups.lone_classic_member()
         refused = await groups.native("n")
     assert refused.error is ErrorCode.GROUP_ID_NOT_FOUND
-    assert "groupferry allow" in refused.why
+    assert "groupferry allow" in refused.reason
 
 
 async def test_the_task_has_no_log_context_of_its_first_connection(

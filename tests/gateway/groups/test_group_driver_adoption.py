@@ -15,7 +15,7 @@ from gateway.groups.topics_image import TopicsImage
 from gateway.hosting.adoption import HOLD_MAX_MS
 from gateway.hosting.answers import GroupApi
 from gateway.hosting.calls import Call, Forwarded
-from gateway.hosting.effects import TellNow
+from gateway.hosting.effects import EmitNow
 from gateway.hosting.forwarded import WatchedGroups
 from gateway.hosting.inputs import MoveRequested
 from gateway.hosting.move_requests import AdoptionOutcome, AdoptRequest
@@ -180,7 +180,7 @@ async def test_grants_of_an_adopted_group_end_though_no_request_has_named_its_to
         driver = groups.driver()
         driver.topics = TopicsImage(driver.topics._cluster)  # noqa: SLF001, RUF100
         driver.group.engine.topics = Topics()
-        driver.report(TellNow(GroupAdopted(held_ms=1)))
+        driver.report(EmitNow(GroupAdopted(held_ms=1)))
         await groups.beat(member_id, 1)
         await wait_all_tasks_blocked()
         await groups.leave(member_id)

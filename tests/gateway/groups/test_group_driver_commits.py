@@ -14,7 +14,7 @@ from coordinator.interface.replies import (
     OffsetVerdict,
 )
 from gateway.groups.group_driver import GroupDriver
-from gateway.hosting.calls import Errand
+from gateway.hosting.calls import PendingAction
 from gateway.hosting.logged_engine import BEFORE_A_DEADLINE_MAX
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.broken_engine import break_engine
@@ -108,13 +108,13 @@ async def test_a_commit_whose_client_disconnects_at_the_verdict_ends(
     async with hosted_groups() as groups:
         joined = await groups.native("n")
         with monkeypatch.context() as patched, trio.CancelScope() as asking:
-            run_errand = GroupDriver.run_errand
+            start_action = GroupDriver.start_action
 
-            def cancel_and_run(driver: GroupDriver, errand: Errand) -> None:
+            def cancel_and_run(driver: GroupDriver, pending_action: PendingAction) -> None:
                 asking.cancel()
-                run_errand(driver, errand)
+                start_action(driver, pending_action)
 
-            patched.setattr(GroupDriver, "run_errand", cancel_and_run)
+            patched.setattr(GroupDriver, "start_action", cancel_and_run)
             await groups.commit("n", joined.member_epoch, {"foo": [0]})
         assert asking.cancelled_caught
         await groups.native("n", -1)
@@ -146,8 +146,8 @@ async def test_a_commit_in_flight_survives_a_reload(
     """It is in no log, but the cluster may still store it. Its member keeps the partitions."""
     async with hosted_groups() as groups:
         first = await groups.native("a")
-        token, verdict = await groups.commit("a", first.member_epoch, {"foo": [0, 1, 2]})
-        assert verdict == OffsetVerdict()
+        token, decision = await groups.commit("a", first.member_epoch, {"foo": [0, 1, 2]})
+        assert decision == OffsetVerdict()
         break_engine(monkeypatch, SyncGroupReceived, InvariantError("any"))
         with capture_logs():
             await groups.sync("nobody", 1)

@@ -18,7 +18,7 @@ from gateway.cluster.errors import UpstreamError
 from gateway.cluster.topic_names import TopicNames
 from gateway.cluster.topics import ClusterTopic
 from gateway.groups.regex_resolver import RegexResolver
-from gateway.quotas.owner import Owner
+from gateway.quotas.quota_key import QuotaKey
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.broken_engine import break_engine
 from tests.support.hosted_groups import hosted_groups
@@ -56,7 +56,7 @@ async def test_topics_that_no_member_needs_are_forgotten(
         topics_for = groups.cluster.topics_for
 
         async def noting(
-            names: Iterable[str], owner: Owner | None = None
+            names: Iterable[str], owner: QuotaKey | None = None
         ) -> Mapping[str, ClusterTopic]:
             asked_for.append(set(names))
             return await topics_for(names, owner)
@@ -85,9 +85,11 @@ async def test_unknown_topics_fail_only_their_request(autojump_clock: MockClock)
             refused = await groups.join("m", topics=["new"], version=3)
         assert refused.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert (lines[-2]["event"], lines[-2]["reason"]) == ("topics_unknown", "nobody listens")
-        assert "nobody listens" not in refused.why  # perhaps an address, which no client may learn
-        _, verdict = await groups.commit("n", joined.member_epoch, {"new": [0]})
-        assert verdict.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert (
+            "nobody listens" not in refused.reason
+        )  # perhaps an address, which no client may learn
+        _, decision = await groups.commit("n", joined.member_epoch, {"new": [0]})
+        assert decision.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert (await groups.native("n", joined.member_epoch)).error is ErrorCode.NONE
         groups.cluster.failure = None
         assert (await groups.commit("n", joined.member_epoch, {"new": [0]}))[

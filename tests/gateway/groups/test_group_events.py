@@ -63,10 +63,10 @@ async def test_a_groups_lines_have_no_gap(tmp_path: Path, autojump_clock: MockCl
         await roll(groups, "other")
     events = read_events(tmp_path)
     check_gaps(events)
-    assert {each.event for each in events if each.process_id} >= {"member_state_changed"}
-    recorded = [each.event for each in events if not each.process_id and each.group_id == GROUP]
+    assert {event.event for event in events if event.process_id} >= {"member_state_changed"}
+    recorded = [event.event for event in events if not event.process_id and event.group_id == GROUP]
     assert recorded.count("group_converted") == 2
-    assert {each.group_id for each in events} == {GROUP, "other"}
+    assert {event.group_id for event in events} == {GROUP, "other"}
 
 
 @pytest.mark.parametrize("killed_at", range(1, 11))
@@ -99,7 +99,7 @@ async def test_a_gateway_killed_at_any_line_leaves_no_gap(
         write_lines(groups, tmp_path)
         await groups.table.resume()
         await wait_all_tasks_blocked()
-    of_group = [each for each in read_events(tmp_path) if each.process_id is None]
+    of_group = [event for event in read_events(tmp_path) if event.process_id is None]
     check_gaps(of_group)
     assert of_group[-1].sequence == last.sequence
 
@@ -126,7 +126,7 @@ async def test_lines_of_another_version_prevent_no_load(
         assert (await groups.native("n", epoch)).error is ErrorCode.NONE
         assert (await groups.native("n", -1)).error is ErrorCode.NONE
     assert tuple(line.text for line in read_lines(tmp_path))[: len(lines)] == lines
-    own = [each for each in read_events(tmp_path) if each.process_id is None]
+    own = [event for event in read_events(tmp_path) if event.process_id is None]
     assert own[0].sequence == last.sequence + 1
 
 
@@ -150,7 +150,7 @@ async def test_a_deleted_groups_sequence_is_forgotten(
         assert await groups.log.told_group_ids() == (GROUP,)
     events = read_events(tmp_path)
     check_gaps(events)
-    created = [each for each in events if each.event == "group_created"]
+    created = [event for event in events if event.event == "group_created"]
     assert len({each.sequence for each in created}) == 1 < len(created)
     assert created[0].began_ms != created[1].began_ms
 
@@ -176,7 +176,7 @@ async def test_a_failed_deletion_of_a_sequence_is_repeated(
         await groups.native("n")
     events = read_events(tmp_path)
     check_gaps(events)
-    own = [each for each in events if each.group_id == GROUP and each.process_id is None]
+    own = [event for event in events if event.group_id == GROUP and event.process_id is None]
     assert len({each.began_ms for each in own}) == 2
 
 
@@ -236,9 +236,9 @@ async def test_a_members_commits_are_reported_before_its_departure(
         await groups.native("n", -1)
     events = read_events(tmp_path)
     check_gaps(events)
-    names = [each.event for each in events]
+    names = [event.event for event in events]
     last = names.index("offsets_committed")
-    assert [each.at_ms for each in events[last:]] == [events[-1].at_ms] * len(names[last:])
+    assert [event.at_ms for event in events[last:]] == [events[-1].at_ms] * len(names[last:])
     assert {"partitions_assigned"} <= set(names[:last])
     assert set(names[last:]) == {
         "offsets_committed",
@@ -261,7 +261,7 @@ async def test_commits_are_reported_before_the_end_of_their_topic(
         groups.cluster.change()
         await trio.sleep(2)
         await groups.native("n", joined.member_epoch)
-    names = [each.event for each in read_events(tmp_path)]
+    names = [event.event for event in read_events(tmp_path)]
     assert names[names.index("topics_deleted") - 1] == "offsets_committed"
 
 
@@ -285,5 +285,5 @@ async def test_a_refused_classic_member_is_reported(
         assert reply.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     events = read_events(tmp_path)
     check_gaps(events)
-    (refused,) = [each for each in events if each.event == "conversion_refused"]
+    (refused,) = [event for event in events if event.event == "conversion_refused"]
     assert (refused.group_id, refused.fields.fields["member_id"]) == (GROUP, "late")

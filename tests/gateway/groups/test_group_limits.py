@@ -8,30 +8,30 @@ from gateway.groups.group_limits import (
     GroupQuota,
     TooManyGroups,
 )
-from gateway.hosting.answers import GroupApi, Situation
+from gateway.hosting.answers import GroupApi, RefusalReason
 from gateway.hosting.calls import Call, Refused, Released
-from gateway.quotas.owner import Owner
-from gateway.quotas.remembered import LONG_NAME_CHARS
+from gateway.quotas.quota_cache import LONG_NAME_CHARS
+from gateway.quotas.quota_key import QuotaKey
 from gateway.quotas.shares import ShareRule
-from tests.support.hosted_scene import HostedScene, situation_of
+from tests.support.hosted_scene import HostedScene, cause_of
 
-GREEDY, MODEST = Owner("10.0.0.1"), Owner("10.0.0.2")
+GREEDY, MODEST = QuotaKey("10.0.0.1"), QuotaKey("10.0.0.2")
 
 
 def test_one_address_leaves_room_for_others() -> None:
     """Its own limit is reached first, and reported."""
-    complaints: list[tuple[Owner, str, int]] = []
+    client_warnings: list[tuple[QuotaKey, str, int]] = []
     quota = GroupQuota(
         "hosted",
         groups_max=3,
         share=ShareRule(per_address=2),
-        complain=lambda *complaint: complaints.append(complaint),
+        complain=lambda *complaint: client_warnings.append(complaint),
     )
     quota.count_in("a", GREEDY)
     quota.count_in("b", GREEDY)
     with pytest.raises(TooManyGroups, match="the limit of 2 hosted groups per client address"):
         quota.check(GREEDY)
-    assert complaints == [(GREEDY, "too many hosted groups from this client address", 2)]
+    assert client_warnings == [(GREEDY, "too many hosted groups from this client address", 2)]
     quota.check(MODEST)
     quota.count_in("c", MODEST)
     with pytest.raises(TooManyGroups, match="the limit of 3 hosted groups is reached"):
@@ -62,7 +62,7 @@ def test_a_group_that_ends_makes_room_for_its_address() -> None:
 def test_a_principal_has_a_limit_of_its_own() -> None:
     """Wherever it connects from, and whatever else comes from there."""
     quota = GroupQuota("hosted", groups_max=9, share=ShareRule(per_address=1, per_principal=2))
-    alice = Owner("10.0.0.1", is_principal=True)
+    alice = QuotaKey("10.0.0.1", is_principal=True)
     quota.count_in("a", GREEDY)
     quota.count_in("b", alice)
     quota.check(alice)
@@ -103,7 +103,7 @@ def test_a_group_with_a_long_name_counts_as_many() -> None:
 
 def test_new_limits_count_for_groups_and_their_anchors() -> None:
     """Each owner may begin as many as told, and groups beyond a lower limit stay."""
-    limits, user = GroupLimits(8), Owner("u", is_principal=True)
+    limits, user = GroupLimits(8), QuotaKey("u", is_principal=True)
     for name in ("a", "b"):
         limits.hosted.reserve(name, user)
         limits.anchored.reserve(name, user)
@@ -123,7 +123,7 @@ def test_only_a_join_needs_room_for_an_anchor() -> None:
     limits = GroupLimits(1)
     limits.anchored.limit(0, ShareRule())
     scene = HostedScene(limits=limits)
-    assert situation_of(scene.native("n")) is Situation.NOT_ANCHORED
+    assert cause_of(scene.native("n")) is RefusalReason.NOT_ANCHORED
     assert not limits.hosted.count
     scene.commit()
     assert len(scene.sent) == 1
@@ -145,7 +145,7 @@ def test_a_commit_that_takes_the_place_of_an_anchor_needs_room_for_one() -> None
     scene = left_behind(limits)
     refusal = next(iter(scene.commit().outcomes.values())).refused
     assert refusal is not None
-    assert refusal.situation is Situation.NOT_ANCHORED
+    assert refusal.cause is RefusalReason.NOT_ANCHORED
     assert not scene.sent
     assert not scene.group.anchor.is_here
 
@@ -157,7 +157,7 @@ def test_a_deletion_that_takes_the_place_of_an_anchor_needs_room_for_one() -> No
     scene = left_behind(limits)
     call = scene.ask(Call(api=GroupApi.ADMIN))
     assert isinstance(call.answer, Refused)
-    assert call.answer.situation is Situation.NOT_ANCHORED
+    assert call.answer.cause is RefusalReason.NOT_ANCHORED
     limits.anchored.limit(1, ShareRule())
     assert scene.ask(Call(api=GroupApi.ADMIN)).answer == Released()
 

@@ -10,7 +10,13 @@ from coordinator.interface.roll_policy import NATIVE_MEMBERS_MAX, RollMode
 from gateway.groups.group_orders import why_not_set
 from gateway.hosting.inputs import MoveRequested
 from gateway.hosting.move_requests import AdoptRequest, ReleaseRequest
-from gateway.hosting.standing import Found, NoAnswer, Nobody, Occupants, OtherKind
+from gateway.hosting.standing import (
+    LiveMembers,
+    LookupFailed,
+    LookupOutcome,
+    NoMembers,
+    OtherGroupType,
+)
 from kafka_codecs import describe_groups
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_describe import (
@@ -34,8 +40,8 @@ KAFKA_2_3: dict[int, tuple[int, int]] = dict.fromkeys(
 )
 """A broker that can hold anchors."""
 
-MIXED = Occupants("consumer", ("c", "n"), native_ids=(frozenset({"n", "i"}),))
-UNTOLD = Occupants("consumer", ("c",), native_ids=(frozenset({"c"}),), tells_natives=False)
+MIXED = LiveMembers("consumer", ("c", "n"), native_ids=(frozenset({"n", "i"}),))
+UNTOLD = LiveMembers("consumer", ("c",), native_ids=(frozenset({"c"}),), tells_natives=False)
 
 
 def there(*types: MemberType) -> ConsumerGroupDescribeResponse:
@@ -73,37 +79,39 @@ async def test_a_group_of_the_cluster_is_held_at_the_native_members_that_it_has(
         }
         table = groups.table
         assert await table.orders.set_policy(GROUP, RollMode.HOLD, dry_run=True) == ""
-        assert table.views.glance(GROUP).policy is RollMode.ALLOW
+        assert table.views.snapshot(GROUP).policy is RollMode.ALLOW
         assert await table.orders.set_policy(GROUP, RollMode.HOLD, dry_run=False) == ""
         assert log.config_overrides(GROUP) == {NATIVE_MEMBERS_MAX: 1}
         assert "only be held" in await table.orders.set_policy(GROUP, RollMode.PAUSE, dry_run=False)
         await trio.sleep(QUIET_S)
         assert groups.running == ()
     async with hosted_groups(log=log) as groups:
-        assert groups.table.views.glance(GROUP).policy is RollMode.HOLD
+        assert groups.table.views.snapshot(GROUP).policy is RollMode.HOLD
 
 
 @pytest.mark.parametrize(
-    ("found", "policy", "why"),
+    ("found", "policy", "reason"),
     [
         (DIRECT, RollMode.HOLD, ""),
         (MIXED, RollMode.ALLOW, ""),
         (UNTOLD, RollMode.ALLOW, ""),
         (UNTOLD, RollMode.HOLD, "does not say which members are native"),
         (MIXED, RollMode.PAUSE, "only be held"),
-        (anchored("log-2", 1), RollMode.HOLD, "a gateway holds it"),
-        (NoAnswer("nobody listens"), RollMode.HOLD, "nobody listens"),
-        (Nobody(), RollMode.HOLD, "has consumers in a group of this name"),
-        (Occupants("connect", ("w",)), RollMode.HOLD, "its protocol type is connect"),
-        (Occupants("consumer", ("s",), "stream"), RollMode.HOLD, "Kafka Streams"),
-        (OtherKind("share"), RollMode.HOLD, "has consumers in a group of this name"),
+        (anchored("log-2", 1), RollMode.HOLD, "another gateway holds it"),
+        (LookupFailed("nobody listens"), RollMode.HOLD, "nobody listens"),
+        (NoMembers(), RollMode.HOLD, "has consumers in a group of this name"),
+        (LiveMembers("connect", ("w",)), RollMode.HOLD, "its protocol type is connect"),
+        (LiveMembers("consumer", ("s",), "stream"), RollMode.HOLD, "Kafka Streams"),
+        (OtherGroupType("share"), RollMode.HOLD, "has consumers in a group of this name"),
     ],
 )
-def test_an_operator_learns_what_cannot_be_held(found: Found, policy: RollMode, why: str) -> None:
+def test_an_operator_learns_what_cannot_be_held(
+    found: LookupOutcome, policy: RollMode, reason: str
+) -> None:
     """The cluster assigns partitions by itself, so nothing there can be paused."""
     told = why_not_set(found, policy)
-    assert why in told
-    assert bool(why) is bool(told)
+    assert reason in told
+    assert bool(reason) is bool(told)
 
 
 async def test_a_trial_of_an_adoption_says_that_the_group_moves(autojump_clock: MockClock) -> None:

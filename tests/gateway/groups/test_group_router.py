@@ -9,7 +9,7 @@ from gateway.cluster.errors import UpstreamError
 from gateway.groups import group_drivers as module
 from gateway.hosting.inputs import SeenForeign
 from gateway.hosting.states import Mode
-from gateway.quotas.owner import Owner
+from gateway.quotas.quota_key import QuotaKey
 from tests.support.hosted_groups import GROUP, hosted_groups
 
 
@@ -19,12 +19,12 @@ async def test_a_group_with_hosted_members_stays_hosted(autojump_clock: MockCloc
         await groups.native("n")
         groups.driver().feed(SeenForeign("somebody said so"))
         groups.cluster.coordinator_questions.clear()
-        assert (await groups.table.router.verdicts((GROUP,)))[GROUP].mode is Mode.HOSTED
+        assert (await groups.table.router.find_decisions((GROUP,)))[GROUP].mode is Mode.HOSTED
         assert groups.table.drivers.is_live(GROUP)
         assert groups.cluster.coordinator_questions == []
         await groups.native("n", -1)
         assert not groups.table.drivers.is_live(GROUP)
-        assert (await groups.table.router.verdicts((GROUP,)))[GROUP].mode is Mode.FORWARDED
+        assert (await groups.table.router.find_decisions((GROUP,)))[GROUP].mode is Mode.FORWARDED
 
 
 async def test_what_is_known_of_groups_is_kept_from_inventors_of_names(
@@ -32,14 +32,14 @@ async def test_what_is_known_of_groups_is_kept_from_inventors_of_names(
 ) -> None:
     """The cluster is not asked again about the group of another user."""
     monkeypatch.setattr(module, "REMEMBERED_MAX", 4)
-    alice, mallory = Owner("alice", is_principal=True), Owner("mallory", is_principal=True)
+    alice, mallory = QuotaKey("alice", is_principal=True), QuotaKey("mallory", is_principal=True)
     async with hosted_groups() as groups:
-        await groups.table.router.verdicts(["a"], alice)
-        await groups.table.router.verdicts([f"g{number}" for number in range(9)], mallory)
+        await groups.table.router.find_decisions(["a"], alice)
+        await groups.table.router.find_decisions([f"g{number}" for number in range(9)], mallory)
         groups.cluster.coordinator_questions.clear()
-        await groups.table.router.verdicts(["a"], alice)
+        await groups.table.router.find_decisions(["a"], alice)
         assert groups.cluster.coordinator_questions == []
-        await groups.table.router.verdicts(["g0"], mallory)
+        await groups.table.router.find_decisions(["g0"], mallory)
         assert groups.cluster.coordinator_questions == ["g0"]
 
 
@@ -58,7 +58,7 @@ async def test_others_run_while_many_names_are_looked_up(autojump_clock: MockClo
         nursery.start_soon(count)
         for _ in range(2):  # by a look, and from memory
             turns = 0
-            await groups.table.router.verdicts(names)
+            await groups.table.router.find_decisions(names)
             assert turns >= 9
         nursery.cancel_scope.cancel()
 

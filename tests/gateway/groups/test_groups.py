@@ -174,10 +174,10 @@ async def test_adopted_groups_are_known_from_the_start(
     async with hosted_groups(log=log) as groups:
         await groups.nursery.start(groups.table.resume)
         names = ("adopted", "by-setting", "released", "configs")
-        assert [each for each in names if groups.table.drivers.is_adopted(each)] == [*names[:3]]
+        assert [name for name in names if groups.table.drivers.is_adopted(name)] == [*names[:3]]
         is_asked.set()
         await trio.sleep(2 * RESUME_RETRY_S)
-        assert [each for each in names if groups.table.drivers.is_adopted(each)] == ["adopted"]
+        assert [name for name in names if groups.table.drivers.is_adopted(name)] == ["adopted"]
 
 
 @pytest.mark.parametrize("is_under_way", [True, False])

@@ -47,7 +47,7 @@ async def test_a_member_may_own_thousands_of_partitions_or_topics(tmp_path: Path
     lines = read_events(tmp_path / "events")
     check_gaps(lines)
     for name in ("partitions_assigned", "grant_ended"):
-        sizes = [len(each.line) for each in lines if each.event == name]
+        sizes = [len(line.line) for line in lines if line.event == name]
         assert len(sizes) == len(cases)
         assert min(sizes) > 1 << 15
 

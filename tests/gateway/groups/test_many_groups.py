@@ -8,7 +8,7 @@ import trio
 
 from coordinator.interface.records import ClassicGroupMetadata, ClassicGroupValue
 from gateway.cluster.broker_connection import BrokerConnection
-from gateway.groups.cluster_look import LOOKED_AT_ONCE_MAX
+from gateway.groups.cluster_group_reader import GROUPS_PER_LOOKUP_MAX
 from gateway.state_log.memory import MemoryLog
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -36,10 +36,10 @@ EMPTY_GROUP = (
         value=ClassicGroupValue(protocol_type="consumer", generation=1, protocol=None, leader=None)
     ),
 )
-MANY = tuple(f"unknown-{number}" for number in range(2 * LOOKED_AT_ONCE_MAX))
-QUESTIONS_MAX = 7
-"""The requests for any number of groups: ApiVersions twice, the coordinators, the descriptions (two
-batches), and the client's own request."""
+MANY = tuple(f"unknown-{number}" for number in range(2 * GROUPS_PER_LOOKUP_MAX))
+QUESTIONS_MAX = 9
+"""The requests for any number of groups: ApiVersions of each connection, the coordinators, the
+descriptions (two batches), and the client's own request."""
 
 
 def questions(seen: Sequence[RequestHeader]) -> int:

@@ -72,14 +72,14 @@ async def test_a_classic_member_may_come_first_where_the_group_can_be_upgraded(p
 
 
 @pytest.mark.parametrize(
-    ("policy", "why"),
+    ("policy", "reason"),
     [
         ("downgrade", f"the cluster keeps the two apart ({POLICY} = downgrade)"),
         (None, f"the cluster does not tell its {POLICY} (DESCRIBE_CONFIGS on the cluster)"),
     ],
 )
-async def test_a_mixed_group_needs_a_policy_that_is_told(policy: str | None, why: str) -> None:
-    assert await told(Broker(policy=policy)) == NewProtocol(why_not_mixed=why)
+async def test_a_mixed_group_needs_a_policy_that_is_told(policy: str | None, reason: str) -> None:
+    assert await told(Broker(policy=policy)) == NewProtocol(why_not_mixed=reason)
 
 
 async def test_a_cluster_that_does_not_answer_takes_no_native_members() -> None:

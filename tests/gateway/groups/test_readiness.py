@@ -8,7 +8,7 @@ from coordinator.interface.config import GroupConfig, MigrationPolicy
 from coordinator.interface.records import ClassicGroupValue
 from coordinator.interface.roll_policy import RollMode
 from gateway.events.group_events import ReadinessChanged
-from gateway.groups.glance import Glance
+from gateway.groups.group_snapshot import GroupSnapshot
 from gateway.groups.readiness import (
     BLOCKERS_NAMED_MAX,
     NOT_SEEN,
@@ -18,9 +18,9 @@ from gateway.groups.readiness import (
 )
 from gateway.hosting.forwarded import WatchedGroup, WatchedMember
 from gateway.hosting.standing import HERE
-from tests.support.glances import FORWARDED, glance_of
 from tests.support.group_records import given_classic_group_member
 from tests.support.group_script import GroupScript, subscription
+from tests.support.group_snapshots import FORWARDED, glance_of
 from tests.support.group_values import make_topics
 
 MEMBER = WatchedMember(
@@ -28,13 +28,13 @@ MEMBER = WatchedMember(
 )
 
 
-def glance(
+def snapshot(
     *members: WatchedMember,
     state: GroupState | None = None,
     protocol_type: str = "consumer",
     protocol: str = "range",
     policy: RollMode = RollMode.ALLOW,
-) -> Glance:
+) -> GroupSnapshot:
     """A group that is hosted with this state, or forwarded with these members."""
     watched = WatchedGroup(
         group_id="g",
@@ -43,7 +43,7 @@ def glance(
         members={member.member_id: member for member in members},
     )
     return glance_of(
-        verdict=FORWARDED if state is None else HERE,
+        decision=FORWARDED if state is None else HERE,
         state=state,
         policy=policy,
         watched=watched if members else None,
@@ -58,10 +58,10 @@ def reasons(found: ReadinessChanged) -> list[str]:
 
 def test_a_group_of_consumers_can_convert() -> None:
     """Whether it is hosted or not."""
-    assert reasons(assess_conversion(glance(MEMBER), GroupConfig())) == []
+    assert reasons(assess_conversion(snapshot(MEMBER), GroupConfig())) == []
     group = GroupScript()
     group.stable_classic_group({"a": {"foo": [0]}})
-    found = assess_conversion(glance(state=group.engine.state), GroupConfig())
+    found = assess_conversion(snapshot(state=group.engine.state), GroupConfig())
     assert (found.can_convert, found.direction) == (True, "classic->consumer")
 
 
@@ -69,7 +69,7 @@ def test_a_blocker_names_the_member_that_it_concerns() -> None:
     """Operators look for its client. Of many blockers the first few are named."""
     broken = replace(MEMBER, protocols=(("range", b"\0"),))
     members = [replace(broken, member_id=f"m{n}") for n in range(BLOCKERS_NAMED_MAX + 5)]
-    found = assess_conversion(glance(*members), GroupConfig())
+    found = assess_conversion(snapshot(*members), GroupConfig())
     assert (len(found.blocked_by), found.blockers) == (BLOCKERS_NAMED_MAX, len(members))
     blocker = found.blocked_by[0]
     assert (blocker.client_id, blocker.client_host, blocker.member_id) == ("c", "/h", "m0")
@@ -79,14 +79,14 @@ def test_a_blocker_names_the_member_that_it_concerns() -> None:
 def test_a_member_whose_join_was_not_seen_is_not_called_malformed() -> None:
     """Nothing is known of its subscription, as after the cluster has converted a group or got it
     back."""
-    found = assess_conversion(glance(MEMBER, WatchedMember(member_id="n")), GroupConfig())
+    found = assess_conversion(snapshot(MEMBER, WatchedMember(member_id="n")), GroupConfig())
     assert reasons(found) == [NOT_SEEN]
 
 
 def test_workers_and_streams_stay_with_the_cluster() -> None:
     """They get no advice on assignors."""
-    workers = glance(MEMBER, protocol_type="connect")
-    for foreign in (workers, glance(MEMBER, protocol="stream")):
+    workers = snapshot(MEMBER, protocol_type="connect")
+    for foreign in (workers, snapshot(MEMBER, protocol="stream")):
         (reason,) = reasons(assess_conversion(foreign, GroupConfig()))
         assert reason.startswith("it stays with the cluster: ")
         assert classic_group_of(foreign) is None
@@ -97,7 +97,7 @@ def test_a_mixed_group_can_convert_back_unless_the_policy_forbids_it() -> None:
     group = GroupScript()
     group.stable_classic_group({"a": {"foo": [0, 1, 2]}})
     group.native("n")
-    here = glance(state=group.engine.state)
+    here = snapshot(state=group.engine.state)
     found = assess_conversion(here, GroupConfig())
     assert (found.can_convert, found.direction) == (True, "consumer->classic")
     config = GroupConfig(consumer_migration_policy=MigrationPolicy.UPGRADE)
@@ -109,13 +109,13 @@ def test_a_group_between_two_rebalances_is_read_by_the_protocol_that_comes() -> 
     """A group whose first members are joining has no protocol yet."""
     group = GroupScript()
     group.send_join("")
-    assert reasons(assess_conversion(glance(state=group.engine.state), GroupConfig())) == []
-    assert reasons(assess_conversion(glance(MEMBER, protocol=""), GroupConfig())) == []
+    assert reasons(assess_conversion(snapshot(state=group.engine.state), GroupConfig())) == []
+    assert reasons(assess_conversion(snapshot(MEMBER, protocol=""), GroupConfig())) == []
 
 
 def test_an_operators_hold_is_a_blocker() -> None:
     """No consumer can begin the roll."""
-    (reason,) = reasons(assess_conversion(glance(MEMBER, policy=RollMode.HOLD), GroupConfig()))
+    (reason,) = reasons(assess_conversion(snapshot(MEMBER, policy=RollMode.HOLD), GroupConfig()))
     assert "policy hold" in reason
 
 
@@ -139,4 +139,4 @@ def test_members_that_starve_each_other_are_found() -> None:
 def test_a_group_that_does_not_exist_is_no_obstacle_to_itself() -> None:
     """Its first consumer may use the new protocol."""
     state = GroupEngine("g", GroupConfig()).state
-    assert assess_conversion(glance(state=state), GroupConfig()).can_convert
+    assert assess_conversion(snapshot(state=state), GroupConfig()).can_convert

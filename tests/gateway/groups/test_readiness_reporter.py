@@ -11,10 +11,10 @@ from gateway.events.group_events import (
     ReadinessChanged,
     RegexResolved,
 )
-from gateway.groups.glance import Glance
+from gateway.groups.group_snapshot import GroupSnapshot
 from gateway.groups.readiness_reporter import ReadinessReporter
 from gateway.quotas.shares import ShareRule
-from tests.gateway.groups.test_readiness import MEMBER, glance
+from tests.gateway.groups.test_readiness import MEMBER, snapshot
 from tests.support.event_lines import enveloped
 
 
@@ -22,7 +22,7 @@ class Reports:
     """The reports on a forwarded group."""
 
     def __init__(self) -> None:
-        self.shown: Glance = glance(MEMBER)
+        self.shown: GroupSnapshot = snapshot(MEMBER)
         self.told: list[GatewayEvent] = []
         self.reporter = ReadinessReporter(
             self._tell, lambda _group_id: self.shown, lambda _group_id: GroupConfig(), ShareRule()
@@ -46,10 +46,10 @@ def test_a_group_is_reported_once_until_it_changes() -> None:
     for _ in range(2):
         on.reporter.on_watched("g")
     assert on.take_told() == [ClusterMembersSeen, ReadinessChanged]
-    on.shown = glance(MEMBER, replace(MEMBER, member_id="n"))
+    on.shown = snapshot(MEMBER, replace(MEMBER, member_id="n"))
     on.reporter.on_watched("g")
     assert on.take_told() == [ClusterMembersSeen]
-    on.shown = glance(replace(MEMBER, protocols=(("range", b"\0"),)))
+    on.shown = snapshot(replace(MEMBER, protocols=(("range", b"\0"),)))
     on.reporter.on_watched("g")
     assert on.take_told() == [ClusterMembersSeen, ReadinessChanged]
 

@@ -7,7 +7,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from gateway.data_path.config import Limits
 from gateway.groups import regex_permissions as module
 from gateway.groups.regex_permissions import ASK_AGAIN_S, RegexPermissions
-from gateway.quotas.remembered import LONG_NAME_CHARS
+from gateway.quotas.quota_cache import LONG_NAME_CHARS
 
 LIFETIME_S = 60.0
 LIMITS = Limits(permission_lifetime_s=LIFETIME_S)

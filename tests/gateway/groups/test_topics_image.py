@@ -8,7 +8,7 @@ from coordinator.interface.topics import Topics
 from gateway.cluster.errors import UpstreamError
 from gateway.cluster.topics import ClusterTopic
 from gateway.groups.topics_image import NAMES_MAX, TopicsImage
-from gateway.quotas.owner import Owner
+from gateway.quotas.quota_key import QuotaKey
 from tests.support.group_script import topic_id
 from tests.support.hosted_groups import ScriptedCluster
 
@@ -58,7 +58,7 @@ async def test_a_new_name_needs_no_look_up_of_others(
     look_up = cluster.topics_for
 
     async def noting(
-        names: Iterable[str], owner: Owner | None = None
+        names: Iterable[str], owner: QuotaKey | None = None
     ) -> Mapping[str, ClusterTopic]:
         looked_up.append(frozenset(names))
         return await look_up(looked_up[-1], owner)

@@ -5,9 +5,16 @@ from dataclasses import replace
 import pytest
 
 from coordinator.interface.config import GroupConfig
-from gateway.hosting.adoptable import UNKNOWN_SESSION_MS, snapshot, why_not, why_not_found
+from gateway.hosting.adoptable import OUTSIDE, UNKNOWN_SESSION_MS, snapshot, why_not, why_not_found
 from gateway.hosting.forwarded import WatchedGroup
-from gateway.hosting.standing import Found, NoAnswer, Nobody, Occupants, OtherKind, TooOld
+from gateway.hosting.standing import (
+    BrokerTooOld,
+    LiveMembers,
+    LookupFailed,
+    LookupOutcome,
+    NoMembers,
+    OtherGroupType,
+)
 from kafka_codecs.describe_groups import DescribedGroup
 from tests.support.adoption import NOW_MS, A, B, described, watched
 
@@ -25,7 +32,9 @@ def test_a_group_whose_members_are_all_behind_the_gateway_can_be_adopted() -> No
 def test_the_cluster_says_who_is_there_and_relayed_requests_say_the_rest() -> None:
     group = snapshot(described(), watched())
     assert (group.generation, group.leader, group.protocol) == (7, A, "range")
-    assert [(each.member_id, each.client_id, each.client_host) for each in group.members] == [
+    assert [
+        (member.member_id, member.client_id, member.client_host) for member in group.members
+    ] == [
         (A, "a", "/10.0.0.1"),
         (B, "b", "/10.0.0.2"),
     ]
@@ -41,7 +50,7 @@ def test_a_member_whose_join_was_not_seen_has_the_default_timeouts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("group", "known", "why"),
+    ("group", "known", "reason"),
     [
         (described(error_code=16), watched(), "the cluster does not describe it: NOT_COORDINATOR"),
         (described(group_state="PreparingRebalance"), watched(), "it is PreparingRebalance"),
@@ -50,13 +59,13 @@ def test_a_member_whose_join_was_not_seen_has_the_default_timeouts() -> None:
         (described(protocol_type="connect"), watched(), "its protocol type is 'connect'"),
         (described(), replace(watched(), generation=None), "its generation is unknown"),
         (described(), replace(watched(), leader_id=None), "its leader is unknown"),
-        (described(), watched(b={"heartbeat_ms": None}), f"b at 10.0.0.2 ({B}) still connects"),
+        (described(), watched(b={"heartbeat_ms": None}), f"b at 10.0.0.2 ({B}) has not come"),
         (
             described(),
             watched(b={"heartbeat_ms": NOW_MS - 10_000}),
-            f"b at 10.0.0.2 ({B}) still connects to the cluster directly",
+            f"b at 10.0.0.2 ({B}) has sent no heartbeat here for 10 s: look at its process",
         ),
-        (described(), replace(watched(), members={}), f"a at 10.0.0.1 ({A}) still connects"),
+        (described(), replace(watched(), members={}), f"a at 10.0.0.1 ({A}) has not come"),
         (
             described(instance_of_a="i-1"),
             watched(),
@@ -66,9 +75,9 @@ def test_a_member_whose_join_was_not_seen_has_the_default_timeouts() -> None:
     ],
 )
 def test_every_obstacle_has_a_reason_that_names_the_member(
-    group: DescribedGroup, known: WatchedGroup, why: str
+    group: DescribedGroup, known: WatchedGroup, reason: str
 ) -> None:
-    assert any(why in reason for reason in reasons(group, known))
+    assert any(reason in obstacle for obstacle in reasons(group, known))
 
 
 def test_a_static_follower_is_no_obstacle() -> None:
@@ -81,34 +90,34 @@ def test_all_reasons_are_given_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "why"),
+    ("found", "reason"),
     [
-        (NoAnswer("nobody answers"), "does not say who is in it: nobody answers"),
-        (OtherKind("share"), "it is a share group"),
-        (TooOld(), "older than Kafka 2.3"),
-        (Occupants("consumer", ("payments",)), "with the new protocol"),
-        (Occupants("consumer", ("g",), anchored=described()), "an anchor holds it already: a at"),
+        (LookupFailed("nobody answers"), "does not say who is in it: nobody answers"),
+        (OtherGroupType("share"), "it is a share group"),
+        (BrokerTooOld(), "older than Kafka 2.3"),
+        (LiveMembers("consumer", ("payments",)), "with the new protocol"),
+        (LiveMembers("consumer", ("g",), anchored=described()), "another gateway holds it: "),
     ],
 )
-def test_what_is_no_live_classic_group_has_one_reason(found: Found, why: str) -> None:
+def test_what_is_no_live_classic_group_has_one_reason(found: LookupOutcome, reason: str) -> None:
     """Nothing else is to be said of it."""
-    (reason,) = why_not_found(found, None, CONFIG, NOW_MS)
-    assert why in reason
+    (obstacle,) = why_not_found(found, None, CONFIG, NOW_MS)
+    assert reason in obstacle
 
 
 def test_a_group_without_members_can_be_adopted() -> None:
     """It is then hosted from its next join on."""
-    assert why_not_found(Nobody(), None, CONFIG, NOW_MS) == ()
+    assert why_not_found(NoMembers(), None, CONFIG, NOW_MS) == ()
 
 
 def test_every_member_of_a_group_that_was_not_watched_is_outside() -> None:
     """The gateway has relayed none of its requests."""
-    told = why_not_found(Occupants.of(described()), None, CONFIG, NOW_MS)
-    assert [each for each in told if "still connects to the cluster directly" in each] == [
-        f"a at 10.0.0.1 ({A}) still connects to the cluster directly",
-        f"b at 10.0.0.2 ({B}) still connects to the cluster directly",
+    told = why_not_found(LiveMembers.of(described()), None, CONFIG, NOW_MS)
+    assert [each for each in told if "has not come through this gateway" in each] == [
+        f"a at 10.0.0.1 ({A}) {OUTSIDE}",
+        f"b at 10.0.0.2 ({B}) {OUTSIDE}",
     ]
 
 
 def test_a_look_at_a_group_that_can_be_adopted_finds_no_reason() -> None:
-    assert why_not_found(Occupants.of(described()), watched(), CONFIG, NOW_MS) == ()
+    assert why_not_found(LiveMembers.of(described()), watched(), CONFIG, NOW_MS) == ()

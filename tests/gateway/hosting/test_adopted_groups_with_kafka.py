@@ -73,7 +73,7 @@ class LiveGroup:
     members: list[Member]
 
     def told(self, kind: type[T]) -> list[T]:
-        return [each for each in self.gateway.events if isinstance(each, kind)]
+        return [event for event in self.gateway.events if isinstance(event, kind)]
 
 
 @asynccontextmanager
@@ -91,13 +91,13 @@ async def live_group(
             for n in range(size)
         ]
         joined = await beside.enter(session_timeout_ms=60_000)
-        ids = [(await each.join(session_timeout_ms=60_000)).member_id for each in clients]
+        ids = [(await client.join(session_timeout_ms=60_000)).member_id for client in clients]
         await beside.leave(joined.member_id)
         alone = await clients[0].join(ids[0], session_timeout_ms=60_000)
         await clients[0].sync(alone, {})
         members = await stable(clients, ids, every_s)
-        for each in members:
-            nursery.start_soon(each.run)
+        for member in members:
+            nursery.start_soon(member.run)
         yield LiveGroup(gateway, name, members)
         nursery.cancel_scope.cancel()
 
@@ -131,7 +131,7 @@ async def test_a_live_group_is_adopted_without_an_error_or_a_rebalance(kafka: Ka
         group_client(kafka.addresses[0], group.name) as direct,
     ):
         await until(lambda: group.told(GroupAdopted))
-        before = [each.committed for each in group.members]
+        before = [member.committed for member in group.members]
         await until(
             lambda: all(
                 each.committed > number + 5
@@ -140,7 +140,7 @@ async def test_a_live_group_is_adopted_without_an_error_or_a_rebalance(kafka: Ka
         )
         (adopted,) = group.told(GroupAdopted)
         assert adopted.held_ms < HOLD_MAX_MS
-        assert {code for each in group.members for code in each.codes} == {ErrorCode.NONE}
+        assert {code for member in group.members for code in member.codes} == {ErrorCode.NONE}
         assert log_of(await direct.described()) is not None
         stored = await direct.committed()
         assert stored[2] >= before[1]
@@ -158,14 +158,14 @@ async def test_a_group_of_hundreds_of_members_is_adopted(kafka: KafkaCluster) ->
         assert group.told(AdoptionUndone) == []
         (adopted,) = group.told(GroupAdopted)
         print(f"the calls of {LARGE} members were held for {adopted.held_ms} ms")
-        before = [len(each.codes) for each in group.members]
+        before = [len(member.codes) for member in group.members]
         await until(
             lambda: all(
                 len(each.codes) > count + 2
                 for each, count in zip(group.members, before, strict=True)
             )
         )
-        assert {code for each in group.members for code in each.codes} == {ErrorCode.NONE}
+        assert {code for member in group.members for code in member.codes} == {ErrorCode.NONE}
 
 
 class LogWithoutLocks(MemoryLog):
@@ -173,7 +173,9 @@ class LogWithoutLocks(MemoryLog):
 
     async def append(self, group_id: str, batch: Sequence[LogRecord]) -> None:
         adoptions = [each.value for each in batch if isinstance(each, AdoptionRecord)]
-        if any(each is not None and each.lock_generation is not None for each in adoptions):
+        if any(
+            adoption is not None and adoption.lock_generation is not None for adoption in adoptions
+        ):
             raise StateLogError("the disk is full")
         await super().append(group_id, batch)
 

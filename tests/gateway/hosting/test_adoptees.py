@@ -8,9 +8,9 @@ from gateway.hosting.adoptable import snapshot
 from gateway.hosting.adoptees import LOCK_MARGIN_MS, Adoptees
 from kafka_codecs.join_group import JoinGroupRequest
 from kafka_codecs.leave_group import MemberIdentity
-from tests.support.adoption import GROUP, GUISE, NOW_MS, A, B, described, watched
+from tests.support.adoption import GROUP, JOIN_METADATA, NOW_MS, A, B, described, watched
 
-ADOPTEES = Adoptees(GROUP, snapshot(described(instance_of_b="i-2"), watched()), GUISE)
+ADOPTEES = Adoptees(GROUP, snapshot(described(instance_of_b="i-2"), watched()), JOIN_METADATA)
 
 
 def rejoin(adoptees: Adoptees = ADOPTEES) -> JoinGroupRequest:
@@ -21,14 +21,18 @@ def rejoin(adoptees: Adoptees = ADOPTEES) -> JoinGroupRequest:
 
 
 def test_the_leaders_member_offers_the_private_protocol_first() -> None:
-    assert [each.name for each in rejoin().protocols] == [GUISE.protocol, "range", "sticky"]
+    assert [protocol.name for protocol in rejoin().protocols] == [
+        JOIN_METADATA.protocol,
+        "range",
+        "sticky",
+    ]
     assert (rejoin().member_id, rejoin().group_instance_id) == (A, None)
 
 
 def test_the_leader_need_not_be_the_first_member() -> None:
-    adoptees = Adoptees(GROUP, replace(ADOPTEES.group, leader=B), GUISE)
+    adoptees = Adoptees(GROUP, replace(ADOPTEES.group, leader=B), JOIN_METADATA)
     assert adoptees.leader.member_id == B
-    assert [each.member_id for each in adoptees.others] == [A]
+    assert [other.member_id for other in adoptees.others] == [A]
 
 
 @pytest.mark.parametrize(("rebalance_ms", "longest_ms"), [(30_000, 60_000), (90_000, 90_000)])
@@ -41,20 +45,24 @@ def test_it_stays_longer_than_any_member_believes_to_own_something(
     )
     longest = replace(second, session_timeout_ms=60_000, rebalance_timeout_ms=rebalance_ms)
     group = replace(ADOPTEES.group, members=(first, longest))
-    join = rejoin(Adoptees(GROUP, group, GUISE))
+    join = rejoin(Adoptees(GROUP, group, JOIN_METADATA))
     assert join.session_timeout_ms == 60_000 + LOCK_MARGIN_MS
     assert join.rebalance_timeout_ms == longest_ms + LOCK_MARGIN_MS
 
 
 def test_static_members_leave_with_their_instance_ids() -> None:
     leave = ADOPTEES.leave(ADOPTEES.others)
-    assert [(each.member_id, each.group_instance_id) for each in leave.members] == [(B, "i-2")]
+    assert [(member.member_id, member.group_instance_id) for member in leave.members] == [
+        (B, "i-2")
+    ]
     assert all(leaver.reason for leaver in leave.members), "the broker logs it"
 
 
 def test_the_anchor_can_leave_without_its_member_id() -> None:
     leave = ADOPTEES.leave(ADOPTEES.group.members, with_anchor=True)
-    assert leave.members[-1] == MemberIdentity(member_id="", group_instance_id=GUISE.instance_id)
+    assert leave.members[-1] == MemberIdentity(
+        member_id="", group_instance_id=JOIN_METADATA.instance_id
+    )
 
 
 def test_a_heartbeat_carries_the_members_own_ids() -> None:
@@ -65,7 +73,7 @@ def test_a_heartbeat_carries_the_members_own_ids() -> None:
 
 def test_the_anchor_joins_as_what_it_always_is() -> None:
     join = ADOPTEES.anchor().join(NOW_MS)
-    assert (join.member_id, join.group_instance_id) == ("", GUISE.instance_id)
-    assert [(each.name, each.metadata) for each in join.protocols] == [
-        (GUISE.protocol, GUISE.metadata)
+    assert (join.member_id, join.group_instance_id) == ("", JOIN_METADATA.instance_id)
+    assert [(protocol.name, protocol.metadata) for protocol in join.protocols] == [
+        (JOIN_METADATA.protocol, JOIN_METADATA.metadata)
     ]

@@ -10,7 +10,7 @@ from gateway.hosting.adoption import (
     HOLD_MAX_MS,
     LOOK_AGAIN_MS,
 )
-from gateway.hosting.effects import Describe, Lane
+from gateway.hosting.effects import Describe, Requester
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.moving import BACKOFF_MS
 from gateway.hosting.routes import GroupSituation
@@ -22,7 +22,7 @@ from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupRequest
 from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
-from tests.support.adoption import GENERATION, GUISE, A, B, described, watched
+from tests.support.adoption import GENERATION, JOIN_METADATA, A, B, described, watched
 from tests.support.adoption_script import (
     ANCHOR,
     ANNOUNCED,
@@ -52,15 +52,15 @@ def resuming(locked: int | None = None) -> Script:
 
 def test_the_engine_takes_over_once_only_the_anchor_is_in_the_group(script: Script) -> None:
     script.to_handing_over()
-    assert isinstance(script.asked[Lane.LEADER], LeaveGroupRequest)
-    script.answer(Lane.LEADER, left())
-    script.answer(Lane.ANCHOR, joined(10, member_id=ANCHOR))
-    assert isinstance(script.asked[Lane.ANCHOR], SyncGroupRequest)
+    assert isinstance(script.asked[Requester.LEADER], LeaveGroupRequest)
+    script.answer(Requester.LEADER, left())
+    script.answer(Requester.ANCHOR, joined(10, member_id=ANCHOR))
+    assert isinstance(script.asked[Requester.ANCHOR], SyncGroupRequest)
     script.now_ms += 40
-    script.answer(Lane.ANCHOR, SyncGroupResponse())
+    script.answer(Requester.ANCHOR, SyncGroupResponse())
     script.took(AdoptionEnded)
     assert script.adopting.handed_over == AnchorIds(
-        member_id=ANCHOR, generation=10, instance_id=GUISE.instance_id
+        member_id=ANCHOR, generation=10, instance_id=JOIN_METADATA.instance_id
     )
     assert script.makes(GroupSituation.HELD)
     script.store()
@@ -92,10 +92,12 @@ def test_a_single_member_needs_nobody_to_leave() -> None:
     script.store()
     script.drain()
     script.beat()
-    assert Lane.OTHERS not in script.asked
-    script.answer(Lane.LEADER, joined(8))
+    assert Requester.OTHERS not in script.asked
+    script.answer(Requester.LEADER, joined(8))
     assert script.is_at(Stage.LOCKING)
-    assert [each.name for each in script.asked[Lane.LEADER].protocols] == [GUISE.protocol]
+    assert [protocol.name for protocol in script.asked[Requester.LEADER].protocols] == [
+        JOIN_METADATA.protocol
+    ]
 
 
 # -- before anything is changed --------------------------------------------------------------------
@@ -142,7 +144,7 @@ def test_a_member_that_the_cluster_does_not_know_ends_it(script: Script) -> None
     script.to_impersonating()
     script.beat(HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
     assert script.is_at(Stage.FORGETTING)
-    assert "UNKNOWN_MEMBER_ID" in script.adopting.why
+    assert "UNKNOWN_MEMBER_ID" in script.adopting.reason
 
 
 def test_an_outsider_that_has_begun_to_join_ends_it_without_a_trace(script: Script) -> None:
@@ -166,17 +168,17 @@ def test_heartbeats_succeed_only_while_the_group_is_guarded(script: Script) -> N
 
 def test_nobody_leaves_before_the_leaders_join_has_begun_a_round(script: Script) -> None:
     script.to_rejoining()
-    assert isinstance(script.asked[Lane.LEADER], JoinGroupRequest)
-    assert isinstance(script.asked[Lane.OTHERS], HeartbeatRequest)
-    script.answer(Lane.OTHERS, OK)
-    assert Lane.OTHERS not in script.asked
+    assert isinstance(script.asked[Requester.LEADER], JoinGroupRequest)
+    assert isinstance(script.asked[Requester.OTHERS], HeartbeatRequest)
+    script.answer(Requester.OTHERS, OK)
+    assert Requester.OTHERS not in script.asked
     script.wait(LOOK_AGAIN_MS)
-    assert isinstance(script.asked[Lane.OTHERS], HeartbeatRequest)
+    assert isinstance(script.asked[Requester.OTHERS], HeartbeatRequest)
 
 
 def test_nobody_leaves_if_somebody_else_began_the_round(script: Script) -> None:
     script.to_rejoining()
-    script.answer(Lane.OTHERS, ROUND)
+    script.answer(Requester.OTHERS, ROUND)
     group = described()
     outsider = replace(group.members[0], member_id="o-1")
     script.describe(replace(group, members=(*group.members, outsider)))
@@ -185,9 +187,9 @@ def test_nobody_leaves_if_somebody_else_began_the_round(script: Script) -> None:
 
 def test_a_refused_first_join_leaves_the_group_as_it_was(script: Script) -> None:
     script.to_rejoining()
-    script.answer(Lane.LEADER, refused(ErrorCode.INVALID_SESSION_TIMEOUT))
+    script.answer(Requester.LEADER, refused(ErrorCode.INVALID_SESSION_TIMEOUT))
     assert script.is_at(Stage.FORGETTING)
-    assert "INVALID_SESSION_TIMEOUT" in script.adopting.why
+    assert "INVALID_SESSION_TIMEOUT" in script.adopting.reason
 
 
 @pytest.mark.parametrize(
@@ -199,39 +201,39 @@ def test_an_outsider_in_the_first_round_has_it_undone(
     script: Script, answer: JoinGroupResponse
 ) -> None:
     script.to_releasing()
-    script.answer(Lane.OTHERS, left())
-    script.answer(Lane.LEADER, answer)
+    script.answer(Requester.OTHERS, left())
+    script.answer(Requester.LEADER, answer)
     assert script.is_at(Stage.GIVING_BACK)
 
 
 def test_an_outsider_in_the_second_round_has_it_undone(script: Script) -> None:
     script.to_locking()
-    script.answer(Lane.LEADER, refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+    script.answer(Requester.LEADER, refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
     assert script.is_at(Stage.GIVING_BACK)
 
 
 def test_a_member_that_has_gone_by_itself_counts_as_having_left(script: Script) -> None:
     script.to_releasing()
-    script.answer(Lane.OTHERS, left(ErrorCode.UNKNOWN_MEMBER_ID))
-    script.answer(Lane.LEADER, joined(8))
+    script.answer(Requester.OTHERS, left(ErrorCode.UNKNOWN_MEMBER_ID))
+    script.answer(Requester.LEADER, joined(8))
     assert script.is_at(Stage.LOCKING)
 
 
 def test_a_member_that_could_not_leave_has_it_undone(script: Script) -> None:
     """It would meet the anchor in one group."""
     script.to_releasing()
-    script.answer(Lane.OTHERS, left(ErrorCode.UNKNOWN_SERVER_ERROR))
+    script.answer(Requester.OTHERS, left(ErrorCode.UNKNOWN_SERVER_ERROR))
     assert script.is_at(Stage.GIVING_BACK)
 
 
 def test_calls_are_held_for_a_bounded_time(script: Script) -> None:
     script.to_releasing()
-    script.answer(Lane.OTHERS, left())
+    script.answer(Requester.OTHERS, left())
     script.wait(HOLD_MAX_MS - 1)
     assert script.is_at(Stage.RELEASING)
     script.wait(1)
     assert script.is_at(Stage.GIVING_BACK)
-    assert str(HOLD_MAX_MS) in script.adopting.why
+    assert str(HOLD_MAX_MS) in script.adopting.reason
 
 
 # -- the anchor ------------------------------------------------------------------------------------
@@ -240,10 +242,10 @@ def test_calls_are_held_for_a_bounded_time(script: Script) -> None:
 def test_the_leaders_member_stays_until_the_anchor_waits_in_the_group(script: Script) -> None:
     """Without a member, the cluster would admit anybody."""
     script.to_anchoring()
-    assert script.asked[Lane.ANCHOR].group_instance_id == GUISE.instance_id
-    script.answer(Lane.LEADER, OK)
+    assert script.asked[Requester.ANCHOR].group_instance_id == JOIN_METADATA.instance_id
+    script.answer(Requester.LEADER, OK)
     script.wait(LOOK_AGAIN_MS)
-    assert isinstance(script.asked[Lane.LEADER], HeartbeatRequest)
+    assert isinstance(script.asked[Requester.LEADER], HeartbeatRequest)
 
 
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.REBALANCE_IN_PROGRESS])
@@ -251,59 +253,59 @@ def test_the_anchor_joins_again_after_a_native_consumer_disturbed_it(
     script: Script, code: ErrorCode
 ) -> None:
     script.to_handing_over()
-    script.answer(Lane.ANCHOR, refused(code))
+    script.answer(Requester.ANCHOR, refused(code))
     script.wait(LOOK_AGAIN_MS)
-    assert isinstance(script.asked[Lane.ANCHOR], JoinGroupRequest)
+    assert isinstance(script.asked[Requester.ANCHOR], JoinGroupRequest)
     assert script.is_at(Stage.HANDING_OVER)
 
 
 def test_the_leaders_member_leaves_again_if_the_anchor_gets_no_answer(script: Script) -> None:
     """Another coordinator may have loaded the locked group, with the leader's member in it."""
     script.to_handing_over()
-    script.answer(Lane.LEADER, left())
-    script.fail(Lane.ANCHOR)
+    script.answer(Requester.LEADER, left())
+    script.fail(Requester.ANCHOR)
     assert not script.adopting.vouches
     script.wait(BACKOFF_MS)
-    assert isinstance(script.asked[Lane.LEADER], HeartbeatRequest)
-    assert isinstance(script.asked[Lane.ANCHOR], JoinGroupRequest)
-    script.answer(Lane.LEADER, OK)
-    assert Lane.LEADER not in script.asked, "the anchor does not wait there yet"
+    assert isinstance(script.asked[Requester.LEADER], HeartbeatRequest)
+    assert isinstance(script.asked[Requester.ANCHOR], JoinGroupRequest)
+    script.answer(Requester.LEADER, OK)
+    assert Requester.LEADER not in script.asked, "the anchor does not wait there yet"
     script.wait(LOOK_AGAIN_MS)
-    script.answer(Lane.LEADER, ROUND)
-    assert isinstance(script.asked[Lane.LEADER], LeaveGroupRequest)
-    script.answer(Lane.LEADER, left())
-    script.answer(Lane.ANCHOR, joined(11, member_id=ANCHOR))
-    script.answer(Lane.ANCHOR, SyncGroupResponse())
+    script.answer(Requester.LEADER, ROUND)
+    assert isinstance(script.asked[Requester.LEADER], LeaveGroupRequest)
+    script.answer(Requester.LEADER, left())
+    script.answer(Requester.ANCHOR, joined(11, member_id=ANCHOR))
+    script.answer(Requester.ANCHOR, SyncGroupResponse())
     script.took(AdoptionEnded)
     assert script.adopting.vouches
 
 
 def test_an_anchor_that_took_an_earlier_ones_place_joins_again(script: Script) -> None:
     script.to_handing_over()
-    script.answer(Lane.LEADER, left())
-    script.answer(Lane.ANCHOR, joined(10, member_id=ANCHOR, skip_assignment=True))
-    assert script.asked[Lane.ANCHOR].member_id == ANCHOR
+    script.answer(Requester.LEADER, left())
+    script.answer(Requester.ANCHOR, joined(10, member_id=ANCHOR, skip_assignment=True))
+    assert script.asked[Requester.ANCHOR].member_id == ANCHOR
 
 
 def test_after_the_leaders_member_has_left_there_is_only_a_way_forward(script: Script) -> None:
     script.to_handing_over()
-    script.fail(Lane.LEADER)
-    script.fail(Lane.ANCHOR)
+    script.fail(Requester.LEADER)
+    script.fail(Requester.ANCHOR)
     script.wait(HOLD_MAX_MS)
     assert script.is_at(Stage.HANDING_OVER)
-    assert isinstance(script.asked[Lane.ANCHOR], JoinGroupRequest)
+    assert isinstance(script.asked[Requester.ANCHOR], JoinGroupRequest)
     gone = HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
-    script.answer(Lane.LEADER, gone)
-    script.answer(Lane.ANCHOR, joined(10, member_id=ANCHOR))
-    script.answer(Lane.ANCHOR, SyncGroupResponse())
+    script.answer(Requester.LEADER, gone)
+    script.answer(Requester.ANCHOR, joined(10, member_id=ANCHOR))
+    script.answer(Requester.ANCHOR, SyncGroupResponse())
     script.took(AdoptionEnded)
 
 
 def taking_over(script: Script) -> None:
     script.to_handing_over()
-    script.answer(Lane.LEADER, left())
-    script.answer(Lane.ANCHOR, joined(10, member_id=ANCHOR))
-    script.answer(Lane.ANCHOR, SyncGroupResponse())
+    script.answer(Requester.LEADER, left())
+    script.answer(Requester.ANCHOR, joined(10, member_id=ANCHOR))
+    script.answer(Requester.ANCHOR, SyncGroupResponse())
     script.took(AdoptionEnded)
 
 
@@ -312,15 +314,15 @@ def test_the_anchor_keeps_its_place_while_the_log_is_away(script: Script) -> Non
     taking_over(script)
     for _ in range(30):
         script.wait(HEARTBEAT_INTERVAL_MS)
-        assert script.asked[Lane.ANCHOR].member_id == ANCHOR
-        script.answer(Lane.ANCHOR, OK)
+        assert script.asked[Requester.ANCHOR].member_id == ANCHOR
+        script.answer(Requester.ANCHOR, OK)
     script.store(is_durable=False)
     for _ in range(30):
         script.wait(HEARTBEAT_INTERVAL_MS)
         script.effects.clear()
         script.store(is_durable=False)
-        assert script.asked[Lane.ANCHOR].generation_id == 10
-        script.answer(Lane.ANCHOR, OK)
+        assert script.asked[Requester.ANCHOR].generation_id == 10
+        script.answer(Requester.ANCHOR, OK)
     script.wait(HEARTBEAT_INTERVAL_MS)
     script.took(AdoptionEnded)
     script.store()
@@ -331,7 +333,7 @@ def test_heartbeats_do_not_succeed_while_the_anchor_may_have_lost_the_group(scri
     """The engine takes over all the same; the anchor then finds out who has the group."""
     taking_over(script)
     script.wait(HEARTBEAT_INTERVAL_MS)
-    script.answer(Lane.ANCHOR, HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    script.answer(Requester.ANCHOR, HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
     assert not script.adopting.vouches
     script.store()
     assert script.is_at(Stage.ADOPTED)
@@ -346,7 +348,7 @@ def test_few_heartbeats_of_members_are_on_their_way_at_a_time() -> None:
         members={e.member_id: replace(latest, member_id=e.member_id) for e in members},
     )
     group = described(
-        members=tuple(replace(each, member_assignment=b"") for each in members),
+        members=tuple(replace(member, member_assignment=b"") for member in members),
     )
     script = Script()
     script.start()
@@ -359,15 +361,15 @@ def test_few_heartbeats_of_members_are_on_their_way_at_a_time() -> None:
         assert len(script.beats) == min(HEARTBEATS_AT_ONCE_MAX, 100 - len(heard))
         heard.append(script.beats[0])
         script.beat()
-    assert sorted(heard) == sorted(each.member_id for each in members)
+    assert sorted(heard) == sorted(member.member_id for member in members)
     assert script.is_at(Stage.REJOINING)
 
 
 def test_a_failed_take_over_is_repeated(script: Script) -> None:
     script.to_handing_over()
-    script.answer(Lane.LEADER, left())
-    script.answer(Lane.ANCHOR, joined(10, member_id=ANCHOR))
-    script.answer(Lane.ANCHOR, SyncGroupResponse())
+    script.answer(Requester.LEADER, left())
+    script.answer(Requester.ANCHOR, joined(10, member_id=ANCHOR))
+    script.answer(Requester.ANCHOR, SyncGroupResponse())
     script.took(AdoptionEnded)
     script.store(is_durable=False)
     script.wait(BACKOFF_MS)
@@ -387,7 +389,7 @@ def test_a_restart_before_the_lock_gives_the_group_back() -> None:
     assert script.makes(GroupSituation.HELD)
     script.describe(members(A, B))
     assert script.is_at(Stage.GIVING_BACK)
-    assert isinstance(script.asked[Lane.LEADER], JoinGroupRequest)
+    assert isinstance(script.asked[Requester.LEADER], JoinGroupRequest)
 
 
 @pytest.mark.parametrize("there", [(A,), (A, ANCHOR)])
@@ -395,24 +397,30 @@ def test_a_restart_goes_on_with_a_locked_group(there: tuple[str, ...]) -> None:
     script = resuming(locked=9)
     script.describe(members(*there))
     assert script.is_at(Stage.ANCHORING)
-    assert script.asked[Lane.LEADER].generation_id == 9
+    assert script.asked[Requester.LEADER].generation_id == 9
 
 
 def test_a_restart_takes_over_from_its_own_anchor() -> None:
     script = resuming(locked=9)
     script.describe(members(ANCHOR))
     assert script.is_at(Stage.HANDING_OVER)
-    script.answer(Lane.ANCHOR, joined(10, member_id=f"{GUISE.instance_id}-2", skip_assignment=True))
-    script.answer(Lane.ANCHOR, joined(11, member_id=f"{GUISE.instance_id}-2"))
-    script.answer(Lane.ANCHOR, SyncGroupResponse())
+    script.answer(
+        Requester.ANCHOR,
+        joined(10, member_id=f"{JOIN_METADATA.instance_id}-2", skip_assignment=True),
+    )
+    script.answer(Requester.ANCHOR, joined(11, member_id=f"{JOIN_METADATA.instance_id}-2"))
+    script.answer(Requester.ANCHOR, SyncGroupResponse())
     script.took(AdoptionEnded)
 
 
 def test_others_may_have_had_the_group_if_a_generation_is_missing() -> None:
     script = resuming(locked=9)
     script.describe(members(ANCHOR))
-    script.answer(Lane.ANCHOR, joined(12, member_id=f"{GUISE.instance_id}-2", skip_assignment=True))
-    script.answer(Lane.ANCHOR, joined(13, member_id=f"{GUISE.instance_id}-2"))
+    script.answer(
+        Requester.ANCHOR,
+        joined(12, member_id=f"{JOIN_METADATA.instance_id}-2", skip_assignment=True),
+    )
+    script.answer(Requester.ANCHOR, joined(13, member_id=f"{JOIN_METADATA.instance_id}-2"))
     assert script.is_at(Stage.GIVING_BACK)
 
 
@@ -422,3 +430,16 @@ def test_a_restart_asks_again_until_the_cluster_describes_the_group() -> None:
     assert not script.effects
     script.wait(BACKOFF_MS)
     script.took(Describe)
+
+
+def test_an_undoing_asks_all_members_to_leave_again_after_no_answer() -> None:
+    script = resuming()
+    script.describe(members(A, B))
+    script.fail(Requester.LEADER)
+    script.gave_up_all()
+    first = script.asked[Requester.OTHERS]
+    script.fail(Requester.OTHERS)
+    script.wait(BACKOFF_MS)
+    again = script.asked[Requester.OTHERS]
+    assert isinstance(again, LeaveGroupRequest)
+    assert again == first

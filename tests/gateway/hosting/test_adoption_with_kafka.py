@@ -77,7 +77,7 @@ async def test_the_anchor_takes_the_members_place(kafka: KafkaCluster) -> None:
     """Outsiders are refused, and commits go under the anchor's ids."""
     async with stable_group(kafka) as group:
         adopted = await group.at.adopt()
-        assert adopted.stage is Stage.ADOPTED, adopted.why
+        assert adopted.stage is Stage.ADOPTED, adopted.reason
         assert await is_anchored(group)
         refusal = await group.outsider.join()
         assert refusal.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -142,7 +142,7 @@ async def partitions_of(client: GroupClient) -> list[int]:
         )
         if not synced.error_code:
             _version, given = decode_assignment(synced.assignment)
-            mine = [n for each in given.assigned_partitions for n in each.partitions]
+            mine = [n for partition in given.assigned_partitions for n in partition.partitions]
             if mine:
                 return mine
             while not (await client.beat(joined)).error_code:
@@ -179,7 +179,7 @@ async def test_a_kill_leaves_the_old_way_or_the_new_one(kafka: KafkaCluster, sta
         assert group.at.stored is not None
         ended = await group.at.adopt()
         if stage in LOCKED:
-            assert ended.stage is Stage.ADOPTED, ended.why
+            assert ended.stage is Stage.ADOPTED, ended.reason
             assert await is_anchored(group)
         else:
             assert ended.stage is Stage.UNDONE

@@ -50,7 +50,7 @@ def test_a_free_group_takes_one_join(on: AnchorStage) -> None:
     (join,) = on.messages(JoinGroupRequest)
     assert isinstance(join, JoinGroupRequest)
     assert (join.protocol_type, join.group_instance_id) == ("consumer", "groupferry-anchor")
-    assert [(each.name, each.metadata) for each in join.protocols] == [
+    assert [(protocol.name, protocol.metadata) for protocol in join.protocols] == [
         ("groupferry-log-1", unreadable_subscription(1))
     ]
     assert on.group.is_synced
@@ -101,7 +101,7 @@ def test_signs_of_other_members_cause_a_look(on: AnchorStage, code: ErrorCode) -
     on.anchor.need(on.now_ms)
     on.wait(1_000)
     assert on.looks == 1
-    assert "another member is in the group" in on.anchor.why
+    assert "another member is in the group" in on.anchor.reason
     assert on.anchor.has_given_way
     assert not on.is_here
 
@@ -116,7 +116,7 @@ def test_an_unavailable_coordinator_is_no_sign_of_other_members(on: AnchorStage,
     on.wait(5_000)
     assert on.looks == 0
     assert on.is_here
-    assert "no usable answer" in on.anchor.why
+    assert "no usable answer" in on.anchor.reason
     assert all(ask.looks_up for _, ask in on.asked)
 
 
@@ -128,7 +128,7 @@ def test_an_anchor_that_joins_again_has_not_been_lost(on: AnchorStage) -> None:
     on.run()
     assert not on.is_here
     on.anchor.need(on.now_ms)
-    assert on.anchor.why == NOT_JOINED
+    assert on.anchor.reason == NOT_JOINED
 
 
 @pytest.mark.parametrize("protocol", [("consumer", "range"), ("consumer", "groupferry-log-2")])
@@ -539,7 +539,7 @@ def test_the_log_says_once_why_an_anchor_is_lost(on: AnchorStage) -> None:
     assert [(line.event, line.fields["reason"]) for line in on.lines] == [
         ("anchor_lost", "nobody listens at 10.0.0.7")
     ]
-    assert "10.0.0.7" not in on.anchor.why
+    assert "10.0.0.7" not in on.anchor.reason
 
 
 def test_the_time_without_the_group_counts_from_its_loss(on: AnchorStage) -> None:

@@ -7,7 +7,7 @@ from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
 from kafka import KafkaAdminClient
 
-from gateway.hosting.identity import INSTANCE_ID, Guise, unreadable_subscription
+from gateway.hosting.identity import INSTANCE_ID, AnchorJoinMetadata, unreadable_subscription
 from gateway.state_log.memory import MemoryLog
 from kafka_codecs.consumer_protocol import Subscription, encode_subscription
 from kafka_codecs.error_codes import ErrorCode
@@ -31,7 +31,7 @@ FIRST_THAT_NEVER_CRASHES = release_number("4.4")
 GROUP_TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 
 
-async def join_as(direct: GroupClient, guise: Guise) -> JoinGroupResponse:
+async def join_as(direct: GroupClient, join_metadata: AnchorJoinMetadata) -> JoinGroupResponse:
     """Join the group in the cluster."""
     joined: JoinGroupResponse = await direct.connection.ask(
         JoinGroupRequest(
@@ -39,26 +39,28 @@ async def join_as(direct: GroupClient, guise: Guise) -> JoinGroupResponse:
             session_timeout_ms=SESSION_TIMEOUT_MS,
             rebalance_timeout_ms=SESSION_TIMEOUT_MS,
             member_id="",
-            group_instance_id=guise.instance_id,
-            protocol_type=guise.protocol_type,
-            protocols=(JoinGroupProtocol(name=guise.protocol, metadata=guise.metadata),),
+            group_instance_id=join_metadata.instance_id,
+            protocol_type=join_metadata.protocol_type,
+            protocols=(
+                JoinGroupProtocol(name=join_metadata.protocol, metadata=join_metadata.metadata),
+            ),
         )
     )
     return joined
 
 
-async def hold_as(direct: GroupClient, guise: Guise) -> str:
+async def hold_as(direct: GroupClient, join_metadata: AnchorJoinMetadata) -> str:
     """Join and sync as another process would. Returns the member id."""
-    joined = await join_as(direct, guise)
+    joined = await join_as(direct, join_metadata)
     assert joined.error_code == 0
     synced: SyncGroupResponse = await direct.connection.ask(
         SyncGroupRequest(
             group_id=direct.group,
             generation_id=joined.generation_id,
             member_id=joined.member_id,
-            group_instance_id=guise.instance_id,
-            protocol_type=guise.protocol_type,
-            protocol_name=guise.protocol,
+            group_instance_id=join_metadata.instance_id,
+            protocol_type=join_metadata.protocol_type,
+            protocol_name=join_metadata.protocol,
             assignments=(SyncGroupAssignment(member_id=joined.member_id, assignment=b""),),
         )
     )
@@ -66,8 +68,8 @@ async def hold_as(direct: GroupClient, guise: Guise) -> str:
     return joined.member_id
 
 
-def with_metadata(metadata: bytes) -> Guise:
-    return Guise(
+def with_metadata(metadata: bytes) -> AnchorJoinMetadata:
+    return AnchorJoinMetadata(
         protocol_type="consumer",
         protocol="groupferry-log",
         metadata=metadata,
@@ -158,9 +160,11 @@ def _seen_by_librdkafka(kafka: KafkaCluster, group: str) -> set[tuple[str, int]]
     listed = admin.list_consumer_groups().result(30)
     assert group in {each.group_id for each in listed.valid if not each.is_simple_consumer_group}
     (stored,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
-    assert {each.partition for each in stored.result(30).topic_partitions} == {0, 1}
+    assert {partition.partition for partition in stored.result(30).topic_partitions} == {0, 1}
     (member,) = described.members
-    return {(each.topic, each.partition) for each in member.assignment.topic_partitions}
+    return {
+        (partition.topic, partition.partition) for partition in member.assignment.topic_partitions
+    }
 
 
 def _check_with_kafka_python(kafka: KafkaCluster, group: str) -> None:
@@ -242,7 +246,7 @@ async def test_a_group_with_an_anchor_of_version_0_2_waits_until_that_has_left(
 ) -> None:
     """Its consumers retry meanwhile."""
     group, log = fresh_group("older"), MemoryLog()
-    older = Guise(
+    older = AnchorJoinMetadata(
         protocol_type="groupferry", protocol=log.id, metadata=b"run 1", instance_id="groupferry"
     )
     async with group_client(kafka.addresses[0], group) as direct:

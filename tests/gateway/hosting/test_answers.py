@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 
-from gateway.hosting.answers import ANSWERS, GroupApi, Situation, code_for, needs_lease
+from gateway.hosting.answers import ANSWERS, GroupApi, RefusalReason, code_for, needs_lease
 from kafka_codecs.error_codes import ErrorCode
 
 RETRIABLE = frozenset(
@@ -23,130 +23,145 @@ NATIVE = (GroupApi.CONSUMER_JOIN, GroupApi.CONSUMER_HEARTBEAT, GroupApi.CONSUMER
 KIP_848 = (*NATIVE, GroupApi.ASSIGNMENT)
 BY_ID = (*KIP_848, GroupApi.JOIN, GroupApi.SYNC, GroupApi.HEARTBEAT, GroupApi.LEAVE)
 """Requests of members, and of clients that want to be one."""
-PAIRS = list(product(Situation, GroupApi))
+PAIRS = list(product(RefusalReason, GroupApi))
 
-FOR_CLIENTS_THAT_CANNOT_GO_ON: dict[tuple[Situation, GroupApi], ErrorCode] = {
+FOR_CLIENTS_THAT_CANNOT_GO_ON: dict[tuple[RefusalReason, GroupApi], ErrorCode] = {
     # No retry makes an empty group id valid (errors-and-versions.md).
-    **{(Situation.EMPTY_GROUP_ID, api): ErrorCode.INVALID_GROUP_ID for api in GroupApi},
-    **{(Situation.EMPTY_GROUP_ID, api): ErrorCode.INVALID_REQUEST for api in KIP_848},
+    **{(RefusalReason.EMPTY_GROUP_ID, api): ErrorCode.INVALID_GROUP_ID for api in GroupApi},
+    **{(RefusalReason.EMPTY_GROUP_ID, api): ErrorCode.INVALID_REQUEST for api in KIP_848},
     # No retry shortens a name.
-    **{(Situation.UNWRITABLE_NAME, api): ErrorCode.UNKNOWN_SERVER_ERROR for api in GroupApi},
-    (Situation.UNWRITABLE_NAME, GroupApi.SYNC): ErrorCode.UNKNOWN_MEMBER_ID,
-    (Situation.UNWRITABLE_NAME, GroupApi.HEARTBEAT): ErrorCode.UNKNOWN_MEMBER_ID,
+    **{(RefusalReason.UNWRITABLE_NAME, api): ErrorCode.UNKNOWN_SERVER_ERROR for api in GroupApi},
+    (RefusalReason.UNWRITABLE_NAME, GroupApi.SYNC): ErrorCode.UNKNOWN_MEMBER_ID,
+    (RefusalReason.UNWRITABLE_NAME, GroupApi.HEARTBEAT): ErrorCode.UNKNOWN_MEMBER_ID,
     # Its partitions belong to others now: it must stop.
-    (Situation.ELSEWHERE, GroupApi.SYNC): ErrorCode.UNKNOWN_MEMBER_ID,
-    (Situation.ELSEWHERE, GroupApi.HEARTBEAT): ErrorCode.UNKNOWN_MEMBER_ID,
-    (Situation.ELSEWHERE, GroupApi.CONSUMER_HEARTBEAT): ErrorCode.UNKNOWN_MEMBER_ID,
-    (Situation.ELSEWHERE, GroupApi.ASSIGNMENT): ErrorCode.UNKNOWN_MEMBER_ID,
+    (RefusalReason.ELSEWHERE, GroupApi.SYNC): ErrorCode.UNKNOWN_MEMBER_ID,
+    (RefusalReason.ELSEWHERE, GroupApi.HEARTBEAT): ErrorCode.UNKNOWN_MEMBER_ID,
+    (RefusalReason.ELSEWHERE, GroupApi.CONSUMER_HEARTBEAT): ErrorCode.UNKNOWN_MEMBER_ID,
+    (RefusalReason.ELSEWHERE, GroupApi.ASSIGNMENT): ErrorCode.UNKNOWN_MEMBER_ID,
     # It must rejoin, under another id (adoption.md).
-    (Situation.RECALLED, GroupApi.HEARTBEAT): ErrorCode.REBALANCE_IN_PROGRESS,
-    (Situation.RECALLED, GroupApi.SYNC): ErrorCode.REBALANCE_IN_PROGRESS,
-    (Situation.RECALLED, GroupApi.COMMIT): ErrorCode.REBALANCE_IN_PROGRESS,
-    (Situation.RECALLED, GroupApi.TXN_COMMIT): ErrorCode.REBALANCE_IN_PROGRESS,
-    (Situation.RECALLED, GroupApi.JOIN): ErrorCode.UNKNOWN_MEMBER_ID,
+    (RefusalReason.RECALLED, GroupApi.HEARTBEAT): ErrorCode.REBALANCE_IN_PROGRESS,
+    (RefusalReason.RECALLED, GroupApi.SYNC): ErrorCode.REBALANCE_IN_PROGRESS,
+    (RefusalReason.RECALLED, GroupApi.COMMIT): ErrorCode.REBALANCE_IN_PROGRESS,
+    (RefusalReason.RECALLED, GroupApi.TXN_COMMIT): ErrorCode.ILLEGAL_GENERATION,
+    (RefusalReason.RECALLED, GroupApi.JOIN): ErrorCode.UNKNOWN_MEMBER_ID,
     # It must rejoin with epoch 0 (release.md).
-    (Situation.FENCED, GroupApi.CONSUMER_HEARTBEAT): ErrorCode.FENCED_MEMBER_EPOCH,
-    (Situation.FENCED, GroupApi.COMMIT): ErrorCode.STALE_MEMBER_EPOCH,
-    (Situation.FENCED, GroupApi.TXN_COMMIT): ErrorCode.STALE_MEMBER_EPOCH,
+    (RefusalReason.FENCED, GroupApi.CONSUMER_HEARTBEAT): ErrorCode.FENCED_MEMBER_EPOCH,
+    (RefusalReason.FENCED, GroupApi.COMMIT): ErrorCode.STALE_MEMBER_EPOCH,
+    (RefusalReason.FENCED, GroupApi.TXN_COMMIT): ErrorCode.ILLEGAL_GENERATION,
     # It must give up its partitions first.
 }
 
 BY_THE_CLUSTER = frozenset(
     {
         # The empty group id has offsets but never members (rule 2.9).
-        (Situation.EMPTY_GROUP_ID, GroupApi.COMMIT),
-        (Situation.EMPTY_GROUP_ID, GroupApi.FETCH),
-        (Situation.ELSEWHERE, GroupApi.ADMIN),
+        (RefusalReason.EMPTY_GROUP_ID, GroupApi.COMMIT),
+        (RefusalReason.EMPTY_GROUP_ID, GroupApi.FETCH),
+        (RefusalReason.ELSEWHERE, GroupApi.ADMIN),
     }
 )
 
 LOADING = (
-    Situation.ELSEWHERE,
-    Situation.HOLDER_CHANGED,
-    Situation.HOLDER_UNKNOWN,
-    Situation.NOT_ANCHORED,
-    Situation.COMMIT_IN_FLIGHT,
-    Situation.MOVING,
-    Situation.RECALLED,
-    Situation.FENCED,
-    Situation.LOADING,
-    Situation.BROKER_AWAY,
+    RefusalReason.ELSEWHERE,
+    RefusalReason.HOLDER_CHANGED,
+    RefusalReason.HOLDER_UNKNOWN,
+    RefusalReason.NOT_ANCHORED,
+    RefusalReason.COMMIT_IN_FLIGHT,
+    RefusalReason.MOVING,
+    RefusalReason.RECALLED,
+    RefusalReason.FENCED,
+    RefusalReason.LOADING,
+    RefusalReason.BROKER_AWAY,
 )
 """The group, or whoever knows it, will be here again: the client asks the same broker."""
-ELSEWHERE = (Situation.NOT_AT_COORDINATOR, Situation.LOG_NOT_OURS, Situation.COORDINATOR_MOVED)
+ELSEWHERE = (
+    RefusalReason.NOT_AT_COORDINATOR,
+    RefusalReason.LOG_NOT_OURS,
+    RefusalReason.COORDINATOR_MOVED,
+)
 """The client looks for the coordinator."""
 
 
-def expected(situation: Situation, api: GroupApi) -> ErrorCode | None:
+def expected(cause: RefusalReason, api: GroupApi) -> ErrorCode | None:
     """What the protocol asks for."""
-    if (situation, api) in BY_THE_CLUSTER:
+    if (cause, api) in BY_THE_CLUSTER:
         return None
-    if (situation, api) in FOR_CLIENTS_THAT_CANNOT_GO_ON:
-        return FOR_CLIENTS_THAT_CANNOT_GO_ON[situation, api]
-    if situation in ELSEWHERE:
+    if (cause, api) in FOR_CLIENTS_THAT_CANNOT_GO_ON:
+        return FOR_CLIENTS_THAT_CANNOT_GO_ON[cause, api]
+    if cause in ELSEWHERE:
         return ErrorCode.NOT_COORDINATOR
-    if situation not in LOADING:
+    if cause not in LOADING:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if api is GroupApi.SYNC:
         return ErrorCode.REBALANCE_IN_PROGRESS
     if api is GroupApi.HEARTBEAT:
-        is_loading = situation is Situation.LOADING
+        is_loading = cause is RefusalReason.LOADING
         return ErrorCode.NONE if is_loading else ErrorCode.COORDINATOR_NOT_AVAILABLE
     return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
-@pytest.mark.parametrize(("situation", "api"), PAIRS)
-def test_every_pair_has_the_code_of_the_protocol(situation: Situation, api: GroupApi) -> None:
+@pytest.mark.parametrize(("cause", "api"), PAIRS)
+def test_every_pair_has_the_code_of_the_protocol(cause: RefusalReason, api: GroupApi) -> None:
     """Or the cluster answers, and the table has no code."""
-    code = expected(situation, api)
-    assert ANSWERS[situation, api] is code
+    code = expected(cause, api)
+    assert ANSWERS[cause, api] is code
     if code is None:
         with pytest.raises(ValueError, match="the cluster answers"):
-            code_for(situation, api)
+            code_for(cause, api)
     else:
-        assert code_for(situation, api) is code
+        assert code_for(cause, api) is code
 
 
-@pytest.mark.parametrize(("situation", "api"), PAIRS)
+@pytest.mark.parametrize(("cause", "api"), PAIRS)
 def test_a_code_is_retriable_unless_the_client_cannot_go_on(
-    situation: Situation, api: GroupApi
+    cause: RefusalReason, api: GroupApi
 ) -> None:
     """A fatal code for a passing trouble would stop a consumer for good."""
-    code = ANSWERS[situation, api]
-    if code is None or (situation, api) in FOR_CLIENTS_THAT_CANNOT_GO_ON:
+    code = ANSWERS[cause, api]
+    if code is None or (cause, api) in FOR_CLIENTS_THAT_CANNOT_GO_ON:
         return
     rejoins = {ErrorCode.REBALANCE_IN_PROGRESS} if api is GroupApi.SYNC else set()
     assert code in RETRIABLE | rejoins | (
-        {ErrorCode.NONE} if (situation, api) == (Situation.LOADING, GroupApi.HEARTBEAT) else set()
+        {ErrorCode.NONE} if (cause, api) == (RefusalReason.LOADING, GroupApi.HEARTBEAT) else set()
     )
 
 
-@pytest.mark.parametrize("situation", Situation)
-def test_codes_that_clients_would_not_survive_are_not_sent(situation: Situation) -> None:
+@pytest.mark.parametrize("cause", RefusalReason)
+def test_codes_that_clients_would_not_survive_are_not_sent(cause: RefusalReason) -> None:
     """COORDINATOR_LOAD_IN_PROGRESS is fatal to some clients in a Heartbeat (rule 2.7), and to some
     in a SyncGroup. GROUP_ID_NOT_FOUND is fatal to a member of librdkafka (clients.md)."""
     for api in (GroupApi.HEARTBEAT, GroupApi.SYNC):
-        assert ANSWERS[situation, api] is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert ANSWERS[situation, GroupApi.CONSUMER_HEARTBEAT] is not ErrorCode.GROUP_ID_NOT_FOUND
+        assert ANSWERS[cause, api] is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert ANSWERS[cause, GroupApi.CONSUMER_HEARTBEAT] is not ErrorCode.GROUP_ID_NOT_FOUND
 
 
-@pytest.mark.parametrize("situation", [each for each in Situation if each is not Situation.LOADING])
-def test_only_a_loading_group_keeps_a_silent_members_session(situation: Situation) -> None:
+@pytest.mark.parametrize("cause", RefusalReason)
+def test_a_producer_survives_every_refusal_of_its_offsets(cause: RefusalReason) -> None:
+    """It aborts its transaction, or asks again. Kafka does not answer REBALANCE_IN_PROGRESS there,
+    and STALE_MEMBER_EPOCH only since v6: Java's producers take both for fatal."""
+    if cause not in (RefusalReason.EMPTY_GROUP_ID, RefusalReason.UNWRITABLE_NAME):
+        survived = RETRIABLE | {ErrorCode.ILLEGAL_GENERATION}
+        assert ANSWERS[cause, GroupApi.TXN_COMMIT] in survived
+
+
+@pytest.mark.parametrize(
+    "cause", [each for each in RefusalReason if each is not RefusalReason.LOADING]
+)
+def test_only_a_loading_group_keeps_a_silent_members_session(cause: RefusalReason) -> None:
     """It restarts the session once it is loaded. Elsewhere nobody keeps the session, and NONE could
     keep the member alive on its own side for ever."""
-    assert ANSWERS[situation, GroupApi.HEARTBEAT] is not ErrorCode.NONE
+    assert ANSWERS[cause, GroupApi.HEARTBEAT] is not ErrorCode.NONE
 
 
 def test_only_a_heartbeat_can_succeed_without_the_engine() -> None:
     """Everything else would be a lie."""
     assert [pair for pair in PAIRS if ANSWERS[pair] is ErrorCode.NONE] == [
-        (Situation.LOADING, GroupApi.HEARTBEAT)
+        (RefusalReason.LOADING, GroupApi.HEARTBEAT)
     ]
 
 
 def test_a_member_stops_where_another_gateway_has_its_group() -> None:
     """Otherwise its partitions have two owners. A client that is not yet a member may retry."""
-    codes = {api: ANSWERS[Situation.ELSEWHERE, api] for api in BY_ID}
+    codes = {api: ANSWERS[RefusalReason.ELSEWHERE, api] for api in BY_ID}
     stopped = {api for api, code in codes.items() if code is ErrorCode.UNKNOWN_MEMBER_ID}
     assert stopped == {
         GroupApi.SYNC,

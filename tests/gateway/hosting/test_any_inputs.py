@@ -22,9 +22,9 @@ from gateway.hosting.calls import (
     Call,
     Commit,
     Commits,
-    Errand,
     LearnTopics,
     LocateCoordinator,
+    PendingAction,
     ProbeBroker,
     StoreCommits,
 )
@@ -44,8 +44,8 @@ from gateway.hosting.inputs import (
     Damage,
     Done,
     Ending,
+    EngineEvent,
     Failed,
-    Happened,
     Input,
     Leave,
     Resumed,
@@ -88,7 +88,7 @@ class Storm:
         note, handle = self.scene.note, self.scene.group.handle
 
         def noted(effects: list[Effect]) -> None:
-            self._asks += sum(isinstance(each, AskCoordinator) for each in effects)
+            self._asks += sum(isinstance(effect, AskCoordinator) for effect in effects)
             note(effects)
             self._check()
 
@@ -137,12 +137,12 @@ class Storm:
         asks[kind % len(asks)]()
 
     def gone(self, which: int) -> None:
-        """A client disconnects, and its errand ends."""
+        """A client disconnects, and its pending action ends."""
         waiting = [call for call in self.scene.calls if call.answer is None]
         if waiting:
             call = waiting[which % len(waiting)]
-            for errand in [each for each in self.scene.pending if _is_of(each, call)]:
-                self.scene.pending.remove(errand)
+            for pending_action in [each for each in self.scene.pending if _is_of(each, call)]:
+                self.scene.pending.remove(pending_action)
             for late in [each for each in self._under_way if _is_of(each[0], call)]:
                 self._under_way.remove(late)
             self._feed(lambda: self.scene.gone(call))
@@ -198,7 +198,7 @@ class Storm:
             case 4:
                 self._feed(lambda: scene.feed(SeenForeign("it uses the protocol connect/v1")))
             case 5:
-                self._feed(lambda: scene.feed(Happened(OffsetCommitEnded(commit=0))))
+                self._feed(lambda: scene.feed(EngineEvent(OffsetCommitEnded(commit=0))))
             case 6:
                 self._feed(lambda: scene.feed(Leave()))
             case _:
@@ -287,7 +287,7 @@ class Storm:
 
 
 def _is_of(effect: Awaited, call: Call) -> bool:
-    return isinstance(effect, Errand) and effect.call is call
+    return isinstance(effect, PendingAction) and effect.call is call
 
 
 NUMBER = st.integers(0, 59)
@@ -330,7 +330,7 @@ def test_a_gateway_that_ends_leaves_no_call_waiting(steps: list[tuple]) -> None:
     assert [call.stage for call in storm.scene.calls if call.answer is None] == []
 
 
-def test_every_kind_of_effect_and_errand_is_late_in_a_storm() -> None:
+def test_every_kind_of_effect_and_pending_action_is_late_in_a_storm() -> None:
     """Otherwise the tests above would test less than they say."""
     storm = Storm(can_anchor=True)
     assert storm.scene.held == set(EVERYTHING)

@@ -1,11 +1,11 @@
 """Heartbeats and commits of a group at rest lead to no effect; all others go the long way."""
 
-from gateway.hosting.answers import Situation
+from gateway.hosting.answers import RefusalReason
 from gateway.hosting.calls import Commits, StoreCommits
 from gateway.hosting.effects import AskCoordinator, Write
 from gateway.hosting.inputs import Leave
 from kafka_codecs.error_codes import ErrorCode
-from tests.support.hosted_scene import HostedScene, error_of, situation_of
+from tests.support.hosted_scene import HostedScene, cause_of, error_of
 
 SESSION_MS = 10_000
 """Of the classic member of a scene."""
@@ -38,6 +38,21 @@ def test_a_steady_native_heartbeat_is_answered_at_rest() -> None:
     beat = on.native("n", epoch)
     assert beat in on.at_rest
     assert (len(on.done), len(on.events)) == (done, events)
+
+
+def test_what_a_member_repeats_is_told_once() -> None:
+    """Some clients state in each heartbeat what they own. Events tell it when it is new."""
+    on = HostedScene()
+    epoch = on.native_member().member_epoch
+    owned = {"foo": (0, 1, 2)}
+    first, again = on.native("n", epoch, owned=owned), on.native("n", epoch, owned=owned)
+    assert (first in on.at_rest, again in on.at_rest) == (False, True)
+    assert error_of(again) is ErrorCode.NONE
+    less = {"foo": (0, 1)}
+    assert on.native("n", epoch, owned=less) not in on.at_rest
+    assert on.native("n", epoch, owned=owned) not in on.at_rest, "it has stated less meanwhile"
+    told = [fields["partitions"].get("foo", []) for fields in on.told("partitions_stated")]
+    assert told == [[], [0, 1, 2], [0, 1], [0, 1, 2]]
 
 
 def test_a_heartbeat_waits_for_the_write_before_it() -> None:
@@ -112,7 +127,7 @@ def test_a_heartbeat_at_another_coordinator_is_not_answered_at_rest() -> None:
     on = HostedScene()
     epoch = on.native_member().member_epoch
     beat = on.native("n", epoch, is_at_coordinator=False)
-    assert situation_of(beat) is Situation.NOT_AT_COORDINATOR
+    assert cause_of(beat) is RefusalReason.NOT_AT_COORDINATOR
 
 
 def test_a_heartbeat_first_learns_of_changed_topics() -> None:

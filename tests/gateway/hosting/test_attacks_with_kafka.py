@@ -133,7 +133,7 @@ async def test_a_direct_consumer_and_one_behind_the_gateway_never_both_have_ever
                 group = fresh_group(f"contested-{protocol}")
                 for servers in (kafka.bootstrap_servers, gateway.bootstrap_servers):
                     nursery.start_soon(consume, servers, group, protocol)
-    assert all(total <= sum(each) < 2 * total for each in records.values()), (total, records)
+    assert all(total <= sum(record) < 2 * total for record in records.values()), (total, records)
 
 
 async def test_consumers_continue_while_the_anchor_is_removed_repeatedly(

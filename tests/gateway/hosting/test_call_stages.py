@@ -21,19 +21,19 @@ from coordinator.interface.replies import (
     OffsetDeleteVerdict,
 )
 from coordinator.interface.volatile_records import Token
-from gateway.hosting.answers import GroupApi, Situation
+from gateway.hosting.answers import GroupApi, RefusalReason
 from gateway.hosting.call_stages import ANSWER_TIMES_KEPT
 from gateway.hosting.calls import Call, LearnTopics, Reserve
 from gateway.hosting.effects import AskCoordinator, Forget, Load, Look, Write
 from gateway.hosting.inputs import Ending
-from gateway.hosting.open_calls import MEMBER_PATIENCE_MS
+from gateway.hosting.open_calls import MEMBER_WAIT_MS
 from gateway.hosting.states import Stage
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest
 from tests.support.hosted_scene import (
     HostedScene,
+    cause_of,
     error_of,
-    situation_of,
 )
 
 # -- check first, then act -------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def test_what_the_engine_refuses_takes_nothing(
     match call.answer:
         case {} as outcomes:
             (outcome,) = outcomes.values()
-            assert outcome.verdict.error
+            assert outcome.decision.error
         case LeaveGroupReply(members=(left,)):
             assert left.error is ErrorCode.UNKNOWN_MEMBER_ID
         case OffsetDeleteVerdict(subscribed=subscribed):
@@ -129,7 +129,7 @@ def test_unknown_topics_refuse_a_request(on: HostedScene) -> None:
     """An unreadable name must not look like a deleted topic."""
     on.topics_failure = "nobody answers"
     call = on.native("n", knows_topics=False)
-    assert situation_of(call) is Situation.TOPICS_UNKNOWN
+    assert cause_of(call) is RefusalReason.TOPICS_UNKNOWN
     on.topics_failure = ""
     assert error_of(on.native("n", knows_topics=False)) is ErrorCode.NONE
 
@@ -171,7 +171,7 @@ def test_a_client_gets_its_member_id_while_the_anchor_joins(on: HostedScene) -> 
 def test_no_member_id_is_handed_out_once_the_gateway_ends(on: HostedScene) -> None:
     """The client should go to the next gateway."""
     on.feed(Ending())
-    assert situation_of(on.join()) is Situation.NOT_ANCHORED
+    assert cause_of(on.join()) is RefusalReason.NOT_ANCHORED
 
 
 def test_the_initial_delay_runs_while_the_anchor_joins(on: HostedScene) -> None:
@@ -219,8 +219,8 @@ def test_a_grant_without_a_confirmation_is_withheld_after_a_while(live: HostedSc
     """The engine repeats it like a lost answer."""
     live.hold(AskCoordinator)
     call = live.native("n", 2, owned={})
-    live.wait(MEMBER_PATIENCE_MS)
-    assert situation_of(call) is Situation.NOT_ANCHORED
+    live.wait(MEMBER_WAIT_MS)
+    assert cause_of(call) is RefusalReason.NOT_ANCHORED
     live.release(AskCoordinator)
     again = live.native("n", 2, owned={}).answer
     assert isinstance(again, ConsumerHeartbeatReply)
@@ -253,8 +253,8 @@ def test_the_wait_does_not_grow_with_a_members_requests(live: HostedScene) -> No
     for _ in range(10):
         call = live.native("n", 2, owned={})
         live.wait_until(lambda call=call: call.answer)  # type: ignore[misc]
-        assert situation_of(call) is Situation.NOT_ANCHORED
-    assert live.now_ms - began_ms == MEMBER_PATIENCE_MS - 1_000
+        assert cause_of(call) is RefusalReason.NOT_ANCHORED
+    assert live.now_ms - began_ms == MEMBER_WAIT_MS - 1_000
     live.coordinator_failure = None
     live.wait(5_000)
     assert error_of(live.native("n", 2, owned={})) is ErrorCode.NONE

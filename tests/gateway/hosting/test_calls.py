@@ -24,10 +24,10 @@ def a_commit() -> Commit:
 def test_an_answer_ends_the_errand() -> None:
     """The client's task has nothing left to do for the call."""
     call = Call(api=GroupApi.HEARTBEAT)
-    errand = LearnTopics(call)
-    call.errand = errand
+    pending_action = LearnTopics(call)
+    call.pending_action = pending_action
     call.end(HeartbeatReply())
-    assert call.errand is not errand
+    assert call.pending_action is not pending_action
     assert (call.answer, call.stage) == (HeartbeatReply(), Stage.ANSWERED)
 
 
@@ -48,10 +48,10 @@ def test_two_calls_have_different_tokens() -> None:
 def test_commits_keep_the_order_of_their_client() -> None:
     """The cluster stores them in this order."""
     commits = [a_commit() for _ in range(3)]
-    call = Commits(api=GroupApi.COMMIT, commits={each.token: each for each in commits})
+    call = Commits(api=GroupApi.COMMIT, commits={commit.token: commit for commit in commits})
     commits[1].move(CommitPhase.ENDED)
     assert call.in_phase(CommitPhase.RECEIVED) == [commits[0], commits[2]]
-    assert list(call.outcomes) == [each.token for each in commits]
+    assert list(call.outcomes) == [commit.token for commit in commits]
 
 
 def test_a_commit_is_not_sent_before_the_engine_has_accepted_it() -> None:

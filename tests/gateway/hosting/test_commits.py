@@ -4,21 +4,21 @@ from collections.abc import Mapping
 
 import pytest
 
-from gateway.hosting.answers import Situation
+from gateway.hosting.answers import RefusalReason
 from gateway.hosting.calls import Abandoned, LearnTopics, Refused, StoreCommits
 from gateway.hosting.effects import AskCoordinator
 from gateway.hosting.inputs import Done
-from gateway.hosting.open_calls import MEMBER_PATIENCE_MS
+from gateway.hosting.open_calls import MEMBER_WAIT_MS
 from gateway.hosting.states import CommitPhase, Stage
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.hosted_scene import HostedScene
 from tests.support.scene_commits import (
     OK,
-    errand_of,
     ids_of,
     in_flight,
     member_commit,
     outcomes,
+    pending_action_of,
     phases,
     tokens,
 )
@@ -40,7 +40,7 @@ def test_a_member_commits_on_a_new_connection_after_its_earlier_commit_has_ended
     assert on.waits(StoreCommits) == 1
     assert second.stage is Stage.QUEUED
     assert on.take(StoreCommits).commits == tuple(tokens(first))
-    on.feed(Done(errand_of(first), {tokens(first)[0]: OK}))
+    on.feed(Done(pending_action_of(first), {tokens(first)[0]: OK}))
     assert on.take(StoreCommits).commits == tuple(tokens(second))
 
 
@@ -51,14 +51,14 @@ def test_a_commit_behind_another_one_waits_for_a_limited_time(on: HostedScene) -
     first, second = member_commit(on), member_commit(on)
     on.wait(1_000)
     third = member_commit(on)
-    on.wait(MEMBER_PATIENCE_MS - 1_000)
+    on.wait(MEMBER_WAIT_MS - 1_000)
     refused = outcomes(second)[0].refused if isinstance(second.answer, Mapping) else second.answer
     assert isinstance(refused, Refused)
-    assert refused.situation is Situation.COMMIT_IN_FLIGHT
+    assert refused.cause is RefusalReason.COMMIT_IN_FLIGHT
     assert third.stage is Stage.QUEUED
     on.take(StoreCommits)
     on.release(StoreCommits)
-    on.feed(Done(errand_of(first), {tokens(first)[0]: OK}))
+    on.feed(Done(pending_action_of(first), {tokens(first)[0]: OK}))
     assert [token for token, _ in on.sent] == tokens(third)
 
 
@@ -78,8 +78,8 @@ def test_a_lost_connection_ends_the_wait_for_its_commit(on: HostedScene) -> None
     first, second = member_commit(on), member_commit(on)
     on.hold(AskCoordinator)
     on.gone(first)
-    verdict = outcomes(second)[0].verdict
-    assert getattr(verdict, "error", None) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    decision = outcomes(second)[0].decision
+    assert getattr(decision, "error", None) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert phases(first) == [CommitPhase.STRAY]
     on.take(StoreCommits)
     on.release(AskCoordinator, StoreCommits)
@@ -94,7 +94,7 @@ def test_a_commit_whose_client_has_gone_leaves_the_queue(on: HostedScene) -> Non
     on.gone(second)
     on.take(StoreCommits)
     on.release(StoreCommits)
-    on.feed(Done(errand_of(first), {tokens(first)[0]: OK}))
+    on.feed(Done(pending_action_of(first), {tokens(first)[0]: OK}))
     assert [token for token, _ in on.sent] == tokens(third)
 
 
@@ -137,7 +137,7 @@ def test_a_commit_that_a_stray_refuses_closes_the_older_connection(on: HostedSce
     commit arrives (truth seed 1561922)."""
     on.hold(StoreCommits, AskCoordinator)
     on.gone(member_commit(on, connection=1))
-    refused = outcomes(member_commit(on, connection=3))[0].verdict
+    refused = outcomes(member_commit(on, connection=3))[0].decision
     assert getattr(refused, "error", None) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     on.take(StoreCommits)
     on.release(AskCoordinator, StoreCommits)
@@ -153,10 +153,10 @@ def test_a_commit_that_has_waited_in_vain_closes_the_older_connection(on: Hosted
     member_commit(on, connection=4)
     on.wait(1_000)
     member_commit(on, connection=3)
-    on.wait(MEMBER_PATIENCE_MS)
+    on.wait(MEMBER_WAIT_MS)
     on.take(StoreCommits)
     on.release(StoreCommits)
-    on.feed(Done(errand_of(first), {tokens(first)[0]: OK}))
+    on.feed(Done(pending_action_of(first), {tokens(first)[0]: OK}))
     assert isinstance(member_commit(on, connection=2).answer, Abandoned)
     assert isinstance(member_commit(on, connection=3).answer, Abandoned)
     assert on.sent == []
@@ -203,6 +203,15 @@ def test_members_have_connections_of_their_own(on: HostedScene) -> None:
     other = on.native_member("m")
     on.commits(("m", other.member_epoch, {"foo": [1]}), connection=2)
     assert isinstance(member_commit(on, connection=1).answer, Mapping)
+
+
+def test_the_last_member_to_leave_closes_its_older_connection_if_it_tries_again(
+    on: HostedScene,
+) -> None:
+    """It may return under the same id before the older commit arrives."""
+    on.native("n", -1)
+    member_commit(on, connection=2)
+    assert isinstance(member_commit(on, connection=1).answer, Abandoned)
 
 
 def test_the_connections_of_former_members_are_forgotten(on: HostedScene) -> None:

@@ -36,7 +36,7 @@ from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import Token
 from gateway.hosting.answers import GroupApi
 from gateway.hosting.calls import Call, Commit, Commits, Unanswerable
-from gateway.hosting.effects import Ask, AskCoordinator, Lane, Load, Write
+from gateway.hosting.effects import Ask, AskCoordinator, Load, Requester, Write
 from gateway.hosting.inputs import Ending, Resumed
 from gateway.hosting.states import AdoptionStage, ReleaseStage
 from kafka_codecs.join_group import JoinGroupResponse
@@ -189,7 +189,7 @@ def adopting(stage: AdoptionStage) -> HostedScene:
         case AdoptionStage.FORGETTING:
             scene.to_holding()
             scene.hold(Write)
-            scene.fail(Lane.OTHERS) if scene.waits(Ask) else scene.wait(2_000)
+            scene.fail(Requester.OTHERS) if scene.waits(Ask) else scene.wait(2_000)
         case AdoptionStage.ADOPTED:
             scene.to_end()
             assert scene.group.is_live

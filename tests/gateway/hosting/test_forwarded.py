@@ -63,7 +63,7 @@ class Relay:
         return self.group.members[member_id]
 
     def pass_on(self, request: Struct, answer: Struct, group_id: str = GROUP) -> None:
-        self.groups.relayed(group_id, LIBRDKAFKA, request, answer, self.now_ms)
+        self.groups.note_relayed(group_id, LIBRDKAFKA, request, answer, self.now_ms)
 
     def join(
         self,
@@ -139,7 +139,7 @@ class Relay:
 
     def describe(self, *member_ids: str, state: str = "Stable", group_id: str = GROUP) -> None:
         is_stable = state == "Stable"
-        self.groups.described(
+        self.groups.note_described(
             DescribedGroup(
                 group_id=group_id,
                 group_state=state,
@@ -322,6 +322,20 @@ def test_a_converted_group_is_not_watched(on: Relay) -> None:
     assert on.groups.group(GROUP) is None
     on.describe("a")  # it is classic again
     assert on.groups.group(GROUP) is not None
+
+
+def test_a_join_with_a_leader_makes_a_converted_group_classic_again(on: Relay) -> None:
+    """Its consumers were all stopped, and rolled back: the new group begins at generation 1. A
+    classic member of a group of the new protocol does not learn of a leader."""
+    on.join("a", 3)
+    on.pass_on(
+        ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id="n", member_epoch=0),
+        ConsumerGroupHeartbeatResponse(member_id="n", member_epoch=4),
+    )
+    on.join("a", 5, leader="")
+    assert on.groups.group(GROUP) is None
+    on.join("b", 1, leader="b")
+    assert (on.group.generation, on.group.leader_id, {*on.group.members}) == (1, "b", {"b"})
 
 
 def test_a_group_is_known_as_a_whole_once_its_leader_has_synced_or_it_is_described(

@@ -7,18 +7,18 @@ from coordinator.interface.events import JoinGroupReceived
 from coordinator.interface.replies import JoinGroupReply
 from gateway.groups.group_limits import GroupLimits
 from gateway.groups.log_health import TRY_AGAIN_MS
-from gateway.hosting.answers import Situation
+from gateway.hosting.answers import RefusalReason
 from gateway.hosting.calls import LearnTopics, Refused, Released, Unanswerable
 from gateway.hosting.effects import AskCoordinator, Load, Look, Write
 from gateway.hosting.inputs import Damage, Ending, Failed, Leave, Resumed
-from gateway.hosting.open_calls import MEMBER_PATIENCE_MS
+from gateway.hosting.open_calls import MEMBER_WAIT_MS
 from gateway.hosting.states import AnchorPhase, LogPhase
-from gateway.quotas.owner import Owner
+from gateway.quotas.quota_key import QuotaKey
 from gateway.quotas.shares import ShareRule
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupRequest
 from tests.support.broken_engine import break_engine
-from tests.support.hosted_scene import HostedScene, error_of, hosting_rules, situation_of
+from tests.support.hosted_scene import HostedScene, cause_of, error_of, hosting_rules
 
 # -- releasing -------------------------------------------------------------------------------------
 
@@ -55,10 +55,10 @@ def test_releasing_is_limited_in_time(live: HostedScene) -> None:
     live.native("n", -1)
     live.hold(AskCoordinator)
     call = live.free()
-    live.wait(MEMBER_PATIENCE_MS)
-    assert situation_of(call) is Situation.NOT_ANCHORED
+    live.wait(MEMBER_WAIT_MS)
+    assert cause_of(call) is RefusalReason.NOT_ANCHORED
     assert isinstance(call.answer, Refused)
-    assert "not left" in call.answer.why
+    assert "not left" in call.answer.reason
 
 
 def test_a_release_lets_waiting_members_in_first(live: HostedScene) -> None:
@@ -68,7 +68,7 @@ def test_a_release_lets_waiting_members_in_first(live: HostedScene) -> None:
     live.hold(AskCoordinator)
     joining = live.native("m")
     refused = live.free()
-    assert situation_of(refused) is Situation.NOT_ANCHORED
+    assert cause_of(refused) is RefusalReason.NOT_ANCHORED
     live.release(AskCoordinator)
     assert error_of(joining) is ErrorCode.NONE
     assert live.group.anchor.phase is AnchorPhase.STABLE
@@ -76,7 +76,7 @@ def test_a_release_lets_waiting_members_in_first(live: HostedScene) -> None:
 
 def test_a_group_with_members_is_not_released(live: HostedScene) -> None:
     """Its anchor keeps other clients out."""
-    assert situation_of(live.free()) is Situation.NOT_ANCHORED
+    assert cause_of(live.free()) is RefusalReason.NOT_ANCHORED
     assert live.in_cluster.member_id
 
 
@@ -98,8 +98,8 @@ def test_the_number_of_anchors_is_limited() -> None:
         scene.native_member()
     call = scenes[2].native("n")
     assert isinstance(call.answer, Refused)
-    assert (call.answer.situation, call.answer.why) == (
-        Situation.NOT_ANCHORED,
+    assert (call.answer.cause, call.answer.reason) == (
+        RefusalReason.NOT_ANCHORED,
         "the limit of 2 anchored groups is reached",
     )
     assert scenes[2].group.is_idle
@@ -114,8 +114,8 @@ def test_the_number_of_groups_is_limited() -> None:
     first, second = (HostedScene(group_id=group_id, limits=limits) for group_id in "ab")
     first.join("stranger")
     first.native_member()
-    assert situation_of(second.native("n")) is Situation.TOO_MANY_GROUPS
-    assert situation_of(second.beat("n", 1)) is Situation.TOO_MANY_GROUPS
+    assert cause_of(second.native("n")) is RefusalReason.TOO_MANY_GROUPS
+    assert cause_of(second.beat("n", 1)) is RefusalReason.TOO_MANY_GROUPS
     assert second.count(Load) == 0
     first.native("n", -1)
     second.native_member()
@@ -136,13 +136,13 @@ def test_the_groups_of_one_address_are_limited() -> None:
     """Others may still begin groups."""
     limits = GroupLimits(8, ShareRule(per_address=1))
     first, second = (HostedScene(group_id=group_id, limits=limits) for group_id in "ab")
-    assert error_of(first.native("n", owner=Owner("10.0.0.1"))) is ErrorCode.NONE
-    assert situation_of(second.native("n", owner=Owner("10.0.0.1"))) is Situation.TOO_MANY_GROUPS
-    assert error_of(second.native("n", owner=Owner("10.0.0.2"))) is ErrorCode.NONE
+    assert error_of(first.native("n", owner=QuotaKey("10.0.0.1"))) is ErrorCode.NONE
+    assert cause_of(second.native("n", owner=QuotaKey("10.0.0.1"))) is RefusalReason.TOO_MANY_GROUPS
+    assert error_of(second.native("n", owner=QuotaKey("10.0.0.2"))) is ErrorCode.NONE
     first.native("n", -1)
     first.wait(100_000)
     third = HostedScene(group_id="c", limits=limits)
-    assert error_of(third.native("n", owner=Owner("10.0.0.1"))) is ErrorCode.NONE
+    assert error_of(third.native("n", owner=QuotaKey("10.0.0.1"))) is ErrorCode.NONE
 
 
 def test_a_member_of_a_hosted_group_needs_no_place(live: HostedScene) -> None:
@@ -160,8 +160,8 @@ def test_a_failing_log_begins_no_group_until_it_is_tried_again(on: HostedScene) 
     other = HostedScene(on.rules, group_id="other", limits=on.limits)
     other.native_member()
     other.damage = Damage.NONE
-    assert situation_of(other.native("m")) is Situation.LOG_FAILED
-    assert situation_of(on.native("n")) is Situation.LOG_FAILED
+    assert cause_of(other.native("m")) is RefusalReason.LOG_FAILED
+    assert cause_of(on.native("n")) is RefusalReason.LOG_FAILED
     assert on.count(AskCoordinator) == 0
     on.wait(TRY_AGAIN_MS)
     on.hold(AskCoordinator)
@@ -175,7 +175,7 @@ def test_a_failing_log_begins_no_group_until_it_is_tried_again(on: HostedScene) 
 def test_a_too_large_record_does_not_make_the_log_ill(live: HostedScene) -> None:
     """Other groups begin."""
     live.damage = Damage.REFUSED
-    assert situation_of(live.native("m")) is Situation.LOG_FAILED
+    assert cause_of(live.native("m")) is RefusalReason.LOG_FAILED
     assert live.limits.log_health.may_begin(live.now_ms)
     assert live.limits.log_health.may_begin(live.now_ms)
 
@@ -199,8 +199,8 @@ def test_nothing_waits_when_the_gateway_shuts_down(on: HostedScene) -> None:
     on.hold(AskCoordinator)
     waiting = on.native("n")
     on.feed(Ending())
-    assert situation_of(waiting) is Situation.NOT_ANCHORED
-    assert situation_of(on.native("late")) is Situation.NOT_ANCHORED
+    assert cause_of(waiting) is RefusalReason.NOT_ANCHORED
+    assert cause_of(on.native("late")) is RefusalReason.NOT_ANCHORED
 
 
 def test_parked_requests_are_answered_when_the_gateway_shuts_down(on: HostedScene) -> None:
@@ -210,7 +210,7 @@ def test_parked_requests_are_answered_when_the_gateway_shuts_down(on: HostedScen
     parked = on.join(first.member_id)
     assert parked.answer is None
     on.feed(Ending())
-    assert situation_of(parked) is Situation.ENDING
+    assert cause_of(parked) is RefusalReason.ENDING
 
 
 def test_a_request_of_a_client_that_has_gone_is_still_decided(live: HostedScene) -> None:
@@ -238,7 +238,7 @@ def test_all_calls_fail_after_a_bug_and_the_group_goes_on(
     live.wait(1_000)
     assert live.group.anchor.phase is AnchorPhase.STABLE
     break_engine(monkeypatch, JoinGroupReceived, InvariantError("a bug"))
-    assert situation_of(live.join()) is Situation.RELOADING
+    assert cause_of(live.join()) is RefusalReason.RELOADING
 
 
 # -- the hosting -----------------------------------------------------------------------------------

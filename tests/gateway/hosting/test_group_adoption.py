@@ -21,14 +21,14 @@ from gateway.hosting.adoption import (
     STILL_ENDING,
     UNDONE_FOR_MS,
 )
-from gateway.hosting.answers import Situation
+from gateway.hosting.answers import RefusalReason
 from gateway.hosting.calls import LOST, Call, Forwarded, StoreCommits
-from gateway.hosting.effects import Ask, Describe, Hold, Lane, Load, Look, Write
+from gateway.hosting.effects import Ask, Describe, Hold, Load, Look, Requester, Write
 from gateway.hosting.forwarded import Client, WatchedGroup
 from gateway.hosting.inputs import Damage, Done, Ending, Failed, MoveRequested, Relayed, Resumed
 from gateway.hosting.move_requests import AdoptRequest
-from gateway.hosting.open_calls import MEMBER_PATIENCE_MS
-from gateway.hosting.standing import NoAnswer, Occupants
+from gateway.hosting.open_calls import MEMBER_WAIT_MS
+from gateway.hosting.standing import LiveMembers, LookupFailed
 from gateway.hosting.states import AdoptionStage, AnchorPhase, ReleaseStage
 from gateway.hosting.states import AdoptionStage as Stage
 from gateway.quotas.shares import ShareRule
@@ -50,15 +50,15 @@ from tests.support.adoption_script import ANCHOR, OK, ROUND, joined
 from tests.support.hosted_scene import (
     OURS,
     HostedScene,
+    cause_of,
     error_of,
     hosting_rules,
-    situation_of,
 )
-from tests.support.scene_commits import errand_of, outcomes
+from tests.support.scene_commits import outcomes, pending_action_of
 
-GUISE = OURS.guise
+JOIN_METADATA = OURS.join_metadata
 LEFT = LeaveGroupResponse()
-DIRECT = Occupants("consumer", ("a", "b"), "range")
+DIRECT = LiveMembers("consumer", ("a", "b"), "range")
 
 
 def is_waiting(call: Call) -> bool:
@@ -98,13 +98,13 @@ class Scene(HostedScene):
     def describe(self, **changes: Any) -> None:
         self.feed(Done(self.take(Describe), described(**changes)))
 
-    def respond(self, lane: Lane, answer: Any) -> None:
-        asked = next(e for e in self.pending if isinstance(e, Ask) and e.lane is lane)
+    def respond(self, requester: Requester, answer: Any) -> None:
+        asked = next(e for e in self.pending if isinstance(e, Ask) and e.requester is requester)
         self.pending.remove(asked)
         self.feed(Done(asked, answer))
 
-    def fail(self, lane: Lane) -> None:
-        asked = next(e for e in self.pending if isinstance(e, Ask) and e.lane is lane)
+    def fail(self, requester: Requester) -> None:
+        asked = next(e for e in self.pending if isinstance(e, Ask) and e.requester is requester)
         self.pending.remove(asked)
         self.feed(Failed(asked, "it is gone"))
 
@@ -119,42 +119,42 @@ class Scene(HostedScene):
     def to_rejoining(self) -> None:
         self.to_holding()
         self.feed(Done(self.take(Hold)))
-        self.respond(Lane.OTHERS, OK)
-        self.respond(Lane.OTHERS, OK)
+        self.respond(Requester.OTHERS, OK)
+        self.respond(Requester.OTHERS, OK)
 
     def to_anchoring(self) -> None:
         self.to_rejoining()
-        self.respond(Lane.OTHERS, ROUND)
+        self.respond(Requester.OTHERS, ROUND)
         self.describe(group_state="PreparingRebalance")
-        self.respond(Lane.OTHERS, LEFT)
-        self.respond(Lane.LEADER, joined(8))
-        self.respond(Lane.LEADER, joined(9))
-        self.respond(Lane.LEADER, SyncGroupResponse())
+        self.respond(Requester.OTHERS, LEFT)
+        self.respond(Requester.LEADER, joined(8))
+        self.respond(Requester.LEADER, joined(9))
+        self.respond(Requester.LEADER, SyncGroupResponse())
 
     def to_end(self) -> None:
         self.to_anchoring()
         self.from_anchoring_to_end()
 
     def from_anchoring_to_end(self) -> None:
-        self.respond(Lane.LEADER, ROUND)
-        self.respond(Lane.LEADER, LEFT)
-        self.respond(Lane.ANCHOR, joined(10, member_id=ANCHOR))
+        self.respond(Requester.LEADER, ROUND)
+        self.respond(Requester.LEADER, LEFT)
+        self.respond(Requester.ANCHOR, joined(10, member_id=ANCHOR))
         self.in_cluster_is_the_anchor()
-        self.respond(Lane.ANCHOR, SyncGroupResponse())
+        self.respond(Requester.ANCHOR, SyncGroupResponse())
 
     def in_cluster_is_the_anchor(self) -> None:
         group = self.in_cluster
-        group.protocol_type, group.protocol = GUISE.protocol_type, GUISE.protocol
-        group.member_id, group.instance_id = ANCHOR, GUISE.instance_id
+        group.protocol_type, group.protocol = JOIN_METADATA.protocol_type, JOIN_METADATA.protocol
+        group.member_id, group.instance_id = ANCHOR, JOIN_METADATA.instance_id
         group.generation, group.is_synced = 10, True
         self.found = None
 
     def to_recalling(self) -> None:
         """The leader's member guards the group."""
         self.to_rejoining()
-        self.fail(Lane.OTHERS)
-        self.respond(Lane.LEADER, joined(8))
-        self.respond(Lane.LEADER, SyncGroupResponse())
+        self.fail(Requester.OTHERS)
+        self.respond(Requester.LEADER, joined(8))
+        self.respond(Requester.LEADER, SyncGroupResponse())
         assert self.stage is Stage.GIVING_BACK
 
     def outcome(self) -> Any:
@@ -193,7 +193,7 @@ def test_an_adopted_group_is_no_longer_the_clusters_when_its_members_have_left(o
         on.leave(each)
     assert not on.group.is_live
     assert error_of(on.join("late")) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert on.group.standing.verdict.has_anchor
+    assert on.group.standing.decision.has_anchor
 
 
 def test_commits_that_waited_are_stored_under_the_ids_of_the_anchor(on: Scene) -> None:
@@ -225,7 +225,9 @@ def test_requests_are_relayed_until_the_log_knows_of_the_adoption(on: Scene) -> 
 def test_a_group_that_cannot_be_adopted_says_why(on: Scene) -> None:
     on.adopt()
     on.describe(group_state="PreparingRebalance")
-    assert on.outcome().reasons == ("the cluster says that it is PreparingRebalance",)
+    assert on.outcome().reasons == (
+        "the cluster says that it is PreparingRebalance: try again once it is Stable",
+    )
     assert on.outcome().held_ms is None
     assert on.group.is_idle
     assert on.events == []
@@ -264,11 +266,11 @@ def test_a_look_from_before_the_adoption_says_nothing_during_it(on: Scene) -> No
     on.hold(Look)
     on.join("late")
     on.to_rejoining()
-    verdict, told = on.group.standing.verdict, len(on.events)
-    on.found = Occupants("consumer", ("a",), GUISE.protocol)
+    decision, told = on.group.standing.decision, len(on.events)
+    on.found = LiveMembers("consumer", ("a",), JOIN_METADATA.protocol)
     on.release(Look)
     assert on.count(Look) == 1
-    assert on.group.standing.verdict is verdict
+    assert on.group.standing.decision is decision
     assert len(on.events) == told
 
 
@@ -278,8 +280,8 @@ def test_heartbeats_wait_until_the_group_is_guarded(on: Scene) -> None:
     early = on.beat(B, GENERATION)
     assert is_waiting(early)
     on.feed(Done(on.take(Hold)))
-    on.respond(Lane.OTHERS, OK)
-    on.respond(Lane.OTHERS, OK)
+    on.respond(Requester.OTHERS, OK)
+    on.respond(Requester.OTHERS, OK)
     assert early.answer == HeartbeatReply()
     assert on.beat(A, GENERATION).answer == HeartbeatReply()
 
@@ -296,13 +298,13 @@ def test_no_call_is_held_for_long(on: Scene) -> None:
     """The coordinator is away, and there is no way back. The member's next heartbeat queues behind
     its commit."""
     on.to_anchoring()
-    on.respond(Lane.LEADER, ROUND)
+    on.respond(Requester.LEADER, ROUND)
     call = on.join()
     commit = on.commit(A, GENERATION)
-    on.wait(MEMBER_PATIENCE_MS)
-    assert situation_of(commit) is Situation.MOVING
+    on.wait(MEMBER_WAIT_MS)
+    assert cause_of(commit) is RefusalReason.MOVING
     on.wait(10_000)
-    assert situation_of(call) is Situation.MOVING
+    assert cause_of(call) is RefusalReason.MOVING
 
 
 def test_an_adoption_that_takes_too_long_is_undone_and_calls_are_relayed(on: Scene) -> None:
@@ -323,7 +325,7 @@ def test_an_adoption_that_takes_too_long_is_undone_and_calls_are_relayed(on: Sce
 def test_recalled_members_are_told_to_rejoin(on: Scene) -> None:
     on.to_recalling()
     for call in (on.beat(A, GENERATION), on.sync(B, GENERATION)):
-        assert situation_of(call) is Situation.RECALLED
+        assert cause_of(call) is RefusalReason.RECALLED
 
 
 def test_a_recalled_member_that_has_given_up_its_partitions_waits_under_a_new_id(
@@ -331,12 +333,12 @@ def test_a_recalled_member_that_has_given_up_its_partitions_waits_under_a_new_id
 ) -> None:
     """Requests under its former id are void in the end."""
     on.to_recalling()
-    assert situation_of(on.join(A)) is Situation.RECALLED
+    assert cause_of(on.join(A)) is RefusalReason.RECALLED
     waiting = on.join()
     assert is_waiting(waiting)
     assert isinstance(on.leave(B).answer, LeaveGroupReply)
     on.wait(0)
-    on.respond(Lane.OTHERS, LEFT)
+    on.respond(Requester.OTHERS, LEFT)
     assert isinstance(waiting.answer, Forwarded)
     assert on.told("adoption_undone")
     assert not on.outcome().is_adopted
@@ -353,7 +355,7 @@ def test_a_cooperative_member_gives_up_its_partitions_in_a_round_without_any(on:
     assert not decode_assignment(synced.assignment)[1].assigned_partitions
     on.wait(100)
     assert on.waits(Ask) == 0
-    assert situation_of(on.join(A)) is Situation.RECALLED
+    assert cause_of(on.join(A)) is RefusalReason.RECALLED
     on.wait(0)
     assert on.waits(Ask) == 1
 
@@ -366,7 +368,7 @@ def test_commits_of_recalled_members_travel_under_the_ids_of_the_guard(on: Scene
     assert store.ids is not None
     assert (store.ids.member_id, store.ids.generation) == (A, 8)
     (token,) = call.commits
-    on.feed(Done(errand_of(call), {token: frozenset({0})}))
+    on.feed(Done(pending_action_of(call), {token: frozenset({0})}))
     assert isinstance(call.answer, dict)
     assert call.outcomes[token].refused is None
     assert on.group.anchor.phase is AnchorPhase.ABSENT
@@ -375,8 +377,8 @@ def test_commits_of_recalled_members_travel_under_the_ids_of_the_guard(on: Scene
 def test_no_commit_of_a_stranger_travels_under_the_ids_of_the_guard(on: Scene) -> None:
     on.to_recalling()
     (outcome,) = outcomes(on.commit("stranger", GENERATION))
-    assert outcome.verdict is not None
-    assert outcome.verdict.error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert outcome.decision is not None
+    assert outcome.decision.error is ErrorCode.UNKNOWN_MEMBER_ID
     assert on.sent == []
 
 
@@ -387,9 +389,9 @@ def test_no_commit_is_stored_after_one_that_was_lost(on: Scene) -> None:
     call = on.commit(B, GENERATION)
     (token,) = call.commits
     on.take(StoreCommits)
-    on.feed(Done(errand_of(call), {token: LOST}))
+    on.feed(Done(pending_action_of(call), {token: LOST}))
     assert call.outcomes[token].is_away
-    assert situation_of(on.commit(B, GENERATION)) is Situation.RECALLED
+    assert cause_of(on.commit(B, GENERATION)) is RefusalReason.RECALLED
     assert on.group.anchor.phase is AnchorPhase.ABSENT
 
 
@@ -399,9 +401,9 @@ def test_the_cluster_is_asked_before_a_join_is_relayed_again(on: Scene) -> None:
     for each in (A, B):
         on.leave(each)
     on.wait(0)
-    on.respond(Lane.OTHERS, LEFT)
-    on.found = NoAnswer("nobody answers")
-    assert situation_of(on.join("m")) is Situation.HOLDER_UNKNOWN
+    on.respond(Requester.OTHERS, LEFT)
+    on.found = LookupFailed("nobody answers")
+    assert cause_of(on.join("m")) is RefusalReason.HOLDER_UNKNOWN
 
 
 # -- restarts, bugs and ends -----------------------------------------------------------------------
@@ -466,7 +468,7 @@ def test_no_adoption_begins_once_the_gateway_ends(on: Scene) -> None:
 def test_the_record_of_an_adoption_is_gone_in_the_end(on: Scene) -> None:
     """Otherwise the next process would go on with it."""
     on.to_end()
-    (last,) = [each for each in on.records if isinstance(each, AdoptionRecord)][-1:]
+    (last,) = [record for record in on.records if isinstance(record, AdoptionRecord)][-1:]
     assert last.value is None
 
 

@@ -1,7 +1,7 @@
 """The parts of a group, as its calls and its move see them."""
 
 from gateway.events.group_events import ReleaseStarted
-from gateway.hosting.effects import Effect, Log, TellNow
+from gateway.hosting.effects import Effect, EmitNow, Log
 from gateway.hosting.group_parts import GroupParts
 from tests.support.hosted_scene import GROUP, HostedScene
 
@@ -20,5 +20,5 @@ def test_lines_name_the_group_and_keep_their_order_with_events() -> None:
     parts.emit(ReleaseStarted(members=2))
     assert effects == [
         Log("warning", "release_resumed", {"group_id": GROUP, "members": 2}),
-        TellNow(ReleaseStarted(members=2)),
+        EmitNow(ReleaseStarted(members=2)),
     ]

@@ -11,7 +11,7 @@ import pytest
 
 from coordinator.interface.records import ReleaseRecord, ReleaseState
 from coordinator.interface.replies import ClaimReply, ConsumerHeartbeatReply, Reply
-from gateway.hosting.answers import GroupApi, Situation, code_for
+from gateway.hosting.answers import GroupApi, RefusalReason, code_for
 from gateway.hosting.calls import LOST, Call, Forwarded, StoreCommits, Unanswerable
 from gateway.hosting.effects import Ask, AskCoordinator, Load, Write
 from gateway.hosting.forwarded import Client
@@ -34,7 +34,7 @@ from gateway.hosting.move_requests import (
     ReleaseRequest,
 )
 from gateway.hosting.release import NATIVE_FIRST_MAX_MS, SETTLE_MAX_MS
-from gateway.hosting.standing import NoAnswer
+from gateway.hosting.standing import LookupFailed
 from gateway.hosting.states import AnchorPhase, Mode, ReleaseStage
 from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -50,8 +50,8 @@ from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kafka_codecs.sync_group import SyncGroupResponse
 from tests.simulation.coordinator import FakeGroup
-from tests.support.hosted_scene import HostedScene, anchored, error_of, situation_of
-from tests.support.scene_commits import errand_of, outcomes, stored, tokens
+from tests.support.hosted_scene import HostedScene, anchored, cause_of, error_of
+from tests.support.scene_commits import outcomes, pending_action_of, stored, tokens
 
 CONNECTION = 1
 SESSION_MS = 10_000
@@ -121,7 +121,7 @@ def step(on: HostedScene, answer: Any) -> None:
 
 
 def log_has(on: HostedScene) -> ReleaseState | None:
-    found = [each.value for each in on.records if isinstance(each, ReleaseRecord)]
+    found = [record.value for record in on.records if isinstance(record, ReleaseRecord)]
     return found[-1] if found else None
 
 
@@ -137,9 +137,9 @@ def is_waiting(call: Call) -> bool:
 def test_a_recalled_member_is_told_to_rejoin_and_its_id_is_void(on: Scene) -> None:
     on.begin()
     assert on.told("release_started") == [{"members": 1}]
-    assert situation_of(on.beat(on.member_id, on.joined.generation)) is Situation.RECALLED
+    assert cause_of(on.beat(on.member_id, on.joined.generation)) is RefusalReason.RECALLED
     owns = on.join(on.member_id, owned={"foo": (0,)}, connection=CONNECTION)
-    assert situation_of(owns) is Situation.RECALLED
+    assert cause_of(owns) is RefusalReason.RECALLED
     assert on.waits(Ask) == 0
     back = on.join(connection=CONNECTION)
     assert on.waits(Ask) == 1
@@ -187,7 +187,7 @@ def test_a_held_join_of_a_client_that_has_joined_again_is_not_relayed(on: Scene)
     on.begin()
     older = on.join(instance_id="one", connection=1)
     newer = on.join(instance_id="one", connection=2)
-    assert situation_of(older) is Situation.MOVING
+    assert cause_of(older) is RefusalReason.MOVING
     assert is_waiting(newer)
 
 
@@ -225,7 +225,7 @@ def test_a_released_group_stays_with_the_cluster(on: Scene) -> None:
     again = on.restart()
     again.rules.standing.released.add(again.group.group_id)  # as the start reads it
     assert again.join().answer == Forwarded("released")
-    assert again.group.standing.verdict.mode is Mode.FORWARDED
+    assert again.group.standing.decision.mode is Mode.FORWARDED
 
 
 def test_an_operator_reclaims_an_empty_group(on: Scene) -> None:
@@ -265,8 +265,8 @@ def test_a_member_whose_session_is_over_is_unknown_although_the_release_goes_on(
     assert on.release_of.keeps_anchor
     assert error_of(on.beat(on.member_id, on.joined.generation)) is ErrorCode.UNKNOWN_MEMBER_ID
     (outcome,) = on.commit(on.member_id, on.joined.generation).outcomes.values()
-    assert outcome.verdict is not None
-    assert outcome.verdict.error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert outcome.decision is not None
+    assert outcome.decision.error is ErrorCode.UNKNOWN_MEMBER_ID
     assert on.sent == []
 
 
@@ -307,9 +307,9 @@ def test_no_commit_of_a_stranger_travels_under_the_anchors_ids(on: Scene) -> Non
     together = on.commits((on.member_id, generation, None), ("stranger", generation, None))
     own, strange = outcomes(together)
     assert on.sent[before:] == [(tokens(together)[0], ANY)]
-    assert (own.refused, own.verdict and own.verdict.error) == (None, ErrorCode.NONE)
-    assert strange.verdict is not None
-    assert strange.verdict.error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert (own.refused, own.decision and own.decision.error) == (None, ErrorCode.NONE)
+    assert strange.decision is not None
+    assert strange.decision.error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_recalled_commit_whose_answer_is_lost_stops_later_ones(on: Scene) -> None:
@@ -317,9 +317,9 @@ def test_a_recalled_commit_whose_answer_is_lost_stops_later_ones(on: Scene) -> N
     on.hold(StoreCommits)
     first = on.commit(on.member_id, on.joined.generation)
     on.take(StoreCommits)
-    on.feed(stored(errand_of(first), LOST))
+    on.feed(stored(pending_action_of(first), LOST))
     on.release(StoreCommits)
-    assert situation_of(on.commit(on.member_id, on.joined.generation)) is Situation.RECALLED
+    assert cause_of(on.commit(on.member_id, on.joined.generation)) is RefusalReason.RECALLED
 
 
 def test_a_release_ends_although_a_bug_has_lost_a_recalled_commit(on: Scene) -> None:
@@ -331,7 +331,7 @@ def test_a_release_ends_although_a_bug_has_lost_a_recalled_commit(on: Scene) -> 
     on.note(on.group.start_again(on.now_ms))
     on.run()
     assert lost.answer == Unanswerable()
-    assert situation_of(on.commit(on.member_id, on.joined.generation)) is Situation.RECALLED
+    assert cause_of(on.commit(on.member_id, on.joined.generation)) is RefusalReason.RECALLED
     on.join(on.member_id)
     assert isinstance(on.take(Ask).message, JoinGroupRequest)
 
@@ -369,7 +369,7 @@ def test_native_members_are_named_if_the_cluster_takes_none(on: Scene) -> None:
     on.begin()
     assert on.outcome is not None
     assert on.outcome.reasons == (
-        "n-1 (client at /127.0.0.1) uses the new protocol, and the cluster does not have it: roll"
+        "client at 127.0.0.1 (n-1) uses the new protocol, and the cluster does not have it: roll"
         " it back to the classic one first",
     )
     assert on.group.is_live
@@ -381,7 +381,7 @@ def test_classic_members_beside_native_ones_are_named_if_the_cluster_mixes_none(
     on.begin()
     assert on.outcome is not None
     assert on.outcome.reasons == (
-        f"{on.member_id} (client at /127.0.0.1) uses the classic protocol beside native members,"
+        f"client at 127.0.0.1 ({on.member_id}) uses the classic protocol beside native members,"
         " and the cluster keeps the two apart: roll it to the new one first",
     )
 
@@ -406,12 +406,12 @@ def test_native_members_reconcile_and_rejoin_in_the_cluster() -> None:
     commit = on.commit("n-1", epoch)
     assert on.sent[-1][1] is not None
     assert commit.answer is not None
-    assert situation_of(on.native("n-1", epoch, owned={})) is Situation.FENCED
+    assert cause_of(on.native("n-1", epoch, owned={})) is RefusalReason.FENCED
     back = on.native("n-1", 0)
     assert is_waiting(back)
     ask = on.take(Ask)
     assert isinstance(ask.message, LeaveGroupRequest)
-    assert situation_of(on.commit("n-1", epoch)) is Situation.FENCED
+    assert cause_of(on.commit("n-1", epoch)) is RefusalReason.FENCED
     on.feed(Done(ask, LeaveGroupResponse()))
     assert back.answer == Forwarded("released")
     on.feed(NATIVE_IS_IN)
@@ -529,9 +529,9 @@ def leave(on: HostedScene) -> None:
     on.feed(Done(ask, on.coordinator.answer(ask.message)))
 
 
-def situation_or_none(call: Call) -> Situation | None:
+def situation_or_none(call: Call) -> RefusalReason | None:
     """Why the gateway refused the call; None if the engine has answered."""
-    return None if isinstance(call.answer, Reply) else situation_of(call)
+    return None if isinstance(call.answer, Reply) else cause_of(call)
 
 
 def test_a_release_takes_the_place_of_the_predecessors_anchor_first(on: Scene) -> None:
@@ -545,7 +545,7 @@ def test_a_release_takes_the_place_of_the_predecessors_anchor_first(on: Scene) -
     after.join(on.member_id)
     assert after.waits(Ask) == 1
     assert outcome_of(request) is None
-    assert on.in_cluster.metadata == after.rules.standing.gateway.guise.metadata
+    assert on.in_cluster.metadata == after.rules.standing.gateway.join_metadata.metadata
 
 
 @pytest.mark.parametrize("is_unattended", [False, True])
@@ -623,7 +623,7 @@ def test_a_group_with_another_gateways_anchor_is_not_released(on: Scene) -> None
 
 def test_a_release_is_refused_if_the_cluster_does_not_say_who_is_in_the_group() -> None:
     on = HostedScene()
-    on.found = NoAnswer("it is away")
+    on.found = LookupFailed("it is away")
     request = ordered(on)
     on.wait(SETTLE_MAX_MS - 1)
     assert outcome_of(request) is None
@@ -687,7 +687,7 @@ def test_a_native_member_that_joins_meanwhile_is_named_if_the_cluster_takes_none
     on.release(Write)
     assert on.outcome is not None
     (reason,) = on.outcome.reasons
-    assert reason.startswith("n-1 (client at /127.0.0.1) uses the new protocol")
+    assert reason.startswith("client at 127.0.0.1 (n-1) uses the new protocol")
     assert on.log_has() is None
     assert on.group.is_live
 
@@ -736,7 +736,7 @@ def test_a_killed_gateway_recalls_the_members_again(on: Scene) -> None:
     again.feed(Resumed(is_moving=True))
     call = again.beat(on.member_id, on.joined.generation)
     again.wait(100)
-    assert situation_of(call) is Situation.RECALLED
+    assert cause_of(call) is RefusalReason.RECALLED
     assert again.group.anchor.is_here
     assert "release_resumed" in again.logged()
     again.join(on.member_id)
@@ -767,14 +767,15 @@ def test_an_empty_group_is_released_at_once() -> None:
     on.feed(MoveRequested(request))
     assert request.outcome is not None
     assert request.outcome.is_released
+    assert request.outcome.unowned_ms is None, "it has no partitions"
     assert on.group.standing.is_released
 
 
 def test_an_admin_does_not_drop_the_anchor_meanwhile(on: Scene) -> None:
     on.begin()
-    assert situation_of(on.call(on.free().api, None, is_placed=True)) is Situation.MOVING
+    assert cause_of(on.call(on.free().api, None, is_placed=True)) is RefusalReason.MOVING
     assert on.group.anchor.is_here
 
 
 def test_the_error_of_a_recalled_heartbeat_is_that_of_a_rebalance() -> None:
-    assert code_for(Situation.RECALLED, GroupApi.HEARTBEAT) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert code_for(RefusalReason.RECALLED, GroupApi.HEARTBEAT) is ErrorCode.REBALANCE_IN_PROGRESS

@@ -3,29 +3,29 @@
 import pytest
 
 from coordinator.interface.roll_policy import NATIVE_MEMBERS_MAX, NO_LIMIT
-from gateway.hosting.answers import Situation
+from gateway.hosting.answers import RefusalReason
 from gateway.hosting.calls import Call, Forwarded
 from gateway.hosting.effects import Describe, Look
 from gateway.hosting.inputs import MoveRequested
 from gateway.hosting.move_requests import AdoptRequest
-from gateway.hosting.standing import Found, NoAnswer, Nobody, Occupants
+from gateway.hosting.standing import LiveMembers, LookupFailed, LookupOutcome, NoMembers
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.hosted_scene import (
     DIRECT,
     GROUP,
     HostedScene,
+    cause_of,
     error_of,
     hosting_rules,
-    situation_of,
 )
 
 HELD = {NATIVE_MEMBERS_MAX: 1}
-MIXED = Occupants("consumer", ("c", "n"), native_ids=(frozenset({"n", "i"}),))
-UNTOLD = Occupants("consumer", ("c",), native_ids=(frozenset({"c"}),), tells_natives=False)
-NATIVE = Occupants("consumer", ("n",), native_ids=(frozenset({"n"}),))
+MIXED = LiveMembers("consumer", ("c", "n"), native_ids=(frozenset({"n", "i"}),))
+UNTOLD = LiveMembers("consumer", ("c",), native_ids=(frozenset({"c"}),), tells_natives=False)
+NATIVE = LiveMembers("consumer", ("n",), native_ids=(frozenset({"n"}),))
 
 
-def forwarded(found: Found, *, forward: tuple[str, ...] = ()) -> HostedScene:
+def forwarded(found: LookupOutcome, *, forward: tuple[str, ...] = ()) -> HostedScene:
     """A group of the cluster."""
     on = HostedScene(hosting_rules(forward=forward))
     on.found = found
@@ -38,7 +38,7 @@ def test_no_further_consumer_switches_in_the_cluster(forward: tuple[str, ...]) -
     on = forwarded(MIXED, forward=forward)
     refused = on.native("m", overrides=HELD)
     assert error_of(refused) is ErrorCode.GROUP_ID_NOT_FOUND
-    assert "holds the migration of this group at 1 members" in getattr(refused.answer, "why", "")
+    assert "holds the migration of this group at 1 member " in getattr(refused.answer, "reason", "")
     assert "request_refused" in on.logged()
 
 
@@ -48,8 +48,8 @@ def test_a_native_member_of_the_cluster_may_restart(member_id: str) -> None:
     assert isinstance(forwarded(MIXED).native(member_id, overrides=HELD).answer, Forwarded)
 
 
-@pytest.mark.parametrize("found", [NATIVE, Nobody()])
-def test_a_group_without_classic_members_is_free(found: Found) -> None:
+@pytest.mark.parametrize("found", [NATIVE, NoMembers()])
+def test_a_group_without_classic_members_is_free(found: LookupOutcome) -> None:
     """Its migration is over, or has not begun."""
     on = forwarded(found, forward=(GROUP,))
     assert isinstance(on.native("m", overrides=HELD).answer, Forwarded)
@@ -81,18 +81,18 @@ def test_without_a_hold_the_cluster_is_not_asked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("overrides", "found", "situation"),
+    ("overrides", "found", "cause"),
     [
-        (None, MIXED, Situation.LOG_NOT_OURS),
-        (HELD, NoAnswer("nobody listens"), Situation.HOLDER_UNKNOWN),
+        (None, MIXED, RefusalReason.LOG_NOT_OURS),
+        (HELD, LookupFailed("nobody listens"), RefusalReason.HOLDER_UNKNOWN),
     ],
 )
 def test_a_join_waits_while_nobody_can_tell(
-    overrides: dict[str, int] | None, found: Found, situation: Situation
+    overrides: dict[str, int] | None, found: LookupOutcome, cause: RefusalReason
 ) -> None:
     """The client tries again: whether a hold is in force, or who is in the group, is unknown."""
     on = forwarded(found, forward=(GROUP,))
-    assert situation_of(on.native("m", overrides=overrides)) is situation
+    assert cause_of(on.native("m", overrides=overrides)) is cause
 
 
 def test_a_join_waits_for_an_adoption_that_has_only_begun() -> None:
@@ -100,7 +100,7 @@ def test_a_join_waits_for_an_adoption_that_has_only_begun() -> None:
     on = forwarded(DIRECT)
     on.hold(Describe)
     on.feed(MoveRequested(AdoptRequest()))
-    assert situation_of(on.native("m", overrides=HELD)) is Situation.MOVING
+    assert cause_of(on.native("m", overrides=HELD)) is RefusalReason.MOVING
     assert isinstance(on.native("m").answer, Forwarded)
 
 

@@ -8,8 +8,8 @@ from gateway.cluster.broker_connection import SOFTWARE_NAME
 from gateway.hosting.identity import (
     CLIENT_ID,
     INSTANCE_ID,
+    AnchorJoinMetadata,
     Gateway,
-    Guise,
     log_of,
     may_hold,
     run_of,
@@ -45,7 +45,7 @@ def test_an_older_broker_cannot_fence_a_predecessor(key: int) -> None:
 def test_an_anchor_names_its_process() -> None:
     """A later process recognises it."""
     gateway = Gateway(log_id="log", run_id=17)
-    assert run_of(gateway.guise.metadata) == 17
+    assert run_of(gateway.join_metadata.metadata) == 17
 
 
 @pytest.mark.parametrize("metadata", [b"", b"17", b"run ", b"run -1", b"run 1\n", b"run 1e3"])
@@ -71,15 +71,17 @@ def test_no_process_can_send_bytes_that_hang_a_coordinator(run_id: int) -> None:
 OURS = Gateway(log_id="log-1", run_id=1)
 
 
-def in_group(guise: Guise, *member_ids: str, is_stable: bool = True) -> str | None:
+def in_group(
+    join_metadata: AnchorJoinMetadata, *member_ids: str, is_stable: bool = True
+) -> str | None:
     """The log whose anchor is in a group with these members."""
-    return log_of(described(guise, *member_ids, group_id="g", is_stable=is_stable))
+    return log_of(described(join_metadata, *member_ids, group_id="g", is_stable=is_stable))
 
 
 def test_the_protocol_of_an_anchor_names_its_log() -> None:
     """While it joins, the cluster shows no protocol, and only its ids tell it from a consumer."""
-    assert in_group(OURS.guise, f"{INSTANCE_ID}-1") == "log-1"
-    assert in_group(OURS.guise, f"{INSTANCE_ID}-1", is_stable=False) == ""
+    assert in_group(OURS.join_metadata, f"{INSTANCE_ID}-1") == "log-1"
+    assert in_group(OURS.join_metadata, f"{INSTANCE_ID}-1", is_stable=False) == ""
 
 
 @pytest.mark.parametrize("protocol_type", ["consumer", "connect", ""])
@@ -90,18 +92,18 @@ def test_a_group_of_consumers_is_no_anchor(
     protocol_type: str, protocol: str, instance_id: str, *, is_stable: bool
 ) -> None:
     """Also one whose clients have the client id of the gateway, or the instance id of 0.2."""
-    guise = Guise(
+    join_metadata = AnchorJoinMetadata(
         protocol_type=protocol_type, protocol=protocol, metadata=b"", instance_id=instance_id
     )
     for prefix in (instance_id, CLIENT_ID):
-        assert in_group(guise, f"{prefix}-1", is_stable=is_stable) is None
+        assert in_group(join_metadata, f"{prefix}-1", is_stable=is_stable) is None
 
 
 def test_a_group_that_consumers_share_with_an_anchor_is_theirs() -> None:
     """The cluster admits none to a group with an anchor, but its answer may show both during a
     rebalance."""
-    assert in_group(OURS.guise, f"{INSTANCE_ID}-1", "payments-1", is_stable=False) is None
-    assert in_group(OURS.guise) is None
+    assert in_group(OURS.join_metadata, f"{INSTANCE_ID}-1", "payments-1", is_stable=False) is None
+    assert in_group(OURS.join_metadata) is None
 
 
 def test_anchors_are_recognised_by_the_client_id_of_the_gateways_connections() -> None:

@@ -18,10 +18,10 @@ from coordinator.interface.events import (
 )
 from coordinator.interface.records import MemberMetadata
 from coordinator.interface.replies import ConsumerHeartbeatReply, JoinGroupReply
-from gateway.hosting.answers import Situation
+from gateway.hosting.answers import RefusalReason
 from gateway.hosting.calls import Call, Refused, Unanswerable
 from gateway.hosting.effects import Assign, Compute, Forget, Load, Resolve, Write
-from gateway.hosting.inputs import Damage, Failed, Happened, Paused
+from gateway.hosting.inputs import Damage, EngineEvent, Failed, Paused
 from gateway.hosting.logged_engine import (
     BEFORE_A_DEADLINE_MAX,
     LOAD_RETRY_MS,
@@ -32,7 +32,7 @@ from gateway.hosting.logged_engine import (
 from gateway.hosting.states import LogPhase, Stage
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.broken_engine import break_engine
-from tests.support.hosted_scene import HostedScene, error_of, hosting_rules, situation_of
+from tests.support.hosted_scene import HostedScene, cause_of, error_of, hosting_rules
 from tests.support.scene_commits import outcomes
 
 QUIET = GroupConfig(lost_commit_hold_ms=None, classic_initial_rebalance_delay_ms=0)
@@ -99,7 +99,7 @@ def test_a_batch_that_cannot_be_written_has_no_effect(scene: HostedScene) -> Non
     scene.damage = Damage.NONE
     scene.feed(Failed(write, Damage.NONE))
     scene.release(Write)
-    assert {situation_of(call) for call in (slow, *joining)} == {Situation.LOG_FAILED}
+    assert {cause_of(call) for call in (slow, *joining)} == {RefusalReason.LOG_FAILED}
     assert in_memory(scene) == {"first"}
     assert len(scene.events) == told
     scene.damage = None
@@ -117,7 +117,7 @@ def test_an_oversized_record_fails_only_its_request(empty: HostedScene) -> None:
     )
     empty.release(Write)
     assert error_of(joining[0]) is error_of(joining[2]) is ErrorCode.NONE
-    assert situation_of(joining[1]) is Situation.LOG_FAILED
+    assert cause_of(joining[1]) is RefusalReason.LOG_FAILED
     assert in_memory(empty) == {"first", "a", "b"}
     assert [each["member_id"] for each in empty.told("member_joined")] == ["first", "a", "b"]
 
@@ -145,7 +145,7 @@ def test_a_doubtful_batch_reloads_the_group(scene: HostedScene) -> None:
     write = scene.take(Write)
     scene.records += write.batch.durable
     scene.feed(Failed(write, Damage.UNSURE))
-    assert situation_of(call) is Situation.LOG_FAILED
+    assert cause_of(call) is RefusalReason.LOG_FAILED
     assert in_memory(scene) == {"first", "m"}
 
 
@@ -167,7 +167,7 @@ def test_a_parked_request_survives_a_failure_of_the_log() -> None:
     assert isinstance(second, JoinGroupReply)
     parked = scene.join(second.member_id)
     scene.damage = Damage.NONE
-    assert situation_of(scene.native("n")) is Situation.LOG_FAILED
+    assert cause_of(scene.native("n")) is RefusalReason.LOG_FAILED
     scene.damage = None
     assert parked.stage is Stage.DECIDING
     scene.join(joined.member_id)
@@ -204,8 +204,8 @@ def test_requests_to_an_unreadable_group_are_refused_at_once(empty: HostedScene)
     """One line reports it, and the group is loaded once the log recovers."""
     empty.load_failure = "the disk is gone"
     for _ in range(20):
-        assert situation_of(empty.native("n", 1)) is Situation.LOADING
-        assert situation_of(empty.native("n")) is Situation.LOADING
+        assert cause_of(empty.native("n", 1)) is RefusalReason.LOADING
+        assert cause_of(empty.native("n")) is RefusalReason.LOADING
         empty.wait(1_000)
     assert empty.count(Load) < 20_000 / LOAD_RETRY_MS_MAX + 5, "each pause is longer"
     empty.load_failure = None
@@ -220,7 +220,7 @@ def test_a_new_reason_for_a_failed_load_is_logged(empty: HostedScene) -> None:
     for empty.load_failure in ("the disk\n  is gone", "the disk\n  is gone", "access denied"):
         empty.native("n", 1)
         empty.wait(LOAD_RETRY_MS_MAX)
-    reasons = [each.fields["reason"] for each in empty.lines if each.event == "group_load_failed"]
+    reasons = [line.fields["reason"] for line in empty.lines if line.event == "group_load_failed"]
     assert reasons == ["the disk is gone", "access denied"]
 
 
@@ -253,7 +253,7 @@ def test_happenings_precede_requests(scene: HostedScene) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(GroupEngine, "handle", noted)
         scene.native("first", 2)
-        scene.feed(Happened(OffsetCommitEnded(commit=77)))
+        scene.feed(EngineEvent(OffsetCommitEnded(commit=77)))
         scene.release(Write)
     assert slow.answer
     assert order.index("OffsetCommitEnded") < order.index("ConsumerHeartbeatReceived")
@@ -292,7 +292,7 @@ def test_a_postponed_happening_is_not_lost(
     commit = scene.commit("first", 2)
     assert commit.answer
     break_engine(monkeypatch, OffsetCommitEnded, InvariantError("a bug"))
-    scene.feed(Happened(OffsetCommitEnded(commit=77)))
+    scene.feed(EngineEvent(OffsetCommitEnded(commit=77)))
     assert scene.logged()[-1] == "group_failed"
     assert error_of(scene.native("first", 2)) is ErrorCode.NONE
     assert scene.group.next_ms() is not None
@@ -316,10 +316,10 @@ def test_no_commit_is_accepted_while_the_end_of_another_is_postponed(
 ) -> None:
     """If the answer to the earlier one was lost, the cluster may store it after the later one."""
     break_engine(monkeypatch, OffsetCommitEnded, InvariantError("a bug"))
-    scene.feed(Happened(OffsetCommitEnded(commit=77, answer_lost=True)))
+    scene.feed(EngineEvent(OffsetCommitEnded(commit=77, answer_lost=True)))
     monkeypatch.undo()
     (early,) = outcomes(scene.commit("first", 2))
-    assert early.refused == Refused(Situation.LOG_FAILED, "the state log failed")
+    assert early.refused == Refused(RefusalReason.LOG_FAILED, "the state log failed")
     assert error_of(scene.native("first", 2)) is ErrorCode.NONE
     scene.wait(POSTPONED_MS)
     (late,) = outcomes(scene.commit("first", 2))
@@ -332,14 +332,14 @@ def test_no_commit_is_accepted_while_the_loss_of_the_group_is_postponed(
 ) -> None:
     """It would take the offsets back that another member of the group has committed meanwhile."""
     scene.damage = damage
-    scene.feed(Happened(GroupLost()))
+    scene.feed(EngineEvent(GroupLost()))
     scene.damage = None
     (early,) = outcomes(scene.commit("first", 2))
-    assert early.refused == Refused(Situation.LOG_FAILED, "the state log failed")
+    assert early.refused == Refused(RefusalReason.LOG_FAILED, "the state log failed")
     scene.wait(POSTPONED_MS)
     (late,) = outcomes(scene.commit("first", 2))
-    assert late.verdict is not None
-    assert late.verdict.error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert late.decision is not None
+    assert late.decision.error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 # -- bugs of the engine --------------------------------------------------------------------------
@@ -351,7 +351,7 @@ def test_a_bug_fails_its_request_and_reloads_the_group(
     """The event may hold a client's data, so the line names only its type."""
     break_engine(monkeypatch, SyncGroupReceived, InvariantError("a bug"))
     loads = scene.count(Load)
-    assert situation_of(scene.sync("nobody", 1)) is Situation.RELOADING
+    assert cause_of(scene.sync("nobody", 1)) is RefusalReason.RELOADING
     assert scene.count(Load) == loads + 1
     assert in_memory(scene) == {"first"}
     (line,) = (line for line in scene.lines if line.event == "group_failed")
@@ -373,7 +373,7 @@ def test_a_bug_after_the_write_reloads_the_group(
     monkeypatch.setattr(GroupEngine, "apply", broken)
     loads = scene.count(Load)
     scene.release(Write)
-    assert situation_of(call) is Situation.RELOADING
+    assert cause_of(call) is RefusalReason.RELOADING
     assert scene.count(Load) == loads + 1
     assert in_memory(scene) == {"first", "second"}
 
@@ -403,7 +403,7 @@ def test_a_bug_in_a_batch_spares_earlier_requests(
     break_engine(monkeypatch, HeartbeatReceived, InvariantError("a bug"))
     empty.release(Write)
     assert error_of(calls[0]) is ErrorCode.NONE
-    assert situation_of(calls[1]) is Situation.RELOADING
+    assert cause_of(calls[1]) is RefusalReason.RELOADING
     assert error_of(calls[2]) is ErrorCode.NONE
     assert in_memory(empty) == {"first", "a", "c"}
 
@@ -419,7 +419,7 @@ def test_parked_requests_are_refused_when_the_group_is_reloaded(
     assert parked.answer is None
     break_engine(monkeypatch, HeartbeatReceived, InvariantError("a bug"))
     scene.beat("nobody", 1)
-    assert situation_of(parked) is Situation.RELOADING
+    assert cause_of(parked) is RefusalReason.RELOADING
 
 
 def test_a_request_from_before_a_bug_is_not_refused_once_more(scene: HostedScene) -> None:
@@ -434,7 +434,7 @@ def test_a_request_from_before_a_bug_is_not_refused_once_more(scene: HostedScene
     scene.release(Write)
     lines = len(scene.lines)
     later = scene.native("later")
-    assert situation_of(later) is Situation.LOG_FAILED
+    assert cause_of(later) is RefusalReason.LOG_FAILED
     assert isinstance(before.answer, Unanswerable)
     refused = [line for line in scene.lines[lines:] if line.event == "request_refused"]
     assert len(refused) == 1
@@ -477,7 +477,7 @@ def test_a_bug_in_a_long_computation_reloads_the_group(
     call = scene.native("long")
     break_engine(monkeypatch, ConsumerHeartbeatReceived, InvariantError("a bug"))
     scene.release(Compute)
-    assert situation_of(call) is Situation.RELOADING
+    assert cause_of(call) is RefusalReason.RELOADING
     assert in_memory(scene) == {"first"}
 
 

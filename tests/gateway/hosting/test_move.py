@@ -9,7 +9,7 @@ from gateway.hosting.calls import Call
 from gateway.hosting.effects import Ask, Conclude, Describe, Load, Write
 from gateway.hosting.inputs import Damage, Ending, MoveRequested, Resumed
 from gateway.hosting.move_requests import AdoptRequest, AnyRequest, NewProtocol, ReleaseRequest
-from gateway.hosting.standing import Occupants
+from gateway.hosting.standing import LiveMembers
 from tests.support.hosted_scene import HostedScene, hosting_rules
 
 KINDS = pytest.mark.parametrize("kind", [AdoptRequest, ReleaseRequest])
@@ -21,7 +21,7 @@ class Scene(HostedScene):
     def __init__(self, **how: Any) -> None:
         super().__init__(hosting_rules(**how))
         self.concluded: list[AnyRequest] = []
-        self.found = Occupants("consumer", ("a",), "range")
+        self.found = LiveMembers("consumer", ("a",), "range")
         self.hold(Ask, Describe)
 
     def conclude(self, request: AnyRequest) -> None:

@@ -5,7 +5,7 @@ from gateway.hosting.move_requests import AdoptionOutcome, NewProtocol, ReleaseO
 
 def test_a_refused_adoption_has_its_reason() -> None:
     """Nothing was begun, so no call was held."""
-    outcome = AdoptionOutcome.refused("orders", "it has no members")
+    outcome = AdoptionOutcome.refuse("orders", "it has no members")
     assert outcome.reasons == ("it has no members",)
     assert not outcome.is_adopted
     assert outcome.held_ms is None
@@ -13,7 +13,7 @@ def test_a_refused_adoption_has_its_reason() -> None:
 
 def test_a_refused_release_has_all_of_its_reasons() -> None:
     """The operator sees them at the same time."""
-    outcome = ReleaseOutcome.refused("orders", "n uses the new protocol", "m does, too")
+    outcome = ReleaseOutcome.refuse("orders", "n uses the new protocol", "m does, too")
     assert (outcome.is_released, len(outcome.reasons), outcome.unowned_ms) == (False, 2, None)
 
 

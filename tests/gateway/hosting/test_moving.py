@@ -1,7 +1,7 @@
 """What an adoption and a release do in the same way."""
 
 from coordinator.interface.events import AdoptionEnded
-from gateway.hosting.effects import Ask, Lane
+from gateway.hosting.effects import Ask, Requester
 from gateway.hosting.moving import Moving
 from kafka_codecs.heartbeat import HeartbeatRequest
 from tests.support.adoption import GATEWAY, GROUP
@@ -12,7 +12,7 @@ def test_a_move_knows_its_steps_until_they_have_a_result() -> None:
     """A result is taken for a move only if it has begun the step."""
     parts = move_parts(GROUP, GATEWAY)
     moving = Moving(parts)
-    moving._ask(Lane.OTHERS, HeartbeatRequest(group_id=GROUP, generation_id=1, member_id="m"))
+    moving._ask(Requester.OTHERS, HeartbeatRequest(group_id=GROUP, generation_id=1, member_id="m"))
     (step,) = parts.take()
     assert isinstance(step, Ask)
     assert moving.steps == [step]

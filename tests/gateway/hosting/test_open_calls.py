@@ -6,12 +6,12 @@ import pytest
 
 from coordinator.interface.errors import InvariantError
 from coordinator.interface.events import ConsumerHeartbeatReceived
-from gateway.hosting.answers import GroupApi, Situation
+from gateway.hosting.answers import GroupApi, RefusalReason
 from gateway.hosting.calls import Call, Refused, Released
 from gateway.hosting.effects import AskCoordinator, Look, Write
 from gateway.hosting.inputs import Damage, Ending
-from gateway.hosting.open_calls import JOIN_PATIENCE_MS, OpenCalls
-from gateway.hosting.standing import Nobody
+from gateway.hosting.open_calls import JOIN_WAIT_MS, OpenCalls
+from gateway.hosting.standing import NoMembers
 from gateway.hosting.states import Stage
 from gateway.hosting.upstream_member import HEARTBEAT_INTERVAL_MS, LAST_BACKOFF_MS
 from kafka_codecs.error_codes import ErrorCode
@@ -20,7 +20,7 @@ from kafka_codecs.leave_group import LeaveGroupRequest
 from tests.simulation.coordinator import FakeGroup
 from tests.support.broken_engine import break_engine
 from tests.support.given_requests import CLASSIC_JOIN
-from tests.support.hosted_scene import HostedScene, error_of, situation_of
+from tests.support.hosted_scene import HostedScene, cause_of, error_of
 
 NOW_MS = 1_000
 
@@ -45,10 +45,10 @@ def test_no_join_waits_long(on: HostedScene) -> None:
     """Then the client must retry, and the anchor continues to try."""
     on.hold(AskCoordinator)
     call = on.native("n")
-    on.wait(JOIN_PATIENCE_MS - 1)
+    on.wait(JOIN_WAIT_MS - 1)
     assert call.answer is None
     on.wait(1)
-    assert situation_of(call) is Situation.NOT_ANCHORED
+    assert cause_of(call) is RefusalReason.NOT_ANCHORED
     assert on.group.anchor.is_here
 
 
@@ -56,11 +56,11 @@ def test_waiting_joins_get_the_reason_without_addresses(on: HostedScene) -> None
     """The log has the details, once."""
     on.coordinator_failure = "nobody listens at 10.0.0.7"
     call = on.native("n")
-    on.wait(JOIN_PATIENCE_MS)
+    on.wait(JOIN_WAIT_MS)
     assert isinstance(call.answer, Refused)
-    assert "no usable answer" in call.answer.why
+    assert "no usable answer" in call.answer.reason
     assert on.logged().count("anchor_lost") == 1
-    assert "10.0.0.7" not in call.answer.why
+    assert "10.0.0.7" not in call.answer.reason
 
 
 def test_many_joins_wait_for_one_anchor_and_go_in_order(on: HostedScene) -> None:
@@ -81,7 +81,7 @@ def test_a_call_is_answered_once(on: HostedScene) -> None:
     on.gone(call)
     answer = call.answer
     on.release(AskCoordinator)
-    on.wait(JOIN_PATIENCE_MS)
+    on.wait(JOIN_WAIT_MS)
     assert call.answer is answer
     assert not on.group.calls.open_calls.by_token
 
@@ -90,9 +90,9 @@ def test_nothing_waits_for_the_anchor_once_the_gateway_ends(on: HostedScene) -> 
     on.hold(AskCoordinator)
     call = on.native("n")
     on.feed(Ending())
-    assert situation_of(call) is Situation.NOT_ANCHORED
+    assert cause_of(call) is RefusalReason.NOT_ANCHORED
     assert isinstance(call.answer, Refused)
-    assert call.answer.why == "the gateway is shutting down"
+    assert call.answer.reason == "the gateway is shutting down"
 
 
 # -- how long, and in which order ------------------------------------------------------------------
@@ -105,7 +105,7 @@ def test_a_call_keeps_its_first_limit(calls: OpenCalls) -> None:
     calls.wait_at_most(call, NOW_MS + 20, NOW_MS + 5)
     assert calls.next_ms() == NOW_MS + 10
     calls.wait_at_most(call, NOW_MS + 30, NOW_MS + 10)
-    assert situation_of(call) is Situation.MOVING
+    assert cause_of(call) is RefusalReason.MOVING
 
 
 def test_a_call_is_refused_at_its_limit_and_not_before(calls: OpenCalls) -> None:
@@ -122,7 +122,7 @@ def test_an_answered_call_wakes_nobody(calls: OpenCalls) -> None:
     """Its limit would wake the group for nothing."""
     call = begin(calls, join(1))
     calls.wait_at_most(call, NOW_MS + 10, NOW_MS)
-    calls.refuse(call, Situation.MOVING)
+    calls.refuse(call, RefusalReason.MOVING)
     assert calls.next_ms() is None
     assert not calls.waiting
 
@@ -184,7 +184,7 @@ def test_clients_without_an_identity_are_strangers_to_each_other(calls: OpenCall
 def test_a_join_that_has_its_answer_is_forgotten(calls: OpenCalls) -> None:
     first = join(1, "m")
     hold(calls, first)
-    calls.refuse(first, Situation.MOVING)
+    calls.refuse(first, RefusalReason.MOVING)
     assert not calls._held_joins
     assert hold(calls, join(2, "m")) == [True]
 
@@ -207,13 +207,13 @@ def test_whoever_joins_first_in_the_cluster_has_the_group(on: HostedScene) -> No
     on.coordinator.groups[on.group.group_id] = FakeGroup(
         protocol_type="consumer", protocol="range", member_id="theirs", is_synced=True
     )
-    on.found = Nobody()
+    on.found = NoMembers()
     on.hold(AskCoordinator)
     call = on.native("n")
     on.found = None
     on.release(AskCoordinator)
     on.wait(1_000)
-    assert situation_of(call) is Situation.NOT_ANCHORED
+    assert cause_of(call) is RefusalReason.NOT_ANCHORED
     assert on.in_cluster.member_id == "theirs"
     assert not on.group.is_live
     on.wait(1_000)
@@ -228,7 +228,7 @@ def test_an_anchor_taken_for_a_refused_join_leaves_at_once(
     call = on.native("n")
     break_engine(monkeypatch, ConsumerHeartbeatReceived, InvariantError("a bug"))
     on.release(AskCoordinator)
-    assert situation_of(call) is Situation.RELOADING
+    assert cause_of(call) is RefusalReason.RELOADING
     assert not on.group.anchor.is_here
     assert on.in_cluster.member_id == ""
 
@@ -244,7 +244,7 @@ def test_a_join_that_fails_keeps_the_anchor_for_one_that_waits(on: HostedScene) 
     assert second.stage is Stage.ADMITTING
     on.damage = Damage.NONE
     on.release(Write)
-    assert situation_of(first) is Situation.LOG_FAILED
+    assert cause_of(first) is RefusalReason.LOG_FAILED
     on.damage, on.coordinator.refuses_joins_with = None, 0
     on.wait(LAST_BACKOFF_MS)
     assert error_of(second) is ErrorCode.NONE

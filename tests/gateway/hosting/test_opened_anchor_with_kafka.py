@@ -33,7 +33,7 @@ async def join(direct: GroupClient, member_id: str, *names: str) -> JoinGroupRes
             member_id=member_id,
             group_instance_id=INSTANCE_ID,
             protocol_type="consumer",
-            protocols=tuple(JoinGroupProtocol(name=each, metadata=metadata) for each in names),
+            protocols=tuple(JoinGroupProtocol(name=name, metadata=metadata) for name in names),
         )
     )
     assert joined.error_code == 0
@@ -91,10 +91,10 @@ async def test_consumers_join_in_the_round_in_which_the_anchor_leaves(kafka: Kaf
         with trio.fail_after(ANSWERED_S):
             while len(answers) < 2:
                 await trio.sleep(0.01)
-        assert {each.generation_id for each in answers.values()} == {opened.generation_id + 1}
-        (leader,) = [each for each in answers.values() if each.members]
-        assert {each.member_id for each in leader.members} == {
-            each.member_id for each in answers.values()
+        assert {answer.generation_id for answer in answers.values()} == {opened.generation_id + 1}
+        (leader,) = [answer for answer in answers.values() if answer.members]
+        assert {member.member_id for member in leader.members} == {
+            answer.member_id for answer in answers.values()
         }
         assert leader.protocol_name == "range"
         assert await leave(anchor, opened.member_id) == ErrorCode.UNKNOWN_MEMBER_ID

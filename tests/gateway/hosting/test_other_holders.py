@@ -3,19 +3,19 @@
 from collections.abc import Mapping
 
 from coordinator.interface.replies import ConsumerHeartbeatReply
-from gateway.hosting.answers import Situation
+from gateway.hosting.answers import RefusalReason
 from gateway.hosting.calls import Refused, StoreCommits
 from gateway.hosting.effects import AskCoordinator, Look
 from gateway.hosting.identity import unreadable_subscription
 from gateway.hosting.inputs import Done, Resumed
-from gateway.hosting.standing import NoAnswer
+from gateway.hosting.standing import LookupFailed
 from gateway.hosting.states import Stage
 from kafka_codecs.error_codes import ErrorCode
 from tests.simulation.coordinator import FakeGroup
 from tests.support.hosted_scene import (
     HostedScene,
+    cause_of,
     error_of,
-    situation_of,
 )
 
 
@@ -44,7 +44,7 @@ def test_a_newer_gateway_with_our_log_keeps_the_group(live: HostedScene) -> None
     live.wait(10_000)
     assert not live.group.is_live
     assert live.in_cluster.member_id == "groupferry-anchor-newer"
-    assert situation_of(live.native("n")) is Situation.ELSEWHERE
+    assert cause_of(live.native("n")) is RefusalReason.ELSEWHERE
 
 
 def test_a_consumer_that_came_and_left_unseen_has_had_the_group(live: HostedScene) -> None:
@@ -98,7 +98,7 @@ def test_a_grant_decided_before_another_member_had_the_group_is_withheld(
     live.in_cluster.generation += 2
     live.release(AskCoordinator)
     live.wait(5_000)
-    assert situation_of(joining) is Situation.NOT_ANCHORED
+    assert cause_of(joining) is RefusalReason.NOT_ANCHORED
 
 
 def test_a_late_join_of_a_killed_gateway_does_not_take_the_group(live: HostedScene) -> None:
@@ -138,7 +138,7 @@ def test_a_look_that_began_before_the_anchor_was_replaced_does_not_count() -> No
 def test_a_silent_cluster_takes_no_group_away(live: HostedScene) -> None:
     """Fencing the members because of a short outage would stop them needlessly."""
     live.in_cluster.member_id = "groupferry-anchor-newer"
-    live.found = NoAnswer("no broker answers")
+    live.found = LookupFailed("no broker answers")
     for _ in range(10):
         live.wait(3_000)
         live.native("n", 2)

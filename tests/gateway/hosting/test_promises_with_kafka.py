@@ -318,7 +318,7 @@ def given(reply: object) -> set[int]:
     """The partitions in a heartbeat's answer."""
     assignment = getattr(reply, "assignment", None)
     topics = assignment.topic_partitions if assignment else ()
-    return {number for each in topics for number in each.partitions}
+    return {number for topic in topics for number in topic.partitions}
 
 
 async def test_an_anchor_removed_by_an_admin_rejoins(kafka: KafkaCluster) -> None:

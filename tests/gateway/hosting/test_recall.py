@@ -119,7 +119,7 @@ class Script:
         guard: AnchorIds | None = GUARD,
         instance_id: str | None = None,
     ) -> Any:
-        """The outcome of a commit, or the errand that stores it."""
+        """The outcome of a commit, or the pending action that stores it."""
 
         def make(token: Token, topics: Topics) -> OffsetCommitReceived:
             return OffsetCommitReceived(
@@ -307,7 +307,7 @@ def test_a_member_whose_session_is_over_is_unknown(on: Script) -> None:
     on.moving.holders -= {"a", "n"}
     for answer in (on.beat("a"), on.sync("a"), on.native("n", 7)):
         assert answer.error is ErrorCode.UNKNOWN_MEMBER_ID
-    assert on.commit("a", 7).verdict.error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert on.commit("a", 7).decision.error is ErrorCode.UNKNOWN_MEMBER_ID
     assert on.leave(Leaver(member_id="a")) == [ErrorCode.UNKNOWN_MEMBER_ID]
     assert on.told == []
 
@@ -380,9 +380,9 @@ def test_a_join_without_protocols_is_refused(on: Script, *, leads_rounds: bool) 
 @pytest.mark.parametrize(("member_id", "epoch"), [("a", 7), ("n", 7), ("i", 6)])
 def test_a_commit_of_the_present_epoch_is_stored(on: Script, member_id: str, epoch: int) -> None:
     """A record of a consumer group has the epochs of those that lag."""
-    errand = on.commit(member_id, epoch)
-    assert isinstance(errand, StoreCommits)
-    assert errand.ids == GUARD
+    pending_action = on.commit(member_id, epoch)
+    assert isinstance(pending_action, StoreCommits)
+    assert pending_action.ids == GUARD
 
 
 @pytest.mark.parametrize(
@@ -395,7 +395,7 @@ def test_a_commit_of_the_present_epoch_is_stored(on: Script, member_id: str, epo
 )
 def test_a_commit_of_an_older_epoch_is_refused(on: Script, member_id: str, code: ErrorCode) -> None:
     """It was on its way while the member got other partitions."""
-    assert on.commit(member_id, 6).verdict.error is code
+    assert on.commit(member_id, 6).decision.error is code
 
 
 def test_nothing_is_committed_without_a_guard(on: Script) -> None:
@@ -421,6 +421,6 @@ def test_commits_are_checked_by_the_rules_of_a_classic_group(
 ) -> None:
     outcome = on.commit(member_id, epoch, instance_id=instance_id)
     if code:
-        assert outcome.verdict.error is code
+        assert outcome.decision.error is code
     else:
         assert isinstance(outcome, StoreCommits)

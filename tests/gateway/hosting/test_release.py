@@ -28,7 +28,7 @@ from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
-from tests.support.adoption import GATEWAY, GROUP, GUISE, NOW_MS
+from tests.support.adoption import GATEWAY, GROUP, JOIN_METADATA, NOW_MS
 from tests.support.group_records import given_classic_group_member
 from tests.support.move_parts import move_parts
 
@@ -40,7 +40,7 @@ VALUE = ClassicGroupValue(
 NATIVE = replace(MEMBERS[1], protocols=())
 MIXED = ReleaseState(group=replace(VALUE, members=(MEMBERS[0], NATIVE)))
 IDS = AnchorIds(member_id="anchor-1", generation=5)
-JOINED = JoinGroupResponse(generation_id=6, protocol_name=GUISE.protocol)
+JOINED = JoinGroupResponse(generation_id=6, protocol_name=JOIN_METADATA.protocol)
 
 
 def left(code: ErrorCode) -> LeaveGroupResponse:
@@ -121,13 +121,19 @@ class Script:
 
     def answer(self, answer: Any) -> None:
         assert self.asked()
-        self.machine.on_done(self.todo.pop(), answer, self.now_ms)
+        self.machine.on_done(self._end_step(), answer, self.now_ms)
         self.advance()
 
     def fail(self) -> None:
         assert self.asked()
-        self.machine.on_failed(self.todo.pop(), "it is gone", self.now_ms)
+        self.machine.on_failed(self._end_step(), "it is gone", self.now_ms)
         self.advance()
+
+    def _end_step(self) -> Any:
+        """Take the step out, as the move does when the result is here."""
+        step = self.todo.pop()
+        self.machine.steps.remove(step)
+        return step
 
     def describe(self, *member_ids: str, client_id: str = "") -> None:
         members = tuple(

@@ -5,7 +5,7 @@ import pytest
 from gateway.hosting.answers import ANSWERS, JOINS, GroupApi
 from gateway.hosting.calls import Call
 from gateway.hosting.routes import ROUTES, SITUATION_OF, CallKind, GroupSituation, Route
-from gateway.hosting.standing import Verdict
+from gateway.hosting.standing import RoutingDecision
 from gateway.hosting.states import Mode
 
 MOVES = (
@@ -70,5 +70,5 @@ def test_a_foreign_join_finds_the_cluster_without_the_anchor(situation: GroupSit
 def test_what_is_refused_has_a_code(mode: Mode, api: GroupApi) -> None:
     """The table of errors says the same."""
     is_refused = route(SITUATION_OF[mode], Call(api=api)) is Route.REFUSE
-    reason = Verdict(mode).situation
+    reason = RoutingDecision(mode).cause
     assert is_refused == (reason is not None and ANSWERS[reason, api] is not None)

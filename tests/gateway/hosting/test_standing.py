@@ -1,5 +1,6 @@
 """Who answers for a group, decided from what a look at the cluster has found.
-test_cluster_look.py tests the looking, test_promises_with_kafka.py both with real brokers."""
+`test_cluster_group_reader.py` tests the lookups, and
+`test_promises_with_kafka.py` both with real brokers."""
 
 from dataclasses import replace
 
@@ -8,36 +9,36 @@ import pytest
 from gateway.events.event import GatewayEvent
 from gateway.hosting.answers import GroupApi
 from gateway.hosting.calls import Call
-from gateway.hosting.effects import Log, TellNow
-from gateway.hosting.identity import Guise
+from gateway.hosting.effects import EmitNow, Log
+from gateway.hosting.identity import AnchorJoinMetadata
 from gateway.hosting.standing import (
     FORWARDED_FOR_MS,
     FOUND_FREE_FOR_MS,
     NOT_ADOPTED,
-    Found,
-    NoAnswer,
-    Nobody,
-    Occupants,
-    OtherKind,
+    BrokerTooOld,
+    LiveMembers,
+    LookupFailed,
+    LookupOutcome,
+    NoMembers,
+    OtherGroupType,
+    RoutingDecision,
     Standing,
     StandingRules,
-    TooOld,
-    Verdict,
 )
 from gateway.hosting.states import Adoption, Mode
 from tests.simulation.coordinator import described
 from tests.support.hosted_scene import OURS, anchored
 
 SESSION_MS = 60_000
-DIRECT = Occupants("consumer", ("payments", "payments", "audit"), "range")
-CONNECT = Occupants("connect", ("w",))
+DIRECT = LiveMembers("consumer", ("payments", "payments", "audit"), "range")
+CONNECT = LiveMembers("connect", ("w",))
 OWN = anchored("log-1", 1)
 PREDECESSORS = anchored("log-1", 0)
 SUCCESSORS = anchored("log-1", 2)
-OLDER_GUISE = Guise(
+OLDER_GUISE = AnchorJoinMetadata(
     protocol_type="groupferry", protocol="log-1", metadata=b"run 0", instance_id="groupferry"
 )
-OLDER = Occupants.of(described(OLDER_GUISE, "groupferry-0", group_id="orders"))
+OLDER = LiveMembers.of(described(OLDER_GUISE, "groupferry-0", group_id="orders"))
 OTHER_LOGS = anchored("log-2", 0)
 REJOINING = anchored("log-1", 2, is_stable=False)
 REJOINING_NOW = anchored("log-1", 1, is_stable=False)
@@ -62,7 +63,7 @@ def lines(group: Standing) -> list[str]:
         match each:
             case Log(event=name):
                 told.append(name)
-            case TellNow(GatewayEvent() as event):
+            case EmitNow(GatewayEvent() as event):
                 told.append(event.name)
             case effect:
                 raise TypeError(f"{effect} is for no operator")
@@ -72,37 +73,37 @@ def lines(group: Standing) -> list[str]:
 @pytest.mark.parametrize(
     ("found", "mode"),
     [
-        (Nobody(), Mode.HOSTED),
-        (Occupants("consumer", ("c",), "range"), Mode.FORWARDED),
-        (Occupants("", ("c",)), Mode.FORWARDED),
-        (Occupants("consumer", ("s",), "stream"), Mode.FORWARDED),
+        (NoMembers(), Mode.HOSTED),
+        (LiveMembers("consumer", ("c",), "range"), Mode.FORWARDED),
+        (LiveMembers("", ("c",)), Mode.FORWARDED),
+        (LiveMembers("consumer", ("s",), "stream"), Mode.FORWARDED),
         (CONNECT, Mode.FORWARDED),
-        (OtherKind("share"), Mode.FORWARDED),
-        (TooOld(), Mode.FORWARDED),
-        (NoAnswer("nobody listens"), Mode.UNKNOWN),
+        (OtherGroupType("share"), Mode.FORWARDED),
+        (BrokerTooOld(), Mode.FORWARDED),
+        (LookupFailed("nobody listens"), Mode.UNKNOWN),
     ],
 )
-def test_members_in_the_cluster_decide_who_answers(found: Found, mode: Mode) -> None:
+def test_members_in_the_cluster_decide_who_answers(found: LookupOutcome, mode: Mode) -> None:
     """With members in the cluster it is the cluster, without them the gateway. While that is
     unknown, nobody does."""
     group = standing()
     assert not group.is_forwarded
     assert group.take(found, 0).mode is mode
-    assert group.verdict.mode is mode
+    assert group.decision.mode is mode
     assert group.is_forwarded is (mode is Mode.FORWARDED)
 
 
 def test_the_reason_names_the_kind_of_another_group() -> None:
     """Share and Streams groups share the namespace of consumer groups."""
-    assert "a share group" in standing().take(OtherKind("share"), 0).why
+    assert "a share group" in standing().take(OtherGroupType("share"), 0).reason
 
 
 def test_an_unreachable_cluster_is_reported_until_the_reason_changes() -> None:
     """The client learns no address."""
     group = standing()
     for _ in range(3):
-        assert "nobody listens" not in group.take(NoAnswer("nobody listens"), 0).why
-    group.take(NoAnswer("it is on fire"), 0)
+        assert "nobody listens" not in group.take(LookupFailed("nobody listens"), 0).reason
+    group.take(LookupFailed("it is on fire"), 0)
     reasons = [each.fields["reason"] for each in group.outbox if isinstance(each, Log)]
     assert [reason.rpartition(": ")[2] for reason in reasons] == ["nobody listens", "it is on fire"]
     assert lines(group) == ["group_state_unknown"] * 2
@@ -114,9 +115,9 @@ def test_direct_members_are_reported_once_per_reason() -> None:
     for _ in range(3):
         group.take(DIRECT, 0)
     (told,) = group.outbox
-    assert isinstance(told, TellNow)
+    assert isinstance(told, EmitNow)
     assert "3 members (audit, payments)" in str(told.event.fields["reason"])
-    group.take(Nobody(), 0)
+    group.take(NoMembers(), 0)
     group.host("it has no members in the cluster")
     group.take(DIRECT, 0)
     assert lines(group) == ["group_forwarded", "hosting_started", "group_forwarded"]
@@ -125,21 +126,21 @@ def test_direct_members_are_reported_once_per_reason() -> None:
 def test_few_of_many_members_are_named() -> None:
     """A group may have thousands."""
     group = standing()
-    why = group.take(Occupants("consumer", tuple(f"c{n}" for n in range(1_000))), 0).why
-    assert "1000 members (c0, c1, c10, c100, c101 and 995 more)" in why
+    reason = group.take(LiveMembers("consumer", tuple(f"c{n}" for n in range(1_000))), 0).reason
+    assert "1000 members (c0, c1, c10, c100, c101 and 995 more)" in reason
 
 
 def test_a_free_group_counts_as_free_for_a_while() -> None:
     """For requests that cannot add a member."""
     group = standing()
     assert group.lately(0) is None, "the cluster was never asked"
-    verdict = group.take(Nobody(), 1_000)
-    assert group.lately(1_000 + FOUND_FREE_FOR_MS - 1) == verdict
+    decision = group.take(NoMembers(), 1_000)
+    assert group.lately(1_000 + FOUND_FREE_FOR_MS - 1) == decision
     assert group.lately(1_000 + FOUND_FREE_FOR_MS) is None
 
 
-@pytest.mark.parametrize("found", [OTHER_LOGS, NoAnswer("x")])
-def test_a_group_that_is_not_answered_for_is_looked_at_again(found: Found) -> None:
+@pytest.mark.parametrize("found", [OTHER_LOGS, LookupFailed("x")])
+def test_a_group_that_is_not_answered_for_is_looked_at_again(found: LookupOutcome) -> None:
     """It may have become free at any moment."""
     group = standing()
     group.take(found, 0)
@@ -151,10 +152,10 @@ def test_a_forwarded_group_counts_as_forwarded_for_a_while() -> None:
     group = standing()
     group.forward("it uses the protocol connect/v1", 0)
     assert group.take(CONNECT, 5).mode is Mode.FORWARDED
-    assert group.lately(5 + FORWARDED_FOR_MS - 1) == group.verdict
+    assert group.lately(5 + FORWARDED_FOR_MS - 1) == group.decision
     assert group.lately(5 + FORWARDED_FOR_MS) is None
-    assert group.take(NoAnswer("nobody listens"), 0).mode is Mode.FORWARDED
-    assert group.take(Nobody(), 0).mode is Mode.HOSTED
+    assert group.take(LookupFailed("nobody listens"), 0).mode is Mode.FORWARDED
+    assert group.take(NoMembers(), 0).mode is Mode.HOSTED
     assert not group.is_forwarded
     group.host("it has no members in the cluster")
     group.forward("it uses the protocol connect/v1", 0)
@@ -165,9 +166,9 @@ def test_a_forwarded_group_stays_so_while_the_cluster_is_silent() -> None:
     """Heartbeats of its members do not wait for one failing look after another."""
     group = standing()
     group.take(DIRECT, 0)
-    group.take(NoAnswer("nobody listens"), FORWARDED_FOR_MS)
+    group.take(LookupFailed("nobody listens"), FORWARDED_FOR_MS)
     last_ms = FORWARDED_FOR_MS + FOUND_FREE_FOR_MS - 1
-    assert group.lately(last_ms) == group.verdict
+    assert group.lately(last_ms) == group.decision
     assert group.lately(last_ms + 1) is None
 
 
@@ -188,7 +189,7 @@ def test_the_operator_may_leave_groups_to_the_cluster(
     """Patterns are case-sensitive, like group ids. No look changes it."""
     group = standing("other", pattern, group_id=group_id)
     assert group.is_configured is group.is_forwarded is is_forwarded
-    assert (group.take(Nobody(), 0).mode is Mode.FORWARDED) is is_forwarded
+    assert (group.take(NoMembers(), 0).mode is Mode.FORWARDED) is is_forwarded
 
 
 def test_a_setting_leaves_a_hosted_group_to_the_cluster_only_after_its_release() -> None:
@@ -199,20 +200,20 @@ def test_a_setting_leaves_a_hosted_group_to_the_cluster_only_after_its_release()
     assert not group.is_left
     assert group.take(OWN, 0).mode is Mode.HOSTED
     group.rules.adopted.clear()
-    assert group.take(Nobody(), 0, is_held=True).mode is Mode.HOSTED  # it has members
-    assert group.take(Nobody(), 0).mode is Mode.FORWARDED
+    assert group.take(NoMembers(), 0, is_held=True).mode is Mode.HOSTED  # it has members
+    assert group.take(NoMembers(), 0).mode is Mode.FORWARDED
 
 
 @pytest.mark.parametrize("is_configured", [True, False], ids=["configured", "released"])
 @pytest.mark.parametrize("seen", [OWN, PREDECESSORS, REJOINING_NOW], ids=["own", "older", "joins"])
 def test_an_anchor_of_this_log_in_a_group_of_the_cluster_is_seen(
-    seen: Occupants, *, is_configured: bool
+    seen: LiveMembers, *, is_configured: bool
 ) -> None:
     group = standing(*["orders"] * is_configured)
     if not is_configured:
         group.rules.released.add("orders")
     assert group.take(seen, 0).has_anchor
-    assert group.take(Nobody(), 0).mode is Mode.FORWARDED
+    assert group.take(NoMembers(), 0).mode is Mode.FORWARDED
     assert group.take(OTHER_LOGS, 0).mode is Mode.FORWARDED
     assert group.take(SUCCESSORS, 0).mode is Mode.FORWARDED
 
@@ -223,14 +224,14 @@ def test_an_anchor_that_is_about_to_leave_hosts_no_call_of_a_released_group() ->
     assert group.take(OWN, 0).mode is Mode.HOSTED
     call = Call(api=GroupApi.JOIN)
     call.has_look = True
-    verdict = group.verdict_for(call, 0)
-    assert verdict is not None
-    assert verdict.mode is Mode.FORWARDED
+    decision = group.find_decision(call, 0)
+    assert decision is not None
+    assert decision.mode is Mode.FORWARDED
 
 
 def test_a_cluster_without_static_members_keeps_its_groups() -> None:
     """Before Kafka 2.3 the coordinator fences no earlier incarnation."""
-    assert "older than Kafka 2.3" in standing().take(TooOld(), 0).why
+    assert "older than Kafka 2.3" in standing().take(BrokerTooOld(), 0).reason
 
 
 # -- anchors -------------------------------------------------------------------------------------
@@ -248,13 +249,13 @@ def test_a_cluster_without_static_members_keeps_its_groups() -> None:
         (TWO, Mode.ELSEWHERE),
     ],
 )
-def test_an_anchor_names_the_holder_of_its_group(found: Found, mode: Mode) -> None:
+def test_an_anchor_names_the_holder_of_its_group(found: LookupOutcome, mode: Mode) -> None:
     """An anchor with this gateway's log belongs to it or to an earlier process, which may have
     joined it just before its end, unless its run is newer. An anchor with another log names that
     log."""
-    verdict = standing().take(found, 0)
-    assert verdict.mode is mode
-    assert verdict.has_anchor is (mode is Mode.HOSTED)
+    decision = standing().take(found, 0)
+    assert decision.mode is mode
+    assert decision.has_anchor is (mode is Mode.HOSTED)
 
 
 @pytest.mark.parametrize(
@@ -267,11 +268,11 @@ def test_an_anchor_names_the_holder_of_its_group(found: Found, mode: Mode) -> No
         (OLDER, False),
         (OTHER_LOGS, False),
         (TWO, False),
-        (Occupants("consumer", ("c",), "groupferry-log-1"), False),
+        (LiveMembers("consumer", ("c",), "groupferry-log-1"), False),
     ],
 )
 def test_our_anchor_is_recognised_in_the_clusters_description(
-    found: Occupants, *, is_ours: bool
+    found: LiveMembers, *, is_ours: bool
 ) -> None:
     """Admin tools are shown the group as it is behind the gateway."""
     group = standing()
@@ -288,23 +289,23 @@ def test_a_group_with_an_anchor_of_version_0_2_is_refused_with_the_way_out(
     """Also one that is live here or released: its members stay in the log, and go on once the
     anchor has left."""
     group = standing()
-    found = Occupants.of(
+    found = LiveMembers.of(
         described(OLDER_GUISE, "groupferry-0", group_id="orders", is_stable=is_stable)
     )
     for is_held in (False, True):
-        verdict = group.take(found, 0, is_held=is_held)
-        assert (verdict.mode, verdict.has_anchor) == (Mode.UNKNOWN, False)
-    assert "have 0.2 release the group" in verdict.why
+        decision = group.take(found, 0, is_held=is_held)
+        assert (decision.mode, decision.has_anchor) == (Mode.UNKNOWN, False)
+    assert "have 0.2 release the group" in decision.reason
     group.rules.released.add(group.group_id)
     assert group.take(found, 0).mode is Mode.UNKNOWN
     assert lines(group) == ["older_anchor"]
     group.rules.released.clear()
-    assert group.take(Nobody(), 0).mode is Mode.HOSTED
+    assert group.take(NoMembers(), 0).mode is Mode.HOSTED
 
 
 def test_an_anchor_of_version_0_2_with_another_log_is_another_gateways() -> None:
-    guise = replace(OLDER_GUISE, protocol="log-2")
-    found = Occupants.of(described(guise, "groupferry-0", group_id="orders"))
+    join_metadata = replace(OLDER_GUISE, protocol="log-2")
+    found = LiveMembers.of(described(join_metadata, "groupferry-0", group_id="orders"))
     assert standing().take(found, 0).mode is Mode.ELSEWHERE
 
 
@@ -313,9 +314,9 @@ def test_members_of_a_lost_log_are_waited_for() -> None:
     possible session."""
     group = standing()
     assert group.take(OTHER_LOGS, 5_000).mode is Mode.ELSEWHERE
-    assert group.take(Nobody(), 5_000 + SESSION_MS - 1).mode is Mode.UNKNOWN
+    assert group.take(NoMembers(), 5_000 + SESSION_MS - 1).mode is Mode.UNKNOWN
     assert group.lately(5_000 + SESSION_MS - 1) is None
-    assert group.take(Nobody(), 5_000 + SESSION_MS).mode is Mode.HOSTED
+    assert group.take(NoMembers(), 5_000 + SESSION_MS).mode is Mode.HOSTED
     assert lines(group) == ["group_hosted_elsewhere", "group_waits_for_sessions"]
 
 
@@ -335,18 +336,18 @@ def test_a_gateway_that_took_the_group_over_keeps_it_until_it_is_free() -> None:
     """Its members must have left as well."""
     group = standing()
     assert group.take(SUCCESSORS, 0).mode is Mode.ELSEWHERE
-    assert group.take(Nobody(), SESSION_MS - 1).mode is Mode.UNKNOWN
-    assert group.take(Nobody(), SESSION_MS).mode is Mode.HOSTED
+    assert group.take(NoMembers(), SESSION_MS - 1).mode is Mode.UNKNOWN
+    assert group.take(NoMembers(), SESSION_MS).mode is Mode.HOSTED
 
 
 def test_a_gateway_that_is_being_removed_takes_no_group() -> None:
     """It keeps those that it has. Afterwards the next look decides again."""
     group = standing()
     group.rules.is_removing = True
-    assert group.take(Nobody(), 0).mode is Mode.FORWARDED
-    assert group.take(Nobody(), 0, is_held=True).mode is Mode.HOSTED
+    assert group.take(NoMembers(), 0).mode is Mode.FORWARDED
+    assert group.take(NoMembers(), 0, is_held=True).mode is Mode.HOSTED
     group.rules.is_removing = False
-    assert group.take(Nobody(), 0).mode is Mode.HOSTED
+    assert group.take(NoMembers(), 0).mode is Mode.HOSTED
 
 
 @pytest.mark.parametrize(
@@ -364,7 +365,7 @@ def test_settings_host_an_empty_group_or_forbid_it(
 ) -> None:
     """The pattern that forbids decides."""
     group = standing(*forward, host=host)
-    assert group.take(Nobody(), 0).mode is mode
+    assert group.take(NoMembers(), 0).mode is mode
     assert group.is_configured is bool(forward)
 
 
@@ -373,20 +374,20 @@ def test_an_empty_group_stays_with_the_cluster(adoption: Adoption) -> None:
     """Consumers that are not behind the gateway yet would be refused."""
     group = standing(host=())
     group.rules.adoption = adoption
-    assert group.take(Nobody(), 0) == Verdict(Mode.FORWARDED, NOT_ADOPTED)
-    assert group.take(Nobody(), 0, is_held=True).mode is Mode.HOSTED
+    assert group.take(NoMembers(), 0) == RoutingDecision(Mode.FORWARDED, NOT_ADOPTED)
+    assert group.take(NoMembers(), 0, is_held=True).mode is Mode.HOSTED
 
 
 def test_an_adopted_group_is_hosted_while_it_is_empty() -> None:
     """Until the mark is gone, or the operator leaves every group to the cluster."""
     group = standing(host=())
     group.note_log(is_adopted=True, release=None)
-    assert group.take(Nobody(), 0).mode is Mode.HOSTED
+    assert group.take(NoMembers(), 0).mode is Mode.HOSTED
     group.rules.adoption = "never"
-    assert group.take(Nobody(), 0).mode is Mode.FORWARDED
+    assert group.take(NoMembers(), 0).mode is Mode.FORWARDED
     group.rules.adoption = "manual"
     group.note_log(is_adopted=False, release=None)
-    assert group.take(Nobody(), 0).mode is Mode.FORWARDED
+    assert group.take(NoMembers(), 0).mode is Mode.FORWARDED
 
 
 def test_an_adopted_group_is_forwarded_while_the_cluster_has_consumers_of_it() -> None:
@@ -396,7 +397,7 @@ def test_an_adopted_group_is_forwarded_while_the_cluster_has_consumers_of_it() -
     for _ in range(2):
         assert group.take(DIRECT, 0).mode is Mode.FORWARDED
     assert lines(group) == ["adopted_group_forwarded", "group_forwarded"]
-    assert group.take(Nobody(), 0).mode is Mode.HOSTED
+    assert group.take(NoMembers(), 0).mode is Mode.HOSTED
     group.host("it has no members in the cluster")
     group.take(DIRECT, 0)
     assert lines(group)[3:] == ["adopted_group_forwarded", "group_forwarded"]
@@ -415,7 +416,7 @@ def test_a_first_member_that_the_cluster_cannot_serve_is_hosted(
 ) -> None:
     """Whose protocol is new, in front of a cluster without it."""
     group = standing(host=())
-    found = Nobody(takes_natives=takes_natives)
+    found = NoMembers(takes_natives=takes_natives)
     assert group.take(found, 0, has_native_join=has_native_join).mode is mode
 
 
@@ -423,5 +424,5 @@ def test_the_new_protocol_does_not_take_a_group_that_may_have_owners_elsewhere()
     """Members of another gateway may still consume."""
     group = standing(host=())
     group.take(OTHER_LOGS, 0)
-    assert group.take(Nobody(takes_natives=False), 1, has_native_join=True).mode is Mode.UNKNOWN
-    assert group.take(Nobody(), 1).mode is Mode.UNKNOWN
+    assert group.take(NoMembers(takes_natives=False), 1, has_native_join=True).mode is Mode.UNKNOWN
+    assert group.take(NoMembers(), 1).mode is Mode.UNKNOWN

@@ -60,7 +60,7 @@ async def test_a_group_with_a_live_classic_member_is_forwarded(kafka: KafkaClust
         assert (behind.error_code, behind.generation_id) == (0, first.generation_id)
         assert behind.leader == first.leader == first.member_id
         described = await direct.described()
-        assert {each.client_id for each in described.members} == {"beside", "behind"}
+        assert {member.client_id for member in described.members} == {"beside", "behind"}
         of_native = await client.described_as_consumer_group()
         assert of_native.error_code == ErrorCode.GROUP_ID_NOT_FOUND
         assert not gateway.events
@@ -114,7 +114,7 @@ async def test_a_held_group_of_the_cluster_gets_no_further_native_member(
         assert (await give(tmp_path, HoldCommand(group_id=group))).reasons == ()
         refused = await client.native("m")
         assert refused.error_code == ErrorCode.GROUP_ID_NOT_FOUND
-        assert "at 1 members with the new protocol" in (refused.error_message or "")
+        assert "at 1 member with the new protocol" in (refused.error_message or "")
         assert (await client.native("n")).error_code == 0
         described = await direct.described_as_consumer_group()
         types = sorted(member.member_type for member in described.members)
@@ -228,10 +228,10 @@ async def test_where_nothing_is_adopted_a_new_group_is_the_clusters(kafka: Kafka
         group_client(gateway.address, group, client_id="c") as client,
     ):
         joined = await client.enter()
-        assert [each.client_id for each in (await direct.described()).members] == ["c"]
+        assert [member.client_id for member in (await direct.described()).members] == ["c"]
         await client.leave(joined.member_id)
         assert (await client.enter()).error_code == 0
-        assert [each.client_id for each in (await direct.described()).members] == ["c"]
+        assert [member.client_id for member in (await direct.described()).members] == ["c"]
         assert [event.name for event in gateway.events] == ["member_left"]
 
 

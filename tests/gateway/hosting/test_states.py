@@ -21,7 +21,7 @@ from gateway.hosting.states import (
     ReleaseStage,
     Stage,
 )
-from gateway.moves import Moves, moved
+from gateway.moves import Moves, check_move
 
 TABLES: dict[type[StrEnum], Moves[Any]] = {
     AnchorPhase: ANCHOR,
@@ -101,10 +101,10 @@ def test_every_pair_of_states_is_legal_or_a_bug(before: StrEnum, after: StrEnum)
     """A move that is not in the table is a bug, and names both states."""
     table = TABLES[type(before)]
     if f"{before.value}>{after.value}" in LEGAL:
-        assert moved(table, before, after) is after
+        assert check_move(table, before, after) is after
     else:
         with pytest.raises(ValueError, match=f"from {before} to {after}"):
-            moved(table, before, after)
+            check_move(table, before, after)
 
 
 @pytest.mark.parametrize("states", TABLES, ids=lambda states: states.__name__)

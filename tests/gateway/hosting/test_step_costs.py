@@ -11,14 +11,14 @@ import pytest
 
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.replies import ConsumerHeartbeatReply, JoinGroupReply
-from gateway.hosting.answers import Situation
+from gateway.hosting.answers import RefusalReason
 from gateway.hosting.effects import Ask, AskCoordinator
 from gateway.hosting.inputs import MoveRequested
 from gateway.hosting.move_requests import ReleaseRequest
 from gateway.hosting.states import ReleaseStage, Stage
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_values import make_topics
-from tests.support.hosted_scene import HostedScene, error_of, situation_of
+from tests.support.hosted_scene import HostedScene, cause_of, error_of
 from tests.support.operations import Cost, cost_of
 
 SMALL, LARGE = 10, 400
@@ -176,7 +176,7 @@ def test_a_heartbeat_costs_the_same_while_a_large_group_is_released() -> None:
 
         def beat_all() -> None:
             for member in asked:
-                assert situation_of(scene.beat(*member)) is Situation.RECALLED
+                assert cause_of(scene.beat(*member)) is RefusalReason.RECALLED
 
         beat_all()
         return cost_of(beat_all)

@@ -29,7 +29,7 @@ from kafka_codecs.heartbeat import HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupResponse, MemberResponse
 from kafka_codecs.sync_group import SyncGroupResponse
-from tests.support.adoption import GROUP, GUISE, NOW_MS
+from tests.support.adoption import GROUP, JOIN_METADATA, NOW_MS
 from tests.support.adoption_script import joined
 
 SESSIONS_MS = (60_000, 30_000)
@@ -43,7 +43,7 @@ class Stage:
         self.now_ms = NOW_MS
         self.member = UpstreamMember(
             GROUP,
-            GUISE,
+            JOIN_METADATA,
             reason="a test",
             session_timeouts_ms=SESSIONS_MS,
             is_static=is_static,
@@ -91,9 +91,13 @@ def on() -> Stage:
 def test_it_offers_the_private_protocol_first_and_no_readable_subscription(on: Stage) -> None:
     """A native consumer would convert the group."""
     join = on.join("", "range", "sticky", "range")
-    assert [each.name for each in join.protocols] == [GUISE.protocol, "range", "sticky"]
-    assert {each.metadata for each in join.protocols} == {GUISE.metadata}
-    assert join.group_instance_id == GUISE.instance_id
+    assert [protocol.name for protocol in join.protocols] == [
+        JOIN_METADATA.protocol,
+        "range",
+        "sticky",
+    ]
+    assert {protocol.metadata for protocol in join.protocols} == {JOIN_METADATA.metadata}
+    assert join.group_instance_id == JOIN_METADATA.instance_id
     assert join.reason, "the broker logs it"
 
 
@@ -112,7 +116,9 @@ def test_a_round_knows_its_other_members(on: Stage) -> None:
     on.answer(joined(8, "m-1", "o-1", member_id="m-1"))
     assert (on.stage.leads, on.stage.others, on.stage.is_alone) == (True, ["o-1"], False)
     sync = on.member.sync(dict.fromkeys(on.stage.others, NOTHING), on.now_ms)
-    assert [(each.member_id, each.assignment) for each in sync.assignments] == [("o-1", NOTHING)]
+    assert [(assignment.member_id, assignment.assignment) for assignment in sync.assignments] == [
+        ("o-1", NOTHING)
+    ]
     assert decode_assignment(NOTHING)[1].assigned_partitions == ()
     assert on.is_at(Syncing)
 
@@ -295,9 +301,11 @@ def test_the_answer_to_a_leave_says_whether_it_has_left(
     on.enter()
     leave = on.member.leave(IDS)
     assert [(each.member_id, each.group_instance_id) for each in leave.members] == [
-        ("m-1", GUISE.instance_id)
+        ("m-1", JOIN_METADATA.instance_id)
     ]
-    member = MemberResponse(member_id="m-1", group_instance_id=GUISE.instance_id, error_code=code)
+    member = MemberResponse(
+        member_id="m-1", group_instance_id=JOIN_METADATA.instance_id, error_code=code
+    )
     on.answer(LeaveGroupResponse(members=(member,)))
     assert on.stage.is_certain is is_certain
     is_replaced = on.stage.refusal is not None and on.stage.refusal.is_replaced

@@ -27,7 +27,9 @@ LIMIT_S = 90
 def read_all(cluster: KafkaCluster, topic: str, partitions: int, count: int) -> list[Message]:
     """Read this many records of a topic."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "none"})
-    consumer.assign([TopicPartition(topic, each, OFFSET_BEGINNING) for each in range(partitions)])
+    consumer.assign(
+        [TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)]
+    )
     found: list[Message] = []
     while len(found) < count:
         message = consumer.poll(20)

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from coordinator.interface.records import RemovalCause
 from gateway.events.catalog import read_line
-from gateway.events.event import Envelope, Told
+from gateway.events.event import DecisionEvents, Envelope
 from gateway.events.member_events import MemberLeft
 from gateway.journal import history_shares, journal, line_files
 from gateway.journal.history_shares import (
@@ -27,10 +27,10 @@ from gateway.journal.line_files import (
     paths_of,
 )
 from gateway.journal.reading import read_lines
-from gateway.quotas.owner import Owner
+from gateway.quotas.quota_key import QuotaKey
 from tests.support.folded_lines import folded
 
-GREEDY, OTHER, THIRD = (Owner(f"10.0.0.{number}") for number in range(3))
+GREEDY, OTHER, THIRD = (QuotaKey(f"10.0.0.{number}") for number in range(3))
 LEFT = MemberLeft(member_id="m", cause=RemovalCause.LEFT)
 DAY_MS = 24 * 60 * 60 * 1000
 
@@ -64,9 +64,9 @@ def test_the_owners_in_memory_have_a_bound() -> None:
     """Further ones share one part."""
     shares = HistoryShares(10**9, lambda: 0)
     for number in range(OWNERS_MAX):
-        shares.spend(Owner(str(number)), 1)
+        shares.spend(QuotaKey(str(number)), 1)
     for number in range(100):
-        shares.spend(Owner(f"late {number}"), 1)
+        shares.spend(QuotaKey(f"late {number}"), 1)
     assert shares._total.count_owners == OWNERS_MAX + 1
 
 
@@ -88,7 +88,7 @@ def test_events_beyond_a_share_leave_no_gap(
             writer.tell(LEFT, "a", GREEDY)
         writer.tell(LEFT, "b", OTHER)
         writer.tell(LEFT, "b")
-        for envelopes in writer.stamp_batch([Told((LEFT,), 6)], "a"):
+        for envelopes in writer.stamp_batch([DecisionEvents((LEFT,), 6)], "a"):
             writer.pass_on(envelopes)
     (path,) = tmp_path.glob(PATTERN)
     events = [read_line(line) for line in path.read_bytes().splitlines()]
@@ -109,16 +109,18 @@ class Churn:
         self.journal = Journal("log", Sinks(files=self.files), now_ms=lambda: self.now_ms)
         self.now_ms = 5
 
-    def leave(self, group_id: str, owner: Owner | None) -> None:
+    def leave(self, group_id: str, owner: QuotaKey | None) -> None:
         """A member leaves, which the state log records."""
         self.now_ms += 1
-        told = Told((LEFT,), self.now_ms, owner)
+        told = DecisionEvents((LEFT,), self.now_ms, owner)
         (envelopes,) = self.journal.stamp_batch([told], group_id)
         self.journal.pass_on(envelopes, owner)
 
     def events(self) -> list[Envelope]:
         """What a reader of the folder finds."""
-        return [line.found for line in read_lines(self.folder) if isinstance(line.found, Envelope)]
+        return [
+            line.content for line in read_lines(self.folder) if isinstance(line.content, Envelope)
+        ]
 
     def sequence(self, group_id: str) -> list[int]:
         """The numbers of a group's events, in the reader's order."""
@@ -167,7 +169,7 @@ def test_several_clients_in_a_loop_cannot_either(churn: Churn) -> None:
         churn.leave("quiet", None)
     for number in range(20):
         for _ in range(50):
-            churn.leave(f"loop-{number}", Owner(f"10.0.1.{number}"))
+            churn.leave(f"loop-{number}", QuotaKey(f"10.0.1.{number}"))
     assert churn.sequence("quiet") == [1, 2, 3]
 
 

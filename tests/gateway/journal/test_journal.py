@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from coordinator.interface.records import EpochCause, RemovalCause
 from gateway.events.catalog import read_line
-from gateway.events.event import Envelope, GatewayEvent, Told
+from gateway.events.event import DecisionEvents, Envelope, GatewayEvent
 from gateway.events.gateway_events import GatewayEnded
 from gateway.events.group_events import (
     GroupEpochBumped,
@@ -56,7 +56,9 @@ def test_a_group_has_its_own_sequence(tmp_path: Path, files: LineFiles) -> None:
     """It has no gaps, whatever other groups and the process do meanwhile."""
     journal = Journal("log", Sinks(files=files))
     for group_id in ("a", "b", "a"):
-        batch = journal.stamp_batch([Told((bumped(1), LEFT), 5), Told((), 6)], group_id)
+        batch = journal.stamp_batch(
+            [DecisionEvents((bumped(1), LEFT), 5), DecisionEvents((), 6)], group_id
+        )
         journal.tell(GatewayEnded())
         assert [len(envelopes) for envelopes in batch] == [2, 0]
         for envelopes in batch:
@@ -76,8 +78,8 @@ def test_a_group_has_its_own_sequence(tmp_path: Path, files: LineFiles) -> None:
 def test_a_failed_batch_takes_no_numbers(tmp_path: Path, files: LineFiles) -> None:
     """The next batch gets them."""
     journal = Journal("log", Sinks(files=files))
-    journal.stamp_batch([Told((bumped(1),), 5)], "a")
-    (envelopes,) = journal.stamp_batch([Told((bumped(1),), 6)], "a")
+    journal.stamp_batch([DecisionEvents((bumped(1),), 5)], "a")
+    (envelopes,) = journal.stamp_batch([DecisionEvents((bumped(1),), 6)], "a")
     journal.pass_on(envelopes)
     assert places(tmp_path) == [("a", False, 1)]
 
@@ -85,7 +87,7 @@ def test_a_failed_batch_takes_no_numbers(tmp_path: Path, files: LineFiles) -> No
 def test_a_killed_gateways_last_batch_is_written_again(tmp_path: Path, files: LineFiles) -> None:
     """The lines are unchanged, and are not announced a second time. Then the sequence continues."""
     killed = Journal("log", Sinks(files=files))
-    last = last_events(killed.stamp_batch([Told((bumped(1), LEFT), 5)], "a"))
+    last = last_events(killed.stamp_batch([DecisionEvents((bumped(1), LEFT), 5)], "a"))
     assert last is not None
     heard: list[GatewayEvent] = []
     sinks = Sinks(files=files, listener=lambda told: heard.append(told.fields))
@@ -96,7 +98,7 @@ def test_a_killed_gateways_last_batch_is_written_again(tmp_path: Path, files: Li
         journal.take_up("b")
     assert (lines, heard) == ([], [])
     assert [each.line for each in written(tmp_path)] == list(last.lines)
-    for envelopes in journal.stamp_batch([Told((LEFT,), 7)], "a"):
+    for envelopes in journal.stamp_batch([DecisionEvents((LEFT,), 7)], "a"):
         journal.pass_on(envelopes)
     assert places(tmp_path) == [("a", False, 1), ("a", False, 2), ("a", False, 3)]
     assert heard == [LEFT]
@@ -108,9 +110,9 @@ def test_a_doubtful_batch_found_in_the_log_is_announced(tmp_path: Path, files: L
     in_log: dict[str, LastEvents | None] = {}
     sinks = Sinks(files=files, listener=lambda told: heard.append(told.fields))
     journal = Journal("log", sinks, recall=in_log.get)
-    in_log["a"] = last_events(journal.stamp_batch([Told((bumped(1),), 5)], "a"))
+    in_log["a"] = last_events(journal.stamp_batch([DecisionEvents((bumped(1),), 5)], "a"))
     journal.take_up("a")
-    batch = journal.stamp_batch([Told((bumped(2),), 6), Told((LEFT,), 6)], "a")
+    batch = journal.stamp_batch([DecisionEvents((bumped(2),), 6), DecisionEvents((LEFT,), 6)], "a")
     journal.pass_on(batch[0])
     in_log["a"] = last_events(batch)
     with capture_logs() as lines:
@@ -123,17 +125,17 @@ def test_a_doubtful_batch_found_in_the_log_is_announced(tmp_path: Path, files: L
 def test_of_a_huge_batch_the_log_stores_only_the_sequence(monkeypatch: object) -> None:
     """Otherwise the topic would refuse the record, and the group's change with it."""
     journal = Journal("log")
-    small = last_events(journal.stamp_batch([Told((LEFT,), 5)], "a"))
+    small = last_events(journal.stamp_batch([DecisionEvents((LEFT,), 5)], "a"))
     assert small is not None
     count = journal_module.REPEATABLE_BYTES_MAX // len(small.lines[0]) + 1
-    last = last_events(journal.stamp_batch([Told([LEFT] * count, 5)], "a"))
+    last = last_events(journal.stamp_batch([DecisionEvents([LEFT] * count, 5)], "a"))
     assert last is not None
     assert (last.sequence, last.lines) == (count, ())
 
 
 def test_a_batch_without_events_stores_none() -> None:
     """The log's earlier record of events stays."""
-    assert last_events(Journal("log").stamp_batch([Told((), 5)], "a")) is None
+    assert last_events(Journal("log").stamp_batch([DecisionEvents((), 5)], "a")) is None
 
 
 def test_a_forgotten_group_begins_another_sequence(tmp_path: Path, files: LineFiles) -> None:
@@ -141,7 +143,7 @@ def test_a_forgotten_group_begins_another_sequence(tmp_path: Path, files: LineFi
     to neither."""
     journal = Journal("log", Sinks(files=files), now_ms=lambda: 6)
     for _ in range(2):
-        (envelopes,) = journal.stamp_batch([Told((bumped(1), LEFT), 5)], "a")
+        (envelopes,) = journal.stamp_batch([DecisionEvents((bumped(1), LEFT), 5)], "a")
         journal.pass_on(envelopes)
         assert journal.has_told("a")
         journal.forget("a")
@@ -156,13 +158,15 @@ def test_a_forgotten_group_begins_another_sequence(tmp_path: Path, files: LineFi
 
 def test_a_sequence_keeps_its_start_across_a_restart(tmp_path: Path, files: LineFiles) -> None:
     """It also keeps the time of its last event."""
-    last = last_events(Journal("log").stamp_batch([Told((LEFT,), 5), Told((LEFT,), 7)], "a"))
+    last = last_events(
+        Journal("log").stamp_batch([DecisionEvents((LEFT,), 5), DecisionEvents((LEFT,), 7)], "a")
+    )
     assert last is not None
     assert (last.sequence, last.began_ms, last.at_ms) == (2, 5, 7)
     sinks = Sinks(files=files)
     journal = Journal("log", sinks, now_ms=lambda: 100, recall={"a": last}.get)
     assert (journal.quiet_ms("a"), journal.quiet_ms("b")) == (93, 100)
-    (envelopes,) = journal.stamp_batch([Told((LEFT,), 9)], "a")
+    (envelopes,) = journal.stamp_batch([DecisionEvents((LEFT,), 9)], "a")
     journal.pass_on(envelopes)
     assert [(each.began_ms, each.sequence) for each in written(tmp_path)] == [
         (5, 1),
@@ -175,7 +179,7 @@ def test_a_sequence_of_an_older_groupferry_goes_on(tmp_path: Path, files: LineFi
     """Its lines do not say when it began, so that readers see one sequence."""
     last: LastEvents | None = LastEvents(sequence=7, lines=())
     journal = Journal("log", Sinks(files=files), recall={"a": last}.get)
-    (envelopes,) = journal.stamp_batch([Told((LEFT,), 9)], "a")
+    (envelopes,) = journal.stamp_batch([DecisionEvents((LEFT,), 9)], "a")
     journal.pass_on(envelopes)
     journal.tell(LEFT, "a")
     assert [(each.began_ms, each.after) for each in written(tmp_path)] == [(None, None), (None, 8)]
@@ -188,7 +192,7 @@ def test_a_group_continues_its_sequence_with_its_first_event(
     tmp_path: Path, files: LineFiles
 ) -> None:
     """The gateway serves before it has read the events of all groups."""
-    last = last_events(Journal("log").stamp_batch([Told((LEFT,), 5)], "a"))
+    last = last_events(Journal("log").stamp_batch([DecisionEvents((LEFT,), 5)], "a"))
     journal = Journal("log", Sinks(files=files), recall={"a": last}.get)
     journal.tell(LEFT, "a")
     assert [(each.began_ms, each.after) for each in written(tmp_path)] == [(5, None), (5, 1)]
@@ -220,7 +224,7 @@ class RecordedTopic(EventsTopicWriter):
 def test_the_topic_gets_every_line_of_the_files(tmp_path: Path, files: LineFiles) -> None:
     """Repeated lines are included, each with its group."""
     killed = Journal("log")
-    last = last_events(killed.stamp_batch([Told((bumped(1), LEFT), 5)], "a"))
+    last = last_events(killed.stamp_batch([DecisionEvents((bumped(1), LEFT), 5)], "a"))
     topic = RecordedTopic()
     sinks = Sinks(files=files, topic=topic)
     journal = Journal("log", sinks, recall={"a": last}.get)
@@ -238,7 +242,7 @@ def test_each_line_names_its_hosting(tmp_path: Path, files: LineFiles) -> None:
     journal.tell(LEFT, "a")
     for group_id in ("a", "b", "a"):
         journal.tell(HostingStarted(reason=""), group_id)
-        (envelopes,) = journal.stamp_batch([Told((bumped(1),), 5)], group_id)
+        (envelopes,) = journal.stamp_batch([DecisionEvents((bumped(1),), 5)], group_id)
         journal.pass_on(envelopes)
         journal.tell(HostingEnded(cause="forgotten"), group_id)
     journal.tell(LEFT, "a")
@@ -274,7 +278,7 @@ def test_a_file_states_a_group_before_its_first_line(
         journal.tell(loaded, group_id)
     journal.tell(LEFT, "a")
     monkeypatch.setattr(line_files, "FILE_BYTES_MAX", 1)
-    (envelopes,) = journal.stamp_batch([Told((bumped(1),), 5)], "a")
+    (envelopes,) = journal.stamp_batch([DecisionEvents((bumped(1),), 5)], "a")
     journal.pass_on(envelopes)
     monkeypatch.undo()
     journal.tell(LEFT, "a")
@@ -296,3 +300,32 @@ def test_a_file_states_a_group_before_its_first_line(
     ]
     of_process = [line.sequence for line in written(tmp_path) if line.process_id]
     assert of_process == list(range(1, len(of_process) + 1))
+
+
+def test_lines_while_a_first_batch_is_on_its_way_belong_to_its_sequence(
+    tmp_path: Path, files: LineFiles
+) -> None:
+    """Otherwise a reader would place them behind all later runs, and see two processes that have
+    the group. A batch that the state log does not get begins no sequence."""
+    times_ms = iter(range(50, 100))
+    journal = Journal("log", Sinks(files=files), now_ms=lambda: next(times_ms))
+    journal.stamp_batch([DecisionEvents((LEFT,), 5)], "g")
+    journal.drop_batch("g")
+    journal.tell(HostingEnded(cause="forgotten"), "g")
+    (batch,) = journal.stamp_batch([DecisionEvents((LEFT,), 7)], "g")
+    journal.tell(HostingStarted(reason="r"), "g")
+    journal.pass_on(batch)
+    began = [(line.event, line.began_ms, line.sequence) for line in written(tmp_path)]
+    assert began == [("hosting_ended", 50, 1), ("hosting_started", 50, 2), ("member_left", 50, 1)]
+
+
+def test_a_sequence_does_not_begin_before_lines_that_came_first(
+    tmp_path: Path, files: LineFiles
+) -> None:
+    """Its first batch may have waited for the anchor since an earlier moment. A reader would place
+    those lines behind the whole sequence."""
+    journal = Journal("log", Sinks(files=files), now_ms=lambda: 60)
+    journal.tell(HostingStarted(reason="r"), "g")
+    for batch in journal.stamp_batch([DecisionEvents((LEFT,), 5)], "g"):
+        journal.pass_on(batch)
+    assert [line.began_ms for line in written(tmp_path)] == [60, 60]

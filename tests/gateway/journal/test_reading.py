@@ -13,8 +13,8 @@ from tests.support.event_lines import event_line
 
 def place(line: JournalLine) -> tuple[str | None, str | None, int] | str:
     """The place of an event in its sequence, or of any other line in its file."""
-    if isinstance(line.found, Envelope):
-        return line.found.group_id, line.found.process_id, line.found.sequence
+    if isinstance(line.content, Envelope):
+        return line.content.group_id, line.content.process_id, line.content.sequence
     return f"{line.path.name}:{line.number}"
 
 
@@ -71,7 +71,7 @@ def test_an_invalid_line_is_reported_with_its_place(tmp_path: Path) -> None:
         ("orders", None, 2),
         "events-1.jsonl:5",
     ]
-    assert isinstance(found[1].found, BadLine)
+    assert isinstance(found[1].content, BadLine)
 
 
 def test_a_follower_gets_later_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gateway.events.catalog import read_line
-from gateway.events.event import GatewayEvent, Told
+from gateway.events.event import DecisionEvents, GatewayEvent
 from gateway.events.group_events import GroupForwarded, GroupLoaded, HostingStarted
 from gateway.journal import line_files, stated_groups
 from gateway.journal.journal import Journal, Sinks
@@ -38,7 +38,7 @@ def lines_of(folder: Path, prefix: str) -> list[list[tuple[str | None, str]]]:
 
 
 def write_batch(journal: Journal, group_id: str, *events: GatewayEvent) -> None:
-    (envelopes,) = journal.stamp_batch([Told(events, 5)], group_id)
+    (envelopes,) = journal.stamp_batch([DecisionEvents(events, 5)], group_id)
     journal.pass_on(envelopes)
 
 

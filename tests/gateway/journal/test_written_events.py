@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.interface.records import EpochCause
-from gateway.events.event import Envelope, Told
+from gateway.events.event import DecisionEvents, Envelope
 from gateway.events.gateway_events import GatewayEnded
 from gateway.events.group_events import GroupEpochBumped
 from gateway.journal import written_events
@@ -20,7 +20,9 @@ from tests.gateway.journal.test_journal import RecordedTopic
 def batch_of(journal: Journal, group_id: str, at_ms: int) -> tuple[list[Envelope], LastEvents]:
     """The next events of a group, and what the state log stores with them."""
     bumped = GroupEpochBumped(group_epoch=1, cause=EpochCause.MEMBER_JOINED)
-    stamped = journal.stamp_batch([Told((bumped,), at_ms), Told((bumped,), at_ms)], group_id)
+    stamped = journal.stamp_batch(
+        [DecisionEvents((bumped,), at_ms), DecisionEvents((bumped,), at_ms)], group_id
+    )
     last = last_events(stamped)
     assert last is not None
     return [envelope for envelopes in stamped for envelope in envelopes], last

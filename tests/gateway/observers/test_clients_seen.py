@@ -51,7 +51,7 @@ NATIVE = ConsumerGroupHeartbeatRequest(group_id="orders", member_id="n", member_
 
 
 class _Introduced:
-    introduced = ClientSoftware(name="lib", version="1.2")
+    introduction = ClientSoftware(name="lib", version="1.2")
 
 
 class Seen(ClientsSeen):

@@ -1,6 +1,6 @@
 """Counts of answers, refusals and durations."""
 
-from gateway.hosting.answers import Situation
+from gateway.hosting.answers import RefusalReason
 from gateway.hosting.calls import Forwarded, Outcome, Refused, Unanswerable
 from gateway.hosting.effects import Log
 from gateway.observers.counts import BOUNDS_S, AnswerCounts, Durations, GroupCounts
@@ -31,12 +31,12 @@ def test_answers_count_by_type_and_code() -> None:
 def test_refusals_count_by_their_situation() -> None:
     """Those of commits one by one; what the engine or the cluster has decided does not count."""
     counts = GroupCounts()
-    full = Refused(Situation.TOO_MANY_GROUPS, "8 groups")
+    full = Refused(RefusalReason.TOO_MANY_GROUPS, "8 groups")
     counts.note_answer(full)
     counts.note_answer({1: Outcome(refused=full), 2: Outcome()})
     for other in (None, Forwarded(), Unanswerable()):
         counts.note_answer(other)
-    assert counts.refusals == {Situation.TOO_MANY_GROUPS: 2}
+    assert counts.refusals == {RefusalReason.TOO_MANY_GROUPS: 2}
 
 
 def test_a_lost_anchor_counts_when_the_log_says_so() -> None:

@@ -56,7 +56,7 @@ ENDED = partial(GrantEnded, cause="revoked")
 ORIGIN = ("requested_ms", "first_sequence", "last_sequence", "topic_ids")
 
 
-class Tally(OffsetReporter):
+class GroupStats(OffsetReporter):
     """The reports with their groups, and a clock that the test sets."""
 
     def __init__(self) -> None:
@@ -167,7 +167,7 @@ def entry(partition: int, commits: int, first: int, lowest: int, last: int) -> d
 
 def test_the_first_lowest_and_last_offset_of_a_partition_are_reported() -> None:
     """The lowest reveals an offset that went back in between."""
-    reporter = Tally()
+    reporter = GroupStats()
     reporter.commit({1: 50, 0: 10})
     reporter.at_ms = 170
     reporter.commit({0: 4})
@@ -189,9 +189,22 @@ def test_the_first_lowest_and_last_offset_of_a_partition_are_reported() -> None:
     assert len(reporter.told) == 1
 
 
+def test_what_is_committed_and_not_reported_yet_can_be_asked_for() -> None:
+    """Of a transaction under way nothing is committed yet."""
+    stats = GroupStats()
+    stats.commit({0: 5, 1: 7})
+    stats.commit({0: 9})
+    stats.commit_in_transaction({2: 3})
+    assert stats.find_unreported("orders") == {("foo", 0): 9, ("foo", 1): 7}
+    stats.note_transaction_end("t", is_committed=True)
+    assert stats.find_unreported("orders")["foo", 2] == 3
+    stats.flush()
+    assert not stats.find_unreported("orders")
+
+
 def test_each_member_of_each_group_has_its_own_event() -> None:
     """If an offset went back, the committer matters."""
-    reporter = Tally()
+    reporter = GroupStats()
     reporter.commit({0: 1})
     reporter.commit({0: 2}, member_id="n")
     reporter.commit({0: 3}, group_id="other")
@@ -206,7 +219,7 @@ def test_each_member_of_each_group_has_its_own_event() -> None:
 def test_a_commit_for_a_partition_ends_the_commits_of_its_former_owner() -> None:
     """While the cluster serves a group no event tells that a partition has moved. Commits of both
     at once would look like an offset that went back."""
-    reporter = Tally()
+    reporter = GroupStats()
     reporter.commit({0: 1, 1: 1})
     reporter.at_ms += 10
     reporter.commit({0: 2}, member_id="n")
@@ -221,7 +234,7 @@ def test_a_commit_for_a_partition_ends_the_commits_of_its_former_owner() -> None
 
 def test_a_partition_may_come_back_at_once() -> None:
     """The commits of both owners end, each time."""
-    reporter = Tally()
+    reporter = GroupStats()
     for member_id in ("m", "n", "m", "n"):
         reporter.commit({0: 1}, member_id=member_id)
     assert [fields["member_id"] for _group_id, fields in reporter.told] == ["m", "n", "m"]
@@ -229,7 +242,7 @@ def test_a_partition_may_come_back_at_once() -> None:
 
 def test_commits_that_the_cluster_did_not_store_are_not_reported() -> None:
     """Each partition has its own answer."""
-    reporter = Tally()
+    reporter = GroupStats()
     reporter.commit({0: 1}, errors={0: 14})
     reporter.flush()
     assert reporter.told == []
@@ -244,7 +257,7 @@ def test_commits_that_the_cluster_did_not_store_are_not_reported() -> None:
 
 def test_transactional_commits_are_reported_separately() -> None:
     """Their transaction may still abort."""
-    reporter = Tally()
+    reporter = GroupStats()
     reporter.commit({0: 9})
     reporter.commit_in_transaction({0: 5})
     reporter.flush()
@@ -253,7 +266,7 @@ def test_transactional_commits_are_reported_separately() -> None:
 
 def test_committed_transactions_are_summed_up_with_their_end() -> None:
     """A producer may end twenty transactions a second. The end follows the commits."""
-    reporter = Tally()
+    reporter = GroupStats()
     for offset in (5, 6, 7):
         reporter.commit_in_transaction({0: offset})
         reporter.note_transaction_end("t", is_committed=True)
@@ -269,7 +282,7 @@ def test_committed_transactions_are_summed_up_with_their_end() -> None:
 
 def test_an_aborted_transaction_is_reported_by_itself() -> None:
     """Its offsets never counted, unlike those of the transactions before."""
-    reporter = Tally()
+    reporter = GroupStats()
     reporter.commit_in_transaction({0: 5})
     reporter.note_transaction_end("t", is_committed=True)
     reporter.commit_in_transaction({0: 9})
@@ -288,7 +301,7 @@ def test_an_aborted_transaction_is_reported_by_itself() -> None:
 
 def test_a_transaction_that_lasts_ends_after_its_commits() -> None:
     """They were reported with an earlier interval. Each group of the transaction has its end."""
-    reporter = Tally()
+    reporter = GroupStats()
     for group_id in ("orders", "others"):
         reporter.commit_in_transaction({0: 5}, group_id=group_id)
     reporter.flush()
@@ -304,7 +317,7 @@ def test_a_transaction_that_lasts_ends_after_its_commits() -> None:
 def test_transactions_under_way_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """One producer cannot fill the memory with groups."""
     monkeypatch.setattr(offset_reporter, "GROUPS_PER_TRANSACTION_MAX", 2)
-    reporter = Tally()
+    reporter = GroupStats()
     for number in range(5):
         reporter.commit_in_transaction({0: 5}, group_id=f"g{number}")
     reporter.flush()
@@ -317,7 +330,7 @@ def test_transactions_under_way_are_bounded(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_full_interval_ends_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory is limited."""
     monkeypatch.setattr(offset_reporter, "PARTITIONS_MAX", 3)
-    reporter = Tally()
+    reporter = GroupStats()
     reporter.commit({0: 1, 1: 1})
     reporter.make_way("orders", [left("m")])
     assert len(reporter.told) == 1
@@ -331,7 +344,7 @@ def test_a_full_interval_ends_early(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_members_first_fetch_is_its_start() -> None:
     """It is reported at once. Later fetches of a committing member return its own commits."""
-    reporter = Tally()
+    reporter = GroupStats()
     reporter.fetch({1: -1, 0: 7, 2: -1}, errors={2: 14})
     expected = {"member_id": "m", "starts": {"foo": [started(0, 7), started(1, -1)]}}
     assert reporter.told == [("orders", expected)]
@@ -343,7 +356,7 @@ def test_a_members_first_fetch_is_its_start() -> None:
 
 def test_a_topic_without_new_starts_is_not_named() -> None:
     """The fetch named it again together with another."""
-    reporter = Tally()
+    reporter = GroupStats()
     reporter.fetch({0: 7})
     partition = OffsetFetchResponsePartition(partition_index=0, committed_offset=7, metadata="")
     topics = [OffsetFetchResponseTopic(name=n, partitions=(partition,)) for n in ("foo", "bar")]
@@ -353,14 +366,14 @@ def test_a_topic_without_new_starts_is_not_named() -> None:
 
 def test_a_failed_fetch_is_not_reported() -> None:
     """The member does not start there."""
-    reporter = Tally()
+    reporter = GroupStats()
     reporter.fetch({0: -1}, errors={0: 14})
     assert reporter.told == []
 
 
 def test_each_member_of_each_group_has_its_own_starts() -> None:
     """Several members fetch the same partition in turn."""
-    reporter = Tally()
+    reporter = GroupStats()
     reporter.fetch({0: 7})
     reporter.fetch({0: 7}, member_id="n")
     reporter.fetch({0: 7}, group_id="other")
@@ -370,7 +383,7 @@ def test_each_member_of_each_group_has_its_own_starts() -> None:
 def test_starts_beyond_the_limit_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory is limited, so some starts are reported twice."""
     monkeypatch.setattr(offset_reporter, "PARTITIONS_MAX", 2)
-    reporter = Tally()
+    reporter = GroupStats()
     reporter.fetch({0: 7, 1: 7})
     reporter.fetch({0: 7, 1: 7})
     assert len(reporter.told) == 1
@@ -409,7 +422,7 @@ MOVES = [
 def test_a_members_commits_are_reported_before_its_partitions_move(event: GatewayEvent) -> None:
     """Reports of clients that may be that member are included. Other members' intervals
     continue."""
-    reporter = Tally()
+    reporter = GroupStats()
     for member_id, partition in (("", 0), ("n", 1), ("", 0), ("m", 0)):
         reporter.commit({partition: 5}, member_id=member_id)
     reporter.told.clear()
@@ -423,7 +436,7 @@ def test_a_members_commits_are_reported_before_its_partitions_move(event: Gatewa
 @pytest.mark.parametrize("event", MOVES, ids=lambda event: event.name)
 def test_a_fetch_after_partitions_moved_is_a_new_start(event: GatewayEvent) -> None:
     """A member that lost a partition may get it back after another member's commits."""
-    reporter = Tally()
+    reporter = GroupStats()
     for member_id in ("n", "", "m"):
         reporter.fetch({0: 5}, member_id=member_id)
     reporter.told.clear()
@@ -451,7 +464,7 @@ def test_a_fetch_after_partitions_moved_is_a_new_start(event: GatewayEvent) -> N
 def test_all_members_commits_are_reported_before_the_group_moves_on(event: GatewayEvent) -> None:
     """A classic group's events do not name the owners of released partitions. Commits for a deleted
     topic would count for one that is created under its name."""
-    reporter = Tally()
+    reporter = GroupStats()
     reporter.commit({0: 5})
     reporter.commit({0: 5}, member_id="n")
     reporter.commit({0: 5}, group_id="other")
@@ -466,7 +479,7 @@ def test_all_members_commits_are_reported_before_the_group_moves_on(event: Gatew
 def test_a_reset_is_reported_at_once() -> None:
     """A process that is killed reports nothing later. What else comes from outside within the
     interval is combined: consumers that use assign() commit all the time."""
-    reporter = Tally()
+    reporter = GroupStats()
     reporter.commit({0: 5, 1: 9}, member_id="")
     ((_group_id, told),) = reporter.told
     assert told["offsets"] == {"foo": [entry(0, 1, 5, 5, 5), entry(1, 1, 9, 9, 9)]}
@@ -486,7 +499,7 @@ def test_a_reset_is_reported_at_once() -> None:
 
 def test_other_events_do_not_end_an_interval() -> None:
     """A member that must revoke partitions commits until it does."""
-    reporter = Tally()
+    reporter = GroupStats()
     reporter.commit({0: 5})
     reporter.fetch({0: 5})
     reporter.told.clear()
@@ -501,7 +514,7 @@ def test_other_events_do_not_end_an_interval() -> None:
 
 async def test_an_interval_ends_without_further_commits(autojump_clock: MockClock) -> None:
     """It ends after its time, or with the gateway."""
-    reporter = Tally()
+    reporter = GroupStats()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(reporter.run)
         reporter.commit({0: 1})
@@ -514,7 +527,7 @@ async def test_an_interval_ends_without_further_commits(autojump_clock: MockCloc
 
 def test_deleted_offsets_are_reported_at_once() -> None:
     """Only those that the cluster deleted: the next owner finds no offset."""
-    reporter = Tally()
+    reporter = GroupStats()
     answered = {"t": {2: 0, 0: 0, 1: 86}, "kept": {0: 86}}
     topics = tuple(
         OffsetDeleteResponseTopic(
@@ -537,7 +550,7 @@ def test_deleted_offsets_are_reported_at_once() -> None:
 def test_commits_name_their_place_in_the_sequence_of_the_group() -> None:
     """The first and the last store of the interval, the time of the first request, and the ids of
     the topics."""
-    reporter = Tally()
+    reporter = GroupStats()
     for at_ms, sequence in ((100, 4), (150, 6), (180, 9)):
         reporter.at_ms, reporter.sequence = at_ms, sequence
         reporter.commit({0: at_ms}, at_s=(at_ms - 40) / 1000)

@@ -24,9 +24,9 @@ def fake_java(folder: Path, says: str) -> Path:
     return java
 
 
-def called(*arguments: str, is_long: bool = False) -> str:
+def called(*arguments: str) -> str:
     """What the Java prints that Spark calls with these arguments."""
-    variables = java_environment(is_long=is_long)
+    variables = java_environment()
     done = subprocess.run(
         [f"{variables['JAVA_HOME']}/bin/java", *arguments],
         env={**os.environ, **variables},
@@ -82,22 +82,15 @@ def test_without_a_java_the_error_lists_what_was_found(
     )
 
 
-@pytest.mark.parametrize(
-    ("is_long", "added"),
-    [
-        (False, "-XX:TieredStopAtLevel=1|"),
-        (True, "-XX:+UseParallelGC|-XX:MinSurvivorRatio=8|-XX:GCTimeRatio=9|"),
-    ],
-)
 def test_the_unsupported_argument_is_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_long: bool, added: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All other arguments are unchanged. Only a long run has the second compiler and the parallel
-    collector."""
+    """All other arguments are unchanged, behind those of the parallel collector."""
     java = fake_java(tmp_path / "a folder with 'quotes", 'openjdk version "17.0.15"')
     monkeypatch.setenv("JAVA_HOME", str(java.parent.parent))
     arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "a  b", ""]
-    assert called(*arguments, is_long=is_long) == f"{added}-Xmx1g|a  b||"
+    added = "-XX:+UseParallelGC|-XX:MinSurvivorRatio=8|-XX:GCTimeRatio=9|"
+    assert called(*arguments) == f"{added}-Xmx1g|a  b||"
 
 
 def test_the_java_for_spark_leaves_nothing_behind(
@@ -118,7 +111,7 @@ def test_the_users_garbage_collector_replaces_ours(
     """A JVM with two of them would not start."""
     java = fake_java(tmp_path, 'openjdk version "17.0.15"')
     monkeypatch.setenv("JAVA_HOME", str(java.parent.parent))
-    assert called("-XX:+UseG1GC", "-Xmx1g", is_long=True) == "-XX:+UseG1GC|-Xmx1g|"
+    assert called("-XX:+UseG1GC", "-Xmx1g") == "-XX:+UseG1GC|-Xmx1g|"
 
 
 @pytest.mark.spark

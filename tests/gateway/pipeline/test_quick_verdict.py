@@ -74,16 +74,16 @@ def test_a_byte_order_mark_belongs_to_no_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "why"),
+    ("name", "reason"),
     [("nothing", "no file in"), ("events.gz", "cannot read")],
 )
 def test_an_impossible_input_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, why: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, reason: str
 ) -> None:
     (tmp_path / "events.gz").write_bytes(b"no gzip")
     assert dispatch.run(["verdict", f"{tmp_path / name}"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert why in line
+    assert reason in line
 
 
 def test_too_much_for_memory_is_left_to_the_report(

@@ -13,7 +13,7 @@ from trio.testing import wait_all_tasks_blocked
 from coordinator.interface.events import AssignmentReceived
 from coordinator.interface.topics import Partition
 from coordinator.interface.volatile_records import Computation
-from gateway.groups.aside import Aside
+from gateway.groups.compute_thread import ComputeThread
 from gateway.plug_ins import runner
 from gateway.plug_ins.runner import PlugIns
 from gateway.settings_sources import ENVIRONMENT_PREFIX
@@ -35,7 +35,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
 
 
 async def ask(question: Computation) -> AssignmentReceived:
-    return await PlugIns(Aside(), ENVIRONMENT_PREFIX).compute(question)
+    return await PlugIns(ComputeThread(), ENVIRONMENT_PREFIX).compute(question)
 
 
 async def test_a_plug_in_computes_a_target(installed: Install) -> None:
@@ -47,7 +47,7 @@ async def test_a_plug_in_computes_a_target(installed: Install) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "why"),
+    ("body", "reason"),
     [
         ("raise RuntimeError('first line\\nsecond')", "RuntimeError: first line second"),
         ("import os; os._exit(3)", "its process ended with status 3"),
@@ -57,11 +57,11 @@ async def test_a_plug_in_computes_a_target(installed: Install) -> None:
         ("import os; os.write(3, b'{}'); os._exit(0)", "the answer is malformed"),
     ],
 )
-async def test_a_failure_is_one_line(installed: Install, body: str, why: str) -> None:
+async def test_a_failure_is_one_line(installed: Install, body: str, reason: str) -> None:
     """The group hears it, and keeps its target."""
     installed({"bad": f"def assign(spec):\n    {body}\n"})
     received = await ask(computation("bad"))
-    assert received.failure.strip() in (why, f"{why}:")
+    assert received.failure.strip() in (reason, f"{reason}:")
     assert received.target == {}
 
 
@@ -126,7 +126,7 @@ async def test_further_groups_wait_their_turn(
     monkeypatch.setattr(runner, "_ask", counted)
     monkeypatch.setattr(runner, "PROCESSES_MAX", 2)
     installed({"takes-all": TAKES_ALL})
-    plug_ins, heard = PlugIns(Aside(), ENVIRONMENT_PREFIX), dict[int, int]()
+    plug_ins, heard = PlugIns(ComputeThread(), ENVIRONMENT_PREFIX), dict[int, int]()
 
     async def compute(epoch: int) -> None:
         question = computation("takes-all", epoch=epoch, partition_count=epoch)
@@ -147,7 +147,7 @@ async def test_a_plug_in_that_hangs_holds_up_no_other(
     monkeypatch.setattr(runner, "PROCESSES_MAX", 1)
     installed({"hangs": "import time\ndef assign(spec):\n    time.sleep(600)\n"})
     installed({"takes-all": TAKES_ALL})
-    plug_ins = PlugIns(Aside(), ENVIRONMENT_PREFIX)
+    plug_ins = PlugIns(ComputeThread(), ENVIRONMENT_PREFIX)
     async with trio.open_nursery() as nursery:
         for _ in range(3):
             nursery.start_soon(plug_ins.compute, computation("hangs"))

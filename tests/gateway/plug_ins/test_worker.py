@@ -21,7 +21,7 @@ def test_the_answer_has_the_partitions_by_member_and_topic(
 
 
 @pytest.mark.parametrize(
-    ("source", "why"),
+    ("source", "reason"),
     [
         (f"{HEAD}raise KeyError('no')", "KeyError: 'no'"),
         ("def assign(spec)", "SyntaxError"),
@@ -35,8 +35,8 @@ def test_the_answer_has_the_partitions_by_member_and_topic(
     ],
 )
 def test_whatever_goes_wrong_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, why: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, reason: str
 ) -> None:
     """In one line, without a traceback."""
     install(tmp_path, {"bad": source}, monkeypatch)
-    assert why in answer_to(computation("bad"))["failure"]
+    assert reason in answer_to(computation("bad"))["failure"]

@@ -4,14 +4,14 @@ from itertools import count
 
 import pytest
 
-from gateway.quotas.owner import Owner
+from gateway.quotas.quota_key import QuotaKey
 from gateway.quotas.shares import SharedTotal, ShareRule
 
-ALICE, MALLORY = Owner("alice", is_principal=True), Owner("mallory", is_principal=True)
-SOMEWHERE = Owner("10.0.0.1")
+ALICE, MALLORY = QuotaKey("alice", is_principal=True), QuotaKey("mallory", is_principal=True)
+SOMEWHERE = QuotaKey("10.0.0.1")
 
 
-def take_all(total: SharedTotal, owner: Owner) -> int:
+def take_all(total: SharedTotal, owner: QuotaKey) -> int:
     """Take one after the other while there is room. Returns how many that were."""
     for number in count():
         if not total.has_room(owner):
@@ -23,7 +23,7 @@ def take_all(total: SharedTotal, owner: Owner) -> int:
 def test_each_owner_gets_half_of_what_the_others_leave() -> None:
     """The first one, however many clients it stands for, and whoever comes later."""
     total = SharedTotal(100)
-    assert [take_all(total, Owner(f"10.0.0.{number}")) for number in range(5)] == [
+    assert [take_all(total, QuotaKey(f"10.0.0.{number}")) for number in range(5)] == [
         *(50, 25, 12, 6, 3),
     ]
 

@@ -14,7 +14,7 @@ from coordinator.interface.events import ConfigChange, ConfigOperation, ConfigsR
 from coordinator.interface.records import ClassicGroupMetadata, ClassicGroupValue
 from gateway.cluster.errors import UpstreamError
 from gateway.groups.group_drivers import GroupRefused
-from gateway.hosting.answers import Situation
+from gateway.hosting.answers import RefusalReason
 from gateway.quotas.shares import ShareRule
 from gateway.requests import answer_room
 from gateway.requests.admin_apis import AdminApis
@@ -213,6 +213,9 @@ async def test_a_group_that_was_deleted_in_the_cluster_is_dead() -> None:
     async with open_scene(broker=scene.broker, state_log=log) as scene:
         assert await described(scene) == ["Dead", "Dead", ErrorCode.GROUP_ID_NOT_FOUND]
         assert await scene.listed() == {}
+        unknown = ErrorCode.GROUP_ID_NOT_FOUND
+        assert await scene.deleted("g", "native") == {"g": unknown, "native": unknown}
+        assert not await log.group_ids()
 
 
 async def described(scene: Scene) -> list[str | int]:
@@ -460,7 +463,7 @@ async def test_a_deletion_waits_for_the_anchor_to_leave(
     """Otherwise the cluster would refuse it as a group with members."""
 
     async def stays(_group_id: str) -> None:
-        raise GroupRefused(Situation.NOT_ANCHORED, "its coordinator is away")
+        raise GroupRefused(RefusalReason.NOT_ANCHORED, "its coordinator is away")
 
     async with hosted_groups() as groups:
         await groups.native("n")

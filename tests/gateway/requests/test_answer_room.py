@@ -7,7 +7,7 @@ import pytest
 from gateway.data_path.config import Limits
 from gateway.data_path.entries import bytes_of
 from gateway.data_path.held_requests import HeldRequests
-from gateway.quotas.owner import Owner
+from gateway.quotas.quota_key import QuotaKey
 from gateway.requests import answer_room
 from gateway.requests.answer_room import TOO_LONG, AnswerRoom
 from kafka_codecs.describe_groups import DescribedGroup, DescribedGroupMember
@@ -62,7 +62,7 @@ def test_long_answers_of_all_clients_have_a_total() -> None:
     """One client gets no more than its share, however many requests it sends; it may ask again
     when the others are answered."""
     held = HeldRequests(Limits(max_held_requests_bytes=3_000_000))
-    hold = partial(held.take, Owner("10.0.0.1"))
+    hold = partial(held.take, QuotaKey("10.0.0.1"))
     rooms = [AnswerRoom(hold) for _ in range(9)]
     part = described("g", user_data_bytes=100_000)
     fits = [taken(room, part) for room in rooms]
@@ -71,12 +71,12 @@ def test_long_answers_of_all_clients_have_a_total() -> None:
     assert refusal is not None
     assert refusal[0] == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert "address 10.0.0.1 may take 1500000 bytes by now: ask again" in refusal[1]
-    assert taken(AnswerRoom(partial(held.take, Owner("10.0.0.2"))), part)
+    assert taken(AnswerRoom(partial(held.take, QuotaKey("10.0.0.2"))), part)
 
 
 def test_short_answers_always_find_room() -> None:
     """A connection has one at a time."""
     held = HeldRequests(Limits(max_held_requests_bytes=0))
-    room = AnswerRoom(partial(held.take, Owner("10.0.0.1")))
+    room = AnswerRoom(partial(held.take, QuotaKey("10.0.0.1")))
     assert taken(room, described("g", user_data_bytes=50_000))
     assert not taken(room, described("h", user_data_bytes=50_000))

@@ -133,8 +133,8 @@ def test_what_is_named_twice_is_never_silently_merged(
 
 def test_refusals_carry_the_reason() -> None:
     stale = ErrorCode.STALE_MEMBER_EPOCH
-    prepared = assignments.prepare_response(PrepareAssignmentReply(error=stale, why="old"))
-    installed = assignments.install_response(InstallAssignmentReply(error=stale, why="old"))
+    prepared = assignments.prepare_response(PrepareAssignmentReply(error=stale, reason="old"))
+    installed = assignments.install_response(InstallAssignmentReply(error=stale, reason="old"))
     assert (prepared.error_code, prepared.error_message) == (stale, "old")
     assert (installed.error_code, installed.error_message) == (stale, "old")
     assert assignments.install_response(InstallAssignmentReply()).error_message is None

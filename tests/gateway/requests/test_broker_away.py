@@ -12,7 +12,7 @@ import trio
 
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.data_path.group_apis import GroupRequest
-from gateway.hosting.open_calls import MEMBER_PATIENCE_MS
+from gateway.hosting.open_calls import MEMBER_WAIT_MS
 from gateway.requests.coordinators import Coordinators
 from gateway.state_log.memory import MemoryLog
 from kafka_codecs import decode, encode
@@ -126,7 +126,7 @@ async def test_commits_do_not_wait_for_an_anchor_that_the_broker_must_take() -> 
     """A commit was in flight when the broker went down, so the anchor must be taken again, which
     lasts as long as the outage. The member's heartbeats wait behind its other commits."""
     async with away(owes_an_answer=True) as scene:
-        with trio.fail_after(MEMBER_PATIENCE_MS / 1000):
+        with trio.fail_after(MEMBER_WAIT_MS / 1000):
             for partition in (0, 1, 2, 1, 2):
                 assert await scene.commit(partition) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             assert (await scene.client.native(MEMBER, scene.epoch)).error_code == 0

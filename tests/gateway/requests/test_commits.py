@@ -268,7 +268,7 @@ async def test_a_commit_waits_for_an_anchor_that_cannot_be_repaired(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """After a limited time the client must retry, and then succeeds."""
-    monkeypatch.setattr(call_stages, "MEMBER_PATIENCE_MS", 100)
+    monkeypatch.setattr(call_stages, "MEMBER_WAIT_MS", 100)
     async with offset_stage() as stage:
         joined = await stage.client.enter()
         stage.broker.join_gate = trio.Event()
@@ -410,7 +410,7 @@ async def test_offsets_are_deleted_once_the_group_is_empty() -> None:
 @pytest.mark.parametrize("may_answer", [True, False])
 async def test_a_refusal_in_a_move_leaves_only_while_the_log_is_ours(*, may_answer: bool) -> None:
     """Another gateway may go on with the move (found by seed 72 of the simulator)."""
-    groups = SimpleNamespace(drivers=SimpleNamespace(may_answer=may_answer))
+    groups = SimpleNamespace(drivers=SimpleNamespace(may_answer_for=lambda _group_id: may_answer))
     api = SimpleNamespace(_groups=groups)
     message = commit_of({"t": {0: 1}}, member_id="m", epoch=1)
     request = lone_request(message, 9)

@@ -12,7 +12,7 @@ from gateway.cluster.errors import UpstreamError
 from gateway.data_path.errors import UpstreamAway
 from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
-from gateway.quotas.owner import Owner
+from gateway.quotas.quota_key import QuotaKey
 from gateway.quotas.shares import ShareRule
 from gateway.requests import coordinators as module
 from gateway.requests.coordinators import (
@@ -205,9 +205,9 @@ async def test_one_user_leaves_the_coordinators_of_others(
     """However many groups it invents."""
     monkeypatch.setattr(module, "REMEMBERED_MAX", 4)
     coordinators = Coordinators(ScriptedCluster(), ShareRule())
-    await coordinators.node_of("a", Owner("alice", is_principal=True))
+    await coordinators.node_of("a", QuotaKey("alice", is_principal=True))
     for number in range(9):
-        await coordinators.node_of(f"g{number}", Owner("mallory", is_principal=True))
+        await coordinators.node_of(f"g{number}", QuotaKey("mallory", is_principal=True))
     assert coordinators.last_known("a") == 1
     assert [coordinators.last_known(f"g{number}") for number in (6, 7, 8)] == [None, 1, 1]
 

@@ -11,8 +11,10 @@ import pytest
 import trio
 
 from gateway.cluster.broker_connection import BrokerConnection
+from gateway.fleet.fleet_state import SLOTS_FOLDER
 from gateway.fleet.member import SHARDS, FleetMember, broker_of, coordinator_id, is_coordinator
 from gateway.requests.fleet_group_service import FleetGroupService
+from gateway.requests.owner_calls import SOCKET_NAME
 from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_codecs.declaration import Struct
@@ -32,6 +34,7 @@ from kafka_codecs.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from kafka_codecs.leave_group import LeaveGroupRequest, MemberIdentity
+from kafka_codecs.list_config_resources import ListConfigResourcesRequest
 from kafka_codecs.list_groups import ListGroupsRequest
 from kafka_codecs.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from kafka_codecs.share_group_heartbeat import ShareGroupHeartbeatRequest
@@ -58,6 +61,7 @@ class Scene:
 
     bootstrap_port: int
     ports: dict[int, int]
+    members: list[FleetMember]
 
     @asynccontextmanager
     async def connected(self, slot: int) -> AsyncIterator[BrokerConnection]:
@@ -84,7 +88,8 @@ async def open_scene(folder: Path) -> AsyncIterator[Scene]:
                 ),
             ):
                 nodes = await first.listeners()
-                yield Scene(port, {node_id: address[1] for node_id, address in nodes.items()})
+                ports = {node_id: address[1] for node_id, address in nodes.items()}
+                yield Scene(port, ports, members)
 
 
 async def test_a_client_finds_the_owner_of_its_group(tmp_path: Path) -> None:
@@ -149,32 +154,91 @@ async def test_a_member_elsewhere_is_sent_to_the_owner(tmp_path: Path) -> None:
                 assert await client.commit({0: 5}) == {0: ErrorCode.NOT_COORDINATOR}
 
 
-async def test_a_batch_is_answered_group_by_group(tmp_path: Path) -> None:
-    """Those of another process get an error each, and the rest is served."""
+async def test_admin_clients_get_the_same_answers_at_every_node(tmp_path: Path) -> None:
+    """The process that has a group is asked, and asks the cluster by the client's connection."""
     described_natively = ConsumerGroupDescribeRequest(
         group_ids=GROUPS, include_authorized_operations=False
     )
     async with open_scene(tmp_path) as scene:
-        for slot in range(SLOTS):
-            async with scene.connected(slot) as connection:
-                described = await connection.ask(DescribeGroupsRequest(groups=GROUPS), 0)
-                native = await connection.ask(described_natively, 0)
-                for groups in (described.groups, native.groups):
-                    codes = {group.group_id: group.error_code for group in groups}
-                    assert codes.keys() == set(GROUPS)
-                    assert codes[GROUPS[1 - slot]] == ErrorCode.NOT_COORDINATOR
-                    assert codes[GROUPS[slot]] != ErrorCode.NOT_COORDINATOR
+        async with scene.connected(0) as first, scene.connected(1) as second:
+            for connection, group_id in zip((first, second), GROUPS, strict=True):
+                client = GroupClient(connection, group_id)
+                joined = await client.enter()
+                await client.commit({0: 5}, member_id=joined.member_id, epoch=joined.generation_id)
+            fetched = tuple(OffsetFetchRequestGroup(group_id=name, topics=None) for name in GROUPS)
+            for request, version in (
+                (DescribeGroupsRequest(groups=GROUPS), 0),
+                (described_natively, 0),
+                (OffsetFetchRequest(groups=fetched), 8),
+                (OffsetFetchRequest(group_id=GROUPS[0], topics=None), 5),
+                (OffsetFetchRequest(group_id=GROUPS[1], topics=None), 5),
+                (ListConfigResourcesRequest(), 1),
+            ):
+                answers = [
+                    by_group(await connection.ask(request, version))
+                    for connection in (first, second)
+                ]
+                assert answers[0] == answers[1]
+                assert "error_code=16" not in str(answers), answers
+            described = by_group(await second.ask(DescribeGroupsRequest(groups=GROUPS), 0))
+            assert [group.group_state for group in described] == ["Stable", "Stable"]
+            offsets = by_group(await first.ask(OffsetFetchRequest(groups=fetched), 8))
+            stored = [group.topics[0].partitions[0].committed_offset for group in offsets]
+            assert stored == [5, 5]
 
 
-async def test_offsets_of_another_process_s_group_are_refused(tmp_path: Path) -> None:
-    """In a batch only its own part is; the offsets of the rest are there."""
+def by_group(answer: Any) -> Any:
+    """What an answer has of each group, by its id; otherwise the answer itself."""
+    for name in ("groups", "results"):
+        if groups := getattr(answer, name, ()):
+            return sorted(groups, key=lambda group: str(group.group_id))
+    return answer
+
+
+async def test_members_of_other_processes_fetch_their_offsets_at_their_owner(
+    tmp_path: Path,
+) -> None:
+    """Nobody else knows their epochs."""
     async with open_scene(tmp_path) as scene, scene.connected(0) as connection:
-        asked = tuple(OffsetFetchRequestGroup(group_id=name, topics=None) for name in GROUPS)
-        batch = await connection.ask(OffsetFetchRequest(groups=asked), 8)
-        codes = {group.group_id: group.error_code for group in batch.groups}
-        assert codes == {GROUPS[0]: ErrorCode.NONE, GROUPS[1]: ErrorCode.NOT_COORDINATOR}
+        group = OffsetFetchRequestGroup(
+            group_id=GROUPS[1], member_id="m", member_epoch=1, topics=None
+        )
+        answer = await connection.ask(OffsetFetchRequest(groups=(group,)), 9)
+        assert answer.groups[0].error_code == ErrorCode.NOT_COORDINATOR
+
+
+async def test_an_owner_that_does_not_answer_is_said_to_load(tmp_path: Path) -> None:
+    """NOT_COORDINATOR would end the process of librdkafka's admin client."""
+    async with open_scene(tmp_path) as scene, scene.connected(0) as connection:
+        (tmp_path / SLOTS_FOLDER / "1" / SOCKET_NAME).unlink()
         one = await connection.ask(OffsetFetchRequest(group_id=GROUPS[1], topics=None), 5)
-        assert one.error_code == ErrorCode.NOT_COORDINATOR
+        assert one.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        both = await connection.ask(DescribeGroupsRequest(groups=GROUPS), 0)
+        codes = {group.group_id: group.error_code for group in both.groups}
+        assert codes[GROUPS[1]] == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert codes[GROUPS[0]] == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("slot", range(SLOTS))
+async def test_a_group_that_moves_is_said_to_load(slot: int, tmp_path: Path) -> None:
+    """To admin clients, at the process that is about to serve it as well as at others."""
+    loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    async with open_scene(tmp_path) as scene, scene.connected(slot) as connection:
+        scene.members[1].serving.clear()
+        one = await connection.ask(OffsetFetchRequest(group_id=GROUPS[1], topics=None), 5)
+        assert one.error_code == loading
+        both = await connection.ask(DescribeGroupsRequest(groups=GROUPS), 0)
+        codes = {group.group_id: group.error_code for group in both.groups}
+        assert codes == {GROUPS[0]: ErrorCode.NONE, GROUPS[1]: loading}
+        resources = tuple(
+            DescribeConfigsResource(
+                resource_type=ConfigResourceType.GROUP, resource_name=name, configuration_keys=None
+            )
+            for name in GROUPS
+        )
+        described = await connection.ask(DescribeConfigsRequest(resources=resources), 4)
+        configs = {result.resource_name: result.error_code for result in described.results}
+        assert configs == codes
 
 
 async def test_a_group_is_listed_once(tmp_path: Path) -> None:
@@ -204,13 +268,11 @@ def test_an_end_of_a_transaction_ends_no_commits() -> None:
     )
 
 
-async def test_configs_of_another_process_s_group_are_an_error(tmp_path: Path) -> None:
-    """Neither those of the cluster, nor a closed connection. Clients ask any process for them."""
+async def test_configs_of_every_group_are_there_at_every_process(tmp_path: Path) -> None:
+    """Clients ask any process for them."""
+    codes = {ErrorCode.NONE}
     async with open_scene(tmp_path) as scene, scene.connected(0) as connection:
-        for group_id, codes in (
-            (GROUPS[0], {ErrorCode.NONE}),
-            (GROUPS[1], {ErrorCode.NOT_COORDINATOR}),
-        ):
+        for group_id in GROUPS:
             resource = DescribeConfigsResource(
                 resource_type=ConfigResourceType.GROUP,
                 resource_name=group_id,

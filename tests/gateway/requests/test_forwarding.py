@@ -1,6 +1,7 @@
 """Requests that the cluster answers, and the version in which they are forwarded to it."""
 
 from dataclasses import replace
+from uuid import UUID
 
 import pytest
 
@@ -9,11 +10,17 @@ from gateway.data_path.config import Limits
 from gateway.data_path.grants import Grants
 from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.offer import NOTHING_OFFERED
+from gateway.data_path.private_names import PrivateNames
 from gateway.data_path.upstream import Upstream
-from gateway.quotas.owner import Owner
+from gateway.quotas.quota_key import QuotaKey
 from gateway.requests.forwarding import ask_cluster, forward, highest_version
 from kafka_codecs.apis import ApiKey
-from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafka_codecs.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
 from kafka_codecs.consumer_group_prepare_assignment import ConsumerGroupPrepareAssignmentRequest
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
@@ -25,14 +32,15 @@ from tests.support.hosted_groups import lone_request
 class Recorder(Upstream):
     """An upstream that records its requests."""
 
-    def __init__(self, **versions: tuple[int, int]) -> None:
+    def __init__(self, *, answer: Struct | None = None, **versions: tuple[int, int]) -> None:
         spoken: Versions = {ApiKey[name.upper()]: span for name, span in versions.items()}
         self.offer = replace(NOTHING_OFFERED, versions=spoken)
         self.asked: list[tuple[Struct, int]] = []
+        self._answer = answer or HeartbeatResponse()
 
-    async def ask(self, message: Struct, version: int) -> HeartbeatResponse:
+    async def ask(self, message: Struct, version: int) -> Struct:
         self.asked.append((message, version))
-        return HeartbeatResponse()
+        return self._answer
 
 
 MESSAGE = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
@@ -46,7 +54,7 @@ def request(upstream: Upstream, version: int) -> GroupRequest:
         ),
         message=MESSAGE,
         client_host="127.0.0.1",
-        owner=Owner("127.0.0.1"),
+        owner=QuotaKey("127.0.0.1"),
         upstream=upstream,
         node_id=1,
         grants=Grants(Limits()),
@@ -118,3 +126,32 @@ async def test_a_group_of_the_cluster_has_no_client_side_assignor() -> None:
     answer = await ask_cluster(lone_request(message, 0), message)
     assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND  # type: ignore[attr-defined]
     assert "client-side assignors" in answer.error_message  # type: ignore[attr-defined]
+
+
+async def test_a_member_gets_no_partition_of_the_gateways_topics() -> None:
+    """The cluster does not know that the client may not describe them."""
+    ours, other = UUID(int=1), UUID(int=2)
+    topics = tuple(TopicPartitions(topic_id=id_, partitions=(0, 1)) for id_ in (ours, other))
+    answer = ConsumerGroupHeartbeatResponse(assignment=Assignment(topic_partitions=topics))
+    message = ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id="m", member_epoch=0, subscribed_topic_regex=".*"
+    )
+    private = PrivateNames(("state",), topic_ids=lambda: (ours,))
+    upstream = Recorder(consumer_group_heartbeat=(0, 1), answer=answer)
+    join = replace(lone_request(message, 1), upstream=upstream, private_names=private)
+    assert await ask_cluster(join, message) == replace(
+        answer, assignment=Assignment(topic_partitions=topics[1:])
+    )
+
+
+async def test_no_member_subscribes_to_the_gateways_topics() -> None:
+    """As in Kafka, it may subscribe to no topic that it may not describe."""
+    message = ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id="m", member_epoch=0, subscribed_topic_names=("orders", "state")
+    )
+    upstream = Recorder(consumer_group_heartbeat=(0, 1))
+    private = PrivateNames(("state",))
+    join = replace(lone_request(message, 1), upstream=upstream, private_names=private)
+    answer = await ask_cluster(join, message)
+    assert answer.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED  # type: ignore[attr-defined]
+    assert upstream.asked == []

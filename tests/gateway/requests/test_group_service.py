@@ -20,6 +20,7 @@ from structlog.testing import capture_logs
 from coordinator.interface.config import GroupConfig, StaticTakeover
 from coordinator.interface.records import RemovalCause
 from gateway.cluster.broker_connection import BrokerConnection
+from gateway.data_path import brokers
 from gateway.data_path.upstream import Upstream
 from gateway.events.member_events import MemberLeft
 from gateway.requests.group_service import GroupService
@@ -174,8 +175,11 @@ async def test_an_empty_group_id_has_offsets_in_the_cluster() -> None:
 # -- members of the new protocol -----------------------------------------------------------------
 
 
-async def test_the_version_decides_who_generates_a_native_member_id() -> None:
+async def test_the_version_decides_who_generates_a_native_member_id(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """With v0 it is the coordinator, from v1 on the client (KIP-1082)."""
+    monkeypatch.setattr(brokers, "VERSIONS_FRESH_S", -1.0)  # no broker changes without a restart
     async with open_scene() as scene:
         # The mock cluster begins with v1, and Kafka with v0.
         await scene.upstream.claim_versions(ApiKey.CONSUMER_GROUP_HEARTBEAT, range(2))
@@ -618,7 +622,7 @@ async def test_members_get_no_answers_while_another_gateway_may_own_the_log() ->
 def test_a_last_word_that_replaces_an_answer_is_a_refusal_of_the_gateway(may_answer: bool) -> None:
     """Its client does not hear what the group has decided, and the gateway may own the log again
     later (DEV D90)."""
-    groups = SimpleNamespace(drivers=SimpleNamespace(may_answer=may_answer))
+    groups = SimpleNamespace(drivers=SimpleNamespace(may_answer_for=lambda _group_id: may_answer))
     service = SimpleNamespace(_groups=groups, _belongs_to_cluster=lambda _message: False)
     beat = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=1)
     request = lone_request(beat, 1)
@@ -654,7 +658,7 @@ async def test_an_answer_begins_when_it_is_awaited(is_allowed: bool) -> None:
     members = SimpleNamespace(
         _groups=SimpleNamespace(drivers=SimpleNamespace(in_memory=lambda _group_id: None)),
         _coordinators=SimpleNamespace(is_at_lately=lambda *_of: True),
-        _presence=None,
+        _connected_clients=None,
         _ask=answer,
     )
     ask_members = partial(MemberApis.answer, cast(MemberApis, members))

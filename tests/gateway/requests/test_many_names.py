@@ -304,7 +304,7 @@ async def test_addresses_are_replaced_in_limited_parts(monkeypatch: pytest.Monke
     monkeypatch.setattr(batches, "NAMES_TOGETHER_MAX", 2)
     async with open_scene() as (broker, client):
         told = await client.ask(FindCoordinatorRequest(coordinator_keys=NAMES), 4)
-    assert replaced == [2, 2, 1]
+    assert list(filter(None, replaced)) == [2, 2, 1]
     assert broker.address[1] not in {each.port for each in told.coordinators}
 
 

@@ -12,7 +12,7 @@ from coordinator.interface.replies import ConsumerHeartbeatReply
 from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
 from gateway.groups.group_driver import GroupDriver
-from gateway.hosting.answers import GroupApi, Situation
+from gateway.hosting.answers import GroupApi, RefusalReason
 from gateway.hosting.calls import Answer, Call, Refused
 from gateway.requests.member_apis import (
     MemberApis,
@@ -95,7 +95,7 @@ def speaker(connection: Connection, group_id: str = "g") -> str | None:
 @pytest.mark.parametrize(
     ("answer", "is_refused"),
     [
-        (Refused(Situation.NOT_ANCHORED, "it rejoins"), True),
+        (Refused(RefusalReason.NOT_ANCHORED, "it rejoins"), True),
         (ConsumerHeartbeatReply(error=ErrorCode.COORDINATOR_NOT_AVAILABLE), False),
     ],
 )
@@ -178,5 +178,5 @@ def test_an_answer_may_be_about_an_anchor(
     answer: Struct, *, at_any_time: bool, in_a_move: bool
 ) -> None:
     """Clients take it as final. While the group moves, it counts as one in any case."""
-    assert (why_withheld(answer, is_moving=False) is Situation.HOLDER_CHANGED) is at_any_time
-    assert (why_withheld(answer, is_moving=True) is Situation.MOVING) is in_a_move
+    assert (why_withheld(answer, is_moving=False) is RefusalReason.HOLDER_CHANGED) is at_any_time
+    assert (why_withheld(answer, is_moving=True) is RefusalReason.MOVING) is in_a_move

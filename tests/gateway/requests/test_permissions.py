@@ -1,7 +1,7 @@
 """The table of permissions."""
 
+from gateway.data_path.api_table import API_TABLE, ApiHandling
 from gateway.data_path.grants import Resource
-from gateway.data_path.treatments import TREATMENTS, ApiHandling
 from gateway.requests.permissions import NEEDED
 from kafka_codecs.apis import ApiKey
 
@@ -11,8 +11,8 @@ def test_every_api_about_groups_needs_a_permission() -> None:
     heartbeats of share groups and streams groups."""
     about_groups = {
         key
-        for key, treated in TREATMENTS.items()
-        if treated.treatment in {ApiHandling.ANSWER, ApiHandling.VET}
+        for key, entry in API_TABLE.items()
+        if entry.treatment in {ApiHandling.ANSWER, ApiHandling.INSPECT}
     }
     free = {
         *(ApiKey.API_VERSIONS, ApiKey.FIND_COORDINATOR),

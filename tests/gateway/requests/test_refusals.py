@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gateway.hosting.answers import Situation
+from gateway.hosting.answers import RefusalReason
 from gateway.requests.messages import GroupMessage
 from gateway.requests.refusals import refusal, refuse
 from kafka_codecs import decode, encode
@@ -91,12 +91,12 @@ def test_every_api_can_answer_an_error_in_every_version(
 @pytest.mark.parametrize("version", versions_of(SYNC))
 def test_a_sync_is_asked_to_rejoin_while_the_broker_is_away(version: int) -> None:
     """Other errors are fatal to some clients."""
-    answer: Any = refuse(SYNC, version, Situation.BROKER_AWAY, "away")
+    answer: Any = refuse(SYNC, version, RefusalReason.BROKER_AWAY, "away")
     assert answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS
 
 
 @pytest.mark.parametrize("version", versions_of(BEAT))
 def test_a_classic_heartbeat_never_gets_the_loading_error(version: int) -> None:
     """It is fatal to aiokafka. Success would be wrong, because the session may end."""
-    answer: Any = refuse(BEAT, version, Situation.BROKER_AWAY, "away")
+    answer: Any = refuse(BEAT, version, RefusalReason.BROKER_AWAY, "away")
     assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -7,7 +7,7 @@ import pytest
 import trio
 from structlog.testing import capture_logs
 
-from gateway.data_path.treatments import TREATMENTS, ApiHandling
+from gateway.data_path.api_table import API_TABLE, ApiHandling
 from gateway.requests.unwritable_names import refused_for_its_names
 from kafka_codecs import decode, encode
 from kafka_codecs.apis import APIS, ApiKey
@@ -29,8 +29,8 @@ WITHOUT_NAMES = {ApiKey.API_VERSIONS, ApiKey.LIST_CONFIG_RESOURCES}
 """The first is answered by the data path, whatever is in it."""
 KEYS = [
     key
-    for key, treated in TREATMENTS.items()
-    if treated.treatment in (ApiHandling.ANSWER, ApiHandling.VET) and key not in WITHOUT_NAMES
+    for key, entry in API_TABLE.items()
+    if entry.treatment in (ApiHandling.ANSWER, ApiHandling.INSPECT) and key not in WITHOUT_NAMES
 ]
 
 

@@ -9,7 +9,7 @@ import pytest
 from gateway.fleet.fleet_state import shard_folder
 from gateway.fleet.member import SHARDS, FleetMember, shard_of
 from gateway.journal.runs import record_run
-from gateway.state_folder import StateFolderInUse
+from gateway.state_folder import StateFolderInUse, lock_folder
 from gateway.state_log.last_events import LastEvents
 from gateway.state_log.log import StateLog, StateLogError, StateLogUnusable
 from gateway.state_log.sharded import ShardedLog, open_sharded_log
@@ -82,6 +82,7 @@ async def test_another_process_s_group_is_refused(tmp_path: Path) -> None:
                 await other.append(group_id, [events(1)])
             assert other.config_overrides(group_id) is None
             assert not other.may_be_moving(group_id)
+            assert other.may_answer_for(group_id)  # once it is about to be opened
             assert not await owner(logs, group_id).read(group_id)
             assert not owner(logs, group_id).may_be_moving(group_id)
             assert owner(logs, group_id).config_overrides(group_id) == {}
@@ -93,6 +94,22 @@ async def test_two_processes_never_have_the_same_shard(tmp_path: Path) -> None:
         await open_fleet(resources, tmp_path, 2)
         with pytest.raises(StateFolderInUse):
             await open_fleet(resources, tmp_path, 3)
+
+
+async def test_a_shard_that_cannot_be_opened_costs_no_other(tmp_path: Path) -> None:
+    """A process of a fleet serves what it can, unless that is nothing."""
+    member = FleetMember(slot=0, slots=1, shards=2)
+    with lock_folder(shard_folder(tmp_path, 1)):
+        async with open_sharded_log(
+            tmp_path, member, log_id=LOG_ID, run_id=1, needs_all=False
+        ) as log:
+            assert log.open_shards == {0} == member.serving
+            assert "in use" in log.unopened[1]
+        with pytest.raises(StateFolderInUse):
+            async with open_sharded_log(
+                tmp_path, member, (1,), log_id=LOG_ID, run_id=1, needs_all=False
+            ):
+                pass
 
 
 async def test_a_misplaced_shard_is_refused(tmp_path: Path) -> None:

@@ -206,9 +206,9 @@ async def test_a_record_of_a_later_groupferry_makes_its_group_unreadable(tmp_pat
     async with open_sqlite_log(tmp_path) as log:
         log._writer.write([GroupWrite(GROUP, [Entry(b"\x7f\x00", b"\x00\x00")])])
         await log.append("other", [epoch(1)])
-    why = "record 1 of state.sqlite cannot be read: record type 32512 is not known"
+    reason = "record 1 of state.sqlite cannot be read: record type 32512 is not known"
     async with open_sqlite_log(tmp_path) as log:
-        with pytest.raises(StateLogUnreadable, match=why):
+        with pytest.raises(StateLogUnreadable, match=reason):
             await log.read(GROUP)
-        assert await log.unreadable_groups() == {GROUP: why}
+        assert await log.unreadable_groups() == {GROUP: reason}
         assert await log.read("other") == (epoch(1),)

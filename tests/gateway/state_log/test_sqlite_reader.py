@@ -36,7 +36,7 @@ async def test_the_first_version_of_the_file_stays_readable(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("sql", "why"),
+    ("sql", "reason"),
     [
         ("DELETE FROM records WHERE position = 3", "has 14 records instead of 15"),
         (
@@ -54,14 +54,14 @@ async def test_the_first_version_of_the_file_stays_readable(tmp_path: Path) -> N
         (f"PRAGMA user_version = {FORMAT + 1}", "it was written by a newer groupferry"),
     ],
 )
-async def test_a_changed_file_is_refused(tmp_path: Path, sql: str, why: str) -> None:
+async def test_a_changed_file_is_refused(tmp_path: Path, sql: str, reason: str) -> None:
     """One line names the damage and the remedy. The file stays unchanged."""
     async with open_sqlite_log(tmp_path) as log:
         await log.append(GROUP, list(RECORDS.values()))
     change(tmp_path, sql)
     before = (tmp_path / "state.sqlite").read_bytes()
     line = await refusal(tmp_path)
-    assert why in line
+    assert reason in line
     assert f"move {tmp_path / 'state.sqlite'}* away" in line
     assert (tmp_path / "state.sqlite").read_bytes() == before
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from gateway.state_folder import LOOK_AT_FILE
 from gateway.state_log import sqlite_writer
 from gateway.state_log.last_events import FORGOTTEN, LastEvents
 from gateway.state_log.log import StateLogError, StateLogUnusable
@@ -148,7 +149,8 @@ async def test_a_failed_first_mark_leaves_none(
     with monkeypatch.context() as patched:
         patched.setattr(os, "pwrite", no_space)
         assert await refusal(tmp_path) == (
-            f"cannot write {tmp_path / 'state.sqlite-mark'}: No space left on device"
+            f"cannot write {tmp_path / 'state.sqlite-mark'}: No space left on device;"
+            f" {LOOK_AT_FILE}"
         )
     assert await stored(tmp_path) == {}
 

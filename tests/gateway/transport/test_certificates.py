@@ -52,19 +52,21 @@ def test_unusable_files_are_named(authority: CertificateAuthority, tmp_path: Pat
     text, missing = tmp_path / "text", tmp_path / "missing"
     text.write_text("no certificate")
 
-    def why(**files: Path | None) -> str:
+    def reason(**files: Path | None) -> str:
         with pytest.raises(CertificateError) as caught:
             for_brokers(CertificateFiles(**files))
         return str(caught.value)
 
-    assert why(ca=missing) == f"cannot read {missing}: No such file or directory"
-    assert why(ca=text) == f"{text} has no PEM certificates"
-    assert why(cert=missing) == f"cannot read {missing}: No such file or directory"
-    assert why(cert=good.cert, key=missing).startswith(f"cannot read {missing}")
-    assert why(cert=good.cert, key=other.key) == (
+    assert reason(ca=missing) == f"cannot read {missing}: No such file or directory"
+    assert reason(ca=text) == f"{text} has no PEM certificates"
+    assert reason(cert=missing) == f"cannot read {missing}: No such file or directory"
+    assert reason(cert=good.cert, key=missing).startswith(f"cannot read {missing}")
+    assert reason(cert=good.cert, key=other.key) == (
         f"the key in {other.key} is not that of the certificate in {good.cert}"
     )
-    assert why(cert=text) == f"{text} and {text} are not a PEM certificate and its unencrypted key"
+    assert (
+        reason(cert=text) == f"{text} and {text} are not a PEM certificate and its unencrypted key"
+    )
 
 
 def test_an_encrypted_key_is_refused_without_asking_the_terminal(

@@ -15,6 +15,7 @@ PARTITIONS_MAX = 9
 BUDGETS = (
     *("start", "crash", "leave", "switch", "commit", "lose", "late", "fail", "slow"),
     *("restart", "remove", "intrude", "adopt", "release", "hang-up", "reconfigure", "pause"),
+    "sleep",
 )
 BUDGET_MAX = 9
 

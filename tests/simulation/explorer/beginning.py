@@ -16,6 +16,7 @@ from tests.simulation.explorer.numbers import (
     OFFSETS_APART,
     START_MS,
 )
+from tests.simulation.explorer.playing import play
 from tests.simulation.explorer.promises import BrokenPromiseError
 from tests.simulation.explorer.shape import Shape
 from tests.simulation.explorer.small_consumers import small_topics
@@ -52,7 +53,7 @@ def begin(shape: Shape) -> World:
     world.is_excused = world.has_fault = not shape.moves_group
     world.unowned_ms.clear()
     for move in shape.begins_with:
-        world.play(move)
+        play(world, move)
     return world
 
 
@@ -63,7 +64,7 @@ def _empty(generation: int) -> ClassicGroupMetadata:
 
 def _start(world: World, names: Iterable[str]) -> None:
     for name in names:
-        world.play(f"start {name}")
+        play(world, f"start {name}")
         _settle_down(world)
 
 
@@ -71,5 +72,5 @@ def _settle_down(world: World, until_ms: int = START_MS) -> None:
     for _ in range(QUIET_MOVES_MAX):
         if world.is_at_rest() and world.now_ms >= until_ms:
             return
-        world.play(free_moves(world)[0])
+        play(world, free_moves(world)[0])
     raise BrokenPromiseError("the consumers do not come to rest")

@@ -24,9 +24,12 @@ from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.topics import Partition, Topics
+from coordinator.interface.volatile_records import Conversions
+from gateway.hosting.adoptees import Adoptees
 from gateway.hosting.adoption import Adopting
 from gateway.hosting.anchor import Anchor
 from gateway.hosting.calls import Call
+from gateway.hosting.group_parts import GroupParts
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import (
     FORWARDED_FOR_MS,
@@ -55,32 +58,34 @@ HASHES_FROM = 10 * START_MS
 
 _INDEXES = {
     *("holders", "instances", "target_owners", "subscribers", "subscriptions", "offers"),
-    *("regex_subscribers", "assignor_votes", "classic_offers", "standings", "_deadlines"),
+    *("regex_subscribers", "assignor_votes", "classic_offers", "statuses", "_deadlines"),
     "metadata_bytes",
 }
-"""Of the engine, over its other tables. `check_group` compares them."""
-_STATISTICS = {("FakeGroup", "joins"), ("FakeGroup", "beats"), ("BrokerGroup", "log")}
-"""The log of a broker is read only when the coordinator moves, as in no world."""
+"""Indexes of the engine over its other tables. `check_group` compares them."""
 _DERIVED = {
     "_computed_for",  # what `ShownPartitions` was last computed for follows from the engine
     "_limits",  # a heap of the times in the waiting calls, with stale entries
     "_due",  # a heap of the times of holders, with stale entries
     # A batch's copy of the group follows from the group and the decisions.
     *("_copy", "_copied", "_readers", "_original", "_engine"),
-    "_adoptees",  # follow from the record of the adoption
-    "_parts",  # the group has all of them itself
 }
 _FOR_PEOPLE = {
-    *("why", "told", "_told", "_reported", "outbox", "client_host", "client"),
+    *("reason", "_told", "_last_statements", "_reported", "outbox", "client_host"),
     *("reason", "reasons", "held_ms", "_began_ms", "_unowned_until_ms"),
 }
 _FUNCTIONS = (type, FunctionType, BuiltinFunctionType, MethodType, partial)
-_SETTINGS = (GroupConfig, Shape, Topics, BrokerProfile)
+_CONSTANT = (GroupConfig, Shape, Topics, BrokerProfile)
 """What never changes in a world."""
+_FOLLOWS = (
+    GroupParts,  # the group has all of them itself
+    Adoptees,  # follow from the record of the adoption
+)
+"""What follows from other parts of a world."""
+_UNREAD = (Conversions,)
+"""What is read only where a group rests between conversions, as in no world."""
 _DEAD = {
     "fresh_id",  # random, and read once
     *("_answered_ms", "_has_served"),  # only `has_stalled` reads them: it concerns other groups
-    "conversions",  # read only where a group rests between conversions, as in no world
     *("_times", "answers_within_ms"),  # read only with a shorter interval, as in no world
     # Read only where no roll is announced: each world with places has one.
     *("protocol_changed_ms", "left_last"),
@@ -96,7 +101,7 @@ _COUNTERS = {"sent", "confirmed", "_confirm_after", "confirms_since"}
 _BEFORE_ADMISSION = (Stage.QUEUED, Stage.PLACING, Stage.CHECKING)
 _BEFORE_DECISION = (*_BEFORE_ADMISSION, Stage.ADMITTING, Stage.DECIDING)
 """No call returns to one of these stages from another."""
-_UNORDERED = {"deadlines", "acknowledged", "budgets", "pending", "under_way"}
+_UNORDERED = {"deadlines", "acknowledged", "budgets", "pending"}
 _BACK_MS = {
     "_lost_ms": 10_000,
     "sent_ms": 10_000,
@@ -290,7 +295,7 @@ class _Walk:
 
 def _fresh_ms(standing: Standing) -> int:
     """How long the verdict counts without another look."""
-    return FORWARDED_FOR_MS if standing.verdict.mode is Mode.FORWARDED else FOUND_FREE_FOR_MS
+    return FORWARDED_FOR_MS if standing.decision.mode is Mode.FORWARDED else FOUND_FREE_FOR_MS
 
 
 def _newest_epoch(world: World) -> int:
@@ -315,7 +320,7 @@ def _handler_for(kind: type[Any]) -> Callable[[_Walk, Any], None]:
         return lambda walk, value: walk.out.append(value)
     if issubclass(kind, UUID):
         return lambda walk, value: walk.out.append(value.int)
-    if issubclass(kind, (*_FUNCTIONS, *_SETTINGS)):
+    if issubclass(kind, (*_FUNCTIONS, *_CONSTANT, *_FOLLOWS, *_UNREAD)):
         return lambda _walk, _value: None
     if issubclass(kind, Mapping):
         return _Walk.rows
@@ -361,7 +366,6 @@ def _plan_for(kind: type[Any], value: Any) -> Plan:
         names = [name for base in kind.__mro__ for name in getattr(base, "__slots__", ())]
     dropped = _DROPPED | _INDEXES if kind.__module__.startswith("coordinator.") else _DROPPED
     names = [name for name in names if name not in dropped and not name.startswith("__")]
-    names = [name for name in names if (kind.__name__, name) not in _STATISTICS]
     # Several parts of a group refer to its only instance of these: to walk it once is enough.
     is_frozen = is_value(kind) and kind is not HostingRules
     parts: Callable[[Any], Sequence[Any]]
@@ -404,6 +408,8 @@ _OF_CLASSES: dict[tuple[str, str], Add] = {
     ("_Watch", "size"): _Walk.nothing,
     ("WatchedGroups", "_size"): _Walk.nothing,
     ("WatchedMember", "heartbeat_ms"): _Walk.relayed_at,
+    # Read only when the coordinator moves, as in no world.
+    ("BrokerGroup", "log"): _Walk.nothing,
     ("StandingRules", "gateway"): _Walk.nothing,
     ("LibrdkafkaConsumer", "asked_ms"): _Walk.asked_by_consumer,
     ("NativeConsumer", "asked_ms"): _Walk.asked_by_consumer,

@@ -14,16 +14,19 @@ from types import BuiltinFunctionType, FunctionType, MappingProxyType
 from typing import Any, NamedTuple, TypeVar, get_args
 from uuid import UUID
 
+from coordinator.interface.topics import Partition
+from coordinator.interface.volatile_records import DeadlineKey
 from gateway.events.event import GatewayEvent
 from gateway.hosting.batch import Decision
 from gateway.hosting.calls import Forwarded, Outcome, Refused, Released
 from gateway.hosting.effects import AskCoordinator, Assign, Forget, Load, Look, Resolve
-from gateway.hosting.identity import AnchorIds, Gateway
+from gateway.hosting.forwarded import WatchedMember
+from gateway.hosting.identity import AnchorIds, AnchorJoinMetadata, Gateway
 from gateway.hosting.standing import (
-    NoAnswer,
-    Nobody,
-    Occupants,
-    Verdict,
+    LiveMembers,
+    LookupFailed,
+    NoMembers,
+    RoutingDecision,
 )
 from gateway.hosting.upstream_member import UpstreamStage
 from kafka_codecs.declaration import Struct
@@ -36,8 +39,9 @@ _SHARED = (
     *(GatewayEvent, Struct),
     *(Decision, Forwarded, Outcome, Refused, Released),
     *(AskCoordinator, Assign, Forget, Load, Look, Resolve),
-    *(AnchorIds, Gateway, BrokerProfile),
-    *(NoAnswer, Nobody, Occupants, Verdict),
+    *(AnchorIds, AnchorJoinMetadata, Gateway, BrokerProfile, WatchedMember),
+    *(DeadlineKey, Partition),
+    *(LookupFailed, NoMembers, LiveMembers, RoutingDecision),
     *get_args(UpstreamStage),
 )
 """Nobody changes instances of these, or what they refer to."""
@@ -91,14 +95,15 @@ class _Pickler(pickle.Pickler):
         kind = type(value)
         shares = _is_shared.get(kind)
         if shares is None:
-            shares = _is_shared[kind] = _can_share(kind)
+            shares = _is_shared[kind] = is_shared(kind)
         if not shares or value is _nth:
             return NotImplemented
         self.shared.append(value)
         return _nth, (len(self.shared) - 1,)
 
 
-def _can_share(kind: type[Any]) -> bool:
+def is_shared(kind: type[Any]) -> bool:
+    """Whether copies of a world have the same instances."""
     if issubclass(kind, _SHARED):
         return True
     return is_value(kind) and kind.__module__.startswith((*_PACKAGES, _WORLD))

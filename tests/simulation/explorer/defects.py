@@ -13,6 +13,7 @@ from gateway.hosting.states import AdoptionStage, ReleaseStage
 from tests.simulation.explorer.beginning import begin
 from tests.simulation.explorer.checks import check
 from tests.simulation.explorer.moves import free_moves
+from tests.simulation.explorer.playing import play
 from tests.simulation.explorer.promises import BrokenPromiseError
 from tests.simulation.explorer.search import Bounds, Finding, Search
 from tests.simulation.explorer.shape import SMALL_3_9, Shape
@@ -38,7 +39,7 @@ class Lead:
         """Make these moves. Raises BrokenPromiseError."""
         for move in moves:
             self.moves.append(move)
-            self.world.play(move)
+            play(self.world, move)
             check(self.world)
 
     def to(self, stage: AdoptionStage | ReleaseStage) -> None:
@@ -192,7 +193,7 @@ def hunt(defect: Defect) -> Finding | None:
     try:
         defect.lead(lead)
     except BrokenPromiseError as broken:
-        return Finding(why=str(broken), moves=tuple(lead.moves))
+        return Finding(reason=str(broken), moves=tuple(lead.moves))
     finding = Search(defect.shape, BOUNDS).run(first=lead.world).finding
     return finding and replace(finding, moves=(*lead.moves, *finding.moves))
 
@@ -201,7 +202,7 @@ def main() -> None:
     """Print what each defect breaks."""
     for defect in DEFECTS:
         finding = hunt(defect)
-        outcome = "keeps all promises" if finding is None else finding.why
+        outcome = "keeps all promises" if finding is None else finding.reason
         print(f"{defect.letter}. {defect.name}: {outcome}", flush=True)
         if finding is not None:
             print(f"   {' / '.join(finding.moves)}", flush=True)

@@ -25,8 +25,8 @@ from gateway.hosting.calls import (
     Call,
     Commit,
     Commits,
-    Errand,
     Forwarded,
+    PendingAction,
     ProbeBroker,
     Reserve,
     StoreCommits,
@@ -38,7 +38,7 @@ from gateway.hosting.identity import AnchorIds, Gateway
 from gateway.hosting.inputs import Damage, Input
 from gateway.hosting.move_requests import AdoptRequest, NewProtocol, ReleaseRequest
 from gateway.hosting.rules import HostingRules
-from gateway.hosting.standing import Found, Standing, StandingRules
+from gateway.hosting.standing import LookupOutcome, Standing, StandingRules
 from gateway.hosting.states import AdoptionStage, AnchorPhase, Mode, ReleaseStage, Stage
 from kafka_codecs.error_codes import ErrorCode
 from tests.simulation.explorer.numbers import GROUP, LOG_ID
@@ -51,7 +51,7 @@ from tests.simulation.messages import answer_message, request_message
 LINGER_MS = 3_000
 LOSSES = (GroupTaken, GenerationWentBack)
 _INSTANT = (
-    effects.Log | effects.ReportEvents | effects.TellNow | effects.AnswerClient | effects.Conclude
+    effects.Log | effects.ReportEvents | effects.EmitNow | effects.AnswerClient | effects.Conclude
 )
 """Effects without a result."""
 
@@ -182,8 +182,8 @@ class GroupPort:
         """Remove the calls that are answered. Returns replies to requests, the codes of commits,
         `Forwarded` for what the cluster has to answer, and None for what gets no answer."""
         for call in list(self.calls.values()):
-            while isinstance(call.errand, ProbeBroker):
-                self._feed(inputs.Done(call.errand, True), now_ms)
+            while isinstance(call.pending_action, ProbeBroker):
+                self._feed(inputs.Done(call.pending_action, True), now_ms)
         answered = [call for call in self.calls.values() if call.answer is not None]
         for call in answered:
             del self.calls[call.token]
@@ -192,7 +192,7 @@ class GroupPort:
     def store_under(self, token: Token) -> tuple[str, AnchorIds | None]:
         """The route of a commit, `held`, `hosted` or `guarded`, and the ids of its sender."""
         call = self.calls[token]
-        match call.errand:
+        match call.pending_action:
             case StoreCommits(ids=ids):
                 return ("guarded" if call.stage is Stage.PLACING else "hosted"), ids
             case _:
@@ -200,10 +200,10 @@ class GroupPort:
 
     def stored(self, token: Token, code: int | None, now_ms: int) -> None:
         """The cluster has answered a commit; None: the answer is lost."""
-        errand = self.calls[token].errand
-        assert isinstance(errand, StoreCommits)
+        pending_action = self.calls[token].pending_action
+        assert isinstance(pending_action, StoreCommits)
         result: frozenset[int] | str = LOST if code is None else frozenset((code,))
-        self._feed(inputs.Done(errand, {token: result}), now_ms)
+        self._feed(inputs.Done(pending_action, {token: result}), now_ms)
 
     def relayed(
         self, client_id: str, connection: int, request: Request, reply: Reply, now_ms: int
@@ -213,7 +213,7 @@ class GroupPort:
         message = request_message(request, GROUP)
         self._feed(inputs.Relayed(client, message, answer_message(reply)), now_ms)
 
-    def is_forwarded(self, cluster_members: Found, now_ms: int) -> bool:
+    def is_forwarded(self, cluster_members: LookupOutcome, now_ms: int) -> bool:
         """Whether the cluster answers for the group, as `Groups.is_forwarded` decides."""
         group = self.group
         if group.move.seeks_anchor:
@@ -225,10 +225,10 @@ class GroupPort:
             self.release(NewProtocol(), now_ms)
         return decision.mode is Mode.FORWARDED
 
-    def refresh(self, cluster_members: Found, now_ms: int) -> None:
+    def refresh(self, cluster_members: LookupOutcome, now_ms: int) -> None:
         """Look at the cluster again if the group is forwarded, as if a client had caused that."""
         standing = self.group.standing
-        if standing.verdict.mode is Mode.FORWARDED and not self.group.is_moving:
+        if standing.decision.mode is Mode.FORWARDED and not self.group.is_moving:
             standing.take(cluster_members, now_ms, is_held=self.group.anchor.is_here)
 
     # -- commands, and time ----------------------------------------------------------------------
@@ -285,10 +285,10 @@ class GroupPort:
         for effect in new:
             if isinstance(effect, effects.Log):
                 promise(effect.error is None, "the engine fails:", repr(effect.error))
-            if isinstance(effect, effects.TellNow) and isinstance(effect.event, LOSSES):
+            if isinstance(effect, effects.EmitNow) and isinstance(effect.event, LOSSES):
                 self.losses.append(effect.event)
-            # Errands are found in the calls.
-            if not isinstance(effect, _INSTANT | Errand | Reserve):
+            # Pending actions are found in the calls.
+            if not isinstance(effect, _INSTANT | PendingAction | Reserve):
                 self.effects.append(effect)
         for effect in new:
             if isinstance(effect, Reserve):
@@ -296,8 +296,8 @@ class GroupPort:
 
 
 def name_of_effect(effect: Effect) -> str:
-    """The name of an effect in moves: its lane, or its type."""
-    return effect.lane.value if isinstance(effect, Ask) else type(effect).__name__
+    """The name of an effect in moves: its requester, or its type."""
+    return effect.requester.value if isinstance(effect, Ask) else type(effect).__name__
 
 
 def _is_of_move(record: DurableRecord) -> bool:
@@ -333,4 +333,6 @@ def _code_of_commit(answer: Answer | None) -> int:
         return ErrorCode.REBALANCE_IN_PROGRESS
     if outcome.is_away:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    return outcome.verdict.error if outcome.verdict is not None else ErrorCode.UNKNOWN_SERVER_ERROR
+    return (
+        outcome.decision.error if outcome.decision is not None else ErrorCode.UNKNOWN_SERVER_ERROR
+    )

@@ -1,31 +1,15 @@
 """What can happen next in a world.
 
-A move that is a fault, or that an operator decides to make, has a price: it uses up a budget. All
-others are free, and are made until the world is at rest.
+Free moves are made until the world is at rest.
 """
 
 from collections.abc import Iterator
 
 from gateway.hosting.effects import Ask, AskCoordinator, Effect, Load, Look, Write
+from tests.simulation.explorer.playing import play
+from tests.simulation.explorer.prices import price
 from tests.simulation.explorer.small_consumers import Consumer
 from tests.simulation.explorer.small_world import Move, World
-
-_PRICES = {
-    **{verb: verb for verb in ("start", "crash", "leave", "switch", "commit", "lose", "fail")},
-    **{verb: verb for verb in ("late", "slow", "restart", "remove", "intrude")},
-    **{verb: verb for verb in ("adopt", "release", "hang-up", "reconfigure", "pause")},
-    **dict.fromkeys(("lose-answer", "lose-stored", "lose-stray", "land"), "lose"),
-    **dict.fromkeys(("late-answer", "delay"), "late"),
-    **dict.fromkeys(("fail-answer", "fail-unsure", "fail-after"), "fail"),
-    "withdraw": "intrude",
-}
-BUDGETS = tuple(dict.fromkeys(_PRICES.values()))
-"""The names of the budgets."""
-
-
-def price(move: Move) -> str:
-    """The budget that a move uses up; empty for a free one."""
-    return _PRICES.get(move.partition(" ")[0], "")
 
 
 def moves_of(world: World) -> tuple[list[Move], bool]:
@@ -45,7 +29,7 @@ def make(world: World, move: Move) -> None:
     """Pay for a move, and play it. Raises BrokenPromiseError."""
     if paid := price(move):
         world.budgets[paid] -= 1
-    world.play(move)
+    play(world, move)
 
 
 def free_moves(world: World) -> list[Move]:
@@ -134,6 +118,8 @@ def _moves_around(world: World) -> Iterator[Move]:
         yield "restart written"
     if world.shape.moves_group:
         yield from ("reconfigure", "pause")
+        if world.may_sleep():
+            yield "sleep"
     elif world.has_intruder:
         yield "withdraw"
     else:

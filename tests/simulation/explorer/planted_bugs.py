@@ -24,7 +24,7 @@ from gateway.hosting.commits import CommitsInFlight
 from gateway.hosting.group import HostedGroup
 from gateway.hosting.inputs import Damage
 from gateway.hosting.logged_engine import LoggedEngine
-from gateway.hosting.standing import Found, Occupants
+from gateway.hosting.standing import LiveMembers, LookupOutcome
 from gateway.hosting.states import CommitPhase, Stage
 from tests.simulation.coordinator import anchored
 from tests.simulation.explorer.numbers import GROUP, LOG_ID
@@ -94,9 +94,9 @@ def whoever_replaces_the_anchor_is_a_successor(patch: Patch) -> None:
     """The late request of a killed gateway takes the group from the next one."""
     real = HostedGroup._on_look
 
-    def looked(group: HostedGroup, found: Found, now_ms: int) -> None:
+    def looked(group: HostedGroup, found: LookupOutcome, now_ms: int) -> None:
         was_replaced = "FENCED_INSTANCE_ID" in (group.anchor._reported or "")
-        if was_replaced and isinstance(found, Occupants) and found.anchored is not None:
+        if was_replaced and isinstance(found, LiveMembers) and found.anchored is not None:
             found = anchored(LOG_ID, 1000, group_id=GROUP)
         real(group, found, now_ms)
 
@@ -186,14 +186,14 @@ def a_lent_place_is_taken(patch: Patch) -> None:
 def a_withheld_grant_outlives_the_loss_of_its_group(patch: Patch) -> None:
     """A consumer has the group while an answer waits for the anchor, and it leaves all the same."""
 
-    def overtake(stages: CallStages) -> None:
+    def supersede(stages: CallStages) -> None:
         for call in stages.open_calls.by_token.values():
-            call.is_overtaken |= call.stage is Stage.DECIDING or isinstance(call, Commits)
+            call.is_superseded |= call.stage is Stage.DECIDING or isinstance(call, Commits)
 
-    patch.setattr(CallStages, "overtake", overtake)
+    patch.setattr(CallStages, "supersede", supersede)
 
 
-BUGS = [each for each in vars().copy().values() if isinstance(each, Bug)]
+BUGS = [var for var in vars().copy().values() if isinstance(var, Bug)]
 
 
 def hunt(bug: Bug) -> Report:
@@ -224,7 +224,7 @@ def main(names: list[str]) -> None:
             flush=True,
         )
         if names and report.finding:
-            print(report.finding.why, *report.finding.moves, sep="\n")
+            print(report.finding.reason, *report.finding.moves, sep="\n")
 
 
 if __name__ == "__main__":

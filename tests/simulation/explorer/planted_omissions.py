@@ -1,18 +1,27 @@
 """Steps of an adoption that somebody might leave out, and what comes of it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import pytest
 
-from coordinator.interface.records import ClassicGroupValue
+from coordinator.engine import GroupEngine
+from coordinator.group.step_builder import StepBuilder
+from coordinator.handlers import adoption as engine_adoption
+from coordinator.interface.records import (
+    AdoptionRecord,
+    ClassicGroupMetadata,
+    ClassicGroupValue,
+    DurableRecord,
+)
+from coordinator.interface.volatile_records import DeadlineKind
 from gateway.hosting import adoptable, adoption
 from gateway.hosting.adoption import Adopting
-from gateway.hosting.call_router import CallRouter
-from gateway.hosting.calls import Answer, Call, Commits, Forwarded, StoreCommits
+from gateway.hosting.call_stages import CallStages
+from gateway.hosting.calls import Call, Commits, Forwarded
 from gateway.hosting.forwarded import WatchedGroup
 from gateway.hosting.holders import Holders
-from gateway.hosting.routes import GroupSituation, Route
+from gateway.hosting.routes import GroupSituation
 from gateway.hosting.states import AdoptionStage as Stage
 from kafka_codecs.describe_groups import DescribedGroup
 from tests.simulation.explorer.search import Bounds, Report, explore
@@ -83,16 +92,17 @@ def a_lock_by_another_member_than_the_leader(patch: Patch) -> None:
 @shows_in("adopt", "a commit of", {"commit": 1}, ("adopt",))
 def commits_released_before_the_anchor_is_stable(patch: Patch) -> None:
     """Commits are held only until the leader's member rejoins."""
-    real = CallRouter.route
+    real = CallStages._place
 
-    def route(router: CallRouter, call: Call, now_ms: int) -> Route | Answer | StoreCommits:
-        move = router._move
+    def place(stages: CallStages, call: Call, now_ms: int) -> None:
+        move = stages._move
         is_held = move.situation is GroupSituation.HELD and isinstance(call, Commits)
         if is_held and move.stage not in (None, Stage.IMPERSONATING):
-            return Forwarded(move.why_forwarded)
-        return real(router, call, now_ms)
+            stages.open_calls.answer(call, Forwarded(move.why_forwarded))
+        else:
+            real(stages, call, now_ms)
 
-    patch.setattr(CallRouter, "route", route)
+    patch.setattr(CallStages, "_place", place)
 
 
 @shows_in("adopt-outsider", " own ", {"slow": 1}, ("start o", "send o", "adopt"))
@@ -106,10 +116,10 @@ def no_guard_while_members_give_up_their_partitions(patch: Patch) -> None:
     """An adoption is undone by letting all members go at once."""
     real = Adopting._fail
 
-    def fail(adopting: Adopting, why: str, now_ms: int) -> None:
-        real(adopting, why, now_ms)
-        if adopting._giving_back is not None:
-            adopting._giving_back.holders = Holders((), now_ms, adopting._parts.engine.grace)
+    def fail(adopting: Adopting, reason: str, now_ms: int) -> None:
+        real(adopting, reason, now_ms)
+        if adopting._rollback is not None:
+            adopting._rollback.holders = Holders((), now_ms, adopting._parts.engine.grace)
 
     patch.setattr(Adopting, "_fail", fail)
 
@@ -126,7 +136,67 @@ def calls_relayed_until_the_leaders_member_rejoins(patch: Patch) -> None:
     patch.setattr(Adopting, "situation", property(situation))
 
 
-OMISSIONS = [each for each in vars().copy().values() if isinstance(each, Omission)]
+def forget_records(patch: Patch, kind: type[DurableRecord]) -> None:
+    """Have a restart lose the records of one type."""
+    load = GroupEngine.load
+
+    def without(engine: GroupEngine, records: Iterable[DurableRecord], *, now_ms: int) -> None:
+        load(engine, [record for record in records if not isinstance(record, kind)], now_ms=now_ms)
+
+    patch.setattr(GroupEngine, "load", without)
+
+
+@shows_in("adopt-restart", " own ")
+def a_kill_forgets_the_adoption(patch: Patch) -> None:
+    """The next process leaves a group that was locked as it is."""
+    forget_records(patch, AdoptionRecord)
+
+
+@shows_in("adopt-restart", "UNKNOWN_MEMBER_ID", {})
+def an_adoption_forgets_a_member(patch: Patch) -> None:
+    """The adopted group lacks one of its members."""
+    real = engine_adoption.adopt
+
+    def adopt(step: StepBuilder) -> None:
+        before = step.state.adoption
+        real(step)
+        if before is not None and len(before.group.members) > 1:
+            members = tuple(m for m in before.group.members if m.member_id == before.group.leader)
+            step.emit(ClassicGroupMetadata(value=replace(before.group, members=members)))
+            for member in before.group.members:
+                if member.member_id != before.group.leader:
+                    step.disarm(DeadlineKind.SESSION, member.member_id)
+
+    patch.setattr("coordinator.engine.adoption.adopt", adopt)
+
+
+@shows_in("adopt-restart", "timers", {})
+def adopted_members_have_no_sessions(patch: Patch) -> None:
+    """Nothing ends the session of an adopted member that is silent."""
+    real = engine_adoption.adopt
+
+    def adopt(step: StepBuilder) -> None:
+        adoption = step.state.adoption
+        real(step)
+        for member in adoption.group.members if adoption is not None else ():
+            step.disarm(DeadlineKind.SESSION, member.member_id)
+
+    patch.setattr("coordinator.engine.adoption.adopt", adopt)
+
+
+@shows_in("adopt", "though nothing has happened", {"commit": 1}, ("adopt",))
+def calls_relayed_while_the_leaders_member_leaves(patch: Patch) -> None:
+    """Calls reach the cluster again before the engine has taken over."""
+    real = Adopting.situation.fget  # type: ignore[attr-defined]
+
+    def situation(adopting: Adopting) -> GroupSituation | None:
+        is_late = adopting.stage is Stage.HANDING_OVER
+        return GroupSituation.PROPOSED if is_late else real(adopting)
+
+    patch.setattr(Adopting, "situation", property(situation))
+
+
+OMISSIONS = [var for var in vars().copy().values() if isinstance(var, Omission)]
 
 
 def hunt(omission: Omission) -> Report:

@@ -5,7 +5,7 @@ class BrokenPromiseError(AssertionError):
     """Something that must never happen has happened."""
 
 
-def promise(holds: object, *why: object) -> None:
+def promise(holds: object, *reason: object) -> None:
     """Raises BrokenPromiseError unless it holds."""
     if not holds:
-        raise BrokenPromiseError(" ".join(map(str, why)))
+        raise BrokenPromiseError(" ".join(map(str, reason)))

@@ -1,13 +1,23 @@
 """What a release must not leave out, planted one at a time. The explorer has to find each."""
 
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from coordinator.group.step_builder import StepBuilder
+from coordinator.handlers import release as engine_release
+from coordinator.interface.events import HeartbeatReceived, ReleaseBegan
+from coordinator.interface.records import ClassicGroupMember, ReleaseRecord, ReleaseState
+from gateway.hosting import call_stages
+from gateway.hosting.effects import MoveStep
 from gateway.hosting.holders import Holders
 from gateway.hosting.release import Releasing
+from gateway.hosting.routes import ROUTES, GroupSituation, Route
 from gateway.hosting.states import ReleaseStage
-from tests.simulation.explorer.planted_omissions import Omission, hunt, shows_in
+from tests.simulation.explorer.planted_omissions import Omission, forget_records, hunt, shows_in
+from tests.simulation.planted_bugs.moves import let_go_after
 
 
 @shows_in("release", "under the anchor's ids gets", {"release": 1, "commit": 1})
@@ -67,15 +77,111 @@ def a_group_that_is_opened_at_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Releasing, "is_ready", is_ready)
 
 
-OMISSIONS = [each for each in vars().copy().values() if isinstance(each, Omission)]
+@shows_in("release-setting", " own ")
+def a_release_forgets_a_member(patch: pytest.MonkeyPatch) -> None:
+    """The record of a release lacks one member."""
+    real = engine_release.begin
+
+    def begin(step: StepBuilder, event: ReleaseBegan) -> None:
+        real(step, event)
+        begun = step.state.release
+        if begun is not None and begun.group is not None:
+            group = replace(begun.group, members=begun.group.members[1:])
+            step.emit(ReleaseRecord(value=ReleaseState(group=group)))
+
+    patch.setattr("coordinator.engine.release.begin", begin)
+
+
+@shows_in("release-restart", " own ")
+def a_kill_forgets_the_release(patch: pytest.MonkeyPatch) -> None:
+    """The next process does not go on with a release that has begun."""
+    forget_records(patch, ReleaseRecord)
+
+
+@shows_in("release-native", " own ", {"release": 1})
+def a_refused_heartbeat_ends_a_claim(patch: pytest.MonkeyPatch) -> None:
+    """A recalled member has given up once its heartbeat is told to rejoin."""
+    let_go_after(patch, HeartbeatReceived)
+
+
+@shows_in("release-native", " own ", {"release": 1})
+def native_members_are_not_waited_for(patch: pytest.MonkeyPatch) -> None:
+    """A release waits only for classic members."""
+    real = Holders.__init__
+
+    def init(holders: Holders, members: Iterable[ClassicGroupMember], *when: Any) -> None:
+        real(holders, [member for member in members if not member.is_native], *when)
+
+    patch.setattr(Holders, "__init__", init)
+
+
+@shows_in("release-restart", "has no owner", {})
+def a_release_is_over_once_it_has_begun(patch: pytest.MonkeyPatch) -> None:
+    """The group is left to the cluster while its members have not given up."""
+    patch.setattr(Releasing, "is_over", property(lambda releasing: releasing.has_begun))
+
+
+@shows_in("release", "under the anchor's ids gets", {"release": 1, "commit": 1})
+def commits_of_recalled_members_are_not_waited_for(patch: pytest.MonkeyPatch) -> None:
+    """The anchor's place is given up while commits of recalled members are on their way."""
+    real = Releasing.is_ready
+    patch.setattr(
+        Releasing,
+        "is_ready",
+        lambda each, commits: real(each, commits - len(each.commits_in_flight)),
+    )
+
+
+@shows_in("release-native-setting", "ends because of")
+def classic_members_come_before_a_native_one(patch: pytest.MonkeyPatch) -> None:
+    """Classic members join a cluster that then admits no native one."""
+    let_go = {
+        key: Route.CLUSTER if key[0] is GroupSituation.NATIVE_FIRST else route
+        for key, route in ROUTES.items()
+    }
+    patch.setattr(call_stages, "ROUTES", let_go)
+
+
+@shows_in("release-restart", "has no owner")
+def a_hand_over_that_is_not_announced(patch: pytest.MonkeyPatch) -> None:
+    """The log does not store that nobody holds anything before the anchor opens the group."""
+    real = Releasing._advance
+
+    def advance(releasing: Releasing, now_ms: int) -> None:
+        if releasing.stage is ReleaseStage.ANNOUNCING:
+            can_open = releasing._can_open
+            releasing._move(ReleaseStage.OPENING if can_open else ReleaseStage.LEAVING)
+        real(releasing, now_ms)
+
+    patch.setattr(Releasing, "_advance", advance)
+
+
+@shows_in("release-fail", "has no owner")
+def an_anchor_whose_leave_is_lost_counts_as_gone(patch: pytest.MonkeyPatch) -> None:
+    """The release is concluded although the anchor's LeaveGroup got no answer."""
+    real = Releasing.on_failed
+
+    def on_failed(releasing: Releasing, step: MoveStep, reason: str, now_ms: int) -> None:
+        real(releasing, step, reason, now_ms)
+        if releasing.stage is ReleaseStage.LEAVING and not releasing.is_displaced:
+            releasing._mark_open(now_ms)
+            releasing._move(ReleaseStage.CONCLUDING)
+
+    patch.setattr(Releasing, "on_failed", on_failed)
+
+
+OMISSIONS = [var for var in vars().copy().values() if isinstance(var, Omission)]
 
 
 def main() -> None:
     """Print the table of `gateway/docs/release.md`."""
-    for each in OMISSIONS:
-        report = hunt(each)
+    for omission in OMISSIONS:
+        report = hunt(omission)
         moves = len(report.finding.moves) if report.finding else "none"
-        print(f"| `{each.name}` | {each.what} | {report.transitions:,} | {moves} |", flush=True)
+        print(
+            f"| `{omission.name}` | {omission.what} | {report.transitions:,} | {moves} |",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

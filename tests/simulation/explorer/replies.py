@@ -31,9 +31,9 @@ _REPLIES: Mapping[GroupApi, type[Reply]] = {
 def reply_to(api: GroupApi, answer: Answer) -> Reply:
     """What a consumer hears: the engine's reply, or the gateway's or the cluster's error."""
     match answer:
-        case Refused(situation, why):
-            code = code_for(situation, api)
-            return _REPLIES[api](error=code, why=why)
+        case Refused(cause, reason):
+            code = code_for(cause, api)
+            return _REPLIES[api](error=code, reason=reason)
         case Forwarded():
             return _REPLIES[api](error=ErrorCode.UNKNOWN_MEMBER_ID)
         case Unanswerable():

@@ -77,7 +77,7 @@ def run(shape: Shape, bounds: Bounds) -> tuple[bool, str]:
     if report.finding is not None:
         lines += (
             "",
-            f"Broken: {report.finding.why}",
+            f"Broken: {report.finding.reason}",
             "",
             "To replay it:",
             f"{command(shape)} --replay - <<'END'",

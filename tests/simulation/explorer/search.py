@@ -4,16 +4,19 @@ A state that was not expanded is unknown, and so is a state from which only such
 rest, can be reached.
 """
 
+import gc
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tests.simulation.explorer.beginning import begin
 from tests.simulation.explorer.canonical import digest
 from tests.simulation.explorer.checks import check
 from tests.simulation.explorer.copies import Copy, copy, restore
-from tests.simulation.explorer.moves import free_moves, make, moves_of, price
+from tests.simulation.explorer.moves import free_moves, make, moves_of
+from tests.simulation.explorer.prices import price
 from tests.simulation.explorer.promises import BrokenPromiseError, promise
 from tests.simulation.explorer.shape import Shape
 from tests.simulation.explorer.small_world import Move, World
@@ -22,6 +25,10 @@ NO_REST = "no way leads from here to rest, where every consumer has its share"
 REST_WITHIN_MOVES = 60
 """How many free moves may lead from any state to rest. Each is a request, an answer, or the time
 to the next deadline."""
+GARBAGE_MAX = 100_000
+"""After so many new objects garbage is collected. What is reached is kept for long."""
+LIVE_MAX = 500
+"""How many states of a layer are kept as they are. The others are saved: a copy is small."""
 TOO_FAR = "the way from here to rest, where every consumer has its share, is too long"
 
 
@@ -37,7 +44,7 @@ class Bounds:
 class Finding:
     """A broken promise, and the moves that lead to it."""
 
-    why: str
+    reason: str
     moves: tuple[Move, ...]
 
 
@@ -68,6 +75,16 @@ class Report:
         return not self.unexpanded and self.finding is None
 
 
+@contextmanager
+def _little_collected() -> Iterator[None]:
+    thresholds = gc.get_threshold()
+    gc.set_threshold(GARBAGE_MAX)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+
+
 class Search:
     """The states seen so far, and how they were reached."""
 
@@ -81,6 +98,7 @@ class Search:
         """The transitions by free moves."""
         self._transitions = self._cut = self._depth = 0
 
+    @_little_collected()
     def run(
         self,
         progress: Callable[[int, int, int], None] = lambda *_: None,
@@ -91,14 +109,17 @@ class Search:
         open_: list[int] = []
         try:
             world = self._begin() if first is None else first
-            layer = [self._enter(world, digest(world), -1, "")]
+            layer: list[tuple[int, World | Copy]] = [self._enter(world, digest(world), -1, "")]
             while layer:
-                following: list[tuple[int, Copy]] = []
-                for position, (number, saved) in enumerate(layer):
+                following: list[tuple[int, World | Copy]] = []
+                layer.reverse()
+                while layer:
                     if self._is_enough():
-                        open_ = [each for each, _ in (*layer[position:], *following)]
+                        open_ = [each for each, _ in (*reversed(layer), *following)]
                         break
-                    following += self._expand(number, saved)
+                    for reached, world in self._expand(*layer.pop()):
+                        is_room = len(following) < LIVE_MAX
+                        following.append((reached, world if is_room else copy(world)))
                 if open_:
                     break
                 self._depth += bool(following)
@@ -113,7 +134,7 @@ class Search:
             world = begin(self._shape)
             check(world)
         except BrokenPromiseError as broken:
-            raise _Found(Finding(why=str(broken), moves=())) from broken
+            raise _Found(Finding(reason=str(broken), moves=())) from broken
         return world
 
     def _is_enough(self) -> bool:
@@ -122,21 +143,24 @@ class Search:
             or self._transitions >= self._bounds.transitions_max
         )
 
-    def _enter(self, world: World, form: bytes, parent: int, move: Move) -> tuple[int, Copy]:
+    def _enter(self, world: World, form: bytes, parent: int, move: Move) -> tuple[int, World]:
         number = self._numbers[form] = len(self._moves)
         self._parents.append(parent)
         self._moves.append(move)
         if world.is_at_rest():
             self._rest.append(number)
-        return number, copy(world)
+        return number, world
 
-    def _expand(self, number: int, saved: Copy) -> Iterator[tuple[int, Copy]]:
-        world: World | None = restore(saved)
+    def _expand(self, number: int, state: World | Copy) -> Iterator[tuple[int, World]]:
+        """Play every move of a state. Most states have only one, which needs no copy."""
+        world: World | None = restore(state) if isinstance(state, Copy) else state
         assert world is not None
         moves, is_cut = moves_of(world)
         self._cut += is_cut
+        saved = copy(world) if len(moves) > 1 else None
         for move in moves:
             if world is None:
+                assert saved is not None
                 world = restore(saved)
             self._transitions += 1
             try:
@@ -148,7 +172,7 @@ class Search:
                     reached, following = self._enter(world, form, number, move)
                     yield reached, following
             except BrokenPromiseError as broken:
-                finding = Finding(why=str(broken), moves=(*self.path(number), move))
+                finding = Finding(reason=str(broken), moves=(*self.path(number), move))
                 raise _Found(finding) from broken
             world = None
             if not price(move):
@@ -178,9 +202,9 @@ class Search:
         )
         finding = None
         if lost is not None:
-            finding = Finding(why=NO_REST, moves=self.path(lost))
+            finding = Finding(reason=NO_REST, moves=self.path(lost))
         elif far is not None:
-            finding = Finding(why=TOO_FAR, moves=self.path(far))
+            finding = Finding(reason=TOO_FAR, moves=self.path(far))
         unknown = len(maybe.keys() - to_rest.keys())
         return self._report(len(unexpanded), unknown, finding, max(to_rest.values(), default=0))
 
@@ -203,7 +227,7 @@ class Search:
 
 class _Found(Exception):
     def __init__(self, finding: Finding) -> None:
-        super().__init__(finding.why)
+        super().__init__(finding.reason)
         self.finding = finding
 
 

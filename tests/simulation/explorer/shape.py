@@ -35,7 +35,8 @@ class Shape:
     somebody works), `restart` of the gateway, `remove` (the anchor, by an admin) and `intrude` (a
     consumer joins in the cluster itself), `hang-up` (a client no longer waits for the answer to a
     request that the gateway holds), `reconfigure` (the gateway restarts with the group in
-    `groups_forward`, or without it), and `pause` (of the gateway's process).
+    `groups_forward`, or without it), `pause` (of the gateway's process), and `sleep` (time passes
+    though a consumer has to send a request).
     """
 
     name: str
@@ -66,7 +67,7 @@ class Shape:
     are_static: bool = False
     """Whether classic consumers have instance ids."""
     starts_later: tuple[str, ...] = ()
-    """Those consumers that do not run at first, although the others do."""
+    """The consumers that do not run at first, although the others do."""
     profile: BrokerProfile = SMALL_4_3
     """The brokers of the cluster."""
     converts_none: bool = False

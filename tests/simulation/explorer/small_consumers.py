@@ -44,7 +44,7 @@ from tests.simulation import leader
 from tests.simulation.client import RETRIABLE
 
 HEARTBEAT_INTERVAL_MS = 3_000
-"""As the anchor's, so that few different times occur."""
+"""Equal to the anchor's, so that few different times occur."""
 SESSION_TIMEOUT_MS = 9_000
 REBALANCE_TIMEOUT_MS = 12_000
 """Longer than the session: a consumer that misses it has not heard from the group for a session."""
@@ -99,7 +99,7 @@ class Consumer(ABC):
     """When it sends its next request at the latest."""
     is_closing: bool = False
     is_over: bool = False
-    """It has left, or an error ended it."""
+    """Whether the consumer has left, or an error has ended it."""
     is_fine: bool = False
     """Whether its latest heartbeat succeeded, and there was nothing to do since."""
     asked_ms: int = 0

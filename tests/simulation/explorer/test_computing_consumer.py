@@ -41,7 +41,7 @@ PREPARED = PrepareAssignmentReply(
 
 
 def told() -> ComputingConsumer:
-    """It has joined, and was told to compute the target."""
+    """A consumer that has joined, and was told to compute the target."""
     consumer = ComputingConsumer(name="n")
     assert _request(consumer, ConsumerHeartbeatReceived).client_assignors == ASSIGNORS
     consumer.hear(TOLD, 0)

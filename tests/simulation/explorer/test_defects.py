@@ -14,8 +14,8 @@ from tests.simulation.explorer.worlds import WORLDS
 def test_a_defect_breaks_no_promise(defect: Defect) -> None:
     finding = hunt(defect)
     if finding is not None:
-        assert defect.breaks in finding.why, finding
-        raise BrokenPromiseError(finding.why)
+        assert defect.breaks in finding.reason, finding
+        raise BrokenPromiseError(finding.reason)
 
 
 def test_a_lead_keeps_its_moves() -> None:

@@ -3,9 +3,9 @@
 import pytest
 
 from coordinator.interface.records import ReleaseRecord, ReleaseState
-from gateway.hosting.effects import Ask, Hold, Lane, Look
+from gateway.hosting.effects import Ask, Hold, Look, Requester
 from gateway.hosting.move_requests import NewProtocol
-from gateway.hosting.standing import Nobody
+from gateway.hosting.standing import NoMembers
 from kafka_codecs.heartbeat import HeartbeatRequest
 from tests.simulation.coordinator import anchored
 from tests.simulation.explorer.group_port import GroupPort, name_of_effect
@@ -28,8 +28,8 @@ def test_an_effect_is_taken_out_once(port: GroupPort) -> None:
     assert port.is_moving
 
 
-def test_a_step_of_a_move_is_named_after_its_lane() -> None:
-    assert name_of_effect(Ask(Lane.RELEASE, BEAT)) == "release"
+def test_a_step_of_a_move_is_named_after_its_requester() -> None:
+    assert name_of_effect(Ask(Requester.RELEASE, BEAT)) == "release"
     assert name_of_effect(Look()) == "Look"
 
 
@@ -43,7 +43,7 @@ def test_a_process_resumes_only_what_the_log_has(port: GroupPort) -> None:
 def test_the_group_is_forwarded_by_a_setting() -> None:
     topics = small_topics(2)
     port = GroupPort.start(WORLDS["release"], 1, topics, forwards=True)
-    assert port.is_forwarded(Nobody(), START_MS)
+    assert port.is_forwarded(NoMembers(), START_MS)
 
 
 def test_an_anchor_in_a_group_that_is_left_to_the_cluster_is_removed() -> None:

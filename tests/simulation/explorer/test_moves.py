@@ -2,22 +2,10 @@
 
 from dataclasses import replace
 
-from tests.simulation.explorer.__main__ import BUDGETS as ON_THE_COMMAND_LINE
 from tests.simulation.explorer.beginning import begin
-from tests.simulation.explorer.moves import (
-    BUDGETS,
-    free_moves,
-    make,
-    moves_of,
-    paid_moves,
-    price,
-)
+from tests.simulation.explorer.moves import free_moves, make, moves_of, paid_moves
+from tests.simulation.explorer.prices import BUDGETS, price
 from tests.simulation.explorer.worlds import WORLDS
-
-
-def test_the_command_line_knows_every_budget() -> None:
-    assert set(ON_THE_COMMAND_LINE) == set(BUDGETS)
-    assert all(set(shape.budgets) <= set(BUDGETS) for shape in WORLDS.values())
 
 
 def test_a_world_at_rest_only_waits_unless_somebody_decides_something() -> None:
@@ -36,12 +24,6 @@ def test_a_move_uses_up_its_budget_and_what_it_cuts_is_told() -> None:
     moves, is_cut = moves_of(world)
     assert not any(move.startswith("switch") for move in moves)
     assert is_cut
-
-
-def test_faults_have_a_price() -> None:
-    free = ("send a", "answer Write", "hear Look", "wait", "tick", "store a", "return a")
-    assert {price(move) for move in free} == {""}
-    assert {price("fail-after Write"), price("lose-stray a")} == {"fail", "lose"}
 
 
 def test_time_waits_for_everyone_who_has_to_act() -> None:

@@ -17,7 +17,7 @@ PAGE = Path(__file__).with_name("README.md")
 def test_a_planted_bug_is_found(bug: Bug) -> None:
     finding = hunt(bug).finding
     assert finding is not None
-    assert bug.breaks in finding.why
+    assert bug.breaks in finding.reason
     # Without the bug, the same moves keep the promise, as far as they are possible.
     try:
         for _ in script.play(bug.shape, finding.moves):

@@ -8,7 +8,7 @@ from coordinator.interface.replies import (
     JoinGroupReply,
     SyncGroupReply,
 )
-from gateway.hosting.answers import GroupApi, Situation
+from gateway.hosting.answers import GroupApi, RefusalReason
 from gateway.hosting.calls import Forwarded, Refused, Unanswerable
 from kafka_codecs.error_codes import ErrorCode
 from tests.simulation.explorer.promises import BrokenPromiseError
@@ -16,8 +16,8 @@ from tests.simulation.explorer.replies import grants, reply_to
 
 
 def test_a_refusal_becomes_the_code_of_its_situation() -> None:
-    reply = reply_to(GroupApi.SYNC, Refused(Situation.LOADING, "loads"))
-    assert reply == SyncGroupReply(error=ErrorCode.REBALANCE_IN_PROGRESS, why="loads")
+    reply = reply_to(GroupApi.SYNC, Refused(RefusalReason.LOADING, "loads"))
+    assert reply == SyncGroupReply(error=ErrorCode.REBALANCE_IN_PROGRESS, reason="loads")
 
 
 def test_the_cluster_does_not_know_the_members_of_a_hosted_group() -> None:

@@ -37,7 +37,7 @@ def test_an_unknown_world_is_named_in_one_line(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize(
-    ("flag", "value", "why"),
+    ("flag", "value", "reason"),
     [
         ("--consumers", "native,modern", "'modern' is none of native, eager, cooperative"),
         ("--consumers", "native,native,native,native,native", "at most 4"),
@@ -46,11 +46,11 @@ def test_an_unknown_world_is_named_in_one_line(capsys: pytest.CaptureFixture[str
     ],
 )
 def test_wrong_arguments_are_explained(
-    capsys: pytest.CaptureFixture[str], flag: str, value: str, why: str
+    capsys: pytest.CaptureFixture[str], flag: str, value: str, reason: str
 ) -> None:
     with pytest.raises(SystemExit):
         main(["switch", flag, value])
-    assert why in capsys.readouterr().err
+    assert reason in capsys.readouterr().err
 
 
 def test_an_altered_world_can_be_repeated() -> None:

@@ -50,7 +50,7 @@ def test_a_finding_is_the_shortest_way_to_a_broken_promise(
     shape = replace(SWITCH, begins_at_rest=False, budgets={"start": 2})
     report = explore(shape)
     assert report.finding is not None
-    assert "anchor in doubt" in report.finding.why
+    assert "anchor in doubt" in report.finding.reason
     assert not report.is_exhausted
     with pytest.raises(BrokenPromiseError, match="anchor in doubt"):
         list(script.play(shape, report.finding.moves))
@@ -64,7 +64,7 @@ def test_a_state_without_a_way_to_rest_is_a_finding(monkeypatch: pytest.MonkeyPa
     shape = replace(WORLDS["stray"], consumers=ALONE, budgets={"commit": 1, "lose": 1})
     report = explore(shape)
     assert report.finding is not None
-    assert report.finding.why == NO_REST
+    assert report.finding.reason == NO_REST
     assert any(move.startswith("lose") for move in report.finding.moves)
     with pytest.raises(BrokenPromiseError, match=NO_REST):
         list(script.play(shape, report.finding.moves))
@@ -76,7 +76,7 @@ def test_a_long_way_to_rest_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(search, "REST_WITHIN_MOVES", far - 1)
     report = explore(shape)
     assert report.finding is not None
-    assert report.finding.why == TOO_FAR
+    assert report.finding.reason == TOO_FAR
     assert not report.is_exhausted
     with pytest.raises(BrokenPromiseError, match=TOO_FAR):
         list(script.play(shape, report.finding.moves))
@@ -95,7 +95,7 @@ def test_an_unknown_state_hides_no_other_that_is_too_far_from_rest(
     played._calm_from.extend([1, 2, 3, 2])
     played._calm_to.extend([0, 1, 1, 4])
     finding = played._judge([4]).finding
-    assert finding == Finding(why=TOO_FAR, moves=("to 3",))
+    assert finding == Finding(reason=TOO_FAR, moves=("to 3",))
 
 
 def test_progress_is_told_after_each_layer() -> None:

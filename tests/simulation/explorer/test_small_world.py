@@ -9,11 +9,12 @@ from coordinator.interface.records import MemberMetadata, RemovalCause
 from gateway.hosting.group import HostedGroup
 from gateway.hosting.states import AdoptionStage, ReleaseStage
 from tests.simulation.explorer.beginning import begin
+from tests.simulation.explorer.carrying_out import write
 from tests.simulation.explorer.checks import check
 from tests.simulation.explorer.moves import free_moves, make
 from tests.simulation.explorer.numbers import is_anchor
 from tests.simulation.explorer.promises import BrokenPromiseError
-from tests.simulation.explorer.small_consumers import Consumer, Kind
+from tests.simulation.explorer.small_consumers import SESSION_TIMEOUT_MS, Consumer, Kind
 from tests.simulation.explorer.small_world import UNOWNED_MAX_MS, World
 from tests.simulation.explorer.worlds import WORLDS
 
@@ -91,6 +92,14 @@ def test_an_outsider_ends_the_adoption_by_an_ordinary_rebalance() -> None:
     assert len(world.describe().members) == 3
 
 
+def test_an_adoption_whose_request_is_late_may_end_by_a_rebalance() -> None:
+    world = world_of("adopt-late")
+    play_on(world, lambda world: world.port.stage is AdoptionStage.REJOINING)
+    play(world, "delay leader")
+    to_rest(world)
+    assert not world.port.is_live
+
+
 def test_a_group_may_be_adopted_and_released_again() -> None:
     world = world_of("adopt", budgets={"adopt": 1, "release": 1})
     assert len(world.describe().members) == 2
@@ -123,6 +132,15 @@ def test_a_request_whose_client_hangs_up_stays_with_the_gateway() -> None:
     play(world, f"hang-up {name}")
     assert world.passing
     assert not world.asked
+
+
+def test_a_consumer_may_sleep_for_less_than_a_session() -> None:
+    world = world_of("release-librdkafka", budgets={"sleep": 9})
+    play_on(world, lambda world: world.may_sleep())
+    before_ms = world.now_ms
+    play(world, "sleep")
+    assert before_ms < world.now_ms < before_ms + SESSION_TIMEOUT_MS
+    assert not world.may_wait()
 
 
 # -- promises --------------------------------------------------------------------------------------
@@ -169,14 +187,14 @@ def test_a_member_that_does_not_revoke_in_time_owns_nothing_from_then_on() -> No
     world = world_of("switch")
     b = consumer(world, "b")
     cause = RemovalCause.REVOCATION_TIMED_OUT
-    world._write((MemberMetadata(member_id=b.member_id, value=None, cause=cause),))
+    write(world, (MemberMetadata(member_id=b.member_id, value=None, cause=cause),))
     b.rest()
     assert b.claims
     assert not any(world.owns(b, number) for number in (0, 1))
 
 
 def test_an_anchor_that_was_removed_twice_may_give_its_group_up() -> None:
-    """As many generations begin as with a consumer (found by switch=1,slow=2)."""
+    """The number of generations is that with a consumer (found by switch=1,slow=2)."""
     world = world_of("switch", budgets={"switch": 1, "slow": 2})
     moves = ["switch a", "send a", "send b", "slow", *["answer AskCoordinator"] * 2, "slow"]
     moves += ["answer Write", "answer AskCoordinator", "answer Write", "return a", "send a"]

@@ -5,21 +5,24 @@ One class per world, because the test runner gives a class to one worker.
 
 import pytest
 
-from tests.simulation.explorer.moves import BUDGETS
+from tests.simulation.explorer.prices import BUDGETS
 from tests.simulation.explorer.search import Report, explore
 from tests.simulation.explorer.worlds import WORLDS
 
 EXHAUSTED = {
-    **{"restart": 40_000, "eager": 60_000, "upgrade": 12_000, "place": 2_000, "loan-eager": 3_500},
+    **{"upgrade": 12_000, "place": 2_000, "loan-eager": 3_500},
     **{
         "compute": 3_000,
-        "adopt-restart": 19_000,
-        "release-restart": 5_500,
+        "adopt-restart": 40_000,
+        "release-restart": 10_000,
     },
     **{"release-setting": 8_500, "release-native-setting": 900},
+    **{"adopt": 14_000, "release": 11_500, "release-native": 10_000, "release-librdkafka": 5_500},
+    **{"release-fail": 3_500},
 }
-"""The worlds that are played here, and roughly how many transitions each has: together more than
-100,000. If a world has become smaller, find out why before you lower its number."""
+"""The worlds that are played here, and roughly how many transitions each has. If a world has become
+smaller, find out why before you lower its number. `poe explore` plays the others: `restart` and
+`eager` alone have as many transitions as all of these."""
 
 
 def exhaust(name: str) -> Report:
@@ -33,17 +36,7 @@ def exhaust(name: str) -> Report:
 
 @pytest.mark.simulation
 @pytest.mark.timeout(900)
-class TestRestart:
-    def test_the_gateway_may_be_killed_at_any_step(self) -> None:
-        exhaust("restart")
-
-
-@pytest.mark.simulation
-@pytest.mark.timeout(900)
 class TestStart:
-    def test_consumers_may_start_and_switch_in_any_order(self) -> None:
-        exhaust("eager")
-
     def test_a_replacement_may_take_a_place_or_come_too_late(self) -> None:
         exhaust("place")
 
@@ -69,7 +62,26 @@ class TestMoves:
 
 @pytest.mark.simulation
 @pytest.mark.timeout(900)
+class TestCommits:
+    def test_consumers_may_commit_while_their_group_is_adopted(self) -> None:
+        exhaust("adopt")
+
+    def test_consumers_may_commit_while_their_group_is_released(self) -> None:
+        exhaust("release")
+
+    def test_consumers_may_commit_while_a_mixed_group_is_released(self) -> None:
+        exhaust("release-native")
+
+
+@pytest.mark.simulation
+@pytest.mark.timeout(900)
 class TestRelease:
+    def test_the_coordinator_or_the_log_may_fail_while_a_group_is_released(self) -> None:
+        exhaust("release-fail")
+
+    def test_a_client_of_librdkafka_may_sleep_while_its_group_is_released(self) -> None:
+        exhaust("release-librdkafka")
+
     def test_a_setting_releases_a_group_as_an_operator_does(self) -> None:
         exhaust("release-setting")
 
@@ -77,8 +89,8 @@ class TestRelease:
         exhaust("release-native-setting")
 
 
-def test_the_worlds_played_here_have_more_than_100_000_transitions() -> None:
-    assert sum(EXHAUSTED.values()) > 100_000
+def test_the_worlds_played_here_have_more_than_120_000_transitions() -> None:
+    assert sum(EXHAUSTED.values()) > 120_000
 
 
 def test_every_world_has_a_name_of_its_own_and_a_budget() -> None:

@@ -9,6 +9,7 @@ from tests.simulation.explorer.small_consumers import HEARTBEAT_INTERVAL_MS, Kin
 
 _CLASSIC_AND_NATIVE = (("a", Kind.COOPERATIVE), ("b", Kind.NATIVE))
 _CLASSIC = (("a", Kind.COOPERATIVE), ("b", Kind.COOPERATIVE))
+_LIBRDKAFKA = (("a", Kind.LIBRDKAFKA), ("b", Kind.LIBRDKAFKA))
 _EAGER = (("a", Kind.EAGER), ("b", Kind.EAGER))
 _THREE = (("a", Kind.EAGER), ("b", Kind.EAGER), ("c", Kind.NATIVE))
 _LENDS = replace(
@@ -241,6 +242,16 @@ WORLDS = {
             what="a consumer crashes during a release",
             consumers=_CLASSIC,
             budgets={"crash": 1},
+            begins_at_rest=True,
+            begins_with=("release",),
+            is_release=True,
+        ),
+        Shape(
+            name="release-librdkafka",
+            what="a client of librdkafka sends nothing for some time during a release",
+            consumers=_LIBRDKAFKA,
+            classic=Kind.LIBRDKAFKA,
+            budgets={"sleep": 1},
             begins_at_rest=True,
             begins_with=("release",),
             is_release=True,

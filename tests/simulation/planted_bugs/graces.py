@@ -39,7 +39,7 @@ def a_restart_forgets_the_places(patch: Patch) -> None:
 
     def arm(*args: object, **kwargs: object) -> object:
         records = arm_after_load(*args, **kwargs)  # type: ignore[arg-type]
-        return (each for each in records if not _is_of_place(each))
+        return (record for record in records if not _is_of_place(record))
 
     patch.setattr("coordinator.engine.arm_after_load", arm)
 

@@ -18,7 +18,7 @@ from gateway.hosting.identity import AnchorIds
 from gateway.hosting.inputs import Damage
 from gateway.hosting.logged_engine import Item, LoggedEngine
 from gateway.hosting.open_calls import OpenCalls
-from gateway.hosting.standing import Found, Occupants
+from gateway.hosting.standing import LiveMembers, LookupOutcome
 from gateway.hosting.upstream_member import UpstreamMember
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
@@ -136,9 +136,9 @@ def whoever_replaces_the_anchor_is_a_successor(patch: Patch) -> None:
     """The late request of a killed gateway takes the group from the next one."""
     real = HostedGroup._on_look
 
-    def looked(group: HostedGroup, found: Found, now_ms: int) -> None:
+    def looked(group: HostedGroup, found: LookupOutcome, now_ms: int) -> None:
         was_replaced = "FENCED_INSTANCE_ID" in (group.anchor._reported or "")
-        if was_replaced and isinstance(found, Occupants) and found.anchored is not None:
+        if was_replaced and isinstance(found, LiveMembers) and found.anchored is not None:
             found = anchored(LOG_ID, 1000, group_id=GROUP)
         real(group, found, now_ms)
 
@@ -156,10 +156,10 @@ def a_commit_ends_when_it_is_sent(patch: Patch) -> None:
     def send(
         flight: CommitsInFlight, call: Commits, commits: list[Commit], *rest: Any
     ) -> StoreCommits:
-        errand = real(flight, call, commits, *rest)
+        pending_action = real(flight, call, commits, *rest)
         for commit in commits:
             flight._engine.note(OffsetCommitEnded(commit=commit.token))
-        return errand
+        return pending_action
 
     patch.setattr(CommitsInFlight, "send", send)
 

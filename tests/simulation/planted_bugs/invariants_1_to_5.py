@@ -90,14 +90,14 @@ def an_upgrade_resets_the_epoch(patch: Patch) -> None:
 def a_member_overtakes_its_target(patch: Patch) -> None:
     """A member advances to the group epoch although the target has an older epoch."""
 
-    def overtake(step: StepBuilder, *what: Any, subscription_changed: bool) -> None:
+    def supersede(step: StepBuilder, *what: Any, subscription_changed: bool) -> None:
         group = step.consumer
         of_the_target, group.assignment_epoch = group.assignment_epoch, group.epoch
         reconcile_member(step, *what, subscription_changed=subscription_changed)
         group.assignment_epoch = of_the_target
 
-    patch.setattr("coordinator.native.heartbeat.reconcile_member", overtake)
-    patch.setattr("coordinator.mixed.join.reconcile_member", overtake)
+    patch.setattr("coordinator.native.heartbeat.reconcile_member", supersede)
+    patch.setattr("coordinator.mixed.join.reconcile_member", supersede)
 
 
 # -- 3: answers match the member's epoch and assignment --------------------------------------------

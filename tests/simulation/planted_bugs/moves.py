@@ -8,27 +8,21 @@ from dataclasses import replace
 from typing import Any
 
 from coordinator.engine import GroupEngine
-from coordinator.group.step_builder import StepBuilder
-from coordinator.handlers import adoption as engine_adoption
-from coordinator.handlers import release as engine_release
 from coordinator.interface.events import (
     ConsumerHeartbeatReceived,
     HeartbeatReceived,
     LeaveGroupReceived,
     OffsetCommitReceived,
-    ReleaseBegan,
     SyncGroupReceived,
 )
 from coordinator.interface.records import (
     AdoptionRecord,
     ClassicGroupMember,
-    ClassicGroupMetadata,
     DurableRecord,
     ReleaseRecord,
     ReleaseState,
 )
 from coordinator.interface.replies import LeaveGroupReply
-from coordinator.interface.volatile_records import DeadlineKind
 from gateway.hosting import recall
 from gateway.hosting.adoption import Adopting
 from gateway.hosting.calls import Answer, Call, Outcome
@@ -41,7 +35,6 @@ from kafka_codecs.describe_groups import DescribedGroup
 from tests.simulation.invariants import Invariant
 from tests.simulation.planted_bugs.bug import Patch, noticed_by
 
-AnyMove = Adopting | Releasing
 OWNERS = (
     Invariant.SINGLE_OWNER,
     Invariant.MOVES,
@@ -50,16 +43,6 @@ OWNERS = (
     Invariant.LIVENESS,
 )
 """What breaks if the group is served twice, or by nobody."""
-
-
-def _forget(patch: Patch, kind: type[DurableRecord]) -> None:
-    """Have a restart lose the records of one type."""
-    load = GroupEngine.load
-
-    def without(engine: GroupEngine, records: Iterable[DurableRecord], *, now_ms: int) -> None:
-        load(engine, [each for each in records if not isinstance(each, kind)], now_ms=now_ms)
-
-    patch.setattr(GroupEngine, "load", without)
 
 
 @noticed_by(Invariant.MOVES, Invariant.SINGLE_OWNER)
@@ -95,51 +78,6 @@ def a_heartbeat_keeps_no_recalled_member(patch: Patch) -> None:
     patch.setattr(Holders, "mark_seen", lambda _holders, member_id, now_ms: (member_id, now_ms))
 
 
-@noticed_by(Invariant.MOVES, Invariant.SINGLE_OWNER, Invariant.GRANTED)
-def a_release_forgets_a_member(patch: Patch) -> None:
-    """The record of a release lacks one member."""
-    real = engine_release.begin
-
-    def begin(step: StepBuilder, event: ReleaseBegan) -> None:
-        real(step, event)
-        begun = step.state.release
-        if begun is not None and begun.group is not None:
-            group = replace(begun.group, members=begun.group.members[1:])
-            step.emit(ReleaseRecord(value=ReleaseState(group=group)))
-
-    patch.setattr("coordinator.engine.release.begin", begin)
-
-
-@noticed_by(Invariant.MOVES, Invariant.SINGLE_OWNER, Invariant.GRANTED)
-def an_adoption_forgets_a_member(patch: Patch) -> None:
-    """The adopted group lacks one of its members."""
-    real = engine_adoption.adopt
-
-    def adopt(step: StepBuilder) -> None:
-        before = step.state.adoption
-        real(step)
-        if before is not None and len(before.group.members) > 1:
-            members = tuple(m for m in before.group.members if m.member_id == before.group.leader)
-            step.emit(ClassicGroupMetadata(value=replace(before.group, members=members)))
-            for member in before.group.members:
-                if member.member_id != before.group.leader:
-                    step.disarm(DeadlineKind.SESSION, member.member_id)
-
-    patch.setattr("coordinator.engine.adoption.adopt", adopt)
-
-
-@noticed_by(Invariant.SINGLE_OWNER, Invariant.MOVES, Invariant.GRANTED, Invariant.LIVENESS)
-def a_kill_forgets_the_release(patch: Patch) -> None:
-    """The next process does not go on with a release that has begun."""
-    _forget(patch, ReleaseRecord)
-
-
-@noticed_by(Invariant.SINGLE_OWNER, Invariant.MOVES, Invariant.GRANTED, Invariant.LIVENESS)
-def a_kill_forgets_the_adoption(patch: Patch) -> None:
-    """The next process leaves a group that was locked as it is."""
-    _forget(patch, AdoptionRecord)
-
-
 # -- who is recalled, and when it has given up -----------------------------------------------------
 
 
@@ -160,13 +98,7 @@ def a_leaver_takes_all_members_with_it(patch: Patch) -> None:
 @noticed_by(*OWNERS)
 def a_syncing_member_has_given_up(patch: Patch) -> None:
     """A recalled member that sends SyncGroup counts as one without partitions."""
-    _let_go_after(patch, SyncGroupReceived)
-
-
-@noticed_by(*OWNERS)
-def a_refused_heartbeat_ends_a_claim(patch: Patch) -> None:
-    """A recalled member has given up once its heartbeat is told to rejoin."""
-    _let_go_after(patch, HeartbeatReceived)
+    let_go_after(patch, SyncGroupReceived)
 
 
 @noticed_by(*OWNERS)
@@ -215,34 +147,7 @@ def a_release_waits_for_nobody(patch: Patch) -> None:
 # -- how an adoption goes on -----------------------------------------------------------------------
 
 
-@noticed_by(*OWNERS, Invariant.TIMERS)
-def adopted_members_have_no_sessions(patch: Patch) -> None:
-    """Nothing ends the session of an adopted member that is silent."""
-    real = engine_adoption.adopt
-
-    def adopt(step: StepBuilder) -> None:
-        adoption = step.state.adoption
-        real(step)
-        for member in adoption.group.members if adoption is not None else ():
-            step.disarm(DeadlineKind.SESSION, member.member_id)
-
-    patch.setattr("coordinator.engine.adoption.adopt", adopt)
-
-
 # -- how an adoption is undone, and what a restart does --------------------------------------------
-
-
-@noticed_by(*OWNERS)
-def an_undoing_waits_for_nobody(patch: Patch) -> None:
-    """An adoption is undone although members may hold partitions."""
-    real = Adopting._fail
-
-    def fail(adopting: Adopting, why: str, now_ms: int) -> None:
-        real(adopting, why, now_ms)
-        if adopting._giving_back is not None:
-            adopting._giving_back.holders = Holders((), now_ms, Grace())
-
-    patch.setattr(Adopting, "_fail", fail)
 
 
 @noticed_by(*OWNERS)
@@ -258,7 +163,7 @@ def a_restart_takes_a_release_for_over(patch: Patch) -> None:
     patch.setattr(Releasing, "_continue", go_on)
 
 
-def _let_go_after(patch: Patch, kind: type[SyncGroupReceived | HeartbeatReceived]) -> None:
+def let_go_after(patch: Patch, kind: type[SyncGroupReceived | HeartbeatReceived]) -> None:
     """Have a member count as one without partitions after such a request."""
     real = Recall.answer
 
@@ -284,41 +189,14 @@ def a_commit_ends_a_claim(patch: Patch) -> None:
 
 
 @noticed_by(*OWNERS)
-def native_members_are_not_waited_for(patch: Patch) -> None:
-    """A release waits only for classic members."""
-    real = Holders.__init__
-
-    def init(holders: Holders, members: Iterable[ClassicGroupMember], *when: Any) -> None:
-        real(holders, [member for member in members if not member.is_native], *when)
-
-    patch.setattr(Holders, "__init__", init)
-
-
-@noticed_by(*OWNERS)
-def whoever_is_seen_has_given_up(patch: Patch) -> None:
-    """A recalled member counts as one without partitions with its next request."""
-
-    def mark_seen(holders: Holders, member_id: str, _now_ms: int) -> None:
-        holders.let_go(member_id)
-
-    patch.setattr(Holders, "mark_seen", mark_seen)
-
-
-@noticed_by(*OWNERS)
-def a_release_is_over_once_it_has_begun(patch: Patch) -> None:
-    """The group is left to the cluster while its members have not given up."""
-    patch.setattr(Releasing, "is_over", property(lambda releasing: releasing.has_begun))
-
-
-@noticed_by(*OWNERS)
 def a_restart_undoes_without_waiting(patch: Patch) -> None:
     """The next process undoes an adoption although members may hold partitions."""
     real = Adopting._resume
 
     def resume(adopting: Adopting, described: DescribedGroup | None, now_ms: int) -> None:
         real(adopting, described, now_ms)
-        if adopting._giving_back is not None:
-            adopting._giving_back.holders = Holders((), now_ms, Grace())
+        if adopting._rollback is not None:
+            adopting._rollback.holders = Holders((), now_ms, Grace())
 
     patch.setattr(Adopting, "_resume", resume)
 

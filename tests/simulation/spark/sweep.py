@@ -17,7 +17,7 @@ from pyspark.sql import functions as f
 
 import tests
 from gateway.pipeline import PipelineError
-from gateway.pipeline.spark.output import Folder
+from gateway.pipeline.folder import open_folder
 from gateway.pipeline.spark.session import open_session, send_own_code
 from tests.simulation.invariants import Invariant
 from tests.simulation.run import Outcome, replay_command, simulate
@@ -117,7 +117,7 @@ def write_rows(
         return (row_of(seed, play) for seed in chain.from_iterable(some))
 
     context = spark.sparkContext
-    names = Folder(spark, output).names()
+    names = [name for name in open_folder(output, spark).names() if not name.startswith(".")]
     if _FINISHED in names or not all(name.startswith(_UNFINISHED) for name in names):
         raise PipelineError(
             f"{output} is not empty, and has no sweep to go on with: choose another"
@@ -139,7 +139,7 @@ def _played(spark: SparkSession, output: str) -> list[range]:
     """The seeds of each file."""
     files = _stored(spark, output).groupBy("_metadata.file_path")
     ends = files.agg(f.min("seed").alias("first"), f.max("seed").alias("last")).collect()
-    return [range(each["first"], each["last"] + 1) for each in ends]
+    return [range(end["first"], end["last"] + 1) for end in ends]
 
 
 def pieces(seeds: range, played: Iterable[range], count: int) -> Sequence[range]:

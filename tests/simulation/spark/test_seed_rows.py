@@ -29,7 +29,7 @@ def test_a_failing_seed_has_its_invariant() -> None:
 
 
 def test_an_error_of_the_simulator_is_a_row() -> None:
-    """It has the error's name."""
+    """A failed seed has the error's name."""
 
     def stumble(seed: int) -> Outcome:
         raise ZeroDivisionError(seed)

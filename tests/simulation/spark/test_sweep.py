@@ -97,7 +97,7 @@ def test_a_killed_sweep_goes_on(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_seeds_are_split_into_pieces_that_were_not_played() -> None:
-    """Of each other sweep in the folder only what both have counts."""
+    """Other sweeps in the folder count only with the columns that both have."""
     assert pieces(range(3, 10), [], 2) == [range(3, 7), range(7, 10)]
     played = [range(20, 30), range(5, 7), range(4), range(9, 12)]
     assert pieces(range(3, 10), played, 3) == [range(4, 5), range(7, 9)]
@@ -118,14 +118,14 @@ def test_a_million_seeds_are_split_into_small_tasks(spark: SparkSession) -> None
     [["--conf", "spark.ui.enabled"], ["--seeds", "0"], ["--first-seed=-1"], ["--master"]],
 )
 def test_an_invalid_setting_is_a_usage_error(arguments: list[str]) -> None:
-    """It is found before a JVM starts."""
+    """An invalid setting is found before a JVM starts."""
     with pytest.raises(SystemExit) as end:
         main(arguments)
     assert end.value.code == 2
 
 
 def test_a_seed_beyond_the_last_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
-    """It would not fit into its column, locally or on Spark."""
+    """Such a seed would not fit into its column, locally or on Spark."""
     with pytest.raises(SystemExit):
         main(["--seeds", "2", "--first-seed", str(SEED_MAX)])
     assert "--first-seed" in capsys.readouterr().err
@@ -135,7 +135,7 @@ def test_a_seed_beyond_the_last_is_a_usage_error(capsys: pytest.CaptureFixture[s
 def test_without_spark_the_command_names_the_install_command(
     asks: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is one line, with exit status 1."""
+    """The message is one line, with exit status 1."""
     monkeypatch.setattr(installed, "find_spec", lambda _name: None)
     monkeypatch.setitem(sys.modules, "tests.simulation.spark.sweep", None)
     with pytest.raises(SystemExit) as end:

@@ -380,10 +380,10 @@ class BothSides:
 
         def make(side: Side) -> Struct:
             entries = [
-                (side.id_of(each), None)
-                if isinstance(each, str)
-                else (side.id_of(each[0]), each[1])
-                for each in leavers
+                (side.id_of(leaver), None)
+                if isinstance(leaver, str)
+                else (side.id_of(leaver[0]), leaver[1])
+                for leaver in leavers
             ]
             if version <= LAST_LEAVE_VERSION_OF_ONE_MEMBER:
                 return LeaveGroupRequest(group_id=side.group, member_id=entries[0][0])

@@ -93,9 +93,9 @@ class Side:
                 if answer.assignment is not None:
                     names = {topic_id: name for name, topic_id in self.topics.items()}
                     self.held[who] = {
-                        names[each.topic_id]: each.partitions
-                        for each in answer.assignment.topic_partitions
-                        if each.topic_id in names
+                        names[partition.topic_id]: partition.partitions
+                        for partition in answer.assignment.topic_partitions
+                        if partition.topic_id in names
                     }
             case _:
                 pass
@@ -122,4 +122,4 @@ def _read(assignment: bytes) -> Held:
         _version, decoded = decode_assignment(assignment)
     except WireError:
         return {}
-    return {each.topic: each.partitions for each in decoded.assigned_partitions}
+    return {partition.topic: partition.partitions for partition in decoded.assigned_partitions}

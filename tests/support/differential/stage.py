@@ -78,7 +78,7 @@ class Stage:
         async with trio.open_nursery() as nursery:
             for node_id, profile in enumerate(self.profiles, start=1):
                 hall = Hall(self.cluster, node_id, profile, topics)
-                chosen = [each for each in scripts if each.profile is profile]
+                chosen = [script for script in scripts if script.profile is profile]
                 nursery.start_soon(hall.play, chosen, outcomes, limit)
         return outcomes
 
@@ -143,7 +143,11 @@ class Hall:
             while len(found) < count:
                 keys = tuple(f"{name}-{uuid4().hex[:6]}" for _ in range(GROUP_IDS_TRIED))
                 answer = await connection.ask(FindCoordinatorRequest(coordinator_keys=keys), 4)
-                found += [each.key for each in answer.coordinators if each.node_id == self.node_id]
+                found += [
+                    coordinator.key
+                    for coordinator in answer.coordinators
+                    if coordinator.node_id == self.node_id
+                ]
         return found[:count]
 
     async def _warm_up(self, address: Address) -> None:

@@ -91,7 +91,7 @@ class Case:
 
     @property
     def settings(self) -> Profile:
-        """Those of its broker."""
+        """The settings of its broker."""
         return DELAYED if self.is_delayed else QUICK
 
 

@@ -5,10 +5,13 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -45,6 +48,25 @@ func main() {
 		check(produce(ctx, transactional, topic, text))
 		check(transactional.EndTransaction(ctx, kgo.TryCommit))
 		transactional.Close()
+		if codec == "none" {
+			checkFencing(ctx, append(settings, kgo.TransactionalID(topic+"-fenced")), topic)
+		}
+	}
+}
+
+// checkFencing fails unless the first of two producers with one transactional id is fenced.
+func checkFencing(ctx context.Context, settings []kgo.Opt, topic string) {
+	first, second := client(settings), client(settings)
+	defer first.Close()
+	defer second.Close()
+	check(first.BeginTransaction())
+	record := &kgo.Record{Topic: topic, Partition: 1, Value: []byte("fenced")}
+	check(first.ProduceSync(ctx, record).FirstErr())
+	_, _, err := second.ProducerID(ctx)
+	check(err)
+	err = first.EndTransaction(ctx, kgo.TryCommit)
+	if !errors.Is(err, kerr.ProducerFenced) && !errors.Is(err, kerr.InvalidProducerEpoch) {
+		panic(fmt.Sprint("the first producer was not fenced: ", err))
 	}
 }
 

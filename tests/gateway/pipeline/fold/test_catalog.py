@@ -2,7 +2,11 @@
 
 from dataclasses import fields
 
+from gateway.events.catalog import EVENTS
 from gateway.json_schemas import json_schema
+from gateway.pipeline.fold.figures import FiguresFold
+from gateway.pipeline.fold.offsets import OffsetFold
+from gateway.pipeline.fold.ownership import OwnershipFold
 from gateway.pipeline.fold.rows import ALL_ROWS, TIMES, Tables, columns
 
 
@@ -20,3 +24,8 @@ def test_every_row_has_a_day() -> None:
 def test_every_table_is_described() -> None:
     for name, row in ALL_ROWS.items():
         assert json_schema(row).get("description"), name
+
+
+def test_what_takes_an_event_is_named_after_it() -> None:
+    for part in (FiguresFold, OffsetFold, OwnershipFold):
+        assert part._handlers.keys() < EVENTS.keys(), part

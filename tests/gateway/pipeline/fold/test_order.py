@@ -1,14 +1,16 @@
 """The lines of a group in their order, from one log or several."""
 
+import pickle
 import random
 from functools import partial
 
 import pytest
 
 from gateway.pipeline.fold import folding, order
-from gateway.pipeline.fold.folding import fold_name
+from gateway.pipeline.fold.folding import LogFold, fold_name
 from gateway.pipeline.fold.lines import Line, parse
-from gateway.pipeline.fold.order import Hosting, OutOfOrderError, in_stream, key_of, relation
+from gateway.pipeline.fold.order import Hosting, OutOfOrderError, key_of, relation
+from gateway.pipeline.fold.rows import Tables
 from tests.support.event_writer import GROUP, lines_of
 from tests.support.folded_lines import joined
 from tests.support.simulated_events import simulated
@@ -19,10 +21,6 @@ from tests.support.stories import played
 def parsed(texts: list[str]) -> list[Line]:
     lines = (parse(text)[0] for text in texts)
     return [line for line in lines if line is not None]
-
-
-def in_pieces(lines: list[Line]) -> list[list[Line]]:
-    return [lines[first : first + 50] for first in range(0, len(lines), 50)]
 
 
 def lines_of_story(*sentences: str) -> list[Line]:
@@ -109,12 +107,26 @@ def test_a_stream_gives_the_rows_of_a_whole_history(
     """Lines are released once no later one can come before them."""
     texts = lines_of({GROUP: partial(write, simulated(seed))})
     lines = sorted((line for line in parsed(texts) if line.group_id), key=lambda line: line.at_ms)
-    whole = joined(fold_name(GROUP, [lines]))
-    monkeypatch.setattr(order, "BUFFERED_MS", 5_000)
+    whole = joined(fold_name(GROUP, lines))
+    monkeypatch.setattr(folding, "BUFFERED_MS", 5_000)
     monkeypatch.setattr(order, "TOLD_MS_MAX", 5_000)
-    pieces = in_pieces(lines)
-    list(in_stream(lines))
-    assert joined(fold_name(GROUP, pieces)) == whole
+    fold = LogFold(GROUP)
+    assert joined([*fold.take(lines), *fold.finish()]) == whole
+    assert joined(fold_name(GROUP, lines, are_many=True)) == whole
+
+
+def test_a_fold_can_be_put_aside_between_any_two_lines() -> None:
+    """What it says in between is as if nothing followed."""
+    texts = lines_of({GROUP: partial(write, simulated(3))})
+    lines = sorted((line for line in parsed(texts) if line.group_id), key=lambda line: line.at_ms)
+    fold, rows = LogFold(GROUP), list[Tables]()
+    for number in range(0, len(lines), 7):
+        rows += fold.take(lines[number : number + 7])
+        packed = pickle.dumps(fold)
+        others = list(fold.finish())
+        expected = joined(fold_name(GROUP, lines[: number + 7]))
+        assert joined([*rows, *others]) == expected
+        fold = pickle.loads(packed)
 
 
 def test_lines_whose_times_do_not_order_them_are_all_folded_at_a_time(
@@ -126,10 +138,9 @@ def test_lines_whose_times_do_not_order_them_are_all_folded_at_a_time(
     for line in lines[len(lines) // 2 :]:
         line.at_ms -= 3_600_000
     by_time = sorted(lines, key=lambda line: line.at_ms)
-    monkeypatch.setattr(order, "WAITING_MAX", 100)
+    monkeypatch.setattr(folding, "WAITING_MAX", 100)
     with pytest.raises(OutOfOrderError):
-        list(in_stream(by_time))
+        list(LogFold(GROUP).take(by_time))
     rng = random.Random(0)
     shuffled = rng.sample(lines, len(lines))
-    pieces = in_pieces(by_time)
-    assert joined(fold_name(GROUP, pieces)) == joined(folding.fold_name(GROUP, [shuffled]))
+    assert joined(fold_name(GROUP, by_time, are_many=True)) == joined(fold_name(GROUP, shuffled))

@@ -6,7 +6,7 @@ import pytest
 
 from gateway.pipeline.fold.folding import fold_lines
 from gateway.pipeline.fold.rows import FindingKind, UnreadKind
-from gateway.pipeline.report.summary import EVIDENCE_MAX, SUMMARIES, Summary
+from gateway.pipeline.report.summary import SAMPLE_MAX, SUMMARIES, Summary
 from gateway.pipeline.report.verdict import FAULTS, UNREAD, judge
 from tests.support.folded_lines import sources, summary_of
 from tests.support.stories import played
@@ -48,10 +48,10 @@ def test_a_certain_fault_outweighs_what_is_not_proven() -> None:
 
 @pytest.mark.parametrize("more", [0, 5])
 def test_the_first_findings_are_listed_and_the_rest_counted(more: int) -> None:
-    count = EVIDENCE_MAX + more
+    count = SAMPLE_MAX + more
     verdict = judge(summary_of(*lines(SAFE.format("t-0")), *["garbage"] * count))
     assert f"{count} lines could not be read" in verdict.headline
-    assert sum(line.startswith("  file line") for line in verdict.lines) == EVIDENCE_MAX
+    assert sum(line.startswith("  file line") for line in verdict.lines) == SAMPLE_MAX
     assert (f"  and {more} more" in verdict.lines) == bool(more)
 
 

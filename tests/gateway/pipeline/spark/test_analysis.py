@@ -16,11 +16,13 @@ from gateway.events.member_events import GrantEnded, PartitionsAssigned
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
 from gateway.pipeline.fold.rows import ALL_ROWS, RunRow, columns
 from gateway.pipeline.report.verdict import judge
+from gateway.pipeline.tables import write_run
 from tests.support.event_writer import START_MS, EventWriter
 from tests.support.folded_lines import summary_of
 from tests.support.group_events import UP, joins
 from tests.support.planted_faults import plant
 from tests.support.requirements import missing
+from tests.support.stored_tables import table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -130,21 +132,20 @@ def test_no_line_stops_a_fold() -> None:
 def test_no_input_stops_a_run(spark: SparkSession, tmp_path: Path) -> None:
     """Each invalid line is listed with its place, in files of any name; strange names and numbers
     fit into the tables."""
-    from gateway.pipeline.spark.analysis import Analysis  # needs PySpark
+    from gateway.pipeline.folder import Folder
+    from gateway.pipeline.spark.folding import make_on_spark  # needs PySpark
     from gateway.pipeline.spark.inputs import read_lines
-    from gateway.pipeline.spark.output import Folder
 
-    events, output = tmp_path / "events", Folder(spark, str(tmp_path / "out"))
+    events, output = tmp_path / "events", Folder(str(tmp_path / "out"))
     events.mkdir()
     writer = EventWriter(group_id=HOSTILE)
     hostile(writer)
     good = len(writer.lines)
     (events / ODD_NAME).write_text("\n".join([*writer.lines, *BAD]))
     (events / "one too many").write_text("garbage\n")
-    analysis = Analysis(spark, output, top=10)
-    summary = analysis.make(read_lines(spark, [str(events)]))
+    summary = make_on_spark(spark, read_lines(spark, [str(events)]), output, top=10)
     places = {f"line {good + n}" for n in range(1, len(BAD) + 1)}
-    unread = analysis.table("unread").where("kind = 'line'").collect()
+    unread = table(spark, output.path, "unread").where("kind = 'line'").collect()
     assert {row.place for row in unread} == {*places, "line 1"}
     assert {group.group_id for group in summary.worst} == {HOSTILE, "bad"}
 
@@ -153,26 +154,26 @@ def test_every_table_has_its_columns_and_what_they_mean(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """One without rows, too. Clusters and days name the folders."""
-    from gateway.pipeline.spark.analysis import Analysis  # needs PySpark
+    from gateway.pipeline.folder import Folder
+    from gateway.pipeline.spark.folding import make_on_spark  # needs PySpark
     from gateway.pipeline.spark.inputs import read_lines
-    from gateway.pipeline.spark.output import Folder
 
     output = tmp_path / "out"
     plant(tmp_path / "events")
-    analysis = Analysis(spark, Folder(spark, str(output)), top=10)
-    analysis.make(read_lines(spark, [str(tmp_path / "events")]))
-    analysis.add_run(RUN)
+    lines, folder = read_lines(spark, [str(tmp_path / "events")]), Folder(str(output))
+    make_on_spark(spark, lines, folder, top=10)
+    write_run(folder, RUN)
     for name, row in ALL_ROWS.items():
-        folder = output / "tables" / name
-        assert analysis.table(name).columns == [*columns(row), "cluster", "day"], name
-        for file in folder.rglob("*.parquet"):
+        assert table(spark, output, name).columns == [*columns(row), "cluster", "day"], name
+        for file in (output / "tables" / name).rglob("*.parquet"):
             assert [part.partition("=")[0] for part in file.parts[-3:-1]] == ["cluster", "day"]
             schema = pq.read_schema(file)
             assert schema.names == list(columns(row))
             assert "schema_version" in str(schema.metadata), name
-    assert [path.name for path in (output / "tables" / "findings").glob("*=*")] == ["cluster=c"]
-    assert [row.partitions_moved for row in analysis.table("rebalances").collect()] == []
-    assert analysis.table("runs").count() == 1
+    clusters = {path.name for path in (output / "tables" / "findings").glob("*=*")}
+    assert clusters == {"cluster=c", "cluster=unknown"}
+    assert [row.partitions_moved for row in table(spark, output, "rebalances").collect()] == []
+    assert table(spark, output, "runs").count() == 1
 
 
 def queries(kind: str) -> list[tuple[str, str]]:
@@ -193,16 +194,16 @@ def duckdb_module() -> Any:
 
 def test_the_sql_of_the_docs_runs(spark: SparkSession, tmp_path: Path) -> None:
     """The examples on Spark and on DuckDB. The data tests find no row."""
-    from gateway.pipeline.spark.analysis import Analysis  # needs PySpark
+    from gateway.pipeline.folder import Folder
+    from gateway.pipeline.spark.folding import make_on_spark  # needs PySpark
     from gateway.pipeline.spark.inputs import read_lines
-    from gateway.pipeline.spark.output import Folder
 
     plant(tmp_path / "events")
-    analysis = Analysis(spark, Folder(spark, f"{tmp_path}/out"), top=10)
-    analysis.make(read_lines(spark, [str(tmp_path / "events")]))
-    analysis.add_run(RUN)
+    lines, folder = read_lines(spark, [str(tmp_path / "events")]), Folder(f"{tmp_path}/out")
+    make_on_spark(spark, lines, folder, top=10)
+    write_run(folder, RUN)
     for name in ALL_ROWS:
-        analysis.table(name).createOrReplaceTempView(name)
+        table(spark, folder.path, name).createOrReplaceTempView(name)
     for name, sql in queries("example"):
         assert spark.sql(sql).collect() or "blocked" in sql or "migration" in sql, name
     for name, sql in queries("check"):

@@ -24,7 +24,12 @@ from tests.support.planted_faults import FAULTY, plant
 from tests.support.stories import played
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import SparkSession
+
+    from gateway.pipeline.folder import Folder
+    from gateway.pipeline.report.summary import Summary
 
 TIMEOUT_S = 500
 SMALL_HEAP = "480m"
@@ -34,9 +39,9 @@ SMALL_HEAP = "480m"
 @pytest.fixture
 def spark_is_open(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """The command, run in this process, uses the session of the tests."""
-    from gateway.pipeline.spark import command  # needs PySpark
+    from gateway.pipeline.spark import session  # needs PySpark
 
-    monkeypatch.setattr(command, "open_session", lambda *_, **__: nullcontext(spark))
+    monkeypatch.setattr(session, "open_session", lambda *_, **__: nullcontext(spark))
 
 
 ON_SPARK = "--conf=spark.ui.enabled=false"
@@ -92,7 +97,8 @@ def test_an_interrupted_report_is_one_line_and_no_table(
     options: tuple[str, ...],
 ) -> None:
     """As with Ctrl-C. The old report stays, and the next run makes a whole one."""
-    from gateway.pipeline.spark import analysis  # needs PySpark
+    from gateway.pipeline import command  # needs PySpark
+    from gateway.pipeline.spark import folding
 
     def interrupt(*_given: object) -> None:
         raise KeyboardInterrupt
@@ -101,13 +107,22 @@ def test_an_interrupted_report_is_one_line_and_no_table(
     events.write_text("\n".join([*played(FAULTY).lines, ""]))
     run = ["report", f"{events}", f"--output={output}", *options]
     with monkeypatch.context() as patch:
-        patch.setattr(analysis, "write_here", interrupt)
+        for module in (folding, command):
+            patch.setattr(module, "write_files", interrupt)
         assert cli.main(run) == 128 + signal.SIGINT
     out, err = capsys.readouterr()
     assert (out, err) == ("", f"groupferry: interrupted; {output} is as it was\n")
     assert not (output / "tables").exists()
     assert cli.main(run) == 0
     assert (output / "tables").exists()
+
+
+def making(spark: SparkSession, events: Path) -> Callable[[Folder], Summary]:
+    """Makes the tables of these events."""
+    from gateway.pipeline.spark.folding import make_on_spark  # needs PySpark
+    from gateway.pipeline.spark.inputs import read_lines
+
+    return lambda new: make_on_spark(spark, read_lines(spark, [str(events)]), new, top=10)
 
 
 class Failed(Exception):
@@ -119,9 +134,8 @@ def test_a_failed_run_leaves_the_old_report_and_its_tables(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They belong together."""
-    from gateway.pipeline.spark import command  # needs PySpark
-    from gateway.pipeline.spark.inputs import read_lines
-    from gateway.pipeline.spark.output import Folder
+    from gateway.pipeline import command  # needs PySpark
+    from gateway.pipeline.folder import Folder
 
     events, output = tmp_path / "events.jsonl", tmp_path / "report"
     events.write_text("\n".join([*played(FAULTY).lines, ""]))
@@ -135,7 +149,7 @@ def test_a_failed_run_leaves_the_old_report_and_its_tables(
 
     monkeypatch.setattr(command, "write_report", fail)
     with pytest.raises(Failed):
-        command.renew(spark, read_lines(spark, [str(events)]), Folder(spark, str(output)), 10, ())
+        command.renew(making(spark, events), Folder(str(output)), ())
     assert [each.read_text() for each in old] == ["old", "old", "old"]
     assert {each.name for each in (output / "tables").iterdir()} == {"ownership"}
 
@@ -145,9 +159,8 @@ def test_a_run_that_is_killed_while_it_replaces_the_old_report_has_finished_its_
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next run goes on with moving it, even if it fails itself."""
-    from gateway.pipeline.spark import command  # needs PySpark
-    from gateway.pipeline.spark.inputs import read_lines
-    from gateway.pipeline.spark.output import Folder
+    from gateway.pipeline import command  # needs PySpark
+    from gateway.pipeline.folder import Folder
 
     events, output = tmp_path / "events.jsonl", tmp_path / "report"
     events.write_text("\n".join([*played(FAULTY).lines, ""]))
@@ -163,11 +176,10 @@ def test_a_run_that_is_killed_while_it_replaces_the_old_report_has_finished_its_
         raise Failed
 
     for of, name, instead in ((Folder, "replace", killed), (command, "write_report", fail)):
-        lines = read_lines(spark, [str(events)])
         with monkeypatch.context() as patched:
             patched.setattr(of, name, instead)
             with pytest.raises(Failed):
-                command.renew(spark, lines, Folder(spark, str(output)), 10, ())
+                command.renew(making(spark, events), Folder(str(output)), ())
     assert {"report.html", "report.json", "tables"} <= {each.name for each in output.iterdir()}
     assert (output / "tables" / "ownership").exists()
 
@@ -188,20 +200,20 @@ def test_events_without_a_group_are_not_called_safe(
 
 @pytest.mark.usefixtures("spark_is_open")
 @pytest.mark.parametrize(
-    ("arguments", "why"),
+    ("arguments", "reason"),
     [
         (("{}/nothing", "--output={}/out"), "nothing"),
         (("{}", "--output={}/out"), "choose another folder"),
     ],
 )
 def test_an_impossible_run_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], why: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], reason: str
 ) -> None:
     """The line is on stderr, with the exit status of a failed run."""
     assert dispatch.run(["report", *(each.format(tmp_path) for each in arguments)]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("groupferry: ")
-    assert why in line
+    assert reason in line
 
 
 @pytest.mark.timeout(2 * TIMEOUT_S)

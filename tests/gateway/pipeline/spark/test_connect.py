@@ -13,15 +13,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
-from gateway.pipeline import PipelineError
 from gateway.pipeline.installed import java_environment
+from gateway.pipeline.tables import FOLDED_TABLES
 from tests.support.followed_tables import rows
 from tests.support.planted_faults import SOUND
 from tests.support.ports import free_port, is_open
 from tests.support.requirements import missing
 from tests.support.spark import SETTINGS
+from tests.support.stored_tables import table
 from tests.support.stories import played
 
 if TYPE_CHECKING:
@@ -77,9 +76,9 @@ def running_server() -> Iterator[str]:
 def test_a_report_through_a_server_equals_one_here(spark: SparkSession, tmp_path: Path) -> None:
     """With the server's file system, and relative names of this process."""
     need_connect()
-    from gateway.pipeline.spark.analysis import FOLDED_TABLES, Analysis  # needs PySpark
+    from gateway.pipeline.folder import Folder
+    from gateway.pipeline.spark.folding import make_on_spark  # needs PySpark
     from gateway.pipeline.spark.inputs import read_lines
-    from gateway.pipeline.spark.output import Folder
 
     lines = [*played(SOUND).lines, "garbage"]
     (tmp_path / "events").write_text("".join(f"{line}\n" for line in lines))
@@ -96,26 +95,8 @@ def test_a_report_through_a_server_equals_one_here(spark: SparkSession, tmp_path
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
             )
             assert made.returncode == 0, made.stderr
-    here = Analysis(spark, Folder(spark, f"{tmp_path}/here"), top=1)
-    here.make(read_lines(spark, [f"{tmp_path}/events"]))
-    there = Analysis(spark, Folder(spark, f"{tmp_path}/out"), top=1)
+    events, here = read_lines(spark, [f"{tmp_path}/events"]), f"{tmp_path}/here"
+    make_on_spark(spark, events, Folder(here), top=1)
     for name in FOLDED_TABLES:
-        assert rows(there.table(name)) == rows(here.table(name)), name
+        assert rows(table(spark, tmp_path / "out", name)) == rows(table(spark, here, name)), name
     assert (tmp_path / "out" / "report.html").exists()
-
-
-def test_a_stream_needs_a_jvm_of_its_own() -> None:
-    """The folds of a round would run in the server, with nothing of this process."""
-    from gateway.pipeline.spark.command import run_follow  # needs PySpark
-    from gateway.pipeline.spark.inputs import Sources
-
-    with pytest.raises(PipelineError, match="Spark Connect makes single reports"):
-        run_follow(
-            Sources(inputs=("events",)),
-            "out",
-            top=1,
-            interval_s=1,
-            keep_days=None,
-            master="sc://127.0.0.1:1",
-            settings={},
-        )

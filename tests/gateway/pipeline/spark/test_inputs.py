@@ -19,20 +19,16 @@ def test_lines_have_the_same_text_everywhere(spark: SparkSession, tmp_path: Path
     mark at the beginning of a file."""
     from pyspark.sql import functions as F  # needs PySpark
 
-    from gateway.pipeline.spark.inputs import Reader, read_lines
+    from gateway.pipeline.sources import Sources
+    from gateway.pipeline.spark.inputs import read_lines
 
     dice = random.Random(1)
     file = tmp_path / "garbage"
     marked = BOM_UTF8 + BOM_UTF8 + b"x"
     lines = [bytes(dice.choices(BYTES, k=dice.randrange(12))) for _ in range(1_000)]
     file.write_bytes(b"\n".join([marked, marked, *lines, b""]))
-    stream = Reader([str(file)], 1 << 20)
-    read = (
-        batch
-        for each in stream.partitions({}, stream.latestOffset({}, stream.getDefaultReadLimit()))
-        for batch in stream.read(each)
-    )
-    streamed = [row["line"].encode() for batch in read for row in batch.to_pylist()]
+    source = Sources(inputs=[str(file)])
+    streamed = [line.text.encode() for line in source.read(source.find_growth({}))]
     of_batch = read_lines(spark, [str(file)])
     stored = of_batch.select(F.col("line").cast("binary").alias("line")).collect()
     assert [bytes(row.line) for row in stored] == streamed

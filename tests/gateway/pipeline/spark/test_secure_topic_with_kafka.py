@@ -21,8 +21,8 @@ from gateway.cluster.sasl import Credentials
 from gateway.cluster.secret import Secret
 from gateway.events.group_events import GroupCreated
 from gateway.pipeline import PipelineError
-from gateway.pipeline.spark.inputs import Sources
-from gateway.pipeline.spark.topic import EventsTopic
+from gateway.pipeline.spark.inputs import topic_lines
+from gateway.pipeline.topic import EventsTopic
 from gateway.settings import Address
 from gateway.transport import certificates
 from gateway.transport.certificates import CertificateFiles
@@ -30,7 +30,7 @@ from tests.support.command_lines import all_command_lines
 from tests.support.event_writer import EventWriter
 from tests.support.group_client import fresh_group
 from tests.support.secure_kafka import USERS, Rule, SecureKafka
-from tests.support.spark import SETTINGS, kafka_source
+from tests.support.spark import SETTINGS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -113,7 +113,6 @@ def test_a_report_reads_it_and_shows_the_password_nowhere(
     command = [
         *(sys.executable, "-m", "gateway", "report", f"--events-topic={scene.topic}"),
         *(f"--upstream={host}:{port}", f"--output={tmp_path / 'out'}"),
-        f"--jars={','.join(map(str, kafka_source()))}",
         *(f"--conf={name}={value}" for name, value in settings.items()),
     ]
     environment = {
@@ -135,7 +134,6 @@ def test_a_report_reads_it_and_shows_the_password_nowhere(
         finally:
             child.kill()
     assert child.returncode == 0, log.read_text()[-2000:]
-    assert b"sasl.jaas.config = [hidden]" in log.read_bytes()
     assert any(b"SparkSubmit" in each for each in command_lines)
     password.unlink()
     left = b"".join(each.read_bytes() for each in tmp_path.rglob("*") if each.is_file())
@@ -147,24 +145,25 @@ def test_a_report_reads_it_and_shows_the_password_nowhere(
 
 
 def test_a_certificate_reads_it(scene: Scene, spark: SparkSession) -> None:
-    """The private key is no option of the source."""
-    for jar in kafka_source():
-        spark.sql(f"ADD JAR '{jar}'")
+    """Executors read it from its file."""
     everybody = Rule("*", ResourceType.TOPIC, scene.topic, AclOperation.READ)
     scene.secure.rule([everybody])
     files = scene.secure.authority.issue(READER)
     topic = scene.topic_for(scene.secure.mtls, Access(tls=certificates.for_brokers(files)))
-    (line,) = Sources(topic=topic).lines(spark).collect()
+    (line,) = topic_lines(spark, topic).collect()
     assert "group_created" in line.line
     unknown = CertificateFiles(ca=files.ca)
     topic = scene.topic_for(scene.secure.mtls, Access(tls=certificates.for_brokers(unknown)))
     with pytest.raises(PipelineError, match=scene.topic):
-        Sources(topic=topic).require()
+        topic.spans()
 
 
-def test_a_session_without_the_secret_is_refused(scene: Scene, spark: SparkSession) -> None:
-    """As under spark-submit, whose JVM runs already."""
+def test_no_secret_leaves_this_machine(
+    scene: Scene, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a cluster, executors would need it."""
+    monkeypatch.setattr(spark.sparkContext, "master", "spark://host:7077")
     credentials = Credentials(mechanism="PLAIN", username=READER, password=Secret(PASSWORD))
     topic = scene.topic_for(scene.secure.sasl_ssl, replace(Access(), credentials=credentials))
-    with pytest.raises(PipelineError, match="local mode and without spark-submit"):
-        Sources(topic=topic).lines(spark)
+    with pytest.raises(PipelineError, match="in local mode"):
+        topic_lines(spark, topic)

@@ -186,7 +186,7 @@ def test_an_invalid_master_is_one_line() -> None:
     _, err = process.communicate(timeout=SPARK_S_MAX)
     assert process.returncode == 1
     assert err.count("\n") == 1
-    assert err.startswith("Spark did not start: ")
+    assert err.startswith("Spark did not start, look at JAVA_HOME: ")
     assert "Master must" in err
 
 

@@ -1,13 +1,13 @@
 """The output of a report must not be among its inputs."""
 
+import gzip
 import os
 from pathlib import Path
 
 import pytest
 
-from gateway.pipeline import PipelineError
-from gateway.pipeline.spark import inputs
-from gateway.pipeline.spark.inputs import Sources
+from gateway.pipeline import PipelineError, sources
+from gateway.pipeline.sources import Sources
 
 
 @pytest.mark.parametrize(
@@ -55,12 +55,15 @@ def test_the_output_may_be_beside_the_inputs(given: str, output: str) -> None:
     Sources(inputs=[given]).require_without(os.path.abspath(output))  # noqa: PTH100  (no links)
 
 
-def test_only_a_few_local_files_are_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is elsewhere may be large."""
-    monkeypatch.setattr(inputs, "SMALL_BYTES_MAX", 10)
+def test_only_a_few_local_files_are_read_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is elsewhere may be large. Packed files count as what they unpack to."""
+    monkeypatch.setattr(sources, "HERE_BYTES_MAX", 100)
     for name in ("a", "b"):
-        (tmp_path / name).write_text("12345")
-    assert Sources(inputs=[f"{tmp_path}"]).are_small()
-    assert not Sources(inputs=[f"{tmp_path}", "s3a://bucket/events"]).are_small()
-    (tmp_path / "c").write_text("1")
-    assert not Sources(inputs=[f"{tmp_path}"]).are_small()
+        (tmp_path / name).write_text("1" * 30)
+    assert Sources(inputs=[f"{tmp_path}"]).fit_here()
+    assert not Sources(inputs=[f"{tmp_path}", "s3a://bucket/events"]).fit_here()
+    for length, fits in ((40, True), (41, False)):
+        (tmp_path / "c.gz").write_bytes(gzip.compress(b"1" * length))
+        assert Sources(inputs=[f"{tmp_path}"]).fit_here() == fits

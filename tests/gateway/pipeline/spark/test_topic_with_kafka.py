@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
+import json
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,17 +19,18 @@ import pytest
 import trio
 from confluent_kafka import KafkaError, Message, Producer
 
+from gateway.pipeline.tables import FOLDED_TABLES
 from gateway.settings import addresses
 from tests.support.group_client import fresh_group, group_client
 from tests.support.kafka_broker import KafkaCluster, running_kafka
 from tests.support.ports import HOST, free_port
 from tests.support.serve_process import serving
-from tests.support.spark import SETTINGS, kafka_source
+from tests.support.stored_tables import table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from gateway.pipeline.spark.topic import EventsTopic
+    from gateway.pipeline.topic import EventsTopic
 
 pytestmark = pytest.mark.kafka
 
@@ -53,7 +55,7 @@ class Told:
 
     def of(self, name: str) -> EventsTopic:
         """A topic of the same cluster."""
-        from gateway.pipeline.spark.topic import EventsTopic  # needs PySpark
+        from gateway.pipeline.topic import EventsTopic  # needs PySpark
 
         return EventsTopic(name=name, upstream=addresses(self.cluster.bootstrap_servers))
 
@@ -71,10 +73,8 @@ class Told:
 
 
 @pytest.fixture(scope="module")
-def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
-    """Two groups have migrated to the native protocol, and Spark has the jars for topics."""
-    for jar in kafka_source():
-        spark.sql(f"ADD JAR '{jar}'")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+    """Two groups have migrated to the native protocol."""
     folder = tmp_path_factory.mktemp("state")
     with running_kafka("4.3", brokers=1) as cluster:
         trio.run(partial(play, cluster, folder, "events"))
@@ -97,16 +97,15 @@ async def play(cluster: KafkaCluster, folder: Path, topic: str) -> None:
 
 def tables(spark: SparkSession, lines: DataFrame, output: Path) -> dict[str, Counter[Any]]:
     """The number of equal rows in a batch's tables."""
-    from gateway.pipeline.spark.analysis import FOLDED_TABLES, Analysis  # needs PySpark
-    from gateway.pipeline.spark.output import Folder
+    from gateway.pipeline.folder import Folder
+    from gateway.pipeline.spark.folding import make_on_spark  # needs PySpark
 
-    analysis = Analysis(spark, Folder(spark, str(output)), top=1)
-    analysis.make(lines)
-    return {name: rows(analysis.table(name)) for name in FOLDED_TABLES}
+    make_on_spark(spark, lines, Folder(str(output)), top=1)
+    return {name: rows(table(spark, output, name)) for name in FOLDED_TABLES}
 
 
-def rows(table: DataFrame) -> Counter[Any]:
-    return Counter(map(repr, table.drop("bucket", "cluster", "day").collect()))
+def rows(stored: DataFrame) -> Counter[Any]:
+    return Counter(map(repr, stored.drop("bucket", "cluster", "day").collect()))
 
 
 def test_a_batch_of_a_topic_equals_one_of_its_files(
@@ -114,10 +113,12 @@ def test_a_batch_of_a_topic_equals_one_of_its_files(
 ) -> None:
     """The tables are equal row by row. Garbage changes nothing, and is reported with its place: a
     record without a value, one that is not text, and other JSON; in addition a line of a file."""
-    from gateway.pipeline.spark.inputs import Sources  # needs PySpark
+    from gateway.pipeline.sources import Sources  # needs PySpark
+    from gateway.pipeline.spark.inputs import lines_of
 
-    expected = tables(spark, Sources(inputs=[str(told.files)]).lines(spark), tmp_path / "of-files")
-    for name in ("groups", "ownership", "offsets", "timeline"):
+    of_files = lines_of(spark, Sources(inputs=[str(told.files)]))
+    expected = tables(spark, of_files, tmp_path / "of-files")
+    for name in ("groups", "ownership", "handovers", "clients"):
         assert expected[name], name
     expected.pop("unread")
 
@@ -125,7 +126,7 @@ def test_a_batch_of_a_topic_equals_one_of_its_files(
     file.write_text("\nno event\n")
     offsets = told.produce(told.topic, BAD_RECORDS)
     places = {f"offset {offset}" for offset, line in zip(offsets, BAD_LINES, strict=True) if line}
-    lines = Sources(inputs=[str(file)], topic=told.of(told.topic)).lines(spark)
+    lines = lines_of(spark, Sources(inputs=[str(file)], topic=told.of(told.topic)))
     made = tables(spark, lines, tmp_path / "of-topic")
     unread = [row for row in made.pop("unread") if "kind='line'" in row]
     assert len(unread) == 1 + len(places)
@@ -133,49 +134,56 @@ def test_a_batch_of_a_topic_equals_one_of_its_files(
     assert made == expected
 
 
-def test_a_killed_stream_equals_a_batch(spark: SparkSession, told: Told, tmp_path: Path) -> None:
-    """The command is killed with SIGKILL when events are stored but tables are not, and continues
-    with later events. Places are compared as well."""
-    from gateway.pipeline.spark.analysis import FOLDED_TABLES, Analysis  # needs PySpark
-    from gateway.pipeline.spark.command import follow
-    from gateway.pipeline.spark.inputs import Sources
-    from gateway.pipeline.spark.output import Folder, lock
+def test_a_killed_follow_equals_a_report(spark: SparkSession, told: Told, tmp_path: Path) -> None:
+    """The command is killed with SIGKILL while it writes its first round, and continues with later
+    events. Places are compared as well."""
+    from gateway.pipeline.sources import Sources  # needs PySpark
+    from gateway.pipeline.spark.inputs import lines_of
 
     name, output = fresh_group("followed"), tmp_path / "out"
     records = [line.encode() for line in told.lines]
     half = len(records) // 2
     told.produce(name, [*records[:half], *BAD_RECORDS])
-    jars = f"--jars={','.join(map(str, kafka_source()))}"
-    settings = [f"--conf={name}={value}" for name, value in SETTINGS.items()]
-    flags = ["--follow", "--interval=1", jars, *settings]
-    with subprocess.Popen(command(told, name, output, *flags)) as child:
-        try:
-            until_s = time.monotonic() + CHILD_S_MAX
-            while not (output / "lines" / "batches=0-0").exists():
-                assert child.poll() is None
-                assert time.monotonic() < until_s
-                time.sleep(LOOK_INTERVAL_S)
-        finally:
-            child.kill()
-    assert not (output / "tables").exists()
-    told.produce(name, records[half - 2 :])
-
-    out, sources = Folder(spark, str(output)), Sources(topic=told.of(name))
-    analysis = Analysis(spark, out, top=1)
-
-    def take_in(lines: DataFrame, batch: int) -> None:
-        analysis.take_in(lines, batch)
-        if batch == 1:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    with lock(out, follows=True):
-        lines = sources.growing_lines(spark)
-        assert follow(spark, lines, take_in, out, interval_s=0.1) == signal.SIGTERM
-    streamed = {name: rows(analysis.table(name)) for name in FOLDED_TABLES}
-    assert streamed == tables(spark, sources.lines(spark), tmp_path / "at-once")
+    run = command(told, name, output, "--follow", "--interval=1")
+    with started(run) as child:
+        wait_until(child, (output / "round").exists)
+    ends = told.produce(name, records[half - 2 :])
+    with started(run) as child:
+        wait_until(child, lambda: reached(output) == {f"kafka:{name}/0": (ends[-1] or 0) + 1})
+        child.terminate()
+        assert child.wait() == 128 + signal.SIGTERM
+    streamed = {name: rows(table(spark, output, name)) for name in FOLDED_TABLES}
+    sources = Sources(topic=told.of(name))
+    assert streamed == tables(spark, lines_of(spark, sources), tmp_path / "at-once")
     assert streamed["ownership"]
     bad = [row for row in streamed["unread"] if "kind='line'" in row]
     assert len(bad) == sum(map(bool, BAD_LINES))
+
+
+@contextmanager
+def started(run: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that is killed at the end of the block, if it has not ended."""
+    with subprocess.Popen(run) as child:
+        try:
+            yield child
+        finally:
+            child.kill()
+
+
+def wait_until(child: subprocess.Popen[bytes], condition: Callable[[], bool]) -> None:
+    until_s = time.monotonic() + CHILD_S_MAX
+    while not condition():
+        assert child.poll() is None
+        assert time.monotonic() < until_s
+        time.sleep(LOOK_INTERVAL_S)
+
+
+def reached(output: Path) -> Mapping[str, int]:
+    """How far the sources have been read."""
+    from gateway.pipeline.folder import PROGRESS
+
+    progress = output / PROGRESS
+    return json.loads(progress.read_text())[0] if progress.exists() else {}
 
 
 def command(told: Told, topic: str, output: Path, *flags: str) -> list[str]:
@@ -194,29 +202,23 @@ def refusal(arguments: Sequence[str]) -> str:
     return line
 
 
-def test_missing_jars_are_reported_with_a_command(told: Told, tmp_path: Path) -> None:
-    """The line has the command that gets them."""
-    line = refusal(command(told, told.topic, tmp_path / "out"))
-    assert line.startswith("groupferry: Spark lacks its Kafka source")
-    assert "mvn -f" in line
-    assert "--jars" in line
-
-
 def test_a_missing_topic_is_reported(told: Told, tmp_path: Path) -> None:
     """The look-up does not create it."""
     name = fresh_group("nowhere")
     for _ in range(2):
         line = refusal(command(told, name, tmp_path / "out"))
         servers = told.cluster.bootstrap_servers
-        assert line == f"groupferry: topic {name} at {servers}: there is no such topic"
+        assert line.startswith(f"groupferry: topic {name} at {servers}: there is no such topic")
 
 
 def test_a_missing_cluster_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes no longer than one look-up."""
-    from gateway.pipeline import PipelineError
-    from gateway.pipeline.spark import topic  # needs PySpark
+    from gateway.pipeline import (
+        PipelineError,
+        topic,  # needs PySpark
+    )
 
     monkeypatch.setattr(topic, "CLUSTER_TIMEOUT_S", 0.5)
     nowhere = topic.EventsTopic(name="events", upstream=addresses(f"{HOST}:{free_port()}"))
     with pytest.raises(PipelineError, match=r"^topic events at .*transport failure$"):
-        topic.require_topic(nowhere)
+        nowhere.spans()

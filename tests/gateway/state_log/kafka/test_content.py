@@ -3,16 +3,22 @@
 import pytest
 
 from coordinator.interface.records import TargetAssignmentMetadata
+from gateway.fleet.member import shard_of
 from gateway.state_log.kafka.content import (
     LOG_ID_KEY,
+    NO_RUN,
+    RUNS_PER_CLAIM,
     check_cluster,
+    check_part,
     content_of,
+    divide_by_shard,
     id_entry,
     owner_entry,
+    shard_entry,
 )
 from gateway.state_log.log import StateLogUnreadable, StateLogUnusable
 from gateway.state_log.record_format import Entry, StoredEntry, encode_record
-from kafka_codecs.state_records import LogOwnerValue
+from kafka_codecs.state_records import LogOwnerValue, LogShardValue
 
 
 def test_the_newest_record_of_each_key_counts() -> None:
@@ -44,6 +50,59 @@ def stored(*entries: Entry) -> list[StoredEntry]:
 
 
 EPOCH = TargetAssignmentMetadata(epoch=1)
+
+
+def test_a_part_of_a_log_is_taken_for_nothing_else() -> None:
+    """A partition without a name is new. An older groupferry knows no such record, so it does not
+    start on a part either."""
+    mark = LogShardValue(shard=3, shards=16)
+    part = content_of(stored(id_entry("log", None), shard_entry(mark)))
+    check_part(part, mark, topic="t")
+    check_part(content_of([]), mark, topic="t")
+    check_part(content_of(stored(id_entry("log", None))), None, topic="t")
+    with pytest.raises(StateLogUnusable, match="lost partitions"):
+        check_part(part, None, topic="t")
+    whole = content_of(stored(id_entry("log", None)))
+    check_part(whole, LogShardValue(shard=0, shards=16), topic="t")  # it is about to be divided
+    others = (LogShardValue(shard=4, shards=16), LogShardValue(shard=3, shards=8))
+    for content, other in ((part, others[0]), (part, others[1]), (whole, mark)):
+        with pytest.raises(StateLogUnusable, match="another number of shards"):
+            check_part(content, other, topic="t")
+
+
+def test_only_records_of_groups_are_divided() -> None:
+    """The newest of each key. What is about the log, or unknown, stays in its partition."""
+    newest = encode_record("b", TargetAssignmentMetadata(epoch=2))
+    entries = [
+        id_entry("log", None),
+        encode_record("a", EPOCH),
+        encode_record("b", EPOCH),
+        Entry(b"unknown", b"value"),
+        newest,
+    ]
+    parts = divide_by_shard(stored(*entries), 4)
+    assert parts == {shard_of("a", 4): [entries[1]], shard_of("b", 4): [newest]}
+    assert len(parts) == 2
+
+
+def test_a_claim_of_an_earlier_gateway_is_none() -> None:
+    """It was written too late, by a process that did not know of the later one. Gateways that have
+    no run yet, or are of one fleet, follow each other as they come."""
+
+    def owner_of(*run_ids: int) -> int:
+        claims = [
+            LogOwnerValue(owner_id=f"{run_id}", host="h", process_id=1, since=2, run_id=run_id)
+            for run_id in run_ids
+        ]
+        owner = content_of(stored(*map(owner_entry, claims))).owner
+        assert owner is not None
+        return owner.run_id
+
+    earlier, later = 5 * RUNS_PER_CLAIM, 7 * RUNS_PER_CLAIM
+    assert owner_of(earlier, later + 1, earlier + 9) == later + 1
+    assert owner_of(later, earlier, later + 2, later + 1) == later + 1
+    assert owner_of(later, NO_RUN) == NO_RUN
+    assert owner_of(later, NO_RUN, earlier) == earlier
 
 
 def test_an_unreadable_record_makes_only_its_group_unreadable() -> None:

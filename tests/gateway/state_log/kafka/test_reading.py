@@ -43,5 +43,5 @@ def test_a_cluster_is_not_silent_while_there_is_more_to_read(
     monkeypatch.setattr(reading, "Consumer", SlowConsumer)
     monkeypatch.setattr(reading, "time", SimpleNamespace(monotonic=lambda: SlowConsumer.now_s))
     with pytest.raises(StateLogError, match="the cluster does not answer"):
-        list(read_all({}, topic="t", partition=0))
+        list(read_all({}, topic="t", partitions=(0,)))
     assert SlowConsumer.now_s > HIDDEN * 0.6 * READ_SILENCE_S

@@ -1,12 +1,16 @@
 """The topic of the log, created or found in a real cluster."""
 
 import pytest
+import trio
 
+from gateway.cluster.librdkafka import client_config
 from gateway.cluster.own_topics import made_or_found
-from gateway.state_log.kafka.topic import BATCH_OVERHEAD, make_or_check
+from gateway.state_log.kafka.topic import BATCH_OVERHEAD, has_partition, make_or_check
 from gateway.state_log.kafka.transactions import RECORD_BYTES_MAX
 from gateway.state_log.log import StateLogError, StateLogUnusable
-from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
+from tests.support.kafka_broker import FETCH_TIMEOUT_S, TOPIC, KafkaCluster
+from tests.support.secure_kafka import SecureKafka
+from tests.support.secure_users import access_of, new_user
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
@@ -48,3 +52,20 @@ def test_a_topic_that_cannot_be_created_is_reported_by_name(
     config = {"bootstrap.servers": kafka.bootstrap_servers}
     with pytest.raises(StateLogError, match="topic not a name: "):
         make_or_check(config, "not a name")
+
+
+def test_a_topic_is_missed_only_if_the_cluster_denies_it(kafka: KafkaCluster) -> None:
+    """Whoever asks for it does not make it."""
+    config = {"bootstrap.servers": kafka.bootstrap_servers}
+    make_or_check(config, "state-there")
+    assert has_partition(config, "state-there", 0)
+    assert not has_partition(config, "state-there", 1)
+    for _ in range(2):
+        assert not has_partition(config, "state-not-there", 0)
+
+
+async def test_a_topic_that_may_not_be_seen_is_not_missed(secure_kafka: SecureKafka) -> None:
+    """Somebody has changed an ACL, and no state is lost."""
+    access = access_of(secure_kafka, await new_user(secure_kafka))
+    config = client_config([secure_kafka.sasl_ssl], "groupferry-test", access)
+    assert await trio.to_thread.run_sync(has_partition, config, TOPIC, 0)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import trio
 
+from gateway.state_log.kafka import transactions
 from gateway.state_log.kafka.transactions import (
     Fenced,
     TransactionalWriter,
@@ -52,7 +53,7 @@ async def test_a_foreign_record_is_noticed_with_the_next_batch() -> None:
             for number in range(3):  # the mock cluster counts no commit record, but a real one does
                 claim = Entry(b"claim", b"%d" % number)
                 await trio.to_thread.run_sync(
-                    partial(write_at_once, config, claim, topic=TOPIC, partition=0)
+                    partial(write_at_once, config, {0: [claim]}, topic=TOPIC)
                 )
             assert await write(writer, b"two")
             assert not await write(writer, b"three")
@@ -84,3 +85,39 @@ def test_each_partition_has_its_own_transactional_id() -> None:
     """The writers of two logs do not fence each other."""
     ids = {transactional_id("a"), transactional_id("b"), transactional_id("a", 1)}
     assert len(ids) == 3
+
+
+class CountingProducer:
+    """A producer whose flushes are counted."""
+
+    def __init__(self, producer: Any) -> None:
+        self._producer = producer
+        self.flushes = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._producer, name)
+
+    def flush(self) -> None:
+        """Send what waits."""
+        self.flushes += 1
+        self._producer.flush()
+
+
+@pytest.mark.parametrize(
+    ("limit", "most"), [("FLUSH_RECORDS", 2), ("FLUSH_BYTES", 2 * len("key1"))]
+)
+async def test_a_batch_over_many_partitions_is_sent_in_parts(
+    monkeypatch: pytest.MonkeyPatch, limit: str, most: int
+) -> None:
+    """A division of a whole log has few records for each partition, and many in all."""
+    monkeypatch.setattr(transactions, limit, most)
+    with trio.fail_after(LIMIT_S):
+        async with running_mock_cluster(1) as cluster:
+            await cluster.create_topic(TOPIC, 4)
+            config = {"bootstrap.servers": cluster.bootstrap_servers}
+            writer = await opened(config)
+            counting = CountingProducer(writer._producer)
+            monkeypatch.setattr(writer, "_producer", counting)
+            others = {partition: [Entry(b"key", b"1")] for partition in range(1, 4)}
+            await trio.to_thread.run_sync(writer.write, [Entry(b"key", b"1")], others)
+            assert counting.flushes == 2

@@ -1,0 +1,231 @@
+"""`groupferry report`: turns events into tables, a page and a verdict, and prints the verdict.
+
+Few lines are folded in this process, others on Spark, which is imported for them only. With
+`--follow` this process takes in lines as they arrive, until a signal ends it.
+"""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from typing import Any, NoReturn
+
+from gateway.loading import loading
+from gateway.pipeline.fold.rows import RunRow, Tables
+from gateway.pipeline.folder import Folder, is_local_path, lock, open_folder
+from gateway.pipeline.following import Following
+from gateway.pipeline.quick_verdict import fold_here
+from gateway.pipeline.report.page import REPORTS, GroupStory, Report, page, story
+from gateway.pipeline.report.summary import Summary
+from gateway.pipeline.report.verdict import SafetyVerdict, judge
+from gateway.pipeline.sources import Sources
+from gateway.pipeline.tables import FilesMaker, empty_files, read_rows, write_files, write_run
+from gateway.readable import escape
+
+NUMBERS = "report.json"
+PAGE = "report.html"
+
+
+def run(
+    sources: Sources,
+    output: str,
+    *,
+    top: int,
+    master: str | None,
+    settings: Mapping[str, str],
+) -> bool:
+    """Make the report. Returns whether the verdict is safe. Raises PipelineError."""
+    sources.require_without(output)
+    is_plain = master is None and not settings and "PYSPARK_GATEWAY_PORT" not in os.environ
+    with _tell_interrupt(output):
+        if is_plain and is_local_path(output) and sources.fit_here():
+            folder = Folder(output)
+            with lock(folder, follows=False):
+                rows = fold_here(sources.inputs)
+                verdict = renew(lambda new: make_here(rows, new, top), folder, sources.names)
+        else:
+            verdict, folder = _run_on_spark(sources, output, top, master, settings)
+    _print(verdict, folder)
+    return verdict.is_safe
+
+
+def _run_on_spark(
+    sources: Sources, output: str, top: int, master: str | None, settings: Mapping[str, str]
+) -> tuple[SafetyVerdict, Folder]:
+    with loading():  # Spark takes a second to import
+        from pyspark.sql.utils import is_remote
+
+        from gateway.pipeline.spark.folding import make_on_spark, spark_progress
+        from gateway.pipeline.spark.inputs import lines_of
+        from gateway.pipeline.spark.session import open_session, send_to_machines
+
+    if sources.topic:
+        sources.topic.spans()  # Spark would take longer to fail
+    with open_session("groupferry report", master=master, settings=settings) as spark:
+        send_to_machines(spark)
+        jvm = None if is_remote() else spark
+        folder = open_folder(output, jvm)
+        tracker = spark.sparkContext.statusTracker() if jvm else None
+        with lock(folder, follows=False), spark_progress(tracker):
+            lines = lines_of(spark, sources)
+            verdict = renew(
+                lambda new: make_on_spark(spark, lines, new, top), folder, sources.names
+            )
+            return verdict, folder
+
+
+@contextmanager
+def _tell_interrupt(output: str) -> Iterator[None]:
+    """Say what Ctrl-C leaves: the tables in `new` do not count."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.stderr.write(f"groupferry: interrupted; {escape(output)} is as it was\n")
+        raise
+
+
+def make_here(parts: Iterable[Tables], output: Folder, top: int) -> Summary:
+    """Make the tables of these rows, in an empty folder. `top` is the number of groups with a
+    section."""
+    summary, maker = Summary(top=top), FilesMaker("rows")
+    write_files(output, empty_files())
+    for tables in parts:
+        summary.add(tables)
+        write_files(output, maker.take(tables))
+    write_files(output, maker.finish())
+    return summary
+
+
+def renew(
+    make: Callable[[Folder], Summary], folder: Folder, inputs: tuple[str, ...]
+) -> SafetyVerdict:
+    """Make tables and report. They replace the old ones once all are complete, so that a failed run
+    leaves the old ones, which belong together."""
+    began_s = time.monotonic()
+    new = folder / "new"
+    _replace(folder, new)  # left by a killed run
+    verdict = _report(make(new), new, inputs, began_s)
+    _replace(folder, new)
+    return verdict
+
+
+def _replace(folder: Folder, new: Folder) -> None:
+    """Replace the old tables and report if the new ones are complete: the page is written last. It
+    is also moved last, so that a run that was killed meanwhile can be finished."""
+    names = new.names()
+    if PAGE in names:
+        for name in ("tables", NUMBERS, PAGE):
+            if name in names:
+                (folder / name).replace(new / name)
+    new.delete()
+
+
+class _Stopped(BaseException):
+    """A signal has arrived. What is under way is as if the process had been killed."""
+
+
+def run_follow(
+    sources: Sources, output: str, *, top: int, interval_s: float, keep_days: int | None
+) -> int:
+    """Follow the sources until Ctrl-C or SIGTERM. Returns the signal's number. Raises
+    PipelineError."""
+    sources.require_without(output)
+    folder = open_folder(output)
+
+    def stop(number: int, _frame: object) -> None:
+        raise _Stopped(number)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with lock(folder, follows=True):
+            follow(sources, folder, Following(folder, top, keep_days), interval_s)
+    except _Stopped as stopped:
+        sys.stderr.write(f"groupferry: stopped; {escape(output)} is that of the last round\n")
+        return int(stopped.args[0])
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def follow(sources: Sources, folder: Folder, following: Following, interval_s: float) -> NoReturn:
+    """Take in what has been added at most once per interval, and report on it. Raises
+    PipelineError."""
+    printed: SafetyVerdict | None = None
+    while True:
+        began_s = time.monotonic()
+        growth = sources.find_growth(following.offsets())
+        if growth.parts or growth.spans:
+            summary = following.take_in(sources.read(growth), growth.offsets)
+        else:
+            summary = following.summary()
+        if growth.parts or growth.spans or (printed is None and summary.groups):
+            verdict = _report(summary, folder, sources.names, began_s)
+            if verdict != printed:
+                printed = verdict
+                _print(verdict, folder)
+        time.sleep(max(0.0, began_s + interval_s - time.monotonic()))
+
+
+def _report(
+    summary: Summary, folder: Folder, inputs: tuple[str, ...], began_s: float
+) -> SafetyVerdict:
+    """Write what is made from the tables: the row of the run, the numbers and the page."""
+    verdict = judge(summary)
+    groups = tuple(_stories(folder, summary))
+    run = RunRow(
+        cluster_id="",
+        inputs=inputs,
+        version=version("groupferry"),
+        verdict=verdict.headline,
+        groups=summary.groups,
+        lines=summary.sums["lines"],
+        unread=summary.unread_count,
+        handovers=summary.sums["handovers"],
+        compared=summary.sums["compared"],
+        not_compared=dict(summary.not_compared),
+        from_ms=summary.from_ms,
+        to_ms=summary.to_ms,
+        made_ms=int(time.time() * 1_000),
+        took_s=time.monotonic() - began_s,
+    )
+    write_run(folder, run)
+    write_report(Report(verdict=verdict, summary=summary, run=run, groups=groups), folder)
+    return verdict
+
+
+def _stories(folder: Folder, summary: Summary) -> Iterator[GroupStory]:
+    """The worst groups with their owners and steps."""
+    ownership, steps = (_of_groups(folder, summary, name) for name in ("ownership", "steps"))
+    for group in summary.worst:
+        key = group.cluster_id, group.group_id
+        yield story(group, ownership.get(key, ()), steps.get(key, ()))
+
+
+def _of_groups(
+    folder: Folder, summary: Summary, name: str
+) -> Mapping[tuple[str, str], Sequence[Any]]:
+    """The rows of a table about the worst groups."""
+    names = {group.group_id for group in summary.worst}
+    rows: dict[tuple[str, str], list[Any]] = {}
+    if names:
+        for row in read_rows(folder, name, names):
+            rows.setdefault((row.cluster_id, row.group_id), []).append(row)
+    return rows
+
+
+def write_report(report: Report, output: Folder) -> None:
+    """Write the numbers, and the page made from them."""
+    output.write_bytes(NUMBERS, REPORTS.dump_json(report, indent=2) + b"\n")
+    output.write_bytes(PAGE, page(report).encode())
+
+
+def _print(verdict: SafetyVerdict, folder: Folder) -> None:
+    _say(*verdict.lines, f"{folder.path}/{PAGE}")
+
+
+def _say(*lines: str) -> None:
+    sys.stdout.write("".join(f"{escape(line)}\n" for line in lines))
+    sys.stdout.flush()

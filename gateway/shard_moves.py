@@ -1,0 +1,159 @@
+"""Gives up shards and opens others, as the parent of the fleet says.
+
+What a process gives up ends like the groups of a gateway that shuts down: what waits is refused,
+what is being written or stored ends, and the state log has the rest. What it takes begins like the
+groups of a gateway that starts. Clients find the other process by FindCoordinator.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import structlog
+import trio
+
+from gateway.events.gateway_events import ShardsTaken
+from gateway.fleet.member import FleetMember, is_in_shard
+from gateway.fleet.parent_link import ParentLink
+from gateway.fleet.words import GaveUp, NotOpened, Opened, OwnerTable, Take
+from gateway.groups.clock import Clock
+from gateway.groups.groups import Groups
+from gateway.hosting.rules import HostingRules
+from gateway.journal.fleet_journal import FleetJournal
+from gateway.observers.offset_reporter import OffsetReporter
+from gateway.state_log.sharded import NOT_OPENED, ShardedLog
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class LastMove:
+    """The last time that the process has taken or given up shards."""
+
+    at_ms: int
+    took_ms: int
+
+
+class ShardMoves:
+    """Carries out the orders of the parent about shards, one after another."""
+
+    def __init__(
+        self,
+        member: FleetMember,
+        link: ParentLink,
+        groups: Groups,
+        rules: HostingRules,
+        *,
+        state_log: ShardedLog,
+        journal: FleetJournal,
+        offsets: OffsetReporter,
+        clock: Clock,
+        slots_folder: Path,
+    ) -> None:
+        """`slots_folder`: a folder of all processes."""
+        self.member = member
+        self._slots_folder = slots_folder
+        self._link = link
+        self._groups = groups
+        self._rules = rules
+        self._state_log = state_log
+        self._journal = journal
+        self._offsets = offsets
+        self._clock = clock
+        self._opening: dict[int, trio.Event] = {}
+        """The shards that are being opened; set when that is over."""
+        self.last: LastMove | None = None
+
+    async def run(self) -> None:
+        """Obey until cancelled. A shard that cannot be opened costs the others nothing: the parent
+        says later who tries it again."""
+        for shard, reason in self._state_log.unopened.items():
+            await self._tell_unopened(shard, reason)
+        async with trio.open_nursery() as nursery:
+            async for order in self._link.orders:
+                match order:
+                    case OwnerTable(slots):
+                        self.member.learn_owners(slots)
+                        await self._give_up_others()
+                    case Take(shards, run_id):
+                        self._take(shards, run_id, nursery)
+
+    async def _give_up_others(self) -> None:
+        """Give up what other slots own, all at once: from now on their requests are refused."""
+        held = self._state_log.open_shards | self._opening.keys()
+        async with trio.open_nursery() as nursery:
+            for shard in sorted(held - set(self.member.own_shards)):
+                nursery.start_soon(self._give_up_once_open, shard)
+
+    async def _give_up_once_open(self, shard: int) -> None:
+        if shard in self._opening:
+            await self._opening[shard].wait()
+        if shard in self._state_log.open_shards:  # it may not have been opened
+            await self._give_up(shard)
+
+    async def _give_up(self, shard: int) -> None:
+        began_ms = self._clock.now_ms()
+        concerns = partial(is_in_shard, shard, self.member.shards)
+        hosted = await self._groups.give_up(concerns)
+        self._keep_members_away(shard, self._groups.orders.away.hand_over(concerns))
+        self._offsets.flush()  # the commits of its groups are told before their hostings end
+        took_ms = self._clock.now_ms() - began_ms
+        self._journal.give_up(shard, groups=hosted, took_ms=took_ms)
+        await self._state_log.close_shard(shard)
+        await self._link.say_of_shard(GaveUp(shard))
+        self._note_move(began_ms)
+
+    def _take(self, shards: tuple[int, ...], run_id: int, nursery: trio.Nursery) -> None:
+        # Anchors of the groups' last holder have an older run.
+        rules = self._rules.standing
+        rules.gateway = replace(rules.gateway, run_id=run_id)
+        self._journal.begin_run(run_id, shards, ShardsTaken(shards=shards))
+        for shard in shards:
+            self._opening[shard] = trio.Event()
+            nursery.start_soon(self._open, shard, nursery)
+
+    async def _open(self, shard: int, nursery: trio.Nursery) -> None:
+        began_ms = self._clock.now_ms()
+        try:
+            opened = await self._state_log.open_shard(shard)
+        except NOT_OPENED as error:
+            self._journal.give_up(shard, groups=0, took_ms=0)
+            self._opening.pop(shard).set()
+            await self._tell_unopened(shard, str(error))
+            return
+        self._learn_members_away(shard)
+        await nursery.start(self._groups.resume, opened)
+        if self.member.owners[shard] == self.member.slot:
+            self.member.serving.add(shard)
+        self._opening.pop(shard).set()
+        self._note_move(began_ms)
+        await self._link.say_of_shard(Opened(shard))
+
+    def _keep_members_away(self, shard: int, handed_over: bytes | None) -> None:
+        """Leave to the next process who is away, in a file."""
+        path = self._away_file(shard)
+        try:
+            path.unlink(missing_ok=True)
+            if handed_over is not None:
+                path.write_bytes(handed_over)
+        except OSError as error:
+            log.warning("members_away_forgotten", shard=shard, reason=str(error))
+
+    def _learn_members_away(self, shard: int) -> None:
+        path = self._away_file(shard)
+        try:
+            if path.exists():
+                self._groups.orders.away.take_over(path.read_bytes())
+        except (OSError, ValueError) as error:
+            log.warning("members_away_forgotten", shard=shard, reason=str(error))
+
+    def _away_file(self, shard: int) -> Path:
+        return self._slots_folder / f"away-{shard:03}.json"
+
+    async def _tell_unopened(self, shard: int, reason: str) -> None:
+        log.error("shard_not_opened", shard=shard, reason=reason)
+        await self._link.say_of_shard(NotOpened(shard))
+
+    def _note_move(self, began_ms: int) -> None:
+        now_ms = self._clock.now_ms()
+        self.last = LastMove(now_ms, now_ms - began_ms)

@@ -1,0 +1,35 @@
+"""Listeners of Spring Kafka do behind the gateway what they do at the broker, with either protocol,
+in transactions of which some are rolled back."""
+
+import pytest
+
+from kafka_codecs.apis import ApiKey
+from tests.support.applications import (
+    MARKS,
+    apis_in,
+    application_jars,
+    check_alike,
+    filled_topic,
+    printed,
+)
+from tests.support.client_programs import SCRIPTS
+from tests.support.kafka_broker import KafkaCluster
+
+pytestmark = MARKS
+
+PROGRAM = SCRIPTS / "java" / "SpringProgram.java"
+RECORDS = 60
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_spring_copies_a_topic_behind_the_gateway_as_at_the_broker(
+    kafka: KafkaCluster, protocol: str
+) -> None:
+    """Every record is copied once, also those that failed at first."""
+    topic, class_path = await filled_topic(kafka, RECORDS), f"{application_jars('spring')}/*"
+    options = (RECORDS, protocol)
+    lines, recorder = await check_alike(
+        kafka, lambda servers, name: printed(PROGRAM, class_path, servers, topic, name, *options)
+    )
+    assert lines[0] == f"copied {RECORDS}, values {RECORDS}, failed {RECORDS // 10}"
+    assert apis_in(recorder) >= {ApiKey.TXN_OFFSET_COMMIT, ApiKey.END_TXN}

@@ -1,0 +1,203 @@
+"""How long a herd of consumers waits when its gateway is killed and started again.
+
+    .venv/bin/python tests/bench/bench_herd.py [--members N] [--tls]
+
+Native members in groups of twenty, in front of librdkafka's mock cluster. Each has a connection on
+which it asks for its coordinator, and one for its heartbeats, as clients do. All of them connect as
+soon as the port is open again. It prints the time until each member's heartbeat has succeeded, and
+the gateway's processor time until then.
+"""
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from uuid import uuid4
+
+import trio
+
+from gateway.cluster.access import PLAIN_ACCESS, Access
+from gateway.cluster.broker_connection import BrokerConnection
+from gateway.cluster.errors import UpstreamError
+from gateway.transport import certificates
+from kafka_codecs.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.find_coordinator import FindCoordinatorRequest
+from tests.bench.processes import Server, allow_many_connections, die_with_parent
+from tests.support.certificate_authority import CertificateAuthority
+from tests.support.mock_cluster import running_mock_cluster
+from tests.support.ports import HOST, free_port, is_open
+
+MEMBERS = 4_000
+GROUP_SIZE = 20
+TOPIC = "numbers"
+PARTITIONS = 40
+RETRY_S = 0.1
+"""How long a client waits before it asks again."""
+STARTING_AT_ONCE = 100
+LIMIT_S = 300
+_LOOK_INTERVAL_S = 0.005
+
+
+@dataclass
+class HerdMember:
+    """A consumer that joins, and states what it owns as clients do after a new connection."""
+
+    group_id: str
+    member_id: str
+    epoch: int = 0
+    owned: tuple[TopicPartitions, ...] = ()
+    answered_s: float = 0.0
+
+    async def heartbeat_once(self, port: int, access: Access) -> None:
+        """Find the coordinator and send heartbeats until one succeeds."""
+        find = FindCoordinatorRequest(key=self.group_id, key_type=0)
+        async with await BrokerConnection.open(HOST, port, access=access) as bootstrap:
+            answer = await bootstrap.ask(find, 2)
+        async with await BrokerConnection.open(HOST, answer.port, access=access) as connection:
+            while True:
+                answered = await connection.ask(self._heartbeat())
+                if answered.error_code == ErrorCode.NONE:
+                    break
+                await trio.sleep(RETRY_S)
+        self._take(answered)
+        self.answered_s = time.monotonic()
+
+    def _heartbeat(self) -> ConsumerGroupHeartbeatRequest:
+        return ConsumerGroupHeartbeatRequest(
+            group_id=self.group_id,
+            member_id=self.member_id,
+            member_epoch=self.epoch,
+            rebalance_timeout_ms=300_000,
+            subscribed_topic_names=(TOPIC,),
+            topic_partitions=self.owned,
+        )
+
+    def _take(self, answer: ConsumerGroupHeartbeatResponse) -> None:
+        self.epoch = answer.member_epoch
+        if answer.assignment is not None:
+            self.owned = tuple(answer.assignment.topic_partitions)
+
+
+async def beat_until_answered(member: HerdMember, port: int, access: Access) -> None:
+    """As `heartbeat_once`, also if connections fail meanwhile."""
+    while not member.answered_s:
+        try:
+            await member.heartbeat_once(port, access)
+        except UpstreamError:
+            await trio.sleep(RETRY_S)
+
+
+async def beat_all(members: Sequence[HerdMember], port: int, access: Access, at_once: int) -> None:
+    """Have a heartbeat of every member answered, of so many at a time."""
+    limit = trio.CapacityLimiter(at_once)
+
+    async def beat(member: HerdMember) -> None:
+        member.answered_s = 0.0
+        async with limit:
+            await beat_until_answered(member, port, access)
+
+    async with trio.open_nursery() as nursery:
+        for member in members:
+            nursery.start_soon(beat, member)
+
+
+@contextmanager
+def started_gateway(
+    folder: Path, upstream: str, port: int, flags: Sequence[str]
+) -> Iterator[Server]:
+    """A gateway with its state in the folder, from before its port is open until it is killed."""
+    command = [
+        *(sys.executable, "-m", "gateway", "serve", f"--upstream={upstream}"),
+        *(f"--listen={HOST}:{port}", f"--state-dir={folder}", "--log-format=json"),
+        *("--groups-host=*", "--max-connections=20000", "--max-connections-per-address=20000"),
+        *flags,
+    ]
+    with (folder / "log").open("ab") as output:
+        process = subprocess.Popen(
+            command,
+            stdout=output,
+            stderr=output,
+            preexec_fn=die_with_parent,  # noqa: PLW1509  # this process may be killed
+        )
+        try:
+            yield Server(port=port, pid=process.pid)
+        finally:
+            process.kill()
+            process.wait()
+
+
+async def until_open(port: int) -> None:
+    """Wait until the gateway listens."""
+    while not is_open(port):
+        await trio.sleep(_LOOK_INTERVAL_S)
+
+
+async def settle(members: Sequence[HerdMember], port: int, access: Access) -> None:
+    """Heartbeat until nobody's epoch or partitions change."""
+    before: object = None
+    while before != (now := [(member.epoch, member.owned) for member in members]):
+        before = now
+        await beat_all(members, port, access, STARTING_AT_ONCE)
+
+
+async def measure(count: int, folder: Path, access: Access, flags: Sequence[str]) -> None:
+    """Let the members join, kill the gateway, and print how they find the next one."""
+    members = [
+        HerdMember(group_id=f"herd-{number // GROUP_SIZE}", member_id=f"{uuid4()}")
+        for number in range(count)
+    ]
+    port = free_port()
+    async with running_mock_cluster() as cluster:
+        await cluster.create_topic(TOPIC, PARTITIONS)
+        upstream = cluster.bootstrap_servers
+        with trio.fail_after(LIMIT_S):
+            with started_gateway(folder, upstream, port, flags):
+                await until_open(port)
+                await settle(members, port, access)
+            began_s = time.monotonic()
+            with started_gateway(folder, upstream, port, flags) as gateway:
+                await until_open(port)
+                open_s, start_cpu_s = time.monotonic(), gateway.cpu_ns / 1e9
+                await beat_all(members, port, access, count)
+                cpu_s = gateway.cpu_ns / 1e9 - start_cpu_s
+    waited = sorted(member.answered_s - open_s for member in members)
+    sys.stdout.write(
+        f"{count} members in {-(-count // GROUP_SIZE)} groups\n"
+        f"listens after {open_s - began_s:.2f} s, CPU {start_cpu_s:.2f} s\n"
+        f"answered after it: half {statistics.median(waited):.2f} s,"
+        f" 99 % {waited[int(len(waited) * 0.99)]:.2f} s, all {waited[-1]:.2f} s\n"
+        f"CPU {cpu_s:.2f} s, {1e6 * cpu_s / (2 * count):.0f} µs a connection\n"
+    )
+
+
+def main() -> None:
+    """Measure one herd."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench herd")
+    parser.add_argument("--members", type=int, default=MEMBERS, metavar="N")
+    parser.add_argument("--tls", action="store_true", help="clients connect with TLS")
+    options = parser.parse_args()
+    allow_many_connections()
+    with tempfile.TemporaryDirectory(prefix="groupferry-bench-") as name:
+        folder, access, flags = Path(name), PLAIN_ACCESS, []
+        if options.tls:
+            files = CertificateAuthority.in_folder(folder / "tls").issue("gateway", HOST)
+            flags = [f"--tls-cert={files.cert}", f"--tls-key={files.key}"]
+            access = Access(tls=certificates.for_brokers(replace(files, cert=None, key=None)))
+        state = folder / "state"
+        state.mkdir()
+        trio.run(measure, options.members, state, access, flags)
+
+
+if __name__ == "__main__":
+    main()

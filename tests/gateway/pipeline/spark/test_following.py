@@ -1,0 +1,287 @@
+"""Rounds have the result of one fold of all lines, and a killed round counts once or not at all."""
+
+import json
+import pickle
+import random
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partialmethod
+from importlib.metadata import version
+from itertools import pairwise
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyarrow.dataset import dataset
+
+from gateway.pipeline import PipelineError, following
+from gateway.pipeline.fold.folding import (
+    GATEWAY,
+    GROUP,
+    Item,
+    ItemKey,
+    RunsFold,
+    SourceLine,
+    read_items,
+)
+from gateway.pipeline.fold.order import OutOfOrderError
+from gateway.pipeline.fold.sequences import ENDED, OTHER, Number, RunKey, fold_runs
+from gateway.pipeline.folder import PROGRESS, Folder
+from gateway.pipeline.following import Following, Items, Subject
+from gateway.pipeline.report.verdict import judge
+from gateway.pipeline.tables import FOLDED_TABLES, SCHEMAS, arrow_table, read_rows
+from tests.e2e.follow_loop import history
+from tests.support.folded_lines import folded, joined, summary_of
+from tests.support.stories import START_MS, Story, played
+
+VERSION = version("groupferry")
+KEY = ItemKey(GATEWAY, "g", 1, "p")
+RUN = RunKey(*KEY[1:])
+DAY_S = 24 * 60 * 60
+DAYS = """0 load
+1 grant a t-0
+100 load a:t-0
+200 commit a t-0=5
+300 load a:t-0
+400 end a t-0 left
+400 grant b t-0
+"""
+
+
+def test_a_group_begins_with_its_last_state_before() -> None:
+    texts = played(DAYS).lines
+    ((key, items),) = items_of(texts).items()
+    for at_s, first in ((50, 0), (150, 2), (350, 4), (500, 4)):
+        left = following.since({key: items}, START_MS + at_s * 1000)
+        assert [text for _at_ms, text in left[key]] == texts[first:], at_s
+    assert following.since({key: items}, START_MS) == {key: items}
+    assert [row.kind for row in folded(*texts[4:]).unread] == ["no end"]
+
+
+EQUAL_TIMES = """0 host 5
+0 load
+1 grant a t-0
+100 end a t-0 left
+100 grant a t-1
+100 host 6
+100 load a:t-1
+100 end a t-1 left
+100 grant b t-1
+100 commit b t-1=3
+"""
+
+
+def test_a_group_begins_behind_lines_of_the_same_time() -> None:
+    """Their numbers tell which come before. A commit that is told later belongs before, too."""
+    late = json.loads(played(EQUAL_TIMES.replace("100 host 6", "99 commit a t-1=2")).lines[5])
+    late |= {"at_ms": START_MS + 103_000, "sequence": 90}
+    texts = [*played(EQUAL_TIMES).lines, json.dumps(late)]
+    items = items_of(texts)
+    ((key, left),) = following.since(items, START_MS + 101_000).items()
+    assert sorted(text for _at_ms, text in left) == sorted(texts[6:-1])
+    assert [row.kind for row in folded(*texts[6:-1]).unread] == ["no end"]
+    assert left == following.since({key: left}, START_MS + 101_000)[key]
+
+
+def test_groups_of_one_name_begin_in_their_clusters() -> None:
+    texts = played(DAYS).lines
+    days = re.sub(r"^(\d+)", r"\1 @h", DAYS.replace("300 load", "310 load"), flags=re.MULTILINE)
+    others = played(f"- cluster-id d\n{days}").lines
+    ((_key, left),) = following.since(items_of([*texts, *others]), START_MS + 350_000).items()
+    assert sorted(text for _at_ms, text in left) == sorted([*texts[4:], *others[4:]])
+
+
+def items_of(texts: Sequence[str]) -> Items:
+    """The lines of the groups in their order."""
+    items: dict[ItemKey, list[Item]] = {}
+    for key, item in read_items(SourceLine("f", "", text) for text in texts):
+        if key.kind == GROUP:
+            items.setdefault(key, []).append(item)
+    return items
+
+
+def test_one_number_stands_for_all_before() -> None:
+    """A gap among them is forgotten, and one behind them is not."""
+    numbers = [Number(n, 10 * n, 1, n) for n in (1, 2, 4, 5, 6, 8)]
+    ((key, left),) = following.since({KEY: numbers}, 55).items()
+    assert [number.sequence for number in left] == [5, 6, 8]
+    rows = fold_runs([(RunKey(*key[1:]), left)])
+    assert [(row.first, row.last) for row in rows if row.kind == "missing"] == [(7, 7)]
+
+
+def test_a_number_that_is_there_twice_stands_for_those_before() -> None:
+    """One with two contents does not: neither is known to be right."""
+    numbers = [Number(n, 10 * n, OTHER, n) for n in (1, 2, 3, 3, 4)]
+    for content, whole in ((3, 4), (99, 2)):
+        taken = [*numbers[:3], numbers[3]._replace(content=content), numbers[4]]
+        fold = RunsFold()
+        fold.take([(KEY, taken)])
+        assert joined(fold.finish()).unread == list(fold_runs([(RUN, sorted(taken))]))
+        first = fold._numbers[RUN][0]
+        assert (first.sequence, first.is_whole) == (whole, True)
+
+
+def test_numbers_may_come_in_any_order_but_behind_those_that_are_whole() -> None:
+    """A number that was there already, or is another one now, needs all of them again."""
+    fold, taken = RunsFold(), list[Number]()
+    for numbers in ((1, 2, 5), (7, 3), (4,), (8, 9)):
+        batch = [Number(n, 10 * n, ENDED if n == 9 else OTHER, n) for n in numbers]
+        taken += batch
+        fold.take([(KEY, batch)])
+        rows = joined(fold.finish()).unread
+        assert rows == list(fold_runs([(RUN, sorted(taken))]))
+    assert len(fold._numbers[RUN]) == 4
+    with pytest.raises(OutOfOrderError):
+        fold.take([(KEY, [Number(3, 30, OTHER, 99)])])
+
+
+def batches_of(lines: Sequence[str], rng: random.Random) -> list[list[SourceLine]]:
+    """Lines in batches of any length."""
+    places = [SourceLine("f", f"byte {number}", text) for number, text in enumerate(lines)]
+    cuts = sorted(rng.sample(range(len(lines)), min(6, len(lines))))
+    return [places[start:end] for start, end in pairwise([0, *cuts, len(lines)])]
+
+
+def differences(output: Path, *lines: str) -> list[str]:
+    """The tables that are not those of one fold. A line has another place there."""
+    expected, names = folded(*lines), []
+    for name in FOLDED_TABLES:
+        columns = [it for it in SCHEMAS[name].names if it not in ("file", "place")]
+        stored = dataset(output / "tables" / name, partitioning="hive", format="parquet")
+        rows = stored.to_table(columns=columns).to_pylist()
+        true = arrow_table(name, getattr(expected, name))
+        if Counter(map(repr, rows)) != Counter(map(repr, true.select(columns).to_pylist())):
+            names.append(name)
+    return names
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rounds_have_the_result_of_one_fold(seed: int, tmp_path: Path) -> None:
+    """Of groups that stay with a gateway or move, with lines that are late, cut, or there twice.
+    Another process goes on after any round."""
+    rng = random.Random(seed)
+    lines = history(rng, groups=4)
+    stream = Following(Folder(f"{tmp_path}"), top=1)
+    for batch in batches_of(lines, rng):
+        if rng.random() < 0.3:
+            stream = Following(Folder(f"{tmp_path}"), top=1)
+        summary = stream.take_in(batch, {})
+    assert differences(tmp_path, *lines) == []
+    assert summary.sums == summary_of(*lines).sums
+    assert Following(Folder(f"{tmp_path}"), top=1).summary() == summary
+
+
+def test_a_round_that_is_killed_anywhere_counts_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever it replaces, deletes or writes a file."""
+    rng, left = random.Random(0), [0]
+    lines = history(rng, groups=3)
+
+    def killed(call: Callable[..., object], *given: object) -> object:
+        left[0] -= 1
+        if left[0] == 0:
+            raise Crashed
+        return call(*given)
+
+    for name in ("replace", "delete", "write_bytes"):
+        monkeypatch.setattr(Folder, name, partialmethod(_through, killed, getattr(Folder, name)))
+    crashes = 0
+    for number, batch in enumerate(batches_of(lines, rng)):
+        for left[0] in (*rng.choices(range(1, 90), k=3), 0):
+            stream = Following(Folder(f"{tmp_path}"), top=1)
+            try:
+                if stream.offsets() != {"f": number + 1}:
+                    stream.take_in(batch, {"f": number + 1})
+            except Crashed:
+                crashes += 1
+    assert crashes > 3
+    assert differences(tmp_path, *lines) == []
+
+
+def _through(
+    folder: Folder, killed: Callable[..., object], call: Callable[..., object], *given: object
+) -> object:
+    return killed(call, folder, *given)
+
+
+class Crashed(Exception):
+    """End like a killed process."""
+
+
+@pytest.mark.parametrize(
+    "progress", [(VERSION,), (VERSION, 99), (VERSION, 99, "more"), ("another one", 1)]
+)
+def test_what_another_version_has_written_is_refused(
+    progress: Sequence[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one line that says what to do, also if no line is new: its states are not read. One that
+    names the same version may have states of another format."""
+    lines = history(random.Random(0), groups=2)
+    Following(Folder(f"{tmp_path}"), top=1).take_in(batches_of(lines, random.Random(1))[0], {})
+    written = Folder(f"{tmp_path}")
+    offsets, rounds, from_ms, *_others = json.loads(written.read_bytes(PROGRESS) or b"")
+    written.write_bytes(PROGRESS, json.dumps([offsets, rounds, from_ms, *progress]).encode())
+    monkeypatch.setattr(pickle, "loads", None)
+    with pytest.raises(PipelineError, match="delete it, or choose another folder"):
+        Following(Folder(f"{tmp_path}"), top=1).offsets()
+
+
+@pytest.mark.parametrize("where", ["one log", "several logs", "few lines"])
+def test_repeats_of_deleted_lines_change_nothing(where: str, tmp_path: Path) -> None:
+    """A log may be packed under another name in the folder that is followed. Also of a group that
+    several logs have, or of which hardly more than its last state is left."""
+    stream = Following(Folder(f"{tmp_path}"), top=1, keep_days=2)
+    story, count = Story(), 0
+    for sentence in ("0 start", "0 host 5", "0 create", "1 grant b t-0"):
+        story.tell(sentence)
+    for day in range(5):
+        at_s = day * DAY_S
+        if where == "few lines" and day == 1:
+            story.tell("- group other")
+        story.tell(f"{at_s + 1} load b:t-0")
+        story.tell(f"{at_s + 60} end b t-0 left")
+        story.tell(f"{at_s + 61} grant b t-0")
+        story.tell(f"{at_s + 62} commit b t-0={day + 1}")
+        if where == "several logs":
+            story.tell(f"{at_s + 63} @h fetch x t-0={day + 1}")
+        stream.take_in([SourceLine("f", "", line) for line in story.lines[count:]], {})
+        count = len(story.lines)
+    before = stream.summary()
+    for text in story.lines[:7]:
+        after = stream.take_in([SourceLine("g", "", text)], {})
+        assert judge(after).lines == judge(before).lines, text
+
+
+def test_old_lines_are_deleted(tmp_path: Path) -> None:
+    """The owner of a group that has only committed since is still known, because each day begins
+    with what the group has."""
+    stream = Following(Folder(f"{tmp_path}"), top=1, keep_days=2)
+    story, count = Story(), 0
+    story.tell("0 start")
+    for day in range(5):
+        story.tell(f"{day * DAY_S + 1} load a:t-0")
+        for minute in range(10):
+            offset = 100 * day + minute + 1
+            story.tell(f"{day * DAY_S + 60 * minute + 60} commit a t-0={offset}")
+        stream.take_in([SourceLine("f", "", line) for line in story.lines[count:]], {})
+        count = len(story.lines)
+    subject = Subject(GROUP, "orders")
+    (items,) = stream._read_items(subject.shelf)[subject].values()
+    assert len(items) == 33 + 11
+    (owner,) = read_rows(Folder(f"{tmp_path}"), "ownership", ["orders"])
+    assert owner.member_id == "a"
+    (run,) = pq.read_table(tmp_path / "tables" / "unread").to_pylist()
+    assert run["kind"] == "no end"
+
+
+def test_an_event_from_the_future_deletes_nothing(tmp_path: Path) -> None:
+    """The clock of one gateway may be wrong by years."""
+    now_s = time.time() - START_MS / 1000
+    stream = Following(Folder(f"{tmp_path}"), top=1, keep_days=2)
+    for number, at_s in enumerate((now_s, now_s + 1_000 * DAY_S)):
+        lines = played(f"- group g{number}\n{now_s - 10} load a:t-0\n{at_s} commit a t-0=1").lines
+        stream.take_in([SourceLine("f", "", line) for line in lines], {})
+    assert len(list(read_rows(Folder(f"{tmp_path}"), "groups", ["g0", "g1"]))) == 2
