@@ -14,7 +14,7 @@ from xdist.remote import Producer
 from tests.simulation.sweep import OBJECTS_PER_COLLECTION
 from tests.support.hypothesis_profile import examples
 from tests.support.kafka_broker import KafkaCluster, running_kafka
-from tests.support.promises import PromiseBroken, raise_broken
+from tests.support.promises import PromiseBroken, PromiseWatch, raise_broken
 from tests.support.releases import CHOSEN, NEWEST, TEST_IDS, left_to_another_release
 from tests.support.requirements import restore_reason
 from tests.support.side_by_side import ByShareOrFile, scope, slow_ones_first
@@ -43,6 +43,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="Write what the pipeline says into the transcripts of tests/gateway/pipeline/fold",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Add the plugin that all runs need."""
+    config.pluginmanager.register(PromiseWatch())
 
 
 @pytest.hookimpl(wrapper=True)

@@ -4,6 +4,12 @@ A failed test with real brokers is repeated, because timers and load can fail it
 a promise broken is not.
 """
 
+import pytest
+
+EXIT_STATUS = 10
+"""Of a run in which a promise was broken. `.ci/run` repeats failed tests after other failures only,
+whose exit status is 1."""
+
 
 class PromiseBroken(AssertionError):
     """A promise was broken. What has happened once can happen."""
@@ -22,3 +28,20 @@ def raise_broken(group: BaseExceptionGroup) -> None:
             raise PromiseBroken(*exception.args) from group
         if isinstance(exception, BaseExceptionGroup):
             raise_broken(exception)
+
+
+class PromiseWatch:
+    """A pytest plugin that tells broken promises from other failures by the exit status."""
+
+    def __init__(self) -> None:
+        self._is_broken = False
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Look at the text, which is all that a worker sends of an exception."""
+        self._is_broken |= report.failed and PromiseBroken.__name__ in report.longreprtext
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Set the exit status."""
+        if self._is_broken:
+            session.exitstatus = EXIT_STATUS
