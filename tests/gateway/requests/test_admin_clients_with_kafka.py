@@ -140,10 +140,11 @@ async def test_kafkas_group_tool(kafka: KafkaCluster) -> None:
         assert len((await scene.rows(*reset, "--group", empty))["empty"]) == 3
         offsets = await scene.rows("--describe", "--group", empty, "--offsets")
         assert len(offsets["empty"]) == 3
+        # One stays: without offsets, the cluster forgets the group once its anchor has left.
         gone = await scene.java(
-            GROUP_TOOL, "--delete-offsets", "--group", empty, "--topic", "numbers"
+            GROUP_TOOL, "--delete-offsets", "--group", empty, "--topic", "numbers:0,1"
         )
-        assert gone.count("Successful") == 3
+        assert gone.count("Successful") == 2
         deleted = await scene.java(GROUP_TOOL, "--delete", "--group", empty)
         assert "was successful" in deleted
         refused = await scene.java(GROUP_TOOL, "--delete", "--group", native)
