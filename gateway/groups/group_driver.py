@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import cast
 
 import structlog
 import trio
@@ -28,16 +27,18 @@ from gateway.cluster.errors import UpstreamError
 from gateway.events.event import DecisionEvents
 from gateway.events.group_events import (
     GroupAdopted,
-    GroupForwarded,
-    GroupLoaded,
-    HostingStarted,
     TopicsDeleted,
 )
-from gateway.events.group_tracker import GroupTracker
 from gateway.groups.clock import Clock
 from gateway.groups.cluster_group_reader import ClusterGroupReader
 from gateway.groups.compute_thread import ComputeThread
+from gateway.groups.group_coordinator import (
+    AskCoordinatorNode,
+    CoordinatorOf,
+    GroupCoordinator,
+)
 from gateway.groups.group_limits import GroupLimits
+from gateway.groups.group_reporter import GroupReporter, forget_events
 from gateway.groups.pauses import Pauses
 from gateway.groups.regex_resolver import RegexResolver
 from gateway.groups.relayed_calls import RelayedCalls
@@ -99,17 +100,9 @@ from gateway.journal.journal import Journal, last_events
 from gateway.observers.counts import GroupCounts
 from gateway.observers.offset_reporter import OffsetReporter
 from gateway.quotas.quota_key import QuotaKey
-from gateway.state_log.last_events import FORGOTTEN, LogRecord
+from gateway.state_log.last_events import LogRecord
 from gateway.state_log.log import StateLog, StateLogError, StateLogRefused, StateLogUnsure
-from kafka_codecs.declaration import Struct
-from kafka_codecs.error_codes import ErrorCode, name_of
 
-_MOVED = (
-    ErrorCode.NOT_COORDINATOR,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-)
-"""The broker has done nothing: it is not the coordinator, or not yet."""
 CLOSES_WITHIN_S = 1.0
 """How soon a client that is restarted closes its connection, once it has left the group."""
 RESTART_S = 1.0
@@ -147,10 +140,8 @@ class Services:
     compute_thread: ComputeThread
     assign: Callable[[Computation], Awaitable[AssignmentReceived]]
     """What a plug-in answers."""
-    coordinator_of: Callable[[str, QuotaKey | None], Awaitable[int]]
-    """The node id of a group's coordinator. Raises UpstreamError."""
-    ask_coordinator: Callable[[int, Struct], Awaitable[Struct]]
-    """A coordinator's answer to an anchor's request. Raises UpstreamError."""
+    coordinator_of: CoordinatorOf
+    ask_coordinator: AskCoordinatorNode
     nursery: trio.Nursery
     pauses: Pauses
     limits: GroupLimits
@@ -177,8 +168,18 @@ class GroupDriver:
         """Another one, of all drivers, after each input that may have changed what the group
         shows."""
         self.topics = TopicsImage(services.cluster)
-        self.tracker = GroupTracker()
+        self.reporter = GroupReporter(
+            group,
+            services.clock,
+            services.journal,
+            services.offsets,
+            services.counts,
+            owner=owner,
+        )
         self._services = services
+        self._coordinator = GroupCoordinator(
+            group.group_id, services.coordinator_of, services.ask_coordinator, services.state_log
+        )
         self._idle = idle
         self._owner = owner
         self._inputs: deque[Input] = deque()
@@ -195,8 +196,6 @@ class GroupDriver:
         self._at_work = 0
         """Effects under way."""
         self._is_running = False
-        self._node_id: int | None = None
-        """The last known coordinator."""
         self._wakes_ms: float = math.inf
         self._woken = trio.Event()
         self._rest_s = 0.0
@@ -336,7 +335,7 @@ class GroupDriver:
                     self._carry_out(self._start_again(now_ms))
         finally:
             self._is_feeding = False
-        self._report_costs()
+        self.reporter.report_costs()
         if self.group.engine.has_regexes:
             self.topics.follow_names()
         if self._left is not None and not self.group.anchor.is_here:
@@ -368,23 +367,17 @@ class GroupDriver:
 
     def log(self, line: Log) -> None:
         """Log a line."""
-        self._services.counts.note_line(line)
-        carry_out_now(line, self.group.group_id, self._services.journal)
+        self.reporter.log(line)
 
     def report(self, events: ReportEvents | EmitNow) -> None:
         """Report events that have nothing to write."""
         match events:
-            case EmitNow():
-                self._services.counts.note_line(events)
-                carry_out_now(events, self.group.group_id, self._services.journal, self._owner)
-                self._follow(DecisionEvents((events.event,), self._services.clock.now_ms()))
-                if isinstance(events.event, GroupAdopted):
+            case EmitNow(event):
+                self.reporter.report_now(events)
+                if isinstance(event, GroupAdopted):
                     self._todo.append(self._learn_topics_of_group)
             case ReportEvents(decisions):
-                self._make_way(decisions)
-                for decision in decisions:
-                    self._services.journal.tell_decision(decision, self.group.group_id)
-                    self._follow(decision)
+                self.reporter.report(decisions)
 
     def answer(self, call: Call) -> None:
         """Wake the client's side of a call that has its answer. Count the call from the moment when
@@ -511,9 +504,7 @@ class GroupDriver:
         if deleted := self.topics.take_deleted():
             event = TopicsDeleted(topics=tuple(sorted(deleted)), topic_ids=deleted)
             decision = DecisionEvents((event,), self._services.clock.now_ms())
-            self._make_way([decision])
-            self._services.journal.tell_decision(decision, self.group.group_id)
-            self._follow(decision)
+            self.reporter.report([decision])
         return topics
 
     async def _do(self, work: Callable[[], Awaitable[Input | None]]) -> None:
@@ -617,9 +608,9 @@ class GroupDriver:
                 await self._assign(effect)
                 return None
             case AskCoordinator():
-                return await self._ask_for_anchor(effect)
+                return await self._coordinator.ask_for_anchor(effect)
             case Ask():
-                return await self._ask_for_move(effect)
+                return await self._coordinator.ask_for_move(effect)
             case Hold():
                 await self.relayed.until_none()
                 return Done(effect)
@@ -646,7 +637,7 @@ class GroupDriver:
         """Write records and events; the events are told once the log has them."""
         group_id, services, batch = self.group.group_id, self._services, effect.batch
         decisions = [decision.reported for decision in batch.decisions]
-        self._make_way(decisions)
+        self.reporter.make_way(decisions)
         stamped = services.journal.stamp_batch(decisions, group_id)
         last = last_events(stamped)
         began_s = trio.current_time()
@@ -673,38 +664,11 @@ class GroupDriver:
         try:
             for decision, envelopes in zip(batch.decisions, stamped, strict=True):
                 services.journal.pass_on(envelopes, decision.reported.owner)
-                self._follow(decision.reported)
+                self.reporter.follow(decision.reported)
         except Exception:  # the boundary: the log has the batch, so the group is loaded with it
             log.exception("group_failed", group_id=group_id)
             return Failed(effect, Damage.UNSURE)
         return Done(effect)
-
-    def _make_way(self, batch: Sequence[DecisionEvents]) -> None:
-        """Report open commits before the events that end them."""
-        group_id, services = self.group.group_id, self._services
-        for decision in batch:
-            if before := services.offsets.make_way(group_id, decision.events):
-                services.journal.tell_decision(DecisionEvents(before, decision.at_ms), group_id)
-
-    def _follow(self, decision: DecisionEvents) -> None:
-        """Have the tracker observe events whose lines are written, and report what follows."""
-        following = self.tracker.observe(decision.events, decision.at_ms)
-        self._services.journal.tell_decision(
-            DecisionEvents(following, decision.at_ms), self.group.group_id
-        )
-
-    def _report_costs(self) -> None:
-        """Report the rebalance and the steps that are over, once the lines of all decisions are
-        written."""
-        engine = self.group.engine
-        if self.tracker.is_measuring and not engine.is_deciding:
-            now_ms = self._services.clock.now_ms()
-            ended = self.tracker.settle(engine.core.summarize().state, now_ms)
-            self._services.journal.tell_decision(DecisionEvents(ended, now_ms), self.group.group_id)
-
-    def snapshot(self) -> GroupLoaded:
-        """The group as its lines have told it."""
-        return self.tracker.snapshot(self.group.engine.core.summarize().state)
 
     async def _forget(self, effect: Forget) -> Input:
         """End the sequence of a deleted group, whose lines are all written. If the log fails,
@@ -743,34 +707,6 @@ class GroupDriver:
         with trio.CancelScope() as self._assigning:
             self.feed(Done(effect, await self._services.assign(effect.computation)))
 
-    async def _ask_for_anchor(self, effect: AskCoordinator) -> Input:
-        if effect.looks_up:
-            self._node_id = None
-        try:
-            return Done(effect, await self._from_coordinator(effect.message))
-        except UpstreamError as error:
-            return Failed(effect, str(error))
-
-    async def _ask_for_move(self, effect: Ask) -> Input:
-        if not self._services.state_log.may_answer_for(self.group.group_id):
-            return Failed(effect, "another gateway may go on with the adoption")
-        try:
-            answer = await self._from_coordinator(effect.message)
-            code = cast(int, getattr(answer, "error_code", ErrorCode.NONE))
-            if code not in _MOVED:
-                return Done(effect, answer)
-            reason = name_of(code)
-        except UpstreamError as error:
-            reason = str(error)
-        self._node_id = None  # another coordinator may have the group by now
-        return Failed(effect, reason)
-
-    async def _from_coordinator(self, message: Struct) -> Struct:
-        """The answer of the group's coordinator. Raises UpstreamError."""
-        if self._node_id is None:
-            self._node_id = await self._services.coordinator_of(self.group.group_id, None)
-        return await self._services.ask_coordinator(self._node_id, message)
-
 
 async def locate(services: Services, group_id: str, call: Call) -> bool | None:
     """Whether the client's listener stands for the group's coordinator; None if that is unknown."""
@@ -779,23 +715,3 @@ async def locate(services: Services, group_id: str, call: Call) -> bool | None:
     except UpstreamError as error:
         log.warning("coordinator_unknown", group_id=group_id, reason=str(error))
         return None
-
-
-def carry_out_now(
-    effect: Log | EmitNow, group_id: str, journal: Journal, owner: QuotaKey | None = None
-) -> None:
-    """Log a line, or report an event. `owner`: whose request has named the group."""
-    match effect:
-        case Log(level, event, fields, error):
-            getattr(log, level)(event, **fields, **({"exc_info": error} if error else {}))
-        case EmitNow(GroupForwarded() | HostingStarted() as event):
-            journal.tell(event, group_id, owner)  # clients can name groups without end
-        case EmitNow(event):
-            journal.tell(event, group_id)
-
-
-async def forget_events(group_id: str, journal: Journal, state_log: StateLog) -> None:
-    """End the sequence of a deleted group, whose lines are all written. Raises StateLogError."""
-    if journal.has_told(group_id):
-        await state_log.append(group_id, (FORGOTTEN,))
-        journal.forget(group_id)

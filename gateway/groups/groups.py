@@ -21,13 +21,10 @@ from coordinator.group.load import (
 from coordinator.interface.events import LeaveGroupReceived, Leaver
 from gateway.events.group_events import GroupLoaded
 from gateway.groups.configured_releases import ConfiguredReleases
-from gateway.groups.group_driver import (
-    GroupDriver,
-    Services,
-    forget_events,
-)
+from gateway.groups.group_driver import GroupDriver, Services
 from gateway.groups.group_drivers import GroupDrivers, GroupFailed, GroupRefused
 from gateway.groups.group_orders import GroupOrders
+from gateway.groups.group_reporter import forget_events
 from gateway.groups.group_router import GroupRouter
 from gateway.groups.group_views import GroupViews
 from gateway.hosting.inputs import Ending
@@ -223,7 +220,7 @@ class Groups:
     def _snapshot(self, group_id: str) -> GroupLoaded | None:
         """A hosted group as its lines have told it; None if nothing of it is in memory."""
         driver = self.drivers.by_id.get(group_id)
-        return None if driver is None else driver.snapshot()
+        return None if driver is None else driver.reporter.snapshot()
 
 
 async def _all_in_log(state_log: StateLog) -> Collection[str]:

@@ -20,12 +20,10 @@ from gateway.hosting.forwarded import WatchedGroups
 from gateway.hosting.inputs import MoveRequested
 from gateway.hosting.move_requests import AdoptionOutcome, AdoptRequest
 from gateway.hosting.states import AdoptionStage
-from gateway.state_log.memory import MemoryLog
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kafka_codecs.join_group import JoinGroupRequest
 from tests.support.adoption import GROUP, described, watched
 from tests.support.hosted_groups import HostedGroups, hosted_groups
 
@@ -118,31 +116,6 @@ async def test_a_call_whose_client_has_gone_is_not_waited_for(
             await driver.finish(call)
         await groups.table.orders.adopt(GROUP)
         assert beats(groups) == 2
-
-
-async def test_a_coordinator_that_has_moved_has_not_answered(
-    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It has done nothing, and the next request looks for the present one."""
-    async with live_group(monkeypatch) as (groups, _driver):
-        outcome = await groups.table.orders.adopt(GROUP)
-        assert outcome.reasons == ("undone: the coordinator did not answer: NOT_COORDINATOR",)
-        questions = len(groups.cluster.coordinator_questions)
-        await groups.table.orders.adopt(GROUP)
-        assert len(groups.cluster.coordinator_questions) > questions
-
-
-async def test_a_gateway_that_may_have_lost_its_log_sends_nothing(
-    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another one may go on with the adoption, and knows better which members still own
-    something."""
-    async with live_group(monkeypatch) as (groups, _driver):
-        monkeypatch.setattr(MemoryLog, "may_answer", False)
-        outcome = await groups.table.orders.adopt(GROUP)
-        assert "another gateway may go on" in outcome.reasons[0]
-        asked = {type(message) for _node, message in groups.cluster.asked}
-        assert asked.isdisjoint({HeartbeatRequest, JoinGroupRequest})
 
 
 async def test_a_dry_run_begins_nothing(
