@@ -43,8 +43,8 @@ def draw_bars(
         highest = [max(row.figures[number] for row in scaled) for number in range(len(columns))]
         for row in block:
             parts.append(f'<text x="4" y="{y + 14}">{escape(row.name)}</text>')
-            for start, figure, most in zip(starts, row.figures, highest, strict=True):
-                length = round((width - FIGURE_WIDTH) * figure / most) if most else 0
+            for start, figure, longest in zip(starts, row.figures, highest, strict=True):
+                length = round((width - FIGURE_WIDTH) * figure / longest) if longest else 0
                 parts.append(
                     f'<rect x="{start}" y="{y}" width="{max(1, length)}" height="{BAR_HEIGHT}"'
                     f' fill="{row.colour}"/>'

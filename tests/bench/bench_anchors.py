@@ -35,9 +35,9 @@ WINDOW_S = 20
 def connections_to(ports: set[int]) -> int:
     """Established connections of this process to these local ports."""
     own = {
-        Path(f"/proc/self/fd/{each.name}").readlink().name
-        for each in Path("/proc/self/fd").iterdir()
-        if each.is_symlink()
+        Path(f"/proc/self/fd/{descriptor.name}").readlink().name
+        for descriptor in Path("/proc/self/fd").iterdir()
+        if descriptor.is_symlink()
     }
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return sum(

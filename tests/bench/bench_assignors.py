@@ -87,7 +87,7 @@ def measure(size: int, assignor: str) -> None:
         assert stage.group.assignment_epoch == stage.group.epoch
     for column, what in enumerate(("assignor", "steps")):
         full_ms, joins_ms, leaves_ms = (
-            statistics.median(each[column] for each in costs) * MILLISECONDS
+            statistics.median(row[column] for row in costs) * MILLISECONDS
             for costs in (full, joins, leaves)
         )
         sys.stdout.write(

@@ -180,8 +180,10 @@ class Member:
         self._good_s = trio.current_time()
         while True:
             try:
-                found = await find_coordinator(self._bootstrap, self.group_id)
-                async with await BrokerConnection.open(found.host, found.port) as connection:
+                coordinator = await find_coordinator(self._bootstrap, self.group_id)
+                async with await BrokerConnection.open(
+                    coordinator.host, coordinator.port
+                ) as connection:
                     await self._beat_at(GroupClient(connection, self.group_id))
             except UpstreamError:
                 pass

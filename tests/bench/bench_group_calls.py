@@ -100,19 +100,19 @@ async def classic_group(
         if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             joined = await client.join(joined.member_id, session_timeout_ms=LONG_MS)
         assert not joined.error_code, joined
-        ids = [each.member_id for each in joined.members]
+        ids = [member.member_id for member in joined.members]
         shares = {id_: {TOPIC: [i] if i < MEMBERS else []} for i, id_ in enumerate(ids)}
         synced = await client.sync(joined, shares)
         assert not synced.error_code, synced
         members.append((joined.member_id, joined.generation_id, number))
 
     with trio.fail_after(FORM_LIMIT_S):
-        found = await find_coordinator((HOST, server.port), group_id)
+        coordinator = await find_coordinator((HOST, server.port), group_id)
         async with AsyncExitStack() as stack:
             clients = [
                 GroupClient(
                     await stack.enter_async_context(
-                        await BrokerConnection.open(found.host, found.port)
+                        await BrokerConnection.open(coordinator.host, coordinator.port)
                     ),
                     group_id,
                 )
@@ -127,7 +127,7 @@ async def classic_group(
                 "cpu_s": (server.cpu_ns - before_cpu_ns) / 1e9,
             }
     assert len({epoch for _, epoch, _ in members}) == 1, "the members joined in several rounds"
-    return Group(group_id=group_id, port=found.port, members=members), cost
+    return Group(group_id=group_id, port=coordinator.port, members=members), cost
 
 
 async def native_group(server: Server, group_id: str, size: int = MEMBERS) -> Group:
@@ -136,14 +136,16 @@ async def native_group(server: Server, group_id: str, size: int = MEMBERS) -> Gr
     with trio.fail_after(FORM_LIMIT_S):
         async with group_client(address, group_id) as client:
             epochs = {str(uuid4()): 0 for _ in range(size)}
-            owned: dict[str, Mapping[UUID, Sequence[int]]] = {each: {} for each in epochs}
+            owned: dict[str, Mapping[UUID, Sequence[int]]] = {member_id: {} for member_id in epochs}
             while not await _is_settled(client, epochs, owned):
                 await trio.sleep(0.2)
-        found = await find_coordinator(address, group_id)
+        coordinator = await find_coordinator(address, group_id)
     return Group(
         group_id=group_id,
-        port=found.port,
-        members=[(each, epoch, _first(owned[each])) for each, epoch in epochs.items()],
+        port=coordinator.port,
+        members=[
+            (member_id, epoch, _first(owned[member_id])) for member_id, epoch in epochs.items()
+        ],
     )
 
 
@@ -160,7 +162,7 @@ async def _is_settled(
         assert not answer.error_code, answer
         epochs[member_id] = answer.member_epoch
         if answer.assignment is not None:
-            now = {each.topic_id: each.partitions for each in answer.assignment.topic_partitions}
+            now = {topic.topic_id: topic.partitions for topic in answer.assignment.topic_partitions}
             changes += now != owned[member_id]
             owned[member_id] = now
     # The target may lag behind the last member that joined.

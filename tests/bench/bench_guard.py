@@ -227,9 +227,9 @@ async def join_in_order(clients: Sequence[GroupClient]) -> list[JoinGroupRespons
         joined[number] = await clients[number].join(member_id, session_timeout_ms=LONG_MS)
 
     async def sync(number: int) -> None:
-        each = joined[number]
-        shares = {member.member_id: {TOPIC: [i]} for i, member in enumerate(each.members)}
-        synced = await clients[number].sync(each, shares)
+        answer = joined[number]
+        shares = {member.member_id: {TOPIC: [i]} for i, member in enumerate(answer.members)}
+        synced = await clients[number].sync(answer, shares)
         assert not synced.error_code, synced
 
     asked = [await paced(client.join(session_timeout_ms=LONG_MS)) for client in clients]
@@ -372,21 +372,21 @@ async def count_fleet(server: Server, look: Look, paths: Collection[HotPath]) ->
     """The requests at rest and those that pass, at one process of a fleet."""
     wanted = {path: of_fleet for path, of_fleet in IN_FLEET.items() if of_fleet in paths}
     await until_served(server, GROUP_OF_LAST)
-    found = await find_coordinator((HOST, server.port), GROUP_OF_LAST)
+    coordinator = await find_coordinator((HOST, server.port), GROUP_OF_LAST)
     costs = await count_group_calls(server, look, wanted)
     if ROUND_TRIP in wanted:
         requests = bench_relay.fetch(12)
-        costs[ROUND_TRIP] = await cost_of_requests(look, found.port, requests)
+        costs[ROUND_TRIP] = await cost_of_requests(look, coordinator.port, requests)
     return {wanted[path]: cost for path, cost in costs.items()}
 
 
 async def until_served(server: Server, group_id: str) -> None:
     """Wait until the process of the group accepts clients."""
     with trio.fail_after(FORM_LIMIT_S):
-        found = await find_coordinator((HOST, server.port), group_id)
+        coordinator = await find_coordinator((HOST, server.port), group_id)
         while True:
             try:
-                await (await trio.open_tcp_stream(HOST, found.port)).aclose()
+                await (await trio.open_tcp_stream(HOST, coordinator.port)).aclose()
             except OSError:
                 await trio.sleep(SETTLE_S)
             else:
@@ -457,8 +457,10 @@ def judge(costs: Costs, committed: Mapping[str, Cost]) -> dict[HotPath, set[str]
             for name, amount in alone[path.alone].items():
                 limits[name] = min(limits.get(name, math.inf), amount * FLEET_ROOM)
         dearer[path] = {name for name in cost if cost[name] > limits[name]}
-        told = [f"{name} {cost[name]:,.0f} ({cost[name] / before[name] - 1:+.1%})" for name in cost]
-        say(f"{path.name}: {', '.join(told)}{' DEARER' if dearer[path] else ''}")
+        comparisons = [
+            f"{name} {cost[name]:,.0f} ({cost[name] / before[name] - 1:+.1%})" for name in cost
+        ]
+        say(f"{path.name}: {', '.join(comparisons)}{' DEARER' if dearer[path] else ''}")
     return {path: names for path, names in dearer.items() if names}
 
 
@@ -482,8 +484,8 @@ def main() -> None:
         text = json.dumps({"machine": machine(), "costs": costs}, indent=2)
         COMMITTED.write_text(f"{text}\n")
         return
-    kept = json.loads(COMMITTED.read_text())
-    committed, counted_with = kept["costs"], kept["machine"]["python"]
+    baseline = json.loads(COMMITTED.read_text())
+    committed, counted_with = baseline["costs"], baseline["machine"]["python"]
     if not counted_with.startswith(f"{PYTHON}."):
         say(
             f"nothing is judged: the committed counts are those of Python {counted_with},"

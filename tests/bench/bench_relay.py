@@ -129,7 +129,7 @@ def produce(size: int) -> Requests:
     """Records of this size for one partition."""
     topics = {b"numbers": [bytes(size)]}
     (produced,) = (
-        each for each in _frames(answers(0)) if each[:2] == (ApiKey.PRODUCE, PRODUCE_VERSION)
+        frame for frame in _frames(answers(0)) if frame[:2] == (ApiKey.PRODUCE, PRODUCE_VERSION)
     )
     return Requests(
         frames=[produce_frame(PRODUCE_VERSION, topics)],
@@ -242,7 +242,7 @@ def measure_round_trips(
     servers = {DIRECT: behind, **relays}
     servers.pop("HAProxy splicing", None)
     requests = fetch(12)
-    arms = [Arm(name=name, server=each, requests=requests) for name, each in servers.items()]
+    arms = [Arm(name=name, server=server, requests=requests) for name, server in servers.items()]
     with one_core(*servers.values()):
         compare(results, "Round trip on one core", arms, form, connections=1, count=ROUND_TRIPS)
     for connections in ROUND_TRIP_CONNECTIONS if form is FULL else ROUND_TRIP_CONNECTIONS[1:2]:
@@ -257,7 +257,7 @@ def measure_bulk(results: Results, form: Form, relays: dict[str, Server]) -> Non
         compare(
             results,
             row,
-            [Arm(name=name, server=each, requests=requests) for name, each in relays.items()],
+            [Arm(name=name, server=address, requests=requests) for name, address in relays.items()],
             form,
             connections=BULK_CONNECTIONS,
             count=min(BYTES // size, ROUND_TRIPS),
@@ -333,7 +333,7 @@ def measure(results: Results, form: Form) -> None:
                 results.skip(f"{name}: {reason}")
         measure_round_trips(results, form, behind, relays)
         measure_bulk(results, form, relays)
-        measure_idle(results, form, behind, [each for each in relays if each in IDLE_PEERS])
+        measure_idle(results, form, behind, [name for name in relays if name in IDLE_PEERS])
 
 
 if __name__ == "__main__":

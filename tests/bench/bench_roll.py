@@ -269,7 +269,9 @@ class RolledGroup:
         for _, child in self._members.values():
             if child.ended.is_set():
                 raise NotSettledError(child.fate)
-        return all(len(each) == 1 for each in owners.values()) and present == set(self._members)
+        return all(len(members) == 1 for members in owners.values()) and present == set(
+            self._members
+        )
 
     def _is_even(self) -> bool:
         loads = [self.owned_by(name) for name in self._members]
@@ -381,7 +383,7 @@ def measure(
     size: Size, only: Sequence[str], plots: Path | None
 ) -> dict[str, dict[str, dict[str, float] | str]]:
     """The figures of every row and arm, medians over the repeats, or why there are none."""
-    found: dict[str, dict[str, list[dict[str, float]]]] = {}
+    figures: dict[str, dict[str, list[dict[str, float]]]] = {}
     refused: dict[tuple[str, str], str] = {}
     arms = [arm for arm in ARMS if any(is_wanted(roll, arm, only) for roll in rolls_of(size))]
     settings = {
@@ -405,15 +407,15 @@ def measure(
                         refused[str(roll), arm.name] = f"{reason}"[:WORDS_MAX]
                         say(f"{name}: {reason}")
                     else:
-                        found.setdefault(str(roll), {}).setdefault(arm.name, []).append(costs)
+                        figures.setdefault(str(roll), {}).setdefault(arm.name, []).append(costs)
                         say(f"{name}: " + ", ".join(f"{k} {v:.3g}" for k, v in costs.items()))
     return {
         str(roll): {
             arm.name: medians(runs)
-            if (runs := found.get(str(roll), {}).get(arm.name))
+            if (runs := figures.get(str(roll), {}).get(arm.name))
             else refused[str(roll), arm.name]
             for arm in arms
-            if (str(roll), arm.name) in refused or found.get(str(roll), {}).get(arm.name)
+            if (str(roll), arm.name) in refused or figures.get(str(roll), {}).get(arm.name)
         }
         for roll in rolls_of(size)
     }
@@ -458,7 +460,7 @@ def main() -> None:
         options.plots.mkdir(parents=True, exist_ok=True)
     try:
         with required("the clients"):
-            for library in {each for roll in wanted for each in roll.libraries}:
+            for library in {library for roll in wanted for library in roll.libraries}:
                 program(library)
         with required("Apache Kafka"):
             for arm in ARMS:
@@ -468,9 +470,9 @@ def main() -> None:
     table = table_of(measure(size, options.only, options.plots))
     say(table)
     if options.keep:
-        written, _, kept = PAGE.read_text().partition(MARK)
+        written, _, old_table = PAGE.read_text().partition(MARK)
         how = f"{size.members} members, {size.partitions} partitions, {os.cpu_count()} processors"
-        PAGE.write_text(f"{written}{MARK}\n{how}.\n\n{merged(kept, table)}")
+        PAGE.write_text(f"{written}{MARK}\n{how}.\n\n{merged(old_table, table)}")
         PICTURE.write_text(picture_of(costs_in(PAGE.read_text())))
 
 

@@ -57,12 +57,12 @@ def member_id(number: int) -> str:
 
 def records(group_id: str) -> list[LogRecord]:
     """A Stable group, and the events of its last batch."""
-    found: list[DurableRecord] = [
+    records: list[DurableRecord] = [
         GroupEpoch(epoch=EPOCH, metadata_hash=1, cause=EpochCause.MEMBER_JOINED),
         TargetAssignmentMetadata(epoch=EPOCH, timestamp_ms=1, assignor="uniform"),
     ]
     for number in range(MEMBERS):
-        mine = [Partition(topic_id("numbers"), 2 * number + each) for each in range(2)]
+        partitions = [Partition(topic_id("numbers"), 2 * number + index) for index in range(2)]
         member = Member(
             member_id=member_id(number),
             client_id="consumer-numbers-1",
@@ -71,15 +71,15 @@ def records(group_id: str) -> list[LogRecord]:
             topic_names=("numbers",),
         )
         current = Assignment(
-            member_epoch=EPOCH, previous_epoch=EPOCH - 1, assigned=dict.fromkeys(mine, EPOCH)
+            member_epoch=EPOCH, previous_epoch=EPOCH - 1, assigned=dict.fromkeys(partitions, EPOCH)
         )
-        found += [
+        records += [
             MemberMetadata(member_id=member.member_id, value=member),
-            TargetAssignmentMember(member_id=member.member_id, partitions=frozenset(mine)),
+            TargetAssignmentMember(member_id=member.member_id, partitions=frozenset(partitions)),
             CurrentAssignment(member_id=member.member_id, value=current),
         ]
     lines = (LINE % (group_id, "-" * 200),) * 2
-    return [*found, LastEvents(sequence=9, lines=lines, began_ms=1, at_ms=1)]
+    return [*records, LastEvents(sequence=9, lines=lines, began_ms=1, at_ms=1)]
 
 
 async def write_groups(folder: Path) -> None:

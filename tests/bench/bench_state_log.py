@@ -89,7 +89,7 @@ def opening(name: str) -> Iterator[OpenLog]:
 def joining(epoch: int, number: int) -> Sequence[DurableRecord]:
     """The batch of a native member that joins."""
     member_id = f"2fb0e3a1-6f0e-4a4e-9d5b-{number:012}"
-    mine = PARTITIONS[4 * number : 4 * number + 4]
+    partitions = PARTITIONS[4 * number : 4 * number + 4]
     member = Member(
         member_id=member_id,
         client_id="consumer-orders-1",
@@ -98,12 +98,12 @@ def joining(epoch: int, number: int) -> Sequence[DurableRecord]:
         topic_names=("orders",),
     )
     current = Assignment(
-        member_epoch=epoch, previous_epoch=epoch - 1, assigned=dict.fromkeys(mine, epoch)
+        member_epoch=epoch, previous_epoch=epoch - 1, assigned=dict.fromkeys(partitions, epoch)
     )
     return (
         MemberMetadata(member_id=member_id, value=member),
         GroupEpoch(epoch=epoch, metadata_hash=1 << 60, cause=EpochCause.MEMBER_JOINED),
-        TargetAssignmentMember(member_id=member_id, partitions=frozenset(mine)),
+        TargetAssignmentMember(member_id=member_id, partitions=frozenset(partitions)),
         TargetAssignmentMetadata(epoch=epoch, timestamp_ms=1, assignor="uniform"),
         CurrentAssignment(member_id=member_id, value=current),
     )
@@ -198,7 +198,7 @@ async def measure_load(open_log: OpenLog, folder: Path) -> str:
 
 def size_of(folder: Path) -> int:
     """The bytes of all files."""
-    return sum(each.stat().st_size for each in folder.iterdir())
+    return sum(file.stat().st_size for file in folder.iterdir())
 
 
 async def measure_joining(log: StateLog) -> str:

@@ -72,19 +72,19 @@ class Results:
 
     def note(self, row: str, samples: Mapping[str, Sequence[Mapping[str, float]]]) -> None:
         """Take the samples of a row by arm, and print their medians and ratios."""
-        for arm, each in samples.items():
-            medians = {name: statistics.median(s[name] for s in each) for name in each[0]}
+        for arm, measured in samples.items():
+            medians = {name: statistics.median(s[name] for s in measured) for name in measured[0]}
             self.figures[f"{row}, {arm}"] = medians
             say(f"{row}, {arm}: " + ", ".join(f"{k} {v:,.4g}" for k, v in medians.items()))
-        for arm, each in samples.items():
+        for arm, measured in samples.items():
             if arm in (SUBJECT, DIRECT) or SUBJECT not in samples:
                 continue
-            pairs = [*zip(samples[SUBJECT], each, strict=True)]
+            pairs = [*zip(samples[SUBJECT], measured, strict=True)]
             for name in _COSTS:
                 ratios = [a[name] / b[name] for a, b in pairs if b.get(name, 0) > 0]
                 if ratios:
                     self.ratios[ratio_name(row, name, arm)] = statistics.median(ratios)
-            for name in _WALL & each[0].keys():
+            for name in _WALL & measured[0].keys():
                 best, best_of_peer = (
                     min(s[name] for s in side) for side in zip(*pairs, strict=True)
                 )
@@ -127,15 +127,15 @@ def compare(
             arm.name: stack.enter_context(load(arm.server, arm.requests, connections, arm.port))
             for arm in arms
         }
-        for each in loads.values():
-            each.measure(warm_up or count)
+        for client_load in loads.values():
+            client_load.measure(warm_up or count)
         samples: dict[str, list[dict[str, float]]] = {name: [] for name in loads}
         for _ in range(form.rounds):
-            for name, each in loads.items():
-                samples[name].append(figures_of(each.measure(count)))
-    for name, some in samples.items():
+            for name, client_load in loads.items():
+                samples[name].append(figures_of(client_load.measure(count)))
+    for name, measured in samples.items():
         if DIRECT in samples and name != DIRECT:
-            for ours, direct in zip(some, samples[DIRECT], strict=True):
+            for ours, direct in zip(measured, samples[DIRECT], strict=True):
                 for figure in ("median_us", "p99_us"):
                     if figure in ours:
                         ours[f"added_{figure}"] = ours[figure] - direct[figure]

@@ -26,8 +26,8 @@ async def answer_all(stream: trio.SocketStream, *, answer_bytes: int) -> None:
     """Answer all requests of a connection."""
     start, rest = _SIZE.pack(answer_bytes - 4), bytes(answer_bytes - 8)
     received = bytearray()
-    while some := await stream.receive_some(_RECEIVED_AT_ONCE):
-        received += some
+    while chunk := await stream.receive_some(_RECEIVED_AT_ONCE):
+        received += chunk
         while len(received) >= 4 and len(received) >= (end := 4 + _SIZE.unpack_from(received)[0]):
             correlation_id = received[8:12]
             del received[:end]

@@ -45,7 +45,7 @@ async def serve(port: int, delay_s: float) -> None:
     broker.address = (HOST, port)
     broker.versions = {**broker.versions, ApiKey.FETCH: (0, max(FETCHED))}
     handlers = {**broker.handlers, ApiKey.FETCH: fetch, ApiKey.PRODUCE: produce}
-    broker.handlers = {key: partial(late, each, delay_s) for key, each in handlers.items()}
+    broker.handlers = {key: partial(late, handler, delay_s) for key, handler in handlers.items()}
     async with running_fake_broker(broker):
         await trio.sleep_forever()
 

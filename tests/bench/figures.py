@@ -181,7 +181,7 @@ def summary_of(results: Mapping[str, Results]) -> str:
             ratio = ours / theirs
         lines.append(f"| {line.what} | {line.peer} | {ratio:.2f} | {line.sizing(ours)} |")
     machine = results["relay"]["machine"]
-    dates = ", ".join(sorted({each["machine"]["date"] for each in results.values()}))
+    dates = ", ".join(sorted({result["machine"]["date"] for result in results.values()}))
     lines += [
         "",
         "A ratio is one of processor time, except for latency and memory. Measured on"
@@ -220,7 +220,7 @@ def latency_picture(results: Mapping[str, Results]) -> str:
         (
             name,
             [
-                BarRow(arm, COLOURS[arm], [figures[f"{row}, {arm}"][each] for each in _ADDED])
+                BarRow(arm, COLOURS[arm], [figures[f"{row}, {arm}"][figure] for figure in _ADDED])
                 for arm in (SUBJECT, "HAProxy", "C relay")
             ],
         )
@@ -254,7 +254,7 @@ def tables_of(name: str, results: Results) -> str:
                 ratio = results["ratios"].get(ratio_name(row, figure, arm))
                 shown = "" if ratio is None or figure in LATENCIES else f"{ratio:.2f}"
                 lines.append(f"| {row} | {unit} | {ours:,.4g} | {arm} {theirs:,.4g} | {shown} |")
-    lines += [f"\nNot measured: {each}." for each in results["skipped"]]
+    lines += [f"\nNot measured: {skipped}." for skipped in results["skipped"]]
     return "\n".join(lines) + "\n"
 
 
@@ -268,13 +268,13 @@ def page(text: str, results: Mapping[str, Results]) -> str:
     start, summary_mark, rest = text.partition(SUMMARY_MARK)
     _, summary_end, rest = rest.partition(SUMMARY_END)
     written, mark, _ = rest.partition(MARK)
-    tables = "\n".join(tables_of(name, each) for name, each in results.items())
+    tables = "\n".join(tables_of(name, rows) for name, rows in results.items())
     summary = f"{summary_mark}\n{summary_of(results)}\n{summary_end}"
     return f"{start}{summary}{written}{mark}\n{tables}"
 
 
 if __name__ == "__main__":
-    kept = committed_results()
-    PAGE.write_text(page(PAGE.read_text(), kept))
-    COST_PICTURE.write_text(costs_picture(kept))
-    LATENCY_PICTURE.write_text(latency_picture(kept))
+    committed = committed_results()
+    PAGE.write_text(page(PAGE.read_text(), committed))
+    COST_PICTURE.write_text(costs_picture(committed))
+    LATENCY_PICTURE.write_text(latency_picture(committed))

@@ -69,19 +69,19 @@ member gave it up and got it back; it went to another member."""
 def costs_of(ledger: Ledger, partitions: int, steps: Sequence[RollStep]) -> dict[str, float]:
     """The figures of a roll, by the names of `FIGURES`."""
     effects = [
-        ledger.disturbance(each.member, each.began_s, each.settled_s + INSTANT_S) for each in steps
+        ledger.disturbance(step.member, step.began_s, step.settled_s + INSTANT_S) for step in steps
     ]
-    idle = sum(each.unowned_partition_s for each in effects)
+    idle = sum(effect.unowned_partition_s for effect in effects)
     per_partition = [0.0] * partitions
     for gap in idle_times(ledger, partitions, steps):
         per_partition[gap.partition] += gap.until_s - gap.since_s
     return {
         "idle": idle,
-        "above_floor": idle - sum(each.floor_s for each in steps),
-        "disturbed": sum(each.members_disturbed for each in effects) / len(steps),
-        "moved": sum(each.partitions_moved for each in effects),
+        "above_floor": idle - sum(step.floor_s for step in steps),
+        "disturbed": sum(effect.members_disturbed for effect in effects) / len(steps),
+        "moved": sum(effect.partitions_moved for effect in effects),
         "twice": ledger.delivered_again(),
-        "settle_s": median(each.settled_s - each.began_s for each in steps),
+        "settle_s": median(step.settled_s - step.began_s for step in steps),
         "worst_s": max(per_partition),
     }
 
@@ -89,8 +89,8 @@ def costs_of(ledger: Ledger, partitions: int, steps: Sequence[RollStep]) -> dict
 def idle_times(ledger: Ledger, partitions: int, steps: Sequence[RollStep]) -> Iterator[IdleTime]:
     """Every time between two owners of a partition during the roll."""
     for partition in range(partitions):
-        owned = [each for each in ledger.history(partition) if isinstance(each, Ownership)]
-        for before, after in pairwise(sorted(owned, key=lambda each: each.since_s)):
+        owned = [entry for entry in ledger.history(partition) if isinstance(entry, Ownership)]
+        for before, after in pairwise(sorted(owned, key=lambda ownership: ownership.since_s)):
             if before.until_s is None or not before.until_s < after.since_s:
                 continue
             step = next((s for s in reversed(steps) if s.began_s <= before.until_s), None)
@@ -125,19 +125,19 @@ def table_of(rows: Mapping[str, Mapping[str, Mapping[str, float] | str]]) -> str
         f"|---|---|{'---|' * len(FIGURES)}",
     ]
     for row, arms in rows.items():
-        for arm, found in arms.items():
-            if isinstance(found, str):
-                cells = [found.replace("|", "/"), *[""] * (len(FIGURES) - 1)]
+        for arm, measured in arms.items():
+            if isinstance(measured, str):
+                cells = [measured.replace("|", "/"), *[""] * (len(FIGURES) - 1)]
             else:
-                cells = [f"{found[name]:,.3g}" for name in FIGURES]
+                cells = [f"{measured[name]:,.3g}" for name in FIGURES]
             lines.append(f"| {row} | {arm} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def merged(kept: str, table: str) -> str:
+def merged(old_table: str, table: str) -> str:
     """The table with those rows of an earlier one that it lacks, if the columns are the same."""
     head, rule, *rows = table.splitlines()
-    earlier = [line for line in kept.splitlines() if line.startswith("|")]
+    earlier = [line for line in old_table.splitlines() if line.startswith("|")]
     by_name = {_name(row): row for row in earlier[2:]} if earlier[:1] == [head] else {}
     by_name |= {_name(row): row for row in rows}
     return "\n".join([head, rule, *(by_name[name] for name in sorted(by_name))]) + "\n"
@@ -156,9 +156,9 @@ def plot_of(title: str, ledger: Ledger, partitions: int, steps: Sequence[RollSte
     owned for a time, with their number, in the colour of the reason. All steps have one scale."""
     idle: dict[RollStep, dict[tuple[float, float, str, str], list[IdleTime]]]
     idle = {step: {} for step in steps}
-    for each in idle_times(ledger, partitions, steps):
-        bar = (each.since_s, each.until_s, each.owner, each.next_owner)
-        idle[each.step].setdefault(bar, []).append(each)
+    for gap in idle_times(ledger, partitions, steps):
+        bar = (gap.since_s, gap.until_s, gap.owner, gap.next_owner)
+        idle[gap.step].setdefault(bar, []).append(gap)
     ends_s = [until - step.began_s for step, bars in idle.items() for _, until, *_ in bars]
     scale = WIDTH / max(ends_s, default=1.0)
     parts = [
@@ -181,7 +181,7 @@ def plot_of(title: str, ledger: Ledger, partitions: int, steps: Sequence[RollSte
         for (since_s, until_s, owner, next_owner), alike in sorted(bars.items()):
             y += LINE
             whose = owner if owner == next_owner else f"{owner}, then {next_owner}"
-            numbers = ", ".join(str(each.partition) for each in alike)
+            numbers = ", ".join(str(gap.partition) for gap in alike)
             words = f"{since_s - step.began_s:.2f} to {until_s - step.began_s:.2f} s"
             parts.append(
                 f'<text x="16" y="{y}">{len(alike)} of {escape(whose)}</text>'

@@ -9,8 +9,8 @@ def ratio_of(ours: list[float], theirs: list[float], figure: str = "cpu_us") -> 
     """The ratio of a figure in these rounds."""
     results = Results()
     samples = {
-        "echo": [{figure: each} for each in theirs],
-        "groupferry": [{figure: each} for each in ours],
+        "echo": [{figure: value} for value in theirs],
+        "groupferry": [{figure: value} for value in ours],
     }
     results.note(ROW, samples)
     (ratio,) = results.ratios.values()
@@ -42,8 +42,8 @@ def test_a_peer_that_compiles_shows_no_regression() -> None:
 
 def test_a_run_may_be_limited_to_some_rows() -> None:
     """One row takes seconds, all rows take minutes."""
-    some = Results(only=["Heartbeat", "join"])
-    assert some.wants(ROW)
-    assert some.wants("10 classic members join at once")
-    assert not some.wants("OffsetCommit, 1 connection")
+    results = Results(only=["Heartbeat", "join"])
+    assert results.wants(ROW)
+    assert results.wants("10 classic members join at once")
+    assert not results.wants("OffsetCommit, 1 connection")
     assert Results().wants(ROW)

@@ -53,8 +53,8 @@ def test_costs_are_those_of_the_steps() -> None:
 
 
 def test_each_idle_time_has_its_reason() -> None:
-    found = {gap.partition: gap.reason for gap in idle_times(ledger(), PARTITIONS, [STEP])}
-    assert found == {0: "restarted", 1: "moved", 2: "revoked"}
+    reasons = {gap.partition: gap.reason for gap in idle_times(ledger(), PARTITIONS, [STEP])}
+    assert reasons == {0: "restarted", 1: "moved", 2: "revoked"}
 
 
 def test_idle_times_before_the_roll_do_not_count() -> None:
@@ -78,12 +78,12 @@ def test_the_table_has_a_line_for_each_arm() -> None:
 def test_rows_that_were_not_measured_again_stay() -> None:
     """Unless the columns have changed."""
     ones, twos = dict.fromkeys(FIGURES, 1.0), dict.fromkeys(FIGURES, 2.0)
-    kept = table_of({"eager": {"ours": ones, "theirs": ones}})
+    committed = table_of({"eager": {"ours": ones, "theirs": ones}})
     table = table_of({"eager": {"ours": twos}, "static": {"ours": twos}})
-    assert merged(f"Words.\n\n{kept}", table) == table_of(
+    assert merged(f"Words.\n\n{committed}", table) == table_of(
         {"eager": {"ours": twos, "theirs": ones}, "static": {"ours": twos}}
     )
-    assert merged(kept.replace("| load average |", "| other |"), table) == table
+    assert merged(committed.replace("| load average |", "| other |"), table) == table
 
 
 def test_the_plot_shows_whose_partitions_were_idle_in_each_step() -> None:
