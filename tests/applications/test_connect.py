@@ -61,7 +61,7 @@ def sum_of(offsets: Any) -> int:
 
 async def play(worker: Worker, name: str, folder: Path) -> Sequence[str]:
     """Copy a file through a topic, and once more after its offsets were reset."""
-    source, sink, told = f"{name}-source", f"{name}-sink", []
+    source, sink, messages = f"{name}-source", f"{name}-sink", []
     written, read = folder / "written", folder / "read"
     written.write_text("".join(f"line {number}\n" for number in range(LINES)))
     reading = {
@@ -83,27 +83,27 @@ async def play(worker: Worker, name: str, folder: Path) -> Sequence[str]:
     await worker.must(f"/connectors/{source}/config", reading)
     await worker.must(f"/connectors/{sink}/config", writing)
     copied = await until_lines(read, LINES)
-    told.append(f"{len(copied)} lines, each {set(copied.values())} times")
+    messages.append(f"{len(copied)} lines, each {set(copied.values())} times")
     await worker.until_running([source, sink], tasks_each=1, workers=1)
     for connector in (source, sink):
         await worker.must(f"/connectors/{connector}/stop", {})
         await until_state(worker, connector, "STOPPED")
         offsets = await worker.must(f"/connectors/{connector}/offsets")
-        told.append(f"positions {sum_of(offsets)}")
+        messages.append(f"positions {sum_of(offsets)}")
     partition = {"filename": f"{written}"}
     halfway = {"partition": partition, "offset": {"position": len("line 0\n") * 10}}
     changed = await worker.must(
         f"/connectors/{source}/offsets", {"offsets": [halfway]}, method="PATCH"
     )
     deleted = await worker.must(f"/connectors/{sink}/offsets", method="DELETE")
-    told += [answer["message"].replace(name, "<name>") for answer in (changed, deleted)]
+    messages += [answer["message"].replace(name, "<name>") for answer in (changed, deleted)]
     for connector in (source, sink):
         await worker.must(f"/connectors/{connector}/resume", {})
     copied = await until_lines(read, LINES + LINES + LINES - 10)
-    told.append(f"{len(copied)} lines, {sorted(Counter(copied.values()).items())}")
+    messages.append(f"{len(copied)} lines, {sorted(Counter(copied.values()).items())}")
     for connector in (source, sink):
         await worker.ask(f"/connectors/{connector}", method="DELETE")
-    return told
+    return messages
 
 
 async def test_connect_copies_a_file_behind_the_gateway_as_at_the_broker(

@@ -170,14 +170,14 @@ def frames_of(recorder: "Recording", kind: Kind, *, with_members: bool = True) -
     return [
         Frame(
             kind=kind,
-            api_key=ApiKey(each.api_key),
-            api_version=each.api_version,
-            data=each.request if kind == "request" else each.response,
+            api_key=ApiKey(exchange.api_key),
+            api_version=exchange.api_version,
+            data=exchange.request if kind == "request" else exchange.response,
         )
-        for each in recorder.exchanges
-        if (api := APIS.get(ApiKey(each.api_key))) is not None
+        for exchange in recorder.exchanges
+        if (api := APIS.get(ApiKey(exchange.api_key))) is not None
         and api.request is not None
-        and (with_members or not _is_of_member(each))
+        and (with_members or not _is_of_member(exchange))
     ]
 
 
@@ -194,7 +194,7 @@ class Recording:
 
     async def until(self, *keys: ApiKey) -> None:
         """Wait until each of these APIs was recorded."""
-        await until(lambda: {each.api_key for each in self.exchanges} >= set(keys))
+        await until(lambda: {exchange.api_key for exchange in self.exchanges} >= set(keys))
 
 
 async def consume(
@@ -213,8 +213,8 @@ async def consume(
         await recording.until(ApiKey.OFFSET_COMMIT)
         if admin is not None:
             await trio.to_thread.run_sync(admin, recording.servers)
-        for each in running:
-            await each.close()
+        for connection in running:
+            await connection.close()
 
 
 async def _join(

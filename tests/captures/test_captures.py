@@ -115,7 +115,7 @@ def test_the_embedded_consumer_protocol_is_decoded(frame: Frame) -> None:
         assert encode_subscription(subscription, spoken) == data
     for data in assignments_in(frame):
         spoken, assignment = decode_assignment(data)
-        assert {each.topic for each in assignment.assigned_partitions} <= {"numbers"}
+        assert {topic.topic for topic in assignment.assigned_partitions} <= {"numbers"}
         assert encode_assignment(assignment, spoken) == data
 
 
@@ -137,16 +137,16 @@ def test_each_client_has_its_own_form_of_subscription(
 ) -> None:
     """These are the version, the user data of its first join, and whether a later one states owned
     partitions."""
-    found = [
+    subscriptions = [
         decode_subscription(data)
         for path in captures.FOLDER.glob(f"{client}/join_group_v*.txt")
         for frame in captures.read(path)
         if frame.kind == "request"
         for data in subscriptions_in(frame)
     ]
-    assert {spoken for spoken, _ in found} == {version}
-    assert found[0][1].user_data == user_data
-    assert any(subscription.owned_partitions for _, subscription in found) == names_owned
+    assert {spoken for spoken, _ in subscriptions} == {version}
+    assert subscriptions[0][1].user_data == user_data
+    assert any(subscription.owned_partitions for _, subscription in subscriptions) == names_owned
 
 
 def subscriptions_in(frame: Frame) -> list[bytes]:
@@ -164,7 +164,7 @@ def assignments_in(frame: Frame) -> list[bytes]:
     """Every assignment in a frame."""
     match decode(message_of(frame), frame.body, frame.api_version):
         case SyncGroupRequest(assignments=assignments):
-            return [each.assignment for each in assignments]
+            return [member.assignment for member in assignments]
         case SyncGroupResponse(assignment=assignment):
             return [assignment] if assignment else []
         case _:

@@ -29,7 +29,9 @@ from gateway.demo.reports import (
     say,
 )
 
-ASSIGNORS = {each.name: each for each in (RangePartitionAssignor, RoundRobinPartitionAssignor)}
+ASSIGNORS = {
+    assignor.name: assignor for assignor in (RangePartitionAssignor, RoundRobinPartitionAssignor)
+}
 COMMIT_INTERVAL_S = 0.5
 RETRY_S = 0.5
 
@@ -80,7 +82,9 @@ class ReportingConsumer(ConsumerRebalanceListener):  # type: ignore[misc]  # aio
     async def _commit(self, partitions: Iterable[TopicPartition]) -> None:
         """Commit these partitions and wait for the answer."""
         offsets = {
-            each: self._uncommitted[each] for each in partitions if each in self._uncommitted
+            partition: self._uncommitted[partition]
+            for partition in partitions
+            if partition in self._uncommitted
         }
         if not offsets:
             return
@@ -89,15 +93,15 @@ class ReportingConsumer(ConsumerRebalanceListener):  # type: ignore[misc]  # aio
         except KafkaError as refusal:
             say(TroubledReport(at_s=time.monotonic(), doing="commit", error=str(refusal)))
             return
-        for each, offset in offsets.items():
-            if self._uncommitted.get(each) == offset:
-                del self._uncommitted[each]
-        pairs = tuple((each.partition, offset) for each, offset in offsets.items())
+        for partition, offset in offsets.items():
+            if self._uncommitted.get(partition) == offset:
+                del self._uncommitted[partition]
+        pairs = tuple((partition.partition, offset) for partition, offset in offsets.items())
         say(CommittedReport(at_s=time.monotonic(), offsets=pairs))
 
 
 def numbers_of(partitions: Iterable[TopicPartition]) -> tuple[int, ...]:
-    return tuple(sorted(each.partition for each in partitions))
+    return tuple(sorted(partition.partition for partition in partitions))
 
 
 async def consume(options: argparse.Namespace, stop: StopRequest) -> None:

@@ -53,21 +53,26 @@ def on_commit(offsets: Mapping[TopicPartition, OffsetAndMetadata], answer: objec
     if isinstance(answer, Exception):
         say(TroubledReport(at_s=time.monotonic(), doing="commit", error=str(answer)))
         return
-    pairs = tuple((each.partition, kept.offset) for each, kept in offsets.items())
+    pairs = tuple(
+        (partition.partition, committed.offset) for partition, committed in offsets.items()
+    )
     say(CommittedReport(at_s=time.monotonic(), offsets=pairs))
 
 
 def numbers_of(partitions: Iterable[TopicPartition]) -> tuple[int, ...]:
-    return tuple(sorted(each.partition for each in partitions))
+    return tuple(sorted(partition.partition for partition in partitions))
 
 
 def assignors() -> dict[str, type[AbstractPartitionAssignor]]:
     """The assignors of this version of the client by name."""
-    found = {each.name: each for each in (RangePartitionAssignor, RoundRobinPartitionAssignor)}
+    assignors = {
+        assignor.name: assignor
+        for assignor in (RangePartitionAssignor, RoundRobinPartitionAssignor)
+    }
     with contextlib.suppress(ImportError):
         module = importlib.import_module("kafka.coordinator.assignors.cooperative_sticky")
-        found[module.CooperativeStickyAssignor.name] = module.CooperativeStickyAssignor
-    return found
+        assignors[module.CooperativeStickyAssignor.name] = module.CooperativeStickyAssignor
+    return assignors
 
 
 def main() -> None:
@@ -83,7 +88,7 @@ def main() -> None:
         bootstrap_servers=options.bootstrap,
         group_id=options.group,
         client_id=options.client_id,
-        partition_assignment_strategy=[known[each] for each in options.assignor.split(",")],
+        partition_assignment_strategy=[known[name] for name in options.assignor.split(",")],
         auto_offset_reset="earliest",
         auto_commit_interval_ms=500,
         default_offset_commit_callback=on_commit,

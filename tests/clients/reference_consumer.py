@@ -95,8 +95,10 @@ def by_weight(group: ConsumerGroupPrepareAssignmentResponse) -> Shares:
     """Each member's partitions: as many as its weight entitles it to, of those it has already as
     many as possible. All members subscribe to the same topics."""
     weights = {
-        each.member_id: weight_in(each.assignor.metadata_version, each.assignor.metadata_bytes)
-        for each in group.members
+        member.member_id: weight_in(
+            member.assignor.metadata_version, member.assignor.metadata_bytes
+        )
+        for member in group.members
     }
     partitions = [
         (topic.topic_id, number) for topic in group.topics for number in range(topic.num_partitions)
@@ -105,14 +107,16 @@ def by_weight(group: ConsumerGroupPrepareAssignmentResponse) -> Shares:
     shares: Shares = {}
     free = dict.fromkeys(partitions)
     for member in group.members:
-        held = [(each.topic_id, n) for each in member.topic_partitions for n in each.partitions]
-        kept = [each for each in held if each in free][: quotas[member.member_id]]
-        shares[member.member_id] = kept
-        for each in kept:
-            del free[each]
+        held = [(topic.topic_id, n) for topic in member.topic_partitions for n in topic.partitions]
+        kept_partitions = [partition for partition in held if partition in free][
+            : quotas[member.member_id]
+        ]
+        shares[member.member_id] = kept_partitions
+        for partition in kept_partitions:
+            del free[partition]
     rest = iter(free)
-    for member_id, mine in shares.items():
-        mine += [next(rest) for _ in range(quotas[member_id] - len(mine))]
+    for member_id, share in shares.items():
+        share += [next(rest) for _ in range(quotas[member_id] - len(share))]
     return shares
 
 
@@ -212,14 +216,14 @@ class ReferenceConsumer:
 
     def _heartbeat(self, epoch: int) -> ConsumerGroupHeartbeatRequest:
         is_full = self._is_full or epoch == 0
-        mine = TopicPartitions(topic_id=self._topic_id, partitions=tuple(self._positions))
+        owned = TopicPartitions(topic_id=self._topic_id, partitions=tuple(self._positions))
         return ConsumerGroupHeartbeatRequest(
             group_id=self._group,
             member_id=self._member_id,
             member_epoch=epoch,
             rebalance_timeout_ms=REBALANCE_TIMEOUT_MS if is_full else -1,
             subscribed_topic_names=(self._topic,) if is_full else None,
-            topic_partitions=(mine,) if self._positions else (),
+            topic_partitions=(owned,) if self._positions else (),
             client_assignors=(self._assignor,) if is_full else None,
         )
 
@@ -248,9 +252,9 @@ class ReferenceConsumer:
     async def _reconcile(self, assignment: Assignment) -> None:
         """Give up what is not assigned any more, take the rest, and say so in the next
         heartbeat."""
-        wanted = {n for each in assignment.topic_partitions for n in each.partitions}
-        for each in assignment.topic_partitions:
-            self._topic_id = each.topic_id
+        wanted = {n for topic in assignment.topic_partitions for n in topic.partitions}
+        for topic in assignment.topic_partitions:
+            self._topic_id = topic.topic_id
         removed, added = self._positions.keys() - wanted, wanted - self._positions.keys()
         if removed:
             await self._commit(removed)
@@ -258,10 +262,10 @@ class ReferenceConsumer:
                 del self._positions[number]
             say(RevokedReport(at_s=time.monotonic(), partitions=tuple(sorted(removed))))
         if added:
-            found = await self._offsets(added)
+            offsets = await self._offsets(added)
             say(AssignedReport(at_s=time.monotonic(), partitions=tuple(sorted(added))))
-            self._positions |= found
-            self._committed |= found
+            self._positions |= offsets
+            self._committed |= offsets
         if removed or added:
             self._beat_at_s = 0.0
 
@@ -282,7 +286,7 @@ class ReferenceConsumer:
                 member_id=self._member_id,
                 member_epoch=self._epoch,
                 group_epoch=group.group_epoch,
-                members=tuple(_share(*each) for each in by_weight(group).items()),
+                members=tuple(_share(*entry) for entry in by_weight(group).items()),
             )
         )
         if answer.error_code:
@@ -308,10 +312,13 @@ class ReferenceConsumer:
         while True:
             answer = await self._ask_coordinator(question, FETCH_OFFSETS_VERSION)
             (group,) = answer.groups
-            found = [each for topic in group.topics for each in topic.partitions]
-            codes = {group.error_code, *(each.error_code for each in found)} - {0}
+            answers = [partition for topic in group.topics for partition in topic.partitions]
+            codes = {group.error_code, *(partition.error_code for partition in answers)} - {0}
             if not codes:
-                return {each.partition_index: max(each.committed_offset, 0) for each in found}
+                return {
+                    partition.partition_index: max(partition.committed_offset, 0)
+                    for partition in answers
+                }
             await self._trouble("offsets", ", ".join(map(name_of, codes)))
 
     async def _commit(self, partitions: Iterable[int]) -> None:
@@ -329,12 +336,12 @@ class ReferenceConsumer:
             epoch=self._epoch,
         )
         answer = await self._ask_coordinator(request, COMMIT_VERSION)
-        found = [each for topic in answer.topics for each in topic.partitions]
-        stored = {n: offsets[n] for n in (p.partition_index for p in found if not p.error_code)}
+        answers = [partition for topic in answer.topics for partition in topic.partitions]
+        stored = {n: offsets[n] for n in (p.partition_index for p in answers if not p.error_code)}
         self._committed |= stored
         if stored:
             say(CommittedReport(at_s=time.monotonic(), offsets=tuple(stored.items())))
-        for code in {each.error_code for each in found} - {0}:
+        for code in {partition.error_code for partition in answers} - {0}:
             await self._trouble("commit", name_of(code))
 
     # -- records ---------------------------------------------------------------------------------
@@ -346,8 +353,8 @@ class ReferenceConsumer:
         if not self._positions.keys() <= self._leaders.keys():
             await self._find_leaders()
         for leader in {self._leaders[number] for number in self._positions}:
-            mine = [number for number in self._positions if self._leaders[number] == leader]
-            await self._fetch_from(leader, mine)
+            numbers = [number for number in self._positions if self._leaders[number] == leader]
+            await self._fetch_from(leader, numbers)
 
     async def _fetch_from(self, leader: tuple[str, int], partitions: list[int]) -> None:
         wanted = tuple(
@@ -366,19 +373,19 @@ class ReferenceConsumer:
         connection = await self._connection(leader)
         answer: FetchResponse = await connection.ask(request, FETCH_VERSION)
         for topic in answer.responses:
-            for each in topic.partitions:
-                if each.error_code:
+            for partition in topic.partitions:
+                if partition.error_code:
                     self._leaders.clear()
-                    await self._trouble("fetch", name_of(each.error_code))
+                    await self._trouble("fetch", name_of(partition.error_code))
                     return
-                self._take(each.partition_index, each.records or b"")
+                self._take(partition.partition_index, partition.records or b"")
 
     def _take(self, partition: int, batches: bytes) -> None:
         begin = self._positions[partition]  # a batch may begin before it
-        found = [(at, value) for at, value in records_in(batches) if at >= begin]
-        if found:
-            self._positions[partition] = found[-1][0] + 1
-            runs = as_runs(int(value) for _, value in found)
+        records = [(at, value) for at, value in records_in(batches) if at >= begin]
+        if records:
+            self._positions[partition] = records[-1][0] + 1
+            runs = as_runs(int(value) for _, value in records)
             say(ConsumedReport(at_s=time.monotonic(), partition=partition, runs=runs))
 
     # -- connections -----------------------------------------------------------------------------
@@ -386,11 +393,11 @@ class ReferenceConsumer:
     async def _ask_coordinator(self, request: Struct, version: int | None = None) -> Any:
         while self._coordinator is None:
             bootstrap = await self._connection((self._host, self._port))
-            found = await bootstrap.ask(FindCoordinatorRequest(key=self._group), 3)
-            if found.error_code:
-                await self._trouble("coordinator", name_of(found.error_code))
+            coordinator = await bootstrap.ask(FindCoordinatorRequest(key=self._group), 3)
+            if coordinator.error_code:
+                await self._trouble("coordinator", name_of(coordinator.error_code))
             else:
-                self._coordinator = found.host, found.port
+                self._coordinator = coordinator.host, coordinator.port
         connection = await self._connection(self._coordinator)
         return await connection.ask(request, version)
 
@@ -399,11 +406,11 @@ class ReferenceConsumer:
         answer = await bootstrap.ask(
             MetadataRequest(topics=(MetadataRequestTopic(name=self._topic),)), 9
         )
-        brokers = {each.node_id: (each.host, each.port) for each in answer.brokers}
+        brokers = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
         self._leaders = {
-            each.partition_index: brokers[each.leader_id]
+            partition.partition_index: brokers[partition.leader_id]
             for topic in answer.topics
-            for each in topic.partitions
+            for partition in topic.partitions
         }
 
     async def _connection(self, address: tuple[str, int]) -> BrokerConnection:
@@ -414,8 +421,8 @@ class ReferenceConsumer:
         return self._connections[address]
 
     def _drop_connections(self) -> None:
-        for each in self._connections.values():
-            each.close()
+        for connection in self._connections.values():
+            connection.close()
         self._connections.clear()
         self._coordinator, self._is_full = None, True
 
@@ -431,8 +438,8 @@ def _share(member_id: str, partitions: Iterable[tuple[UUID, int]]) -> Member:
     return Member(
         member_id=member_id,
         partitions=tuple(
-            TopicPartitions(topic_id=topic_id, partitions=tuple(sorted(mine)))
-            for topic_id, mine in numbers.items()
+            TopicPartitions(topic_id=topic_id, partitions=tuple(sorted(partitions)))
+            for topic_id, partitions in numbers.items()
         ),
         metadata_version=DECIMAL,
         metadata_bytes=b"",

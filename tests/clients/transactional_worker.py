@@ -56,16 +56,18 @@ class Worker:
 
     def _revoke(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         """Drop records that were read but not written, because another worker owns them now."""
-        gone = {each.partition for each in partitions}
-        self._batch = [each for each in self._batch if each.partition() not in gone]
+        gone = {partition.partition for partition in partitions}
+        self._batch = [message for message in self._batch if message.partition() not in gone]
 
     def _transact(self) -> None:
         batch, self._batch = self._batch, []
         reached = [
-            TopicPartition(each.topic() or "", each.partition() or 0, (each.offset() or 0) + 1)
-            for each in batch
+            TopicPartition(
+                message.topic() or "", message.partition() or 0, (message.offset() or 0) + 1
+            )
+            for message in batch
         ]
-        positions = list({each.partition: each for each in reached}.values())
+        positions = list({position.partition: position for position in reached}.values())
         self._producer.begin_transaction()
         try:
             for message in batch:
@@ -84,9 +86,9 @@ class Worker:
             print(f"committed {len(batch)}", flush=True)
 
     def _read_again(self) -> None:
-        for each in self._consumer.committed(self._consumer.assignment(), timeout=LIMIT_S):
-            each.offset = max(each.offset, 0)
-            self._consumer.seek(each)
+        for position in self._consumer.committed(self._consumer.assignment(), timeout=LIMIT_S):
+            position.offset = max(position.offset, 0)
+            self._consumer.seek(position)
 
 
 if __name__ == "__main__":
