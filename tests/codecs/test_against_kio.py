@@ -66,8 +66,8 @@ def test_kio_has_the_same_schema(message_type: type[Struct], version: int) -> No
     ours = list(schema(message_type, version))
     kios = list(schema(kio_class(message_type, version)))
     assert ours == kios
-    for mine, theirs in zip(ours, kios, strict=True):
-        if mine.default is not MISSING:
-            default = plain(mine.default, version)
+    for ours_field, theirs in zip(ours, kios, strict=True):
+        if ours_field.default is not MISSING:
+            default = plain(ours_field.default, version)
             stated = None if theirs.default is MISSING else plain(theirs.default)
-            assert default == stated or (stated is None and default in NOTHING), mine.path
+            assert default == stated or (stated is None and default in NOTHING), ours_field.path

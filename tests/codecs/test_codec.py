@@ -39,8 +39,8 @@ def test_the_fields_before_another_are_replaced(version: int) -> None:
     """Only the fields before the named one are written; the others keep their bytes."""
     message = sample(OffsetCommitRequest, version)
     changed = replace(message, member_id="another", generation_id_or_member_epoch=7)
-    kept = encoded_from(OffsetCommitRequest, version, encode(message, version), "topics")
-    assert encode_up_to(changed, version, "topics") + kept == encode(changed, version)
+    encoded = encoded_from(OffsetCommitRequest, version, encode(message, version), "topics")
+    assert encode_up_to(changed, version, "topics") + encoded == encode(changed, version)
 
 
 def test_bytes_that_end_before_the_kept_fields_are_a_wire_error() -> None:

@@ -261,7 +261,7 @@ def test_the_types_are_ordinary_constructs() -> None:
     assert COMPACT_STRING.build("hi") == b"\x03hi"
 
 
-@pytest.mark.parametrize("wire_type", ALL, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("wire_type", ALL, ids=lambda wire_type: type(wire_type).__name__)
 @given(wire=st.binary(max_size=64))
 def test_random_bytes_are_refused_or_read(wire_type: WireType, wire: bytes) -> None:
     """Every exception of a primitive is one that `decode` converts into WireError."""

@@ -17,7 +17,9 @@ from kafka_codecs.state_records import (
 )
 from tests.support.codecs import octets, sample
 
-EVERY_TYPE = pytest.mark.parametrize("record_type", RecordType, ids=lambda each: each.name)
+EVERY_TYPE = pytest.mark.parametrize(
+    "record_type", RecordType, ids=lambda record_type: record_type.name
+)
 
 
 @EVERY_TYPE

@@ -94,8 +94,9 @@ def test_kafkas_classes_read_and_write_the_same_bytes() -> None:
     shown[RecordType.GROUP_METADATA][0]["group"] = shown[RecordType.GROUP_METADATA][0].pop(
         "groupId"
     )
-    assert {found["type"]: (found["key"], found["value"]) for found in read} == shown
+    assert {record["type"]: (record["key"], record["value"]) for record in read} == shown
     theirs = [
-        (bytes.fromhex(found["key_bytes"]), bytes.fromhex(found["value_bytes"])) for found in read
+        (bytes.fromhex(record["key_bytes"]), bytes.fromhex(record["value_bytes"]))
+        for record in read
     ]
     assert theirs == ours

@@ -36,13 +36,13 @@ def reader(message_type: Any, version: int) -> StraightReader:
 def check_agreement(message_type: Any, version: int, wire: bytes) -> bool:
     """Check what is read straight, if anything is."""
     try:
-        found, end = reader(message_type, version)(wire)
+        decoded, end = reader(message_type, version)(wire)
     except GAVE_UP:
         return False
     if end > len(wire):
         return False
     stream = BytesIO(wire)
-    assert message_codec(message_type, version).read(stream) == found
+    assert message_codec(message_type, version).read(stream) == decoded
     assert stream.tell() == end
     return True
 

@@ -56,8 +56,10 @@ def test_a_field_that_the_version_lacks_is_left_to_the_construct(
     kind: Any = message_type
     for other in message_type.SCHEMA.versions:
         full = sample(message_type, other)
-        for each in fields(message_type):
-            value = replace(sample(message_type, version), **{each.name: getattr(full, each.name)})
+        for field in fields(message_type):
+            value = replace(
+                sample(message_type, version), **{field.name: getattr(full, field.name)}
+            )
             try:
                 straight = writer(kind, version)(value)
             except GAVE_UP:

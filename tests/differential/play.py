@@ -25,11 +25,11 @@ def main() -> int:
     given = parser.parse_args()
     load_scripts()
     chosen = random_scripts(range(given.first_seed, given.first_seed + given.seeds)) or [
-        each
-        for each in SCRIPTS.values()
-        if any(fnmatchcase(each.name, pattern) for pattern in given.names)
+        script
+        for script in SCRIPTS.values()
+        if any(fnmatchcase(script.name, pattern) for pattern in given.names)
     ]
-    with running_stage(given.release, (each.profile for each in chosen)) as stage:
+    with running_stage(given.release, (script.profile for script in chosen)) as stage:
         began_s = time.monotonic()
         outcomes = trio.run(stage.play, chosen)
         took_s = time.monotonic() - began_s

@@ -156,8 +156,8 @@ async def _gateway(
             f"--upstream-sasl-username={USER}",
             f"--upstream-sasl-password-file={secret}",
         ]
-        mine = Credentials(mechanism="PLAIN", username=USER, password=Secret(PASSWORD))
-        access = Access(tls=access.tls, credentials=mine)
+        credentials = Credentials(mechanism="PLAIN", username=USER, password=Secret(PASSWORD))
+        access = Access(tls=access.tls, credentials=credentials)
     async with running_fake_broker(AttackedBroker()) as broker:
         host, port = broker.address
         config = folder / "groupferry.toml"
@@ -298,18 +298,18 @@ class _Answers:
         """Wait for this many. False if the gateway closes the connection before, or is silent for
         `PATIENCE_S`."""
         while self.count < count and not self.have_ended:
-            some: bytes | bytearray = b""
+            chunk: bytes | bytearray = b""
             with trio.move_on_after(PATIENCE_S) as scope, suppress(trio.BrokenResourceError):
-                some = await self._stream.receive_some(_RECEIVED_BYTES)
+                chunk = await self._stream.receive_some(_RECEIVED_BYTES)
             if scope.cancelled_caught:
                 return False
-            self.have_ended = not some
-            self._take(some)
+            self.have_ended = not chunk
+            self._take(chunk)
         return self.count >= count
 
-    def _take(self, some: bytes | bytearray) -> None:
+    def _take(self, chunk: bytes | bytearray) -> None:
         received, at = self._received, 0
-        received += some
+        received += chunk
         while at + _SIZE.size <= len(received):
             end = at + _SIZE.size + _SIZE.unpack_from(received, at)[0]
             if end > len(received):
@@ -330,7 +330,10 @@ async def _look_after(gateway: ServeProcess, open_files: int, outcome: Outcome) 
     await _look_at_memory(gateway, outcome)
     if outcome.memory:
         warm, last = outcome.memory[0], outcome.memory[-1]
-        if any(now - then > most for then, now, most in zip(warm, last, GROWTH_MAX, strict=True)):
+        if any(
+            now - then > growth_max
+            for then, now, growth_max in zip(warm, last, GROWTH_MAX, strict=True)
+        ):
             outcome.problems.append(f"memory: {last}, after the warm-up {warm}")
     outcome.problems += _problems(gateway)
 

@@ -83,5 +83,5 @@ async def look(gateway: ServeProcess) -> MemoryInUse:
 
 def _resident_kib(pid: int) -> int:
     status = Path(f"/proc/{pid}/status").read_text()
-    (line,) = [each for each in status.splitlines() if each.startswith("VmRSS:")]
+    (line,) = [line for line in status.splitlines() if line.startswith("VmRSS:")]
     return int(line.split()[1])

@@ -104,11 +104,11 @@ async def test_memory_that_grows_after_the_warm_up_is_a_problem(
     """Each look is told, so that a long campaign shows its curve before it ends."""
     monkeypatch.setattr(small_tables, "program", lambda: f"{LEAK}\n{PROGRAM}")
     monkeypatch.setattr(campaign, "LOOK_FRAMES", 500)
-    told: list[int] = []
+    reported: list[int] = []
     listening = Listening(frames=8_000, together=4)
-    outcome = await play(listening, lambda so_far: told.append(so_far.frames))
-    assert told[0] >= campaign.WARM_UP * 8_000
-    assert 1 < len(told) < len(outcome.memory)
+    outcome = await play(listening, lambda so_far: reported.append(so_far.frames))
+    assert reported[0] >= campaign.WARM_UP * 8_000
+    assert 1 < len(reported) < len(outcome.memory)
     (problem,) = outcome.problems
     assert problem == f"memory: {outcome.memory[-1]}, after the warm-up {outcome.memory[0]}"
 
@@ -217,8 +217,8 @@ def test_every_version_of_every_api_is_played() -> None:
         for key, entry in API_TABLE.items()
         for version in range(entry.min_version, entry.max_version + 1)
     }
-    found = {(key, version) for some in corpus().values() for key, version, _body in some}
-    assert found == versions
+    played = {(key, version) for requests in corpus().values() for key, version, _body in requests}
+    assert played == versions
 
 
 def test_an_attack_can_be_played_again() -> None:

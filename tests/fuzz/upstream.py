@@ -45,10 +45,10 @@ class _BufferedWire(Wire):
             if self._answers:
                 await self.stream.send_all(self._answers)
                 self._answers = bytearray()
-            some = await self.stream.receive_some(RECEIVED_BYTES)
-            if not some:
+            chunk = await self.stream.receive_some(RECEIVED_BYTES)
+            if not chunk:
                 raise EOFError
-            received += some
+            received += chunk
         end = _end(received)
         self._count += 1
         if self._count % BATCH == 0:  # which must not hold up the neighbours
@@ -74,9 +74,9 @@ class AttackedBroker(GuardedBroker):
         self.topic_id = UUID(int=1)
         known = self.versions
         self.versions = {
-            key: (0, each.max_version)
-            for key, each in API_TABLE.items()
-            if key in known or not each.without_upstream
+            key: (0, api.max_version)
+            for key, api in API_TABLE.items()
+            if key in known or not api.without_upstream
         } | {ApiKey.OFFSET_FETCH: known[ApiKey.OFFSET_FETCH]}
         self.handlers = (
             dict.fromkeys(self.versions.keys() - {ApiKey.API_VERSIONS}, answer_size)
@@ -131,12 +131,12 @@ class AttackedBroker(GuardedBroker):
         return self.coordinator.check_commit(request)
 
     def _forget(self) -> None:
-        for kept in (self.commits, self.deleted, self.questions, self.software):
-            if len(kept) > KEPT_MAX:
-                del kept[:]
+        for requests in (self.commits, self.deleted, self.questions, self.software):
+            if len(requests) > KEPT_MAX:
+                del requests[:]
         groups = self.coordinator.groups
         if len(groups) > KEPT_MAX:
-            for group_id in [each for each, group in groups.items() if not group.member_id]:
+            for group_id in [token for token, group in groups.items() if not group.member_id]:
                 del groups[group_id]
 
 

@@ -35,7 +35,7 @@ ROOT = Path(__file__).parent.parent.parent
 MUTATED = ("coordinator", "gateway/hosting", "gateway/groups", "gateway/requests")
 PLAYED = ("coordinator", "gateway/hosting")
 """The engine and the hosting machine, which simulator and explorer play."""
-TESTS = tuple(f"tests/{each}" for each in MUTATED)
+TESTS = tuple(f"tests/{path}" for path in MUTATED)
 NOT_RUN = ("-m=not kafka and not spark and not simulation and not long",)
 """The tests that are fast enough to run hundreds of times."""
 WORLDS = ("switch", "anchor", "stray")
@@ -97,7 +97,7 @@ def main() -> int:
     signal.signal(signal.SIGINT, lambda *_: _interrupted.set())
     until_s = time.monotonic() + options.minutes * 60
     only = tuple(options.only)
-    mutants = [each for each in _all_mutants() if each.file.startswith(only)]
+    mutants = [mutant for mutant in _all_mutants() if mutant.file.startswith(only)]
     sample = random.Random(options.seed).sample(mutants, min(options.mutants, len(mutants)))
     _say(f"a sample of {len(sample)} of {len(mutants)} mutants, seed {options.seed}")
     listed = harmless()
@@ -105,8 +105,8 @@ def main() -> int:
         copies = [_copy(Path(folder, str(number))) for number in range(options.jobs)]
         coverage = _coverage(copies[0], only)
         free = queue.SimpleQueue[Path]()
-        for each in copies:
-            free.put(each)
+        for free_copy in copies:
+            free.put(free_copy)
 
         def fate_of(mutant: Mutant) -> str | None:
             """Returns None if the run has ended."""
@@ -169,7 +169,7 @@ def _copy(folder: Path) -> Path:
 
 def _coverage(copy: Path, only: Sequence[str]) -> Coverage:
     calls = copy / "calls.json"
-    tests = [t for t in TESTS if any(f"tests/{each}".startswith(t) for each in only)] or TESTS
+    tests = [t for t in TESTS if any(f"tests/{path}".startswith(t) for path in only)] or TESTS
     _, output = _pytest(copy, "-p", "tests.mutation.calls", *NOT_RUN, *tests, calls=calls)
     if _interrupted.is_set():
         return Coverage({}, {})

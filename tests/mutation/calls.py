@@ -60,8 +60,8 @@ def pytest_sessionfinish() -> None:
     sys.settrace(None)
     callers = {function: sorted(tests - _failed) for function, tests in _callers.items()}
     lasted_s = {test: s for test, s in _lasted_s.items() if test not in _failed}
-    told = json.dumps({"callers": callers, "lasted_s": lasted_s})
-    Path(os.environ[CALLS]).write_text(told)
+    report = json.dumps({"callers": callers, "lasted_s": lasted_s})
+    Path(os.environ[CALLS]).write_text(report)
 
 
 def _name(nodeid: str) -> str:

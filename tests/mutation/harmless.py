@@ -25,5 +25,6 @@ def harmless(path: Path = LIST) -> Mapping[Key, str]:
     """The reason for each of them."""
     listed = tomllib.loads(path.read_text())["mutant"]
     return {
-        (each["file"], each["in"], each["was"], each["becomes"]): each["why"] for each in listed
+        (mutant["file"], mutant["in"], mutant["was"], mutant["becomes"]): mutant["why"]
+        for mutant in listed
     }

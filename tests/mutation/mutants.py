@@ -76,7 +76,7 @@ def _walk(node: ast.AST, place: _Place) -> Iterator[_Found]:
     if isinstance(node, _UNTOUCHED) or _is_log(node) or _is_type(node):
         return
     if isinstance(node, _Function):
-        line = min(each.lineno for each in (node, *node.decorator_list))
+        line = min(statement.lineno for statement in (node, *node.decorator_list))
         place = _Place(node.name, line)
     for changed, new in _changes(node):
         yield changed, new, place

@@ -30,10 +30,10 @@ from tests.mutation.mutants import mutants_of
 )
 def test_one_place_is_changed(source: str, mutants: list[str]) -> None:
     """The result is valid Python."""
-    found = list(mutants_of("a.py", source.encode()))
-    assert [each.becomes for each in found] == mutants
-    for each in found:
-        ast.parse(each.applied_to(source.encode()))
+    changed = list(mutants_of("a.py", source.encode()))
+    assert [mutant.becomes for mutant in changed] == mutants
+    for mutant in changed:
+        ast.parse(mutant.applied_to(source.encode()))
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,8 @@ def test_the_code_still_has_every_mutant_listed_as_harmless() -> None:
     """Otherwise its reason may no longer hold."""
     root = Path(__file__).parent.parent.parent
     files = {file for file, *_ in harmless()}
-    found = [m for file in files for m in mutants_of(file, (root / file).read_bytes())]
-    assert harmless().keys() - {key_of(mutant) for mutant in found} == set()
+    listed = [m for file in files for m in mutants_of(file, (root / file).read_bytes())]
+    assert harmless().keys() - {key_of(mutant) for mutant in listed} == set()
 
 
 def test_every_mutant_listed_as_harmless_has_a_reason() -> None:

@@ -241,8 +241,8 @@ async def admins_remove_the_native_members(both: BothSides) -> None:
     await both.native("N", owned=TOLD)
     await both.leave("N", "M")
     if both.profile is UPGRADE:
-        told = Unlike.error(Deviation.TARGET_BY_ITSELF, kafka=0, gateway=27)
-        await both.beat("A", unlike=told)
+        unlike = Unlike.error(Deviation.TARGET_BY_ITSELF, kafka=0, gateway=27)
+        await both.beat("A", unlike=unlike)
         return
     await both.list()
     await both.native("N", unlike=UNKNOWN_NATIVE)

@@ -66,8 +66,8 @@ async def policies_and_groups_with_members(both: BothSides) -> None:
     await both.sync("A", {"A": ALL_FOO})
     await both.native("N", -1)
     if both.profile is UPGRADE:
-        told = Unlike.error(Deviation.TARGET_BY_ITSELF, kafka=0, gateway=27)
-        await both.beat("A", unlike=told)
+        unlike = Unlike.error(Deviation.TARGET_BY_ITSELF, kafka=0, gateway=27)
+        await both.beat("A", unlike=unlike)
     else:
         await both.beat("A", error=0)
         await both.list()
