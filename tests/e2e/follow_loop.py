@@ -113,8 +113,8 @@ def later(event: GatewayEvent, by_s: float) -> GatewayEvent:
 
 def grow(folder: Path, lines: list[str], dice: random.Random) -> None:
     """Move some lines to the files."""
-    some = [lines.pop(0) for _ in range(min(len(lines), dice.randrange(LINES_MAX)))]
-    for line in some:
+    batch = [lines.pop(0) for _ in range(min(len(lines), dice.randrange(LINES_MAX)))]
+    for line in batch:
         with (folder / f"{dice.randrange(FILES)}.jsonl").open("a") as file:
             file.write(f"{line}\n")
 

@@ -95,8 +95,8 @@ async def adopt_unnoticed(group: GroupStage, arguments: tuple[str, ...]) -> None
     print(adopted.stdout.decode())
     await group.progress(100)
     await trio.sleep(CALM_S)
-    found = group.ledger.disturbance(None, since_s, time.monotonic())
-    promise((found.partitions_moved, found.members_disturbed) == (0, 0), group.troubles)
+    disturbance = group.ledger.disturbance(None, since_s, time.monotonic())
+    promise((disturbance.partitions_moved, disturbance.members_disturbed) == (0, 0), group.troubles)
     assert group.troubles == troubles
     assert len(group.gateway.events("hosting_started")) == 1
     await group.settled("classic")
@@ -110,15 +110,17 @@ async def test_a_group_adopts_itself_when_its_last_consumer_has_come(
     as an obstacle. Later it gets nothing there, or in the cluster, and the others do not notice."""
     names = [fresh_group("auto")]
     async with (
-        open_groups(kafka, names, tmp_path / "one", "--groups-adopt=auto", limit_s=LIMIT_S) as each,
+        open_groups(
+            kafka, names, tmp_path / "one", "--groups-adopt=auto", limit_s=LIMIT_S
+        ) as groups,
         serving(kafka.bootstrap_servers, tmp_path / "two") as other,
     ):
-        (group,) = each
+        (group,) = groups
         clients = {"a": EAGER, "b": EAGER, "c": EAGER}
         await begin_in_cluster(kafka, group, clients, behind={"c": other})
         await group.settled("classic")
-        told = await adopt(tmp_path / "one", group.group)
-        assert [reason.partition(" at ")[0] for reason in told.reasons] == ["c"]
+        outcome = await adopt(tmp_path / "one", group.group)
+        assert [reason.partition(" at ")[0] for reason in outcome.reasons] == ["c"]
         await group.leave("c")
         await group.gateway.until_event("group_adopted")
         await group.settled("classic")
@@ -131,8 +133,10 @@ async def test_a_group_adopts_itself_when_its_last_consumer_has_come(
             await trio.sleep(0.1)
         await group.leave("c")
         await group.settled("classic")
-        found = group.ledger.disturbance(None, since_s, time.monotonic())
-        promise((found.partitions_moved, found.members_disturbed) == (0, 0), group.troubles)
+        disturbance = group.ledger.disturbance(None, since_s, time.monotonic())
+        promise(
+            (disturbance.partitions_moved, disturbance.members_disturbed) == (0, 0), group.troubles
+        )
         await group.end()
 
 

@@ -41,8 +41,8 @@ STATIC = ("--static", LONG_SESSIONS)
 async def calm(group: GroupStage, since_s: float) -> None:
     """No partition has moved since, and no client was disturbed."""
     await trio.sleep(CALM_S)
-    found = group.ledger.disturbance(None, since_s, time.monotonic())
-    promise((found.partitions_moved, found.members_disturbed) == (0, 0), group.troubles)
+    disturbance = group.ledger.disturbance(None, since_s, time.monotonic())
+    promise((disturbance.partitions_moved, disturbance.members_disturbed) == (0, 0), group.troubles)
 
 
 async def test_static_members_are_adopted_and_keep_their_places(
@@ -58,18 +58,18 @@ async def test_static_members_are_adopted_and_keep_their_places(
         await group.join("b", JAVA, *STATIC)
         await group.join("c", CLIENT, *STATIC)
         await refused.join("b", CLIENT, LONG_SESSIONS)
-        for each in groups:
-            await each.settled("classic")
-            await each.progress()
+        for stage in groups:
+            await stage.settled("classic")
+            await stage.progress()
         since_s = time.monotonic()
-        told = await adopt(tmp_path, refused.group)
-        (reason,) = told.reasons
+        outcome = await adopt(tmp_path, refused.group)
+        (reason,) = outcome.reasons
         assert reason.startswith("a at ")
         assert "is the leader and a static member" in reason
-        told = await adopt(tmp_path, group.group)
-        assert told.is_adopted, told.reasons
-        for each in groups:
-            await calm(each, since_s)
+        outcome = await adopt(tmp_path, group.group)
+        assert outcome.is_adopted, outcome.reasons
+        for stage in groups:
+            await calm(stage, since_s)
         assert group.troubles == refused.troubles == []
         for name, client in (("b", JAVA), ("c", CLIENT), ("c", NATIVE)):
             await group.kill(name)
@@ -79,8 +79,8 @@ async def test_static_members_are_adopted_and_keep_their_places(
             )
         assert group.gateway.events("member_fenced") == []
         produced = await group.produced()
-        for each in groups:
-            await each.end_after(produced)
+        for stage in groups:
+            await stage.end_after(produced)
 
 
 async def test_a_careless_operator_does_no_harm(kafka: KafkaCluster, tmp_path: Path) -> None:
@@ -143,12 +143,12 @@ async def test_consumers_move_without_a_pause_or_with_a_long_one(
             await group.join(name, client, *flags_of(client))
             await trio.sleep(pause_s)
         reasons: list[str] = []
-        while not (told := await adopt(tmp_path, group.group)).is_adopted:
-            reasons += told.reasons
-            if told.reasons == (HOSTED_ALREADY,):
+        while not (outcome := await adopt(tmp_path, group.group)).is_adopted:
+            reasons += outcome.reasons
+            if outcome.reasons == (HOSTED_ALREADY,):
                 break
             await trio.sleep(0.2)
-        print(f"held for {told.held_ms} ms; before: {set(reasons)}")
+        print(f"held for {outcome.held_ms} ms; before: {set(reasons)}")
         await group.settled("classic")
         await calm(group, time.monotonic())
         await group.end_after(await group.produced())

@@ -76,8 +76,8 @@ async def test_a_gateway_that_is_killed_in_an_adoption_finds_its_way(
         undone = {event["group_id"] for event in gateway.events("adoption_undone")}
         assert adopted | undone == stops.keys()
         assert not adopted & undone
-        assert {stops[each] for each in adopted} <= set(DONE_FROM)
-        assert {Stop(Stage.ANCHORING, is_sent=True)} <= {stops[each] for each in adopted}
+        assert {stops[group_id] for group_id in adopted} <= set(DONE_FROM)
+        assert {Stop(Stage.ANCHORING, is_sent=True)} <= {stops[group_id] for group_id in adopted}
         produced = await groups[0].produced()
         for group in groups:
             await group.end_after(produced)

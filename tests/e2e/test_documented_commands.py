@@ -35,7 +35,7 @@ OWN_TOPICS = ("--state=kafka", "--events-topic=groupferry-events")
 def commands(page: str, having: str) -> str:
     """The block of a page that has this text."""
     blocks = re.findall(r"^ *```sh\n(.*?)^ *```$", (ROOT / page).read_text(), re.M | re.S)
-    (block,) = [each for each in blocks if having in each]
+    (block,) = [block for block in blocks if having in block]
     return str(block)
 
 
@@ -114,8 +114,8 @@ async def test_a_gateway_with_the_documented_rights_starts_without_a_warning(
     monkeypatch.chdir(tmp_path)
     await trio.to_thread.run_sync(give_rights, secure_kafka, tmp_path)
     topic = fresh_group("documented")
-    mine = Rule("alice", ResourceType.TOPIC, topic, AclOperation.ALL)
-    await trio.to_thread.run_sync(secure_kafka.rule, [mine])  # the broker follows all by now
+    rule = Rule("alice", ResourceType.TOPIC, topic, AclOperation.ALL)
+    await trio.to_thread.run_sync(secure_kafka.rule, [rule])  # the broker follows all by now
     host, port = secure_kafka.sasl_ssl
     bootstrap = f"{HOST}:{free_port()}"
     flags = documented_flags(

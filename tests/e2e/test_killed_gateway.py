@@ -108,8 +108,10 @@ async def test_a_roll_survives_repeated_kills_of_the_gateway(
             since_s = time.monotonic()
             await killer.kill(at_rest - 1)
             await settle(group, kind)
-            found = group.ledger.disturbance(None, since_s, time.monotonic())
-            assert (found.partitions_moved, found.members_disturbed) == (0, 0), group.troubles
+            disturbance = group.ledger.disturbance(None, since_s, time.monotonic())
+            assert (disturbance.partitions_moved, disturbance.members_disturbed) == (0, 0), (
+                group.troubles
+            )
         await group.end()
         assert killer.kills == KILLS
         promise(group.ledger.held_after_fencing() == set(), group.troubles)

@@ -55,8 +55,8 @@ def test_every_step_of_a_roll_settles_on_a_loaded_machine() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    told = json.loads(done.stdout)
-    kinds = [(step["classic_members"], step["native_members"]) for step in told["steps"]]
+    summary = json.loads(done.stdout)
+    kinds = [(step["classic_members"], step["native_members"]) for step in summary["steps"]]
     there = [(CONSUMERS - native, native) for native in range(CONSUMERS + 1)]
     assert kinds == [*there, *reversed(there[:-1])]
-    assert told["ok"], told["reason"]
+    assert summary["ok"], summary["reason"]

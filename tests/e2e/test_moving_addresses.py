@@ -64,7 +64,7 @@ class Traffic(threading.Thread):
             message = self._consumer.poll(PACE_S)
             self.consumed += message is not None and message.error() is None
             held = self._consumer.assignment()
-            self.partitions = {(each.topic, each.partition) for each in held}
+            self.partitions = {(partition.topic, partition.partition) for partition in held}
         self._consumer.close()
         self._producer.flush(LIMIT_S)
 
@@ -91,13 +91,13 @@ async def traffic(
 ) -> AsyncIterator[list[Traffic]]:
     """A consumer of each protocol, each in its own group."""
     running = [Traffic(servers, topics, fresh_group("moving"), protocol) for protocol in protocols]
-    for each in running:
-        each.start()
+    for client in running:
+        client.start()
     try:
         yield running
     finally:
-        for each in running:
-            await trio.to_thread.run_sync(each.stop)
+        for client in running:
+            await trio.to_thread.run_sync(client.stop)
 
 
 @asynccontextmanager
@@ -136,18 +136,18 @@ async def test_clients_follow_leaders_and_coordinators(three_brokers: KafkaClust
     with trio.fail_after(LIMIT_S):
         async with recorded_gateway(three_brokers) as (_, _, servers):
             async with traffic(servers, topic) as running:
-                for each in running:
-                    await each.progress()
+                for client in running:
+                    await client.progress()
                 await three_brokers.brokers[1].kill()
-                for each in running:
-                    await each.progress()
+                for client in running:
+                    await client.progress()
                 await three_brokers.start()
                 await three_brokers.brokers[2].stop()
-                for each in running:
-                    await each.progress()
+                for client in running:
+                    await client.progress()
                 await three_brokers.start()
-                for each in running:
-                    await each.progress()
+                for client in running:
+                    await client.progress()
 
 
 @with_new_protocol("one_broker")
@@ -158,8 +158,8 @@ async def test_clients_reach_a_new_broker(one_broker: KafkaCluster) -> None:
     with trio.fail_after(LIMIT_S):
         async with recorded_gateway(one_broker) as (gateway, recorder, servers):
             async with traffic(servers, topic) as running:
-                for each in running:
-                    await each.progress()
+                for client in running:
+                    await client.progress()
                 await one_broker.add_broker()
                 with trio.fail_after(FOLLOWS_WITHIN_S):
                     listeners = await until_answered(gateway.listeners, lambda seen: 2 in seen)
@@ -167,10 +167,10 @@ async def test_clients_reach_a_new_broker(one_broker: KafkaCluster) -> None:
                 await recorder.watch(new_port)
                 await one_broker.make_topic(later)
                 async with traffic(servers, later) as later_running:
-                    for each in (*running, *later_running):
-                        await each.progress()
+                    for client in (*running, *later_running):
+                        await client.progress()
             asked_there = [exchange for exchange in recorder.exchanges if exchange.port == new_port]
-            assert any(each.api_key == ApiKey.FETCH for each in asked_there)
+            assert any(request.api_key == ApiKey.FETCH for request in asked_there)
 
 
 async def test_new_topics_and_partitions_are_assigned(kafka: KafkaCluster) -> None:
@@ -185,18 +185,18 @@ async def test_new_topics_and_partitions_are_assigned(kafka: KafkaCluster) -> No
         grown = at_first | {(topic, PARTITIONS)}
         async with traffic(servers, topic, later) as running:
             with trio.fail_after(LIMIT_S):
-                for each in running:
-                    await each.until_partitions(at_first)
+                for client in running:
+                    await client.until_partitions(at_first)
             (done,) = admin.create_partitions([NewPartitions(topic, PARTITIONS + 1)]).values()
             await trio.to_thread.run_sync(done.result, LIMIT_S)
             with trio.fail_after(FOLLOWS_WITHIN_S):
-                for each in running:
-                    await each.until_partitions(grown)
+                for client in running:
+                    await client.until_partitions(grown)
             (done,) = admin.create_topics([NewTopic(later, 2)]).values()
             await trio.to_thread.run_sync(done.result, LIMIT_S)
             with trio.fail_after(FOLLOWS_WITHIN_S):
-                for each in running:
-                    await each.until_partitions(grown | {(later, 0), (later, 1)})
+                for client in running:
+                    await client.until_partitions(grown | {(later, 0), (later, 1)})
 
 
 async def test_a_recreated_topic_is_another_topic(kafka: KafkaCluster) -> None:
@@ -213,30 +213,30 @@ async def test_a_recreated_topic_is_another_topic(kafka: KafkaCluster) -> None:
             async with group_client(kafka.addresses[0], "any") as direct:
                 of_cluster = await direct.topic_id(topic)
             async with group_client(gateway.address, running[1].group) as client:
-                told = await client.topic_id(topic)
+                topic_id = await client.topic_id(topic)
                 (member,) = (await client.described_as_consumer_group()).members
             return (
                 of_cluster,
-                told,
+                topic_id,
                 {partition.topic_id for partition in member.assignment.topic_partitions},
             )
 
         everything = {(topic, number) for number in range(PARTITIONS)}
         async with traffic(gateway.bootstrap_servers, topic) as running:
             with trio.fail_after(LIMIT_S):
-                for each in running:
-                    await each.until_partitions(everything)
-                    await each.progress()
+                for client in running:
+                    await client.until_partitions(everything)
+                    await client.progress()
                 before, *same = await ids()
                 assert same == [before, {before}]
                 (done,) = admin.delete_topics([topic]).values()
                 await trio.to_thread.run_sync(done.result, LIMIT_S)
                 await kafka.make_topic(topic)
                 # Their old partitions have the same names, so wait for the new topic's.
-                await until_answered(ids, lambda found: found[2] == {found[0]} != {before})
-                for each in running:
-                    await each.until_partitions(everything)
-                    await each.progress()
+                await until_answered(ids, lambda answered: answered[2] == {answered[0]} != {before})
+                for client in running:
+                    await client.until_partitions(everything)
+                    await client.progress()
                 after, *same = await ids()
                 assert after != before
                 assert same == [after, {after}]

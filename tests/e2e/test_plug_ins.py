@@ -21,14 +21,14 @@ LIMIT_S = 90
 
 def example(language: str) -> str:
     """The only example of the page in this language."""
-    (found,) = re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    return str(found)
+    (code,) = re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    return str(code)
 
 
 def topics_of(consumer: Consumer) -> dict[str, int]:
     """How many partitions of each topic the consumer has, after a poll."""
     consumer.poll(0.1)
-    topics = [each.topic for each in consumer.assignment()]
+    topics = [partition.topic for partition in consumer.assignment()]
     return {topic: topics.count(topic) for topic in topics}
 
 
@@ -58,7 +58,7 @@ async def test_the_example_of_the_documentation_keeps_topics_whole(
                     consumer.subscribe(list(TOPICS))
                 shares: list[dict[str, int]] = []
                 while sorted(map(len, shares)) != [1, 2]:
-                    polls = [partial(topics_of, each) for each in consumers]
+                    polls = [partial(topics_of, consumer) for consumer in consumers]
                     shares = [await trio.to_thread.run_sync(poll) for poll in polls]
                 assert {**shares[0], **shares[1]} == dict.fromkeys(TOPICS, PARTITIONS)
                 for consumer in consumers:

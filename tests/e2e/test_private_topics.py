@@ -43,15 +43,15 @@ NOT_SENT = KafkaError._NOENT
 
 def codes(futures: dict[Any, Future[Any]]) -> set[int]:
     """The answer to each request."""
-    found = set()
+    codes = set()
     for future in futures.values():
         try:
             future.result()
         except KafkaException as error:
-            found.add(error.args[0].code())
+            codes.add(error.args[0].code())
         else:
-            found.add(0)
-    return found
+            codes.add(0)
+    return codes
 
 
 def admin_commands(admin: AdminClient, topic: str) -> list[Callable[[], dict[Any, Future[Any]]]]:

@@ -37,7 +37,7 @@ async def racks_of(cluster: KafkaCluster, topic: str) -> dict[int, str]:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     seen = await trio.to_thread.run_sync(lambda: admin.list_topics(topic))
     partitions = seen.topics[topic].partitions
-    return {number: RACKS[each.leader] for number, each in partitions.items()}
+    return {number: RACKS[partition.leader] for number, partition in partitions.items()}
 
 
 async def settle(group: GroupStage, racks: Mapping[int, str]) -> None:

@@ -70,13 +70,17 @@ async def test_a_defective_version_is_named_and_refused(tmp_path: Path) -> None:
                 await gateway.until_event("partitions_assigned")
                 printed = await consume(gateway.bootstrap, "consumer")
                 line = await gateway.until_event("defective_client_refused")
-                found = json.loads(await readiness(state, "g", "--json"))
+                readiness_view = json.loads(await readiness(state, "g", "--json"))
                 text = await readiness(state)
                 nursery.cancel_scope.cancel()
     assert "API version not supported" in printed
     assert "Use version 2.15 or later" in line["reason"]
-    assert (found["mode"], found["members"], found["can_convert"]) == ("hosted", 1, True)
-    (client,) = found["clients"]
+    assert (readiness_view["mode"], readiness_view["members"], readiness_view["can_convert"]) == (
+        "hosted",
+        1,
+        True,
+    )
+    (client,) = readiness_view["clients"]
     assert client["software_version"].startswith(VERSION)
     assert len(client["defects"]) == 3
     assert "can convert: yes" in text

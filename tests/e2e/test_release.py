@@ -41,7 +41,7 @@ def assignments(group: GroupStage, since_s: float) -> dict[str, int]:
         for entry in group.ledger.history(number):
             if isinstance(entry, Ownership) and entry.since_s >= since_s:
                 times[entry.process.member].add(entry.since_s)
-    return {name: len(each) for name, each in times.items()}
+    return {name: len(instants) for name, instants in times.items()}
 
 
 @in_turn("assignor", ["cooperative-sticky"], ["range"])
@@ -160,8 +160,8 @@ async def test_native_members_are_named_where_the_cluster_has_no_new_protocol(
             assert f") {reason}: roll it back to the classic one first" in line
         await group.gateway.kill()
         await group.gateway.start(flags=["--groups-forward=*"])
-        kept = await group.gateway.until_event("group_stays_hosted")
-        assert reason in kept["reason"]
+        event = await group.gateway.until_event("group_stays_hosted")
+        assert reason in event["reason"]
         await group.settled("consumer")
         await group.progress(100)
         await group.end()

@@ -86,7 +86,7 @@ async def kill(
                 nursery.start_soon(try_to_release, tmp_path, group)
             await gateway.until_event(STOPPED, len(groups))
             await gateway.kill()
-        natives = [each.members["a"].child for each in groups if NATIVE in clients]
+        natives = [group.members["a"].child for group in groups if NATIVE in clients]
         for native in natives:
             native.pause()
         await gateway.start()

@@ -104,7 +104,7 @@ async def test_a_command_that_is_killed_goes_on_when_it_is_repeated(
     """At each step. One group for each, and one kill for all of them."""
     is_mixed = clients != (CLASSIC, CLASSIC)
     protocol: Protocol = "consumer" if is_mixed else "classic"
-    at = [each for each in STOPS if each.stage is not Stage.GATHERING]
+    at = [stop for stop in STOPS if stop.stage is not Stage.GATHERING]
     stops = {
         fresh_group(f"offline-{n}"): stop for n, stop in enumerate(UNOPENED if is_mixed else at)
     }
@@ -123,8 +123,8 @@ async def test_a_command_that_is_killed_goes_on_when_it_is_repeated(
         await kill_when_stopped(program(stops), "release", "--all", *flags, groups=len(groups))
         done = await command("release", "--all", *flags)
         assert (done.returncode, done.stderr) == (0, b"")
-        told = done.stdout.decode().splitlines()
-        assert {f"{group_id} is released" for group_id in stops} <= set(told)
+        lines = done.stdout.decode().splitlines()
+        assert {f"{group_id} is released" for group_id in stops} <= set(lines)
         for group in groups:
             await group.join("c", clients[0], beside=True)
         await groups[0].gateway.start()

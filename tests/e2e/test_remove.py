@@ -101,8 +101,8 @@ async def test_clients_go_on_at_the_cluster(
         await group.gateway.terminate()
         await group.progress(200)
         got = assignments(group, since_s)
-        told = f"assignments since then: {got}; {group.troubles}"
-        promise(got[led_by] <= rebalances_max * times_told, told)
+        context = f"assignments since then: {got}; {group.troubles}"
+        promise(got[led_by] <= rebalances_max * times_told, context)
         await group.end()
 
 

@@ -165,23 +165,30 @@ async def test_real_consumers_do_not_notice_a_paused_gateway(tmp_path: Path) -> 
 def check_events(events: list[Envelope]) -> None:
     """Two processes wrote them, the first of which was killed."""
     check_gaps(events)
-    names = [each.event for each in events]
+    names = [envelope.event for envelope in events]
     assert names.count("gateway_started") == 2
     assert names.count("gateway_ended") == 1
     assert names.count("group_created") == 1
-    seen = [each.fields for each in events if isinstance(each.fields, ClientSeen)]
-    assert {each.protocol for each in seen} == {"classic", "consumer"}
-    assert {each.software_name for each in seen} == {"confluent-kafka-python"}
-    fetches = [each.fields for each in events if isinstance(each.fields, OffsetsFetched)]
-    assert {fetch.member_id for fetch in fetches} == {each.member_id for each in seen}
-    assert {each.partition for event in fetches for each in event.starts[TOPIC]} == set(
+    seen = [envelope.fields for envelope in events if isinstance(envelope.fields, ClientSeen)]
+    assert {client.protocol for client in seen} == {"classic", "consumer"}
+    assert {client.software_name for client in seen} == {"confluent-kafka-python"}
+    fetches = [
+        envelope.fields for envelope in events if isinstance(envelope.fields, OffsetsFetched)
+    ]
+    assert {fetch.member_id for fetch in fetches} == {client.member_id for client in seen}
+    assert {start.partition for event in fetches for start in event.starts[TOPIC]} == set(
         range(PARTITIONS)
     )
-    commits = [each.fields for each in events if isinstance(each.fields, OffsetsCommitted)]
-    last = {each.partition: each.last for event in commits for each in event.offsets[TOPIC]}
+    commits = [
+        envelope.fields for envelope in events if isinstance(envelope.fields, OffsetsCommitted)
+    ]
+    last = {commit.partition: commit.last for event in commits for commit in event.offsets[TOPIC]}
     assert sum(last.values()) == 300
     assert not [
-        each for event in commits for each in event.offsets[TOPIC] if each.lowest < each.first
+        commit
+        for event in commits
+        for commit in event.offsets[TOPIC]
+        if commit.lowest < commit.first
     ]
 
 

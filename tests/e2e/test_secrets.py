@@ -55,9 +55,9 @@ def with_passwords(folder: Path) -> Iterator[Scene]:
         "upstream_sasl_password_file": f"{password_file}",
     }
     clients = [
-        ({"sasl.mechanism": mechanism, "sasl.username": "alice", "sasl.password": each}, polls)
+        ({"sasl.mechanism": mechanism, "sasl.username": "alice", "sasl.password": password}, polls)
         for mechanism in ("PLAIN", "SCRAM-SHA-256")
-        for each, polls in ((WRONG, 5), (USERS["alice"], 40))
+        for password, polls in ((WRONG, 5), (USERS["alice"], 40))
     ]
     secrets = forms_of(USERS["gateway"]) | forms_of(USERS["alice"]) | forms_of(WRONG)
     yield Scene(own, clients, secrets, ())
@@ -146,7 +146,7 @@ def read_topic(secure: SecureKafka, topic: str) -> bytes:
     consumer = Consumer(config)
     try:
         partitions = consumer.list_topics(topic, timeout=LIMIT_S).topics[topic].partitions
-        found = []
+        messages = []
         for number in partitions:
             place = TopicPartition(topic, number, OFFSET_BEGINNING)
             consumer.assign([place])
@@ -157,8 +157,8 @@ def read_topic(secure: SecureKafka, topic: str) -> bytes:
                 if message is None:
                     break
                 at = cast(int, message.offset())
-                found.append((message.key() or b"") + (message.value() or b""))
-        return b"\n".join(found)
+                messages.append((message.key() or b"") + (message.value() or b""))
+        return b"\n".join(messages)
     finally:
         consumer.close()
 
@@ -220,5 +220,5 @@ async def test_no_secret_is_left_behind(
     assert len(left) > 1
     secret_forms = scene.secrets.union(*map(forms_of_token, issued))
     secret_forms |= {key.read_bytes().splitlines()[1]}
-    found = [(where, form) for where, text in left.items() for form in secret_forms if form in text]
-    assert found == []
+    leaks = [(where, form) for where, text in left.items() for form in secret_forms if form in text]
+    assert leaks == []

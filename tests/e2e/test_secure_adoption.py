@@ -64,8 +64,8 @@ async def test_a_group_is_adopted_where_the_gateways_user_may_read_it(
             ]
             await trio.to_thread.run_sync(secure_kafka.rule, rules)
             stages = [
-                GroupStage(nursery, each, gateway)
-                for each in (upstream, replace(upstream, group=denied))
+                GroupStage(nursery, cluster, gateway)
+                for cluster in (upstream, replace(upstream, group=denied))
             ]
             await stages[0].produce(beside=True)
             for stage in stages:

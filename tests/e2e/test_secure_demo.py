@@ -69,11 +69,11 @@ async def test_the_demo_reaches_a_secured_cluster_as_the_gateway_does(
             )
             nursery.cancel_scope.cancel()
     assert done.returncode == 0, done.stderr
-    assert any(prefix.encode() in each for each in seen)
+    assert any(prefix.encode() in data for data in seen)
     left = [path.read_bytes() for path in state.rglob("*") if path.is_file()]
-    assert any(b"member_joined" in each for each in left)
-    for each in (done.stdout, done.stderr, *left, *seen):
-        assert PASSWORD.encode() not in each
+    assert any(b"member_joined" in data for data in left)
+    for data in (done.stdout, done.stderr, *left, *seen):
+        assert PASSWORD.encode() not in data
     totals = json.loads(done.stdout)["totals"]
     assert totals["lost"] == totals["delivered_twice"] == 0
     assert not list(await trio.Path(temporary).iterdir())

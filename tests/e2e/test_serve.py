@@ -45,15 +45,15 @@ def produce(bootstrap: str, count: int) -> None:
 
 def consume(consumer: Consumer, count: int) -> list[int]:
     """Read this many records."""
-    found: list[int] = []
-    while len(found) < count:
+    values: list[int] = []
+    while len(values) < count:
         message = consumer.poll(30)
-        assert message is not None, f"{len(found)} of {count} records"
+        assert message is not None, f"{len(values)} of {count} records"
         if (error := message.error()) is None:
-            found.append(int(message.value() or b""))
+            values.append(int(message.value() or b""))
         else:
             assert error.retriable(), error
-    return found
+    return values
 
 
 async def test_sigterm_answers_parked_requests_and_ends(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ async def test_a_consumer_with_default_settings_is_served(protocol: str, tmp_pat
             upstream = await started_cluster(nursery)
             await trio.to_thread.run_sync(produce, upstream, 200)
             async with serving(upstream, tmp_path) as gateway:
-                found: list[int] = []
+                values: list[int] = []
                 for count in (100, 100):  # the second one continues where the first one stopped
                     consumer = Consumer(
                         {
@@ -156,9 +156,9 @@ async def test_a_consumer_with_default_settings_is_served(protocol: str, tmp_pat
                         }
                     )
                     consumer.subscribe([TOPIC])
-                    found += await trio.to_thread.run_sync(consume, consumer, count)
+                    values += await trio.to_thread.run_sync(consume, consumer, count)
                     await trio.to_thread.run_sync(consumer.close)
-                assert sorted(found) == list(range(200))
+                assert sorted(values) == list(range(200))
             nursery.cancel_scope.cancel()
 
 

@@ -80,7 +80,7 @@ def test_workers_wait_and_compute_in_turn() -> None:
     assert next_scope([*computing, *waiting], waits=True) == waiting[0]
     assert next_scope([*waiting, *computing], waits=False) == computing[0]
     assert next_scope(waiting, waits=False) == waiting[0]
-    assert [is_waiting(each) for each in (*waiting, *computing)] == [True] * 3 + [False] * 2
+    assert [is_waiting(process) for process in (*waiting, *computing)] == [True] * 3 + [False] * 2
 
 
 def test_other_tests_stay_with_their_file_or_class() -> None:
@@ -105,11 +105,11 @@ def test_no_two_workers_hand_out_the_same_port() -> None:
 
 def test_another_run_hands_out_no_port_whose_owner_is_down() -> None:
     """Clients return to that port, and would reach a foreign server."""
-    mine = free_port()
+    port = free_port()
     rounds = len(ports_of(os.environ.get("PYTEST_XDIST_WORKER", "")))
     other = f"from tests.support.ports import *; print(*(free_port() for _ in range({rounds})))"
     given = subprocess.run([sys.executable, "-c", other], capture_output=True, check=True).stdout
-    assert mine not in map(int, given.split())
+    assert port not in map(int, given.split())
 
 
 def test_what_the_tests_of_a_file_leave_ends_with_them(tmp_path: Path) -> None:

@@ -94,8 +94,8 @@ async def test_a_gateway_that_cannot_serve_takes_no_log(
                 settings={"cleanup.policy": "compact"},
             )
         )
-        kept = {"listen_port": port, "ports": {str(node_id): in_use for node_id in kafka.brokers}}
-        (tmp_path / "second" / "broker_ports.json").write_text(json.dumps(kept))
+        ports = {"listen_port": port, "ports": {str(node_id): in_use for node_id in kafka.brokers}}
+        (tmp_path / "second" / "broker_ports.json").write_text(json.dumps(ports))
         async with gateway_on(kafka, tmp_path / "first", group) as first:
             for bootstrap, events_topic in (
                 (f"{HOST}:{in_use}", f"{group}-events"),

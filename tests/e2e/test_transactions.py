@@ -86,17 +86,17 @@ def everything_in(servers: str, topic: str) -> list[int]:
     config = {"bootstrap.servers": servers, "group.id": topic, "enable.partition.eof": True}
     reader = Consumer({**config, "isolation.level": "read_committed"})
     reader.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
-    found: list[int] = []
+    values: list[int] = []
     ends = 0
     while ends < PARTITIONS:
         message = reader.poll(LIMIT_S)
         assert message is not None
         if message.error() is None:
-            found.append(int(message.value() or b""))
+            values.append(int(message.value() or b""))
         else:
             ends += 1  # the partition does not matter: there are no more writers
     reader.close()
-    return sorted(found)
+    return sorted(values)
 
 
 @in_turn("first,second", ("classic", "classic"), ("consumer", "consumer"), ("classic", "consumer"))
@@ -135,14 +135,14 @@ async def test_a_read_process_write_loop_loses_and_repeats_nothing(
             await one.kill()
             one_again = await start(protocol=first, transactional_id=f"{group}-1")
             await feed_more()
-            found: list[int] = []
-            while len(found) < written:
+            values: list[int] = []
+            while len(values) < written:
                 await trio.sleep(0.5)
-                found = await trio.to_thread.run_sync(everything_in, servers, target)
+                values = await trio.to_thread.run_sync(everything_in, servers, target)
             for worker in (one_again, two):
                 await worker.end()
-        found = await trio.to_thread.run_sync(everything_in, kafka.bootstrap_servers, target)
-        assert found == list(range(written))
+        values = await trio.to_thread.run_sync(everything_in, kafka.bootstrap_servers, target)
+        assert values == list(range(written))
         assert one.committed
         assert two.committed
         nursery.cancel_scope.cancel()
@@ -189,12 +189,12 @@ def commit_with_stale_metadata(servers: str, topic: str, group: str, protocol: s
             return str(refusal.args[0].name())
         return "committed"
 
-    all_of_them, some = range(PARTITIONS, PARTITIONS + 1), range(1, PARTITIONS)
+    all_of_them, few = range(PARTITIONS, PARTITIONS + 1), range(1, PARTITIONS)
     one = joined(servers, topic, group, protocol)
     poll_until((one, all_of_them))
     older = one.consumer_group_metadata()
     two = joined(servers, topic, group, protocol)
-    poll_until((one, some), (two, some))
+    poll_until((one, few), (two, few))
     moved = two.assignment()[0].partition
     outcomes = [outcome(moved, older)]
     left = one.consumer_group_metadata()

@@ -41,9 +41,9 @@ def test_the_whole_story(release: str, tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, (done.stderr, done.stdout)
-    told = json.loads(done.stdout)
-    assert (told["totals"]["lost"], told["totals"]["partitions_with_two_owners"]) == (0, 0)
-    steps = {step["title"]: step for step in told["steps"]}
+    summary = json.loads(done.stdout)
+    assert (summary["totals"]["lost"], summary["totals"]["partitions_with_two_owners"]) == (0, 0)
+    steps = {step["title"]: step for step in summary["steps"]}
     assert [steps[title]["rebalanced"] for title in UNDISTURBED] == [[], []]
     assert len(steps["the group is released"]["rebalanced"]) == 3
 
