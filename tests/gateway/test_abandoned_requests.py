@@ -131,7 +131,9 @@ async def open_scene() -> AsyncIterator[Scene]:
 
 
 @pytest.mark.parametrize(
-    ("message", "version"), LONG_REQUESTS, ids=[type(each).__name__ for each, _ in LONG_REQUESTS]
+    ("message", "version"),
+    LONG_REQUESTS,
+    ids=[type(request).__name__ for request, _ in LONG_REQUESTS],
 )
 async def test_an_abandoned_request_costs_no_more_than_its_step(
     message: Struct, version: int, monkeypatch: pytest.MonkeyPatch

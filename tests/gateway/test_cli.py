@@ -82,8 +82,8 @@ def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
             await log.append(
                 "g",
                 [
-                    TargetAssignmentMember(member_id=each, partitions=frozenset())
-                    for each in members
+                    TargetAssignmentMember(member_id=member_id, partitions=frozenset())
+                    for member_id in members
                 ],
             )
 
@@ -121,9 +121,9 @@ def test_ctrl_c_sets_the_exit_status_at_any_point(delay_s: float) -> None:
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(delay_s)
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "Traceback" not in told
+    assert "Traceback" not in errors
 
 
 # Trio defers a signal within its own code to the next checkpoint.

@@ -40,9 +40,9 @@ def test_each_version_has_the_defects_that_it_is_known_for(
 
 def test_each_defect_has_a_source() -> None:
     """Otherwise nobody could check it."""
-    for each in DEFECTS:
-        assert each.symptom
-        assert any(mark in each.reference for mark in ("#", "KIP-", "KAFKA-", "CHANGELOG"))
+    for defect in DEFECTS:
+        assert defect.symptom
+        assert any(mark in defect.reference for mark in ("#", "KIP-", "KAFKA-", "CHANGELOG"))
 
 
 def test_a_version_that_is_only_slower_is_told_apart() -> None:

@@ -56,8 +56,8 @@ async def test_stopping_answers_parked_requests_and_ends() -> None:
                 await until(lambda: gateway.events and _is_rebalancing(gateway.events[-1]))
                 gateway.stop.set()
             await gateway.ended.wait()
-    told = [line["event"] for line in lines]
-    assert [name for name in told if name.startswith(("drain", "gateway"))] == [
+    events = [line["event"] for line in lines]
+    assert [name for name in events if name.startswith(("drain", "gateway"))] == [
         "drain_started",
         "drain_finished",
         "gateway_ended",
@@ -90,9 +90,9 @@ async def test_only_a_failure_beside_it_is_no_normal_end(end: str) -> None:
         async with running_mock_cluster(1) as upstream:
             with pytest.RaisesGroup(StateLogTaken) if fails else nullcontext():
                 await run(upstream.bootstrap)
-    told = [line["event"] for line in lines]
-    assert "gateway_started" in told
-    assert ("gateway_ended" in told) is not fails
+    events = [line["event"] for line in lines]
+    assert "gateway_started" in events
+    assert ("gateway_ended" in events) is not fails
 
 
 async def test_a_started_gateway_logs_its_address() -> None:
@@ -192,4 +192,4 @@ async def test_a_gateway_is_cancelled_while_clients_without_tasks_wait(
 
 
 def _open_files() -> set[str]:
-    return {each.name for each in Path("/proc/self/fd").iterdir()}
+    return {descriptor.name for descriptor in Path("/proc/self/fd").iterdir()}

@@ -32,13 +32,13 @@ Series = dict[str, dict[tuple[str, ...], float]]
 
 def parsed(text: bytes) -> Series:
     """The samples by name, and by their labels' values in the order of the labels' names."""
-    found: Series = {}
+    series: Series = {}
     for family in text_string_to_metric_families(text.decode()):
         for sample in family.samples:
             values = tuple(value for _, value in sorted(sample.labels.items()))
-            assert values not in found.setdefault(sample.name, {}), "a series is there twice"
-            found[sample.name][values] = sample.value
-    return found
+            assert values not in series.setdefault(sample.name, {}), "a series is there twice"
+            series[sample.name][values] = sample.value
+    return series
 
 
 async def test_a_mixed_group_is_measured() -> None:
@@ -182,5 +182,5 @@ async def test_alerts_dashboard_and_documentation_name_the_metrics_that_exist() 
 
 def named(text: str) -> set[str]:
     """The metrics that a text names."""
-    found: Iterable[str] = NAME.findall(text)
-    return set(found)
+    names: Iterable[str] = NAME.findall(text)
+    return set(names)

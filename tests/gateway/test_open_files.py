@@ -19,7 +19,7 @@ def test_a_low_limit_of_open_files_limits_connections(
     monkeypatch.setattr(resource, "setrlimit", lambda _, wanted: wanted)
     with capture_logs() as lines:
         assert connections_within(2_000) == fitting
-    told = [
+    warning = [
         {
             "event": "open_files_limited",
             "limit": limit,
@@ -27,7 +27,7 @@ def test_a_low_limit_of_open_files_limits_connections(
             "log_level": "warning",
         }
     ]
-    assert lines == (told if fitting < 2_000 else [])
+    assert lines == (warning if fitting < 2_000 else [])
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ async def test_operators_see_groups_gateway_and_commands(tmp_path: Path) -> None
             line = (await look(tmp_path, ListGroups(), GroupList)).groups[0]
             page = await look(tmp_path, DescribeGroup(group_id="readers"), GroupPage)
             whole = await look(tmp_path, DescribeGateway(), GatewayLine)
-            told = await give(tmp_path, AdoptCommand(group_id="readers", dry_run=True))
+            outcome = await give(tmp_path, AdoptCommand(group_id="readers", dry_run=True))
             events = await look(tmp_path, LatestEvents(group_id="readers"), Events)
             gateway.stop.set()
             await gateway.ended.wait()
@@ -61,7 +61,7 @@ async def test_operators_see_groups_gateway_and_commands(tmp_path: Path) -> None
     assert whole.readiness.is_ready
     assert whole.bootstrap == gateway.bootstrap_servers
     assert whole.connections >= 1
-    assert not told.is_adopted
+    assert not outcome.is_adopted
     assert '"command_given"' in events.events[-1].line
 
 
@@ -84,7 +84,9 @@ async def test_a_new_group_whose_anchor_is_refused_says_so(tmp_path: Path, joins
         native = partial(native_join, stage, "numbers")
         nursery.start_soon(native if joins == "native" else stage.client.join)
         reason = "held back: the anchor rejoins: its coordinator gave no usable answer"
-        await until_answered(lines, lambda told: [each.blocker for each in told.groups] == [reason])
+        await until_answered(
+            lines, lambda answer: [group.blocker for group in answer.groups] == [reason]
+        )
         page = await look(tmp_path, DescribeGroup(group_id="g"), GroupPage)
         assert (page.anchor, page.blocker, page.members) == (AnchorPhase.LOST, reason, 0)
         nursery.cancel_scope.cancel()
@@ -94,9 +96,9 @@ async def test_a_group_that_becomes_worse_is_held_but_no_pause_is_undone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If that is wished. The event names the reason."""
-    found: list[tuple[str, GatewayEvent]] = []
+    regressions: list[tuple[str, GatewayEvent]] = []
     monkeypatch.setattr(lag_watch, "LOOK_S", 0.05)
-    monkeypatch.setattr(Steps, "judge", lambda *_: [found.pop()] if found else [])
+    monkeypatch.setattr(Steps, "judge", lambda *_: [regressions.pop()] if regressions else [])
     flapped = ("readers", ClientFlapped(client_id="c", switches=3, protocol="classic"))
 
     async def page() -> GroupPage:
@@ -110,11 +112,11 @@ async def test_a_group_that_becomes_worse_is_held_but_no_pause_is_undone(
     ):
         with trio.fail_after(30):
             await client.join()
-            found.append(flapped)
+            regressions.append(flapped)
             await until_answered(page, lambda shown: shown.policy == "hold")
             events = await look(tmp_path, LatestEvents(group_id="readers"), Events)
             assert "hold_on_regression: client_flapped" in events.events[-1].line
             await give(tmp_path, PauseCommand(group_id="readers"))
-            found.append(flapped)
-            await until(lambda: not found)
+            regressions.append(flapped)
+            await until(lambda: not regressions)
             assert (await page()).policy == "pause"

@@ -110,7 +110,7 @@ def script(classic: str, native: str) -> Mapping[str, tuple[Struct, int]]:
     """Requests of a user who is in neither group, by name."""
     nobody: dict[str, object] = {"member_id": NOBODY, "generation_id": 1}
     stranger: dict[str, Any] = {"member_id": NOBODY, "epoch": 1}
-    some = OffsetDeleteRequestTopic(
+    deleted = OffsetDeleteRequestTopic(
         name=TOPIC, partitions=(OffsetDeleteRequestPartition(partition_index=0),)
     )
     fetched = OffsetFetchRequestTopic(name=TOPIC, partition_indexes=(0,))
@@ -164,8 +164,8 @@ def script(classic: str, native: str) -> Mapping[str, tuple[Struct, int]]:
         "fetch": (
             OffsetFetchRequest(
                 groups=tuple(
-                    OffsetFetchRequestGroup(group_id=each, topics=(fetched,))
-                    for each in (classic, native, f"{classic}-alone")
+                    OffsetFetchRequestGroup(group_id=group_id, topics=(fetched,))
+                    for group_id in (classic, native, f"{classic}-alone")
                 )
             ),
             8,
@@ -176,7 +176,7 @@ def script(classic: str, native: str) -> Mapping[str, tuple[Struct, int]]:
             0,
         ),
         "delete": (DeleteGroupsRequest(groups_names=(classic, native)), 2),
-        "delete offsets": (OffsetDeleteRequest(group_id=classic, topics=(some,)), 0),
+        "delete offsets": (OffsetDeleteRequest(group_id=classic, topics=(deleted,)), 0),
         "describe configs": (DescribeConfigsRequest(resources=(described,)), 4),
         "alter configs": (
             IncrementalAlterConfigsRequest(resources=(configs,), validate_only=True),
@@ -188,13 +188,15 @@ def script(classic: str, native: str) -> Mapping[str, tuple[Struct, int]]:
 def codes_in(message: object) -> list[int]:
     """All error codes of an answer, in order."""
     if isinstance(message, tuple):
-        return [code for each in message for code in codes_in(each)]
+        return [code for part in message for code in codes_in(part)]
     if not isinstance(message, Struct):
         return []
-    names = [each.name for each in fields(message)]
-    found = [getattr(message, "error_code", None)]
+    names = [field.name for field in fields(message)]
+    codes = [getattr(message, "error_code", None)]
     below = [codes_in(getattr(message, name)) for name in names]
-    return [code for code in found if code is not None] + [code for some in below for code in some]
+    return [code for code in codes if code is not None] + [
+        code for codes_below in below for code in codes_below
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +255,7 @@ async def test_each_right_counts_as_at_the_broker(secure_kafka: SecureKafka) -> 
     """The same requests of the same users, with the gateway and without it."""
     users = cases()
     await trio.to_thread.run_sync(secure_kafka.add_users, dict.fromkeys(users, PASSWORD))
-    rules = [rule for some in users.values() for rule in some]
+    rules = [rule for rules in users.values() for rule in rules]
     await trio.to_thread.run_sync(secure_kafka.rule, rules)
     with trio.fail_after(LIMIT_S):
         async with (

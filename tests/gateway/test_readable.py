@@ -28,7 +28,7 @@ def test_only_plain_text_is_printed_unchanged(value: object, line: str) -> None:
 @pytest.mark.parametrize(
     "unseen",
     [*"\x1b\x07\x7f\x9b\u061c\u200b\u2028\u202e\u2066\ufeff"],
-    ids=lambda each: hex(ord(each)),
+    ids=lambda character: hex(ord(character)),
 )
 def test_invisible_characters_in_json_are_escaped(unseen: str) -> None:
     """These are control characters of both sets, direction marks, and line separators. The JSON
@@ -42,7 +42,7 @@ def test_invisible_characters_in_json_are_escaped(unseen: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("at_ms", "said"),
+    ("at_ms", "expected"),
     [
         (0, "1970-01-01 00:00:00.000Z"),
         (1_800_000_000_123, "2027-01-15 08:00:00.123Z"),
@@ -50,9 +50,9 @@ def test_invisible_characters_in_json_are_escaped(unseen: str) -> None:
         (2**62, "4611686018427387904ms"),
     ],
 )
-def test_times_are_printed_in_utc(at_ms: int, said: str) -> None:
+def test_times_are_printed_in_utc(at_ms: int, expected: str) -> None:
     """The precision is milliseconds, for any number."""
-    assert moment(at_ms) == said
+    assert moment(at_ms) == expected
 
 
 @pytest.mark.parametrize(

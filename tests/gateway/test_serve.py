@@ -64,12 +64,12 @@ def deaf_address() -> Iterator[tuple[str, Callable[[], int]]]:
         deaf.setblocking(False)
 
         def connections() -> int:
-            found = 0
+            connections = 0
             with suppress(BlockingIOError):
                 while True:
                     deaf.accept()[0].close()
-                    found += 1
-            return found
+                    connections += 1
+            return connections
 
         yield f"127.0.0.1:{deaf.getsockname()[1]}", connections
 
@@ -82,12 +82,12 @@ async def start_and_stop(
         upstream = "{}:{}".format(*upstream)
     port = f"127.0.0.1:{free_port()}"
     flags = {"upstream": upstream, "state_dir": f"{folder}", "listen": port, "state": state}
-    found = settings_sources.load(flags)
-    security, stop = security_of(found), trio.Event()
-    reloading = Reloading(found, lambda: found, security=security, limits=limits_of(found))
+    loaded = settings_sources.load(flags)
+    security, stop = security_of(loaded), trio.Event()
+    reloading = Reloading(loaded, lambda: loaded, security=security, limits=limits_of(loaded))
     with trio.fail_after(20):
         async with trio.open_nursery() as nursery:
-            await nursery.start(serve._run_settings, found, security, reloading, stop)
+            await nursery.start(serve._run_settings, loaded, security, reloading, stop)
             stop.set()
 
 
@@ -105,8 +105,8 @@ def test_a_hanging_cluster_is_reported_and_given_up(
     monkeypatch.setattr(broker_connection, "REQUEST_TIMEOUT_S", 1.0)
     monkeypatch.setattr(cluster, "BOOTSTRAP_TIMEOUT_S", 0.5)
     with deaf_address() as (upstream, connections), capture_logs() as lines:
-        found = settings_sources.load({"upstream": upstream, "state_dir": f"{tmp_path}", **flags})
-        assert serve.run(found, lambda: found) == 1
+        loaded = settings_sources.load({"upstream": upstream, "state_dir": f"{tmp_path}", **flags})
+        assert serve.run(loaded, lambda: loaded) == 1
         assert connections() == 1
     assert capsys.readouterr().err == (
         f"groupferry: {upstream} did not answer in 0.5 s; {LOOK_AT_UPSTREAM}\n"
@@ -204,10 +204,10 @@ async def complaint_of(folder: Path, port: int) -> str:
             process(folder, upstream.bootstrap[0], port) as gateway,
         ):
             assert gateway.stderr is not None
-            said = b"".join([chunk async for chunk in gateway.stderr]).decode()
+            output = b"".join([chunk async for chunk in gateway.stderr]).decode()
             assert await gateway.wait() == 1
-    assert "Traceback" not in said
-    return said.splitlines()[-1]
+    assert "Traceback" not in output
+    return output.splitlines()[-1]
 
 
 async def test_a_single_gateway_is_reached_where_a_fleet_was(tmp_path: Path) -> None:
@@ -221,10 +221,10 @@ async def test_a_single_gateway_is_reached_where_a_fleet_was(tmp_path: Path) -> 
 def test_the_admin_port_is_kept_free(tmp_path: Path) -> None:
     """The first process opens the ports of coordinator nodes before the others have started."""
     flags = {"upstream": "127.0.0.1:9092", "state_dir": f"{tmp_path}", "processes": "3"}
-    found = settings_sources.load({**flags, "admin_listen": "127.0.0.1:9190"})
-    security = security_of(found)
-    reloading = Reloading(found, lambda: found, security=security, limits=limits_of(found))
-    config = serve.gateway_config(found, security, reloading)
+    loaded = settings_sources.load({**flags, "admin_listen": "127.0.0.1:9190"})
+    security = security_of(loaded)
+    reloading = Reloading(loaded, lambda: loaded, security=security, limits=limits_of(loaded))
+    config = serve.gateway_config(loaded, security, reloading)
     assert config.data_path.other_ports == (9190,)
 
 
@@ -282,11 +282,11 @@ async def test_an_unusable_state_log_is_one_line(tmp_path: Path) -> None:
 async def until_said(gateway: trio.Process, word: str) -> None:
     """Wait for a log line."""
     assert gateway.stderr is not None
-    said = b""
-    while word.encode() not in said:
+    output = b""
+    while word.encode() not in output:
         more = await gateway.stderr.receive_some()
-        assert more, said
-        said += more
+        assert more, output
+        output += more
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -369,14 +369,14 @@ async def test_a_lost_terminal_drains_the_gateway(tmp_path: Path) -> None:
             ) as gateway,
         ):
             os.close(theirs)
-            said = b""
+            output = b""
             async with trio.lowlevel.FdStream(ours) as terminal:
-                while b"gateway_started" not in said:
-                    said += await terminal.receive_some()
+                while b"gateway_started" not in output:
+                    output += await terminal.receive_some()
             assert await gateway.wait() == 0
     (file,) = (tmp_path / FOLDER_NAME).iterdir()
-    told = [json.loads(line)["event"] for line in file.read_text().splitlines()]
-    assert told[-3:] == ["drain_started", "drain_finished", "gateway_ended"]
+    events = [json.loads(line)["event"] for line in file.read_text().splitlines()]
+    assert events[-3:] == ["drain_started", "drain_finished", "gateway_ended"]
 
 
 async def test_a_second_signal_ends_the_drain(tmp_path: Path) -> None:

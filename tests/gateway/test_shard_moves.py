@@ -257,6 +257,6 @@ async def test_a_shard_that_was_not_opened_is_not_given_up(tmp_path: Path) -> No
             process.say(OwnerTable((0, 0, 0, 1)))
             process.say(Take((1,), run_id=9))
             process.say(OwnerTable((1, 1, 0, 1)))
-            said = [await process.hear(), await process.hear()]
-            assert NotOpened(1) in said
-            assert GaveUp(0) in said
+            messages = [await process.hear(), await process.hear()]
+            assert NotOpened(1) in messages
+            assert GaveUp(0) in messages

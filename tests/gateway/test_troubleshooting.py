@@ -31,7 +31,7 @@ def logged() -> Iterator[str]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call):
                 given = (*node.args, *(keyword.value for keyword in node.keywords))
-                words = [each.value for each in given if isinstance(each, ast.Constant)]
+                words = [constant.value for constant in given if isinstance(constant, ast.Constant)]
                 texts = [word for word in words if isinstance(word, str)]
                 names = [text for text in texts if text not in LEVELS]
                 function = ast.unparse(node.func)
@@ -40,7 +40,7 @@ def logged() -> Iterator[str]:
                     yield names[0]
 
 
-def told() -> Iterator[str]:
+def event_names() -> Iterator[str]:
     """The names of the events of these levels."""
     for event in EVENTS.values():
         if event.level in LEVELS:
@@ -51,7 +51,7 @@ def test_every_alert_warning_and_error_has_an_entry() -> None:
     """Nor has the page an entry without a line, or one twice."""
     entries = ENTRY.findall(PAGE.read_text())
     alerts = ALERT.findall((CODE / "deploy" / "alerts.yaml").read_text())
-    assert sorted(entries) == sorted({*logged(), *told(), *alerts})
+    assert sorted(entries) == sorted({*logged(), *event_names(), *alerts})
 
 
 def test_each_alert_says_what_to_do_next() -> None:
@@ -65,4 +65,4 @@ def test_each_alert_says_what_to_do_next() -> None:
 def test_lines_are_found_however_they_are_written() -> None:
     """By a logger, an effect of the machine, a counter of complaints, or an event."""
     assert {"state_log_failed", "group_load_failed", "anchor_lost", "groups_refused"} <= {*logged()}
-    assert {"group_taken", "upstream_lost"} <= set(told())
+    assert {"group_taken", "upstream_lost"} <= set(event_names())

@@ -84,4 +84,4 @@ async def functions_for(stage: OffsetStage, message: Struct, version: int) -> Co
 
 def files_of(called: Collection[CodeType]) -> int:
     """The number of their files."""
-    return len({each.co_filename for each in called})
+    return len({code.co_filename for code in called})

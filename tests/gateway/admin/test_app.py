@@ -21,15 +21,15 @@ async def test_a_group_is_listed_and_described() -> None:
     async with admin_stage() as stage:
         await stage.groups.native("n", client_id="n-1")
         listed = await stage.ask("/api/groups")
-        found = await stage.ask(f"/api/group?group_id={GROUP}")
+        described = await stage.ask(f"/api/group?group_id={GROUP}")
         events = await stage.ask(f"/api/latest-events?group_id={GROUP}")
         gateway = await stage.ask("/api/gateway")
         ready = await stage.ask(f"/api/readiness?group_id={GROUP}")
-    assert [each["group_id"] for each in listed.json["groups"]] == [GROUP]
-    assert [each["client_id"] for each in found.json["member_list"]] == ["n-1"]
+    assert [group["group_id"] for group in listed.json["groups"]] == [GROUP]
+    assert [member["client_id"] for member in described.json["member_list"]] == ["n-1"]
     for path, answer in (
         ("/api/groups", listed),
-        ("/api/group", found),
+        ("/api/group", described),
         ("/api/latest-events", events),
         ("/api/gateway", gateway),
         ("/api/readiness", ready),
@@ -61,9 +61,9 @@ async def test_any_group_id_fits_into_an_address(group_id: str) -> None:
     """Kafka allows every string."""
     async with admin_stage() as stage:
         await stage.groups.native("n", group=group_id)
-        found = await stage.ask(f"/api/group?group_id={quote(group_id, safe='')}")
+        described = await stage.ask(f"/api/group?group_id={quote(group_id, safe='')}")
         gone = await stage.ask(f"/api/group?group_id={quote(group_id[:-1], safe='')}.")
-    assert found.json["group_id"] == group_id
+    assert described.json["group_id"] == group_id
     assert (gone.status, gone.json["reason"]) == (
         404,
         "the gateway does not know this group: see groupferry groups",
@@ -85,9 +85,9 @@ async def test_a_command_is_carried_out_and_told() -> None:
     """By the handlers of the control socket."""
     async with admin_stage() as stage:
         await stage.groups.native("n")
-        told = await stage.command("adopt", group_id=GROUP, dry_run=True)
+        outcome = await stage.command("adopt", group_id=GROUP, dry_run=True)
         audit = await stage.groups.heard("command_given")
-    assert told.json["reasons"] == ["it is hosted already: nothing to do"]
+    assert outcome.json["reasons"] == ["it is hosted already: nothing to do"]
     assert audit["given_by"] == f"admin API: {HOST}"
     assert audit["is_trial"]
 
@@ -96,8 +96,8 @@ async def test_the_address_names_the_command() -> None:
     """Its body need not."""
     async with admin_stage() as stage:
         await stage.groups.native("n")
-        told = await stage.command("release", group_id=GROUP, dry_run=True)
-    assert (told.json["kind"], told.json["is_released"]) == ("release", False)
+        outcome = await stage.command("release", group_id=GROUP, dry_run=True)
+    assert (outcome.json["kind"], outcome.json["is_released"]) == ("release", False)
 
 
 @pytest.mark.parametrize(
@@ -118,12 +118,12 @@ async def test_a_command_that_is_none_is_refused(
 ) -> None:
     """Nothing is told of it."""
     async with admin_stage() as stage:
-        told = await stage.ask(
+        answer = await stage.ask(
             f"/api/commands/{path}", method="POST", headers={"Content-Type": kind}, body=body
         )
         assert stage.groups.told("command_given") == []
-    assert told.status == status
-    assert told.json.keys() == {"reason"}
+    assert answer.status == status
+    assert answer.json.keys() == {"reason"}
 
 
 @pytest.mark.parametrize(
@@ -143,9 +143,9 @@ async def test_a_request_that_makes_no_sense_is_refused(
 ) -> None:
     """With one line."""
     async with admin_stage() as stage:
-        told = await stage.ask(path, method=method)
-    assert told.status == status
-    assert told.json.keys() == {"reason"}
+        answer = await stage.ask(path, method=method)
+    assert answer.status == status
+    assert answer.json.keys() == {"reason"}
 
 
 # -- the stream ----------------------------------------------------------------------------------
@@ -167,8 +167,8 @@ class Reader:
         start = min(
             where for where in (self._text.find("id: "), self._text.find("event: ")) if where >= 0
         )
-        told, _, self._text = self._text[start:].partition("\n\n")
-        return dict(line.partition(": ")[::2] for line in told.split("\n"))
+        event, _, self._text = self._text[start:].partition("\n\n")
+        return dict(line.partition(": ")[::2] for line in event.split("\n"))
 
 
 async def follow(stage: AdminStage, query: str = "") -> Reader:
@@ -185,21 +185,21 @@ async def test_a_stream_tells_events_as_they_happen() -> None:
         assert (await reader.next())["event"] == "hello"
         await stage.groups.native("n", group="other")
         await stage.groups.native("n")
-        told = await reader.next()
-    assert json.loads(told["data"])["group_id"] == GROUP
+        event = await reader.next()
+    assert json.loads(event["data"])["group_id"] == GROUP
 
 
 async def test_a_stream_goes_on_where_it_was() -> None:
     """The id of its last event is enough."""
     async with admin_stage() as stage:
         await stage.groups.native("n")
-        everything = [each.line.decode() for each in stage.board.events.after(0, events_max=99)]
+        everything = [event.line.decode() for event in stage.board.events.after(0, events_max=99)]
         reader = await follow(stage, f"?after={stage.board.events.stream_id}-1")
         assert (await reader.next())["event"] == "hello"
-        told = [json.loads((await reader.next())["data"]) for _ in everything[1:]]
-    sentences = [event.pop("sentence") for event in told]
+        events = [json.loads((await reader.next())["data"]) for _ in everything[1:]]
+    sentences = [event.pop("sentence") for event in events]
     assert any(sentences)
-    assert told == [json.loads(line) for line in everything[1:]]
+    assert events == [json.loads(line) for line in everything[1:]]
 
 
 async def test_a_stream_that_has_missed_events_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,8 +249,13 @@ async def test_operators_hold_and_allow_a_group() -> None:
         trial = await stage.command("pause", group_id=GROUP, dry_run=True)
         policies = [trial.json["reasons"]]
         for name in ("hold", "pause", "allow"):
-            told = await stage.command(name, group_id=GROUP)
-            assert told.json == {"kind": "policy", "group_id": GROUP, "policy": name, "reasons": []}
+            outcome = await stage.command(name, group_id=GROUP)
+            assert outcome.json == {
+                "kind": "policy",
+                "group_id": GROUP,
+                "policy": name,
+                "reasons": [],
+            }
             policies.append((await stage.ask(f"/api/group?group_id={GROUP}")).json["policy"])
         unknown = await stage.command("hold", group_id="typo")
         for end in (False, True):

@@ -25,8 +25,8 @@ async def test_without_a_token_only_names_of_loopback_are_answered() -> None:
             ("127.0.0.1.evil.example", 421),
             ("", 421),
         ):
-            told = await stage.ask("/api/gateway", headers={"Host": host})
-            assert told.status == status, host
+            answer = await stage.ask("/api/gateway", headers={"Host": host})
+            assert answer.status == status, host
 
 
 async def test_a_page_of_another_site_is_refused() -> None:

@@ -60,8 +60,8 @@ async def test_every_answer_is_as_described(tmp_path: Path) -> None:
             capture_stdout=True,
             stderr=subprocess.STDOUT,
         )
-        told = done.stdout.decode()
-        assert done.returncode == 0, told[-8_000:]
-        (tested,) = re.findall(r"Tested: (\d+)\n", told)
+        output = done.stdout.decode()
+        assert done.returncode == 0, output[-8_000:]
+        (tested,) = re.findall(r"Tested: (\d+)\n", output)
         assert int(tested) == len(description()["paths"]) - len(LEFT_OUT)
         assert (await stage.ask("/livez")).status == 200

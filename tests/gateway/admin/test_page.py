@@ -60,10 +60,10 @@ async def test_the_page_is_served_with_its_types(name: str) -> None:
     """And with a policy that lets it load only itself."""
     async with admin_stage() as stage:
         answer = await stage.ask("/" if name == "index.html" else f"/{name}")
-        loaded = [await stage.ask(f"/{each}") for each in parsed().loaded]
+        loaded = [await stage.ask(f"/{path}") for path in parsed().loaded]
     assert answer.body == PAGE.joinpath(name).read_bytes()
     assert answer.headers["content-type"].split(";")[0] in {
         *("text/html", "text/javascript", "text/css", "image/svg+xml")
     }
     assert "'unsafe" not in answer.headers["content-security-policy"]
-    assert [each.status for each in loaded] == [200] * len(loaded)
+    assert [answer.status for answer in loaded] == [200] * len(loaded)

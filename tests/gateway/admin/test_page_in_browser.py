@@ -63,7 +63,7 @@ async def test_a_group_is_found_opened_and_followed(tmp_path: Path) -> None:
         await page.press("Escape")
         await page.until("!document.getElementById('list').hidden")
         assert page.problems == []
-        assert {each.split("/")[2] for each in page.requested} == {f"{HOST}:{stage.port}"}
+        assert {url.split("/")[2] for url in page.requested} == {f"{HOST}:{stage.port}"}
 
 
 async def test_a_link_shows_another_person_the_same(tmp_path: Path) -> None:
@@ -144,8 +144,8 @@ async def test_a_roll_is_held_from_the_page(tmp_path: Path) -> None:
         await page.until(f"{HOLD} !== undefined")
         await page.run(f"{HOLD}.click()")
         await page.until("document.getElementById('dialog').open")
-        said = await page.run("document.getElementById('dialog-text').textContent")
-        assert "No further consumer switches" in said
+        dialog = await page.run("document.getElementById('dialog-text').textContent")
+        assert "No further consumer switches" in dialog
         assert (await stage.board.line(GROUP)).policy == "allow"
         await page.run("document.getElementById('dialog-yes').click()")
         await page.until(
@@ -165,9 +165,9 @@ async def test_the_page_says_whether_a_group_is_ready(tmp_path: Path) -> None:
         await page.until(f"{ready} !== undefined")
         await page.run(f"{ready}.click()")
         await page.until("document.getElementById('dialog').open")
-        said = await page.run("document.getElementById('dialog-text').textContent")
-        assert "It can convert" in said
-        assert "1 x unknown, new protocol: unknown" in said
+        dialog = await page.run("document.getElementById('dialog-text').textContent")
+        assert "It can convert" in dialog
+        assert "1 x unknown, new protocol: unknown" in dialog
         assert await page.run("document.getElementById('dialog-yes').hidden")
         assert await violations(page) == []
         assert page.problems == []
@@ -225,7 +225,7 @@ async def test_axe_finds_nothing(tmp_path: Path, is_dark: bool) -> None:
         assert await violations(page) == []
         assert page.problems == []
         await page.run("document.querySelector('#dialog button').textContent = ''")
-        assert any(each.startswith("button-name: ") for each in await violations(page))
+        assert any(violation.startswith("button-name: ") for violation in await violations(page))
 
 
 async def test_two_hundred_members_are_followed(tmp_path: Path) -> None:
@@ -313,10 +313,10 @@ async def test_no_process_of_a_browser_outlives_its_page(tmp_path: Path) -> None
 
 def running(session: int) -> list[str]:
     """The processes of a session, without those that have ended and are not yet reaped."""
-    found = []
+    gateways = []
     for file in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):  # it has ended meanwhile
             state, _, _, of_session = file.read_text().rpartition(") ")[2].split()[:4]
             if of_session == f"{session}" and state != "Z":
-                found.append(file.parent.name)
-    return found
+                gateways.append(file.parent.name)
+    return gateways

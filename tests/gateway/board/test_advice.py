@@ -72,9 +72,9 @@ def test_nothing_is_left_to_do_without_classic_members() -> None:
 
 def test_the_last_step_says_what_it_did_cost() -> None:
     assert last_step(None) is None
-    told = last_step(step())
-    assert told is not None
-    assert told.startswith(
+    advice = last_step(step())
+    assert advice is not None
+    assert advice.startswith(
         "last: orders-2, 1.2 partition-seconds without an owner, nobody else disturbed"
     )
     assert "2 members disturbed" in (last_step(step(members_disturbed=2)) or "")

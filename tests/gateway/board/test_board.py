@@ -72,7 +72,7 @@ async def test_a_mixed_group_says_whom_it_waits_for(autojump_clock: MockClock) -
     classic, native = page.member_list
     assert (classic.phase, native.phase) == ("ToldToRejoin", "Waiting")
     assert native.to_get == classic.to_give_up != {}
-    assert any('"group_converted"' in each.line for each in events.events)
+    assert any('"group_converted"' in event.line for event in events.events)
     assert events.last == events.events[-1].position
 
 
@@ -99,8 +99,8 @@ async def test_the_list_comes_in_parts(
             await groups.native("n", group=name)
         first = await board.groups()
         rest = await board.groups(first.next_after or "")
-    assert [each.group_id for each in first.groups] == ["a", "b"]
-    assert [each.group_id for each in rest.groups] == ["c"]
+    assert [group.group_id for group in first.groups] == ["a", "b"]
+    assert [group.group_id for group in rest.groups] == ["c"]
     assert (first.next_after, rest.next_after) == ("b", None)
 
 
@@ -119,9 +119,9 @@ async def test_a_gateway_is_ready_once_its_groups_are_loaded(autojump_clock: Moc
         assert board.readiness().is_ready
         board._stop.set()
         groups.cluster._unanswered_s = 0.0
-        told = board.gateway().readiness
-    assert not told.is_ready
-    assert told.reasons == (
+        readiness = board.gateway().readiness
+    assert not readiness.is_ready
+    assert readiness.reasons == (
         "no broker of the cluster answers",
         "the gateway is shutting down",
     )
@@ -133,11 +133,15 @@ async def test_the_readiness_of_a_hosted_group_names_its_clients(
     """It is not adopted, because it is hosted already."""
     async with watched() as (groups, board):
         await groups.lone_classic_member(client_id="c-1")
-        found = await board.group_readiness(GROUP)
+        readiness = await board.group_readiness(GROUP)
         with pytest.raises(NoSuchGroup):
             await board.group_readiness("nowhere")
-    assert (found.mode, found.can_convert, found.can_be_adopted) == ("hosted", True, None)
-    (client,) = found.clients
+    assert (readiness.mode, readiness.can_convert, readiness.can_be_adopted) == (
+        "hosted",
+        True,
+        None,
+    )
+    (client,) = readiness.clients
     assert (client.protocol, client.members, client.defects) == ("classic", 1, ())
 
 

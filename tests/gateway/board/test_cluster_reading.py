@@ -57,7 +57,7 @@ def group_of(*members: WatchedMember, protocol_type: str = "consumer") -> Watche
         protocol_type=protocol_type,
         protocol="range",
         leader_id=members[0].member_id,
-        members={each.member_id: each for each in members},
+        members={member.member_id: member for member in members},
     )
 
 
@@ -143,20 +143,20 @@ def test_a_classic_group_shows_its_generation_and_who_owns_what() -> None:
     group = read_cluster_group(seen)
     assert (group.kind, group.state, group.epoch, group.members) == ("classic", "Stable", 7, 2)
     assert group.stands == "the cluster serves it, 2 members, 1 of them through the gateway"
-    assert [each.line().owned for each in members_of(seen)] == [{"t": (0, 1)}] * 2
+    assert [member.line().owned for member in members_of(seen)] == [{"t": (0, 1)}] * 2
 
 
 def test_during_a_rebalance_nobody_knows_who_owns_what() -> None:
     seen = snapshot(replace(group_of(member("a")), protocol=""))
     assert read_cluster_group(seen).state == ""
-    assert [each.line().owned for each in members_of(seen)] == [None]
+    assert [member.line().owned for member in members_of(seen)] == [None]
 
 
 def test_an_assignment_that_is_none_of_consumers_is_unknown() -> None:
     """Connect's workers have a format of their own."""
     worker = replace(member("a"), assignment=b"\x00")
     seen = snapshot(group_of(worker, protocol_type="connect"))
-    assert [each.line().owned for each in members_of(seen)] == [None]
+    assert [member.line().owned for member in members_of(seen)] == [None]
 
 
 def native_group() -> LiveMembers:
@@ -204,7 +204,7 @@ def test_a_group_of_the_new_protocol_is_shown_as_the_cluster_describes_it() -> N
     )
     assert (group.members, group.native_members) == (2, 1)
     assert group.stands == "the cluster serves it, 1 of 2 members with the new protocol"
-    native, classic = (each.line() for each in members_of(seen))
+    native, classic = (member.line() for member in members_of(seen))
     assert (native.protocol, native.owned, native.to_give_up, native.to_get) == (
         "consumer",
         {"t": (0,)},

@@ -43,7 +43,7 @@ def assessed(
     """What is said of a group that the gateway forwards, or that has this state."""
     protocol = members[0].protocols[0][0] if members else ""
     watched = WatchedGroup(
-        group_id="g", protocol=protocol, members={each.member_id: each for each in members}
+        group_id="g", protocol=protocol, members={member.member_id: member for member in members}
     )
     snapshot = glance_of(
         decision=decision,
@@ -51,22 +51,22 @@ def assessed(
         watched=watched if members else None,
     )
     page, taken = group_page(snapshot, None, None)
-    whole = page.model_copy(update={"member_list": tuple(each.line() for each in taken)})
+    whole = page.model_copy(update={"member_list": tuple(member.line() for member in taken)})
     return assess(snapshot, whole, None, adoption, config or GroupConfig())
 
 
 def test_a_group_that_is_ready_says_which_versions_are_defective() -> None:
     """The group converts all the same."""
-    found = assessed(MEMBER, replace(MEMBER, member_id="n", software_version="2.16.1"))
-    assert (found.mode, found.members) == ("forwarded", 2)
-    assert (found.can_convert, found.can_be_adopted) == (True, True)
-    assert found.to_change == (
+    readiness = assessed(MEMBER, replace(MEMBER, member_id="n", software_version="2.16.1"))
+    assert (readiness.mode, readiness.members) == ("forwarded", 2)
+    assert (readiness.can_convert, readiness.can_be_adopted) == (True, True)
+    assert readiness.to_change == (
         "c: librdkafka 2.8.0 is too old for the new protocol, 2.12 is not: until then it stays a"
         " classic member (clients.md)",
     )
-    new, old = found.clients
+    new, old = readiness.clients
     assert (old.software_version, old.members, old.speaks_consumer) == ("2.8.0", 1, False)
-    assert [each.rpartition("(before ")[2].partition(";")[0] for each in old.defects] == [
+    assert [defect.rpartition("(before ")[2].partition(";")[0] for defect in old.defects] == [
         "2.12",
         "2.15",
         "2.15",
@@ -78,9 +78,9 @@ def test_what_is_in_the_way_of_a_conversion_is_named() -> None:
     """The policy, the size, and each member whose subscription cannot be read."""
     config = GroupConfig(consumer_migration_policy=MigrationPolicy.DISABLED, consumer_max_size=1)
     broken = replace(MEMBER, member_id="x", protocols=(("range", b"\0"),))
-    found = assessed(MEMBER, broken, config=config)
-    assert not found.can_convert
-    policy, size, subscription_of_x = found.conversion_obstacles
+    readiness = assessed(MEMBER, broken, config=config)
+    assert not readiness.can_convert
+    policy, size, subscription_of_x = readiness.conversion_obstacles
     assert "migration policy disabled" in policy
     assert "2 members exceed the maximum size" in size
     assert subscription_of_x.startswith("x: the embedded consumer protocol is malformed")
@@ -90,13 +90,13 @@ def test_configs_that_the_new_protocol_refuses_are_named() -> None:
     """As far as requests show that they are set."""
     sticky = replace(MEMBER, protocols=(("sticky", RANGE[0][1]),), session_timeout_ms=12_000)
     custom = replace(MEMBER, client_id="d", protocols=(("by-region", RANGE[0][1]),))
-    sticky, custom = (replace(each, software_version="2.16.1") for each in (sticky, custom))
+    sticky, custom = (replace(member, software_version="2.16.1") for member in (sticky, custom))
     assignor, session = assessed(sticky).to_change
     assert assignor.startswith("c: remove partition.assignment.strategy (sticky)")
     assert session.startswith("c: remove session.timeout.ms (12000) and heartbeat.interval.ms")
-    (told,) = assessed(custom).to_change
-    assert told.startswith("d: the new protocol has no assignor by-region")
-    assert told.endswith(
+    (change,) = assessed(custom).to_change
+    assert change.startswith("d: the new protocol has no assignor by-region")
+    assert change.endswith(
         "unless a plug-in or the consumers themselves do (plug-ins.md, client-side-assignors.md)"
     )
 
@@ -104,8 +104,8 @@ def test_configs_that_the_new_protocol_refuses_are_named() -> None:
 def test_what_is_in_the_way_of_an_adoption_is_passed_on() -> None:
     """A hosted group needs none."""
     outside = "c at 10.0.0.1 (m) has not come through this gateway"
-    found = assessed(MEMBER, adoption=(outside,))
-    assert (found.can_be_adopted, found.adoption_obstacles) == (False, (outside,))
+    readiness = assessed(MEMBER, adoption=(outside,))
+    assert (readiness.can_be_adopted, readiness.adoption_obstacles) == (False, (outside,))
     hosted = assessed(decision=HERE, adoption=("it is hosted already",))
     assert (hosted.can_be_adopted, hosted.adoption_obstacles) == (None, ())
 
@@ -126,9 +126,9 @@ def test_a_group_that_is_not_ours_to_convert_says_why(decision: RoutingDecision)
 def test_a_long_answer_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """It says how many lines are left out."""
     monkeypatch.setattr(group_readiness, "LINES_MAX", 2)
-    found = assessed(MEMBER, adoption=tuple(map(str, range(5))))
-    assert found.adoption_obstacles == ("0", "1")
-    assert found.left_out == 3
+    readiness = assessed(MEMBER, adoption=tuple(map(str, range(5))))
+    assert readiness.adoption_obstacles == ("0", "1")
+    assert readiness.left_out == 3
 
 
 def test_a_session_longer_than_the_anchors_is_warned_of() -> None:
@@ -136,10 +136,10 @@ def test_a_session_longer_than_the_anchors_is_warned_of() -> None:
     in the way of the group."""
     at_most = replace(MEMBER, member_id="a", client_id="at-most", session_timeout_ms=60_000)
     longer = replace(MEMBER, member_id="l", client_id="longer", session_timeout_ms=120_000)
-    found = assessed(MEMBER, at_most, longer)
-    (warning,) = found.warnings
+    readiness = assessed(MEMBER, at_most, longer)
+    (warning,) = readiness.warnings
     assert warning.startswith("longer: a session of 120 s is longer than that of the gateway")
-    assert (found.can_convert, found.can_be_adopted) == (True, True)
+    assert (readiness.can_convert, readiness.can_be_adopted) == (True, True)
 
 
 @pytest.mark.parametrize(
@@ -163,8 +163,8 @@ def test_members_of_a_consumer_group_have_their_session_or_that_of_its_config(
     config = GroupConfig(consumer_session_timeout_ms=native_ms)
     engine = GroupEngine("g", config)
     engine.load(records, now_ms=0)
-    found = assessed(decision=HERE, state=engine.state, config=config)
-    assert [line.partition(":")[0].partition(" (")[0] for line in found.warnings] == warned
+    readiness = assessed(decision=HERE, state=engine.state, config=config)
+    assert [line.partition(":")[0].partition(" (")[0] for line in readiness.warnings] == warned
 
 
 def test_in_a_mixed_group_the_classic_members_still_have_to_change() -> None:
@@ -202,9 +202,9 @@ def test_a_group_that_the_cluster_serves_with_the_new_protocol_says_so() -> None
     outcome = LiveMembers("consumer", ("c",), consumer_group=described)
     snapshot = glance_of(decision=FORWARDED, in_cluster=SeenInCluster(outcome, 0))
     page, taken = group_page(snapshot, None, None)
-    whole = page.model_copy(update={"member_list": tuple(each.line() for each in taken)})
-    found = assess(snapshot, whole, None, (), GroupConfig())
-    assert found.conversion_obstacles == (
+    whole = page.model_copy(update={"member_list": tuple(member.line() for member in taken)})
+    readiness = assess(snapshot, whole, None, (), GroupConfig())
+    assert readiness.conversion_obstacles == (
         "the cluster serves it, and it has the new protocol already",
     )
-    assert [client.speaks_consumer for client in found.clients] == [True]
+    assert [client.speaks_consumer for client in readiness.clients] == [True]

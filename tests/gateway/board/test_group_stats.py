@@ -59,9 +59,9 @@ class History:
     def stats(self, after_ms: int = 0) -> GroupStats:
         """The sums, so much later."""
         self.now_ms += after_ms
-        found = self.group_stats.of("g", self.now_ms)
-        assert found is not None
-        return found
+        stats = self.group_stats.of("g", self.now_ms)
+        assert stats is not None
+        return stats
 
 
 def of(member_id: str, numbers: tuple[int, ...]) -> dict[str, Any]:

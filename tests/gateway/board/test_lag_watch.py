@@ -47,11 +47,11 @@ class FakeCluster:
                     name=topic.name,
                     partitions=tuple(
                         ListOffsetsPartitionResponse(
-                            partition_index=each.partition_index,
+                            partition_index=partition.partition_index,
                             error_code=self.error_code,
-                            offset=100 + each.partition_index,
+                            offset=100 + partition.partition_index,
                         )
-                        for each in topic.partitions
+                        for partition in topic.partitions
                     ),
                 )
                 for topic in message.topics

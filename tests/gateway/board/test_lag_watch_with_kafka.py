@@ -30,7 +30,7 @@ def produce(kafka: KafkaCluster) -> int:
             "numbers",
             b"n",
             partition=0,
-            on_delivery=lambda _, told: ends.append((told.offset() or 0) + 1),
+            on_delivery=lambda _, message: ends.append((message.offset() or 0) + 1),
         )
     producer.flush(30)
     return max(ends)
@@ -61,10 +61,10 @@ async def test_lag_is_what_the_cluster_has_beyond_the_commits(
                 {0: end - RECORDS}, member_id=joined.member_id, epoch=joined.generation_id
             )
             assert codes == {0: 0}
-            found = await until_answered(page, lambda found: found.lag is not None)
-            assert (found.lag, found.policy) == (RECORDS, "allow")
+            group_page = await until_answered(page, lambda group_page: group_page.lag is not None)
+            assert (group_page.lag, group_page.policy) == (RECORDS, "allow")
             await client.commit({0: end}, member_id=joined.member_id, epoch=joined.generation_id)
-            await until_answered(page, lambda found: found.lag == 0)
+            await until_answered(page, lambda page: page.lag == 0)
             await give(tmp_path, HoldCommand(group_id=group))
             refused = await other.native("n")
             assert refused.error_code == ErrorCode.GROUP_ID_NOT_FOUND

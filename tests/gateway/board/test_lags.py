@@ -34,7 +34,7 @@ def committed(topic: str = "t", /, **offsets: int) -> OffsetsCommitted:
     )
 
 
-def told(lags: Lags, event: GatewayEvent, group: str = "g") -> None:
+def observe_event(lags: Lags, event: GatewayEvent, group: str = "g") -> None:
     """Let an event happen."""
     lags.take(enveloped(event, group_id=group))
 
@@ -43,12 +43,12 @@ def test_the_lag_is_the_sum_over_the_partitions_that_are_known() -> None:
     """As they were at the last look: commits since then go on while the known ends do not. What was
     consumed counts from the first commit on."""
     lags = Lags()
-    told(lags, committed(p0=10, p1=20))
+    observe_event(lags, committed(p0=10, p1=20))
     assert lags.total("g", 0) is None
     turns = lags.take_turns(10)
     lags.take_ends(turns, {("t", 0): 15, ("t", 1): 20}, now_ms=1_000)
     assert lags.total("g", 1_000) == 5
-    told(lags, committed(p0=14))
+    observe_event(lags, committed(p0=14))
     group = lags.of("g")
     assert group is not None
     assert (lags.total("g", 1_000), group.consumed) == (5, 4)
@@ -76,7 +76,7 @@ def test_a_start_counts_as_a_commit() -> None:
     """It is what the group has committed last. -1 is none."""
     lags = Lags()
     starts = (FetchedOffset(partition=0, offset=3), FetchedOffset(partition=1, offset=-1))
-    told(lags, OffsetsFetched(member_id="m", starts={"t": starts}))
+    observe_event(lags, OffsetsFetched(member_id="m", starts={"t": starts}))
     assert lags.take_turns(10) == {"g": [("t", 0)]}
 
 
@@ -86,8 +86,8 @@ def test_a_start_counts_as_a_commit() -> None:
 def test_what_is_gone_has_no_lag(event: GatewayEvent) -> None:
     """Nor is it asked for, nor remembered."""
     lags = Lags()
-    told(lags, committed(p0=1))
-    told(lags, event)
+    observe_event(lags, committed(p0=1))
+    observe_event(lags, event)
     assert not lags.take_turns(10)
     assert lags.of("g") is None
 
@@ -96,9 +96,9 @@ def test_what_is_gone_has_no_lag(event: GatewayEvent) -> None:
 def test_a_partition_may_go_while_the_cluster_is_asked(partitions_max: int) -> None:
     """Or between two looks that a large group takes."""
     lags = Lags()
-    told(lags, committed(p0=1, p1=1))
+    observe_event(lags, committed(p0=1, p1=1))
     turns = lags.take_turns(partitions_max)
-    told(lags, OffsetsDeleted(partitions={"t": (1,)}))
+    observe_event(lags, OffsetsDeleted(partitions={"t": (1,)}))
     for taken in (turns, lags.take_turns(partitions_max)):
         lags.take_ends(taken, {("t", 0): 4, ("t", 1): 9}, now_ms=1_000)
     assert lags.total("g", 1_000) == 3
@@ -108,7 +108,7 @@ def test_a_group_that_starts_without_offsets_is_not_remembered() -> None:
     """A client may begin any number of groups, and commit nothing."""
     lags = Lags()
     starts = (FetchedOffset(partition=0, offset=-1),)
-    told(lags, OffsetsFetched(member_id="m", starts={"t": starts}))
+    observe_event(lags, OffsetsFetched(member_id="m", starts={"t": starts}))
     assert lags.of("g") is None
     assert not lags.take_turns(10)
 
@@ -117,30 +117,30 @@ def test_a_look_has_a_bound_and_groups_have_turns() -> None:
     """A large group takes several looks, and is known after the last; one that a step waits for
     comes first."""
     lags = Lags()
-    told(lags, committed(p0=0, p1=0, p2=0), "large")
-    told(lags, committed(p0=0), "small")
-    told(lags, committed(p0=0), "urgent")
+    observe_event(lags, committed(p0=0, p1=0, p2=0), "large")
+    observe_event(lags, committed(p0=0), "small")
+    observe_event(lags, committed(p0=0), "urgent")
     seen = []
     for _ in range(3):
         turns = lags.take_turns(2, ["urgent"])
         assert sum(map(len, turns.values())) <= 2
-        lags.take_ends(turns, {("t", each): 9 for each in range(3)}, now_ms=1)
-        seen.append({name for name, some in turns.items() if some})
-    assert all("urgent" in each for each in seen)
+        lags.take_ends(turns, {("t", number): 9 for number in range(3)}, now_ms=1)
+        seen.append({name for name, partitions in turns.items() if partitions})
+    assert all("urgent" in groups for groups in seen)
     for _ in range(4):
-        lags.take_ends(lags.take_turns(2), {("t", each): 9 for each in range(3)}, now_ms=1)
-    assert [lags.total(each, 1) for each in ("large", "small", "urgent")] == [27, 9, 9]
+        lags.take_ends(lags.take_turns(2), {("t", number): 9 for number in range(3)}, now_ms=1)
+    assert [lags.total(group, 1) for group in ("large", "small", "urgent")] == [27, 9, 9]
 
 
 def test_the_partitions_in_memory_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """The group that has committed nothing for the longest time is forgotten."""
     monkeypatch.setattr(module, "PARTITIONS_MAX", 3)
     lags = Lags()
-    told(lags, committed(p0=0, p1=0), "a")
-    told(lags, committed(p0=0), "b")
-    told(lags, committed(p0=1), "a")
-    told(lags, committed(p0=0), "c")
-    assert [lags.of(each) is None for each in "abc"] == [False, True, False]
+    observe_event(lags, committed(p0=0, p1=0), "a")
+    observe_event(lags, committed(p0=0), "b")
+    observe_event(lags, committed(p0=1), "a")
+    observe_event(lags, committed(p0=0), "c")
+    assert [lags.of(group) is None for group in "abc"] == [False, True, False]
 
 
 def test_topics_without_subscribers_do_not_count() -> None:
@@ -149,8 +149,8 @@ def test_topics_without_subscribers_do_not_count() -> None:
     subscribed: set[str] = set()
     lags = Lags(lambda _: subscribed)
     ends = {("t", 0): 15, ("old", 0): 100}
-    told(lags, committed(p0=10))
-    told(lags, committed("old", p0=0))
+    observe_event(lags, committed(p0=10))
+    observe_event(lags, committed("old", p0=0))
     lags.take_ends(lags.take_turns(10), ends, now_ms=1_000)
     assert lags.total("g", 1_000) == 105
     subscribed.add("t")
@@ -159,7 +159,7 @@ def test_topics_without_subscribers_do_not_count() -> None:
     lags.take_ends(turns, ends, now_ms=1_000)
     assert lags.total("g", 1_000) == 5
     subscribed.add("old")
-    told(lags, committed("old", p0=40))
+    observe_event(lags, committed("old", p0=40))
     lags.take_ends(lags.take_turns(10), ends, now_ms=1_000)
     assert lags.total("g", 1_000) == 65
 
@@ -214,7 +214,7 @@ def test_a_lag_that_was_there_before_the_first_look_is_of_unknown_age() -> None:
 def test_a_look_that_misses_an_end_it_had_is_none() -> None:
     """The leader of a partition is away: the lag stays that of the look before, with its time."""
     lags = Lags()
-    told(lags, committed(p0=10, p1=10))
+    observe_event(lags, committed(p0=10, p1=10))
     lags.take_ends(lags.take_turns(10), {("t", 0): 15, ("t", 1): 15}, now_ms=1_000)
     lags.take_ends(lags.take_turns(10), {("t", 0): 20}, now_ms=2_000)
     shown = lags.show("g", 2_000)
@@ -230,7 +230,7 @@ def test_a_look_that_misses_an_end_it_had_is_none() -> None:
 def test_a_group_with_a_partition_of_unknown_end_is_behind_by_nobody_knows_how_much() -> None:
     """That partition may be the furthest."""
     lags = Lags()
-    told(lags, committed(p0=10, p1=10))
+    observe_event(lags, committed(p0=10, p1=10))
     lags.take_ends(lags.take_turns(10), {("t", 0): 10}, now_ms=1_000)
     shown = lags.show("g", 1_000)
     assert shown is not None

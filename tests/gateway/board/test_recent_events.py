@@ -14,7 +14,7 @@ from tests.gateway.board.test_lags import committed
 from tests.support.event_lines import enveloped
 
 
-def told(sequence: int, group_id: str = "g", reason: str = "") -> Envelope:
+def event_of(sequence: int, group_id: str = "g", reason: str = "") -> Envelope:
     """An event of a group."""
     return enveloped(HostingStarted(reason=reason), group_id=group_id, sequence=sequence)
 
@@ -23,27 +23,27 @@ def recent(*group_ids: str) -> RecentEvents:
     """An event of each of these groups."""
     events = RecentEvents()
     for position, group_id in enumerate(group_ids, 1):
-        events.take(told(position, group_id))
+        events.take(event_of(position, group_id))
     return events
 
 
 def test_a_watcher_goes_on_after_the_last_event_it_has_seen() -> None:
     """The events have the lines of the files."""
     events = recent("a", "b", "a")
-    assert [each.position for each in events.after(1, events_max=9)] == [2, 3]
-    assert [each.position for each in events.after(0, events_max=2)] == [1, 2]
+    assert [event.position for event in events.after(1, events_max=9)] == [2, 3]
+    assert [event.position for event in events.after(0, events_max=2)] == [1, 2]
     assert events.after(3, events_max=9) == []
-    assert events.after(1, events_max=1)[0].line == told(2, "b").line.encode()
-    assert [each.position for each in events.latest("a", events_max=9)] == [1, 3]
-    assert [each.position for each in events.latest(None, events_max=2)] == [2, 3]
+    assert events.after(1, events_max=1)[0].line == event_of(2, "b").line.encode()
+    assert [event.position for event in events.latest("a", events_max=9)] == [1, 3]
+    assert [event.position for event in events.latest(None, events_max=2)] == [2, 3]
 
 
 def test_the_latest_events_leave_out_commits() -> None:
     """A group commits all the time. A watcher of every event still gets them."""
     events = recent("g")
     events.take(enveloped(committed(p0=1), group_id="g"))
-    assert [each.position for each in events.latest("g", events_max=9)] == [1]
-    assert [each.position for each in events.after(0, events_max=9)] == [1, 2]
+    assert [event.position for event in events.latest("g", events_max=9)] == [1]
+    assert [event.position for event in events.after(0, events_max=9)] == [1, 2]
 
 
 def test_the_oldest_events_are_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,10 +51,10 @@ def test_the_oldest_events_are_forgotten_first(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(recent_events, "EVENTS_MAX", 2)
     events = recent("a", "b", "c")
     assert [events.has_after(position) for position in range(5)] == [False, True, True, True, False]
-    assert [each.position for each in events.after(0, events_max=9)] == [2, 3]
+    assert [event.position for event in events.after(0, events_max=9)] == [2, 3]
     monkeypatch.setattr(recent_events, "BYTES_MAX", 10)
-    events.take(told(4, "d", "x" * 1_000))
-    assert [each.position for each in events.after(0, events_max=9)] == [4]
+    events.take(event_of(4, "d", "x" * 1_000))
+    assert [event.position for event in events.after(0, events_max=9)] == [4]
 
 
 def test_the_memory_counts_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,8 +62,8 @@ def test_the_memory_counts_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recent_events, "BYTES_MAX", 10_000)
     events = recent()
     for position in range(1, 4):
-        events.take(told(position, reason="\U0001f980" * 1_000))
-    assert [each.position for each in events.after(0, events_max=9)] == [2, 3]
+        events.take(event_of(position, reason="\U0001f980" * 1_000))
+    assert [event.position for event in events.after(0, events_max=9)] == [2, 3]
 
 
 async def test_a_watcher_waits_for_the_next_event(autojump_clock: MockClock) -> None:
@@ -76,7 +76,7 @@ async def test_a_watcher_waits_for_the_next_event(autojump_clock: MockClock) -> 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(events.wait_after, 1)
         await trio.testing.wait_all_tasks_blocked()
-        events.take(told(2))
+        events.take(event_of(2))
 
 
 def test_members_that_are_removed_at_one_time_have_one_sentence() -> None:

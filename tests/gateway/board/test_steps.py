@@ -53,7 +53,7 @@ class Watched:
         self.now_ms = 1_000_000
         self.committed = self.end = 0
 
-    def told(self, event: GatewayEvent, group_id: str = "g") -> None:
+    def observe_event(self, event: GatewayEvent, group_id: str = "g") -> None:
         """Let an event happen."""
         envelope = enveloped(event, group_id=group_id, at_ms=self.now_ms)
         self.lags.take(envelope)
@@ -69,7 +69,7 @@ class Watched:
         group_id: str = "g",
     ) -> None:
         """A member joins."""
-        self.told(
+        self.observe_event(
             MemberJoined(
                 member_id=member_id,
                 client_id=client_id,
@@ -82,16 +82,16 @@ class Watched:
 
     def run(self, length_s: int, *, produced: int, consumed: int) -> list[GatewayEvent]:
         """Let seconds pass, with so many records in each. Returns what is told."""
-        found: list[GatewayEvent] = []
+        events: list[GatewayEvent] = []
         for _ in range(0, length_s, 10):
             self.now_ms += 10_000
             self.committed += 10 * consumed
             self.end += 10 * produced
-            self.told(committed(p0=self.committed))
+            self.observe_event(committed(p0=self.committed))
             turns = self.lags.take_turns(10, self.steps.groups_to_judge)
             self.lags.take_ends(turns, {("t", 0): self.end}, self.now_ms)
-            found += [event for _, event in self.steps.judge(self.now_ms)]
-        return found
+            events += [event for _, event in self.steps.judge(self.now_ms)]
+        return events
 
 
 @pytest.fixture
@@ -106,8 +106,8 @@ def watched() -> Watched:
 def test_a_step_after_which_the_group_falls_behind_is_told(watched: Watched) -> None:
     """Once, with what it was before."""
     watched.joined("consumer", member_id="n")
-    told = watched.run(JUDGED_AFTER_MS // 1000, produced=10, consumed=4)
-    assert told == [
+    events = watched.run(JUDGED_AFTER_MS // 1000, produced=10, consumed=4)
+    assert events == [
         StepMadeWorse(
             client_id="c",
             client_host="/h",
@@ -136,20 +136,20 @@ class Four(Watched):
 
     def grant(self, member_id: str, number: int) -> None:
         """Assign it the partition."""
-        self.told(
+        self.observe_event(
             PartitionsAssigned(member_id=member_id, member_epoch=1, partitions={"t": (number,)})
         )
 
     def switch(self, before: float, now: float) -> None:
         """The first one comes back as a native member, and its bytes per second change."""
         self.traffic.before, self.traffic.now = Rates(before, 1.0), Rates(now, 1.0)
-        self.told(MemberLeft(member_id="m0", cause=RemovalCause.LEFT))
+        self.observe_event(MemberLeft(member_id="m0", cause=RemovalCause.LEFT))
         self.joined("consumer", "c0", member_id="n0")
         self.grant("n0", 0)
 
     def pass_minute(self, consumed: list[int], produced: int = 10) -> list[GatewayEvent]:
         """Let 70 s pass, with so many records for each partition in each second."""
-        found: list[GatewayEvent] = []
+        events: list[GatewayEvent] = []
         for _ in range(7):
             self.now_ms += 10_000
             self.ends = [end + 10 * produced for end in self.ends]
@@ -157,23 +157,23 @@ class Four(Watched):
                 done + 10 * more for done, more in zip(self.commits, consumed, strict=True)
             ]
             named = {f"p{number}": 1_000 + done for number, done in enumerate(self.commits)}
-            self.told(committed(**named))
+            self.observe_event(committed(**named))
             ends = {("t", number): 1_000 + end for number, end in enumerate(self.ends)}
             turns = self.lags.take_turns(10, self.steps.groups_to_judge)
             self.lags.take_ends(turns, ends, self.now_ms)
-            found += [event for _, event in self.steps.judge(self.now_ms)]
-        return found
+            events += [event for _, event in self.steps.judge(self.now_ms)]
+        return events
 
 
 def test_a_consumer_that_falls_behind_by_itself_is_told() -> None:
     """Its group of four has lost less than the share."""
     group = Four()
     group.switch(1000.0, 500.0)
-    (told,) = group.pass_minute([5, 10, 10, 10])
-    assert isinstance(told, StepMadeWorse)
-    assert (told.client_id, told.lag_after, told.client_lag) == ("c0", 300, 300)
-    assert (told.bytes_per_s_before, told.bytes_per_s_after) == (1000.0, 500.0)
-    assert (told.fetches_per_s_before, told.fetches_per_s_after) == (1.0, 1.0)
+    (step,) = group.pass_minute([5, 10, 10, 10])
+    assert isinstance(step, StepMadeWorse)
+    assert (step.client_id, step.lag_after, step.client_lag) == ("c0", 300, 300)
+    assert (step.bytes_per_s_before, step.bytes_per_s_after) == (1000.0, 500.0)
+    assert (step.fetches_per_s_before, step.fetches_per_s_after) == (1.0, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -199,17 +199,17 @@ def test_a_consumer_that_reads_ahead_and_handles_less_is_told() -> None:
     """librdkafka fetches as fast as before, until its queue is full."""
     group = Four()
     group.switch(1000.0, 1000.0)
-    (told,) = group.pass_minute([5, 10, 10, 10])
-    assert isinstance(told, StepMadeWorse)
-    assert (told.client_id, told.client_lag) == ("c0", 300)
+    (step,) = group.pass_minute([5, 10, 10, 10])
+    assert isinstance(step, StepMadeWorse)
+    assert (step.client_id, step.client_lag) == ("c0", 300)
 
 
 def test_a_consumer_that_was_behind_and_reads_less_is_told() -> None:
     """It would have enough to read. Its own lag does not grow: producers send less, too."""
     group = Four(behind=5_000)
     group.switch(1000.0, 500.0)
-    told = group.pass_minute([4, 2, 2, 2], produced=4)
-    assert [type(each) for each in told] == [StepMadeWorse]
+    events = group.pass_minute([4, 2, 2, 2], produced=4)
+    assert [type(event) for event in events] == [StepMadeWorse]
 
 
 def test_a_lag_of_long_standing_is_no_regression() -> None:
@@ -256,25 +256,25 @@ def test_a_group_whose_members_were_here_before_is_watched() -> None:
     """Those of an adopted group do not join."""
     adopted = Watched()
     adopted.run(70, produced=10, consumed=10)
-    adopted.told(
+    adopted.observe_event(
         GroupConverted(
             direction="classic->consumer", is_live=True, group_epoch=3, members=1, cause="n"
         )
     )
     adopted.joined("consumer", member_id="n")
-    (told,) = adopted.run(70, produced=10, consumed=4)
-    assert isinstance(told, StepMadeWorse)
-    assert told.records_per_s_before == 10.0
+    (step,) = adopted.run(70, produced=10, consumed=4)
+    assert isinstance(step, StepMadeWorse)
+    assert step.records_per_s_before == 10.0
 
 
 def test_the_way_back_is_a_step_too(watched: Watched) -> None:
     """Whatever has made it worse is told."""
     watched.joined("consumer", member_id="n")
     watched.run(70, produced=10, consumed=10)
-    watched.told(MemberSwitched(member_id="n", protocol="classic"))
-    (told,) = watched.run(60, produced=10, consumed=0)
-    assert isinstance(told, StepMadeWorse)
-    assert told.protocol == "classic"
+    watched.observe_event(MemberSwitched(member_id="n", protocol="classic"))
+    (step,) = watched.run(60, produced=10, consumed=0)
+    assert isinstance(step, StepMadeWorse)
+    assert step.protocol == "classic"
 
 
 def test_a_consumer_in_a_new_container_is_known_by_its_client_id(watched: Watched) -> None:
@@ -292,7 +292,7 @@ def test_a_consumer_that_restarts_or_is_new_makes_no_step(watched: Watched) -> N
 
 def test_the_first_native_member_makes_a_step(watched: Watched) -> None:
     """Also if the gateway has not seen its client before, as after a restart."""
-    watched.told(
+    watched.observe_event(
         GroupConverted(
             direction="classic->consumer", is_live=True, group_epoch=3, members=1, cause="n"
         )
@@ -300,7 +300,7 @@ def test_the_first_native_member_makes_a_step(watched: Watched) -> None:
     watched.joined("consumer", client_id="new", member_id="n")
     assert watched.steps.groups_to_judge == ["g"]
     assert watched.steps.lag_before("g") == 0
-    watched.told(GroupDeleted())
+    watched.observe_event(GroupDeleted())
     assert watched.steps.lag_before("g") is None
 
 
@@ -315,18 +315,18 @@ def test_a_group_whose_lag_is_unknown_is_not_judged() -> None:
 def test_a_client_that_switches_again_and_again_is_told(watched: Watched) -> None:
     """Three times within ten minutes; then it starts to count again."""
     protocols: tuple[Protocol, ...] = ("consumer", "classic", "consumer", "classic")
-    told = []
-    for each in protocols:
-        watched.joined(each)
-        told += watched.run(70, produced=10, consumed=10)
-    assert told == [ClientFlapped(client_id="c", switches=3, protocol="consumer")]
+    events = []
+    for protocol in protocols:
+        watched.joined(protocol)
+        events += watched.run(70, produced=10, consumed=10)
+    assert events == [ClientFlapped(client_id="c", switches=3, protocol="consumer")]
 
 
 def test_slow_switches_are_no_flapping(watched: Watched) -> None:
     """A roll there, back, and there again over a day."""
     protocols: tuple[Protocol, ...] = ("consumer", "classic", "consumer")
-    for each in protocols:
-        watched.joined(each)
+    for protocol in protocols:
+        watched.joined(protocol)
         assert watched.run(310, produced=10, consumed=10) == []
 
 
@@ -351,8 +351,8 @@ def test_the_groups_and_the_untold_flaps_in_memory_have_a_bound(
     watched = Watched()
     protocols: tuple[Protocol, ...] = ("classic", "consumer", "classic", "consumer")
     for group_id in "hij":
-        for each in protocols:
-            watched.joined(each, group_id=group_id)
+        for protocol in protocols:
+            watched.joined(protocol, group_id=group_id)
     assert list(watched.steps._groups) == ["i", "j"]
     assert [group_id for group_id, _ in watched.steps.judge(watched.now_ms)] == ["j"]
 
@@ -367,7 +367,7 @@ def test_the_memory_of_all_groups_has_a_bound(
         watched.joined("classic", client_id=member_id, member_id=member_id, group_id=group_id)
     watched.joined("classic", client_id="x" * module.LINE_CHARS_MAX, group_id="j")
     assert list(watched.steps._groups) == ["g", "i"]
-    watched.told(GroupDeleted())
+    watched.observe_event(GroupDeleted())
     assert watched.steps._entries == 3
 
 
@@ -391,7 +391,7 @@ def test_a_group_that_is_empty_by_then_is_not_judged(watched: Watched) -> None:
     """Nobody reads there, and nobody is left to be held back."""
     watched.joined("consumer", member_id="n")
     watched.run(30, produced=10, consumed=10)
-    watched.told(MemberLeft(member_id="n", cause=RemovalCause.LEFT))
+    watched.observe_event(MemberLeft(member_id="n", cause=RemovalCause.LEFT))
     watched.state = "Empty"
     assert watched.run(60, produced=10, consumed=0) == []
 
@@ -399,7 +399,7 @@ def test_a_group_that_is_empty_by_then_is_not_judged(watched: Watched) -> None:
 def test_a_consumer_that_joins_an_empty_group_makes_no_step(watched: Watched) -> None:
     """All were stopped, and whoever comes first may speak another protocol: nobody is left of the
     group that kept up."""
-    watched.told(MemberLeft(member_id="m", cause=RemovalCause.LEFT))
+    watched.observe_event(MemberLeft(member_id="m", cause=RemovalCause.LEFT))
     watched.state = "Empty"
     watched.joined("consumer", member_id="n")
     watched.state = "Stable"
@@ -418,21 +418,21 @@ class TwoTopics(Watched):
         self.old = OldTopic()
         self.joined("classic")
         self.joined("classic", "other", member_id="o")
-        self.told(committed("old", p0=0))
+        self.observe_event(committed("old", p0=0))
 
     def run(self, length_s: int, *, produced: int, consumed: int) -> list[GatewayEvent]:
-        found: list[GatewayEvent] = []
+        events: list[GatewayEvent] = []
         for _ in range(0, length_s, 10):
             self.now_ms += 10_000
             self.committed += 10 * consumed
             self.end += 10 * produced
             self.old.end += 10 * self.old.produced
-            self.told(committed(p0=self.committed))
+            self.observe_event(committed(p0=self.committed))
             turns = self.lags.take_turns(10, self.steps.groups_to_judge)
             ends = {("t", 0): self.end, ("old", 0): self.old.end, ("new", 0): self.old.end}
             self.lags.take_ends(turns, ends, self.now_ms)
-            found += [event for _, event in self.steps.judge(self.now_ms)]
-        return found
+            events += [event for _, event in self.steps.judge(self.now_ms)]
+        return events
 
 
 @dataclass
@@ -459,25 +459,25 @@ def test_a_dropped_topic_hides_no_regression() -> None:
     group.run(70, produced=10, consumed=10)
     group.subscribed = {"t"}
     group.joined("consumer", member_id="n")
-    (told,) = group.run(70, produced=10, consumed=0)
-    assert isinstance(told, StepMadeWorse)
-    assert (told.lag_before, told.lag_after) == (0, 600)
+    (step,) = group.run(70, produced=10, consumed=0)
+    assert isinstance(step, StepMadeWorse)
+    assert (step.lag_before, step.lag_after) == (0, 600)
 
 
 def test_the_backlog_of_a_topic_that_a_new_version_adds_does_not_count() -> None:
     """It was there before the step. How it grows afterwards counts."""
     group = TwoTopics()
-    group.told(OffsetsDeleted(partitions={"old": (0,)}))
+    group.observe_event(OffsetsDeleted(partitions={"old": (0,)}))
     group.run(70, produced=10, consumed=10)
     group.joined("consumer", member_id="n")
     group.old.end, group.old.produced = 50_000, 0
-    group.told(committed("old", p0=0))
+    group.observe_event(committed("old", p0=0))
     assert group.run(70, produced=10, consumed=10) == []
     group.joined("consumer", "other", member_id="p")
     group.old.produced = 10
-    (told,) = group.run(70, produced=10, consumed=10)
-    assert isinstance(told, StepMadeWorse)
-    assert (told.lag_before, told.lag_after) == (50_000, 50_600)
+    (step,) = group.run(70, produced=10, consumed=10)
+    assert isinstance(step, StepMadeWorse)
+    assert (step.lag_before, step.lag_after) == (50_000, 50_600)
 
 
 def test_a_group_whose_topics_are_all_others_is_not_judged() -> None:
@@ -488,5 +488,5 @@ def test_a_group_whose_topics_are_all_others_is_not_judged() -> None:
     group.subscribed = {"new"}
     assert group.run(10, produced=10, consumed=0) == []
     assert group.lags.of("g") is None
-    group.told(committed("new", p0=0))
+    group.observe_event(committed("new", p0=0))
     assert group.run(60, produced=10, consumed=0) == []

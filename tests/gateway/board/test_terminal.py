@@ -22,7 +22,7 @@ from gateway.board.terminal import (
 )
 from gateway.board.views import ClientMember, EventLine, GroupPage, MemberLine, PartitionLine
 from gateway.commands.list_layout import COLUMN_NAMES
-from tests.gateway.board.test_recent_events import told
+from tests.gateway.board.test_recent_events import event_of
 
 LAG_AT_MS = 1_000
 
@@ -114,7 +114,10 @@ def test_a_roll_of_eight_fits_into_24_lines(width: int) -> None:
     """With its members, the latest events, and what it waits for."""
     bands, events = (
         Bands(),
-        [EventLine(position=n, line=told(n).line, sentence=f"sentence {n}") for n in range(1, 20)],
+        [
+            EventLine(position=n, line=event_of(n).line, sentence=f"sentence {n}")
+            for n in range(1, 20)
+        ],
     )
     for _ in range(300):
         bands.add(ROLL)
@@ -144,7 +147,7 @@ TOLD = (
 def test_deciding_words_are_not_cut_on_80_columns() -> None:
     """What a step costs stands at the end of its lines."""
     rolled = page(*ROLL.member_list, blocker=None, next_step=STEP)
-    event = EventLine(position=1, line=told(1).line, sentence=TOLD)
+    event = EventLine(position=1, line=event_of(1).line, sentence=TOLD)
     lines = printed(screen(rolled, Bands(), [event] * 9, width=80, height=24))
     assert len(lines) <= 24
     text = " ".join(" ".join(lines).split())
@@ -169,14 +172,14 @@ def test_a_member_that_is_not_heard_is_shown_first_and_as_that() -> None:
 def test_details_are_one_key_away() -> None:
     """A story has only what is a sentence; the details have every event with its fields."""
     events = [
-        EventLine(position=1, line=told(1).line, sentence="the gateway hosts it"),
-        EventLine(position=2, line=told(2).line, sentence=""),
+        EventLine(position=1, line=event_of(1).line, sentence="the gateway hosts it"),
+        EventLine(position=2, line=event_of(2).line, sentence=""),
     ]
     story = printed(screen(ROLL, Bands(), events, width=100, height=24))
     details = printed(screen(ROLL, Bands(), events, width=100, height=24, has_details=True))
     assert "the gateway hosts it" in story[-1]
     assert "d: details of each event" in story[-2]
-    details_only = [EventLine(position=n, line=told(n).line, sentence="") for n in range(2, 99)]
+    details_only = [EventLine(position=n, line=event_of(n).line, sentence="") for n in range(2, 99)]
     story = printed(screen(ROLL, Bands(), [*events, *details_only], width=100, height=24))
     assert "the gateway hosts it" in story[-1]
     assert all("hosting_started" in line for line in details[-2:])
@@ -362,7 +365,7 @@ def test_long_names_take_no_column_from_the_members() -> None:
     """Nor does a member with many partitions."""
     scattered = {"orders": tuple(range(0, 200, 2))}
     group = page(member(LONG * 3, owned=scattered, to_get={"orders": (1,)}))
-    line = next(each for each in printed(group_text(group)) if each.startswith("team-07."))
+    line = next(line for line in printed(group_text(group)) if line.startswith("team-07."))
     assert len(line) <= 80
     for word in ("classic", "Stable", "orders:", "+1"):
         assert word in line

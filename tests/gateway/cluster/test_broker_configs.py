@@ -27,7 +27,7 @@ LACKING = {
 
 
 @pytest.mark.parametrize(
-    ("configs", "told"),
+    ("configs", "numbers"),
     [
         ({MIN_SESSION: "1000", "other": "5"}, {MIN_SESSION: 1_000}),
         ({MIN_SESSION: "", MAX_SIZE: "-1"}, {}),
@@ -35,11 +35,11 @@ LACKING = {
     ],
 )
 async def test_numbers_are_taken_as_the_broker_tells_them(
-    configs: Mapping[str, str], told: Mapping[str, int]
+    configs: Mapping[str, str], numbers: Mapping[str, int]
 ) -> None:
     """An older broker lacks some of them."""
     async with broker_with(configs) as connection:
-        assert await cluster_numbers(connection, PLAIN_ACCESS, (MIN_SESSION, MAX_SIZE)) == told
+        assert await cluster_numbers(connection, PLAIN_ACCESS, (MIN_SESSION, MAX_SIZE)) == numbers
 
 
 async def test_a_broker_that_does_not_tell_is_not_an_error() -> None:
@@ -55,12 +55,12 @@ async def test_groups_keep_to_the_limits_here_and_remember_the_brokers(
     """A limit that is set here counts. The brokers' is for refusals, also if it does not fit."""
     flags = {} if limit is None else {"group_min_session_timeout_ms": limit}
     settings = load({"upstream": "a:1", **flags})
-    told = {MIN_SESSION: "1000", "group.max.session.timeout.ms": "60000"}
-    async with broker_with(told) as connection:
+    configs = {MIN_SESSION: "1000", "group.max.session.timeout.ms": "60000"}
+    async with broker_with(configs) as connection:
         (broker,) = (await connection.ask(MetadataRequest(topics=()))).brokers
         config = await group_config_at(settings, (broker.host, broker.port), PLAIN_ACCESS)
     assert config.classic_min_session_timeout_ms == in_force
-    assert dict(config.broker_limits) == {name: int(value) for name, value in told.items()}
+    assert dict(config.broker_limits) == {name: int(value) for name, value in configs.items()}
 
 
 async def test_a_group_waits_for_its_first_members_as_long_as_at_the_brokers() -> None:
@@ -78,9 +78,9 @@ async def test_a_real_broker_tells_all_that_it_has(kafka: KafkaCluster) -> None:
     brokers of the tests set the initial delay."""
     names = {file_key(name): name for name in BROKER_CONFIGS}
     async with await BrokerConnection.open(*kafka.addresses[0]) as connection:
-        told = await cluster_numbers(connection, PLAIN_ACCESS, tuple(names))
+        numbers = await cluster_numbers(connection, PLAIN_ACCESS, tuple(names))
     defaults = {name: Settings.model_fields[field].default for name, field in names.items()}
     wanted = defaults | {"group.initial.rebalance.delay.ms": 0}
-    assert told == {
+    assert numbers == {
         name: wanted[name] for name in wanted.keys() - LACKING.get(kafka.release, set())
     }

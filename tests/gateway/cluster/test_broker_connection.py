@@ -223,8 +223,8 @@ class _Sasl:
     async def shake_hands(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
         wanted = decode(SaslHandshakeRequest, body, header.api_version).mechanism
         error_code = 0 if wanted in self.mechanisms else ErrorCode.UNSUPPORTED_SASL_MECHANISM
-        said = SaslHandshakeResponse(error_code=error_code, mechanisms=self.mechanisms)
-        await answer(wire, header, said)
+        response = SaslHandshakeResponse(error_code=error_code, mechanisms=self.mechanisms)
+        await answer(wire, header, response)
 
     async def authenticate(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
         assert decode(SaslAuthenticateRequest, body, header.api_version).auth_bytes == b"\0me\0pw"

@@ -225,9 +225,9 @@ async def test_coordinators_are_found_in_old_and_new_versions(
         await nursery.start(cluster.run)
         assert await cluster.coordinator_of("g") == 7
         seen_before = len(broker.seen)
-        found = await cluster.coordinators_of(("g", "lost", "h"))
-        assert (found["g"], found["h"]) == (7, 7)
-        assert isinstance(found["lost"], UpstreamError)
+        coordinators = await cluster.coordinators_of(("g", "lost", "h"))
+        assert (coordinators["g"], coordinators["h"]) == (7, 7)
+        assert isinstance(coordinators["lost"], UpstreamError)
         assert len(broker.seen) - seen_before == (1 if highest >= 4 else 3)
         nursery.cancel_scope.cancel()
 
@@ -267,8 +267,8 @@ async def test_a_hanging_old_broker_gets_no_further_requests(
     async with running_fake_broker(broker):
         cluster = Cluster([broker.address])
         await nursery.start(cluster.run)
-        found = await cluster.coordinators_of("abc")
-        assert all(isinstance(each, UpstreamError) for each in found.values())
+        coordinators = await cluster.coordinators_of("abc")
+        assert all(isinstance(coordinator, UpstreamError) for coordinator in coordinators.values())
         assert asked == ["a"]
         nursery.cancel_scope.cancel()
 
@@ -522,8 +522,8 @@ async def test_a_hanging_broker_is_skipped(
             hung.append(header)
             await trio.sleep_forever()
         brokers = tuple(
-            MetadataResponseBroker(node_id=each.node_id, host="127.0.0.1", port=each.address[1])
-            for each in (first, second)
+            MetadataResponseBroker(node_id=broker.node_id, host="127.0.0.1", port=broker.address[1])
+            for broker in (first, second)
         )
         await answer(wire, header, MetadataResponse(brokers=brokers))
 

@@ -94,8 +94,8 @@ async def test_limits_below_the_gateways_own_are_found(
 ) -> None:
     """An override for the gateway's address replaces the limit per address."""
     async with broker_with(configs) as connection:
-        found = await connection_limits_below(WANTED, connection, PLAIN_ACCESS)
-    assert found == [
+        limits = await connection_limits_below(WANTED, connection, PLAIN_ACCESS)
+    assert limits == [
         ConnectionLimit(node_id=1, config=config, limit=limit) for config, limit in expected.items()
     ]
 
@@ -106,8 +106,8 @@ async def test_a_broker_that_hangs_hides_no_other(monkeypatch: pytest.MonkeyPatc
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         hanging = MetadataResponseBroker(node_id=0, host="127.0.0.1", port=deaf.getsockname()[1])
         async with broker_with({"max.connections": "50"}, others=(hanging,)) as connection:
-            found = await connection_limits_below(WANTED, connection, PLAIN_ACCESS)
-    assert [each.node_id for each in found] == [1]
+            limits = await connection_limits_below(WANTED, connection, PLAIN_ACCESS)
+    assert [limit.node_id for limit in limits] == [1]
 
 
 async def test_a_broker_that_does_not_tell_adds_no_limit() -> None:
@@ -123,4 +123,4 @@ async def test_a_real_broker_tells_its_limits(kafka: KafkaCluster) -> None:
     async with await BrokerConnection.open(*address) as connection:
         assert await connection_limits_below(WANTED, connection, PLAIN_ACCESS) == []
         every = await connection_limits_below(2**31, connection, PLAIN_ACCESS)
-    assert {each.config for each in every} == {"max.connections", "max.connections.per.ip"}
+    assert {limit.config for limit in every} == {"max.connections", "max.connections.per.ip"}

@@ -112,7 +112,7 @@ async def test_a_hanging_broker_is_given_up(monkeypatch: pytest.MonkeyPatch) -> 
     async def hang(wire: Wire, header: RequestHeader, body: bytes) -> None:
         await trio.sleep_forever()
 
-    told = []
+    errors = []
     with trio.fail_after(10):
         async with running_fake_broker(broker), trio.open_nursery() as nursery:
             cluster = Cluster([broker.address])
@@ -122,7 +122,7 @@ async def test_a_hanging_broker_is_given_up(monkeypatch: pytest.MonkeyPatch) -> 
             async def ask() -> None:
                 with pytest.raises(UpstreamError) as caught:
                     await connections.ask(1, BEAT)
-                told.append(str(caught.value))
+                errors.append(str(caught.value))
 
             for api in (ApiKey.HEARTBEAT, ApiKey.API_VERSIONS):
                 broker.handlers = {api: hang}
@@ -130,9 +130,9 @@ async def test_a_hanging_broker_is_given_up(monkeypatch: pytest.MonkeyPatch) -> 
                     for _ in range(3):
                         asking.start_soon(ask)
             nursery.cancel_scope.cancel()
-    assert len(told) == 6
-    assert any("broker 1 did not answer in" in each for each in told[:3])
-    assert all("broker 1 did not answer in" in each for each in told[3:])
+    assert len(errors) == 6
+    assert any("broker 1 did not answer in" in error for error in errors[:3])
+    assert all("broker 1 did not answer in" in error for error in errors[3:])
 
 
 async def test_requests_are_pipelined() -> None:

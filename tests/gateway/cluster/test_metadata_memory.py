@@ -69,6 +69,6 @@ def test_a_request_for_no_topics_gets_the_brokers() -> None:
 
 def test_brokers_alone_are_remembered() -> None:
     """A request without topics only needs the brokers."""
-    told = asked()
-    assert told is not None
-    assert (told.brokers, told.topics) == (LATEST.brokers, ())
+    request = asked()
+    assert request is not None
+    assert (request.brokers, request.topics) == (LATEST.brokers, ())

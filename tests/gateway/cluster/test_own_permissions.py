@@ -28,7 +28,7 @@ KINDS = {
     "--group": ResourceType.GROUP,
     "--transactional-id": ResourceType.TRANSACTIONAL_ID,
 }
-OPERATIONS = {each.name.replace("_", ""): each for each in AclOperation}
+OPERATIONS = {operation.name.replace("_", ""): operation for operation in AclOperation}
 
 
 def documented_rules() -> Sequence[tuple[ResourceType, str, AclOperation]]:
@@ -36,10 +36,10 @@ def documented_rules() -> Sequence[tuple[ResourceType, str, AclOperation]]:
     text = DOCUMENT.read_text().replace("\\\n", "")
     rules = []
     for line in text.splitlines():
-        if line.startswith(COMMAND) and not any(each in line for each in OPTIONAL):
+        if line.startswith(COMMAND) and not any(title in line for title in OPTIONAL):
             words = shlex.split(line)[1:]
             options = list(zip(words[::2], words[1::2], strict=True))
-            (named,) = [each for each in options if each[0] in KINDS]
+            (named,) = [option for option in options if option[0] in KINDS]
             rules += [
                 (KINDS[named[0]], named[1], OPERATIONS[value.upper()])
                 for option, value in options
@@ -54,8 +54,8 @@ async def missing_to(
     """The operations and resources that this user lacks for a state topic."""
     access = access_of(secure, user)
     async with await BrokerConnection.open(*secure.sasl_ssl, access=access) as connection:
-        found = await missing_permissions(connection, [topic], [f"{topic}-0"])
-    return {(each.operation, each.resource) for each in found}
+        missing = await missing_permissions(connection, [topic], [f"{topic}-0"])
+    return {(permission.operation, permission.resource) for permission in missing}
 
 
 async def test_each_missing_permission_is_named(secure_kafka: SecureKafka) -> None:
@@ -67,20 +67,20 @@ async def test_each_missing_permission_is_named(secure_kafka: SecureKafka) -> No
         ("READ", "all groups"),
         ("DESCRIBE", "all groups"),
         ("WRITE", f"transactional id {ID}"),
-        *((each, own) for each in ("READ", "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS")),
+        *((name, own) for name in ("READ", "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS")),
     }
     topic, group = ResourceType.TOPIC, ResourceType.GROUP
-    most = (
+    rules = (
         (topic, "*", AclOperation.DESCRIBE),
         (group, "*", AclOperation.READ),
         (topic, OWN, AclOperation.WRITE),
         (topic, OWN, AclOperation.DESCRIBE_CONFIGS),
         (ResourceType.TRANSACTIONAL_ID, ID, AclOperation.WRITE),
     )
-    some = await new_user(secure_kafka, *most)
-    assert await missing_to(secure_kafka, some) == {("READ", own), ("CREATE", own)}
+    user = await new_user(secure_kafka, *rules)
+    assert await missing_to(secure_kafka, user) == {("READ", own), ("CREATE", own)}
     rest = ((topic, OWN, AclOperation.READ), (topic, OWN, AclOperation.CREATE))
-    everything = await new_user(secure_kafka, *most, *rest)
+    everything = await new_user(secure_kafka, *rules, *rest)
     assert await missing_to(secure_kafka, everything) == set()
 
 
@@ -100,7 +100,7 @@ async def test_each_documented_permission_is_checked(secure_kafka: SecureKafka) 
     }
     assert expected.keys() <= set(documented)
     for left_out in documented:
-        user = await new_user(secure_kafka, *(each for each in documented if each != left_out))
+        user = await new_user(secure_kafka, *(rule for rule in documented if rule != left_out))
         assert await missing_to(secure_kafka, user, STATE) == expected.get(left_out, set())
 
 

@@ -15,8 +15,8 @@ def test_a_topic_is_created_with_its_settings_and_partitions(kafka: KafkaCluster
     """It has replicas on both brokers, and stays writable while one is down."""
     config = {"bootstrap.servers": kafka.bootstrap_servers}
     assert "own-made" not in list_topics(config).topics
-    found = made_or_found(config, "own-made", partitions=4, settings={"segment.ms": "60000"})
-    assert (found["segment.ms"], found["min.insync.replicas"]) == ("60000", "1")
+    settings = made_or_found(config, "own-made", partitions=4, settings={"segment.ms": "60000"})
+    assert (settings["segment.ms"], settings["min.insync.replicas"]) == ("60000", "1")
     assert "own-made" in list_topics(config).topics
     topic = AdminClient({**config}).list_topics("own-made", timeout=10).topics["own-made"]
     assert len(topic.partitions) == 4
@@ -27,8 +27,8 @@ def test_an_existing_topic_keeps_its_settings(kafka: KafkaCluster) -> None:
     """An operator may have changed them."""
     config = {"bootstrap.servers": kafka.bootstrap_servers}
     made_or_found(config, "own-found", partitions=1, settings={"segment.ms": "60000"})
-    found = made_or_found(config, "own-found", partitions=1, settings={"segment.ms": "70000"})
-    assert found["segment.ms"] == "60000"
+    settings = made_or_found(config, "own-found", partitions=1, settings={"segment.ms": "70000"})
+    assert settings["segment.ms"] == "60000"
 
 
 def test_simultaneous_creators_all_find_the_topic(kafka: KafkaCluster) -> None:
@@ -36,8 +36,10 @@ def test_simultaneous_creators_all_find_the_topic(kafka: KafkaCluster) -> None:
     config = {"bootstrap.servers": kafka.bootstrap_servers}
 
     def make(_number: int) -> str:
-        found = made_or_found(config, "own-raced", partitions=1, settings={"segment.ms": "60000"})
-        return found["segment.ms"]
+        settings = made_or_found(
+            config, "own-raced", partitions=1, settings={"segment.ms": "60000"}
+        )
+        return settings["segment.ms"]
 
     with ThreadPoolExecutor(4) as threads:
         assert list(threads.map(make, range(4))) == ["60000"] * 4

@@ -38,9 +38,9 @@ async def test_topics_whose_writers_nobody_tells_cost_one_wait(
 
     def note(config: dict[str, object], topic: str) -> frozenset[str]:
         asked.append(topic)
-        found = ask(config, topic)
+        missing = ask(config, topic)
         assert sorted(asked) == ["events", "state"]
-        return found
+        return missing
 
     monkeypatch.setattr(own_permissions, "_writers", note)
     with socket.create_server(("127.0.0.1", 0)) as silent, trio.fail_after(30):

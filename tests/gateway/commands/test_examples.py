@@ -8,10 +8,10 @@ from gateway.commands.arguments import parser
 from gateway.commands.dispatch import _COMMANDS
 from gateway.commands.examples import EXAMPLES, Example
 
-ALL = [each for examples in EXAMPLES.values() for each in examples]
+ALL = [example for examples in EXAMPLES.values() for example in examples]
 
 
-@pytest.mark.parametrize("example", ALL, ids=[each.line for each in ALL])
+@pytest.mark.parametrize("example", ALL, ids=[example.line for example in ALL])
 def test_an_example_is_a_valid_command_line(example: Example) -> None:
     """Of the command whose help shows it."""
     program, *arguments = shlex.split(example.line)
@@ -32,6 +32,6 @@ def test_the_help_of_a_command_ends_with_its_examples(
     """Line by line."""
     with pytest.raises(SystemExit):
         parser().parse_args([command, "--help"])
-    told = capsys.readouterr().out.partition("examples:\n")[2]
-    lines = [line.strip() for line in told.splitlines()]
-    assert lines == [part for each in EXAMPLES[command] for part in each]
+    shown = capsys.readouterr().out.partition("examples:\n")[2]
+    lines = [line.strip() for line in shown.splitlines()]
+    assert lines == [part for example in EXAMPLES[command] for part in example]

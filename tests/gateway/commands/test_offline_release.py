@@ -55,8 +55,8 @@ async def release(
     flags = ["--offline", f"--state-dir={folder}", f"--upstream={upstream}"]
     run = partial(dispatch.run, ["release", *arguments, *flags])
     status = await trio.to_thread.run_sync(run)
-    told = capsys.readouterr()
-    return Told(status, told.out, told.err)
+    printed = capsys.readouterr()
+    return Told(status, printed.out, printed.err)
 
 
 async def test_a_running_gateway_keeps_its_groups(
@@ -64,18 +64,18 @@ async def test_a_running_gateway_keeps_its_groups(
 ) -> None:
     await keep(tmp_path, {"orders": LIVE})
     with lock_folder(tmp_path):
-        told = await release(capsys, tmp_path, "orders")
+        printed = await release(capsys, tmp_path, "orders")
     reason = f"a gateway runs with {tmp_path}: leave out --offline"
-    assert told == (1, "", f"groupferry: nothing is released: {reason}\n")
+    assert printed == (1, "", f"groupferry: nothing is released: {reason}\n")
 
 
 async def test_a_folder_without_a_log_is_not_made(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "mistyped"
-    told = await release(capsys, folder, "orders")
+    printed = await release(capsys, folder, "orders")
     reason = f"there is no state log in {folder}; see --state-dir"
-    assert told == (1, "", f"groupferry: nothing is released: {reason}\n")
+    assert printed == (1, "", f"groupferry: nothing is released: {reason}\n")
     assert not folder.exists()
 
 
@@ -83,9 +83,9 @@ async def test_a_cluster_that_cannot_be_reached_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await keep(tmp_path, {"orders": LIVE})
-    told = await release(capsys, tmp_path, "--all")
-    assert told.status == 1
-    (line,) = told.errors.splitlines()
+    printed = await release(capsys, tmp_path, "--all")
+    assert printed.status == 1
+    (line,) = printed.errors.splitlines()
     assert line.startswith(f"groupferry: nothing is released: cannot connect to {NOWHERE}")
 
 
@@ -98,9 +98,9 @@ async def test_the_log_must_be_in_the_state_folder(
 ) -> None:
     """A log in the cluster would be taken from a gateway that runs somewhere else."""
     monkeypatch.setenv("GROUPFERRY_STATE", state)
-    told = await release(capsys, tmp_path, "--all")
+    printed = await release(capsys, tmp_path, "--all")
     reason = "it needs the state log of a folder: start a gateway, and release there"
-    assert told == (1, "", f"groupferry: nothing is released: {reason}\n")
+    assert printed == (1, "", f"groupferry: nothing is released: {reason}\n")
 
 
 @pytest.mark.timeout(60)
@@ -119,8 +119,8 @@ async def test_each_group_that_cannot_be_released_says_why(
     async with running_mock_cluster() as cluster:
         of_all = await release(capsys, tmp_path, "--all", upstream=cluster.bootstrap_servers)
         of_one = [
-            await release(capsys, tmp_path, each, upstream=cluster.bootstrap_servers)
-            for each in ("released", "unknown")
+            await release(capsys, tmp_path, group_id, upstream=cluster.bootstrap_servers)
+            for group_id in ("released", "unknown")
         ]
     assert (of_all.status, of_all.results) == (1, "")
     assert sorted(of_all.errors.splitlines()) == [
@@ -129,13 +129,15 @@ async def test_each_group_that_cannot_be_released_says_why(
         f"groupferry: empty is not released: {NO_ANCHORS}",
         f"groupferry: live is not released: {NO_ANCHORS}",
     ]
-    assert [each.errors for each in of_one] == [
+    assert [topic.errors for topic in of_one] == [
         "groupferry: released is not released: it has been released already: nothing to do\n",
         "groupferry: unknown is not released: the state log does not have it: see groupferry"
         " state\n",
     ]
     async with open_sqlite_log(tmp_path) as log:
-        assert {each: list(await log.read(each)) for each in await log.group_ids()} == groups
+        assert {
+            group_id: list(await log.read(group_id)) for group_id in await log.group_ids()
+        } == groups
 
 
 async def test_settings_are_only_for_a_release_without_a_gateway(
@@ -154,9 +156,9 @@ async def test_the_groups_of_another_cluster_are_not_released(
     bind_to_cluster(tmp_path, "here")
     async with running_fake_broker(OffsetBroker(cluster_id="there")) as broker:
         host, port = broker.address
-        told = await release(capsys, tmp_path, "--all", upstream=f"{host}:{port}")
-    assert (told.status, told.results) == (1, "")
-    (line,) = told.errors.splitlines()
+        printed = await release(capsys, tmp_path, "--all", upstream=f"{host}:{port}")
+    assert (printed.status, printed.results) == (1, "")
+    (line,) = printed.errors.splitlines()
     assert line.startswith(
         f"groupferry: nothing is released: the state folder {tmp_path} is that of cluster here"
     )

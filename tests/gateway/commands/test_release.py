@@ -52,7 +52,7 @@ class Gateway:
     async def carry_out(self, command: Command, _given_by: str) -> Answer:
         if isinstance(command, ListGroups):
             return ViewAnswer(
-                view={"groups": [line(each) for each in self.hosted], "next_after": None}
+                view={"groups": [line(group_id) for group_id in self.hosted], "next_after": None}
             )
         assert isinstance(command, ReleaseCommand)
         match group_id := command.group_id:
@@ -110,9 +110,9 @@ async def test_a_release_prints_its_outcome(
             run = partial(dispatch.run, ["release", *arguments, f"--state-dir={tmp_path}"])
             assert await trio.to_thread.run_sync(run) == status
             stop.set()
-    told = capsys.readouterr()
-    assert sorted(line for line in told.out.splitlines() if "command_" not in line) == out
-    assert told.err.splitlines() == [f"groupferry: {line}" for line in err]
+    printed = capsys.readouterr()
+    assert sorted(line for line in printed.out.splitlines() if "command_" not in line) == out
+    assert printed.err.splitlines() == [f"groupferry: {line}" for line in err]
 
 
 def test_without_a_gateway_it_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

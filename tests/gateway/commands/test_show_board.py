@@ -90,9 +90,11 @@ async def test_json_has_one_view_a_line(
 ) -> None:
     """As the gateway sent it."""
     assert await run(tmp_path, *arguments) == 0
-    told: list[dict[str, Any]] = [json.loads(each) for each in capsys.readouterr().out.splitlines()]
-    assert len(told) == count
-    assert told[-1]["group_id"] == "other"
+    views: list[dict[str, Any]] = [
+        json.loads(line) for line in capsys.readouterr().out.splitlines()
+    ]
+    assert len(views) == count
+    assert views[-1]["group_id"] == "other"
 
 
 async def test_an_unknown_group_is_one_line(
@@ -137,8 +139,8 @@ async def test_a_watch_in_a_pipe_prints_changes(
             await seen(lambda: len(gateway.asked) > asked + 6)
             out = capsys.readouterr().out
             nursery.cancel_scope.cancel()
-    told = [line for line in out.splitlines() if line.startswith("orders-readers")]
-    assert [line.split("  ")[-1] for line in told] == [
+    changes = [line for line in out.splitlines() if line.startswith("orders-readers")]
+    assert [line.split("  ")[-1] for line in changes] == [
         "1 of 8 members with the new protocol; waits for c-2 to rejoin",
         "all is well; waits for nothing",
     ]

@@ -61,10 +61,10 @@ def test_an_invalid_line_is_reported_on_stderr(
     """The rest is printed."""
     fill(tmp_path, "nonsense\n", event_line(1))
     assert cli.main(["events", "--state-dir", str(tmp_path), "--json"]) == 0
-    told = capsys.readouterr()
-    assert told.out == event_line(1)
-    assert told.err.startswith("groupferry: events-1.jsonl line 1: ")
-    assert len(told.err.splitlines()) == 1
+    printed = capsys.readouterr()
+    assert printed.out == event_line(1)
+    assert printed.err.startswith("groupferry: events-1.jsonl line 1: ")
+    assert len(printed.err.splitlines()) == 1
 
 
 def test_a_folder_without_events_is_one_line(

@@ -35,9 +35,9 @@ from tests.support.durable_records import BAR, FOO, GROUP, RECORDS
 def shown(capsys: pytest.CaptureFixture[str], folder: Path, *flags: str) -> list[dict[str, Any]]:
     """The output of the command."""
     assert cli.main(["state", "--state-dir", str(folder), *flags]) == 0
-    told = capsys.readouterr()
-    assert told.err == ""
-    return [json.loads(line) for line in told.out.splitlines()]
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    return [json.loads(line) for line in printed.out.splitlines()]
 
 
 async def test_every_record_is_one_line_even_beside_a_running_gateway(
@@ -85,9 +85,9 @@ async def test_a_group_id_cannot_reverse_a_line(
     async with open_sqlite_log(tmp_path) as log:
         await log.append("a\u202eb\x9b", [RECORDS["group_epoch"]])
     assert cli.main(["state", "--state-dir", str(tmp_path)]) == 0
-    told = capsys.readouterr().out
-    assert not {"\u202e", "\x9b"} & set(told)
-    assert json.loads(told)["group_id"] == "a\u202eb\x9b"
+    printed = capsys.readouterr().out
+    assert not {"\u202e", "\x9b"} & set(printed)
+    assert json.loads(printed)["group_id"] == "a\u202eb\x9b"
 
 
 async def test_an_unreadable_record_is_shown_raw(
@@ -164,7 +164,7 @@ async def test_a_group_that_is_being_adopted_says_so(
         journal.tell(HostingStarted(reason="it was adopted"), "adopted")
         journal.tell(GroupAdopted(held_ms=60), "adopted")
     async with open_sqlite_log(tmp_path):
-        modes = {each["group_id"]: each["mode"] for each in shown(capsys, tmp_path)}
+        modes = {group["group_id"]: group["mode"] for group in shown(capsys, tmp_path)}
     assert modes == {"under-way": "Adopting", "undone": "Forwarded", "adopted": "Hosted"}
 
 
@@ -173,10 +173,11 @@ def test_a_folder_without_a_log_is_one_line(
 ) -> None:
     """Nothing is created there."""
     assert cli.main(["state", "--state-dir", str(tmp_path / "none")]) == 1
-    told = capsys.readouterr()
-    assert told.out == ""
+    printed = capsys.readouterr()
+    assert printed.out == ""
     assert (
-        told.err == f"groupferry: there is no state log in {tmp_path / 'none'}; see --state-dir\n"
+        printed.err
+        == f"groupferry: there is no state log in {tmp_path / 'none'}; see --state-dir\n"
     )
     assert not (tmp_path / "none").exists()
 
@@ -185,9 +186,9 @@ def test_a_damaged_log_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture
     """The exit status is 1, and there is no traceback."""
     (tmp_path / "state.sqlite").write_bytes(b"SQLite format 3\0" + bytes(4080))
     assert cli.main(["state", "--state-dir", str(tmp_path)]) == 1
-    told = capsys.readouterr()
-    assert told.out == ""
-    (line,) = told.err.splitlines()
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    (line,) = printed.err.splitlines()
     assert line.startswith(f"groupferry: {tmp_path / 'state.sqlite'}: ")
 
 

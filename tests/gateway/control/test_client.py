@@ -86,8 +86,8 @@ async def test_an_answer_to_a_question_is_a_view(tmp_path: Path) -> None:
     """One that it is not, is of another version."""
     view = Events(stream_id="s", last=0, events=())
     question = LatestEvents(group_id="g")
-    told = ViewAnswer(view=view.model_dump(mode="json")).model_dump_json().encode() + b"\n"
-    async with answering(tmp_path, told, question):
+    answer = ViewAnswer(view=view.model_dump(mode="json")).model_dump_json().encode() + b"\n"
+    async with answering(tmp_path, answer, question):
         assert await look(tmp_path, question, Events) == view
     async with answering(tmp_path, b'{"kind":"shown","view":{"x":1}}\n', question):
         with pytest.raises(CommandRefused, match="another version"):

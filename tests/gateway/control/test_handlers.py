@@ -120,20 +120,20 @@ class ApiContext:
 async def test_the_outcome_is_that_of_the_groups() -> None:
     """So is the request."""
     groups = FakeGroups()
-    told = await ApiContext(groups).adopt(dry_run=True)
-    assert isinstance(told, AdoptionAnswer)
-    assert (told.is_adopted, told.reasons, told.held_ms) == (True, (), 120)
+    outcome = await ApiContext(groups).adopt(dry_run=True)
+    assert isinstance(outcome, AdoptionAnswer)
+    assert (outcome.is_adopted, outcome.reasons, outcome.held_ms) == (True, (), 120)
     assert groups.dry_runs == [True]
 
 
 async def test_the_reasons_are_bounded() -> None:
     """Clients choose the ids in them. The answer fits into its line; the event has ten."""
     context = ApiContext(FakeGroups(*["\x01" * 70_000] * (REASONS_MAX + 5)))
-    told = await context.adopt()
-    assert isinstance(told, AdoptionAnswer)
-    assert len(told.reasons) == REASONS_MAX + 1
-    assert told.reasons[-1] == "5 more"
-    assert len(told.model_dump_json()) < ANSWER_BYTES_MAX
+    outcome = await context.adopt()
+    assert isinstance(outcome, AdoptionAnswer)
+    assert len(outcome.reasons) == REASONS_MAX + 1
+    assert outcome.reasons[-1] == "5 more"
+    assert len(outcome.model_dump_json()) < ANSWER_BYTES_MAX
     assert len(context.audits[0]["reasons"]) == 10
 
 
@@ -173,9 +173,9 @@ async def test_a_bug_in_a_command_ends_no_gateway() -> None:
     """The log has it, the client gets one line, and the event is told."""
     context = ApiContext(FakeGroups(failure=ZeroDivisionError()))
     with capture_logs() as lines:
-        told = await context.adopt("g")
-    assert isinstance(told, RefusalAnswer)
-    assert "look at its log" in told.reason
+        outcome = await context.adopt("g")
+    assert isinstance(outcome, RefusalAnswer)
+    assert "look at its log" in outcome.reason
     assert [line["event"] for line in lines] == ["command_failed"]
     assert len(context.audits) == 1
 
@@ -183,9 +183,9 @@ async def test_a_bug_in_a_command_ends_no_gateway() -> None:
 async def test_a_command_without_an_end_is_answered(autojump_clock: MockClock) -> None:
     """The client learns where to look."""
     context = ApiContext(FakeGroups())
-    told = await context.adopt("endless")
-    assert isinstance(told, RefusalAnswer)
-    assert "groupferry events" in told.reason
+    outcome = await context.adopt("endless")
+    assert isinstance(outcome, RefusalAnswer)
+    assert "groupferry events" in outcome.reason
     assert len(context.audits) == 1
 
 
@@ -199,9 +199,9 @@ async def test_a_command_without_an_end_is_answered(autojump_clock: MockClock) -
 async def test_a_question_that_has_no_answer_is_refused(group_id: str, reason: str) -> None:
     """Nothing was changed, so there is no event."""
     context = ApiContext(FakeGroups())
-    told = await context.handlers.answer(DescribeGroup(group_id=group_id), "me")
-    assert isinstance(told, RefusalAnswer)
-    assert reason in told.reason
+    answer = await context.handlers.answer(DescribeGroup(group_id=group_id), "me")
+    assert isinstance(answer, RefusalAnswer)
+    assert reason in answer.reason
     assert context.told == []
 
 
@@ -215,15 +215,15 @@ def test_a_question_is_told_from_an_order_by_its_name(line: bytes) -> None:
 async def test_a_removal_begins_once_no_group_is_hosted() -> None:
     """It belongs to no group. Without clients it is over at once."""
     context = ApiContext(FakeGroups("orders"))
-    told = await context.handlers.answer(RemoveCommand(), "me")
+    answer = await context.handlers.answer(RemoveCommand(), "me")
     hosted = "orders is hosted: groupferry release orders"
-    assert told == RemovalAnswer(is_removed=False, reasons=(hosted,))
+    assert answer == RemovalAnswer(is_removed=False, reasons=(hosted,))
     context = ApiContext(FakeGroups())
     assert await context.handlers.answer(RemoveCommand(dry_run=True), "me") == RemovalAnswer(
         is_removed=False
     )
     assert await context.handlers.answer(RemoveCommand(), "me") == RemovalAnswer(is_removed=True)
-    assert [(each["command"], each["is_trial"]) for each in context.audits] == [
+    assert [(audit["command"], audit["is_trial"]) for audit in context.audits] == [
         ("remove", True),
         ("remove", False),
     ]
@@ -245,9 +245,9 @@ async def test_a_drain_of_a_process_drains_the_fleet() -> None:
     parent, own = make_link()
     with parent, own:
         context = ApiContext(FakeGroups("orders"), link=ParentLink(own))
-        told = await context.handlers.answer(DrainCommand(), "me")
-        assert isinstance(told, DrainAnswer)
-        assert told.is_draining
+        answer = await context.handlers.answer(DrainCommand(), "me")
+        assert isinstance(answer, DrainAnswer)
+        assert answer.is_draining
         assert not context.stop.is_set()
         assert decode(parent.recv(WORD_BYTES_MAX)) == AskDrain()
 
@@ -258,8 +258,8 @@ async def test_a_drain_ends_the_gateway_once_it_is_answered() -> None:
     trial = await context.handlers.answer(DrainCommand(dry_run=True), "me")
     assert trial == DrainAnswer(is_draining=False, connections=2, hosted=1)
     assert not context.stop.is_set()
-    told = await context.handlers.answer(DrainCommand(), "me")
-    assert told == DrainAnswer(is_draining=True, connections=2, hosted=1)
+    answer = await context.handlers.answer(DrainCommand(), "me")
+    assert answer == DrainAnswer(is_draining=True, connections=2, hosted=1)
     assert context.stop.is_set()
     assert [group_id for _, group_id in context.told] == [None, None]
 

@@ -58,8 +58,8 @@ async def answer(folder: Path, line: bytes | None = None) -> dict[str, Any]:
     """The answer to a line."""
     async with await connect(folder) as client:
         await client.send_all(line or COMMAND.model_dump_json().encode() + b"\n")
-        told: dict[str, Any] = json.loads(await receive_line(client, ANSWER_BYTES_MAX))
-        return told
+        decoded: dict[str, Any] = json.loads(await receive_line(client, ANSWER_BYTES_MAX))
+        return decoded
 
 
 async def test_a_command_is_answered_to_a_giver_who_is_known(tmp_path: Path) -> None:
@@ -81,8 +81,8 @@ async def test_a_command_is_answered_to_a_giver_who_is_known(tmp_path: Path) -> 
 async def test_an_unknown_command_is_refused(tmp_path: Path, line: bytes) -> None:
     """Nothing of it is repeated in the answer."""
     async with serving(tmp_path):
-        told = await answer(tmp_path, line)
-    assert told["reason"] == (
+        refusal = await answer(tmp_path, line)
+    assert refusal["reason"] == (
         "the gateway does not know this command: it runs another version; use the same one"
     )
 
@@ -169,14 +169,14 @@ async def test_connections_beyond_the_limit_are_refused(tmp_path: Path) -> None:
 
 async def test_a_gateway_that_stops_answers_and_takes_no_further_command(tmp_path: Path) -> None:
     """Its socket has gone."""
-    told: list[dict[str, Any]] = []
+    answers: list[dict[str, Any]] = []
 
     async def ask() -> None:
-        told.append(await answer(tmp_path))
+        answers.append(await answer(tmp_path))
 
     async with trio.open_nursery() as nursery, serving(tmp_path, endless) as stop:
         nursery.start_soon(ask)
         await trio.testing.wait_all_tasks_blocked(0.01)
         stop()
-    assert [each["reason"] for each in told] == [SHUTS_DOWN]
+    assert [refusal["reason"] for refusal in answers] == [SHUTS_DOWN]
     assert not (tmp_path / SOCKET_NAME).exists()

@@ -25,12 +25,12 @@ def _librdkafka(servers: str) -> None:
     config = {"bootstrap.servers": servers, "group.id": "g", "auto.offset.reset": "earliest"}
     consumer = Consumer(config)
     consumer.assign([TopicPartition("numbers", number, 0) for number in range(4)])
-    found = 0
-    while found < 100:
+    requests = 0
+    while requests < 100:
         message = consumer.poll(10)
         assert message is not None
         assert message.error() is None
-        found += 1
+        requests += 1
     consumer.commit(asynchronous=False)
     consumer.committed([TopicPartition("numbers", 0)])
     consumer.close()

@@ -138,7 +138,7 @@ async def test_bare_tokens_follow_an_old_handshake_until_the_exchange_ends() -> 
         assert await authentication.advance_raw(token) == answer
         expected.append(authentication.expects_raw_tokens)
     assert expected == [True, True, False]
-    assert broker.asked[1:] == [SaslAuthenticateRequest(auth_bytes=each) for each in (b"n", b"p")]
+    assert broker.asked[1:] == [SaslAuthenticateRequest(auth_bytes=token) for token in (b"n", b"p")]
 
 
 async def test_a_refused_bare_token_has_no_answer() -> None:

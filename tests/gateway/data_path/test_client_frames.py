@@ -29,8 +29,8 @@ async def test_a_long_answer_is_rewritten_in_a_thread() -> None:
     topics = tuple(MetadataResponseTopic(name=f"topic-{place:06}") for place in range(20_000))
 
     async def answer_long(wire: Wire, header: RequestHeader, body: bytes) -> None:
-        told = replace(on.broker.metadata(), topics=topics)
-        await answer_bytes(wire, header, encode(told, header.api_version))
+        metadata = replace(on.broker.metadata(), topics=topics)
+        await answer_bytes(wire, header, encode(metadata, header.api_version))
 
     async with ground() as on:
         on.broker.handlers[ApiKey.METADATA] = answer_long

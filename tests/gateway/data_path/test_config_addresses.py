@@ -52,10 +52,10 @@ def described(
 )
 def test_an_address_is_withheld(name: str, value: str) -> None:
     """It is null and sensitive like a password, also in the synonyms. The source is kept."""
-    told = described(name, value, synonym=value)
-    assert (told.value, told.is_sensitive) == (None, True)
-    assert [synonym.value for synonym in told.synonyms] == [None]
-    assert (told.name, told.config_source) == (name, ConfigSource.STATIC_BROKER)
+    config = described(name, value, synonym=value)
+    assert (config.value, config.is_sensitive) == (None, True)
+    assert [synonym.value for synonym in config.synonyms] == [None]
+    assert (config.name, config.config_source) == (name, ConfigSource.STATIC_BROKER)
 
 
 def test_an_address_in_a_synonym_is_withheld() -> None:
@@ -76,8 +76,8 @@ def test_an_address_in_a_synonym_is_withheld() -> None:
 )
 def test_other_values_are_kept(name: str, value: str | None) -> None:
     """This includes an address that is not set."""
-    told = described(name, value, synonym=value)
-    assert (told.value, told.is_sensitive, told.synonyms[0].value) == (value, False, value)
+    config = described(name, value, synonym=value)
+    assert (config.value, config.is_sensitive, config.synonyms[0].value) == (value, False, value)
 
 
 def test_topics_have_no_addresses() -> None:
@@ -87,7 +87,7 @@ def test_topics_have_no_addresses() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "told"),
+    ("reason", "shown"),
     [
         (None, None),
         ("no such config", "no such config"),
@@ -95,7 +95,7 @@ def test_topics_have_no_addresses() -> None:
         ("kafka-1:9092,10.0.0.1:9093", "(withheld),(withheld)"),
     ],
 )
-def test_an_error_message_contains_no_address(reason: str | None, told: str | None) -> None:
+def test_an_error_message_contains_no_address(reason: str | None, shown: str | None) -> None:
     """A broker's refusal may quote the value."""
     altered = AlterConfigsResourceResponse(
         error_code=ErrorCode.INVALID_CONFIG,
@@ -103,11 +103,11 @@ def test_an_error_message_contains_no_address(reason: str | None, told: str | No
         resource_type=BROKER,
         resource_name="1",
     )
-    assert altered_without_addresses(altered).error_message == told
+    assert altered_without_addresses(altered).error_message == shown
     refused = DescribeConfigsResult(
         error_code=ErrorCode.INVALID_CONFIG,
         error_message=reason,
         resource_type=BROKER,
         resource_name="1",
     )
-    assert described_without_addresses(refused).error_message == told
+    assert described_without_addresses(refused).error_message == shown

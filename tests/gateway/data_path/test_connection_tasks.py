@@ -61,19 +61,24 @@ async def test_those_that_have_worked_last_keep_their_tasks(
 ) -> None:
     """The others doze."""
     first, second, third = map(Connection, "123")
-    for each in (first, second, first, third):
-        tasks.note_rest(each)
-    assert [each.dozes for each in (first, second, third)] == [False, True, False]
+    for connection in (first, second, first, third):
+        tasks.note_rest(connection)
+    assert [connection.dozes for connection in (first, second, third)] == [False, True, False]
 
 
 async def test_a_connection_that_works_does_not_doze(tasks: ConnectionTasks[Connection]) -> None:
     """Another does, as soon as it can."""
     busy, second, third, fourth = Connection("1", is_busy=True), *map(Connection, "234")
-    for each in (busy, second, third):
-        tasks.note_rest(each)
-    assert not any(each.dozes for each in (busy, second, third))
+    for connection in (busy, second, third):
+        tasks.note_rest(connection)
+    assert not any(connection.dozes for connection in (busy, second, third))
     tasks.note_rest(fourth)
-    assert [each.dozes for each in (busy, second, third, fourth)] == [False, True, False, False]
+    assert [connection.dozes for connection in (busy, second, third, fourth)] == [
+        False,
+        True,
+        False,
+        False,
+    ]
 
 
 async def test_a_task_has_the_names_of_its_connection(
@@ -97,8 +102,8 @@ async def test_a_connection_that_has_ended_is_forgotten(
     first, second, third = map(Connection, "123")
     tasks.start(first)
     await trio.testing.wait_all_tasks_blocked()
-    for each in (first, second):
-        tasks.note_rest(each)
+    for connection in (first, second):
+        tasks.note_rest(connection)
     first.end()
     await trio.testing.wait_all_tasks_blocked()
     assert ended == [first]

@@ -27,11 +27,11 @@ class OldBroker:
         request = decode(FindCoordinatorRequest, body, header.api_version)
         self.asked.append(request.key)
         host, port = self.broker.address
-        found = FindCoordinatorResponse(node_id=1, host=host, port=port, error_message=None)
+        coordinator = FindCoordinatorResponse(node_id=1, host=host, port=port, error_message=None)
         nobody = FindCoordinatorResponse(
             error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE, node_id=-1, error_message="none"
         )
-        await answer(wire, header, nobody if request.key.startswith("x") else found)
+        await answer(wire, header, nobody if request.key.startswith("x") else coordinator)
 
 
 @pytest.mark.parametrize("highest", [1, 3])
@@ -45,11 +45,11 @@ async def test_a_batch_of_coordinators_is_split(highest: int, version: int) -> N
             asked = FindCoordinatorRequest(coordinator_keys=("a", "x", "b", "a"))
             answered = await client.ask(asked, version)
     assert old.asked == ["a", "x", "b"]
-    told = {
+    coordinators = {
         coordinator.key: (coordinator.node_id, coordinator.error_code)
         for coordinator in answered.coordinators
     }
-    assert told == {"a": (1, 0), "x": (-1, 15), "b": (1, 0)}
+    assert coordinators == {"a": (1, 0), "x": (-1, 15), "b": (1, 0)}
     assert {coordinator.port for coordinator in answered.coordinators}.isdisjoint(
         {old.broker.address[1]}
     )
@@ -108,9 +108,9 @@ async def test_keys_beyond_the_limit_get_a_retriable_error(
             asked = FindCoordinatorRequest(coordinator_keys=("a", "b", "c", "d"))
             answered = await client.ask(asked, 4)
     assert old.asked == ["a", "b", "c"]
-    told = {
+    coordinators = {
         coordinator.key: (coordinator.node_id, coordinator.error_code)
         for coordinator in answered.coordinators
     }
     nobody = (-1, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    assert told == {"a": (1, 0), "b": (1, 0), "c": (1, 0), "d": nobody}
+    assert coordinators == {"a": (1, 0), "b": (1, 0), "c": (1, 0), "d": nobody}

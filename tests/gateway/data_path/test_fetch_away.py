@@ -44,8 +44,10 @@ def test_every_requested_partition_has_no_leader(version: int) -> None:
     assert encode(answer, version)
     assert (answer.error_code, answer.session_id) == (0, 0)
     topics = [(response.topic, response.topic_id) for response in answer.responses]
-    assert topics == [(each.topic, each.topic_id) for each in request.topics]
-    numbers = [[each.partition_index for each in topic.partitions] for topic in answer.responses]
+    assert topics == [(topic.topic, topic.topic_id) for topic in request.topics]
+    numbers = [
+        [partition.partition_index for partition in topic.partitions] for topic in answer.responses
+    ]
     assert numbers == [[0], [0, 1]]
     for topic in answer.responses:
         for partition in topic.partitions:

@@ -163,8 +163,8 @@ async def test_a_port_that_another_program_shares_is_left_out(tmp_path: Path) ->
             async with running_gateway(upstream.bootstrap, config=config_of(0, port, tmp_path)):
                 nodes = await nodes_at(("127.0.0.1", port))
         assert number not in nodes.values()
-        kept = PortBook(tmp_path, port)
-        assert {node_id: kept.find_port(node_id) for node_id in nodes} == nodes
+        kept_ports = PortBook(tmp_path, port)
+        assert {node_id: kept_ports.find_port(node_id) for node_id in nodes} == nodes
 
 
 async def test_ports_that_other_processes_need_are_left_out(tmp_path: Path) -> None:
@@ -180,14 +180,14 @@ async def test_ports_that_other_processes_need_are_left_out(tmp_path: Path) -> N
 
 async def test_the_ports_of_all_processes_are_checked_before_the_start(tmp_path: Path) -> None:
     """Also those of coordinator nodes of other slots."""
-    port, kept = free_port(), free_port()
-    PortBook(tmp_path, port).keep(coordinator_id(1, 7), kept)
+    port, kept_port = free_port(), free_port()
+    PortBook(tmp_path, port).keep(coordinator_id(1, 7), kept_port)
     config = config_of(0, port, tmp_path)
     await check_ports(config, [7])
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", kept))
+        taken.bind(("127.0.0.1", kept_port))
         taken.listen()
-        with pytest.raises(ListenError, match=str(kept)):
+        with pytest.raises(ListenError, match=str(kept_port)):
             await check_ports(config, [7])
 
 

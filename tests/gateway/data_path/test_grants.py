@@ -52,7 +52,7 @@ def test_the_oldest_grant_is_forgotten_first() -> None:
     third = READ._replace(name="third")
     for grant in (READ, OTHER, READ, third):
         grants.add(grant, 0, OWNER)
-    assert [grants.has(each, 0) for each in (READ, OTHER, third)] == [True, False, True]
+    assert [grants.has(grant, 0) for grant in (READ, OTHER, third)] == [True, False, True]
 
 
 def test_one_address_leaves_the_grants_of_others() -> None:
@@ -62,7 +62,7 @@ def test_one_address_leaves_the_grants_of_others() -> None:
     for number in range(9):
         grants.add(READ._replace(name=f"invented-{number}"), 0, OWNER)
     assert grants.has(READ, 0)
-    assert [grants.has(READ._replace(name=f"invented-{each}"), 0) for each in (6, 7, 8)] == [
+    assert [grants.has(READ._replace(name=f"invented-{number}"), 0) for number in (6, 7, 8)] == [
         *(False, True, True)
     ]
 
@@ -74,8 +74,8 @@ def test_connections_of_one_principal_share_its_part() -> None:
     first.add(READ, 0, ALICE)
     for number in range(10):
         second.add(_grant(f"g-{number}"), 0, ALICE)
-    kept = [number for number in range(10) if second.has(_grant(f"g-{number}"), 1)]
-    assert (first.has(READ, 1), kept) == (True, [7, 8, 9])
+    remembered = [number for number in range(10) if second.has(_grant(f"g-{number}"), 1)]
+    assert (first.has(READ, 1), remembered) == (True, [7, 8, 9])
     for number in range(2):
         other.add(_grant(f"g-{number}"), 0, BOB)
     assert all(other.has(_grant(f"g-{number}"), 1) for number in range(2))
@@ -115,8 +115,8 @@ def test_a_long_name_takes_more_room() -> None:
     for number in range(6):
         grants.add(_grant(f"g-{number}"), 0, ALICE)
     grants.add(long := _grant("x" * 4 * LONG_NAME_CHARS), 0, ALICE)
-    kept = [number for number in range(6) if grants.has(_grant(f"g-{number}"), 1)]
-    assert (grants.has(long, 1), kept) == (True, [5])
+    remembered = [number for number in range(6) if grants.has(_grant(f"g-{number}"), 1)]
+    assert (grants.has(long, 1), remembered) == (True, [5])
 
 
 def _grant(name: str) -> Permission:

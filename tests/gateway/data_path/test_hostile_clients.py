@@ -57,7 +57,7 @@ async def test_no_bytes_cause_an_internal_error(seed: int) -> None:
     rng = random.Random(seed)
     broker = FakeBroker(handlers=dict.fromkeys(API_TABLE, answer_size))
     del broker.handlers[ApiKey.API_VERSIONS], broker.handlers[ApiKey.METADATA]
-    broker.versions = {key: (0, each.max_version) for key, each in API_TABLE.items()}
+    broker.versions = {key: (0, api.max_version) for key, api in API_TABLE.items()}
     limits = Limits(linger_timeout_s=0.05)
     async with running_fake_broker(broker):
         async with running_gateway([broker.address], limits=limits) as gateway:

@@ -42,15 +42,15 @@ async def test_brokers_get_the_ports_after_the_listen_port(tmp_path: Path) -> No
     async with running_mock_cluster(2) as upstream:
         async with running_gateway(upstream.bootstrap, config=config) as gateway:
             assert gateway.address == ("localhost", port)
-            told = await ports_told(gateway.address)
-            assert list(told) == [1, 2]
-            assert port < told[1] < told[2]
-            for node_id, broker_port in told.items():
+            ports = await ports_told(gateway.address)
+            assert list(ports) == [1, 2]
+            assert port < ports[1] < ports[2]
+            for node_id, broker_port in ports.items():
                 assert (await ports_told(("127.0.0.1", broker_port)))[node_id] == broker_port
     async with running_mock_cluster(3) as upstream:
         async with running_gateway(upstream.bootstrap, config=config) as gateway:
             again = await ports_told(gateway.address)
-            assert {node_id: again[node_id] for node_id in told} == told
+            assert {node_id: again[node_id] for node_id in ports} == ports
             assert again[3] > again[2]
 
 
@@ -62,9 +62,9 @@ async def test_an_added_broker_gets_its_port_without_a_restart() -> None:
             await upstream.add_broker(9)
             with trio.fail_after(5):
                 await changed.wait()
-            told = await ports_told(gateway.address)
-            assert sorted(told) == [1, 9]
-            assert (await ports_told(("127.0.0.1", told[9]))) == told
+            ports = await ports_told(gateway.address)
+            assert sorted(ports) == [1, 9]
+            assert (await ports_told(("127.0.0.1", ports[9]))) == ports
 
 
 async def test_a_broker_first_seen_in_an_answer_has_its_port_before_the_answer_leaves() -> None:
@@ -85,9 +85,9 @@ async def test_a_broker_first_seen_in_an_answer_has_its_port_before_the_answer_l
             async with running_gateway([first.address], poll_interval_s=1000) as gateway:
                 assert list(await ports_told(gateway.address)) == [1]
                 known_to_all = True
-                told = await ports_told(gateway.address)
-                assert list(told) == [1, 5]
-                assert list(await ports_told(("127.0.0.1", told[5]))) == [5]
+                ports = await ports_told(gateway.address)
+                assert list(ports) == [1, 5]
+                assert list(await ports_told(("127.0.0.1", ports[5]))) == [5]
 
 
 async def test_an_answer_with_addresses_of_controllers_only_loses_them() -> None:
@@ -154,8 +154,8 @@ async def test_an_outage_of_a_broker_is_logged_once_and_so_is_its_end(
                         await ports_told(("127.0.0.1", ports[2]))
                 await upstream.set_up(2)
                 assert await ports_told(("127.0.0.1", ports[2])) == ports
-    told = [line["event"] for line in lines if line["log_level"] != "debug"]
-    assert told == ["broker_unreachable", "broker_back"]
+    events = [line["event"] for line in lines if line["log_level"] != "debug"]
+    assert events == ["broker_unreachable", "broker_back"]
 
 
 async def test_a_port_in_use_is_reported_in_one_line(tmp_path: Path) -> None:

@@ -157,12 +157,12 @@ def test_the_id_of_a_deleted_topic_does_not_match_its_successor() -> None:
     new id gets the topic."""
     deleted, recreated = UUID(int=1), UUID(int=2)
     names = {deleted: "orders", recreated: "orders"}
-    told = _answered(MetadataResponseTopic(name="orders", topic_id=recreated))
-    by_old = raise_answer(told, _asked(deleted), names)
+    answer = _answered(MetadataResponseTopic(name="orders", topic_id=recreated))
+    by_old = raise_answer(answer, _asked(deleted), names)
     assert [(topic.error_code, topic.name, topic.topic_id) for topic in by_old.topics] == [
         (ErrorCode.UNKNOWN_TOPIC_ID, None, deleted)
     ]
-    by_both = raise_answer(told, _asked(deleted, recreated), names)
+    by_both = raise_answer(answer, _asked(deleted, recreated), names)
     assert [(topic.error_code, topic.name, topic.topic_id) for topic in by_both.topics] == [
         (0, "orders", recreated),
         (ErrorCode.UNKNOWN_TOPIC_ID, None, deleted),
@@ -197,11 +197,11 @@ async def test_an_old_broker_serves_a_client_of_v12() -> None:
             else MetadataResponseTopic(name=name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             for name in names
         )
-        told = broker.metadata()
+        metadata = broker.metadata()
         await answer(
             wire,
             header,
-            MetadataResponse(brokers=told.brokers, cluster_id="old", topics=topics),
+            MetadataResponse(brokers=metadata.brokers, cluster_id="old", topics=topics),
         )
 
     broker = FakeBroker(handlers={ApiKey.METADATA: metadata})

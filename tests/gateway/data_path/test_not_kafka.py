@@ -22,9 +22,9 @@ TLS_HELLO = bytes.fromhex("1603010200010001fc0303") + bytes(500)
 )
 def test_other_protocols_are_recognised_by_their_first_bytes(start: bytes, what: str) -> None:
     """As a frame size the bytes would mean nothing."""
-    said = what_instead(start)
-    assert said is not None
-    assert said.startswith(f"{what}: this port speaks ")
+    protocol = what_instead(start)
+    assert protocol is not None
+    assert protocol.startswith(f"{what}: this port speaks ")
 
 
 def test_a_valid_size_is_no_other_protocol() -> None:
@@ -41,6 +41,6 @@ async def test_a_client_with_tls_is_logged() -> None:
             async with connected(gateway.address) as client:
                 await client.send(TLS_HELLO)
                 assert await client.at_end()
-        (line,) = [each for each in lines if each["event"] == "bad_frame_received"]
+        (line,) = [line for line in lines if line["event"] == "bad_frame_received"]
         assert line["reason"].startswith("a TLS handshake: ")
         assert line["client_host"] == "127.0.0.1"

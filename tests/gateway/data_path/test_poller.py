@@ -36,39 +36,39 @@ async def settled() -> None:
 async def test_each_arrival_is_told_once(poller: Poller) -> None:
     """Bytes that stay unread are not told again; more bytes are."""
     ours, theirs = pair()
-    told: list[int] = []
+    arrivals: list[int] = []
     with ours, theirs:
-        poller.watch(ours, told.append)
+        poller.watch(ours, arrivals.append)
         for count in (1, 2):
             theirs.send(b"x")
             await settled()
-            assert len(told) == count
-        assert not told[-1] & HANG_UP
+            assert len(arrivals) == count
+        assert not arrivals[-1] & HANG_UP
         poller.forget(ours)
 
 
 async def test_bytes_from_before_are_told(poller: Poller) -> None:
     ours, theirs = pair()
-    told: list[int] = []
+    arrivals: list[int] = []
     with ours, theirs:
         theirs.send(b"x")
         await settled()
-        poller.watch(ours, told.append)
+        poller.watch(ours, arrivals.append)
         await settled()
-        assert len(told) == 1
+        assert len(arrivals) == 1
         poller.forget(ours)
 
 
 async def test_the_end_behind_bytes_is_told(poller: Poller) -> None:
     """Both may be one event, and no other would follow."""
     ours, theirs = pair()
-    told: list[int] = []
+    arrivals: list[int] = []
     with ours, theirs:
         theirs.send(b"x")
         theirs.close()
-        poller.watch(ours, told.append)
+        poller.watch(ours, arrivals.append)
         await settled()
-        assert told[-1] & HANG_UP
+        assert arrivals[-1] & HANG_UP
         poller.forget(ours)
 
 
@@ -76,10 +76,10 @@ async def test_a_forgotten_socket_is_not_told(poller: Poller) -> None:
     """Not even within the turn in which another handler forgets it. Forgetting twice is harmless,
     and the socket may be watched again."""
     pairs = [pair(), pair()]
-    told: list[int] = []
+    arrivals: list[int] = []
 
     def on_ready(_: int) -> None:
-        told.append(1)
+        arrivals.append(1)
         for ours, _theirs in pairs:
             poller.forget(ours)
 
@@ -88,13 +88,13 @@ async def test_a_forgotten_socket_is_not_told(poller: Poller) -> None:
     for _, theirs in pairs:
         theirs.send(b"x")
     await settled()
-    assert len(told) == 1
+    assert len(arrivals) == 1
     poller.watch(pairs[0][0], on_ready)
     await settled()
-    assert len(told) == 2
+    assert len(arrivals) == 2
     for both in pairs:
-        for each in both:
-            each.close()
+        for end in both:
+            end.close()
 
 
 async def test_a_handler_with_more_to_do_comes_after_the_others(poller: Poller) -> None:
@@ -114,10 +114,10 @@ async def test_a_handler_with_more_to_do_comes_after_the_others(poller: Poller) 
     busy[1].send(b"x")
     await settled()
     assert order == ["busy", "other", "busy", "busy"]
-    for each in (*busy, *other):
-        if each in (busy[0], other[0]):
-            poller.forget(each)
-        each.close()
+    for ends in (*busy, *other):
+        if ends in (busy[0], other[0]):
+            poller.forget(ends)
+        ends.close()
 
 
 async def test_a_handler_is_called_once_in_a_turn_although_more_arrives(poller: Poller) -> None:
@@ -177,22 +177,22 @@ async def test_a_woken_task_does_not_wait_for_what_arrives_meanwhile(
 async def test_a_turn_is_limited(poller: Poller) -> None:
     """Other tasks run however many sockets are ready."""
     pairs = [pair() for _ in range(6 * EVENTS_AT_ONCE)]
-    told = 0
+    arrivals = 0
 
     def on_ready(_: int) -> None:
-        nonlocal told
-        told += 1
+        nonlocal arrivals
+        arrivals += 1
 
     for ours, theirs in pairs:
         poller.watch(ours, on_ready)
         theirs.send(b"x")
     steps = []
-    while told < len(pairs):
+    while arrivals < len(pairs):
         await trio.lowlevel.checkpoint()
-        steps.append(told)
+        steps.append(arrivals)
     # A turn has up to twice as many, and Trio may run one of two tasks twice before the other.
     assert max(b - a for a, b in itertools.pairwise([0, *steps])) <= 4 * EVENTS_AT_ONCE
     for both in pairs:
         poller.forget(both[0])
-        for each in both:
-            each.close()
+        for end in both:
+            end.close()

@@ -30,14 +30,14 @@ def _produce(bootstrap_servers: str, topic: str, count: int, **config: object) -
 def _consume(bootstrap_servers: str, topic: str, count: int, **config: object) -> list[int]:
     consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "g", **config})
     consumer.assign([TopicPartition(topic, partition, 0) for partition in range(4)])
-    found: list[int] = []
-    while len(found) < count:
+    values: list[int] = []
+    while len(values) < count:
         message = consumer.poll(20)
-        assert message is not None, f"{len(found)} of {count}"
+        assert message is not None, f"{len(values)} of {count}"
         assert message.error() is None, message.error()
-        found.append(int(message.value() or b""))
+        values.append(int(message.value() or b""))
     consumer.close()
-    return sorted(found)
+    return sorted(values)
 
 
 PRODUCERS: dict[str, dict[str, object]] = {
@@ -58,8 +58,8 @@ async def test_every_kind_of_producer_delivers_its_records(name: str) -> None:
             servers = gateway.bootstrap_servers
             produce = partial(_produce, servers, "numbers", 1000, **PRODUCERS[name])
             sent = await trio.to_thread.run_sync(produce)
-            found = await trio.to_thread.run_sync(_consume, servers, "numbers", 1000)
-            assert found == sent
+            values = await trio.to_thread.run_sync(_consume, servers, "numbers", 1000)
+            assert values == sent
 
 
 async def test_a_transaction_completes() -> None:
@@ -78,8 +78,8 @@ async def test_a_transaction_completes() -> None:
                 producer.commit_transaction(10)
 
             await trio.to_thread.run_sync(transact)
-            found = await trio.to_thread.run_sync(_consume, servers, "numbers", 4)
-            assert found == [0, 1, 2, 3]
+            values = await trio.to_thread.run_sync(_consume, servers, "numbers", 4)
+            assert values == [0, 1, 2, 3]
 
 
 async def test_long_records_pass_unchanged() -> None:

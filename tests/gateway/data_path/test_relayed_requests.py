@@ -29,10 +29,13 @@ async def test_a_client_may_use_any_correlation_ids() -> None:
     one for each request."""
     async with ground() as on:
         ids = [-1, -(2**31), -1, 5, 5, 0, 0]
-        sent = [request_frame(ApiKey.FETCH, 4, each, b"x" * n) for n, each in enumerate(ids)]
+        sent = [
+            request_frame(ApiKey.FETCH, 4, correlation_id, b"x" * n)
+            for n, correlation_id in enumerate(ids)
+        ]
         await on.client.send(b"".join(sent))
-        for n, each in enumerate(ids):
-            assert await on.client.frame() == struct.pack(">ii", each, n)
+        for n, correlation_id in enumerate(ids):
+            assert await on.client.frame() == struct.pack(">ii", correlation_id, n)
         assert min(seen.correlation_id for seen in on.broker.seen) >= 0
 
 
@@ -67,10 +70,10 @@ async def test_the_fetches_of_a_client_are_counted() -> None:
         await on.client.frame()
         (flow,) = on.gateway.places.traffic.open
         assert flow.fetches == 1
-        some = [request_frame(ApiKey.FETCH, 4, n, b"x") for n in (2, 3)]
+        requests = [request_frame(ApiKey.FETCH, 4, n, b"x") for n in (2, 3)]
         produce = request_frame(ApiKey.PRODUCE, 9, 4, produce_body(9, 1, b"abc"))
         on.broker.handlers[ApiKey.PRODUCE] = answer_empty_produce
-        await on.client.send(b"".join([*some, produce]))
+        await on.client.send(b"".join([*requests, produce]))
         for _ in range(3):
             await on.client.frame()
         assert flow.fetches == 3

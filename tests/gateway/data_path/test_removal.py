@@ -140,9 +140,9 @@ async def test_the_connections_of_a_told_client_are_closed(
         await trio.sleep(1)
         assert scene.here == {other}
         await trio.sleep(CLOSING_S)
-        kept = scene.connect("a")
+        connection = scene.connect("a")
         await trio.sleep(5)
-        assert scene.here == {other, kept}
+        assert scene.here == {other, connection}
         nursery.cancel_scope.cancel()
     assert {first, again}.isdisjoint(scene.here)
 

@@ -202,7 +202,7 @@ async def test_a_transaction_that_the_broker_has_ended_is_noted() -> None:
             transactional_id="t", producer_id=1, producer_epoch=2, committed=True
         )
         answers = [await on.client.ask(request, 3) for _ in range(2)]
-        assert [(each.error_code, each.throttle_time_ms) for each in answers] == [
+        assert [(answer.error_code, answer.throttle_time_ms) for answer in answers] == [
             (ErrorCode.NOT_COORDINATOR, 7),
             (ErrorCode.NONE, 7),
         ]

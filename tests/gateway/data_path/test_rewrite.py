@@ -85,8 +85,8 @@ def test_only_addresses_are_replaced(theirs: Struct, ours: Struct) -> None:
 
 def test_the_single_coordinator_of_old_versions_is_replaced() -> None:
     """Without a coordinator nothing is replaced."""
-    found = FindCoordinatorResponse(node_id=2, host="kafka-2", port=9093)
-    ours = with_addresses(found, lambda node_id, _: ("gateway", 19092 + node_id))
+    coordinator = FindCoordinatorResponse(node_id=2, host="kafka-2", port=9093)
+    ours = with_addresses(coordinator, lambda node_id, _: ("gateway", 19092 + node_id))
     assert ours == FindCoordinatorResponse(node_id=2, host="gateway", port=19094)
     nobody = FindCoordinatorResponse(
         error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE, node_id=-1, host="", port=-1

@@ -53,13 +53,13 @@ async def authenticate(client: Wire, user: bytes = b"me") -> None:
 async def test_a_request_before_the_authentication_closes_the_connection() -> None:
     """It does not reach the broker."""
     async with sasl_gateway(Limits()) as (gateway, broker), connected(gateway.address) as client:
-        before = len([each for each in broker.seen if each.api_key == ApiKey.METADATA])
+        before = len([request for request in broker.seen if request.api_key == ApiKey.METADATA])
         with capture_logs() as lines:
             await client.send(request_frame(ApiKey.METADATA, 1, 7, b"\0\0\0\0"))
             assert await client.at_end()
-        after = len([each for each in broker.seen if each.api_key == ApiKey.METADATA])
+        after = len([request for request in broker.seen if request.api_key == ApiKey.METADATA])
         assert after == before
-    (line,) = [each for each in lines if each["event"] == "request_refused"]
+    (line,) = [line for line in lines if line["event"] == "request_refused"]
     assert line["reason"] == "the client has to authenticate first"
 
 
@@ -98,7 +98,7 @@ async def test_connections_count_towards_the_user_that_the_cluster_has_accepted(
             async with connected(gateway.address) as second:
                 with pytest.raises(EOFError):
                     await authenticate(second, b"alice")
-        (line,) = [each for each in lines if each["event"] == "connection_refused"]
+        (line,) = [line for line in lines if line["event"] == "connection_refused"]
         assert line["reason"] == "1 clients of the user alice are connected"
         async with connected(gateway.address) as third:
             await authenticate(third, b"bob")

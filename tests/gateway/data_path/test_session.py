@@ -17,9 +17,9 @@ def played(mechanism: str, *answers: object) -> Session:
     """A session after these answers."""
     session = Session()
     session.begin(mechanism)
-    for each in answers:
-        assert isinstance(each, SaslAuthenticateResponse)
-        session.follow(each, 0)
+    for answer in answers:
+        assert isinstance(answer, SaslAuthenticateResponse)
+        session.follow(answer, 0)
     return session
 
 
@@ -87,7 +87,7 @@ def test_without_a_broker_a_session_has_a_bound() -> None:
 
 def test_what_cannot_be_relayed_is_named_with_what_to_use_instead() -> None:
     """Mechanisms that are bound to a host name, and unknown ones."""
-    assert [why_not_relayed(each) for each in RELAYED] == [None] * len(RELAYED)
+    assert [why_not_relayed(request) for request in RELAYED] == [None] * len(RELAYED)
     assert why_not_relayed("GSSAPI") == (
         "a Kerberos ticket is for the broker's host name; use SCRAM, OAUTHBEARER or PLAIN"
     )

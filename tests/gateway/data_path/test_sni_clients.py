@@ -85,7 +85,7 @@ async def test_a_broker_that_the_cluster_does_not_have_is_refused(
             async with asking_for(NAMES.host_of(9), gateway, authority.trusting()) as wire:
                 with pytest.raises((EOFError, trio.BrokenResourceError)):
                     await described(wire)
-    (line,) = [each for each in lines if each["event"] == "connection_refused"]
+    (line,) = [line for line in lines if line["event"] == "connection_refused"]
     assert line["reason"] == "the cluster has no broker with the name broker-9.gateway.example"
 
 
@@ -116,12 +116,12 @@ async def test_a_real_client_finds_the_leader_of_every_partition(
                 producer.send("numbers", b"%d" % number, partition=number).get(10)
             producer.close()
             consumer = KafkaConsumer(**access, auto_offset_reset="earliest")
-            consumer.assign([TopicPartition("numbers", each) for each in range(PARTITIONS)])
-            found = [next(consumer).value for _ in range(PARTITIONS)]
+            consumer.assign([TopicPartition("numbers", number) for number in range(PARTITIONS)])
+            values = [next(consumer).value for _ in range(PARTITIONS)]
             consumer.close()
-            return found
+            return values
 
         with trio.fail_after(60):
-            found = await trio.to_thread.run_sync(run)
-    assert sorted(found) == [b"0", b"1", b"2", b"3"]
+            values = await trio.to_thread.run_sync(run)
+    assert sorted(values) == [b"0", b"1", b"2", b"3"]
     assert {HOST} < asked <= {HOST, *(NAMES.host_of(node_id) for node_id in (1, 2, 3))}

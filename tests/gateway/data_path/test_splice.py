@@ -46,8 +46,8 @@ async def test_small_segments_fill_a_pipe_without_a_deadlock() -> None:
     source_peer, source = socket.socketpair()
     sink, sink_peer = socket.socketpair()
     read_fd, write_fd = os.pipe2(os.O_NONBLOCK)
-    for each in (source_peer, source, sink, sink_peer):
-        each.setblocking(False)
+    for end in (source_peer, source, sink, sink_peer):
+        end.setblocking(False)
     total = 0
     with source_peer, source, sink, sink_peer:
         with trio.fail_after(10):
@@ -85,8 +85,8 @@ async def test_a_source_that_ends_early_is_an_error() -> None:
     pipe = pool.take()
     assert pipe
     with source_peer, source, sink, sink_peer:
-        for each in (source, sink):
-            each.setblocking(False)
+        for end in (source, sink):
+            end.setblocking(False)
         source_peer.sendall(b"abc")
         source_peer.shutdown(socket.SHUT_WR)
         readable = partial(trio.lowlevel.wait_readable, source)

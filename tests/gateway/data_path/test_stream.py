@@ -129,8 +129,8 @@ async def test_memory_does_not_grow_with_a_frame(pipes: PipePool) -> None:
 
         async def receive() -> None:
             nonlocal count
-            async for some in ends.receiver:
-                count += len(some)
+            async for chunk in ends.receiver:
+                count += len(chunk)
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(ends.relay)

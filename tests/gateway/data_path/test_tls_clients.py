@@ -109,7 +109,7 @@ async def test_plain_text_at_a_tls_port_is_logged(authority: CertificateAuthorit
             async with connected(gateway.address) as client:
                 await client.send(VERSIONS)
                 assert await client.at_end()
-    (line,) = [each for each in lines if each["event"] == "bad_frame_received"]
+    (line,) = [line for line in lines if line["event"] == "bad_frame_received"]
     assert line["reason"] == (
         "plain text: this port speaks TLS, set security.protocol=SSL,"
         " or SASL_SSL if the cluster wants SASL"
@@ -151,7 +151,7 @@ async def test_a_client_without_the_wanted_certificate_is_refused(
             assert files.cert
             context.load_cert_chain(files.cert, files.key)
             assert await versions_over_tls(gateway, context)
-    (line,) = [each for each in lines if each["event"] == "tls_handshake_failed"]
+    (line,) = [line for line in lines if line["event"] == "tls_handshake_failed"]
     assert line["reason"] == "peer did not return a certificate"
 
 

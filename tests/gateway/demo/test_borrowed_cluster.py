@@ -123,18 +123,18 @@ async def test_ctrl_c_leaves_nothing_behind(kafka: KafkaCluster) -> None:
             run = partial(trio.run_process, command, stderr=subprocess.PIPE, check=False)
             process: trio.Process = await nursery.start(run)
             assert process.stderr is not None
-            told = b""
-            while b"step_settled" not in told:
+            output = b""
+            while b"step_settled" not in output:
                 more = await process.stderr.receive_some()
-                assert more, told
-                told += more
+                assert more, output
+                output += more
             assert await left_in(kafka, prefix) >= {f"{prefix}-numbers"}
             process.send_signal(signal.SIGINT)
-            async for some in process.stderr:
-                told += some
+            async for chunk in process.stderr:
+                output += chunk
     assert process.returncode == 130
-    assert told.endswith(b"groupferry: demo ended by SIGINT\n")
-    assert b"Traceback" not in told
+    assert output.endswith(b"groupferry: demo ended by SIGINT\n")
+    assert b"Traceback" not in output
     await until_nothing_left_in(kafka, prefix)
 
 
@@ -201,11 +201,11 @@ async def test_a_refusal_by_the_cluster_is_reported_in_its_words(
     with pytest.raises(DemoError, match=hidden):
         async with borrow_cluster(addresses, "hidden", 1):
             pass
-    kept = (
+    refusal = (
         r"^could not be removed, please remove by hand: group kept-group "
         r"\(deleting the group was refused: GROUP_AUTHORIZATION_FAILED\)$"
     )
-    with pytest.raises(DemoError, match=kept):
+    with pytest.raises(DemoError, match=refusal):
         async with borrow_cluster(addresses, "kept", 1):
             pass
     with pytest.raises(ZeroDivisionError):  # then it is only logged
@@ -243,8 +243,8 @@ async def test_an_unusable_cluster_is_one_line() -> None:
         assert await reason(closed) == "cannot connect to it: Connection refused"
         async with trio.open_nursery() as nursery, running_fake_broker(wants_sasl):
             tls = await nursery.start(trio.serve_tcp, alert, 0)
-            told = await reason(tls[0].socket.getsockname()[1])
-            assert told == "it: it wants TLS: set upstream_security_protocol to ssl or sasl_ssl"
-            told = await reason(wants_sasl.address[1])
-            assert told.endswith("set upstream_security_protocol to sasl_plaintext or sasl_ssl")
+            message = await reason(tls[0].socket.getsockname()[1])
+            assert message == "it: it wants TLS: set upstream_security_protocol to ssl or sasl_ssl"
+            message = await reason(wants_sasl.address[1])
+            assert message.endswith("set upstream_security_protocol to sasl_plaintext or sasl_ssl")
             nursery.cancel_scope.cancel()

@@ -18,7 +18,7 @@ LIMIT_S = 30
 def children() -> set[int]:
     """Return the ids of this process's children, whichever thread started them."""
     lists = Path("/proc/self/task").glob("*/children")
-    return {int(pid) for each in lists for pid in each.read_text().split()}
+    return {int(pid) for children in lists for pid in children.read_text().split()}
 
 
 async def test_it_has_three_brokers_and_a_topic_with_the_requested_partitions() -> None:

@@ -9,7 +9,9 @@ async def test_the_producer_numbers_its_records_and_counts_them() -> None:
     records."""
     async with open_stage() as at:
         child, heard = await at.produce()
-        await heard.until(lambda: any(each.acknowledged > 50 for each in heard.of(ProducedReport)))
+        await heard.until(
+            lambda: any(report.acknowledged > 50 for report in heard.of(ProducedReport))
+        )
         await child.finish(LIMIT_S)
     *_, last = heard.of(ProducedReport)
     assert last.final

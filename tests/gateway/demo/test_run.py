@@ -29,7 +29,7 @@ def children() -> Children:
 
     def now() -> set[int]:
         lists = Path("/proc/self/task").glob("*/children")
-        return {int(pid) for each in lists for pid in each.read_text().split()}
+        return {int(pid) for children in lists for pid in children.read_text().split()}
 
     before = now()
     return lambda: now() - before

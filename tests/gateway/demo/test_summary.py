@@ -81,8 +81,8 @@ def test_the_rebalances_are_listed_with_their_cause(capsys: pytest.CaptureFixtur
     summary.show(outcome)
     assert "consumer-2" not in capsys.readouterr().out
     summary.show(outcome, rebalances=True)
-    (line,) = [each for each in capsys.readouterr().out.splitlines() if "consumer-2" in each]
-    assert [each.strip() for each in line.strip("│").split("│")] == [
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "consumer-2" in line]
+    assert [cell.strip() for cell in line.strip("│").split("│")] == [
         "consumer-1 to consumer",
         "consumer-2",
         "4",

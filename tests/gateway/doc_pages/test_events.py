@@ -23,10 +23,10 @@ def test_the_json_schema_matches_the_models() -> None:
 
 def test_the_json_schema_names_every_event() -> None:
     """It also resolves each reference."""
-    found = json.loads(events.SCHEMA.read_text())
-    assert found["properties"]["event"]["enum"] == list(EVENTS)
+    schema = json.loads(events.SCHEMA.read_text())
+    assert schema["properties"]["event"]["enum"] == list(EVENTS)
     references = {part.split('"')[0] for part in events.SCHEMA.read_text().split('"#/$defs/')[1:]}
-    assert references <= found["$defs"].keys()
+    assert references <= schema["$defs"].keys()
     assert set(EVENTS) <= references
 
 

@@ -55,7 +55,7 @@ def test_each_field_is_one_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("annotation", "said"),
+    ("annotation", "words"),
     [
         (str, "string"),
         (Annotated[int, Field(ge=1)], "integer"),
@@ -69,6 +69,6 @@ def test_each_field_is_one_line() -> None:
         (Any, "anything"),
     ],
 )
-def test_types_are_described_in_words(annotation: Any, said: str) -> None:
+def test_types_are_described_in_words(annotation: Any, words: str) -> None:
     """They are JSON types, and references are resolved."""
-    assert type_of(annotation) == said
+    assert type_of(annotation) == words

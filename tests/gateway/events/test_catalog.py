@@ -25,12 +25,12 @@ def test_every_event_has_its_past_tense_name_in_the_catalog() -> None:
 def test_an_event_survives_its_line() -> None:
     """All fields are preserved, including tuples and causes."""
     partitions = PartitionsAssigned(member_id="ü", member_epoch=3, partitions={"foo": (0, 2)})
-    for told in (
+    for event in (
         enveloped(LEFT),
         enveloped(partitions, group_id='"\n'),
     ):
-        assert read_line(told.line) == told
-        assert "\n" not in told.line
+        assert read_line(event.line) == event
+        assert "\n" not in event.line
 
 
 @pytest.mark.parametrize(

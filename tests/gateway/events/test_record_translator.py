@@ -229,8 +229,8 @@ def test_an_adopted_group_is_told_with_its_members(is_left: bool) -> None:
     begun = "group_converted" if is_left else "group_created"
     assert group.names == [begun, "group_state_changed", "member_joined", "member_joined"]
     assert group.moves() == [("Empty", "Stable")]
-    joined = [each.fields for each in group.last if each.name == "member_joined"]
-    assert [(each["member_id"], each["instance_id"]) for each in joined] == [
+    joined = [event.fields for event in group.last if event.name == "member_joined"]
+    assert [(fields["member_id"], fields["instance_id"]) for fields in joined] == [
         ("a", "i"),
         ("b", None),
     ]
@@ -467,16 +467,16 @@ def test_a_regular_expression_is_resolved() -> None:
     group.native("n1", regex="f.*")
     assert group.names == ["group_created", "member_joined"]
     group.resolve()
-    found = {"regex": "f.*", "matches": 1, "added": ["foo"], "removed": []}
-    assert group.of("regex_resolved") == found
+    changes = {"regex": "f.*", "matches": 1, "added": ["foo"], "removed": []}
+    assert group.of("regex_resolved") == changes
     assert group.of("group_epoch_bumped") == {"group_epoch": 2, "cause": "regex_resolved"}
     group.native("n1", 1)
     group.topics = make_topics(2, 2, foo=3, far=1)
     group.wait(10_001)
     group.native("n1", 2)
     group.resolve()
-    found = {"regex": "f.*", "matches": 2, "added": ["far"], "removed": []}
-    assert group.of("regex_resolved") == found
+    changes = {"regex": "f.*", "matches": 2, "added": ["far"], "removed": []}
+    assert group.of("regex_resolved") == changes
     group.topics = make_topics(3, 3, foo=3, far=1, bar=1)
     group.wait(10_001)
     group.native("n1", 2)
@@ -486,8 +486,8 @@ def test_a_regular_expression_is_resolved() -> None:
     group.wait(10_001)
     group.native("n1", 3, owned={"far": (0,)})
     group.resolve()
-    found = {"regex": "f.*", "matches": 1, "added": [], "removed": ["foo"]}
-    assert group.of("regex_resolved") == found
+    changes = {"regex": "f.*", "matches": 1, "added": [], "removed": ["foo"]}
+    assert group.of("regex_resolved") == changes
 
 
 def test_a_quiet_heartbeat_has_no_event() -> None:
@@ -591,7 +591,9 @@ def test_assigned_and_released_events_determine_all_owners(seed: int) -> None:
     for step in simulated(seed):
         if step.loaded is not None:
             # No other member has it. A static member's successor that was not stored is forgotten.
-            assert all(step.loaded.get(each, who) == who for each, who in holdings.items())
+            assert all(
+                step.loaded.get(partition, who) == who for partition, who in holdings.items()
+            )
             holdings = dict(step.loaded)
         for event in step.events:
             match event:

@@ -26,9 +26,9 @@ class Stated(GroupScript):
 
     def feed(self, event: Event) -> Step:
         step = super().feed(event)
-        found = statement(event, step, self.topics)
-        if found is not None:
-            self.stated.append(found.fields)
+        event_fields = statement(event, step, self.topics)
+        if event_fields is not None:
+            self.stated.append(event_fields.fields)
         return step
 
 
@@ -97,9 +97,9 @@ class Refused(GroupScript):
 
     def feed(self, event: Event) -> Step:
         step = self.engine.handle(event, now_ms=self.now_ms, topics=self.topics)
-        found = refused_conversion(self.engine.state, event, step)
-        if found is not None:
-            self.refused.append(found.fields)
+        refusal = refused_conversion(self.engine.state, event, step)
+        if refusal is not None:
+            self.refused.append(refusal.fields)
         return super().feed(event)
 
 
@@ -109,10 +109,10 @@ def test_a_refused_classic_join_is_reported() -> None:
     group.native("n")
     member_id = group.take_id()
     group.join(member_id, metadata=b"\x00")
-    (told,) = group.refused
-    assert told["direction"] == "consumer->classic"
-    assert (told["member_id"], told["client_id"]) == (member_id, "client")
-    assert told["reason"]
+    (refusal,) = group.refused
+    assert refusal["direction"] == "consumer->classic"
+    assert (refusal["member_id"], refusal["client_id"]) == (member_id, "client")
+    assert refusal["reason"]
 
 
 def test_the_policy_may_be_the_reason() -> None:
@@ -120,8 +120,8 @@ def test_the_policy_may_be_the_reason() -> None:
     group = Refused(MigrationPolicy.DISABLED)
     group.native("n")
     group.join()
-    (told,) = group.refused
-    assert "migration policy disabled" in told["reason"]
+    (refusal,) = group.refused
+    assert "migration policy disabled" in refusal["reason"]
 
 
 def test_other_refusals_are_not_reported() -> None:

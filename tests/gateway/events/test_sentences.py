@@ -114,11 +114,15 @@ def test_members_go_by_the_names_of_their_clients() -> None:
 def test_a_member_that_is_not_known_goes_by_the_client_id_in_its_id() -> None:
     """Kafka's ids of classic members begin with it. No other id is cut."""
     ids = ["orders-3-61b86655-98aa-4fe8-ae24-49cce7cdb884", "YktH2A6vRYWHZf0t/7b6Gg"]
-    told = [
+    sentences = [
         Narrator().tell_event(MemberLeft(member_id=member_id, cause=RemovalCause.LEFT), "g")
         for member_id in (*ids, "-61b86655-98aa-4fe8-ae24-49cce7cdb884")
     ]
-    assert told == ["orders-3 left", f"{ids[1]} left", "-61b86655-98aa-4fe8-ae24-49cce7cdb884 left"]
+    assert sentences == [
+        "orders-3 left",
+        f"{ids[1]} left",
+        "-61b86655-98aa-4fe8-ae24-49cce7cdb884 left",
+    ]
 
 
 def test_a_replacement_takes_its_name_along() -> None:
@@ -235,7 +239,7 @@ def test_a_rebalance_is_a_sentence_unless_it_is_a_part_of_another_one() -> None:
 def story(*events: Any) -> list[str]:
     """The sentences of these events of one group."""
     narrator = Narrator()
-    return [told for event in events if (told := narrator.tell_event(event, "g"))]
+    return [sentence for event in events if (sentence := narrator.tell_event(event, "g"))]
 
 
 def joined(name: str) -> MemberJoined:

@@ -235,7 +235,7 @@ async def test_a_restart_moves_the_groups_of_each_process_to_the_others_and_back
             async def ask_processes() -> list[ProcessLine]:
                 states = await find_states(tmp_path)
                 gateways = [state.gateway for state in states if state.gateway is not None]
-                return [each.process for each in gateways if each.process is not None]
+                return [gateway.process for gateway in gateways if gateway.process is not None]
 
             # A shard is open a moment after that is told.
             processes = await until_answered(

@@ -93,7 +93,7 @@ def cluster_that_says(
     def describe(asked: DescribeGroupsRequest) -> DescribeGroupsResponse:
         (group,) = to_classic.groups
         return DescribeGroupsResponse(
-            groups=tuple(replace(group, group_id=each) for each in asked.groups)
+            groups=tuple(replace(group, group_id=group_id) for group_id in asked.groups)
         )
 
     cluster.answers = {DescribeGroupsRequest: describe}
@@ -102,7 +102,7 @@ def cluster_that_says(
 
         def describe_native(asked: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
             return ConsumerGroupDescribeResponse(
-                groups=tuple(replace(group, group_id=each) for each in asked.group_ids)
+                groups=tuple(replace(group, group_id=group_id) for group_id in asked.group_ids)
             )
 
         cluster.spoken[ApiKey.CONSUMER_GROUP_DESCRIBE] = (0, 1)
@@ -114,17 +114,17 @@ async def test_a_look_tells_native_members_from_classic_ones() -> None:
     """By their own ids and those of their instances. Those of a broker that does not tell count as
     native."""
     kinds = (MemberType.CLASSIC, MemberType.CONSUMER, MemberType.UNKNOWN)
-    (told,) = native("c", "n", "u").groups
+    (described,) = native("c", "n", "u").groups
     members = tuple(
-        replace(each, member_type=kind, instance_id="i" if kind is MemberType.CONSUMER else None)
-        for each, kind in zip(told.members, kinds, strict=True)
+        replace(member, member_type=kind, instance_id="i" if kind is MemberType.CONSUMER else None)
+        for member, kind in zip(described.members, kinds, strict=True)
     )
-    answer = ConsumerGroupDescribeResponse(groups=(replace(told, members=members),))
+    answer = ConsumerGroupDescribeResponse(groups=(replace(described, members=members),))
     gone = classic(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
-    found = await ClusterGroupReader(cluster_that_says(gone, answer)).look_up("g")
-    assert isinstance(found, LiveMembers)
-    assert found.native_ids == (frozenset({"n-1", "i"}), frozenset({"u-1"}))
-    assert not found.tells_natives
+    outcome = await ClusterGroupReader(cluster_that_says(gone, answer)).look_up("g")
+    assert isinstance(outcome, LiveMembers)
+    assert outcome.native_ids == (frozenset({"n-1", "i"}), frozenset({"u-1"}))
+    assert not outcome.tells_natives
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ async def test_a_look_at_an_empty_group_tells_whether_the_cluster_has_the_new_pr
 
 
 @pytest.mark.parametrize(
-    ("to_classic", "to_native", "found"),
+    ("to_classic", "to_native", "outcome"),
     [
         (classic(), None, NoMembers()),
         (classic(error_code=ErrorCode.GROUP_ID_NOT_FOUND), None, NoMembers()),
@@ -169,10 +169,12 @@ async def test_a_look_at_an_empty_group_tells_whether_the_cluster_has_the_new_pr
 async def test_a_look_finds_the_members_of_a_group(
     to_classic: DescribeGroupsResponse,
     to_native: ConsumerGroupDescribeResponse | None,
-    found: LookupOutcome,
+    outcome: LookupOutcome,
 ) -> None:
     """Of either protocol: DescribeGroups shows a live group of the new protocol as Dead."""
-    assert await ClusterGroupReader(cluster_that_says(to_classic, to_native)).look_up("g") == found
+    assert (
+        await ClusterGroupReader(cluster_that_says(to_classic, to_native)).look_up("g") == outcome
+    )
 
 
 @pytest.mark.parametrize(
@@ -201,13 +203,13 @@ async def test_a_refused_question_is_no_empty_group(
     reason: str,
 ) -> None:
     """The group may have members."""
-    found = await ClusterGroupReader(cluster_that_says(to_classic, to_native)).look_up("g")
-    assert isinstance(found, LookupFailed)
-    assert found.reason == reason
+    outcome = await ClusterGroupReader(cluster_that_says(to_classic, to_native)).look_up("g")
+    assert isinstance(outcome, LookupFailed)
+    assert outcome.reason == reason
 
 
 @pytest.mark.parametrize(
-    ("kind", "state", "found"),
+    ("kind", "state", "outcome"),
     [
         ("Share", "Stable", OtherGroupType("share")),
         ("streams", "Reconciling", OtherGroupType("streams")),
@@ -216,7 +218,7 @@ async def test_a_refused_question_is_no_empty_group(
     ],
 )
 async def test_a_look_finds_groups_of_other_kinds(
-    kind: str, state: str, found: LookupOutcome
+    kind: str, state: str, outcome: LookupOutcome
 ) -> None:
     """Scenario 35: they share the namespace, but neither description shows them. The group is then
     occupied (test_standing.py, test_answers.py)."""
@@ -231,7 +233,7 @@ async def test_a_look_finds_groups_of_other_kinds(
             ListedGroup(group_id="g", protocol_type="", group_state=state, group_type=kind),
         )
     )
-    assert await ClusterGroupReader(cluster).look_up("g") == found
+    assert await ClusterGroupReader(cluster).look_up("g") == outcome
 
 
 async def test_a_cluster_that_does_not_list_groups_is_not_empty() -> None:
@@ -288,10 +290,10 @@ async def test_each_of_many_groups_has_its_own_answer() -> None:
             replace(free, group_id="loading", error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
         )
     )
-    found = await ClusterGroupReader(cluster).look_up_all(
+    outcomes = await ClusterGroupReader(cluster).look_up_all(
         ["free", "taken", "foreign", "loading", "left-out"]
     )
-    assert {group_id: type(each) for group_id, each in found.items()} == {
+    assert {group_id: type(outcome) for group_id, outcome in outcomes.items()} == {
         "free": NoMembers,
         "taken": LiveMembers,
         "foreign": LiveMembers,
@@ -321,9 +323,9 @@ async def test_a_cluster_without_static_members_is_too_old(
 async def test_a_look_describes_the_anchors_of_a_group() -> None:
     """The description says whose they are."""
     described = classic("groupferry", protocol_type="groupferry", protocol="log-1")
-    found = await ClusterGroupReader(cluster_that_says(described)).look_up("g")
+    outcome = await ClusterGroupReader(cluster_that_says(described)).look_up("g")
     (group,) = described.groups
-    assert found == LiveMembers("groupferry", ("groupferry",), "log-1", group)
+    assert outcome == LiveMembers("groupferry", ("groupferry",), "log-1", group)
 
 
 async def test_a_group_without_offsets_leaves_no_trace() -> None:

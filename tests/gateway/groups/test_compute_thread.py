@@ -25,19 +25,19 @@ async def test_the_event_loop_runs_during_a_computation() -> None:
 
 async def test_computations_take_turns() -> None:
     """Two threads would share the interpreter lock, and finish no sooner."""
-    compute_thread, running, most = ComputeThread(), 0, 0
+    compute_thread, running, highest = ComputeThread(), 0, 0
 
     def compute() -> None:
-        nonlocal running, most
+        nonlocal running, highest
         running += 1
-        most = max(most, running)
+        highest = max(highest, running)
         threading.Event().wait(0.01)
         running -= 1
 
     async with trio.open_nursery() as nursery:
         for _ in range(5):
             nursery.start_soon(compute_thread.run, compute)
-    assert most == 1
+    assert highest == 1
 
 
 async def test_a_failed_computation_restores_the_interpreter() -> None:

@@ -130,7 +130,7 @@ async def test_a_request_of_a_disconnected_client_is_handled(autojump_clock: Moc
         pending.scope.cancel()
         groups.log.gate.set()
         await wait_all_tasks_blocked()
-        assert [each["member_id"] for each in groups.told("member_left")] == [joined.member_id]
+        assert [event["member_id"] for event in groups.told("member_left")] == [joined.member_id]
 
 
 async def leaving(groups: HostedGroups) -> tuple[Call, GroupDriver]:
@@ -164,9 +164,9 @@ async def test_a_call_can_be_watched_without_a_task(autojump_clock: MockClock) -
         assert groups.log.gate is not None
         groups.log.gate.set()
         await wait_all_tasks_blocked()
-        ((answer, told),) = heard
+        ((answer, reply),) = heard
         assert isinstance(answer, ConsumerHeartbeatReply)
-        assert told == len(groups.events) > 0
+        assert reply == len(groups.events) > 0
         assert not driver.watch(call, lambda: None)
 
 
@@ -289,7 +289,7 @@ async def test_no_member_times_out_because_of_a_pause(mock_clock: MockClock) -> 
         assert groups.told("member_fenced") == []
         mock_clock.autojump_threshold = 0
         await trio.sleep(config.reconnect_timeout_ms / 1000 + 1)
-        assert [each["member_id"] for each in groups.told("member_fenced")] == ["dead"]
+        assert [event["member_id"] for event in groups.told("member_fenced")] == ["dead"]
 
 
 # -- draining ------------------------------------------------------------------------------------

@@ -157,7 +157,7 @@ async def test_a_failing_listener_ends_nothing(autojump_clock: MockClock) -> Non
     """The records are already in the log, and the group is reloaded with them."""
     async with hosted_groups() as groups:
         groups.events = _Hostile()
-        groups.journal.listen(lambda told: groups.events.append(told.fields))
+        groups.journal.listen(lambda envelope: groups.events.append(envelope.fields))
         with capture_logs():
             reply = await groups.native("n")
         assert reply.error is ErrorCode.COORDINATOR_NOT_AVAILABLE

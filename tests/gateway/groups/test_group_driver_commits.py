@@ -47,8 +47,8 @@ async def test_a_commit_ends_while_the_group_is_busy(autojump_clock: MockClock) 
         ]
         groups.end_commit(OffsetCommitEnded(commit=token))
         groups.log.gate.set()
-        for each in pending:
-            await each.done.wait()
+        for commit in pending:
+            await commit.done.wait()
         await groups.native("n", -1)
         await trio.sleep(QUIET_S)
         assert groups.view() is None

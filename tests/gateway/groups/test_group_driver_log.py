@@ -149,12 +149,12 @@ async def test_a_failing_log_leaves_the_group_unchanged(autojump_clock: MockCloc
     """The group has no new member and no event, and the client retries."""
     async with hosted_groups() as groups:
         await groups.native("n")
-        before, told = groups.view(), list(groups.events)
+        before, events = groups.view(), list(groups.events)
         groups.log.is_failing = True
         with capture_logs() as lines:
             reply = await groups.native("other")
         assert reply.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
-        assert (groups.view(), groups.events) == (before, told)
+        assert (groups.view(), groups.events) == (before, events)
         assert "state_log_failed" in [line["event"] for line in lines]
         groups.log.is_failing = False
         assert (await groups.native("other")).error is ErrorCode.NONE
@@ -228,6 +228,6 @@ async def test_requests_to_an_unreadable_group_are_retried(
             groups.log.is_unreadable = False
             await trio.sleep(LOAD_RETRY_MS_MAX / 1000)
             assert (await groups.native("n")).error is ErrorCode.NONE
-        (told,) = [line for line in lines if line["event"] == "group_load_failed"]
-        assert (told["log_level"], told["next_retry_s"]) == ("error", LOAD_RETRY_MS / 1000)
+        (failure,) = [line for line in lines if line["event"] == "group_load_failed"]
+        assert (failure["log_level"], failure["next_retry_s"]) == ("error", LOAD_RETRY_MS / 1000)
         assert len(groups.told("member_joined")) == 1

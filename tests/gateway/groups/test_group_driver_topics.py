@@ -118,7 +118,7 @@ async def test_a_deleted_topic_is_named_in_an_event(autojump_clock: MockClock) -
         groups.cluster.change()
         await trio.sleep(2)
         await groups.native("n", joined.member_epoch)
-        assert [each["topics"] for each in groups.told("topics_deleted")] == [["foo"]]
+        assert [event["topics"] for event in groups.told("topics_deleted")] == [["foo"]]
 
 
 async def test_the_partitions_that_a_member_states_are_an_event(autojump_clock: MockClock) -> None:
@@ -126,7 +126,7 @@ async def test_the_partitions_that_a_member_states_are_an_event(autojump_clock: 
     async with hosted_groups() as groups:
         joined = await groups.native("n")
         await groups.native("n", joined.member_epoch, owned={"foo": (0, 1, 2)})
-        stated = [each["partitions"] for each in groups.told("partitions_stated")]
+        stated = [event["partitions"] for event in groups.told("partitions_stated")]
         assert stated == [{}, {"foo": [0, 1, 2]}]
         assert groups.events[0].name == "partitions_stated"
 

@@ -70,12 +70,12 @@ async def test_a_group_of_the_cluster_is_held_at_the_native_members_that_it_has(
     nothing; a pause is impossible."""
     log = ScriptedLog()
     async with hosted_groups(log=log) as groups:
-        told = there(MemberType.CLASSIC, MemberType.CONSUMER)
+        reason = there(MemberType.CLASSIC, MemberType.CONSUMER)
         gone = describe_groups.DescribedGroup(group_id=GROUP, error_code=69)
         groups.cluster.spoken = {**KAFKA_2_3, ApiKey.CONSUMER_GROUP_DESCRIBE: (0, 1)}
         groups.cluster.answers = {
             DescribeGroupsRequest: lambda _: DescribeGroupsResponse(groups=(gone,)),
-            ConsumerGroupDescribeRequest: lambda _: told,
+            ConsumerGroupDescribeRequest: lambda _: reason,
         }
         table = groups.table
         assert await table.orders.set_policy(GROUP, RollMode.HOLD, dry_run=True) == ""
@@ -90,7 +90,7 @@ async def test_a_group_of_the_cluster_is_held_at_the_native_members_that_it_has(
 
 
 @pytest.mark.parametrize(
-    ("found", "policy", "reason"),
+    ("outcome", "policy", "reason"),
     [
         (DIRECT, RollMode.HOLD, ""),
         (MIXED, RollMode.ALLOW, ""),
@@ -106,12 +106,12 @@ async def test_a_group_of_the_cluster_is_held_at_the_native_members_that_it_has(
     ],
 )
 def test_an_operator_learns_what_cannot_be_held(
-    found: LookupOutcome, policy: RollMode, reason: str
+    outcome: LookupOutcome, policy: RollMode, reason: str
 ) -> None:
     """The cluster assigns partitions by itself, so nothing there can be paused."""
-    told = why_not_set(found, policy)
-    assert reason in told
-    assert bool(reason) is bool(told)
+    refusal = why_not_set(outcome, policy)
+    assert reason in refusal
+    assert bool(reason) is bool(refusal)
 
 
 async def test_a_trial_of_an_adoption_says_that_the_group_moves(autojump_clock: MockClock) -> None:

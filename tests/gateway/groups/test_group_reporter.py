@@ -151,7 +151,7 @@ async def test_a_deleted_groups_sequence_is_forgotten(
     events = read_events(tmp_path)
     check_gaps(events)
     created = [event for event in events if event.event == "group_created"]
-    assert len({each.sequence for each in created}) == 1 < len(created)
+    assert len({event.sequence for event in created}) == 1 < len(created)
     assert created[0].began_ms != created[1].began_ms
 
 
@@ -177,7 +177,7 @@ async def test_a_failed_deletion_of_a_sequence_is_repeated(
     events = read_events(tmp_path)
     check_gaps(events)
     own = [event for event in events if event.group_id == GROUP and event.process_id is None]
-    assert len({each.began_ms for each in own}) == 2
+    assert len({event.began_ms for event in own}) == 2
 
 
 async def test_a_failed_batch_leaves_no_gap(tmp_path: Path, autojump_clock: MockClock) -> None:

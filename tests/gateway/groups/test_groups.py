@@ -245,7 +245,7 @@ async def test_an_unreadable_group_is_refused_and_others_are_served(
             await groups.table.resume()
         await wait_all_tasks_blocked()
         assert groups.table.drivers.is_live(GROUP)
-        (line,) = [each for each in lines if each["event"] == "group_unreadable"]
+        (line,) = [line for line in lines if line["event"] == "group_unreadable"]
         assert (line["group_id"], line["reason"]) == (
             "damaged",
             "the record at offset 7 cannot be read",

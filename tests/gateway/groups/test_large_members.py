@@ -35,7 +35,7 @@ async def test_a_member_may_own_thousands_of_partitions_or_topics(tmp_path: Path
                         assert joined.error_code == 0, joined.error_message
                         assert joined.assignment is not None
                         given = joined.assignment.topic_partitions
-                        assert sum(len(each.partitions) for each in given) == expected
+                        assert sum(len(topic.partitions) for topic in given) == expected
                         epochs[group] = joined.member_epoch
                 await gateway.kill()
             async with serving(upstream.bootstrap_servers, tmp_path) as gateway:

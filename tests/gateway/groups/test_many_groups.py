@@ -73,7 +73,9 @@ async def open_scene(
     [
         (
             OffsetFetchRequest(
-                groups=tuple(OffsetFetchRequestGroup(group_id=each, topics=()) for each in MANY)
+                groups=tuple(
+                    OffsetFetchRequestGroup(group_id=group_id, topics=()) for group_id in MANY
+                )
             ),
             8,
         ),
@@ -81,9 +83,9 @@ async def open_scene(
             DescribeConfigsRequest(
                 resources=tuple(
                     DescribeConfigsResource(
-                        resource_type=ConfigResourceType.GROUP, resource_name=each
+                        resource_type=ConfigResourceType.GROUP, resource_name=group_id
                     )
-                    for each in MANY
+                    for group_id in MANY
                 )
             ),
             4,

@@ -30,12 +30,12 @@ def test_a_pause_grants_its_own_length() -> None:
 
 def test_a_pause_is_noticed_by_whoever_looks_first_and_once() -> None:
     """A group's deadline may be the first to run. One line reports the pause."""
-    told: list[tuple[int, int]] = []
+    noticed: list[tuple[int, int]] = []
     pauses = Pauses(START_MS, grace_ms_max=GRACE_MS_MAX)
-    pauses.listen(lambda length_ms, grace_ms: told.append((length_ms, grace_ms)))
+    pauses.listen(lambda length_ms, grace_ms: noticed.append((length_ms, grace_ms)))
     for _ in range(2):
         assert pauses.observe(START_MS + 20_000) == START_MS + 20_000 + GRACE_MS_MAX
-    assert told == [(20_000, GRACE_MS_MAX)]
+    assert noticed == [(20_000, GRACE_MS_MAX)]
 
 
 def test_a_long_pause_counts_like_a_restart() -> None:

@@ -50,10 +50,10 @@ def snapshot(
     )
 
 
-def reasons(found: ReadinessChanged) -> list[str]:
+def reasons(readiness: ReadinessChanged) -> list[str]:
     """The reasons of the named blockers."""
-    assert found.can_convert is not bool(found.blockers)
-    return [blocker.reason for blocker in found.blocked_by]
+    assert readiness.can_convert is not bool(readiness.blockers)
+    return [blocker.reason for blocker in readiness.blocked_by]
 
 
 def test_a_group_of_consumers_can_convert() -> None:
@@ -61,17 +61,17 @@ def test_a_group_of_consumers_can_convert() -> None:
     assert reasons(assess_conversion(snapshot(MEMBER), GroupConfig())) == []
     group = GroupScript()
     group.stable_classic_group({"a": {"foo": [0]}})
-    found = assess_conversion(snapshot(state=group.engine.state), GroupConfig())
-    assert (found.can_convert, found.direction) == (True, "classic->consumer")
+    readiness = assess_conversion(snapshot(state=group.engine.state), GroupConfig())
+    assert (readiness.can_convert, readiness.direction) == (True, "classic->consumer")
 
 
 def test_a_blocker_names_the_member_that_it_concerns() -> None:
     """Operators look for its client. Of many blockers the first few are named."""
     broken = replace(MEMBER, protocols=(("range", b"\0"),))
     members = [replace(broken, member_id=f"m{n}") for n in range(BLOCKERS_NAMED_MAX + 5)]
-    found = assess_conversion(snapshot(*members), GroupConfig())
-    assert (len(found.blocked_by), found.blockers) == (BLOCKERS_NAMED_MAX, len(members))
-    blocker = found.blocked_by[0]
+    readiness = assess_conversion(snapshot(*members), GroupConfig())
+    assert (len(readiness.blocked_by), readiness.blockers) == (BLOCKERS_NAMED_MAX, len(members))
+    blocker = readiness.blocked_by[0]
     assert (blocker.client_id, blocker.client_host, blocker.member_id) == ("c", "/h", "m0")
     assert "malformed" in blocker.reason
 
@@ -79,8 +79,8 @@ def test_a_blocker_names_the_member_that_it_concerns() -> None:
 def test_a_member_whose_join_was_not_seen_is_not_called_malformed() -> None:
     """Nothing is known of its subscription, as after the cluster has converted a group or got it
     back."""
-    found = assess_conversion(snapshot(MEMBER, WatchedMember(member_id="n")), GroupConfig())
-    assert reasons(found) == [NOT_SEEN]
+    readiness = assess_conversion(snapshot(MEMBER, WatchedMember(member_id="n")), GroupConfig())
+    assert reasons(readiness) == [NOT_SEEN]
 
 
 def test_workers_and_streams_stay_with_the_cluster() -> None:
@@ -98,8 +98,8 @@ def test_a_mixed_group_can_convert_back_unless_the_policy_forbids_it() -> None:
     group.stable_classic_group({"a": {"foo": [0, 1, 2]}})
     group.native("n")
     here = snapshot(state=group.engine.state)
-    found = assess_conversion(here, GroupConfig())
-    assert (found.can_convert, found.direction) == (True, "consumer->classic")
+    readiness = assess_conversion(here, GroupConfig())
+    assert (readiness.can_convert, readiness.direction) == (True, "consumer->classic")
     config = GroupConfig(consumer_migration_policy=MigrationPolicy.UPGRADE)
     (reason,) = reasons(assess_conversion(here, config))
     assert "does not allow the group to become a classic group" in reason

@@ -36,8 +36,8 @@ class Reports:
 
     def take_told(self) -> list[type[GatewayEvent]]:
         """The kinds of events since the previous call."""
-        told, self.told = self.told, []
-        return [type(event) for event in told]
+        reports, self.told = self.told, []
+        return [type(event) for event in reports]
 
 
 def test_a_group_is_reported_once_until_it_changes() -> None:

@@ -63,7 +63,7 @@ async def test_a_group_with_a_long_name_counts_as_many(monkeypatch: pytest.Monke
     long = "x" * 3 * LONG_NAME_CHARS
     for group_id in ("a", long, "b"):
         permissions.note(group_id, {"foo"}, ())
-    known = [each for each in ("b", long, "a") if not permissions.unknown(each, {"foo"})]
+    known = [regex for regex in ("b", long, "a") if not permissions.unknown(regex, {"foo"})]
     assert known == ["b", long]
     for group_id in "cde":
         permissions.note(group_id, {"foo"}, ())

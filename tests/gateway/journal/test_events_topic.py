@@ -101,11 +101,11 @@ async def test_the_last_lines_of_a_gateway_whose_log_is_taken_are_sent(
     """It ends by an error, with lines that have just been written."""
     monkeypatch.setattr(events_topic, "CLOSE_TIMEOUT_S", 0.1)
     monkeypatch.setattr(events_topic, "_make_or_check", lambda _config, _topic: None)
-    kept: list[EventsTopicWriter] = []
+    writers: list[EventsTopicWriter] = []
 
     async def end_by_an_error() -> None:
         async with open_events_topic([(HOST, free_port())], "events") as topic:
-            kept.append(topic)
+            writers.append(topic)
             topic.write(["last"], "orders")
             raise StateLogTaken
 
@@ -113,6 +113,6 @@ async def test_the_last_lines_of_a_gateway_whose_log_is_taken_are_sent(
         await end_by_an_error()
     assert caught.group_contains(StateLogTaken)
     assert [(line["event"], line["lost"]) for line in lines] == [("events_topic_left", 1)]
-    kept[0]._producer.purge()
+    writers[0]._producer.purge()
     with capture_logs():
-        kept[0]._producer.flush(FLUSH_LIMIT_S)
+        writers[0]._producer.flush(FLUSH_LIMIT_S)

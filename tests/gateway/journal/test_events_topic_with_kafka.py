@@ -30,14 +30,14 @@ def read_all(cluster: KafkaCluster, topic: str, partitions: int, count: int) -> 
     consumer.assign(
         [TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)]
     )
-    found: list[Message] = []
-    while len(found) < count:
+    messages: list[Message] = []
+    while len(messages) < count:
         message = consumer.poll(20)
-        assert message is not None, f"{len(found)} of {count} records"
+        assert message is not None, f"{len(messages)} of {count} records"
         assert message.error() is None
-        found.append(message)
+        messages.append(message)
     consumer.close()
-    return found
+    return messages
 
 
 def of_group(group_id: str | None, lines: Sequence[str]) -> list[str]:
@@ -104,6 +104,6 @@ async def test_an_outage_drops_lines_and_blocks_nothing(
             ("events_topic_lost", None),
             ("events_topic_back", 15),
         ]
-        found = await trio.to_thread.run_sync(read_all, one_broker, "events", PARTITIONS, 12)
-    values = [(message.value() or b"").decode() for message in found]
+        messages = await trio.to_thread.run_sync(read_all, one_broker, "events", PARTITIONS, 12)
+    values = [(message.value() or b"").decode() for message in messages]
     assert values == ["before", *map(str, range(10)), "after"]

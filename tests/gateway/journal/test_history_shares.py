@@ -112,8 +112,8 @@ class Churn:
     def leave(self, group_id: str, owner: QuotaKey | None) -> None:
         """A member leaves, which the state log records."""
         self.now_ms += 1
-        told = DecisionEvents((LEFT,), self.now_ms, owner)
-        (envelopes,) = self.journal.stamp_batch([told], group_id)
+        events = DecisionEvents((LEFT,), self.now_ms, owner)
+        (envelopes,) = self.journal.stamp_batch([events], group_id)
         self.journal.pass_on(envelopes, owner)
 
     def events(self) -> list[Envelope]:
@@ -247,8 +247,10 @@ def test_the_overflow_is_told(churn: Churn) -> None:
     with capture_logs() as lines:
         for _ in range(30):
             churn.leave("loop", GREEDY)
-    told = [line for line in lines if line["event"] == "events_overflow"]
-    assert [(line["client"], line["group_id"]) for line in told] == [("address 10.0.0.0", "loop")]
+    overflows = [line for line in lines if line["event"] == "events_overflow"]
+    assert [(line["client"], line["group_id"]) for line in overflows] == [
+        ("address 10.0.0.0", "loop")
+    ]
 
 
 def test_shares_are_totals_of_the_folder() -> None:

@@ -49,7 +49,7 @@ def written(folder: Path) -> list[Envelope]:
 
 def places(folder: Path) -> list[tuple[str | None, bool, int]]:
     """For each line: its group, whether it has the process's sequence, and its number."""
-    return [(each.group_id, bool(each.process_id), each.sequence) for each in written(folder)]
+    return [(line.group_id, bool(line.process_id), line.sequence) for line in written(folder)]
 
 
 def test_a_group_has_its_own_sequence(tmp_path: Path, files: LineFiles) -> None:
@@ -64,14 +64,14 @@ def test_a_group_has_its_own_sequence(tmp_path: Path, files: LineFiles) -> None:
         for envelopes in batch:
             journal.pass_on(envelopes)
     journal.tell(LEFT, "a")
-    found = written(tmp_path)
-    assert [e.sequence for e in found if e.group_id == "a" and e.process_id is None] == [1, 2, 3, 4]
-    assert [e.sequence for e in found if e.group_id == "b"] == [1, 2]
-    of_process = [each for each in found if each.process_id]
-    assert [each.sequence for each in of_process] == [1, 2, 3, 4]
-    assert len({each.process_id for each in of_process}) == 1
-    assert {each.gateway_id for each in found} == {"log"}
-    assert (found[-1].group_id, found[-1].after) == ("a", 4)
+    lines = written(tmp_path)
+    assert [e.sequence for e in lines if e.group_id == "a" and e.process_id is None] == [1, 2, 3, 4]
+    assert [e.sequence for e in lines if e.group_id == "b"] == [1, 2]
+    of_process = [line for line in lines if line.process_id]
+    assert [line.sequence for line in of_process] == [1, 2, 3, 4]
+    assert len({line.process_id for line in of_process}) == 1
+    assert {line.gateway_id for line in lines} == {"log"}
+    assert (lines[-1].group_id, lines[-1].after) == ("a", 4)
     assert of_process[0].after is None
 
 
@@ -90,14 +90,14 @@ def test_a_killed_gateways_last_batch_is_written_again(tmp_path: Path, files: Li
     last = last_events(killed.stamp_batch([DecisionEvents((bumped(1), LEFT), 5)], "a"))
     assert last is not None
     heard: list[GatewayEvent] = []
-    sinks = Sinks(files=files, listener=lambda told: heard.append(told.fields))
+    sinks = Sinks(files=files, listener=lambda envelope: heard.append(envelope.fields))
     journal = Journal("log", sinks, recall={"a": last}.get)
     with capture_logs() as lines:
         journal.take_up("a")
         journal.take_up("a")
         journal.take_up("b")
     assert (lines, heard) == ([], [])
-    assert [each.line for each in written(tmp_path)] == list(last.lines)
+    assert [line.line for line in written(tmp_path)] == list(last.lines)
     for envelopes in journal.stamp_batch([DecisionEvents((LEFT,), 7)], "a"):
         journal.pass_on(envelopes)
     assert places(tmp_path) == [("a", False, 1), ("a", False, 2), ("a", False, 3)]
@@ -108,7 +108,7 @@ def test_a_doubtful_batch_found_in_the_log_is_announced(tmp_path: Path, files: L
     """This process has announced nothing of it, or only a part."""
     heard: list[GatewayEvent] = []
     in_log: dict[str, LastEvents | None] = {}
-    sinks = Sinks(files=files, listener=lambda told: heard.append(told.fields))
+    sinks = Sinks(files=files, listener=lambda envelope: heard.append(envelope.fields))
     journal = Journal("log", sinks, recall=in_log.get)
     in_log["a"] = last_events(journal.stamp_batch([DecisionEvents((bumped(1),), 5)], "a"))
     journal.take_up("a")
@@ -150,7 +150,7 @@ def test_a_forgotten_group_begins_another_sequence(tmp_path: Path, files: LineFi
         journal.forget("a")
         assert not journal.has_told("a")
         journal.tell(LEFT, "a")
-    assert [(each.began_ms, each.after, each.sequence) for each in written(tmp_path)] == [
+    assert [(line.began_ms, line.after, line.sequence) for line in written(tmp_path)] == [
         *((5, None, 1), (5, None, 2), (6, 0, 1)),
         *((6, None, 1), (6, None, 2), (6, 0, 2)),
     ]
@@ -168,7 +168,7 @@ def test_a_sequence_keeps_its_start_across_a_restart(tmp_path: Path, files: Line
     assert (journal.quiet_ms("a"), journal.quiet_ms("b")) == (93, 100)
     (envelopes,) = journal.stamp_batch([DecisionEvents((LEFT,), 9)], "a")
     journal.pass_on(envelopes)
-    assert [(each.began_ms, each.sequence) for each in written(tmp_path)] == [
+    assert [(line.began_ms, line.sequence) for line in written(tmp_path)] == [
         (5, 1),
         (5, 2),
         (5, 3),
@@ -182,7 +182,7 @@ def test_a_sequence_of_an_older_groupferry_goes_on(tmp_path: Path, files: LineFi
     (envelopes,) = journal.stamp_batch([DecisionEvents((LEFT,), 9)], "a")
     journal.pass_on(envelopes)
     journal.tell(LEFT, "a")
-    assert [(each.began_ms, each.after) for each in written(tmp_path)] == [(None, None), (None, 8)]
+    assert [(line.began_ms, line.after) for line in written(tmp_path)] == [(None, None), (None, 8)]
     last = last_events([envelopes])
     assert last is not None
     assert (last.sequence, last.began_ms) == (8, 0)
@@ -195,7 +195,7 @@ def test_a_group_continues_its_sequence_with_its_first_event(
     last = last_events(Journal("log").stamp_batch([DecisionEvents((LEFT,), 5)], "a"))
     journal = Journal("log", Sinks(files=files), recall={"a": last}.get)
     journal.tell(LEFT, "a")
-    assert [(each.began_ms, each.after) for each in written(tmp_path)] == [(5, None), (5, 1)]
+    assert [(line.began_ms, line.after) for line in written(tmp_path)] == [(5, None), (5, 1)]
 
 
 def test_a_log_that_cannot_be_read_holds_up_no_event(tmp_path: Path, files: LineFiles) -> None:
@@ -206,7 +206,7 @@ def test_a_log_that_cannot_be_read_holds_up_no_event(tmp_path: Path, files: Line
 
     journal = Journal("log", Sinks(files=files), recall=recall)
     journal.tell(LEFT, "a")
-    assert [each.after for each in written(tmp_path)] == [0]
+    assert [line.after for line in written(tmp_path)] == [0]
     with pytest.raises(StateLogError):
         journal.take_up("a")
 
@@ -246,9 +246,9 @@ def test_each_line_names_its_hosting(tmp_path: Path, files: LineFiles) -> None:
         journal.pass_on(envelopes)
         journal.tell(HostingEnded(cause="forgotten"), group_id)
     journal.tell(LEFT, "a")
-    found = written(tmp_path)
-    assert [line.hosting for line in found] == [None, 1, 1, 1, 2, 2, 2, 3, 3, 3, None]
-    assert {(line.version, line.run, line.cluster_id) for line in found} == {(2, 7, "cluster")}
+    lines = written(tmp_path)
+    assert [line.hosting for line in lines] == [None, 1, 1, 1, 2, 2, 2, 3, 3, 3, None]
+    assert {(line.version, line.run, line.cluster_id) for line in lines} == {(2, 7, "cluster")}
 
 
 def test_a_normal_exit_ends_all_hostings(tmp_path: Path, files: LineFiles) -> None:

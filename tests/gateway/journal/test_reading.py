@@ -55,7 +55,7 @@ def test_a_restarted_sequence_is_no_repeat(tmp_path: Path) -> None:
     (tmp_path / "events-2.jsonl").write_text(
         event_line(1, began_ms=9) + event_line(2, began_ms=9) + event_line(1, began_ms=8)
     )
-    assert places(tmp_path) == [("orders", None, each) for each in (1, 2, 1, 2, 1)]
+    assert places(tmp_path) == [("orders", None, sequence) for sequence in (1, 2, 1, 2, 1)]
 
 
 def test_an_invalid_line_is_reported_with_its_place(tmp_path: Path) -> None:
@@ -63,15 +63,15 @@ def test_an_invalid_line_is_reported_with_its_place(tmp_path: Path) -> None:
     (tmp_path / "events-1.jsonl").write_bytes(
         event_line(1).encode() + b"\xff garbage\n\n" + event_line(2).encode() + b'{"event": "mem'
     )
-    found = list(read_lines(tmp_path))
-    assert [place(line) for line in found] == [
+    lines = list(read_lines(tmp_path))
+    assert [place(line) for line in lines] == [
         ("orders", None, 1),
         "events-1.jsonl:2",
         "events-1.jsonl:3",
         ("orders", None, 2),
         "events-1.jsonl:5",
     ]
-    assert isinstance(found[1].content, BadLine)
+    assert isinstance(lines[1].content, BadLine)
 
 
 def test_a_follower_gets_later_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

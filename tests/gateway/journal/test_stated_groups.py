@@ -43,12 +43,12 @@ def write_batch(journal: Journal, group_id: str, *events: GatewayEvent) -> None:
 
 
 def tell_in_new_file(
-    journal: Journal, monkeypatch: pytest.MonkeyPatch, told: Sequence[tuple[GatewayEvent, str]]
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, events: Sequence[tuple[GatewayEvent, str]]
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(line_files, "FILE_BYTES_MAX", 1)
-        journal.tell(*told[0])
-    for event, group_id in told[1:]:
+        journal.tell(*events[0])
+    for event, group_id in events[1:]:
         journal.tell(event, group_id)
 
 
@@ -58,8 +58,14 @@ def test_a_file_states_a_forwarded_group_before_its_first_line(
     """What it had before is no longer needed once the cluster has it."""
     for group_id in ("a", "b", "quiet"):
         journal.tell(FORWARDED, group_id)
-    told = [(LEFT, "a"), (HostingStarted(reason=""), "b"), (LOADED, "b"), (LEFT, "a"), (LEFT, "b")]
-    tell_in_new_file(journal, monkeypatch, told)
+    events = [
+        (LEFT, "a"),
+        (HostingStarted(reason=""), "b"),
+        (LOADED, "b"),
+        (LEFT, "a"),
+        (LEFT, "b"),
+    ]
+    tell_in_new_file(journal, monkeypatch, events)
     _first, *later = lines_of(tmp_path, SERIES[0])
     assert [line for file in later for line in file] == [
         ("a", "group_forwarded"),

@@ -158,7 +158,7 @@ def test_a_departure_that_the_cluster_accepted_is_reported(
     seen = Seen()
     seen.note_departure(lone_request(message, 5), answer)
     assert seen.told == [
-        ("orders", MemberLeft(member_id=each, cause=RemovalCause.LEFT)) for each in left
+        ("orders", MemberLeft(member_id=member_id, cause=RemovalCause.LEFT)) for member_id in left
     ]
 
 

@@ -223,8 +223,8 @@ def test_a_commit_for_a_partition_ends_the_commits_of_its_former_owner() -> None
     reporter.commit({0: 1, 1: 1})
     reporter.at_ms += 10
     reporter.commit({0: 2}, member_id="n")
-    ((_group_id, told),) = reporter.told
-    assert (told["member_id"], told["to_ms"]) == ("m", 100)
+    ((_group_id, event),) = reporter.told
+    assert (event["member_id"], event["to_ms"]) == ("m", 100)
     reporter.commit({1: 2})
     reporter.commit({0: 3}, member_id="n")
     assert len(reporter.told) == 1
@@ -481,16 +481,16 @@ def test_a_reset_is_reported_at_once() -> None:
     interval is combined: consumers that use assign() commit all the time."""
     reporter = GroupStats()
     reporter.commit({0: 5, 1: 9}, member_id="")
-    ((_group_id, told),) = reporter.told
-    assert told["offsets"] == {"foo": [entry(0, 1, 5, 5, 5), entry(1, 1, 9, 9, 9)]}
+    ((_group_id, event),) = reporter.told
+    assert event["offsets"] == {"foo": [entry(0, 1, 5, 5, 5), entry(1, 1, 9, 9, 9)]}
     reporter.at_ms += 10
     for offset in (6, 7):
         reporter.commit({0: offset}, member_id="")
     assert len(reporter.told) == 1
     reporter.flush()
-    _group_id, told = reporter.told[1]
-    assert told["offsets"] == {"foo": [entry(0, 2, 6, 6, 7)]}
-    assert told["from_ms"] == told["to_ms"] == reporter.at_ms
+    _group_id, event = reporter.told[1]
+    assert event["offsets"] == {"foo": [entry(0, 2, 6, 6, 7)]}
+    assert event["from_ms"] == event["to_ms"] == reporter.at_ms
     reporter.flush()
     assert len(reporter.told) == 2
     reporter.commit({0: 5}, member_id="")

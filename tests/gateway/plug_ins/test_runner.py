@@ -111,13 +111,13 @@ async def test_further_groups_wait_their_turn(
     installed: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A bounded number of processes runs at a time, and each answer finds its question."""
-    running = most = 0
+    running = highest = 0
     real = runner._ask
 
     async def counted(question: bytes, environment: Mapping[str, str]) -> bytes:
-        nonlocal running, most
+        nonlocal running, highest
         running += 1
-        most = max(most, running)
+        highest = max(highest, running)
         try:
             return await real(question, environment)
         finally:
@@ -137,7 +137,7 @@ async def test_further_groups_wait_their_turn(
         for epoch in range(1, 6):
             nursery.start_soon(compute, epoch)
     assert heard == {epoch: epoch for epoch in range(1, 6)}
-    assert most == 2
+    assert highest == 2
 
 
 async def test_a_plug_in_that_hangs_holds_up_no_other(
@@ -160,18 +160,18 @@ async def test_a_cancelled_computation_leaves_no_process(
     installed: Install, tmp_path: Path
 ) -> None:
     """The group was loaded again, or the gateway ends."""
-    told = tmp_path / "pid"
+    pid_file = tmp_path / "pid"
     source = (
         "import os, time\n"
         "def assign(spec):\n"
-        f"    open({str(told)!r}, 'w').write(str(os.getpid()))\n"
+        f"    open({str(pid_file)!r}, 'w').write(str(os.getpid()))\n"
         "    time.sleep(60)\n"
     )
     installed({"sleeps": source})
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ask, computation("sleeps"))
-        while not (told.exists() and told.read_text()):
+        while not (pid_file.exists() and pid_file.read_text()):
             await trio.sleep(0.01)
         nursery.cancel_scope.cancel()
     with pytest.raises(ProcessLookupError):
-        os.kill(int(told.read_text()), 0)
+        os.kill(int(pid_file.read_text()), 0)

@@ -16,8 +16,11 @@ def test_the_answer_has_the_partitions_by_member_and_topic(
     """The assignor is called with the engine's own GroupSpec."""
     source = "from coordinator.assignors import ASSIGNORS\nassign = ASSIGNORS['range']\n"
     install(tmp_path, {"mine": source}, monkeypatch)
-    found = answer_to(computation("mine"))["target"]
-    assert {id_: sorted(mine[FOO.hex]) for id_, mine in found.items()} == {"m1": [0, 1], "m2": [2]}
+    target = answer_to(computation("mine"))["target"]
+    assert {id_: sorted(partitions[FOO.hex]) for id_, partitions in target.items()} == {
+        "m1": [0, 1],
+        "m2": [2],
+    }
 
 
 @pytest.mark.parametrize(

@@ -472,6 +472,6 @@ async def test_a_deletion_waits_for_the_anchor_to_leave(
         monkeypatch.setattr(groups.table.drivers, "drop_anchor", stays)
         deleted = DeleteGroupsRequest(groups_names=(GROUP,))
         answer: Any = await admin_of(groups).answer(lone_request(deleted, 2), deleted)
-        assert [each.error_code for each in answer.results] == [
+        assert [result.error_code for result in answer.results] == [
             ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         ]

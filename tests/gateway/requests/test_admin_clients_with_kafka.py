@@ -201,8 +201,8 @@ def _librdkafka(admin: AdminClient, names: Mapping[str, str]) -> None:
     def listed(**filters: object) -> set[str]:
         result = admin.list_consumer_groups(**filters).result(10)
         assert not result.errors
-        found = {group.group_id for group in result.valid}
-        return {kind for kind, name in names.items() if name in found}
+        group_ids = {group.group_id for group in result.valid}
+        return {kind for kind, name in names.items() if name in group_ids}
 
     assert listed() == set(KINDS)
     assert listed(states={ConsumerGroupState.EMPTY}) == {"empty"}
@@ -220,8 +220,10 @@ def _librdkafka(admin: AdminClient, names: Mapping[str, str]) -> None:
         "empty": (ConsumerGroupState.EMPTY, ConsumerGroupType.CLASSIC, 0),
     }
     for kind in ("classic", "mixed", "native"):
-        owned = [each for m in groups[kind].members for each in m.assignment.topic_partitions]
-        assert sorted(each.partition for each in owned) == [0, 1, 2]
+        owned = [
+            partition for m in groups[kind].members for partition in m.assignment.topic_partitions
+        ]
+        assert sorted(partition.partition for partition in owned) == [0, 1, 2]
     entry = ConfigEntry(HEARTBEAT, "7000", incremental_operation=AlterConfigOpType.SET)
     changed = ConfigResource(ResourceType.GROUP, names["mixed"], incremental_configs=[entry])
     for altered in admin.incremental_alter_configs([changed]).values():

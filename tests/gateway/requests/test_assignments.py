@@ -40,14 +40,16 @@ def share(member_id: str, *topics: tuple[UUID, tuple[int, ...]]) -> Member:
     """What a member is to own."""
     return Member(
         member_id=member_id,
-        partitions=tuple(TopicPartitions(topic_id=each, partitions=ns) for each, ns in topics),
+        partitions=tuple(
+            TopicPartitions(topic_id=topic_id, partitions=ns) for topic_id, ns in topics
+        ),
         metadata_version=2,
         metadata_bytes=member_id.encode(),
     )
 
 
 def test_an_assignor_keeps_its_versions_and_metadata() -> None:
-    told = consumer_group_heartbeat.ClientAssignor(
+    assignor = consumer_group_heartbeat.ClientAssignor(
         name="weights",
         minimum_version=-1,
         maximum_version=3,
@@ -55,7 +57,7 @@ def test_an_assignor_keeps_its_versions_and_metadata() -> None:
         metadata_version=2,
         metadata_bytes=b"x",
     )
-    assert assignments.client_assignor(told) == ClientAssignor(
+    assert assignments.client_assignor(assignor) == ClientAssignor(
         name="weights", minimum_version=-1, maximum_version=3, reason=1, version=2, metadata=b"x"
     )
 

@@ -79,8 +79,8 @@ async def test_a_refusal_names_the_user_that_the_cluster_has_accepted() -> None:
     broker.versions = {**broker.versions, **sasl}
     broker.handlers |= {ApiKey.SASL_HANDSHAKE: agree, ApiKey.SASL_AUTHENTICATE: accept}
     own, alice = (
-        Access(credentials=Credentials(mechanism="PLAIN", username=each, password=Secret("pw")))
-        for each in ("gateway", "alice")
+        Access(credentials=Credentials(mechanism="PLAIN", username=username, password=Secret("pw")))
+        for username in ("gateway", "alice")
     )
     with trio.fail_after(20), capture_logs() as lines:
         async with (
@@ -90,7 +90,7 @@ async def test_a_refusal_names_the_user_that_the_cluster_has_accepted() -> None:
         ):
             refused = await GroupClient(connection, "g").join()
     assert refused.error_code == READ_REFUSED
-    (line,) = [each for each in lines if each["event"] == "permission_refused"]
+    (line,) = [line for line in lines if line["event"] == "permission_refused"]
     assert line["user"] == "alice"
 
 

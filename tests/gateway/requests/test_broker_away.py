@@ -159,8 +159,8 @@ async def test_a_fetching_client_then_finds_its_coordinator() -> None:
         )
         fetched, _ = decode_response_header(ApiKey.FETCH, 11, await wire.frame())
         frame = await wire.frame()
-        found, offset = decode_response_header(ApiKey.FIND_COORDINATOR, 3, frame)
-        assert (fetched, found) == (1, 2)
+        header, offset = decode_response_header(ApiKey.FIND_COORDINATOR, 3, frame)
+        assert (fetched, header) == (1, 2)
         here = decode(FindCoordinatorResponse, frame[offset:], 3)
         assert (here.error_code, here.node_id) == (0, 1)
 
@@ -248,5 +248,5 @@ async def test_a_new_coordinator_that_vanished_is_looked_up_again() -> None:
             whole_gateway([broker.address]) as gateway,
             group_client(gateway.address, "g") as client,  # at the listener of the new one
         ):
-            found = await client.connection.ask(FindCoordinatorRequest(key="g"), 3)
-            assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+            coordinator = await client.connection.ask(FindCoordinatorRequest(key="g"), 3)
+            assert coordinator.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -29,9 +29,9 @@ def test_each_topic_is_in_one_part_and_in_the_answer(commit: CommitRequest) -> N
         refusal(refused, 5, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ""),
     )
     assert isinstance(answer, OffsetCommitResponse | TxnOffsetCommitResponse)
-    found = [
+    codes = [
         (topic.name, partition.error_code)
         for topic in answer.topics
         for partition in topic.partitions
     ]
-    assert found == [("a", 0), ("c", 0), ("b", 3)]
+    assert codes == [("a", 0), ("c", 0), ("b", 3)]

@@ -35,16 +35,16 @@ def test_existing_topics_get_names_beside_their_ids() -> None:
     assert [(topic.name, topic.topic_id) for topic in unknown.topics] == [("", GONE)]
 
 
-@pytest.mark.parametrize("told", [{"name": "numbers"}, {"topic_id": NUMBERS}])
-def test_an_answer_has_names_and_ids(told: dict[str, str | UUID]) -> None:
+@pytest.mark.parametrize("identity", [{"name": "numbers"}, {"topic_id": NUMBERS}])
+def test_an_answer_has_names_and_ids(identity: dict[str, str | UUID]) -> None:
     """The broker's version returns one of them."""
     known, _unknown = split_by_existence(
         transactional_commit_of({NUMBERS: OFFSETS}), {NUMBERS: "numbers"}
     )
     partition = TxnOffsetCommitResponsePartition(partition_index=2)
-    topic = TxnOffsetCommitResponseTopic(partitions=(partition,), **told)  # type: ignore[arg-type]
+    topic = TxnOffsetCommitResponseTopic(partitions=(partition,), **identity)  # type: ignore[arg-type]
     answer = complete_topics(TxnOffsetCommitResponse(topics=(topic,)), known)
-    assert [(each.name, each.topic_id) for each in answer.topics] == [("numbers", NUMBERS)]
+    assert [(topic.name, topic.topic_id) for topic in answer.topics] == [("numbers", NUMBERS)]
 
 
 def test_an_answer_to_a_commit_by_name_is_unchanged() -> None:

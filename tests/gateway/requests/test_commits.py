@@ -59,8 +59,8 @@ async def test_the_cluster_receives_commits_of_the_anchor(version: int) -> None:
     """The anchor is the group's only member there. Before v7 a commit could not name it."""
     async with offset_stage() as stage:
         joined = await stage.client.enter()
-        mine = {"member_id": joined.member_id, "epoch": joined.generation_id}
-        stored = await stage.client.commit({1: 5}, **mine, version=version)  # type: ignore[arg-type]
+        member = {"member_id": joined.member_id, "epoch": joined.generation_id}
+        stored = await stage.client.commit({1: 5}, **member, version=version)  # type: ignore[arg-type]
         assert stored == {1: 0}
         (seen,) = stage.broker.commits
         assert isinstance(seen, OffsetCommitRequest)
@@ -167,12 +167,12 @@ async def test_a_members_commits_on_two_connections_are_stored_in_order() -> Non
     """The first connection may be dead without the gateway knowing."""
     async with offset_stage() as stage, stage.another_client() as later:
         joined = await stage.client.native("n")
-        mine: dict[str, Any] = {"member_id": "n", "epoch": joined.member_epoch}
+        member: dict[str, Any] = {"member_id": "n", "epoch": joined.member_epoch}
         stage.broker.gate = trio.Event()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(partial(stage.client.commit, {0: 5}, **mine))
+            nursery.start_soon(partial(stage.client.commit, {0: 5}, **member))
             await stage.broker.asked.wait()
-            nursery.start_soon(partial(later.commit, {0: 6}, **mine))
+            nursery.start_soon(partial(later.commit, {0: 6}, **member))
             await trio.testing.wait_all_tasks_blocked(0.1)
             assert len(stage.broker.commits) == 1
             stage.broker.gate.set()
@@ -187,20 +187,20 @@ async def test_a_lost_answer_holds_the_partitions_until_the_anchor_is_replaced()
     fetch = OffsetFetchRequest(group_id="g", topics=(topic,))
     async with offset_stage() as stage:
         client = stage.client
-        mine = {"member_id": "n", "epoch": (await client.native("n")).member_epoch}
+        member = {"member_id": "n", "epoch": (await client.native("n")).member_epoch}
         before = stage.broker.coordinator.group("g").member_id
         stage.broker.join_gate = trio.Event()
         stage.broker.loses_commits = True
         async with stage.another_client() as cut_off:
-            told = await cut_off.commit({0: 7}, **mine)  # type: ignore[arg-type]
-            assert told == {0: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+            first_codes = await cut_off.commit({0: 7}, **member)  # type: ignore[arg-type]
+            assert first_codes == {0: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
         stage.broker.loses_commits = False
         for version in (1, 5):
             refused: OffsetFetchResponse = await client.connection.ask(fetch, version)
-            codes = {p.error_code for each in refused.topics for p in each.partitions}
+            codes = {p.error_code for topic in refused.topics for p in topic.partitions}
             assert codes | {refused.error_code} - {0} == {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
         async with stage.another_client() as next_connection:
-            commit = partial(next_connection.commit, {0: 8}, **mine)  # type: ignore[arg-type]
+            commit = partial(next_connection.commit, {0: 8}, **member)  # type: ignore[arg-type]
             assert await commit() == {0: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
             stage.broker.join_gate.set()
             await until_answered(
@@ -231,17 +231,17 @@ async def test_a_reset_in_flight_ends_before_a_member_starts_there() -> None:
 
             nursery.start_soon(reset)
             await stage.broker.asked.wait()
-            mine: dict[str, Any] = {
+            member: dict[str, Any] = {
                 "member_id": "n",
                 "epoch": (await stage.client.native("n")).member_epoch,
             }
             too_early: OffsetFetchResponse = await stage.client.connection.ask(fetch, 5)
             assert too_early.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-            refused = await stage.client.commit({0: 60}, **mine)
+            refused = await stage.client.commit({0: 60}, **member)
             assert refused == {0: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
             stage.broker.gate.set()
         assert (await stage.client.committed(partitions=1)) == {0: 0}
-        assert await stage.client.commit({0: 60}, **mine) == {0: 0}
+        assert await stage.client.commit({0: 60}, **member) == {0: 0}
         assert stage.broker.offsets == {0: 60}
 
 
@@ -258,8 +258,8 @@ async def test_an_error_about_the_anchor_is_repaired(loss: str) -> None:
                 held.member_id = "groupferry-late"
             case _:
                 held.generation += 1
-        mine = {"member_id": joined.member_id, "epoch": joined.generation_id}
-        assert await stage.client.commit({1: 5}, **mine, version=8) == {1: 0}  # type: ignore[arg-type]
+        member = {"member_id": joined.member_id, "epoch": joined.generation_id}
+        assert await stage.client.commit({1: 5}, **member, version=8) == {1: 0}  # type: ignore[arg-type]
         assert len(stage.broker.commits) == 2
         assert stage.broker.offsets == {1: 5}
 
@@ -273,13 +273,13 @@ async def test_a_commit_waits_for_an_anchor_that_cannot_be_repaired(
         joined = await stage.client.enter()
         stage.broker.join_gate = trio.Event()
         stage.broker.coordinator.group("g").remove_member()
-        mine = {"member_id": joined.member_id, "epoch": joined.generation_id}
+        member = {"member_id": joined.member_id, "epoch": joined.generation_id}
         for _ in range(2):
-            refused = await stage.client.commit({1: 5}, **mine, version=8)  # type: ignore[arg-type]
+            refused = await stage.client.commit({1: 5}, **member, version=8)  # type: ignore[arg-type]
             assert refused == {1: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
         assert (await stage.client.beat(joined)).error_code == 0
         stage.broker.join_gate.set()
-        commit = partial(stage.client.commit, {1: 5}, **mine, version=8)  # type: ignore[arg-type]
+        commit = partial(stage.client.commit, {1: 5}, **member, version=8)  # type: ignore[arg-type]
         await until_answered(commit, {1: 0}.__eq__)
         assert stage.broker.offsets == {1: 5}
 

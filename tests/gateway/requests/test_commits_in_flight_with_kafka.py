@@ -94,13 +94,17 @@ def committing_consumer(
 
     def on_assign(_: Consumer, assigned: list[TopicPartition]) -> None:
         positions.update(
-            {each.partition: -1 for each in assigned if each.partition not in positions}
+            {
+                partition.partition: -1
+                for partition in assigned
+                if partition.partition not in positions
+            }
         )
 
     def on_gone(_: Consumer, gone: list[TopicPartition]) -> None:
-        for each in gone:
-            positions.pop(each.partition, None)
-            started.discard(each.partition)
+        for partition in gone:
+            positions.pop(partition.partition, None)
+            started.discard(partition.partition)
 
     consumer.subscribe([TOPIC], on_assign=on_assign, on_revoke=on_gone, on_lost=on_gone)
     while time.monotonic() < until_s:
@@ -110,10 +114,10 @@ def committing_consumer(
                 if partition not in started:
                     acknowledged = ledger.acknowledged[partition]
                     asked = [TopicPartition(TOPIC, partition)]
-                    (found,) = consumer.committed(asked, FETCH_LIMIT_S)
-                    if found.error is not None:
+                    (position,) = consumer.committed(asked, FETCH_LIMIT_S)
+                    if position.error is not None:
                         continue
-                    positions[partition] = max(found.offset, -1)  # -1001 means none
+                    positions[partition] = max(position.offset, -1)  # -1001 means none
                     ledger.note_start(partition, positions[partition], acknowledged)
                     started.add(partition)
                 positions[partition] += 1
@@ -174,9 +178,11 @@ async def test_no_offset_goes_back_and_no_owner_starts_before_an_acknowledged_co
                     )
             over.set()
         stored = await direct.committed(partitions=PARTITIONS)
-    told = f"seed {SEED}: {ledger.commits} commits, {ledger.starts} starts, {proxy.fates}"
-    print(told)
-    promise(not ledger.wrong, f"{ledger.wrong}; {told}")
-    promise(all(stored[number] >= offset for number, offset in ledger.acknowledged.items()), told)
-    assert ledger.commits >= COMMITS_MIN, told
-    assert sum(proxy.fates.values()) >= CUTS_MIN, told
+    context = f"seed {SEED}: {ledger.commits} commits, {ledger.starts} starts, {proxy.fates}"
+    print(context)
+    promise(not ledger.wrong, f"{ledger.wrong}; {context}")
+    promise(
+        all(stored[number] >= offset for number, offset in ledger.acknowledged.items()), context
+    )
+    assert ledger.commits >= COMMITS_MIN, context
+    assert sum(proxy.fates.values()) >= CUTS_MIN, context

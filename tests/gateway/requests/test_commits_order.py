@@ -75,18 +75,18 @@ class Scene:
 
     async def codes(self, count: int) -> list[tuple[int, int]]:
         """The correlation ids and error codes of the next answers."""
-        told = []
+        codes = []
         for _ in range(count):
             frame = await self.wire.frame()
             offset, body = decode_response_header(ApiKey.OFFSET_COMMIT, VERSION, frame)
             (topic,) = decode(OffsetCommitResponse, frame[body:], VERSION).topics
-            told.append((offset, topic.partitions[0].error_code))
-        return told
+            codes.append((offset, topic.partitions[0].error_code))
+        return codes
 
     @property
     def sent(self) -> list[int]:
         """The offsets that the cluster was asked to store, in order."""
-        return [each.topics[0].partitions[0].committed_offset for each in self.broker.commits]
+        return [commit.topics[0].partitions[0].committed_offset for commit in self.broker.commits]
 
     def answers(self, codes: Sequence[int]) -> None:
         """The broker reads this many commits before it answers the first."""
@@ -104,8 +104,8 @@ class Scene:
                         client_id=header.client_id,
                     )
                 )
-            for each, code in zip(headers, codes, strict=True):
-                await answer(wire, each, stored(code))
+            for pending, code in zip(headers, codes, strict=True):
+                await answer(wire, pending, stored(code))
 
         self.broker.handlers[ApiKey.OFFSET_COMMIT] = handler
 
@@ -199,8 +199,8 @@ async def test_all_commits_are_stored_and_answered_in_order() -> None:
     async with open_scene() as on:
         commits = [on.commit(n, generation=99 if n in stale else None) for n in range(count)]
         await on.wire.send(b"".join((*commits, on.heartbeat(count))))
-        told = await on.codes(count)
-        assert told == [(n, ILLEGAL_GENERATION if n in stale else 0) for n in range(count)]
+        codes = await on.codes(count)
+        assert codes == [(n, ILLEGAL_GENERATION if n in stale else 0) for n in range(count)]
         assert on.sent == [n for n in range(count) if n not in stale]
         frame = await on.wire.frame()
         correlation_id, _ = decode_response_header(ApiKey.HEARTBEAT, HEARTBEAT_VERSION, frame)
@@ -249,9 +249,9 @@ async def test_an_outage_stores_no_commit_late() -> None:
         assert await on.codes(3) == [(0, LOADING), (1, LOADING), (2, LOADING)]
         assert on.sent == [0]
         on.broker.loses_commits = False
-        mine = {"member_id": on.joined.member_id, "epoch": on.joined.generation_id}
+        member = {"member_id": on.joined.member_id, "epoch": on.joined.generation_id}
         async with stage.another_client() as next_connection:
-            commit = partial(next_connection.commit, {0: 9}, **mine, version=VERSION)  # type: ignore[arg-type]
+            commit = partial(next_connection.commit, {0: 9}, **member, version=VERSION)  # type: ignore[arg-type]
             assert await until_answered(commit, lambda codes: codes != {0: LOADING}) == {0: 0}
         assert on.broker.offsets == {0: 9}
 

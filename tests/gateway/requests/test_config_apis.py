@@ -97,7 +97,7 @@ class ConfigBroker(OffsetBroker):
 
     async def _describe_configs(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
         request = decode(DescribeConfigsRequest, body, header.api_version)
-        about = [(each.resource_type, each.resource_name) for each in request.resources]
+        about = [(resource.resource_type, resource.resource_name) for resource in request.resources]
         self._record(header, request, about)
         results = tuple(
             DescribeConfigsResult(resource_type=type_, resource_name=name, error_message="theirs")
@@ -108,8 +108,8 @@ class ConfigBroker(OffsetBroker):
     def _record(self, header: RequestHeader, request: Any, about: list[tuple[int, str]]) -> None:
         """A question about permissions names no configs."""
         names_some = any(
-            each.configs if hasattr(each, "configs") else each.configuration_keys != ()
-            for each in request.resources
+            resource.configs if hasattr(resource, "configs") else resource.configuration_keys != ()
+            for resource in request.resources
         )
         if names_some:
             self.asked_about.append((header.api_version, about))
@@ -121,7 +121,7 @@ class ConfigBroker(OffsetBroker):
             body,
             header.api_version,
         )
-        about = [(each.resource_type, each.resource_name) for each in request.resources]
+        about = [(resource.resource_type, resource.resource_name) for resource in request.resources]
         self._record(header, request, about)
         responses = tuple(
             AlterConfigsResourceResponse(
@@ -156,15 +156,15 @@ async def test_the_cluster_answers_for_other_resources() -> None:
         about = [(TOPIC, "t"), (GROUP, "g"), (BROKER, "1"), (GROUP, "legacy-g"), (GROUP, "")]
         theirs = [(TOPIC, "t"), (BROKER, "1"), (GROUP, "legacy-g")]
         results = await client.describe(*about, documentation=True)
-        assert [(each.resource_type, each.resource_name) for each in results] == about
-        assert [each.error_message == "theirs" for each in results] == [1, 0, 1, 1, 0]
+        assert [(result.resource_type, result.resource_name) for result in results] == about
+        assert [result.error_message == "theirs" for result in results] == [1, 0, 1, 1, 0]
         assert results[4].error_code == ErrorCode.INVALID_REQUEST
         assert [config.name for config in results[1].configs] == [SESSION, INTERVAL, HEARTBEAT]
         assert all(config.documentation for config in results[1].configs)
-        altered = await client.alter(*((*each, [FIFTY]) for each in about))
-        assert [(each.resource_type, each.resource_name) for each in altered] == about
-        assert [each.error_message == "theirs" for each in altered] == [1, 0, 1, 1, 0]
-        assert [each.error_code for each in altered] == [0, 0, 0, 0, ErrorCode.INVALID_REQUEST]
+        altered = await client.alter(*((*resource, [FIFTY]) for resource in about))
+        assert [(result.resource_type, result.resource_name) for result in altered] == about
+        assert [result.error_message == "theirs" for result in altered] == [1, 0, 1, 1, 0]
+        assert [result.error_code for result in altered] == [0, 0, 0, 0, ErrorCode.INVALID_REQUEST]
         with_hosted = [(TOPIC, "t"), (GROUP, "g"), *theirs[1:]]
         assert broker.asked_about == [(2, with_hosted), (1, theirs)]
         assert (await client.values("g"))[SESSION] == ("50000", ConfigSource.DYNAMIC_GROUP)
@@ -189,10 +189,10 @@ async def test_hosted_groups_alone_need_no_cluster() -> None:
         assert ApiKey.ALTER_CONFIGS not in connection.versions
         for version in (0, 1):
             altered = await client.alter((GROUP, "g", [FIFTY]), (TOPIC, "t", []), version=version)
-            assert [each.error_code for each in altered] == [0, ErrorCode.UNSUPPORTED_VERSION]
+            assert [result.error_code for result in altered] == [0, ErrorCode.UNSUPPORTED_VERSION]
         for version in (1, 2, 3, 4):
             results = await client.describe((TOPIC, "t"), (GROUP, "g"), version=version)
-            assert [each.error_code for each in results] == [ErrorCode.UNSUPPORTED_VERSION, 0]
+            assert [result.error_code for result in results] == [ErrorCode.UNSUPPORTED_VERSION, 0]
             assert results[1].configs[0].value == "50000"
         assert await client.listed() == (0, {(GROUP, "g")})
         assert await client.listed(GROUP) == (0, {(GROUP, "g")})
@@ -209,7 +209,9 @@ async def test_the_first_version_says_which_values_are_defaults() -> None:
         changed = {config.name for config in result.configs if not config.is_default}
         (later,) = await client.describe((GROUP, "g"), version=1)
         default = ConfigSource.DEFAULT
-        assert changed == {each.name for each in later.configs if each.config_source != default}
+        assert changed == {
+            config.name for config in later.configs if config.config_source != default
+        }
         assert SESSION in changed < {config.name for config in result.configs}
 
 
@@ -235,7 +237,7 @@ async def test_a_repeated_group_is_not_altered() -> None:
     """Neither entry applies."""
     async with scene(OffsetBroker()) as (client, _):
         altered = await client.alter((GROUP, "g", [FIFTY]), (GROUP, "h", [FIFTY]), (GROUP, "g", []))
-        assert [each.error_code for each in altered] == [
+        assert [result.error_code for result in altered] == [
             ErrorCode.INVALID_REQUEST,
             0,
             ErrorCode.INVALID_REQUEST,
@@ -248,7 +250,7 @@ async def test_a_repeated_resource_is_described_once() -> None:
     """A few bytes must not make an answer a thousand times longer."""
     async with scene(OffsetBroker()) as (client, _):
         described = await client.describe((GROUP, "h"), (GROUP, "g"), (GROUP, "h"))
-        assert [each.resource_name for each in described] == ["h", "g"]
+        assert [result.resource_name for result in described] == ["h", "g"]
 
 
 async def test_descriptions_beyond_the_limit_are_refused(
@@ -270,7 +272,7 @@ async def test_descriptions_beyond_the_limit_are_refused(
             for number in range(50)
         )
         described = await ask(groups, DescribeConfigsRequest(resources=about))
-        codes = [each.error_code for each in described]
+        codes = [result.error_code for result in described]
         assert codes[0] == 0
         assert codes[-1] == ErrorCode.UNKNOWN_SERVER_ERROR
         assert codes == sorted(codes, reverse=True)

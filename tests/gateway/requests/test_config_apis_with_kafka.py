@@ -88,13 +88,13 @@ async def both(
 
 async def check_same(us: ConfigClient, them: ConfigClient, group_id: str, **how: Any) -> None:
     """Wait until Kafka's description matches. Its brokers learn of a change later."""
-    mine = list(await us.describe((GROUP, group_id), **how))
+    ours = list(await us.describe((GROUP, group_id), **how))
     theirs = list(await them.describe((GROUP, group_id), **how))
     with trio.move_on_after(CATCH_UP_TIMEOUT_S):
-        while theirs != mine:
+        while theirs != ours:
             await trio.sleep(0.02)
             theirs = list(await them.describe((GROUP, group_id), **how))
-    assert mine == theirs
+    assert ours == theirs
 
 
 @on_release(NEWEST)
@@ -106,9 +106,9 @@ async def test_every_change_is_answered_as_in_kafka(kafka: KafkaCluster) -> None
         await check_same(us, them, group, documentation=True)
         for changes in CHANGES:
             for validate_only in (True, False):
-                mine = await us.alter_group(group, *changes, validate_only=validate_only)
+                ours = await us.alter_group(group, *changes, validate_only=validate_only)
                 kafkas = await them.alter_group(group, *changes, validate_only=validate_only)
-                assert mine == kafkas, changes
+                assert ours == kafkas, changes
             await check_same(us, them, group, documentation=True)
         for version in (1, 2, 3):
             await check_same(us, them, group, version=version)
@@ -145,8 +145,8 @@ def test_the_brokers_values_and_bounds_apply() -> None:
                 [(SESSION, SET, "5999")],
                 [(HEARTBEAT, SET, "999")],
             ):
-                mine = await us.alter_group(group, *changes)
-                assert mine == await them.alter_group(group, *changes), changes
+                ours = await us.alter_group(group, *changes)
+                assert ours == await them.alter_group(group, *changes), changes
                 await check_same(us, them, group)
 
     with running_kafka(NEWEST, brokers=1, settings=LOOSE_BOUNDS) as kafka:
@@ -165,8 +165,8 @@ async def test_the_legacy_request_replaces_all_configs(kafka: KafkaCluster) -> N
             {"made_up": "1"},
             {},
         ):
-            mine = await us.replace_group(group, **values)
-            assert mine == await them.replace_group(group, **values), values
+            ours = await us.replace_group(group, **values)
+            assert ours == await them.replace_group(group, **values), values
             await check_same(us, them, group)
 
 
@@ -188,8 +188,8 @@ async def test_a_request_about_many_resources(kafka: KafkaCluster) -> None:
             (GROUP, groups[2], [fine]),
         ]
         for version in (0, 1):
-            mine = await us.alter(*resources, version=version)
-            assert mine == await them.alter(*resources, version=version)
+            ours = await us.alter(*resources, version=version)
+            assert ours == await them.alter(*resources, version=version)
         for group in groups:
             await check_same(us, them, group)
         about = [(type_, name) for type_, name, _ in resources if type_ != UNKNOWN_TYPE]
@@ -226,8 +226,8 @@ async def test_resources_with_configs_are_listed(kafka: KafkaCluster) -> None:
     group = fresh_group("listed")
     async with both(kafka) as (us, them):
         assert await us.alter_group(group, (SESSION, SET, "50000")) == (0, None)
-        code, found = await us.listed(GROUP)
-        assert (code, (GROUP, group) in found) == (0, True)
+        code, resources = await us.listed(GROUP)
+        assert (code, (GROUP, group) in resources) == (0, True)
         if kafka.has_new_protocol:
             _, clusters = await them.listed()
             assert await us.listed() == (0, clusters | {(GROUP, group)})
@@ -253,14 +253,14 @@ async def test_configs_contain_no_address_of_the_cluster(kafka: KafkaCluster) ->
                 await BrokerConnection.open(host, port) as direct,
             ):
                 about = [(BROKER, str(node_id)), (BROKER, ""), (BROKER_LOGGER, str(node_id))]
-                mine = await ConfigClient(through).describe(*about)
+                ours = await ConfigClient(through).describe(*about)
                 theirs = await ConfigClient(direct).describe(*about)
-                told = repr(mine)
+                text = repr(ours)
                 upstream = [str(port) for _, port in kafka.addresses]
-                assert all(f":{port}" not in told for port in upstream)
-                assert host not in told
+                assert all(f":{port}" not in text for port in upstream)
+                assert host not in text
                 assert f":{port}" in repr(theirs)
-                for my_result, their_result in zip(mine, theirs, strict=True):
+                for my_result, their_result in zip(ours, theirs, strict=True):
                     my_configs = {config.name: config for config in my_result.configs}
                     for their_config in their_result.configs:
                         # A logger may have been created between the two answers.

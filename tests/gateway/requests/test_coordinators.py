@@ -73,18 +73,18 @@ def test_any_broker_of_the_embedded_cluster_will_do() -> None:
 
 async def found_together(coordinators: Coordinators, count: int) -> list[int | UpstreamError]:
     """What so many who ask at once are told."""
-    found: list[int | UpstreamError] = []
+    answers: list[int | UpstreamError] = []
 
     async def ask() -> None:
         try:
-            found.append(await coordinators.node_of("g", None))
+            answers.append(await coordinators.node_of("g", None))
         except UpstreamError as error:
-            found.append(error)
+            answers.append(error)
 
     async with trio.open_nursery() as nursery:
         for _ in range(count):
             nursery.start_soon(ask)
-    return found
+    return answers
 
 
 async def test_members_that_join_at_once_share_one_lookup() -> None:
@@ -102,9 +102,9 @@ async def test_members_that_share_a_lookup_share_its_failure() -> None:
     cluster = ScriptedCluster()
     cluster.failure = UpstreamError("away")
     coordinators = Coordinators(cluster, ShareRule())
-    found = await found_together(coordinators, 10)
-    assert [str(each) for each in found] == ["away"] * 10
-    assert len({id(each) for each in found}) == 10
+    answers = await found_together(coordinators, 10)
+    assert [str(answer) for answer in answers] == ["away"] * 10
+    assert len({id(answer) for answer in answers}) == 10
     assert cluster.coordinator_questions == ["g"]
     cluster.failure = None
     assert await coordinators.node_of("g", None) == 1
@@ -242,7 +242,7 @@ async def test_many_coordinators_are_looked_up_together() -> None:
     message = FindCoordinatorRequest(coordinator_keys=("a", "b", "c"))
     request = replace(lone_request(message, 4), upstream=cast(Upstream, Away()))
     answer = await Coordinators(cluster, ShareRule()).find(request, message)
-    assert [(each.key, each.node_id) for each in answer.coordinators] == [
+    assert [(coordinator.key, coordinator.node_id) for coordinator in answer.coordinators] == [
         ("a", 2),
         ("b", 2),
         ("c", 2),
@@ -258,8 +258,10 @@ class Told:
     async def ask(self, message: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse:
         if version < FIRST_FIND_VERSION_WITH_BATCHES:
             return FindCoordinatorResponse(node_id=2, host="b", port=9092)
-        found = [Coordinator(key=k, node_id=2, host="b", port=1) for k in message.coordinator_keys]
-        return FindCoordinatorResponse(coordinators=tuple(found))
+        coordinators = [
+            Coordinator(key=k, node_id=2, host="b", port=1) for k in message.coordinator_keys
+        ]
+        return FindCoordinatorResponse(coordinators=tuple(coordinators))
 
 
 async def find(coordinators: Coordinators, group_id: str, version: int) -> None:

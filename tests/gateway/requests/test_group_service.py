@@ -189,7 +189,9 @@ async def test_the_version_decides_who_generates_a_native_member_id(
             assert joined.error_code == 0
             assert joined.member_id
             assert joined.assignment is not None
-            owned = {each.topic_id: each.partitions for each in joined.assignment.topic_partitions}
+            owned = {
+                topic.topic_id: topic.partitions for topic in joined.assignment.topic_partitions
+            }
             assert owned == {topic_id: (0, 1, 2)}
             nameless = await client.native("", version=1)
             assert nameless.error_code == ErrorCode.INVALID_REQUEST
@@ -225,8 +227,8 @@ async def test_commits_are_stored_in_the_cluster(version: int) -> None:
     """The value is read from the cluster itself."""
     async with open_scene() as scene:
         joined = await scene.client.enter()
-        mine = {"member_id": joined.member_id, "epoch": joined.generation_id}
-        stored = await scene.client.commit({0: 7, 2: 9}, **mine, version=version)  # type: ignore[arg-type]
+        member = {"member_id": joined.member_id, "epoch": joined.generation_id}
+        stored = await scene.client.commit({0: 7, 2: 9}, **member, version=version)  # type: ignore[arg-type]
         assert stored == {0: 0, 2: 0}
         assert await scene.stored() == {0: 7, 1: -1, 2: 9}
         refused = await scene.client.commit({0: 1}, member_id="x", epoch=1, version=version)
@@ -312,9 +314,9 @@ async def test_a_batch_has_one_answer_per_group(*, stable: bool) -> None:
             stable=stable,
         )
         answer: OffsetFetchResponse = await ask(request, 9)
-        mine, strangers, never = answer.groups
-        assert [each.group_id for each in answer.groups] == ["g", "h", "never"]
-        assert [p.committed_offset for p in mine.topics[0].partitions] == [7, -1]
+        own, strangers, never = answer.groups
+        assert [group.group_id for group in answer.groups] == ["g", "h", "never"]
+        assert [p.committed_offset for p in own.topics[0].partitions] == [7, -1]
         assert (strangers.error_code, strangers.topics) == (ErrorCode.UNKNOWN_MEMBER_ID, ())
         assert [p.committed_offset for p in never.topics[0].partitions] == [-1, -1]
         stale: OffsetFetchResponse = await ask(fetch_many(("g", "n", 99)), 9)
@@ -329,7 +331,7 @@ async def test_a_group_may_be_only_once_in_a_batch() -> None:
         joined = await scene.client.native("n")
         request = fetch_many(("g", "n", joined.member_epoch), ("g", "stranger", 1))
         answer: OffsetFetchResponse = await scene.client.connection.ask(request, 9)
-        codes = [(each.group_id, each.error_code) for each in answer.groups]
+        codes = [(group.group_id, group.error_code) for group in answer.groups]
         assert codes == [("g", ErrorCode.INVALID_REQUEST)]
 
 
@@ -361,8 +363,8 @@ async def test_every_kind_of_group_is_described_to_old_tools() -> None:
             held = {
                 partition
                 for m in mixed.members
-                for each in decode_assignment(m.member_assignment)[1].assigned_partitions
-                for partition in each.partitions
+                for topic in decode_assignment(m.member_assignment)[1].assigned_partitions
+                for partition in topic.partitions
             }
             assert held == {0, 1, 2}
         await client.native("n", -1)
@@ -391,7 +393,9 @@ async def test_every_kind_of_group_is_described_to_new_tools() -> None:
         types = {m.member_id: m.member_type for m in mixed.members}
         assert types == {joined.member_id: MemberType.CLASSIC, "n": MemberType.CONSUMER}
         topics = {
-            each.topic_name for m in mixed.members for each in m.target_assignment.topic_partitions
+            topic.topic_name
+            for m in mixed.members
+            for topic in m.target_assignment.topic_partitions
         }
         assert topics == {"numbers"}
         await client.leave(joined.member_id, version=4)
@@ -408,7 +412,7 @@ async def test_groups_are_listed_and_filtered() -> None:
         listeners = await scene.gateway.listeners()
 
         async def listed(version: int, **filters: tuple[str, ...]) -> set[tuple[str, str, str]]:
-            found = set()
+            listings = set()
             for address in listeners.values():
                 async with await BrokerConnection.open(*address) as connection:
                     answer: ListGroupsResponse = await connection.ask(
@@ -417,8 +421,8 @@ async def test_groups_are_listed_and_filtered() -> None:
                     )
                     assert answer.error_code == 0
                     assert {g.protocol_type for g in answer.groups} <= {"consumer"}
-                    found |= {(g.group_id, g.group_state, g.group_type) for g in answer.groups}
-            return found
+                    listings |= {(g.group_id, g.group_state, g.group_type) for g in answer.groups}
+            return listings
 
         assert await listed(0) == {("g", "", ""), ("h", "", "")}
         assert {group for group, _, _ in await listed(4)} == {"g", "h"}
@@ -451,7 +455,7 @@ async def test_the_cluster_answers_a_connect_worker() -> None:
         assert (await scene.client.beat(joined, version=3)).error_code == 0
         left = await scene.client.leave(joined.member_id, version=1)
         assert left.error_code == 0
-        (event,) = [each for each in scene.gateway.events if each.name not in OF_THE_CLUSTER]
+        (event,) = [event for event in scene.gateway.events if event.name not in OF_THE_CLUSTER]
         assert event == MemberLeft(member_id=joined.member_id, cause=RemovalCause.LEFT)
 
 
@@ -480,7 +484,7 @@ async def test_a_foreign_protocol_waits_for_a_joining_member() -> None:
             trio.open_nursery() as nursery,
         ):
             nursery.start_soon(member.native, "n")
-            await until(lambda: ApiKey.JOIN_GROUP in [each.api_key for each in broker.seen])
+            await until(lambda: ApiKey.JOIN_GROUP in [request.api_key for request in broker.seen])
             refused = await worker.join(protocol_type="connect", protocol="compatible", version=5)
             assert refused.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             assert broker.join_gate is not None
@@ -510,8 +514,8 @@ async def test_the_cluster_answers_for_groups_that_match_a_pattern(
         assert joined.error_code == 0
         names = {event.name for event in scene.gateway.events}
         assert (names <= OF_THE_CLUSTER) is is_forwarded
-        told = [line["reason"] for line in lines if line["event"] == "group_forwarded"]
-        assert told == ["as configured (groups_forward)"] * is_forwarded
+        reasons = [line["reason"] for line in lines if line["event"] == "group_forwarded"]
+        assert reasons == ["as configured (groups_forward)"] * is_forwarded
 
 
 @pytest.mark.parametrize(
@@ -535,13 +539,13 @@ async def test_a_forwarded_join_that_an_anchor_overtakes_may_retry(
             answers.append(await stage.client.join(metadata=b"", version=5))
 
         nursery.start_soon(join)
-        await until(lambda: ApiKey.JOIN_GROUP in [each.api_key for each in broker.seen])
+        await until(lambda: ApiKey.JOIN_GROUP in [request.api_key for request in broker.seen])
         broker.coordinator.groups["g"] = FakeGroup(
             protocol_type="consumer", protocol=protocol, member_id="m", is_synced=True
         )
         broker.join_gate.set()
         await until(lambda: answers)
-        assert [each.error_code for each in answers] == [error]
+        assert [answer.error_code for answer in answers] == [error]
 
 
 async def test_a_native_member_leaves_a_group_that_went_to_a_cluster_without_it() -> None:

@@ -101,7 +101,7 @@ async def scene() -> AsyncIterator[Scene]:
                 assert await on.alice_owns() == set()
                 group = await mallory.prepare("mallory", on.epoch)
                 assert group.error_code == 0, group
-                assert sorted(each.member_id for each in group.members) == ["alice", "mallory"]
+                assert sorted(member.member_id for member in group.members) == ["alice", "mallory"]
                 on.group_epoch = group.group_epoch
                 yield on
 
@@ -126,7 +126,7 @@ async def test_a_wrong_target_is_refused(shares: list[tuple[str, tuple[int, ...]
         wrong = [on.share(member_id, *numbers) for member_id, numbers in shares]
         assert await on.install(*wrong) == ErrorCode.INVALID_ASSIGNMENT
         assert await on.alice_owns() == set()
-        (rejected,) = [each for each in on.gateway.events if each.name == "assignment_rejected"]
+        (rejected,) = [event for event in on.gateway.events if event.name == "assignment_rejected"]
         assert rejected.fields["assignor"] == "weights"
         assert await on.install(*on.good()) == ErrorCode.UNKNOWN_MEMBER_ID
 
@@ -134,8 +134,8 @@ async def test_a_wrong_target_is_refused(shares: list[tuple[str, tuple[int, ...]
 async def test_an_unknown_topic_is_refused() -> None:
     """Also besides all partitions of the known one."""
     async with scene() as on:
-        (first, mine), second = on.good()
-        wrong = (first, {**mine, STRANGER: (0,)}), second
+        (first, partitions), second = on.good()
+        wrong = (first, {**partitions, STRANGER: (0,)}), second
         assert await on.install(*wrong) == ErrorCode.INVALID_ASSIGNMENT
         assert await on.alice_owns() == set()
 
@@ -161,8 +161,8 @@ async def test_a_late_target_changes_nothing() -> None:
         answer = await on.alice.install("alice", epoch, group.group_epoch, [everything])
         assert answer.error_code == 0, answer
         assert await on.alice_owns() == set(range(PARTITIONS))
-        told = [each for each in on.gateway.events if each.name == "member_chosen_to_compute"]
-        assert [each.fields["member_id"] for each in told] == ["mallory", "alice"]
+        events = [event for event in on.gateway.events if event.name == "member_chosen_to_compute"]
+        assert [event.fields["member_id"] for event in events] == ["mallory", "alice"]
 
 
 @pytest.mark.parametrize(

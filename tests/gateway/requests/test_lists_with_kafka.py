@@ -21,13 +21,13 @@ async def lists(
     gateway: Gateway, request: ListGroupsRequest, version: int
 ) -> dict[int, list[ListedGroup]]:
     """The list of each broker's listener, by node id."""
-    found = {}
+    listings = {}
     for node_id, address in (await gateway.listeners()).items():
         async with await BrokerConnection.open(*address) as connection:
             answer: ListGroupsResponse = await connection.ask(request, version)
         assert answer.error_code == 0
-        found[node_id] = list(answer.groups)
-    return found
+        listings[node_id] = list(answer.groups)
+    return listings
 
 
 async def test_each_group_is_listed_once_at_its_coordinator(three_brokers: KafkaCluster) -> None:
@@ -59,10 +59,10 @@ async def test_each_group_is_listed_once_at_its_coordinator(three_brokers: Kafka
             ) -> set[str]:
                 """The listed kinds, each of whose groups is at its coordinator."""
                 request = ListGroupsRequest(states_filter=states, types_filter=types)
-                found = await lists(gateway, request, version)
+                listings = await lists(gateway, request, version)
                 places = [
                     (group.group_id, node_id)
-                    for node_id, groups in found.items()
+                    for node_id, groups in listings.items()
                     for group in groups
                     if group.group_id in everywhere
                 ]

@@ -88,7 +88,7 @@ class CountingBroker(OffsetBroker):
             ApiKey.CONSUMER_GROUP_DESCRIBE: _describe_consumer_groups,
             ApiKey.DESCRIBE_CONFIGS: _describe_configs,
         }
-        self.handlers = {key: self._counting(each) for key, each in self.handlers.items()}
+        self.handlers = {key: self._counting(handler) for key, handler in self.handlers.items()}
 
     def _counting(self, handler: Handler) -> Handler:
         async def count(wire: Wire, header: RequestHeader, body: bytes) -> None:
@@ -103,15 +103,17 @@ class CountingBroker(OffsetBroker):
 
 async def _describe_consumer_groups(wire: Wire, header: RequestHeader, body: bytes) -> None:
     request = decode(ConsumerGroupDescribeRequest, body, header.api_version)
-    groups = tuple(DescribedGroup(group_id=each) for each in request.group_ids)
+    groups = tuple(DescribedGroup(group_id=group_id) for group_id in request.group_ids)
     await answer(wire, header, ConsumerGroupDescribeResponse(groups=groups))
 
 
 async def _describe_configs(wire: Wire, header: RequestHeader, body: bytes) -> None:
     request = decode(DescribeConfigsRequest, body, header.api_version)
     results = tuple(
-        DescribeConfigsResult(resource_type=each.resource_type, resource_name=each.resource_name)
-        for each in request.resources
+        DescribeConfigsResult(
+            resource_type=resource.resource_type, resource_name=resource.resource_name
+        )
+        for resource in request.resources
     )
     await answer(wire, header, DescribeConfigsResponse(results=results))
 
@@ -128,16 +130,16 @@ def _names(message: Any) -> tuple[str, ...]:
         case DeleteGroupsRequest(groups_names=group_ids):
             return group_ids
         case DescribeConfigsRequest(resources=resources):
-            return tuple(each.resource_name for each in resources)
+            return tuple(resource.resource_name for resource in resources)
         case OffsetFetchRequest(groups=groups):
-            return tuple(each.group_id for each in groups)
+            return tuple(group.group_id for group in groups)
         case DescribeConfigsResponse(results=results):
-            return tuple(each.resource_name for each in results)
+            return tuple(result.resource_name for result in results)
         case _ if hasattr(message, "coordinators"):
-            return tuple(each.key for each in message.coordinators)
+            return tuple(coordinator.key for coordinator in message.coordinators)
         case _:
             groups = message.results if hasattr(message, "results") else message.groups
-            return tuple(each.group_id for each in groups)
+            return tuple(group.group_id for group in groups)
 
 
 @asynccontextmanager
@@ -167,7 +169,7 @@ async def open_scene(
         (DeleteGroupsRequest(groups_names=NAMES), 2),
         (
             OffsetFetchRequest(
-                groups=tuple(OffsetFetchRequestGroup(group_id=each, topics=()) for each in NAMES)
+                groups=tuple(OffsetFetchRequestGroup(group_id=name, topics=()) for name in NAMES)
             ),
             8,
         ),
@@ -175,9 +177,9 @@ async def open_scene(
             DescribeConfigsRequest(
                 resources=tuple(
                     DescribeConfigsResource(
-                        resource_type=TOPIC, resource_name=each, configuration_keys=None
+                        resource_type=TOPIC, resource_name=name, configuration_keys=None
                     )
-                    for each in NAMES
+                    for name in NAMES
                 )
             ),
             4,
@@ -191,9 +193,9 @@ async def test_the_cluster_is_asked_in_limited_parts(
     """The answer is complete and in the order of the request."""
     monkeypatch.setattr(batches, "NAMES_TOGETHER_MAX", 2)
     async with open_scene(("*",)) as (broker, client):
-        told = await client.ask(request_, version)
+        answer = await client.ask(request_, version)
     assert broker.counted == [2, 2, 1]
-    assert _names(told) == NAMES
+    assert _names(answer) == NAMES
 
 
 def _altering(*names: str, value: str = "50000", validate_only: bool = False) -> Struct:
@@ -230,8 +232,8 @@ def _fetching(*names: str, member_id: str | None = None) -> Struct:
         (
             DescribeConfigsRequest(
                 resources=tuple(
-                    DescribeConfigsResource(resource_type=GROUP, resource_name=each)
-                    for each in NAMES
+                    DescribeConfigsResource(resource_type=GROUP, resource_name=name)
+                    for name in NAMES
                 )
             ),
             4,
@@ -303,9 +305,9 @@ async def test_addresses_are_replaced_in_limited_parts(monkeypatch: pytest.Monke
     monkeypatch.setattr(listeners, "with_addresses", counting)
     monkeypatch.setattr(batches, "NAMES_TOGETHER_MAX", 2)
     async with open_scene() as (broker, client):
-        told = await client.ask(FindCoordinatorRequest(coordinator_keys=NAMES), 4)
+        answer = await client.ask(FindCoordinatorRequest(coordinator_keys=NAMES), 4)
     assert list(filter(None, replaced)) == [2, 2, 1]
-    assert broker.address[1] not in {each.port for each in told.coordinators}
+    assert broker.address[1] not in {coordinator.port for coordinator in answer.coordinators}
 
 
 async def test_shared_configs_are_described_once(

@@ -124,8 +124,8 @@ def test_a_heartbeat_has_a_generation() -> None:
     event = messages.event(2, header(ApiKey.HEARTBEAT, 4), request, "h")
     assert event == HeartbeatReceived(token=2, member_id="m", instance_id="i", generation=3)
     reply = HeartbeatReply(error=ErrorCode.REBALANCE_IN_PROGRESS)
-    told = HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
-    assert messages.response(reply, 4) == told
+    rebalance = HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
+    assert messages.response(reply, 4) == rebalance
 
 
 @pytest.mark.parametrize("version", range(6))
@@ -217,8 +217,10 @@ def test_a_native_heartbeats_answer_groups_partitions_by_topic() -> None:
     )
     answer = messages.consumer_heartbeat_response(reply)
     assert answer.assignment is not None
-    found = [(each.topic_id, each.partitions) for each in answer.assignment.topic_partitions]
-    assert found == [(TOPIC_A, (0, 1)), (TOPIC_B, (2,))]
+    partitions = [
+        (topic.topic_id, topic.partitions) for topic in answer.assignment.topic_partitions
+    ]
+    assert partitions == [(TOPIC_A, (0, 1)), (TOPIC_B, (2,))]
     assert (answer.member_epoch, answer.heartbeat_interval_ms) == (5, 5_000)
     assert answer.error_message is None
     unchanged = messages.consumer_heartbeat_response(ConsumerHeartbeatReply(member_id="m"))
@@ -240,13 +242,13 @@ def test_a_client_side_assignor_reaches_its_member() -> None:
         ),
         1,
     )
-    told = replace(
+    heartbeat = replace(
         plain,
         should_compute=True,
         assignment_error=-3,
         assignment_metadata=AssignmentMetadata(version=2, metadata=b"x"),
     )
-    answer = messages.consumer_heartbeat_response(told)
+    answer = messages.consumer_heartbeat_response(heartbeat)
     assert answer.should_compute_assignment
     assert answer.assignment == consumer_group_heartbeat.Assignment(
         topic_partitions=(), error=-3, metadata_version=2, metadata_bytes=b"x"

@@ -177,11 +177,11 @@ async def test_a_members_start_offsets_are_reported() -> None:
         ):
             await connection.ask(fetch_of_one(), 6)
             assert (await GroupClient(connection, "g").native("n")).error_code == 0
-            for each in (connection, connection, stranger):
-                await each.ask(fetch_of_one(), 6)
-    told = [line for line in lines if line["event"] == "offsets_fetched"]
+            for client in (connection, connection, stranger):
+                await client.ask(fetch_of_one(), 6)
+    events = [line for line in lines if line["event"] == "offsets_fetched"]
     offsets = {"numbers": [{"partition": 0, "offset": 5}, {"partition": 1, "offset": -1}]}
-    assert [(line["member_id"], line["starts"]) for line in told] == [
+    assert [(line["member_id"], line["starts"]) for line in events] == [
         ("n", offsets),
         ("", offsets),
     ]

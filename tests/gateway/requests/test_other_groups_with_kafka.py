@@ -99,8 +99,8 @@ async def test_a_share_fetch_at_another_broker_names_the_leaders_listener(
             )
             assert joined.error_code == 0
             named = MetadataRequestTopic(name=topic)
-            (told,) = (await client.ask(MetadataRequest(topics=(named,)))).topics
-        partition = told.partitions[0]
+            (described,) = (await client.ask(MetadataRequest(topics=(named,)))).topics
+        partition = described.partitions[0]
         other = next(node for node in listeners if node != partition.leader_id)
         fetch = ShareFetchRequest(
             group_id=group,
@@ -112,7 +112,7 @@ async def test_a_share_fetch_at_another_broker_names_the_leaders_listener(
             batch_size=10,
             topics=(
                 FetchTopic(
-                    topic_id=told.topic_id,
+                    topic_id=described.topic_id,
                     partitions=(
                         FetchPartition(
                             partition_index=partition.partition_index, acknowledgement_batches=()

@@ -82,10 +82,12 @@ async def test_joining_and_leaving_under_many_names_takes_few_groups() -> None:
             client.group = f"g{name}"
             codes.append((await client.native("n")).error_code)
             await client.native("n", -1)
-        most = ANCHORS_PER_GROUP
-        assert codes == [0] * most + [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * (4 - most)
+        anchors_max = ANCHORS_PER_GROUP
+        assert codes == [0] * anchors_max + [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * (
+            4 - anchors_max
+        )
         held = [name for name in range(4) if broker.coordinator.group(f"g{name}").member_id]
-        assert len(held) == most
+        assert len(held) == anchors_max
 
 
 async def test_one_address_begins_a_limited_number_of_groups() -> None:

@@ -27,8 +27,8 @@ async def test_a_regular_expression_matches_what_the_member_may_describe(hidden_
             assert beat.error_code == 0
             epoch = beat.member_epoch
             if beat.assignment is not None:
-                given = {each.topic_id for each in beat.assignment.topic_partitions}
+                given = {topic.topic_id for topic in beat.assignment.topic_partitions}
             await trio.sleep(0.02)
         (member,) = (await stage.client.described_as_consumer_group(0)).members
         for shown in (member.assignment, member.target_assignment):
-            assert {each.topic_name for each in shown.topic_partitions} == {"numbers"}
+            assert {topic.topic_name for topic in shown.topic_partitions} == {"numbers"}

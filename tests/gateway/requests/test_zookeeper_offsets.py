@@ -34,13 +34,18 @@ async def fetched(stage: OffsetStage, group: str) -> set[tuple[int, int]]:
     answer: OffsetFetchResponse = await stage.client.connection.ask(
         OffsetFetchRequest(group_id=group, topics=(topic,)), LAST_VERSION_IN_ZOOKEEPER
     )
-    return {(each.error_code, each.committed_offset) for each in answer.topics[0].partitions}
+    return {
+        (partition.error_code, partition.committed_offset)
+        for partition in answer.topics[0].partitions
+    }
 
 
 def sent_to(broker: OffsetBroker) -> list[tuple[int, int]]:
     """The commits and fetches that reached the broker, with their versions."""
     keys = (ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH)
-    return [(each.api_key, each.api_version) for each in broker.seen if each.api_key in keys]
+    return [
+        (request.api_key, request.api_version) for request in broker.seen if request.api_key in keys
+    ]
 
 
 async def test_a_hosted_group_has_no_offsets_in_zookeeper() -> None:

@@ -47,7 +47,7 @@ Groups = Mapping[str, tuple[DurableRecord, ...]]
 async def stored(folder: Path) -> Groups:
     """The content that a starting gateway would find."""
     async with open_sqlite_log(folder) as log:
-        return {each: tuple(await log.read(each)) for each in await log.group_ids()}
+        return {group_id: tuple(await log.read(group_id)) for group_id in await log.group_ids()}
 
 
 async def outcome(folder: Path) -> Groups | str:
@@ -85,7 +85,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("killed")
     done = subprocess.run([sys.executable, "-c", WRITE_AND_DIE, str(folder)], check=False)
     assert done.returncode == -signal.SIGKILL
-    assert {each.name for each in folder.iterdir()} == set(FILES)
+    assert {file.name for file in folder.iterdir()} == set(FILES)
     assert (folder / "state.sqlite").stat().st_size > 40_000
     return folder
 
@@ -104,12 +104,12 @@ async def test_damage_is_refused_or_harmless(
         folder = tmp_path / f"{seed}"
         shutil.copytree(killed, folder)
         damage(folder / name, random.Random(seed))
-        found = await outcome(folder)
-        if isinstance(found, str):
+        result = await outcome(folder)
+        if isinstance(result, str):
             refused += 1
-            assert len(found.splitlines()) == 1
+            assert len(result.splitlines()) == 1
         else:
-            assert found == expected, f"{damage} of {name}, seed {seed}"
+            assert result == expected, f"{damage} of {name}, seed {seed}"
     if name == "state.sqlite-shm":
         assert refused == 0, "it is rebuilt from the others"
     else:

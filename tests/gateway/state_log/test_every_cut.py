@@ -117,7 +117,7 @@ def test_every_cut_restores_the_group(seed: int) -> None:
     config, cuts = recorded(seed)
     dice = random.Random(seed)
     for number, cut in enumerate(cuts):
-        batches = [each.batch for each in cuts[: number + 1]]
+        batches = [cut.batch for cut in cuts[: number + 1]]
         for entries in left_over(batches, dice):
             engine = load(entries, config)
             check_same(engine.state, cut.state)

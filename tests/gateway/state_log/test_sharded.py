@@ -54,8 +54,8 @@ async def test_another_number_of_processes_finds_every_group(tmp_path: Path) -> 
         logs = await open_fleet(resources, tmp_path, 2)
         for number, group_id in enumerate(GROUP_IDS):
             assert owner(logs, group_id).last_events(group_id) == events(number + 1)
-        told = [group_id for log in logs for group_id in await log.told_group_ids()]
-        assert sorted(told) == sorted(GROUP_IDS)
+        group_ids = [group_id for log in logs for group_id in await log.told_group_ids()]
+        assert sorted(group_ids) == sorted(GROUP_IDS)
 
 
 async def test_all_processes_have_one_log_and_runs_of_their_own(tmp_path: Path) -> None:

@@ -64,7 +64,9 @@ async def test_it_has_the_content_of_every_log(tmp_path: Path) -> None:
         for group_id, batch in batches:
             await log.append(group_id, batch)
             expected.put(group_id, batch)
-    assert await stored(tmp_path) == {each: expected.read(each) for each in expected.group_ids()}
+    assert await stored(tmp_path) == {
+        group_id: expected.read(group_id) for group_id in expected.group_ids()
+    }
 
 
 async def test_the_last_events_of_a_group_outlive_it_until_they_are_forgotten(
@@ -137,7 +139,9 @@ async def test_a_cancelled_writer_learns_the_outcome(tmp_path: Path) -> None:
             for number in range(20):
                 nursery.start_soon(log.append, f"g{number}", [epoch(1)])
             nursery.cancel_scope.cancel()
-        in_memory = {each: tuple(await log.read(each)) for each in await log.group_ids()}
+        in_memory = {
+            group_id: tuple(await log.read(group_id)) for group_id in await log.group_ids()
+        }
     assert await stored(tmp_path) == in_memory
 
 

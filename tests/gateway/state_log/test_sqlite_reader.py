@@ -31,8 +31,8 @@ async def test_the_first_version_of_the_file_stays_readable(tmp_path: Path) -> N
     shutil.copy(GOLDEN / "state_v1.sqlite", tmp_path / "state.sqlite")
     async with open_sqlite_log(tmp_path) as log:
         assert log.id == "0af7651916cd43dd8448eb211c80319c"
-        found = {record.key: record for record in await log.read(GROUP)}
-        assert found == {record.key: record for record in FIRST_VERSION}
+        records = {record.key: record for record in await log.read(GROUP)}
+        assert records == {record.key: record for record in FIRST_VERSION}
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ GOLDEN = Path(__file__).parents[2] / "golden"
 def full_disk(folder: Path) -> Iterator[None]:
     """No file of this process can grow, as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    size = max(each.stat().st_size for each in folder.iterdir() if each.suffix != ".sqlite-shm")
+    size = max(file.stat().st_size for file in folder.iterdir() if file.suffix != ".sqlite-shm")
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
         yield
@@ -94,13 +94,13 @@ async def test_free_space_goes_back_while_the_log_is_open(
     async with open_sqlite_log(tmp_path) as log:
         for number in range(500):
             await log.append(f"g{number}", [large])
-        most = path.stat().st_size
-        assert most > 2_000_000
-        sizes = [most]
+        peak_bytes = path.stat().st_size
+        assert peak_bytes > 2_000_000
+        sizes = [peak_bytes]
         for number in range(500):
             await log.append(f"g{number}", [FORGOTTEN])
             sizes.append(path.stat().st_size)
-        assert sizes[-1] < most / 10
+        assert sizes[-1] < peak_bytes / 10
         assert len(set(sizes)) > 2, "it shrinks step by step"
         await log.append("g", [epoch(1)])
     assert await stored(tmp_path) == {"g": (epoch(1),)}
@@ -193,9 +193,9 @@ async def test_a_second_writer_is_noticed(tmp_path: Path) -> None:
 async def test_a_killed_writer_loses_no_records(tmp_path: Path, transactions: int) -> None:
     """Appended records are present, and the next gateway continues."""
     killed_writer(tmp_path, transactions)
-    found = await stored(tmp_path)
-    assert sum(map(len, found.values())) == min(transactions, 7)
-    epochs = {record for records in found.values() for record in records}
+    restored = await stored(tmp_path)
+    assert sum(map(len, restored.values())) == min(transactions, 7)
+    epochs = {record for records in restored.values() for record in records}
     assert epochs == set(map(epoch, range(max(0, transactions - 7), transactions)))
 
 

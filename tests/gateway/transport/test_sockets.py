@@ -16,11 +16,11 @@ LONG = bytes(range(256)) * 40_000  # more than the sockets' buffers hold
 def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
     """Both ends of a connection."""
     ends = socket.socketpair()
-    for each in ends:
-        each.setblocking(False)
+    for end in ends:
+        end.setblocking(False)
     yield ends
-    for each in ends:
-        each.close()
+    for end in ends:
+        end.close()
 
 
 async def test_a_full_socket_is_waited_for(pair: tuple[socket.socket, socket.socket]) -> None:
@@ -31,9 +31,9 @@ async def test_a_full_socket_is_waited_for(pair: tuple[socket.socket, socket.soc
         await trio.testing.wait_all_tasks_blocked()
         received = bytearray()
         while len(received) < len(LONG):
-            some = await receive_some(theirs, len(LONG))
-            assert len(some) <= RECEIVED_BYTES_MAX
-            received += some
+            chunk = await receive_some(theirs, len(LONG))
+            assert len(chunk) <= RECEIVED_BYTES_MAX
+            received += chunk
     assert received == LONG
 
 

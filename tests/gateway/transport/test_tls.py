@@ -81,13 +81,13 @@ async def test_records_arrive_whatever_the_room_and_however_they_are_cut(
     async with tls_pair(authority, authority.trusting()) as (client, server):
         taken = client._call(client._encrypt, memoryview(sent)[:PIECE_BYTES_MAX])
         ciphertext, client._unsent = client._unsent, b""
-        view, found = memoryview(bytearray(room)), b""
+        view, received = memoryview(bytearray(room)), b""
         for start in range(0, len(ciphertext), 5_000):
             assert client._sock.send(ciphertext[start : start + 5_000]) > 0
             with contextlib.suppress(BlockingIOError):
                 while True:
-                    found += view[: server.recv_into(view)]
-        assert found == sent[:taken]
+                    received += view[: server.recv_into(view)]
+        assert received == sent[:taken]
 
 
 async def test_connections_wait_for_slow_peers_side_by_side(
@@ -108,9 +108,9 @@ async def test_connections_wait_for_slow_peers_side_by_side(
             left = [len(message) for message in messages]
             while any(left):
                 for number, (_, server) in enumerate(pairs):
-                    some = await receive_some(server, left[number])
-                    assert some == messages[number][: len(some)]
-                    left[number] -= len(some)
+                    received = await receive_some(server, left[number])
+                    assert received == messages[number][: len(received)]
+                    left[number] -= len(received)
 
 
 async def test_what_counts_as_sent_has_left(authority: CertificateAuthority) -> None:
@@ -279,7 +279,7 @@ async def test_a_failed_handshake_closes_the_socket(authority: CertificateAuthor
     with pytest.raises(BaseExceptionGroup) as caught:
         async with tls_pair(authority, stranger):
             pass
-    kinds = {type(each) for each in caught.value.exceptions}
+    kinds = {type(error) for error in caught.value.exceptions}
     assert ssl.SSLCertVerificationError in kinds
 
 
@@ -300,8 +300,8 @@ async def test_a_certificate_for_another_host_is_refused(
                 nursery.start_soon(partial(_keep, made, begin_tls, ours, context, server_name=HOST))
         except* OSError:
             pass
-        for each in made:
-            close(each)
+        for connection in made:
+            close(connection)
         return bool(made)
 
     assert not await shakes_hands(check_host=True)

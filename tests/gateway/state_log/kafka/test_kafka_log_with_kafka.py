@@ -306,11 +306,11 @@ async def test_a_broker_that_dies_loses_no_batch(one_broker: KafkaCluster) -> No
             stop.set()
         assert log.may_answer
     async with opened(one_broker, "state-dies") as log:
-        (found,) = await log.read("g")
-    assert isinstance(found, TargetAssignmentMetadata)
-    assert found.epoch is not None
-    assert found.epoch >= acknowledged[-1]
-    assert found.epoch not in failed
+        (record,) = await log.read("g")
+    assert isinstance(record, TargetAssignmentMetadata)
+    assert record.epoch is not None
+    assert record.epoch >= acknowledged[-1]
+    assert record.epoch not in failed
 
 
 async def test_a_writer_fenced_by_the_cluster_takes_the_log_again(kafka: KafkaCluster) -> None:
@@ -471,7 +471,7 @@ async def test_a_log_keeps_the_cluster_that_it_first_met(
     assert (await trio.to_thread.run_sync(content)).owner == before.owner
     command = ["state", f"--upstream={kafka.bootstrap_servers}", f"--state-topic={topic}"]
     assert await trio.to_thread.run_sync(cli.main, command) == 1
-    told = capsys.readouterr()
-    of_log = {line["type"]: line["value"] for line in map(json.loads, told.out.splitlines())}
+    printed = capsys.readouterr()
+    of_log = {line["type"]: line["value"] for line in map(json.loads, printed.out.splitlines())}
     assert of_log["LOG_ID"] == {"log_id": name, "cluster_id": "there"}
-    assert told.err.startswith(f"groupferry: topic {topic} is the state log of cluster there")
+    assert printed.err.startswith(f"groupferry: topic {topic} is the state log of cluster there")

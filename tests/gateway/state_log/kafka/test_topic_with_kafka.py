@@ -19,10 +19,10 @@ def test_a_new_topic_is_compacted_within_minutes(kafka: KafkaCluster) -> None:
     """By default, the ends of transactions, two per second, would stay for a day."""
     config = {"bootstrap.servers": kafka.bootstrap_servers}
     assert make_or_check(config, "state-made") == RECORD_BYTES_MAX - BATCH_OVERHEAD
-    found = made_or_found(config, "state-made", partitions=1, settings={})
-    assert found["cleanup.policy"] == "compact"
-    assert found["unclean.leader.election.enable"] == "false"
-    assert {name: int(found[name]) for name in ("segment.ms", "delete.retention.ms")} == {
+    settings = made_or_found(config, "state-made", partitions=1, settings={})
+    assert settings["cleanup.policy"] == "compact"
+    assert settings["unclean.leader.election.enable"] == "false"
+    assert {name: int(settings[name]) for name in ("segment.ms", "delete.retention.ms")} == {
         "segment.ms": 600_000,
         "delete.retention.ms": 600_000,
     }

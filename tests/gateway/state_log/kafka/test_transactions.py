@@ -104,13 +104,13 @@ class CountingProducer:
 
 
 @pytest.mark.parametrize(
-    ("limit", "most"), [("FLUSH_RECORDS", 2), ("FLUSH_BYTES", 2 * len("key1"))]
+    ("limit", "records_max"), [("FLUSH_RECORDS", 2), ("FLUSH_BYTES", 2 * len("key1"))]
 )
 async def test_a_batch_over_many_partitions_is_sent_in_parts(
-    monkeypatch: pytest.MonkeyPatch, limit: str, most: int
+    monkeypatch: pytest.MonkeyPatch, limit: str, records_max: int
 ) -> None:
     """A division of a whole log has few records for each partition, and many in all."""
-    monkeypatch.setattr(transactions, limit, most)
+    monkeypatch.setattr(transactions, limit, records_max)
     with trio.fail_after(LIMIT_S):
         async with running_mock_cluster(1) as cluster:
             await cluster.create_topic(TOPIC, 4)
