@@ -151,7 +151,7 @@ class Cluster:
         """Delete a topic and its offsets."""
         self._world.tell("cluster", f"deletes the topic {name}")
         gone = self.topics.by_name[name].topic_id
-        rest = {each.name: each for each in self.topics.by_name.values() if each.name != name}
+        rest = {topic.name: topic for topic in self.topics.by_name.values() if topic.name != name}
         before = self.topics
         self.topics = Topics(rest, before.version + 1, before.names_version)
         self.offsets = {p: offset for p, offset in self.offsets.items() if p.topic_id != gone}
@@ -237,7 +237,7 @@ class Cluster:
         """Remove the anchor, as an admin can who waits for its own commits. One without a member
         that is late would otherwise be stored, because the group is empty then."""
         anchors = self.group.anchors
-        if anchors and all(each.is_of_member for each in self._on_the_way):
+        if anchors and all(request.is_of_member for request in self._on_the_way):
             self._world.tell("admin", "removes the anchor from the group in the cluster")
             self._world.counts["anchors removed"] += 1
             self.group.remove(anchors)
@@ -332,7 +332,11 @@ class Cluster:
 
     def may_store(self, concerns: Callable[[Commit], object]) -> list[Commit]:
         """The commits on their way that the cluster would store if they arrived now."""
-        return [each for each in self._on_the_way if concerns(each) and not self._code_of(each)]
+        return [
+            request
+            for request in self._on_the_way
+            if concerns(request) and not self._code_of(request)
+        ]
 
     def _code_of(self, commit: Commit) -> int:
         return self.group.would_refuse(commit.as_sent()) if self.holds_anchors else 0

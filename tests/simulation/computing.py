@@ -102,7 +102,7 @@ class Computing:
         target: Mapping[str, frozenset[Partition]],
         error: int = 0,
     ) -> None:
-        said = AssignmentMetadata(version=1, metadata=b"%d" % group_epoch)
+        metadata = AssignmentMetadata(version=1, metadata=b"%d" % group_epoch)
         request = InstallAssignmentReceived(
             token=self._client.token(),
             member_id=self._client.member_id,
@@ -110,7 +110,7 @@ class Computing:
             group_epoch=group_epoch,
             error=error,
             target=target,
-            metadata=dict.fromkeys(target, said),
+            metadata=dict.fromkeys(target, metadata),
         )
         self._client.ask(request, self._end, self._end)
 

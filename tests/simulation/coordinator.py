@@ -218,14 +218,14 @@ def described(
         protocol_data=join_metadata.protocol if is_stable else "",
         members=tuple(
             DescribedGroupMember(
-                member_id=each,
+                member_id=member_id,
                 group_instance_id=join_metadata.instance_id or None,
-                client_id=CLIENT_ID if join_metadata.instance_id else each,
+                client_id=CLIENT_ID if join_metadata.instance_id else member_id,
                 client_host="/10.0.0.7",
                 member_metadata=join_metadata.metadata if is_stable else b"",
                 member_assignment=b"",
             )
-            for each in member_ids
+            for member_id in member_ids
         ),
     )
 

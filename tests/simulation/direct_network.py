@@ -62,7 +62,7 @@ class DirectConnection:
                 self._sent = (commit,)
                 cluster.send(self._sent, lambda _commit, code: self._committed(ask, code))
             case request:
-                cluster.relay(request, lambda *told: self._answered(ask, *told))
+                cluster.relay(request, lambda *answer: self._answered(ask, *answer))
 
     def _committed(self, ask: Ask, code: int | None) -> None:
         reply = None

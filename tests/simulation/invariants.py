@@ -110,7 +110,7 @@ class BrokenInvariantError(AssertionError):
 def require(condition: bool, invariant: Invariant, *detail: object) -> None:
     """Raises BrokenInvariantError unless the condition holds. Only then formats `detail`."""
     if not condition:
-        raise BrokenInvariantError(invariant, " ".join(str(each) for each in detail))
+        raise BrokenInvariantError(invariant, " ".join(str(part) for part in detail))
 
 
 def check_group(state: GroupState, *, time_ends_commits: bool = True) -> None:
@@ -276,7 +276,7 @@ def _check_member_tables(group: ConsumerGroup) -> None:
     regexes = Counter(member.topic_regex for member in members if member.topic_regex)
     classic = {member.member_id: member.classic for member in members if member.classic}
     votes = Counter(member.server_assignor for member in members if member.server_assignor)
-    offers = Counter(name for each in classic.values() for name in dict(each.protocols))
+    offers = Counter(name for member in classic.values() for name in dict(member.protocols))
     rules = {
         "subscribers are counted": _counts(group.subscribers) == Counter(subscribed),
         "regular expressions are counted": _counts(group.regex_subscribers) == regexes,
@@ -290,7 +290,7 @@ def _check_member_tables(group: ConsumerGroup) -> None:
         == Counter(offers_of(member) for member in members),
         "the bytes of metadata are counted": group.metadata_bytes
         == sum(len(assignor.metadata) for member in members for assignor in member.client_assignors)
-        + sum(len(data) for each in classic.values() for _name, data in each.protocols),
+        + sum(len(data) for member in classic.values() for _name, data in member.protocols),
         "native members are counted": group.native_count == len(members) - len(classic),
     }
     _require_all(rules)

@@ -149,22 +149,22 @@ def _sticky(subscriptions: Mapping[str, Subscription], topics: Topics) -> dict[s
     for topic, ids in _wanted(subscriptions, topics).items():
         count = topics.by_name[topic].partition_count
         quota = -(-count // len(ids))
-        kept: dict[str, int] = dict.fromkeys(ids, 0)
+        kept_counts: dict[str, int] = dict.fromkeys(ids, 0)
         free = []
         for number in range(count):
             owner = owners.get((topic, number))
-            if owner in kept and kept[owner] < quota:
-                kept[owner] += 1
+            if owner in kept_counts and kept_counts[owner] < quota:
+                kept_counts[owner] += 1
                 given[owner].add((topic, number))
             else:
                 free.append((topic, number))
         for name in free:
-            receiver = min(ids, key=lambda id_: (kept[id_], target[id_]))
-            kept[receiver] += 1
+            receiver = min(ids, key=lambda id_: (kept_counts[id_], target[id_]))
+            kept_counts[receiver] += 1
             if name not in claimants:
                 given[receiver].add(name)
         for id_ in ids:
-            target[id_] += kept[id_]
+            target[id_] += kept_counts[id_]
     return given
 
 

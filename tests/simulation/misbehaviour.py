@@ -128,8 +128,8 @@ class LyingLeader(ClassicClient):
             if self.world.chance(0.05):
                 continue
             names = self.context.network.cluster.names
-            some = [(names[p.topic_id], p.number) for p in some_partitions(self)]
-            given[member.member_id] = leader.write_assignment(some)
+            partitions = [(names[p.topic_id], p.number) for p in some_partitions(self)]
+            given[member.member_id] = leader.write_assignment(partitions)
         self.context.lies.update(given.values())
         return given
 
@@ -205,10 +205,10 @@ class Vandal(Client):
         if self.world.chance(0.1):
             return self.world.dice.randbytes(self.world.between(0, 12))
         names = self.context.network.cluster.names
-        some = [(names[p.topic_id], p.number) for p in some_partitions(self)]
+        partitions = [(names[p.topic_id], p.number) for p in some_partitions(self)]
         subscription = Subscription(
             topics=(*self.topics, "none"),
-            owned_partitions=leader.listed(some),
+            owned_partitions=leader.listed(partitions),
             generation_id=self.epoch,
         )
         return encode_subscription(subscription, self.world.between(0, 3))

@@ -329,9 +329,9 @@ class Connection:
             case StoreCommits(_call, tokens, ids):
                 self._store(pending_action, tokens, ids)
 
-    def _report(self, pending_action: PendingAction, told: Input) -> None:
+    def _report(self, pending_action: PendingAction, result: Input) -> None:
         if pending_action.call.answer is None:
-            self._process.feed(told)
+            self._process.feed(result)
 
     def _learned(self, pending_action: LearnTopics) -> None:
         self._report(pending_action, Done(pending_action, self._network.cluster.topics))
@@ -424,17 +424,17 @@ class Connection:
             self._process.when_awake(partial(self._note_relayed, call, ask, reason, applied))
 
     def _note_relayed(
-        self, call: Call, ask: Ask, reason: str, told: tuple[Reply, Applied] | None
+        self, call: Call, ask: Ask, reason: str, answered: tuple[Reply, Applied] | None
     ) -> None:
         """Do as `MemberApis` does with an answer of the cluster."""
         if call is not self._call:
             return
         process, request = self._process, ask.request
-        if told is None:
+        if answered is None:
             process.end_relayed(call)
             self.break_up()
             return
-        reply, applied = told
+        reply, applied = answered
         message = request_message(request, GROUP)
         answer = shown_to_member(message, VERSION, answer_message(reply), reason)
         code = getattr(answer, "error_code", 0)
@@ -451,16 +451,16 @@ class Connection:
         cause = why_withheld(answer, is_moving=process.group.is_moving)
         if cause is RefusalReason.HOLDER_CHANGED:
             looked = partial(self._looked, call, ask, reply, applied)
-            self._network.cluster.look(lambda found: process.when_awake(partial(looked, found)))
+            self._network.cluster.look(lambda outcome: process.when_awake(partial(looked, outcome)))
             return
         if cause is not None:
             reply = request.refuse(GroupError(code_for(cause, call.api), cause.value))
         self._end_relayed(call, {ask: (reply, applied)})
 
     def _looked(
-        self, call: Call, ask: Ask, reply: Reply, applied: Applied, found: LookupOutcome | None
+        self, call: Call, ask: Ask, reply: Reply, applied: Applied, outcome: LookupOutcome | None
     ) -> None:
-        if not self._process.is_forwarded(found):
+        if not self._process.is_forwarded(outcome):
             cause = RefusalReason.HOLDER_CHANGED
             error = GroupError(code_for(cause, call.api), cause.value)
             reply = ask.request.refuse(error)
@@ -727,7 +727,9 @@ class Network:
         for connection in self._connections:
             if connection.process is process:
                 connection.break_up()
-        self._connections = [each for each in self._connections if each.process is not process]
+        self._connections = [
+            connection for connection in self._connections if connection.process is not process
+        ]
 
 
 def api_of(request: Request) -> GroupApi:

@@ -307,12 +307,12 @@ def _assignments_at_rest(
         return None
     if group.unsynced or group.core.protocol_type != CONSUMER_PROTOCOL_TYPE:
         return None
-    found: dict[str, frozenset[leader.Name]] = {}
+    assignments: dict[str, frozenset[leader.Name]] = {}
     taken: set[leader.Name] = set()
     wanted: set[str] = set()
     for member in group.members.values():
         try:
-            mine = _assigned(member)
+            partitions = _assigned(member)
             _version, subscription = leader.read_subscription(
                 member.metadata_for(group.core.protocol)
             )
@@ -324,21 +324,21 @@ def _assignments_at_rest(
             for n in partition.partitions
         }
         is_fine = (
-            owned <= mine
-            and mine.isdisjoint(taken)
-            and {name for name, _ in mine} <= topics.by_name.keys() & set(subscription.topics)
+            owned <= partitions
+            and partitions.isdisjoint(taken)
+            and {name for name, _ in partitions} <= topics.by_name.keys() & set(subscription.topics)
         )
         if not is_fine:
             return None
-        taken |= mine
+        taken |= partitions
         wanted |= set(subscription.topics)
-        found[member.instance_id or member.member_id] = mine
+        assignments[member.instance_id or member.member_id] = partitions
     everything = {
         (name, number)
         for name in wanted & topics.by_name.keys()
         for number in range(topics.by_name[name].partition_count)
     }
-    return found if everything <= taken else None
+    return assignments if everything <= taken else None
 
 
 def _assigned(member: ClassicGroupMember) -> frozenset[leader.Name]:

@@ -331,19 +331,19 @@ class Process:
         else:
             self.around.cluster.look(partial(self._if_alive, self._adopt_found, tries))
 
-    def _adopt_found(self, tries: int, found: LookupOutcome | None) -> None:
+    def _adopt_found(self, tries: int, outcome: LookupOutcome | None) -> None:
         if self.group.is_live or self.group.is_moving:
             return
         is_ours = (
-            isinstance(found, LiveMembers)
-            and found.anchored is not None
-            and self.group.standing.is_ours(found.anchored)
+            isinstance(outcome, LiveMembers)
+            and outcome.anchored is not None
+            and self.group.standing.is_ours(outcome.anchored)
         )
-        if isinstance(found, NoMembers) or is_ours:
+        if isinstance(outcome, NoMembers) or is_ours:
             self._claim()
             return
         watched = self.rules.watched.group(GROUP)
-        known = found or LookupFailed("nobody answers")
+        known = outcome or LookupFailed("nobody answers")
         if reasons := why_not_found(known, watched, self.config, self.now_ms):
             self._tell(f"does not adopt: {reasons}")
             self._after(ADOPT_AGAIN_MS, self._do, self.adopt, tries - 1)
@@ -384,14 +384,14 @@ class Process:
             request = ReleaseRequest(new_protocol=new_protocol, operator=self)
             self.feed(inputs.MoveRequested(request))
 
-    def is_forwarded(self, found: LookupOutcome | None) -> bool:
+    def is_forwarded(self, outcome: LookupOutcome | None) -> bool:
         """Whether the cluster answers, as `Groups.is_forwarded` decides after a look."""
         group = self.group
         if group.move.seeks_anchor:
             return False
         if group.is_live or group.is_moving:
             return not group.is_live
-        known = found or LookupFailed("nobody answers")
+        known = outcome or LookupFailed("nobody answers")
         decision = group.standing.take(known, self.now_ms, is_held=group.anchor.is_here)
         if group.standing.is_left and decision.has_anchor:
             self.feed(inputs.MoveRequested(ReleaseRequest()))
@@ -619,8 +619,8 @@ class Process:
     def _described(self, effect: Describe, group: DescribedGroup | None) -> None:
         self.feed(inputs.Done(effect, group))
 
-    def _looked(self, effect: Look, found: LookupOutcome | None) -> None:
-        self.found = found if found is not None else LookupFailed("nobody answers")
+    def _looked(self, effect: Look, outcome: LookupOutcome | None) -> None:
+        self.found = outcome if outcome is not None else LookupFailed("nobody answers")
         self.feed(inputs.Done(effect, self.found))
 
     def _load(self, effect: Load) -> None:

@@ -255,13 +255,13 @@ class RandomActions:
         """Let a static native client rejoin as a new instance, or as one whose client is dead or
         classic."""
         static = [
-            each
-            for each in self._clients
-            if isinstance(each, NativeClient)
-            and each.spec.instance_id is not None
-            and each.is_honest
-            and each.may_commit
-            and not (each.is_closing or each.is_dead)
+            client
+            for client in self._clients
+            if isinstance(client, NativeClient)
+            and client.spec.instance_id is not None
+            and client.is_honest
+            and client.may_commit
+            and not (client.is_closing or client.is_dead)
         ]
         if not static:
             return

@@ -92,40 +92,40 @@ def _durable_group(group: ClassicGroup | ConsumerGroup | None) -> object:
             }
 
 
-def check_restored(found: GroupState, state: GroupState) -> None:
+def check_restored(current: GroupState, state: GroupState) -> None:
     """`check_same` for a state that exists now, so that equal groups need not be copied."""
-    match found.group, state.group:
+    match current.group, state.group:
         case ConsumerGroup() as restored, ConsumerGroup() as group:
             if (
                 _durable_fields(restored) == _durable_fields(group)
-                and found.config_overrides == state.config_overrides
+                and current.config_overrides == state.config_overrides
             ):
                 return
         case _:
             pass
-    check_same(found, durable_state(state))
+    check_same(current, durable_state(state))
 
 
 def check_same(state: GroupState, expected: DurableState) -> None:
     """Require that a log restored the durable part of a state."""
-    found = durable_state(state)
-    is_same = found.overrides == expected.overrides and (
-        _restores_rebalance(found.group, expected.group)
+    durable = durable_state(state)
+    is_same = durable.overrides == expected.overrides and (
+        _restores_rebalance(durable.group, expected.group)
         if expected.is_rebalancing
-        else found.group == expected.group
+        else durable.group == expected.group
     )
-    require(is_same, Invariant.REPLAY, "the log has", found, "the engine", expected)
+    require(is_same, Invariant.REPLAY, "the log has", durable, "the engine", expected)
 
 
-def _restores_rebalance(found: object, expected: object) -> bool:
+def _restores_rebalance(restored: object, expected: object) -> bool:
     """Whether both are classic groups in the same generation, and the first has no member that the
     second lacks."""
-    if not isinstance(found, ClassicGroupValue) or not isinstance(expected, ClassicGroupValue):
+    if not isinstance(restored, ClassicGroupValue) or not isinstance(expected, ClassicGroupValue):
         return False
-    if found.generation != expected.generation:
+    if restored.generation != expected.generation:
         return False
     still_there = {member.member_id for member in expected.members}
-    return all(member.member_id in still_there for member in found.members)
+    return all(member.member_id in still_there for member in restored.members)
 
 
 def check_replay(

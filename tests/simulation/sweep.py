@@ -94,11 +94,11 @@ def run(first_seed: int, seeds: int) -> tuple[bool, str]:
                 sys.stderr.write(f"{played:,} of {seeds:,} seeds\n")
     except BrokenProcessPool:
         return False, f"A worker process was killed at seed {first_seed + played} or soon after it."
-    told = ", ".join(f"{totals[name]:,} {name}" for name in sorted(totals))
+    counts = ", ".join(f"{totals[name]:,} {name}" for name in sorted(totals))
     last_seed = first_seed + seeds - 1
     speed = seeds / (_cpu_s_of_workers() - cpu_s)
     return True, (
-        f"Nothing broke in {seeds} seeds, {first_seed} to {last_seed}.\n{told}\n"
+        f"Nothing broke in {seeds} seeds, {first_seed} to {last_seed}.\n{counts}\n"
         f"{speed:.1f} seeds per second of processor time"
     )
 

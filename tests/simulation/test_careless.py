@@ -87,7 +87,7 @@ def test_requests_are_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     stage.wait()
     for kind in (ConsumerHeartbeatReceived, OffsetCommitReceived):
         sent = [what for _, who, what in stage.world.transcript if who == "n1"]
-        first, again = [each for each in sent if isinstance(each, kind)][:2]
+        first, again = [request for request in sent if isinstance(request, kind)][:2]
         assert replace(first, token=again.token) == again
 
 

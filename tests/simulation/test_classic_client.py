@@ -28,11 +28,11 @@ def test_an_eager_client_revokes_everything_before_it_joins() -> None:
         first = stage.classic("c1", **how)
         stage.wait()
         stage.classic("c2", **how)
-        least = 4
+        fewest = 4
         while len(stage.clients[1].claims) < 2:
             stage.wait(10)
-            least = min(least, len(first.claims))
-        assert least == (2 if is_cooperative else 0)
+            fewest = min(fewest, len(first.claims))
+        assert fewest == (2 if is_cooperative else 0)
 
 
 def test_a_leader_rejoins_when_a_topic_grows() -> None:

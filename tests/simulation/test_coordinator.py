@@ -45,7 +45,7 @@ def test_a_look_tells_an_anchor_from_a_consumer() -> None:
         member_id="c", protocol_type="consumer", protocol="range", is_synced=True
     )
     assert direct.look(GROUP) == LiveMembers("consumer", ("c",), "range")
-    for is_synced, told in ((True, "groupferry-log-1"), (False, "")):
+    for is_synced, member_id in ((True, "groupferry-log-1"), (False, "")):
         anchored = coordinator_with(
             member_id=f"{INSTANCE_ID}-1",
             instance_id=INSTANCE_ID,
@@ -55,4 +55,4 @@ def test_a_look_tells_an_anchor_from_a_consumer() -> None:
         ).look(GROUP)
         assert isinstance(anchored, LiveMembers)
         assert anchored.anchored is not None
-        assert anchored.anchored.protocol_data == told
+        assert anchored.anchored.protocol_data == member_id

@@ -37,20 +37,20 @@ def given(protocol: str, *members: JoinedMember) -> dict[str, set[leader.Name]]:
 @pytest.mark.parametrize("protocol", ["range", "roundrobin", leader.STICKY])
 def test_each_partition_goes_to_one_subscriber(protocol: str) -> None:
     """No member gets a topic that it does not subscribe to, or one that does not exist."""
-    found = given(protocol, member("a", "foo"), member("b", "foo", "bar", "none"))
-    everything = [name for names in found.values() for name in names]
+    assignment = given(protocol, member("a", "foo"), member("b", "foo", "bar", "none"))
+    everything = [name for names in assignment.values() for name in names]
     assert len(everything) == len(set(everything)) == 6
-    assert {topic for topic, _ in found["a"]} == {"foo"}
-    assert len([1 for topic, _ in found["a"] if topic == "foo"]) == 2
+    assert {topic for topic, _ in assignment["a"]} == {"foo"}
+    assert len([1 for topic, _ in assignment["a"] if topic == "foo"]) == 2
 
 
 def test_sticky_withholds_moving_partitions() -> None:
     """The owner gives them up first. Partitions without an owner are assigned at once."""
     owned = {("foo", 0), ("foo", 1), ("foo", 2)}
-    found = given(leader.STICKY, member("a", "foo", owned=owned), member("b", "foo"))
-    assert found["a"] < owned
-    assert len(found["a"]) == 2
-    assert found["b"] == {("foo", 3)}
+    assignment = given(leader.STICKY, member("a", "foo", owned=owned), member("b", "foo"))
+    assert assignment["a"] < owned
+    assert len(assignment["a"]) == 2
+    assert assignment["b"] == {("foo", 3)}
 
 
 def test_sticky_accepts_the_newest_generation() -> None:

@@ -66,9 +66,11 @@ def test_a_dawdler_often_omits_requests() -> None:
         stage = Stage(seed)
         start(stage, Dawdler)
         stage.wait(10_000)
-        told = [type(what).__name__ for _at, who, what in stage.world.transcript if who == "bad"]
-        syncs += told.count("SyncGroupReceived")
-        joins += told.count("JoinGroupReceived")
+        messages = [
+            type(what).__name__ for _at, who, what in stage.world.transcript if who == "bad"
+        ]
+        syncs += messages.count("SyncGroupReceived")
+        joins += messages.count("JoinGroupReceived")
     assert 0 < syncs < joins / 2
 
 

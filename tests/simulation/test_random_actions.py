@@ -12,17 +12,17 @@ from tests.support.simulation import Stage
 @pytest.mark.simulation
 def test_every_action_happens_within_a_few_seeds() -> None:
     """Clients come, go, die and freeze; topics and the gateway change."""
-    told: set[str] = set()
+    actions: set[str] = set()
     for seed in range(12):
         run = Run(seed)
         run.random_actions.begin()
         run.world.run_until(run.world.now_ms + CHAOS_MS)
-        told |= {
+        actions |= {
             what.split(" ")[0]
             for _at_ms, _who, what in run.world.transcript
             if isinstance(what, str)
         }
-    assert {"closes", "dies:", "freezes", "goes", "loses", "subscribes", "crashes"} <= told
+    assert {"closes", "dies:", "freezes", "goes", "loses", "subscribes", "crashes"} <= actions
 
 
 def test_stop_ends_all_random_actions() -> None:
@@ -49,5 +49,5 @@ def test_a_consumer_that_no_gateway_can_notice_commits_nothing() -> None:
     stage.random_actions.intrude()
     stage.wait(INTRUSION_MS_MAX)
     assert stage.cluster.offsets == stored
-    told = [what for _at_ms, who, what in stage.world.transcript if who == INTRUDER]
-    assert told == ["is in the group in the cluster", "leaves"]
+    actions = [what for _at_ms, who, what in stage.world.transcript if who == INTRUDER]
+    assert actions == ["is in the group in the cluster", "leaves"]

@@ -23,10 +23,10 @@ def test_a_sweep_without_violations_prints_its_counts(
 ) -> None:
     """The exit status is 0."""
     assert main(["--seeds", "3", "--first-seed", "7"]) == 0
-    told = capsys.readouterr()
-    assert told.out.startswith("Nothing broke in 3 seeds, 7 to 9.\n")
-    assert " requests" in told.out
-    assert told.out.endswith(" seeds per second of processor time\n")
+    printed = capsys.readouterr()
+    assert printed.out.startswith("Nothing broke in 3 seeds, 7 to 9.\n")
+    assert " requests" in printed.out
+    assert printed.out.endswith(" seeds per second of processor time\n")
 
 
 def test_a_failing_seed_is_printed_with_its_replay_command(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,9 +78,9 @@ def endless(_run: Run) -> None:
 
 
 def greedy(_run: Run) -> None:
-    kept = []
+    memory = []
     while True:
-        kept.append(bytes(2**24))
+        memory.append(bytes(2**24))
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,14 @@ from tests.simulation.world import START_MS, World
 
 def test_calls_run_in_the_order_of_time_then_of_scheduling() -> None:
     """Hashes of names and the real clock have no influence."""
-    world, told = World(1), list[str]()
-    world.after(20, told.append, "later")
-    world.after(10, told.append, "first")
-    world.after(10, told.append, "second")
+    world, calls = World(1), list[str]()
+    world.after(20, calls.append, "later")
+    world.after(10, calls.append, "first")
+    world.after(10, calls.append, "second")
     world.run_until(START_MS + 15)
-    assert (told, world.now_ms) == (["first", "second"], START_MS + 15)
+    assert (calls, world.now_ms) == (["first", "second"], START_MS + 15)
     world.run_until(START_MS + 20)
-    assert told == ["first", "second", "later"]
+    assert calls == ["first", "second", "later"]
 
 
 def test_the_seed_is_the_only_randomness() -> None:
@@ -30,14 +30,14 @@ def test_the_seed_is_the_only_randomness() -> None:
 def test_calls_that_never_let_time_pass_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """They reach the limit on the calls of a run, and do not fill the machine's memory."""
     monkeypatch.setattr(simulated, "CALLS_MAX", 10)
-    world, told = World(1), list[int]()
+    world, calls = World(1), list[int]()
 
     def again() -> None:
-        told.append(world.now_ms)
+        calls.append(world.now_ms)
         world.after(0, again)
 
     world.after(5, again)
     with pytest.raises(BrokenInvariantError) as broken:
         world.run_until(START_MS + 1_000)
     assert broken.value.invariant is Invariant.ENDS
-    assert told == [START_MS + 5] * 10
+    assert calls == [START_MS + 5] * 10

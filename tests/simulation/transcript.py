@@ -21,10 +21,10 @@ OMITTED_FIELDS = frozenset({"token", "client_id", "client_host", "fresh_id", "pr
 
 def tail(world: World, cluster: Cluster, lines: int) -> tuple[str, ...]:
     """The last lines of the transcript."""
-    told = [*world.transcript][-lines:] if lines else []
+    entries = [*world.transcript][-lines:] if lines else []
     return tuple(
         f"{(at_ms - START_MS) / 1000:8.3f}  {who:<10}  {words(what, cluster)}"
-        for at_ms, who, what in told
+        for at_ms, who, what in entries
     )
 
 
@@ -52,9 +52,9 @@ def words(what: object, cluster: Cluster) -> str:
             inside = (f"{words(k, cluster)}: {words(v, cluster)}" for k, v in what.items())
             return "{" + ", ".join(inside) + "}"
         case frozenset() | set():
-            return "{" + ", ".join(sorted(words(each, cluster) for each in what)) + "}"
+            return "{" + ", ".join(sorted(words(part, cluster) for part in what)) + "}"
         case tuple() | list():
-            return " ".join(words(each, cluster) for each in what)
+            return " ".join(words(part, cluster) for part in what)
         case _ if is_dataclass(what):
             return _dataclass(what, cluster)
         case _:
@@ -62,12 +62,12 @@ def words(what: object, cluster: Cluster) -> str:
 
 
 def _dataclass(what: Any, cluster: Cluster) -> str:
-    told = [
+    values = [
         f"{field.name}={words(getattr(what, field.name), cluster)}"
         for field in fields(what)
         if field.name not in OMITTED_FIELDS and not _is_default(field, getattr(what, field.name))
     ]
-    return f"{type(what).__name__}({', '.join(told)})"
+    return f"{type(what).__name__}({', '.join(values)})"
 
 
 def _is_default(field: Any, value: object) -> bool:
@@ -89,9 +89,9 @@ def _embedded(data: bytes) -> str:
 
 
 def _set_fields(decoded: Any) -> str:
-    told = [
+    values = [
         f"{field.name}={getattr(decoded, field.name)}"
         for field in fields(decoded)
         if getattr(decoded, field.name) not in (None, (), -1)
     ]
-    return " ".join(told) or "nothing"
+    return " ".join(values) or "nothing"

@@ -371,17 +371,17 @@ class Watch:
                 continue
             match reply:
                 case JoinGroupReply(member_id=member_id, generation=generation):
-                    told, held = generation, group.assignments[member_id].member_epoch
-                    require(told == held, Invariant.CLASSIC_REPLIES, told, "not", held)
-                case ConsumerHeartbeatReply(member_id=str(member_id), member_epoch=told):
+                    answered, held = generation, group.assignments[member_id].member_epoch
+                    require(answered == held, Invariant.CLASSIC_REPLIES, answered, "not", held)
+                case ConsumerHeartbeatReply(member_id=str(member_id), member_epoch=answered):
                     current = group.assignments.get(member_id)
                     is_true = current is None or (
-                        told == current.member_epoch
+                        answered == current.member_epoch
                         and reply.assignment in (None, current.assigned.keys())
                     )
                     require(is_true, Invariant.CLASSIC_REPLIES, reply, "not", current)
                     # A member that left with -2 expects no assignment.
-                    if reply.assignment is None and current is not None and (told or 0) > 0:
+                    if reply.assignment is None and current is not None and (answered or 0) > 0:
                         assert isinstance(event, ConsumerHeartbeatReceived)
                         assigned = current.assigned.keys()
                         self.owners.told_nothing_new(event, member_id, assigned)
@@ -396,10 +396,12 @@ class Watch:
         self, group: ConsumerGroup, member_id: str, assignment: bytes, topics: Topics
     ) -> None:
         _version, decoded = decode_assignment(assignment)
-        told = topics.partitions((e.topic, e.partitions) for e in decoded.assigned_partitions)
+        answered = topics.partitions((e.topic, e.partitions) for e in decoded.assigned_partitions)
         assigned = group.assignments[member_id].assigned
         known = {partition for partition in assigned if partition.topic_id in topics.by_id}
-        require(told == known, Invariant.CLASSIC_REPLIES, member_id, "gets", told, "not", known)
+        require(
+            answered == known, Invariant.CLASSIC_REPLIES, member_id, "gets", answered, "not", known
+        )
 
     # -- the log ---------------------------------------------------------------------------------
 
@@ -499,8 +501,10 @@ class Watch:
             commit = state.commits[token]
             if commit.member_id == NO_MEMBER:
                 continue
-            mine = [p for p in commit.partitions if now is None or now.get(p) == commit.member_id]
-            self._committing[token] = dict.fromkeys(mine, commit.member_id)
+            partitions = [
+                p for p in commit.partitions if now is None or now.get(p) == commit.member_id
+            ]
+            self._committing[token] = dict.fromkeys(partitions, commit.member_id)
         on_the_way = {p: id_ for owned in self._committing.values() for p, id_ in owned.items()}
         if not on_the_way:
             return
@@ -605,10 +609,10 @@ def _check_epochs_of_answers(event: Event, step: Step) -> None:
         return
     for _token, reply in step.replies:
         match reply:
-            case ConsumerHeartbeatReply(error=ErrorCode.NONE, member_epoch=told):
-                require(told > JOIN_EPOCH, Invariant.CLASSIC_REPLIES, reply)
-            case JoinGroupReply(error=ErrorCode.NONE, generation=told):
-                require(told > NO_GENERATION, Invariant.CLASSIC_REPLIES, reply)
+            case ConsumerHeartbeatReply(error=ErrorCode.NONE, member_epoch=answered):
+                require(answered > JOIN_EPOCH, Invariant.CLASSIC_REPLIES, reply)
+            case JoinGroupReply(error=ErrorCode.NONE, generation=answered):
+                require(answered > NO_GENERATION, Invariant.CLASSIC_REPLIES, reply)
             case _:
                 pass
 

@@ -107,7 +107,7 @@ class AnswerWatch:
         """The offsets of a fetch are final: no commit of another client may still change them. A
         classic group does not ask who fetches (rule 2.9), and up to v8 no fetch tells (rule 3.15):
         a former member learns only from its next heartbeat or commit that it is none."""
-        client = next((each for each in self._clients if each.name == who), None)
+        client = next((client for client in self._clients if client.name == who), None)
         if fetch.partitions is None or client is None or not client.is_honest:
             return
         group = self._state().group

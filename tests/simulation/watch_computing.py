@@ -59,9 +59,10 @@ class ComputingWatch:
 
     def _check_able(self, group: ConsumerGroup, member_id: str) -> None:
         versions = {_version(member) for member in group.members.values()}
-        for mine in group.members[member_id].client_assignors:
+        for assignor in group.members[member_id].client_assignors:
             are_handled = all(
-                mine.minimum_version <= version <= mine.maximum_version for version in versions
+                assignor.minimum_version <= version <= assignor.maximum_version
+                for version in versions
             )
             require(are_handled, Invariant.COMPUTED, member_id, "cannot handle", sorted(versions))
 
@@ -76,7 +77,7 @@ class ComputingWatch:
         self._epochs = {}
         if isinstance(state.group, ConsumerGroup):
             assignments = state.group.assignments
-            self._epochs = {id_: each.member_epoch for id_, each in assignments.items()}
+            self._epochs = {id_: assignment.member_epoch for id_, assignment in assignments.items()}
 
 
 def _replies(step: Step) -> Iterable[Reply]:

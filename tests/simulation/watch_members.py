@@ -305,7 +305,7 @@ class SilenceWatch:
         if not (self._duties or self._overdue):
             return
         classic = state.group.phases if isinstance(state.group, ConsumerGroup) else {}
-        for duty in [each for each in self._overdue if each not in self._duties]:
+        for duty in [duty for duty in self._overdue if duty not in self._duties]:
             del self._overdue[duty]
         restarted = {
             (record.member_id, MemberState.UNREVOKED_PARTITIONS)

@@ -95,11 +95,11 @@ class OwnerWatch:
             _check_rack(client, group)
             if not client.claims:
                 continue
-            mine = self._owned_by(client)
-            stale += client.claims.keys() - mine
-            for partition in mine:
+            partitions = self._owned_by(client)
+            stale += client.claims.keys() - partitions
+            for partition in partitions:
                 self._check_granted(client, partition, group)
-            for partition in mine:
+            for partition in partitions:
                 if partition in owners:
                     both = f"{partition}: {owners[partition].name} and {client.name}"
                     raise BrokenInvariantError(Invariant.SINGLE_OWNER, both)
@@ -203,7 +203,7 @@ class OwnerWatch:
         }
         if heir_of:
             self._heirs = {
-                commit: heirs | {heir_of[each] for each in heirs & heir_of.keys()}
+                commit: heirs | {heir_of[heir] for heir in heirs & heir_of.keys()}
                 for commit in self._cluster.may_store(bool)
                 for heirs in [self.heirs(commit)]
             }
@@ -219,8 +219,10 @@ class OwnerWatch:
             self._exempt_claims.partitions.update(commit.partitions)
         if client is not None:
             # Nobody asks whose partitions they are that a client kept when it lost its member id.
-            kept = (p for p, each in client.claims.items() if each.member_id != client.member_id)
-            self._exempt_claims.partitions.update(kept)
+            claims = (
+                p for p, claim in client.claims.items() if claim.member_id != client.member_id
+            )
+            self._exempt_claims.partitions.update(claims)
         partitions = commit.partitions - self._exempt_claims.partitions
         for other in self._clients:
             if other.is_honest and other is not client:
@@ -285,8 +287,8 @@ class OwnerWatch:
             )
 
     def _honest(self, name: str) -> Client | None:
-        found = (client for client in self._clients if client.name == name and client.is_honest)
-        return next(found, None)
+        clients = (client for client in self._clients if client.name == name and client.is_honest)
+        return next(clients, None)
 
 
 def _check_rack(client: Client, group: ClassicGroup | ConsumerGroup | None) -> None:

@@ -36,16 +36,18 @@ class RollWatch:
     def after_step(self, state: GroupState, step: Step, config: GroupConfig, now_ms: int) -> None:
         """After a step that changed the group."""
         before, had_classic, was_classic = self._native_count, self._has_classic, self._is_classic
-        rests_until_ms, most = self._rests_until_ms, config.roll_policy.native_members_max
+        rests_until_ms, members_max = self._rests_until_ms, config.roll_policy.native_members_max
         self.look_up_all(state)
         require(
-            most is None or not had_classic or self._native_count <= max(before, most),
+            members_max is None
+            or not had_classic
+            or self._native_count <= max(before, members_max),
             Invariant.HELD,
             self._native_count,
             "native members after",
             before,
             "and the hold allows",
-            most,
+            members_max,
         )
         is_upgraded = was_classic and had_classic and isinstance(state.group, ConsumerGroup)
         require(

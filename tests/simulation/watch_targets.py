@@ -43,12 +43,16 @@ class TargetWatch:
         group, spared = state.group, self._spared
         self.after_load(state)
         if isinstance(event, JoinGroupReceived):  # the member has given up its partitions
-            spared = {id_: mine for id_, mine in spared.items() if id_ != event.member_id}
+            spared = {
+                id_: partitions for id_, partitions in spared.items() if id_ != event.member_id
+            }
         assignor: str | None = None
         has_target = False
         for record in step.records:
             if isinstance(record, MemberMetadata):
-                spared = {id_: mine for id_, mine in spared.items() if id_ != record.member_id}
+                spared = {
+                    id_: partitions for id_, partitions in spared.items() if id_ != record.member_id
+                }
                 assignor = None  # the next target is for other members
             elif isinstance(record, TargetAssignmentMetadata):
                 # A loan's return is a target, too: its borrower may have exactly that (rule 3.18).
@@ -80,8 +84,8 @@ def _check(
     pools = _pools(group, assignor, config, topics)
     _check_bounds(group, pools, config)
     everything = {partition for pool in pools for partition in pool.partitions}
-    spared = {id_: mine for id_, mine in spared.items() if mine <= everything}
-    disturbed = [id_ for id_, mine in spared.items() if group.target_of(id_) != mine]
+    spared = {id_: partitions for id_, partitions in spared.items() if partitions <= everything}
+    disturbed = [id_ for id_, partitions in spared.items() if group.target_of(id_) != partitions]
     if pools and disturbed and not config.unaffected_members_rejoin:
         require(
             not all(_may_spare(pool, spared, config.eager_imbalance_percent) for pool in pools),
@@ -102,10 +106,10 @@ def _check_bounds(group: ConsumerGroup, pools: Sequence[Pool], config: GroupConf
     """A native group is even."""
     is_bounded = bool(group.phases) and not config.unaffected_members_rejoin
     for pool in pools:
-        least, most = _bounds(pool, config.eager_imbalance_percent if is_bounded else 0)
+        fewest, highest = _bounds(pool, config.eager_imbalance_percent if is_bounded else 0)
         loads = {id_: pool.load(group.target_of(id_)) for id_ in pool.members}
-        uneven = {id_: load for id_, load in loads.items() if not least <= load <= most}
-        require(not uneven, Invariant.BALANCED, uneven, "not in", (least, most))
+        uneven = {id_: load for id_, load in loads.items() if not fewest <= load <= highest}
+        require(not uneven, Invariant.BALANCED, uneven, "not in", (fewest, highest))
 
 
 def _is_final(state: GroupState, topics: Topics) -> bool:
@@ -140,7 +144,7 @@ def _pools(
         return by_topic
     if not by_topic or not spec.is_homogeneous:
         return []
-    return [Pool(frozenset().union(*(each.partitions for each in by_topic)), by_topic[0].members)]
+    return [Pool(frozenset().union(*(topic.partitions for topic in by_topic)), by_topic[0].members)]
 
 
 def _bounds(pool: Pool, percent: int) -> tuple[int, int]:
@@ -151,7 +155,10 @@ def _bounds(pool: Pool, percent: int) -> tuple[int, int]:
 
 def _may_spare(pool: Pool, spared: Target, percent: int) -> bool:
     """Whether the others could share what these members leave."""
-    least, most = _bounds(pool, percent)
+    fewest, highest = _bounds(pool, percent)
     loads = [pool.load(spared[id_]) for id_ in pool.members if id_ in spared]
     others, rest = len(pool.members) - len(loads), len(pool.partitions) - sum(loads)
-    return all(least <= load <= most for load in loads) and least * others <= rest <= most * others
+    return (
+        all(fewest <= load <= highest for load in loads)
+        and fewest * others <= rest <= highest * others
+    )

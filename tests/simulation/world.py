@@ -51,8 +51,8 @@ class World:
 
     def tell(self, who: str, *what: object) -> None:
         """Add to the transcript. Formatting waits until the transcript is read."""
-        for each in what:
-            self.transcript.append((self.now_ms, who, each))
+        for entry in what:
+            self.transcript.append((self.now_ms, who, entry))
 
     def chance(self, probability: float) -> bool:
         return self.dice.random() < probability

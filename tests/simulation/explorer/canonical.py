@@ -202,8 +202,10 @@ class _Walk:
 
     def order_of_members(self) -> None:
         """Assignors go by the order of the ids."""
-        ids = (each for each in self.names if isinstance(each, str))
-        self.out += [self.names[each] for each in sorted(ids) if not each.startswith(_OF_ANCHOR)]
+        ids = (name for name in self.names if isinstance(name, str))
+        self.out += [
+            self.names[number] for number in sorted(ids) if not number.startswith(_OF_ANCHOR)
+        ]
 
     def rows(self, value: Mapping[Any, Any]) -> None:
         self.out.append(len(value))
@@ -215,26 +217,26 @@ class _Walk:
     def unordered(self, _owner: Any, value: Any) -> None:
         rows = []
         out = self.out
-        for key, each in value.items():
+        for key, item in value.items():
             self.out = []
             self.value(key)
-            if isinstance(each, int) and each >= START_MS:
-                self.out.append(max(each - self.now_ms, 0))
+            if isinstance(item, int) and item >= START_MS:
+                self.out.append(max(item - self.now_ms, 0))
             else:
-                self.value(each)
+                self.value(item)
             rows.append(self.out)
         self.out = out
         out.append(sorted(rows, key=repr))
 
     def set_of(self, value: Any) -> None:
         self.out.append(len(value))
-        for each in sorted(value):
-            self.value(each)
+        for item in sorted(value):
+            self.value(item)
 
     def sequence(self, value: Any) -> None:
         self.out.append(len(value))
-        for each in value:
-            self.value(each)
+        for item in value:
+            self.value(item)
 
     def anything(self, _owner: Any, value: Any) -> None:
         self.value(value)

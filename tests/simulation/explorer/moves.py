@@ -39,7 +39,7 @@ def free_moves(world: World) -> list[Move]:
     moves += [f"arrive {number}" for number in range(len(world.left_behind))]
     moves += [f"relay {number}" for number in range(len(world.overtaken))]
     moves += [f"store {name}" for name in world.storing()]
-    moves += [f"hear {each.name}" for each in world.passing.values() if each.reply is not None]
+    moves += [f"hear {call.name}" for call in world.passing.values() if call.reply is not None]
     for name, consumer in world.consumers.items():
         if consumer is not None and world.may_ask(name, consumer):
             moves.append(f"send {name}")

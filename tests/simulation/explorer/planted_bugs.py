@@ -94,11 +94,11 @@ def whoever_replaces_the_anchor_is_a_successor(patch: Patch) -> None:
     """The late request of a killed gateway takes the group from the next one."""
     real = HostedGroup._on_look
 
-    def looked(group: HostedGroup, found: LookupOutcome, now_ms: int) -> None:
+    def looked(group: HostedGroup, outcome: LookupOutcome, now_ms: int) -> None:
         was_replaced = "FENCED_INSTANCE_ID" in (group.anchor._reported or "")
-        if was_replaced and isinstance(found, LiveMembers) and found.anchored is not None:
-            found = anchored(LOG_ID, 1000, group_id=GROUP)
-        real(group, found, now_ms)
+        if was_replaced and isinstance(outcome, LiveMembers) and outcome.anchored is not None:
+            outcome = anchored(LOG_ID, 1000, group_id=GROUP)
+        real(group, outcome, now_ms)
 
     patch.setattr(HostedGroup, "_on_look", looked)
 
@@ -168,10 +168,10 @@ def a_lent_place_is_taken(patch: Patch) -> None:
 
     def take(step: StepBuilder, event: JoinGroupReceived) -> ClassicGroupMember | None:
         left = take_place(step, event)
-        found = find_place(step, event)
-        if left is not None or found is None:
+        slot = find_place(step, event)
+        if left is not None or slot is None:
             return left
-        old_id, place = found
+        old_id, place = slot
         forget_place(step, old_id)
         assert isinstance(place.member, ClassicGroupMember)
         lent = write_assignment(place.lent, 1, step.topics)

@@ -208,10 +208,13 @@ def hunt(omission: Omission) -> Report:
 
 def main() -> None:
     """Print the table of `gateway/docs/adoption.md`."""
-    for each in OMISSIONS:
-        report = hunt(each)
+    for omission in OMISSIONS:
+        report = hunt(omission)
         moves = len(report.finding.moves) if report.finding else "none"
-        print(f"| `{each.name}` | {each.what} | {report.transitions:,} | {moves} |", flush=True)
+        print(
+            f"| `{omission.name}` | {omission.what} | {report.transitions:,} | {moves} |",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

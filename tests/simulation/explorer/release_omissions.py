@@ -24,7 +24,7 @@ from tests.simulation.planted_bugs.moves import let_go_after
 def the_anchor_leaves_before_commits_are_answered(patch: pytest.MonkeyPatch) -> None:
     """The anchor's place is given up as soon as all members have."""
     real = Releasing.is_ready
-    patch.setattr(Releasing, "is_ready", lambda each, commits: real(each, commits * 0))
+    patch.setattr(Releasing, "is_ready", lambda releasing, commits: real(releasing, commits * 0))
 
 
 @shows_in("release", " own ", {"release": 1})
@@ -61,8 +61,8 @@ def a_killed_gateway_leaves_no_word_of_native_members(patch: pytest.MonkeyPatch)
     patch.setattr(
         Releasing,
         "_store",
-        lambda each, event: store(
-            each, replace(event, release=replace(event.release, is_native_due=False))
+        lambda releasing, event: store(
+            releasing, replace(event, release=replace(event.release, is_native_due=False))
         ),
     )
 
@@ -128,7 +128,7 @@ def commits_of_recalled_members_are_not_waited_for(patch: pytest.MonkeyPatch) ->
     patch.setattr(
         Releasing,
         "is_ready",
-        lambda each, commits: real(each, commits - len(each.commits_in_flight)),
+        lambda releasing, commits: real(releasing, commits - len(releasing.commits_in_flight)),
     )
 
 

@@ -115,7 +115,7 @@ class Search:
                 layer.reverse()
                 while layer:
                     if self._is_enough():
-                        open_ = [each for each, _ in (*reversed(layer), *following)]
+                        open_ = [stage for stage, _ in (*reversed(layer), *following)]
                         break
                     for reached, world in self._expand(*layer.pop()):
                         is_room = len(following) < LIVE_MAX
@@ -125,8 +125,8 @@ class Search:
                 self._depth += bool(following)
                 layer = following
                 progress(self._depth, len(self._moves), self._transitions)
-        except _Found as found:
-            return self._report(0, 0, found.finding)
+        except _Found as violation:
+            return self._report(0, 0, violation.finding)
         return self._judge(open_)
 
     def _begin(self) -> World:
@@ -233,15 +233,15 @@ class _Found(Exception):
 
 def _distances(from_: Sequence[int], before: dict[int, list[int]]) -> dict[int, int]:
     """The states that lead to these, and in how few moves."""
-    found = dict.fromkeys(from_, 0)
+    distances = dict.fromkeys(from_, 0)
     todo = deque(from_)
     while todo:
         state = todo.popleft()
         for source in before.get(state, ()):
-            if source not in found:
-                found[source] = found[state] + 1
+            if source not in distances:
+                distances[source] = distances[state] + 1
                 todo.append(source)
-    return found
+    return distances
 
 
 def require_rest(world: World) -> None:

@@ -142,12 +142,12 @@ def test_what_no_later_stage_of_a_call_reads_does_not_count(
 
 def ahead_of(stage: Stage) -> set[Stage]:
     """The stage, and those that may follow."""
-    found, todo = {stage}, [stage]
+    stages, todo = {stage}, [stage]
     while todo:
-        new = STAGES[todo.pop()] - found
-        found |= new
+        new = STAGES[todo.pop()] - stages
+        stages |= new
         todo += new
-    return found
+    return stages
 
 
 def test_a_look_stays_valid_longer_for_a_forwarded_group() -> None:

@@ -33,7 +33,7 @@ def test_moves_of_a_copy_leave_the_original_alone() -> None:
 def test_a_copy_shares_what_cannot_change() -> None:
     world = begin(WORLDS["switch"])
     twin = restore(copy(world))
-    assert all(mine is its for mine, its in zip(world.log, twin.log, strict=True))
+    assert all(event is its for event, its in zip(world.log, twin.log, strict=True))
     assert twin.topics is world.topics
     assert twin.port is not world.port
     assert twin.here.state is not world.here.state

@@ -12,7 +12,7 @@ PAGE = Path(__file__).parents[3] / "gateway" / "docs" / "release.md"
 
 @pytest.mark.simulation
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("omission", OMISSIONS, ids=lambda each: each.name)
+@pytest.mark.parametrize("omission", OMISSIONS, ids=lambda omission: omission.name)
 def test_a_planted_omission_is_found(omission: Omission) -> None:
     finding = hunt(omission).finding
     assert finding is not None

@@ -99,6 +99,6 @@ def test_an_unknown_state_hides_no_other_that_is_too_far_from_rest(
 
 
 def test_progress_is_told_after_each_layer() -> None:
-    told: list[tuple[int, ...]] = []
-    explore(SWITCH, Bounds(transitions_max=50), lambda *layer: told.append(layer))
-    assert [depth for depth, *_ in told] == [*range(1, len(told) + 1)]
+    layers: list[tuple[int, ...]] = []
+    explore(SWITCH, Bounds(transitions_max=50), lambda *layer: layers.append(layer))
+    assert [depth for depth, *_ in layers] == [*range(1, len(layers) + 1)]

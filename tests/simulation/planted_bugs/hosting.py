@@ -136,11 +136,11 @@ def whoever_replaces_the_anchor_is_a_successor(patch: Patch) -> None:
     """The late request of a killed gateway takes the group from the next one."""
     real = HostedGroup._on_look
 
-    def looked(group: HostedGroup, found: LookupOutcome, now_ms: int) -> None:
+    def looked(group: HostedGroup, outcome: LookupOutcome, now_ms: int) -> None:
         was_replaced = "FENCED_INSTANCE_ID" in (group.anchor._reported or "")
-        if was_replaced and isinstance(found, LiveMembers) and found.anchored is not None:
-            found = anchored(LOG_ID, 1000, group_id=GROUP)
-        real(group, found, now_ms)
+        if was_replaced and isinstance(outcome, LiveMembers) and outcome.anchored is not None:
+            outcome = anchored(LOG_ID, 1000, group_id=GROUP)
+        real(group, outcome, now_ms)
 
     patch.setattr(HostedGroup, "_on_look", looked)
 
@@ -212,7 +212,7 @@ def a_lost_commit_counts_as_never_sent(patch: Patch) -> None:
     def stored(
         flight: CommitsInFlight, call: Commits, codes: Mapping[int, Any], now_ms: int
     ) -> None:
-        away = {token: "away" if told == LOST else told for token, told in codes.items()}
+        away = {token: "away" if code == LOST else code for token, code in codes.items()}
         real(flight, call, away, now_ms)
 
     patch.setattr(CommitsInFlight, "on_stored", stored)

@@ -60,11 +60,11 @@ def main(names: list[str]) -> None:
     for bug in BUGS:
         if names and bug.name not in names:
             continue
-        found = hunt(bug)
-        where = f"{found.invariant} | {found.seed}" if found is not None else "nothing |"
+        seeds = hunt(bug)
+        where = f"{seeds.invariant} | {seeds.seed}" if seeds is not None else "nothing |"
         print(f"| `{bug.name}` | {bug.what} | {where} |", flush=True)
-        if found is not None and names:
-            print(*found.transcript, "", found.detail, sep="\n")
+        if seeds is not None and names:
+            print(*seeds.transcript, "", seeds.detail, sep="\n")
 
 
 if __name__ == "__main__":

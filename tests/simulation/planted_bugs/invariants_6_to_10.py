@@ -244,8 +244,8 @@ def a_reset_in_flight_blocks_no_member(patch: Patch) -> None:
     real = offsets._in_flight
 
     def in_flight(step: StepBuilder, event: OffsetCommitReceived) -> CommitInFlight:
-        found = real(step, event)
-        return found if found.member_id else replace(found, partitions=frozenset())
+        commits = real(step, event)
+        return commits if commits.member_id else replace(commits, partitions=frozenset())
 
     patch.setattr("coordinator.handlers.offsets._in_flight", in_flight)
 

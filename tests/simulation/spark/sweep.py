@@ -98,9 +98,9 @@ def run(
     with open_session("groupferry simulation", master=master, settings=settings) as spark:
         send_own_code(spark.sparkContext, tests)
         before = write_rows(spark, first_seed, seeds, output)
-        is_fine, told = report(_stored(spark, output), first_seed, seeds)
+        is_fine, text = report(_stored(spark, output), first_seed, seeds)
         more = f"\n{before:,} of the seeds were played before, by a run that did not end"
-        return is_fine, f"{told}{more if before else ''}\nOne row per seed: {output}"
+        return is_fine, f"{text}{more if before else ''}\nOne row per seed: {output}"
 
 
 def write_rows(
@@ -113,8 +113,8 @@ def write_rows(
     """Play the seeds on all executors, each of which writes its own rows. Returns how many an
     earlier run had played. Raises PipelineError if the folder has anything else."""
 
-    def rows_of(some: Iterable[range]) -> Iterator[SeedRow]:
-        return (row_of(seed, play) for seed in chain.from_iterable(some))
+    def rows_of(chunks: Iterable[range]) -> Iterator[SeedRow]:
+        return (row_of(seed, play) for seed in chain.from_iterable(chunks))
 
     context = spark.sparkContext
     names = [name for name in open_folder(output, spark).names() if not name.startswith(".")]
@@ -145,19 +145,19 @@ def _played(spark: SparkSession, output: str) -> list[range]:
 def pieces(seeds: range, played: Iterable[range], count: int) -> Sequence[range]:
     """The seeds that were not played, in pieces as long as `count` of them would be for all."""
     length = -(-len(seeds) // count)
-    found: list[range] = []
+    gaps: list[range] = []
     at = seeds.start
-    for each in (*sorted(played, key=attrgetter("start")), range(seeds.stop, seeds.stop)):
-        gap = range(at, min(each.start, seeds.stop))
-        found += [gap[n : n + length] for n in range(0, len(gap), length)]
-        at = max(at, each.stop)
-    return found
+    for chunk in (*sorted(played, key=attrgetter("start")), range(seeds.stop, seeds.stop)):
+        gap = range(at, min(chunk.start, seeds.stop))
+        gaps += [gap[n : n + length] for n in range(0, len(gap), length)]
+        at = max(at, chunk.stop)
+    return gaps
 
 
 def tasks(context: SparkContext, seeds: int) -> int:
     """The number of tasks."""
-    least = -(-seeds // SEEDS_PER_TASK_MAX)
-    return max(least, min(seeds, context.defaultParallelism * TASKS_PER_PROCESSOR))
+    tasks_min = -(-seeds // SEEDS_PER_TASK_MAX)
+    return max(tasks_min, min(seeds, context.defaultParallelism * TASKS_PER_PROCESSOR))
 
 
 def report(rows: DataFrame, first_seed: int, seeds: int) -> tuple[bool, str]:

@@ -43,6 +43,6 @@ def test_an_error_of_the_simulator_is_a_row() -> None:
 def test_each_column_is_in_the_schema_and_the_docs() -> None:
     """The order is the same."""
     named = [column.split()[0] for column in SCHEMA.split(",")]
-    told = re.findall(r"^\| `(\w+)` \|", DOCS.read_text(), re.MULTILINE)
+    documented = re.findall(r"^\| `(\w+)` \|", DOCS.read_text(), re.MULTILINE)
     assert named == list(SeedRow._fields)
-    assert [name for name in told if name in named] == named
+    assert [name for name in documented if name in named] == named

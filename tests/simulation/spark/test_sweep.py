@@ -27,12 +27,12 @@ def test_the_rows_equal_those_of_a_local_run(spark: SparkSession, tmp_path: Path
     send_own_code(spark.sparkContext, tests)
     write_rows(spark, 7, 9, output)
     rows = spark.read.parquet(output)
-    found = [SeedRow(**row.asDict()) for row in rows.orderBy("seed").collect()]
-    assert found == [row_of(seed) for seed in range(7, 16)]
-    is_fine, told = report(rows, 7, 9)
+    distributed = [SeedRow(**row.asDict()) for row in rows.orderBy("seed").collect()]
+    assert distributed == [row_of(seed) for seed in range(7, 16)]
+    is_fine, text = report(rows, 7, 9)
     assert is_fine
-    assert told.startswith("Nothing broke in 9 seeds, 7 to 15.\n")
-    assert f"{sum(row.moves for row in found):,} moves" in told
+    assert text.startswith("Nothing broke in 9 seeds, 7 to 15.\n")
+    assert f"{sum(row.moves for row in distributed):,} moves" in text
 
 
 def test_failing_seeds_are_printed_and_the_others_played(
@@ -53,8 +53,8 @@ def test_failing_seeds_are_printed_and_the_others_played(
     write_rows(spark, 0, 60, output, play)
     rows = spark.read.parquet(output)
     assert rows.count() == 60
-    is_fine, told = report(rows, 0, 60)
-    lines = told.splitlines()
+    is_fine, text = report(rows, 0, 60)
+    lines = text.splitlines()
     assert not is_fine
     assert lines[0] == "Broken in 40 of 60 seeds, 0 to 59:"
     assert lines[1] == "Seed 0 breaks invariant engine: no internal error occurs"
