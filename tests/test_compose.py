@@ -33,7 +33,7 @@ def instructions(name: str) -> list[str]:
 
 def test_its_kafka_is_the_old_release_of_the_tests() -> None:
     """It is pinned, and lacks the native protocol."""
-    versions = {each.text for each in ET.parse(POM).findall(".//{*}kafka.version")}
+    versions = {version.text for version in ET.parse(POM).findall(".//{*}kafka.version")}
     (used,) = set(re.findall(r"apache/kafka:(\S+)", COMPOSE))
     assert used in versions
     assert used.startswith("3.9.")
@@ -53,9 +53,9 @@ def test_the_build_context_has_all_files_of_the_image() -> None:
     own = [
         instruction for instruction in instructions("COPY") if not instruction.startswith("--from")
     ]
-    copied = {source for each in own for source in each.split()[:-1]}
+    copied = {source for instruction in own for source in instruction.split()[:-1]}
     assert copied == context
-    assert all((ROOT / each).exists() for each in copied)
+    assert all((ROOT / path).exists() for path in copied)
 
 
 @pytest.mark.parametrize("drains", [False, True])
@@ -88,7 +88,7 @@ def test_the_service_runs_an_existing_command() -> None:
     assert "/readyz" in service["ExecStartPost"]
     assert int(service["TimeoutStopSec"]) * 1000 > Settings.model_fields["drain_timeout_ms"].default
     assert int(service["RestartPreventExitStatus"]) == WRONG_CALL
-    names = {each.removeprefix("GROUPFERRY_").lower() for each in environment(SERVICE)}
+    names = {name.removeprefix("GROUPFERRY_").lower() for name in environment(SERVICE)}
     assert names <= Settings.model_fields.keys()
 
 

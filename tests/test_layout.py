@@ -128,7 +128,7 @@ def wrong_directions(names: Iterable[str], package: str) -> list[str]:
         elif package == "coordinator":
             allowed = not is_under(name, "gateway") and (
                 not is_under(name, "kafka_codecs")
-                or any(is_under(name, each) for each in OF_THE_CODECS_FOR_THE_COORDINATOR)
+                or any(is_under(name, package) for package in OF_THE_CODECS_FOR_THE_COORDINATOR)
             )
         else:
             allowed = True
@@ -157,8 +157,8 @@ def modules_of(package: str) -> list[Path]:
 
 def modules(folder: Path) -> list[Path]:
     """Every module in a folder. Of the simulator, those that play a run."""
-    found = sorted(folder.rglob("*.py"))
-    return [path for path in found if plays(path)] if folder == SIMULATION else found
+    files = sorted(folder.rglob("*.py"))
+    return [path for path in files if plays(path)] if folder == SIMULATION else files
 
 
 def plays(module: Path) -> bool:
@@ -173,8 +173,8 @@ def plays(module: Path) -> bool:
 
 def in_modules(folder: Path, check: Callable[[Path], Found]) -> dict[str, Found]:
     """What a check finds in the modules of a folder, by module; without those it accepts."""
-    found = {name_of(module): check(module) for module in modules(folder)}
-    return {name: findings for name, findings in found.items() if findings}
+    problems = {name_of(module): check(module) for module in modules(folder)}
+    return {name: findings for name, findings in problems.items() if findings}
 
 
 def has_logic(tree: ast.Module) -> bool:
@@ -192,13 +192,13 @@ def has_twin(module: Path) -> bool:
     """Whether a module of the gateway has a test file, perhaps one with a real Kafka."""
     twin = ROOT / "tests" / "gateway" / module.relative_to(GATEWAY)
     stem = f"test_{module.stem}"
-    return any(twin.with_stem(each).exists() for each in (stem, f"{stem}_with_kafka"))
+    return any(twin.with_stem(twin_stem).exists() for twin_stem in (stem, f"{stem}_with_kafka"))
 
 
 def is_exempt(module: Path) -> bool:
     """Whether other tests cover a module of the gateway."""
     name = module.relative_to(GATEWAY)
-    return any(f"{each}" in WITHOUT_A_TEST_OF_THEIR_OWN for each in (name, *name.parents))
+    return any(f"{path}" in WITHOUT_A_TEST_OF_THEIR_OWN for path in (name, *name.parents))
 
 
 def name_of(value: object) -> str:
@@ -222,7 +222,7 @@ def test_codecs_coordinator_hosting_fold_and_simulation_are_pure(
 ) -> None:
     """They use no IO, clock, randomness, logging or Spark. The simulation may use randomness from a
     seed."""
-    assert in_modules(folder, lambda each: impurities(parsed(each), allowed=allowed)) == {}
+    assert in_modules(folder, lambda module: impurities(parsed(module), allowed=allowed)) == {}
 
 
 @pytest.mark.parametrize(
@@ -232,15 +232,19 @@ def test_codecs_coordinator_hosting_fold_and_simulation_are_pure(
 )
 def test_imports_point_in_one_direction(folder: Path, package: str) -> None:
     """gateway -> coordinator -> the embedded protocol of kafka_codecs."""
-    assert in_modules(folder, lambda each: wrong_directions(imports_of(each), package)) == {}
+    assert in_modules(folder, lambda module: wrong_directions(imports_of(module), package)) == {}
 
 
 def test_the_hosting_machine_knows_nothing_of_its_drivers() -> None:
     """So that tests and the simulator can play what ships."""
 
     def above(module: Path) -> list[str]:
-        of_gateway = [each for each in imports_of(module) if is_under(each, "gateway")]
-        return [each for each in of_gateway if not any(is_under(each, m) for m in BENEATH_HOSTING)]
+        of_gateway = [imported for imported in imports_of(module) if is_under(imported, "gateway")]
+        return [
+            imported
+            for imported in of_gateway
+            if not any(is_under(imported, m) for m in BENEATH_HOSTING)
+        ]
 
     assert in_modules(HOSTING, above) == {}
 
@@ -250,13 +254,13 @@ def test_the_packages_of_the_engine_import_only_lower_ones(package: str) -> None
     """No import leads back up, and the table permits none that is not needed."""
     above = list(BENEATH)[list(BENEATH).index(package) :]
     assert not set(above) & set(BENEATH[package])
-    found = {
+    packages = {
         other
         for module in modules_of(package)
         for other in packages_imported(imports_of(module))
         if other != package
     }
-    assert found == set(BENEATH[package])
+    assert packages == set(BENEATH[package])
 
 
 def test_every_module_of_the_coordinator_lies_in_a_package() -> None:
@@ -294,9 +298,9 @@ def test_the_packages_of_the_gateway_import_each_other_without_cycles() -> None:
             name: {
                 part
                 for module in modules(folder)
-                for each in imports_of(module)
-                if is_under(each, "gateway")
-                for part in each.split(".")[1:2]
+                for imported in imports_of(module)
+                if is_under(imported, "gateway")
+                for part in imported.split(".")[1:2]
                 if part in packages
             }
             - {name}
@@ -350,7 +354,7 @@ def test_no_exemption_outlives_its_reason(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("planted", "found"),
+    ("planted", "is_logic"),
     [
         ("LIMIT = 5", False),
         ("class Ask(Protocol):\n    def ask(self) -> int:\n        'What.'", False),
@@ -360,9 +364,9 @@ def test_no_exemption_outlives_its_reason(name: str) -> None:
         ("class Twice:\n    async def of(self, n):\n        'What.'\n        return 2 * n", True),
     ],
 )
-def test_planted_logic_is_found(planted: str, *, found: bool) -> None:
+def test_planted_logic_is_found(planted: str, *, is_logic: bool) -> None:
     """A module with only declarations needs no test."""
-    assert has_logic(ast.parse(planted)) is found
+    assert has_logic(ast.parse(planted)) is is_logic
 
 
 def test_the_folder_of_the_codecs_is_not_a_package() -> None:
@@ -384,7 +388,7 @@ def test_no_file_names_a_package_host() -> None:
 
 
 @pytest.mark.parametrize(
-    ("planted", "found"),
+    ("planted", "expected"),
     [
         ("import time", ["time"]),
         ("def f():\n    from os.path import join", ["os"]),
@@ -396,10 +400,10 @@ def test_no_file_names_a_package_host() -> None:
         ("from uuid import UUID\nx = timer.now_ms", []),
     ],
 )
-def test_a_planted_impurity_is_found(planted: str, found: list[str]) -> None:
+def test_a_planted_impurity_is_found(planted: str, expected: list[str]) -> None:
     """The check can fail."""
     tree = ast.parse(planted)
-    assert impurities(tree) == found
+    assert impurities(tree) == expected
     assert "random" not in impurities(tree, allowed=frozenset({"random"}))
 
 
@@ -425,7 +429,7 @@ def test_a_planted_import_is_found(package: str, planted: str, wrong: list[str])
 
 
 @pytest.mark.parametrize(
-    ("planted", "found"),
+    ("planted", "packages"),
     [
         ("from coordinator.handlers.offsets import commit", {"handlers"}),
         ("from coordinator.handlers import offsets", {"handlers"}),
@@ -434,9 +438,9 @@ def test_a_planted_import_is_found(package: str, planted: str, wrong: list[str])
         ("from kafka_codecs import WireError\nimport heapq", set[str]()),
     ],
 )
-def test_a_planted_import_of_a_package_is_found(planted: str, found: set[str]) -> None:
+def test_a_planted_import_of_a_package_is_found(planted: str, packages: set[str]) -> None:
     """However it is written."""
-    assert packages_imported(imports(ast.parse(planted))) == found
+    assert packages_imported(imports(ast.parse(planted))) == packages
 
 
 def test_a_planted_host_is_found() -> None:

@@ -66,7 +66,7 @@ def test_each_number_names_one_rule() -> None:
     """A citation leads to one place."""
     numbers = Counter(rule.number for rule in BOOK.rules)
     names = Counter(deviation.name for deviation in BOOK.deviations)
-    assert [each for each, count in (numbers + names).items() if count > 1] == []
+    assert [rule for rule, count in (numbers + names).items() if count > 1] == []
     assert len(RULES) > 50
     assert len(BOOK.deviations) > 40
 
@@ -204,7 +204,7 @@ def test_a_planted_citation_is_found(text: str, missing: list[str]) -> None:
 
 def test_a_planted_page_is_read() -> None:
     book = read_rulebook(PLANTED)
-    section, rule = (each for each in book.rules if each.page == "a.md")
+    section, rule = (rule for rule in book.rules if rule.page == "a.md")
     assert section.is_section
     assert (rule.number, rule.name, rule.rows) == ("3.7", "Reconciling", frozenset({"1"}))
     assert rule.deviations == {"D5"}

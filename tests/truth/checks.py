@@ -23,12 +23,12 @@ ZOMBIE = "zombie"
 
 def problems(steps: Sequence[SimulatedStep], excused: Set[tuple[str, int]]) -> list[str]:
     """How the tables of a run contradict the simulator."""
-    told = tables(steps)
-    found = [*owners(told, steps), *offsets(steps, excused)]
+    folded_tables = tables(steps)
+    problems = [*owners(folded_tables, steps), *offsets(steps, excused)]
     if is_determined(steps):
-        found += rebalances(told, steps)
-        found += roll_steps(told, steps)
-    return found
+        problems += rebalances(folded_tables, steps)
+        problems += roll_steps(folded_tables, steps)
+    return problems
 
 
 def tables(steps: Sequence[SimulatedStep]) -> Tables:
@@ -36,13 +36,13 @@ def tables(steps: Sequence[SimulatedStep]) -> Tables:
     return folded(*lines_of({GROUP: partial(write, steps)}))
 
 
-def owners(told: Tables, steps: Sequence[SimulatedStep]) -> Iterator[str]:
+def owners(folded_tables: Tables, steps: Sequence[SimulatedStep]) -> Iterator[str]:
     """No partition ever has two owners, and the last owners are the engine's."""
-    twice = (row for row in told.findings if row.kind == "owned_twice" and row.is_certain)
+    twice = (row for row in folded_tables.findings if row.kind == "owned_twice" and row.is_certain)
     yield from (f"owned twice: {row}" for row in twice)
     still = {
         (row.topic, row.partition): row.member_id
-        for row in told.ownership
+        for row in folded_tables.ownership
         if row.to_ms is None and row.member_id is not None
     }
     untold = untold_holdings(steps)[-1] if steps else frozenset()
@@ -55,7 +55,7 @@ def untold_holdings(steps: Sequence[SimulatedStep]) -> Sequence[Set[tuple[str, i
     """After each step, the partitions of recreated topics whose holders no event has named since.
     The assignment of a classic member names topics, so it gets the partitions of another topic of
     that name without an event."""
-    found: list[Set[tuple[str, int]]] = []
+    holdings: list[Set[tuple[str, int]]] = []
     ended: set[str] = set()
     named: set[tuple[str, int]] = set()
     for step in steps:
@@ -63,13 +63,13 @@ def untold_holdings(steps: Sequence[SimulatedStep]) -> Sequence[Set[tuple[str, i
             match event:
                 case TopicsDeleted(topics=topics):
                     ended.update(topics)
-                    named = {each for each in named if each[0] not in topics}
+                    named = {holding for holding in named if holding[0] not in topics}
                 case PartitionsAssigned(partitions=partitions):
                     named.update((name, n) for name, numbers in partitions.items() for n in numbers)
                 case _:
                     pass
-        found.append({each for each in step.holdings if each[0] in ended} - named)
-    return found
+        holdings.append({holding for holding in step.holdings if holding[0] in ended} - named)
+    return holdings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,11 +86,11 @@ class Round:
     the events name every holder."""
 
 
-def rebalances(told: Tables, steps: Sequence[SimulatedStep]) -> Iterator[str]:
+def rebalances(folded_tables: Tables, steps: Sequence[SimulatedStep]) -> Iterator[str]:
     """The engine's figures equal those of the simulator's state when a rebalance began and ended.
     One that a process did not end, or that goes on, has no row."""
     rounds = {true.from_ms: true for true in simulated_rounds(steps)}
-    rows = {row.from_ms - START_MS: row for row in told.rebalances}
+    rows = {row.from_ms - START_MS: row for row in folded_tables.rebalances}
     yield from (f"rebalance at {at_ms} did not begin" for at_ms in sorted(rows.keys() - rounds))
     for at_ms, true in rounds.items():
         if not true.is_known:
@@ -102,18 +102,18 @@ def rebalances(told: Tables, steps: Sequence[SimulatedStep]) -> Iterator[str]:
             continue
         if row.was_interrupted or _is_shared(steps, row.to_ms - START_MS):
             continue  # its end is within a step
-        moved, least, members = figures(steps, true.first, row.to_ms - START_MS)
-        if (row.partitions_moved, row.least_possible, row.members) != (moved, least, members):
-            yield f"rebalance: {row} moved {moved}, at least {least}, of {members} members"
+        moved, fewest, members = figures(steps, true.first, row.to_ms - START_MS)
+        if (row.partitions_moved, row.least_possible, row.members) != (moved, fewest, members):
+            yield f"rebalance: {row} moved {moved}, at least {fewest}, of {members} members"
 
 
-def roll_steps(told: Tables, steps: Sequence[SimulatedStep]) -> Iterator[str]:
+def roll_steps(folded_tables: Tables, steps: Sequence[SimulatedStep]) -> Iterator[str]:
     """The engine's figures of the steps of rolls equal those of the simulator's state. Of two steps
     at a time, the state does not tell which consumer has come in place of which."""
     numbers = {step.at_ms: n for n, step in enumerate(steps)}
     movers, untold = _members_of_several_instances(steps), untold_holdings(steps)
-    for row in told.steps:
-        if any(other is not row and _overlap(other, row) for other in told.steps):
+    for row in folded_tables.steps:
+        if any(other is not row and _overlap(other, row) for other in folded_tables.steps):
             continue
         first, to_ms = numbers.get(row.from_ms - START_MS), row.to_ms - START_MS
         if first is None or _is_shared(steps, row.from_ms - START_MS) or _is_shared(steps, to_ms):
@@ -126,9 +126,9 @@ def roll_steps(told: Tables, steps: Sequence[SimulatedStep]) -> Iterator[str]:
         successors = _successors(spell, row)
         if is_disturbed or is_untold or not owners.isdisjoint(movers) or successors is None:
             continue
-        moved, least, members = figures(steps, first, to_ms, successors)
-        if (row.partitions_moved, row.least_possible, row.members) != (moved, least, members):
-            yield f"step: {row} moved {moved}, at least {least}, of {members} members"
+        moved, fewest, members = figures(steps, first, to_ms, successors)
+        if (row.partitions_moved, row.least_possible, row.members) != (moved, fewest, members):
+            yield f"step: {row} moved {moved}, at least {fewest}, of {members} members"
 
 
 def _overlap(one: StepRow, other: StepRow) -> bool:
@@ -219,7 +219,7 @@ def _topics_gone(step: SimulatedStep) -> Iterator[str]:
 
 def _members_of_several_instances(steps: Sequence[SimulatedStep]) -> set[str]:
     """Members that took over another instance, because the table knows one instance per member."""
-    pairs = {(name, each.instance_id) for step in steps for name, each in step.members.items()}
+    pairs = {(name, member.instance_id) for step in steps for name, member in step.members.items()}
     counts = Counter(name for name, _ in pairs)
     return {name for name, count in counts.items() if count > 1}
 
@@ -258,14 +258,20 @@ def offsets(steps: Sequence[SimulatedStep], excused: Set[tuple[str, int]]) -> It
     taken_back = committed.keys() & last.holdings.keys() - untold_holdings(steps)[-1] - excused
     for topic, number in sorted(taken_back):
         writer.beside(last.at_ms / 1000, _back(topic, number, committed, last.at_ms))
-    told = folded(*writer.lines)
-    lost = {(row.topic, row.partition) for row in told.findings if row.kind == "commit_lost"}
-    back = [row for row in told.findings if row.kind == "commit_went_back"]
+    folded_tables = folded(*writer.lines)
+    lost = {
+        (row.topic, row.partition) for row in folded_tables.findings if row.kind == "commit_lost"
+    }
+    back = [row for row in folded_tables.findings if row.kind == "commit_went_back"]
     by_zombie = {(row.topic, row.partition) for row in back if row.member_id == ZOMBIE}
     others = {(row.topic, row.partition) for row in back if row.member_id != ZOMBIE}
-    yield from (f"a lost commit of {each}" for each in sorted(lost.difference(excused)))
-    yield from (f"a commit of {each} went back" for each in sorted(others.difference(excused)))
-    yield from (f"the zombie of {each} is not seen" for each in sorted(taken_back - by_zombie))
+    yield from (f"a lost commit of {partition}" for partition in sorted(lost.difference(excused)))
+    yield from (
+        f"a commit of {partition} went back" for partition in sorted(others.difference(excused))
+    )
+    yield from (
+        f"the zombie of {partition} is not seen" for partition in sorted(taken_back - by_zombie)
+    )
 
 
 def _committed(steps: Sequence[SimulatedStep]) -> Mapping[tuple[str, int], int]:
@@ -273,7 +279,7 @@ def _committed(steps: Sequence[SimulatedStep]) -> Mapping[tuple[str, int], int]:
     gone_ms: dict[str, int] = {}
     committed: dict[tuple[str, int], int] = {}
     for step in steps:
-        for event in (*(told for _at_ms, told in step.offsets), *step.events):
+        for event in (*(offset for _at_ms, offset in step.offsets), *step.events):
             if isinstance(event, OffsetsCommitted):
                 for topic, entries in event.offsets.items():
                     if event.to_ms > gone_ms.get(topic, -1):

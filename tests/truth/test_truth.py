@@ -50,10 +50,10 @@ def test_a_move_that_is_none_is_a_fault() -> None:
 def test_a_comparison_can_fail() -> None:
     """Other rebalances and holders than in the tables are told."""
     steps = simulated(0)
-    told = tables(steps)
+    folded_tables = tables(steps)
     played = simulated(STEPPING_SEED)
     stepping = tables(played)
-    if told.rebalances:
-        assert list(rebalances(told, steps[: len(steps) // 2]))
-    assert list(roll_steps(stepping, [dataclasses.replace(each, holdings={}) for each in played]))
-    assert list(owners(told, [dataclasses.replace(each, holdings={}) for each in steps]))
+    if folded_tables.rebalances:
+        assert list(rebalances(folded_tables, steps[: len(steps) // 2]))
+    assert list(roll_steps(stepping, [dataclasses.replace(step, holdings={}) for step in played]))
+    assert list(owners(folded_tables, [dataclasses.replace(step, holdings={}) for step in steps]))
