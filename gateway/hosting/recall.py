@@ -57,7 +57,12 @@ from gateway.hosting.calls import (
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.release import Releasing
 from kafka_codecs import WireError
-from kafka_codecs.consumer_protocol import Assignment, decode_subscription, encode_assignment
+from kafka_codecs.consumer_protocol import (
+    NO_GENERATION,
+    Assignment,
+    decode_subscription,
+    encode_assignment,
+)
 from kafka_codecs.error_codes import ErrorCode
 
 RECALLED = Refused(RefusalReason.RECALLED, "the group goes back to the cluster: rejoin")
@@ -100,6 +105,8 @@ class Recall:
         self._heartbeat_interval_ms = config.consumer_heartbeat_interval_ms
         self._to_own_nothing: set[str] = set()
         """The members that were told to own nothing: native ones, and classic ones in a round."""
+        self._told_to_join: set[str] = set()
+        """The native members that were told to join again, or to repeat their join."""
         self._back_with_epoch_0: set[str] = set()
         """The native members that wait under their ids for the cluster."""
         self._on_their_way: dict[int | None, deque[str]] = {}
@@ -173,12 +180,16 @@ class Recall:
 
     def _reconcile(self, event: ConsumerHeartbeatReceived, now_ms: int) -> Answer | None:
         """Assign nothing to the member. Only its epoch 0 proves that it has given up its
-        partitions: a heartbeat that states none may have been sent before it got them."""
+        partitions: a heartbeat that states none may have been sent before it got them. So may one
+        with epoch 0 (DEV D25), unless the member was told to send it."""
         moving, member_id = self.moving, event.member_id
+        member = self._members.get(member_id)
         if event.member_epoch == JOIN_EPOCH:
+            may_be_late = member_id in moving.holders and member_id not in self._told_to_join
+            if may_be_late and member is not None and member.assignment:
+                return self._tell_to_join(member_id)
             self._let_joiner_go(event)
             return None
-        member = self._members.get(member_id)
         if member is None or (member_id not in moving.holders and event.member_epoch > JOIN_EPOCH):
             is_back = member_id in self._back_with_epoch_0
             return FENCED if is_back else self._refuse_former(event, member_id)
@@ -188,13 +199,17 @@ class Recall:
         moving.holders.mark_seen(member_id, now_ms)
         has_acknowledged = member_id in self._to_own_nothing and event.owned == frozenset()
         if has_acknowledged or not (member.is_native and member.assignment):
-            return FENCED
+            return self._tell_to_join(member_id)
         self._to_own_nothing.add(member_id)
         return replace(
             _repeat_epoch(event),
             heartbeat_interval_ms=self._heartbeat_interval_ms,
             assignment=frozenset(),
         )
+
+    def _tell_to_join(self, member_id: str) -> Refused:
+        self._told_to_join.add(member_id)
+        return FENCED
 
     def _let_joiner_go(self, event: ConsumerHeartbeatReceived) -> None:
         """Count a member that returns with epoch 0 as one that has given up, and likewise one whose
@@ -212,7 +227,7 @@ class Recall:
         if not event.protocols:
             return _without_protocols(event)
         moving = self.moving
-        if _owns_nothing(event):
+        if _owns_nothing(event, since=self._epoch_of(event.member_id)):
             moving.on_member_gave_up(event.member_id)
             return RECALLED
         if event.member_id not in moving.holders:
@@ -232,6 +247,12 @@ class Recall:
             if event.member_id not in waiting:
                 waiting.append(event.member_id)
         return RECALLED
+
+    def _epoch_of(self, member_id: str) -> int:
+        """The generation in which the member has its partitions."""
+        group = self._engine.state.group
+        assert isinstance(group, ClassicGroup)
+        return group.core.laggards.get(member_id, self._generation)
 
     def _former_id(self, call: Call, event: JoinGroupReceived) -> str | None:
         """The id of the member whose client has come back without it, or whose instance another
@@ -365,11 +386,17 @@ def _without_protocols(event: JoinGroupReceived) -> JoinGroupReply:
     return event.refuse(GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, reason))
 
 
-def _owns_nothing(event: JoinGroupReceived) -> bool:
-    """Whether the client says that it has given up its partitions, under each of its assignors."""
+def _owns_nothing(event: JoinGroupReceived, *, since: int = NO_GENERATION) -> bool:
+    """Whether the client says that it has given up its partitions, under each of its assignors.
+
+    DEV D5: a subscription of a generation before `since` says nothing about what the client has got
+    since then. One without a generation is believed.
+    """
     try:
         subscriptions = [decode_subscription(data)[1] for _name, data in event.protocols]
     except WireError:
+        return False
+    if any(NO_GENERATION < subscription.generation_id < since for subscription in subscriptions):
         return False
     owned = [topic for subscription in subscriptions for topic in subscription.owned_partitions]
     return bool(subscriptions) and not any(topic.partitions for topic in owned)

@@ -419,6 +419,19 @@ def test_native_members_reconcile_and_rejoin_in_the_cluster() -> None:
     assert request.outcome.is_released
 
 
+def test_a_late_join_does_not_give_a_native_members_partitions_to_the_cluster() -> None:
+    on = HostedScene()
+    epoch = on.native_member("n-1").member_epoch
+    on.hold(Ask)
+    on.feed(MoveRequested(ReleaseRequest(new_protocol=NOT_MIXED)))
+    assert cause_of(on.native("n-1", 0)) is RefusalReason.FENCED
+    on.wait(1_000)
+    assert on.waits(Ask) == 0
+    told = on.native("n-1", epoch).answer
+    assert isinstance(told, ConsumerHeartbeatReply)
+    assert told.assignment == frozenset()
+
+
 @pytest.mark.parametrize("is_killed", [False, True])
 @pytest.mark.parametrize("comes", [True, False])
 def test_the_first_member_in_the_cluster_is_a_native_one(

@@ -214,6 +214,20 @@ def test_an_eager_join_shows_that_it_has_given_up(on: Script) -> None:
     assert on.told == [GaveUp("a")]
 
 
+@pytest.mark.parametrize(
+    ("generation", "told"),
+    [(-1, [GaveUp("a")]), (6, [Heard("a")]), (7, [GaveUp("a")])],
+    ids=["none", "earlier", "present"],
+)
+def test_an_eager_join_of_an_earlier_generation_may_be_late(
+    on: Script, generation: int, told: list[Any]
+) -> None:
+    """It proves nothing about the partitions that the member has got since (DEV D5)."""
+    metadata = subscription(("foo",), generation=generation, version=2)
+    assert on.join("a", protocols=(("range", metadata),)) is RECALLED
+    assert on.told == told
+
+
 def test_a_cooperative_member_has_given_up_when_its_client_returns(on: Script) -> None:
     """It loses its partitions when it gets UNKNOWN_MEMBER_ID."""
     assert on.join("a", owned={"foo": (0,)}) is RECALLED
@@ -262,8 +276,26 @@ def test_a_native_member_is_told_to_own_nothing_until_it_says_so(on: Script) -> 
 
 
 def test_a_native_member_has_given_up_when_it_comes_back_with_epoch_0(on: Script) -> None:
+    on.native("n", 7)
+    assert on.native("n", 7, frozenset()) is FENCED
+    on.told.clear()
     assert on.native("n", 0, frozenset()) is None
     assert on.told == [GaveUp("n")]
+
+
+def test_a_join_that_nobody_asked_for_may_be_late_unless_it_is_repeated(on: Script) -> None:
+    """A copy of the member's first join proves nothing about what it has got since (DEV D25). A
+    client that was fenced before the recall, or by an earlier process, joins until it is in."""
+    assert on.native("n", 0, frozenset()) is FENCED
+    assert on.native("n", 7) == NOTHING
+    assert on.told == [Heard("n")]
+    assert on.native("n", 0, frozenset()) is None
+    assert on.told == [Heard("n"), GaveUp("n")]
+
+
+def test_a_join_of_a_native_member_that_held_nothing_needs_no_proof(on: Script) -> None:
+    assert on.native("i", 0, frozenset()) is None
+    assert on.told == [GaveUp("i")]
 
 
 def test_a_native_member_that_held_nothing_is_fenced_at_once(on: Script) -> None:

@@ -48,7 +48,7 @@ OWNERS = (
 @noticed_by(Invariant.MOVES, Invariant.SINGLE_OWNER)
 def a_claim_counts_as_giving_up(patch: Patch) -> None:
     """A member that rejoins counts as one without partitions, whatever it claims."""
-    patch.setattr(recall, "_owns_nothing", lambda _event: True)
+    patch.setattr(recall, "_owns_nothing", lambda _event, **_since: True)
 
 
 @noticed_by(Invariant.MOVES, Invariant.SINGLE_OWNER)
