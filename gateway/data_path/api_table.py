@@ -9,8 +9,9 @@ know that there is such a group.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import Enum, auto
+from functools import partial
 from types import MappingProxyType
 
 from kafka_codecs.apis import ApiKey
@@ -31,7 +32,7 @@ class ApiHandling(Enum):
     """The gateway checks the request or the answer, and the cluster executes the request."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ApiEntry:
     """The treatment of an api, and its highest version.
 
@@ -42,6 +43,7 @@ class ApiEntry:
 
     treatment: ApiHandling
     max_version: int
+    _: KW_ONLY
     min_version: int = 0
     """The first version of an api whose earlier ones were only tried out."""
     without_upstream: bool = False
@@ -54,43 +56,11 @@ class ApiEntry:
     more versions than its own to be offered."""
 
 
-def _relay(high: int) -> ApiEntry:
-    return ApiEntry(treatment=ApiHandling.RELAY, max_version=high)
-
-
-def _rewrite(high: int, converted_up_to: int | None = None, *, low: int = 0) -> ApiEntry:
-    return ApiEntry(
-        treatment=ApiHandling.REWRITE,
-        max_version=high,
-        min_version=low,
-        converted_up_to=converted_up_to,
-    )
-
-
-def _answer(high: int, *, without_upstream: bool = False, converted_from: int = 0) -> ApiEntry:
-    return ApiEntry(
-        treatment=ApiHandling.ANSWER,
-        max_version=high,
-        without_upstream=without_upstream,
-        converted_from=converted_from,
-    )
-
-
-def _sasl(high: int) -> ApiEntry:
-    return ApiEntry(treatment=ApiHandling.SASL, max_version=high)
-
-
-def _vet(
-    high: int, converted_up_to: int | None = None, *, converted_from: int = 0, low: int = 0
-) -> ApiEntry:
-    return ApiEntry(
-        treatment=ApiHandling.INSPECT,
-        max_version=high,
-        min_version=low,
-        converted_up_to=converted_up_to,
-        converted_from=converted_from,
-    )
-
+_relay = partial(ApiEntry, ApiHandling.RELAY)
+_rewrite = partial(ApiEntry, ApiHandling.REWRITE)
+_answer = partial(ApiEntry, ApiHandling.ANSWER)
+_sasl = partial(ApiEntry, ApiHandling.SASL)
+_inspect = partial(ApiEntry, ApiHandling.INSPECT)
 
 API_TABLE: Mapping[ApiKey, ApiEntry] = MappingProxyType(
     {
@@ -100,10 +70,10 @@ API_TABLE: Mapping[ApiKey, ApiEntry] = MappingProxyType(
         # Native members look topics up by id, which v12 allows.
         ApiKey.METADATA: _rewrite(13, converted_up_to=13),
         # Native members need v9. v10 names topics by id.
-        ApiKey.OFFSET_COMMIT: _vet(9, converted_up_to=9),
-        ApiKey.OFFSET_FETCH: _vet(9, converted_up_to=9),
+        ApiKey.OFFSET_COMMIT: _inspect(9, converted_up_to=9),
+        ApiKey.OFFSET_FETCH: _inspect(9, converted_up_to=9),
         # Some clients support nothing before v4.
-        ApiKey.FIND_COORDINATOR: _vet(6, converted_up_to=6),
+        ApiKey.FIND_COORDINATOR: _inspect(6, converted_up_to=6),
         ApiKey.JOIN_GROUP: _answer(9),
         ApiKey.HEARTBEAT: _answer(4),
         ApiKey.LEAVE_GROUP: _answer(5),
@@ -124,7 +94,7 @@ API_TABLE: Mapping[ApiKey, ApiEntry] = MappingProxyType(
         ApiKey.END_TXN: _relay(5),
         ApiKey.WRITE_TXN_MARKERS: _relay(2),  # Admin.abortTransaction sends it
         # v5 is the first for transactions of KIP-890; v6 names topics by id.
-        ApiKey.TXN_OFFSET_COMMIT: _vet(6, converted_up_to=6, converted_from=5),
+        ApiKey.TXN_OFFSET_COMMIT: _inspect(6, converted_up_to=6, converted_from=5),
         ApiKey.DESCRIBE_ACLS: _relay(3),
         ApiKey.CREATE_ACLS: _relay(3),
         ApiKey.DELETE_ACLS: _relay(3),
@@ -135,12 +105,12 @@ API_TABLE: Mapping[ApiKey, ApiEntry] = MappingProxyType(
         # Its coordinator nodes would list those of a broker again.
         ApiKey.DESCRIBE_LOG_DIRS: _rewrite(5),
         ApiKey.CREATE_PARTITIONS: _relay(3),
-        ApiKey.DELETE_GROUPS: _vet(3, converted_up_to=3),
+        ApiKey.DELETE_GROUPS: _inspect(3, converted_up_to=3),
         ApiKey.ELECT_LEADERS: _relay(2),
         ApiKey.INCREMENTAL_ALTER_CONFIGS: _answer(1, without_upstream=True),
         ApiKey.ALTER_PARTITION_REASSIGNMENTS: _relay(1),
         ApiKey.LIST_PARTITION_REASSIGNMENTS: _relay(0),
-        ApiKey.OFFSET_DELETE: _vet(0),
+        ApiKey.OFFSET_DELETE: _inspect(0),
         ApiKey.DESCRIBE_CLIENT_QUOTAS: _relay(1),
         ApiKey.ALTER_CLIENT_QUOTAS: _relay(1),
         ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _relay(0),
@@ -160,11 +130,11 @@ API_TABLE: Mapping[ApiKey, ApiEntry] = MappingProxyType(
         ApiKey.PUSH_TELEMETRY: _relay(0),
         ApiKey.LIST_CONFIG_RESOURCES: _answer(1, without_upstream=True),
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: _relay(0),
-        ApiKey.SHARE_GROUP_HEARTBEAT: _vet(1, low=1),
+        ApiKey.SHARE_GROUP_HEARTBEAT: _inspect(1, min_version=1),
         ApiKey.SHARE_GROUP_DESCRIBE: _relay(1),
-        ApiKey.SHARE_FETCH: _rewrite(2, low=1),
-        ApiKey.SHARE_ACKNOWLEDGE: _rewrite(2, low=1),
-        ApiKey.STREAMS_GROUP_HEARTBEAT: _vet(1),
+        ApiKey.SHARE_FETCH: _rewrite(2, min_version=1),
+        ApiKey.SHARE_ACKNOWLEDGE: _rewrite(2, min_version=1),
+        ApiKey.STREAMS_GROUP_HEARTBEAT: _inspect(1),
         ApiKey.STREAMS_GROUP_DESCRIBE: _relay(1),
         ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: _relay(1),
         ApiKey.ALTER_SHARE_GROUP_OFFSETS: _relay(0),
