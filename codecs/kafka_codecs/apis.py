@@ -185,7 +185,7 @@ APIS: Mapping[ApiKey, Api] = MappingProxyType(
 def first_flexible_version(api_key: int) -> int | None:
     """First version of an api with compact lengths and tagged fields; None if no version has them.
 
-    Raises `WireError` for an api key that Kafka 4.4 does not have.
+    Raises `WireError` for an api key that Kafka does not have.
     """
     try:
         return ApiKey(api_key).first_flexible_version

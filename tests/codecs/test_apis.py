@@ -1,79 +1,34 @@
 """The mapping from api keys to messages."""
 
+from importlib.util import find_spec
+from pkgutil import iter_modules
+
 import pytest
 
 from kafka_codecs import WireError
 from kafka_codecs.apis import APIS, Api, ApiKey, first_flexible_version
-from tests.support.codecs import NOT_IN_KAFKA, message_id
+from tests.support.codecs import FIRST_IN_KAFKA_4, NEWER_THAN_KIO, NOT_IN_KAFKA, message_id
 
-VERSIONS = {
-    ApiKey.PRODUCE: range(14),
-    ApiKey.FETCH: range(19),
-    ApiKey.LIST_OFFSETS: range(12),
-    ApiKey.METADATA: range(14),
-    ApiKey.OFFSET_COMMIT: range(11),
-    ApiKey.OFFSET_FETCH: range(11),
-    ApiKey.FIND_COORDINATOR: range(7),
-    ApiKey.JOIN_GROUP: range(10),
-    ApiKey.HEARTBEAT: range(5),
-    ApiKey.LEAVE_GROUP: range(6),
-    ApiKey.SYNC_GROUP: range(6),
-    ApiKey.DESCRIBE_GROUPS: range(7),
-    ApiKey.LIST_GROUPS: range(6),
-    ApiKey.SASL_HANDSHAKE: range(2),
-    ApiKey.API_VERSIONS: range(5),
-    ApiKey.CREATE_TOPICS: range(8),
-    ApiKey.DELETE_TOPICS: range(7),
-    ApiKey.DELETE_RECORDS: range(3),
-    ApiKey.INIT_PRODUCER_ID: range(7),
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: range(5),
-    ApiKey.ADD_PARTITIONS_TO_TXN: range(4),
-    ApiKey.ADD_OFFSETS_TO_TXN: range(5),
-    ApiKey.END_TXN: range(6),
-    ApiKey.WRITE_TXN_MARKERS: range(3),
-    ApiKey.TXN_OFFSET_COMMIT: range(6),
-    ApiKey.DESCRIBE_CONFIGS: range(5),
-    ApiKey.ALTER_CONFIGS: range(3),
-    ApiKey.ALTER_REPLICA_LOG_DIRS: range(3),
-    ApiKey.CREATE_PARTITIONS: range(4),
-    ApiKey.SASL_AUTHENTICATE: range(3),
-    ApiKey.DELETE_GROUPS: range(3),
-    ApiKey.ELECT_LEADERS: range(3),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: range(2),
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: range(2),
-    ApiKey.OFFSET_DELETE: range(1),
-    ApiKey.DESCRIBE_QUORUM: range(3),
-    ApiKey.DESCRIBE_CLUSTER: range(3),
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: range(1),
-    ApiKey.DESCRIBE_LOG_DIRS: range(6),
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: range(1),
-    ApiKey.DESCRIBE_PRODUCERS: range(1),
-    ApiKey.DESCRIBE_TRANSACTIONS: range(1),
-    ApiKey.LIST_TRANSACTIONS: range(3),
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: range(2),
-    ApiKey.CONSUMER_GROUP_DESCRIBE: range(2),
-    ApiKey.LIST_CONFIG_RESOURCES: range(2),
-    ApiKey.SHARE_GROUP_HEARTBEAT: range(1, 2),
-    ApiKey.SHARE_FETCH: range(1, 3),
-    ApiKey.SHARE_ACKNOWLEDGE: range(1, 3),
-    ApiKey.STREAMS_GROUP_HEARTBEAT: range(1),
-}
-"""The versions of Kafka 4.3, and the older ones of Kafka 3.9."""
-
-NEWER = {
-    ApiKey.API_VERSIONS: range(6),
-    ApiKey.TXN_OFFSET_COMMIT: range(7),
-    ApiKey.DELETE_GROUPS: range(4),
-    ApiKey.STREAMS_GROUP_HEARTBEAT: range(2),
-}
-"""The versions of Kafka 4.4 that 4.3 lacks."""
-
-OURS = dict.fromkeys(NOT_IN_KAFKA, range(1))
+FOR_BROKERS_ONLY = {ApiKey.ADD_PARTITIONS_TO_TXN: {4, 5}}
 
 
-def test_the_versions_are_those_of_kafka() -> None:
-    """The table has all of Kafka's client versions for the APIs that the gateway decodes."""
-    assert {key: api.versions for key, api in APIS.items()} == VERSIONS | NEWER | OURS
+def versions_of_kafka(key: ApiKey) -> set[int]:
+    """The versions that kio has, those that Kafka 4 has dropped, and those newer than kio."""
+    if key in NOT_IN_KAFKA:
+        return {0}
+    package = find_spec(f"kio.schema.{key.name.lower()}")
+    paths = (package and package.submodule_search_locations) or ()
+    in_kio = (int(module.name.removeprefix("v")) for module in iter_modules(paths))
+    dropped = range(FIRST_IN_KAFKA_4.get(key, 0))
+    newer = (version for newer_key, version in NEWER_THAN_KIO if newer_key is key)
+    return {*in_kio, *dropped, *newer}
+
+
+@pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.key.name)
+def test_the_versions_are_those_of_kafka(api: Api) -> None:
+    """All that its clients may use, from Kafka 3.9 on."""
+    for_clients = versions_of_kafka(api.key) - FOR_BROKERS_ONLY.get(api.key, set())
+    assert {*api.versions} == for_clients
 
 
 @pytest.mark.parametrize("api", APIS.values(), ids=lambda api: message_id(api.response))
@@ -90,8 +45,8 @@ def test_an_api_and_its_messages_belong_together(api: Api) -> None:
 
 
 def test_an_unknown_api_key_is_a_wire_error() -> None:
-    """Kafka 4.4 never had the key, or retired it."""
+    """Kafka never had the key, or retired it."""
     assert first_flexible_version(12) == 4
-    for key in (-1, 4, 7, 95):
+    for key in (-1, 4, 7, min(NOT_IN_KAFKA) - 1):
         with pytest.raises(WireError, match=f"unknown api key {key}"):
             first_flexible_version(key)
