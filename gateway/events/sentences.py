@@ -1,8 +1,8 @@
 """Tells events as sentences: the story that log, terminal and page show to people.
 
-Only what an operator acts on, or waits for, is a sentence. The other events are details: they state
-what each cause did to partitions and epochs, and stay one key away. Where one cause makes several
-events, one sentence tells them: an adoption, a release, a command.
+Only what an operator acts on, or waits for, is a sentence (`_SENTENCES`). The other events are
+details: they state what each cause did to partitions and epochs, and stay one key away. Where one
+cause makes several events, one sentence tells them: an adoption, a release, a command.
 """
 
 import re
@@ -92,7 +92,7 @@ class Narrator:
         `at_ms`: when it was, if a sentence may stand for the one before of its group as well
         (`has_joined`): several members that were removed at one time are told together."""
         self.has_joined = False
-        if event.name in DETAILS and event.name not in NAMING:
+        if event.name not in _SENTENCES and event.name not in NAMING:
             return ""  # most events are details, whose fields need not be collected
         sentence = self.tell(event.name, group_id, event.fields)
         if not sentence or at_ms is None:
@@ -422,14 +422,4 @@ _SENTENCES: Mapping[str, _Sentence] = {
         f" trying again in {fields['next_retry_s']:.0f} s"
     ),
 }
-
-DETAILS = frozenset(
-    {
-        *("client_seen", "cluster_members_seen", "grant_ended", "group_epoch_bumped"),
-        *("group_loaded", "group_state_changed", "member_chosen_to_compute"),
-        *("member_state_changed", "offsets_committed", "offsets_fetched", "partitions_assigned"),
-        *("partitions_revoked", "partitions_stated", "regex_resolved", "target_computed"),
-        "transaction_ended",
-    }
-)
-"""Events that are no sentences."""
+"""The sentence of each event that operators should read."""
