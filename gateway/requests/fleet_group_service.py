@@ -131,6 +131,8 @@ class FleetGroupService(GroupService):
             return LazyAnswer(partial(self._fetch_offsets, request, message))
         elif isinstance(message, ListConfigResourcesRequest):
             return LazyAnswer(partial(self._list_config_resources, request))
+        else:
+            raise TypeError(f"no process is chosen for {type(message).__name__}")
         return super().answer(request)
 
     def begin_commit(self, request: GroupRequest, body: bytes) -> CommitUnderWay | None:

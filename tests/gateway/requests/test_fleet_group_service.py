@@ -11,10 +11,14 @@ import pytest
 import trio
 
 from gateway.cluster.broker_connection import BrokerConnection
+from gateway.data_path.api_table import API_TABLE, ApiHandling
 from gateway.fleet.fleet_state import SLOTS_FOLDER
 from gateway.fleet.member import SHARDS, FleetMember, broker_of, coordinator_id, is_coordinator
+from gateway.observers.counts import AnswerCounts
 from gateway.requests.fleet_group_service import FleetGroupService
+from gateway.requests.group_service import GroupService
 from gateway.requests.owner_calls import SOCKET_NAME
+from kafka_codecs.apis import APIS, ApiKey
 from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_codecs.declaration import Struct
@@ -40,6 +44,7 @@ from kafka_codecs.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGrou
 from kafka_codecs.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kafka_codecs.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from kafka_codecs.sync_group import SyncGroupRequest
+from tests.support.codecs import sample
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import GroupClient
 from tests.support.hosted_groups import lone_request
@@ -53,6 +58,12 @@ GROUPS = tuple(
     for slot in range(SLOTS)
 )
 """A group of each process."""
+ABOUT_GROUPS = [
+    key
+    for key, entry in API_TABLE.items()
+    if entry.treatment in (ApiHandling.ANSWER, ApiHandling.INSPECT)
+    and key is not ApiKey.API_VERSIONS  # the data path answers it
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,3 +320,17 @@ def test_members_of_the_clusters_own_groups_are_sent_to_the_owner(
     service._member = MEMBER
     answer: Any = service.answer(lone_request(message, 1))
     assert answer.error_code == ErrorCode.NOT_COORDINATOR
+
+
+@pytest.mark.parametrize("key", ABOUT_GROUPS, ids=lambda key: key.name)
+def test_a_process_is_chosen_for_every_api_about_groups(
+    key: ApiKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a choice, whichever process the client has reached would answer."""
+    monkeypatch.setattr(GroupService, "answer", lambda _service, _request: None)
+    service = FleetGroupService.__new__(FleetGroupService)
+    service._member, service.answers = MEMBER, AnswerCounts()
+    api = APIS[key]
+    assert api.request is not None
+    version = api.versions[-1]
+    service.answer(lone_request(sample(api.request, version), version))
