@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from gateway.data_path.api_table import API_TABLE
+from gateway.data_path.api_table import API_TABLE, ApiHandling
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.error_codes import ErrorCode
 from tests.support import rulebook
+from tests.support.codecs import NOT_IN_KAFKA
 from tests.support.rulebook import (
     FIELDS,
     PAGES,
@@ -136,17 +137,24 @@ def test_the_functions_that_the_architecture_names_exist() -> None:
 
 
 def test_the_table_of_versions_matches_the_data_path() -> None:
-    """Rule 1.1."""
+    """Every api that the gateway answers or inspects has its row (rule 1.1)."""
     rows = re.findall(
-        r"^\| \w+ \| (\d+) \|.*\| (\d+)(?:\u2013(\d+))?(, without upstream)? \|$",
+        r"^\| \w+ \| (\d+) \|.*\| (\d+|never) \| (\d+)(?:\u2013(\d+))?(, without upstream)? \|$",
         pages_on_disk()["errors-and-versions.md"],
         re.MULTILINE,
     )
-    assert len(rows) > 20
-    for key, low, high, without_upstream in rows:
-        entry = API_TABLE[ApiKey(int(key))]
-        offered = (0, entry.max_version, entry.without_upstream)
-        assert offered == (int(low), int(high or low), bool(without_upstream)), key
+    for number, flexible, low, high, without_upstream in rows:
+        key = ApiKey(int(number))
+        entry = API_TABLE[key]
+        first = "never" if key.first_flexible_version is None else str(key.first_flexible_version)
+        served = (first, entry.min_version, entry.max_version, entry.without_upstream)
+        assert served == (flexible, int(low), int(high or low), bool(without_upstream)), key
+    needs_row = {
+        key
+        for key, entry in API_TABLE.items()
+        if entry.treatment in (ApiHandling.ANSWER, ApiHandling.INSPECT)
+    }
+    assert needs_row - {ApiKey(int(row[0])) for row in rows} == {*NOT_IN_KAFKA}
 
 
 def test_the_table_of_codes_has_all_codes_of_the_engine() -> None:
