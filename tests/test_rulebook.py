@@ -89,7 +89,7 @@ def test_a_deviation_names_its_rules_and_its_code(deviation: Deviation) -> None:
     assert deviation.code
     assert [place for place in deviation.code if not (ROOT / place).exists()] == []
     pointing_here = {rule.number for rule in RULES if deviation.name in rule.deviations}
-    assert set(deviation.rules) == pointing_here
+    assert set(deviation.rules) == pointing_here, "its row names the rules that link to it"
 
 
 @pytest.mark.parametrize("rule", RULES, ids=name_of)

@@ -113,7 +113,7 @@ def refused_for_its_names(message: Struct, version: int) -> Struct:
             response = ShareGroupHeartbeatResponse if is_share else StreamsGroupHeartbeatResponse
             return response(error_code=_CODE, error_message=_WHY)
         case _:
-            assert isinstance(message, get_args(GroupMessage))
+            assert isinstance(message, get_args(GroupMessage)), f"no case for {type(message)}"
             return refuse(cast(Any, message), version, RefusalReason.UNWRITABLE_NAME, _WHY)
 
 

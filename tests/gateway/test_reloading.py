@@ -1,18 +1,26 @@
 """Settings that change while the gateway runs."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
-from gateway import settings_sources
+from gateway import logs, settings_sources
 from gateway.data_path.config import Limits
 from gateway.groups.group_limits import GroupLimits, TooManyGroups
 from gateway.quotas.shares import ShareRule
-from gateway.reloading import Reloading, limits_of
+from gateway.reloading import RELOADED, Reloading, limits_of
 from gateway.security import security_of
 from gateway.settings import Settings
 from tests.support.hosted_scene import hosting_rules
+
+SASL = {
+    "upstream_security_protocol": "sasl_plaintext",
+    "upstream_sasl_mechanism": "PLAIN",
+    "upstream_sasl_username": "u",
+    "upstream_sasl_password": "first secret",
+}
 
 
 class Reloaded:
@@ -89,15 +97,29 @@ def test_hosting_takes_new_limits_and_another_way_to_adopt(on: Reloaded) -> None
     assert rules.names == ShareRule(per_principal=7)
 
 
+def test_every_reloaded_setting_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is only named in `RELOADED` would be reported as changed, and change nothing."""
+    monkeypatch.setattr(logs, "configure", lambda *_args, **_options: None)
+    read = set[str]()
+
+    class Watched(Settings):
+        def __getattribute__(self, name: str) -> Any:
+            read.add(name)
+            return super().__getattribute__(name)
+
+    on = Reloaded(tmp_path, **SASL)
+    on.reloading.settings = Watched(upstream="k:1", **SASL)  # type: ignore[arg-type]
+    on.reloading.take_rules(hosting_rules(), GroupLimits(9))
+    read.clear()
+    on.reloading._take({"log_level": "info"})
+    assert read >= RELOADED
+
+
 def test_new_connections_use_a_new_password(tmp_path: Path) -> None:
     """Wherever it is, and the line does not show it."""
-    sasl = {
-        "upstream_security_protocol": "sasl_plaintext",
-        "upstream_sasl_mechanism": "PLAIN",
-        "upstream_sasl_username": "u",
-        "upstream_sasl_password": "first secret",
-    }
-    on = Reloaded(tmp_path, **sasl)
+    on = Reloaded(tmp_path, **SASL)
     credentials = on.security.own.credentials
     assert credentials is not None
     line = on.again(upstream_sasl_password="second secret")

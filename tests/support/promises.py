@@ -7,8 +7,8 @@ a promise broken is not.
 import pytest
 
 EXIT_STATUS = 10
-"""The exit status of a run in which a promise was broken. `.ci/run` repeats failed tests after
-other failures only, whose exit status is 1."""
+"""The exit status of a run in which a promise was broken. `.ci/run` repeats failed tests only after
+other failures, whose exit status is 1."""
 
 
 class PromiseBroken(AssertionError):

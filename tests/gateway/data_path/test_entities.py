@@ -69,4 +69,4 @@ def test_every_name_in_kafkas_schemas_is_declared(key: ApiKey) -> None:
         assert theirs
         assert not ours
     elif key is not ApiKey.PRODUCE:  # its fields are walked: see test_request_heads.py
-        assert ours == theirs
+        assert ours == theirs, "declare these fields in the api's codec with wire(entity=...)"
