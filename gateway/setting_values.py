@@ -14,9 +14,9 @@ SECTIONS: Mapping[str, str] = {
     "log_format": "Log",
     "groups_host": "Which groups are hosted, and when they migrate",
     "admin_listen": "Admin API and metrics",
-    "refuse_defective_clients": "Groups, as in Kafka's brokers",
+    "group_min_session_timeout_ms": "Groups, as in Kafka's brokers",
     "group_conversion_rest_max_ms": "Groups that are rolled",
-    "group_rack_aware": "Assignors and static members",
+    "group_rack_aware": "Assignors and members",
     "max_connections": "Limits",
     "broker_timeout_ms": "Timeouts",
 }

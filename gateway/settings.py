@@ -230,12 +230,11 @@ class Settings(BaseModel):
 
     config: Path | None = Field(None, description="TOML file with settings")
     upstream: Annotated[tuple[_Address, ...], NoDecode, BeforeValidator(_split)] = Field(
-        min_length=1, description="bootstrap addresses of the Kafka cluster, HOST:PORT[,...]"
+        min_length=1, description="bootstrap addresses of the Kafka cluster"
     )
     upstream_security_protocol: Annotated[SecurityProtocol, BeforeValidator(_lower)] = Field(
         "plaintext",
-        description="how the brokers are connected, as in Kafka: plaintext, ssl, sasl_plaintext or"
-        " sasl_ssl; ssl means TLS",
+        description="how the gateway connects to the brokers, as in Kafka; ssl means TLS",
     )
     upstream_tls_ca: _Path | None = Field(
         None,
@@ -252,13 +251,13 @@ class Settings(BaseModel):
         True, description="whether a broker's certificate must name the broker's host"
     )
     upstream_sasl_mechanism: Annotated[Mechanism, BeforeValidator(_upper)] | None = Field(
-        None, description="PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER"
+        None, description="how the gateway authenticates to the brokers"
     )
     upstream_sasl_username: Annotated[str, Field(min_length=1)] | None = Field(
         None, description="the gateway's own user in the cluster; with OAUTHBEARER its client id"
     )
     upstream_sasl_password: SecretStr | None = Field(
-        None, description="its password; not as a flag, which other users of the machine can read"
+        None, description="its password; no flag, because other users can read command lines"
     )
     upstream_sasl_password_file: _Path | None = Field(
         None, description="file with the password, read for each new connection"
@@ -286,10 +285,10 @@ class Settings(BaseModel):
             description="host that clients are told to connect to; by default that of `listen`",
         )
     )
-    processes: Annotated[int, Field(ge=1), BeforeValidator(_processes)] | None = Field(
+    processes: Annotated[int, Field(ge=1, le=SHARDS), BeforeValidator(_processes)] | None = Field(
         None,
-        description="how many processes share the work, at most 16, or auto for one per core of the"
-        " machine; by default the gateway is one process. Not with `state` memory",
+        description="how many processes share the work, or auto for one per core of the machine;"
+        " by default the gateway is one process. Not with `state` memory",
     )
     listen_sni: Annotated[str, AfterValidator(BrokerNames.check)] | None = Field(
         None,
@@ -325,7 +324,7 @@ class Settings(BaseModel):
         description="a topic of the cluster to which events are written too, created if missing",
     )
     log_format: LogFormat = Field("console", description="console for people, json for machines")
-    log_level: Level = Field("info", description="debug, info, warning or error")
+    log_level: Level = Field("info", description="the lowest level that is logged")
     groups_host: _Patterns = Field(
         (),
         description="patterns (* and ?) of groups all of whose consumers are behind the gateway:"
@@ -359,6 +358,11 @@ class Settings(BaseModel):
         description="the part of what a group or a consumer reads that may stay behind in the"
         " minute after that consumer has changed its protocol",
     )
+    refuse_defective_clients: bool = Field(
+        False,
+        description="whether to refuse the new protocol to client versions that are known to be"
+        " defective with it, such as librdkafka before 2.15; `groupferry readiness` names them",
+    )
     describe_groups_consumer: Annotated[Literal["members", "dead"], BeforeValidator(_lower)] = (
         Field(
             "members",
@@ -383,22 +387,12 @@ class Settings(BaseModel):
     )
 
     metrics_groups_max: _Delay = Field(
-        500, description="most groups with metrics of their own; 0 for none"
+        500, description="limit on groups with metrics of their own; 0 for none"
     )
 
-    refuse_defective_clients: bool = Field(
-        False,
-        description="whether to refuse the new protocol to client versions that are known to be"
-        " defective with it, such as librdkafka before 2.15; `groupferry readiness` names them",
-    )
     group_min_session_timeout_ms: _Milliseconds = 6_000
     group_max_session_timeout_ms: _Milliseconds = 1_800_000
     group_initial_rebalance_delay_ms: _Delay = 3_000
-    group_pending_id_timeout_ms: _Milliseconds = Field(
-        INT32_MAX,
-        description="how long an unused member id delays a classic rebalance; at most the client's"
-        " session timeout",
-    )
     group_max_size: _Count = INT32_MAX
     group_consumer_session_timeout_ms: _Milliseconds = 45_000
     group_consumer_min_session_timeout_ms: _Milliseconds = 45_000
@@ -423,10 +417,13 @@ class Settings(BaseModel):
     group_consumer_assignment_interval_ms: _Delay = 1_000
     group_consumer_min_assignment_interval_ms: _Delay = 0
     group_consumer_max_assignment_interval_ms: _Delay = 15_000
+    group_consumer_regex_refresh_interval_ms: Annotated[
+        int, Field(ge=RESOLUTIONS_APART_MS, le=INT32_MAX)
+    ] = 600_000
     group_conversion_rest_max_ms: _Delay = Field(
         900_000,
-        description="how long at most a group stays classic after native consumers that did not"
-        " last converted it to and fro; 0 lets it convert each time",
+        description="the longest time that a group stays classic after short-lived native consumers"
+        " have converted it back and forth; 0 lets it convert each time",
     )
     group_unsettled_heartbeat_interval_ms: Annotated[int, Field(ge=1_000, le=INT32_MAX)] = Field(
         1_000,
@@ -477,8 +474,8 @@ class Settings(BaseModel):
     )
     client_side_assignors: bool = Field(
         False,
-        description="whether members may compute the assignment of their group, as KIP-848 has it"
-        " and no released Kafka or client",
+        description="whether members may compute the assignment of their group, as in KIP-848; no"
+        " released Kafka or client has this",
     )
     client_side_api_key: Annotated[int, Field(ge=1_000, le=0x7FFE)] = Field(
         ApiKey.CONSUMER_GROUP_PREPARE_ASSIGNMENT.value,
@@ -491,46 +488,48 @@ class Settings(BaseModel):
         " replaced as soon as its client has closed its connections, by the same user, or without"
         " authentication from the same address; `kafka`: only after its session",
     )
-    group_consumer_regex_refresh_interval_ms: Annotated[
-        int, Field(ge=RESOLUTIONS_APART_MS, le=INT32_MAX)
-    ] = 600_000
+    group_pending_id_timeout_ms: _Milliseconds = Field(
+        INT32_MAX,
+        description="how long an unused member id delays a classic rebalance; at most the client's"
+        " session timeout",
+    )
 
     max_connections: _Count | None = Field(
         None,
-        description="most client connections at a time; by default 100,000, or as many as the limit"
-        " on open files allows",
+        description="limit on client connections at a time; by default 100,000, or as many as the"
+        " limit on open files allows",
     )
     max_connections_per_address: _Count | None = Field(
         None,
-        description="most client connections from one address; by default half of"
+        description="limit on client connections from one address; by default half of"
         " what others leave of `max_connections`",
     )
     max_connections_per_principal: _Count | None = Field(
         None,
-        description="most client connections of one user of the cluster, or of one certificate's"
-        " subject, which then do not count towards their addresses; by default half of"
-        " what others leave of `max_connections`",
+        description="limit on client connections of one user of the cluster, or of one"
+        " certificate's subject, which then do not count towards their addresses; by default half"
+        " of what others leave of `max_connections`",
     )
-    max_groups: _Count = Field(10_000, description="most hosted groups at a time")
+    max_groups: _Count = Field(10_000, description="limit on hosted groups at a time")
     max_groups_per_address: _Count | None = Field(
         None,
-        description="most hosted groups begun from one client address; by default half of"
+        description="limit on hosted groups begun from one client address; by default half of"
         " what others leave of `max_groups`",
     )
     max_groups_per_principal: _Count | None = Field(
         None,
-        description="most hosted groups begun by one user of the cluster, or by one certificate's"
-        " subject; by default half of what others leave of `max_groups`",
+        description="limit on hosted groups begun by one user of the cluster, or by one"
+        " certificate's subject; by default half of what others leave of `max_groups`",
     )
     max_names_per_address: _Count | None = Field(
         None,
-        description="most names of one client address, such as group and topic names, that each"
+        description="limit on names of one client address, such as group and topic names, that each"
         " memory of the gateway keeps; by default half of what it keeps",
     )
     max_names_per_principal: _Count | None = Field(
         None,
-        description="most names of one user of the cluster, or of one certificate's subject, that"
-        " each memory of the gateway keeps; by default half of what it keeps",
+        description="limit on names of one user of the cluster, or of one certificate's subject,"
+        " that each memory of the gateway keeps; by default half of what it keeps",
     )
     broker_timeout_ms: _Milliseconds = Field(
         3_000,

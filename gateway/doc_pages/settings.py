@@ -42,10 +42,10 @@ def _rows() -> Iterator[str]:
         yield "|---|---|---|---|---|"
         for name in names:
             field = Settings.model_fields[name]
-            default = "required" if field.is_required() else default_text(field)
+            default = default_text(field)
+            shown = "required" if field.is_required() else default and f"`{default}`"
             reloaded = "yes" if name in RELOADED else ""
-            shown = f"`{default}`" if default else ""
-            value = range_of(name) or type_of(name).replace("|", " or ")
+            value = ", ".join(filter(None, (type_of(name), range_of(name)))).replace("|", " or ")
             yield f"| `{file_key(name)}` | {value} | {shown} | {reloaded} | {_meaning(field)} |"
 
 

@@ -37,7 +37,7 @@ def test_a_setting_has_its_type(name: str, expected: str) -> None:
         ("drain_timeout_ms", "at least 1 ms"),
         ("regression_share_percent", "1 to 1,000 %"),
         ("client_side_api_key", "1,000 to 32,766"),
-        ("processes", "at least 1"),
+        ("processes", "1 to 16"),
         ("listen", ""),
     ],
 )

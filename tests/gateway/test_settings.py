@@ -66,6 +66,7 @@ def test_an_invalid_address_is_refused(text: str) -> None:
         ({"upstream": "SASL_SSL://k:1"}, "give HOST:PORT, and set upstream_security_protocol"),
         ({"listen": "19092"}, "--listen: 19092 is not HOST:PORT"),
         ({"processes": "0"}, "--processes: "),
+        ({"processes": "17"}, "--processes: "),
         ({"processes": "2", "state": "memory"}, "processes: needs state sqlite or kafka"),
         (
             {"processes": "2", "listen_sni": "b-$(id).example", "tls_cert": "c"},
