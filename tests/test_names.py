@@ -17,6 +17,9 @@ ROOT = Path(__file__).parent.parent
 CODECS = ROOT / "codecs" / "kafka_codecs"
 COORDINATOR = ROOT / "coordinator"
 GATEWAY = ROOT / "gateway"
+TESTS = ROOT / "tests"
+
+MODULE = re.compile(r"(?<![\w./])(?:\w+/)*\w+\.py\b")
 
 VAGUE = {"each", "found", "some", "mine", "said", "told", "kept", "most", "least"}
 """Names that say nothing of what a variable holds."""
@@ -65,15 +68,21 @@ def vague_variables(tree: ast.Module) -> Iterator[str]:
             yield name
 
 
-def leaning_docstrings(tree: ast.Module) -> Iterator[str]:
-    """The texts that do not stand alone, those of constants and fields included."""
+def docstrings(tree: ast.Module) -> Iterator[str]:
+    """All docstrings, those of constants and fields included."""
     for node in ast.walk(tree):
         match node:
             case ast.Expr(value=ast.Constant(value=str(text))):
-                if re.split(r"\W", text.lstrip(), maxsplit=1)[0] in LEANING:
-                    yield text
+                yield text
             case _:
                 pass
+
+
+def leaning_docstrings(tree: ast.Module) -> Iterator[str]:
+    """The texts that do not stand alone."""
+    for text in docstrings(tree):
+        if re.split(r"\W", text.lstrip(), maxsplit=1)[0] in LEANING:
+            yield text
 
 
 def bare_participles(tree: ast.Module) -> Iterator[str]:
@@ -150,12 +159,25 @@ def test_no_replaced_word_returns() -> None:
     assert returned == {}
 
 
+def test_the_modules_that_docstrings_name_exist() -> None:
+    """A docstring may give only the end of a path."""
+    paths = [f"/{path.relative_to(ROOT)}" for path in modules(CODECS, COORDINATOR, GATEWAY, TESTS)]
+    gone = {
+        (str(path.relative_to(ROOT)), name)
+        for path in modules(CODECS, COORDINATOR, GATEWAY)
+        for text in docstrings(parsed(path))
+        for name in MODULE.findall(text)
+        if not any(other.endswith(f"/{name}") for other in paths)
+    }
+    assert gone == set()
+
+
 @pytest.mark.parametrize("folder", WITH_TEXTS_THAT_STAND_ALONE)
 def test_docstrings_of_tests_stand_alone(folder: str) -> None:
     """The other folders of tests do not keep this rule yet."""
     leaning = {
         str(path.relative_to(ROOT)): texts
-        for path in modules(ROOT / "tests" / folder)
+        for path in modules(TESTS / folder)
         if (texts := list(leaning_docstrings(parsed(path))))
     }
     assert leaning == {}

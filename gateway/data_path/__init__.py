@@ -9,7 +9,7 @@ upstream connection (`upstream_connection.py`), opened when the first request ha
 are `FrameSource`s (`stream.py`): buffers with a size, which read no further while the other side
 does not take what they have.
 
-`treatments.py` says of each api what happens to it: relayed (the bytes pass, without a codec),
+`api_table.py` says of each api what happens to it: relayed (the bytes pass, without a codec),
 rewritten (addresses and names of the answer change), inspected (checked, then relayed), or answered
 by the gateway. An api that is not in the table is not offered.
 

@@ -1,5 +1,5 @@
 """What the cluster says of its groups. test_standing.py tests what follows from it,
-test_hosting_with_kafka.py asks real brokers."""
+test_standing_with_kafka.py asks real brokers."""
 
 from collections import Counter
 from dataclasses import replace

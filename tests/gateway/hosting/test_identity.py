@@ -60,7 +60,7 @@ def test_other_metadata_names_no_process(metadata: bytes) -> None:
 @given(run_id=st.integers(min_value=0, max_value=2**63 - 1))
 def test_no_process_can_send_bytes_that_hang_a_coordinator(run_id: int) -> None:
     """Nor a subscription, with which a broker would expire offsets and convert the group. Brokers
-    themselves are asked in test_subscription_with_kafka.py."""
+    themselves are asked in test_anchor_in_cluster_with_kafka.py."""
     metadata = unreadable_subscription(run_id)
     assert read(metadata) is Reading.UNREADABLE
     assert run_of(metadata) == run_id
