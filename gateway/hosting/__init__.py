@@ -15,6 +15,9 @@ The machine consists of four smaller ones, which share one list of effects (`gro
 - `Move` (`move.py`): an adoption or a release, which changes the coordinator of a live group. It is
   at most one machine at a time, `Adopting` or `Releasing`.
 
+Whatever the gateway is in the cluster's group, one machine keeps it there (`upstream_member.py`):
+the anchor, and during a move the leader's member, the guard and the opener are policies of it.
+
 A call of a client goes through stages (`call_stages.py`) until it waits for one of the four or has
 its answer:
 
@@ -22,6 +25,12 @@ its answer:
     who        would the   the anchor   the engine  the cluster
     answers    engine      holds the    decides,    confirms the
                refuse it   group        log writes  anchor
+
+The first stage reads a table of the group's situation and the kind of the call (`routes.py`).
+`OpenCalls` (`open_calls.py`) has the calls that wait, and `CommitsInFlight` (`commits.py`) the
+commits that have not certainly ended. During a move, `Recall` (`recall.py`) answers the members
+that have to rejoin, and `Holders` (`holders.py`) knows who may still have partitions.
+`WatchedGroups` (`forwarded.py`) knows what passes by of groups that the cluster serves.
 
 Three orders always hold. Nothing is reserved for a call that the engine would refuse. No member
 joins, and no answer with partitions leaves, unless the anchor holds the group. No answer leaves
