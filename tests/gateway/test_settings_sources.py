@@ -1,15 +1,99 @@
 """The sources of the settings, their precedence, and what is said of wrong values."""
 
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
-from coordinator.interface.config import MigrationPolicy
+from coordinator.interface.config import GroupConfig, MigrationPolicy
 from gateway.settings import SECRETS, Address, Settings, SettingsError, file_key
 from gateway.settings_sources import flag, load
 from tests.support.settings import refusal
 
 pytestmark = pytest.mark.usefixtures("bare_environment")
+
+VALUES = {
+    "upstream": "k:1",
+    "upstream_security_protocol": "SASL_SSL",
+    "upstream_sasl_mechanism": "oauthbearer",
+    "upstream_sasl_token_url": "https://id.example/token",
+    "upstream_sasl_scope": "kafka",
+    "upstream_sasl_token_ca": "token-ca.pem",
+    "upstream_sasl_username": "gateway",
+    "upstream_sasl_password_file": "/etc/password",
+    "upstream_tls_ca": "/etc/ca.pem",
+    "upstream_tls_cert": "/etc/gateway.pem",
+    "upstream_tls_key": "/etc/gateway.key",
+    "upstream_tls_check_host": "false",
+    "listen_sni": "broker-$(id).gateway.example",
+    "tls_cert": "/etc/gateway.pem",
+    "tls_key": "/etc/gateway.key",
+    "tls_client_ca": "/etc/clients.pem",
+    "listen": "10.0.0.1:9",
+    "advertise": "gateway.example",
+    "state_dir": "/var/lib/x",
+    "state": "MEMORY",
+    "state_topic": "elsewhere",
+    "events_topic": "events",
+    "log_format": "json",
+    "log_level": "error",
+    "groups_host": "o*",
+    "groups_forward": "connect-*,schema-*",
+    "groups_hold": "orders-*",
+    "groups_adopt": "NEVER",
+    "hold_on_regression": "true",
+    "regression_share_percent": "20",
+    "describe_groups_consumer": "DEAD",
+    "refuse_defective_clients": "true",
+    "admin_listen": "10.0.0.1:8",
+    "admin_token_file": "/etc/token",
+    "admin_view_token_file": "/etc/view",
+    "metrics_groups_max": "7",
+    "group_min_session_timeout_ms": "5",
+    "group_max_session_timeout_ms": "6",
+    "group_initial_rebalance_delay_ms": "0",
+    "group_pending_id_timeout_ms": "4",
+    "group_max_size": "7",
+    "group_consumer_session_timeout_ms": "50000",
+    "group_consumer_min_session_timeout_ms": "1",
+    "group_consumer_max_session_timeout_ms": "50001",
+    "group_consumer_heartbeat_interval_ms": "500",
+    "group_consumer_min_heartbeat_interval_ms": "2",
+    "group_consumer_max_heartbeat_interval_ms": "501",
+    "group_consumer_max_size": "8",
+    "group_consumer_assignors": "range",
+    "group_consumer_migration_policy": "UPGRADE",
+    "group_consumer_assignment_interval_ms": "3",
+    "group_consumer_min_assignment_interval_ms": "3",
+    "group_consumer_max_assignment_interval_ms": "4",
+    "group_conversion_rest_max_ms": "15",
+    "group_unsettled_heartbeat_interval_ms": "1001",
+    "group_second_target_waits": "true",
+    "group_unaffected_members_rejoin": "true",
+    "group_eager_imbalance_percent": "16",
+    "group_replacement_grace_ms": "15",
+    "group_replacement_loan_ms": "16",
+    "group_roll_pause_ms": "17",
+    "group_replacement_needs_host": "false",
+    "group_rack_aware": "true",
+    "client_side_assignors": "true",
+    "client_side_api_key": "31000",
+    "group_static_takeover": "CONNECTION-CLOSED",
+    "group_consumer_regex_refresh_interval_ms": "10000",
+    "max_connections": "9",
+    "max_connections_per_address": "8",
+    "max_connections_per_principal": "7",
+    "max_groups": "10",
+    "max_groups_per_address": "5",
+    "max_groups_per_principal": "4",
+    "max_names_per_address": "3",
+    "max_names_per_principal": "2",
+    "permission_lifetime_ms": "14",
+    "anchor_linger_ms": "12",
+    "broker_timeout_ms": "13",
+    "drain_timeout_ms": "11",
+}
+"""A value of each setting, other than its default. `processes` excludes some of them."""
 
 
 def test_flag_precedes_variable_precedes_file(
@@ -53,109 +137,31 @@ def test_every_setting_can_be_set_in_every_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One table of fields defines flag, variable and key."""
-    values = {
-        "upstream": "k:1",
-        "upstream_security_protocol": "SASL_SSL",
-        "upstream_sasl_mechanism": "oauthbearer",
-        "upstream_sasl_token_url": "https://id.example/token",
-        "upstream_sasl_scope": "kafka",
-        "upstream_sasl_token_ca": "token-ca.pem",
-        "upstream_sasl_username": "gateway",
-        "upstream_sasl_password_file": "/etc/password",
-        "upstream_tls_ca": "/etc/ca.pem",
-        "upstream_tls_cert": "/etc/gateway.pem",
-        "upstream_tls_key": "/etc/gateway.key",
-        "upstream_tls_check_host": "false",
-        "listen_sni": "broker-$(id).gateway.example",
-        "tls_cert": "/etc/gateway.pem",
-        "tls_key": "/etc/gateway.key",
-        "tls_client_ca": "/etc/clients.pem",
-        "listen": "10.0.0.1:9",
-        "advertise": "gateway.example",
-        "state_dir": "/var/lib/x",
-        "state": "MEMORY",
-        "state_topic": "elsewhere",
-        "events_topic": "events",
-        "log_format": "json",
-        "log_level": "error",
-        "groups_host": "o*",
-        "groups_forward": "connect-*,schema-*",
-        "groups_hold": "orders-*",
-        "groups_adopt": "NEVER",
-        "hold_on_regression": "true",
-        "regression_share_percent": "20",
-        "describe_groups_consumer": "DEAD",
-        "refuse_defective_clients": "true",
-        "admin_listen": "10.0.0.1:8",
-        "admin_token_file": "/etc/token",
-        "admin_view_token_file": "/etc/view",
-        "metrics_groups_max": "7",
-        "group_min_session_timeout_ms": "5",
-        "group_max_session_timeout_ms": "6",
-        "group_initial_rebalance_delay_ms": "0",
-        "group_pending_id_timeout_ms": "4",
-        "group_max_size": "7",
-        "group_consumer_session_timeout_ms": "50000",
-        "group_consumer_min_session_timeout_ms": "1",
-        "group_consumer_max_session_timeout_ms": "50001",
-        "group_consumer_heartbeat_interval_ms": "500",
-        "group_consumer_min_heartbeat_interval_ms": "2",
-        "group_consumer_max_heartbeat_interval_ms": "501",
-        "group_consumer_max_size": "8",
-        "group_consumer_assignors": "range",
-        "group_consumer_migration_policy": "UPGRADE",
-        "group_consumer_assignment_interval_ms": "3",
-        "group_consumer_min_assignment_interval_ms": "3",
-        "group_consumer_max_assignment_interval_ms": "4",
-        "group_conversion_rest_max_ms": "15",
-        "group_unsettled_heartbeat_interval_ms": "1001",
-        "group_second_target_waits": "true",
-        "group_unaffected_members_rejoin": "true",
-        "group_eager_imbalance_percent": "16",
-        "group_replacement_grace_ms": "15",
-        "group_replacement_loan_ms": "16",
-        "group_roll_pause_ms": "17",
-        "group_replacement_needs_host": "false",
-        "group_rack_aware": "true",
-        "client_side_assignors": "true",
-        "client_side_api_key": "31000",
-        "group_static_takeover": "CONNECTION-CLOSED",
-        "group_consumer_regex_refresh_interval_ms": "10000",
-        "max_connections": "9",
-        "max_connections_per_address": "8",
-        "max_connections_per_principal": "7",
-        "max_groups": "10",
-        "max_groups_per_address": "5",
-        "max_groups_per_principal": "4",
-        "max_names_per_address": "3",
-        "max_names_per_principal": "2",
-        "permission_lifetime_ms": "14",
-        "anchor_linger_ms": "12",
-        "broker_timeout_ms": "13",
-        "drain_timeout_ms": "11",
-    }
-    others = {"config", "processes"}  # the latter excludes some of these values
-    settable = set(Settings.model_fields) - others - SECRETS
-    assert set(values) == settable, "a new setting needs a value here, other than its default"
-    by_flag = load(values)
+    settable = set(Settings.model_fields) - {"config", "processes"} - SECRETS
+    assert set(VALUES) == settable, "a new setting needs a value there"
+    by_flag = load(VALUES)
     file = tmp_path / "all.toml"
-    file.write_text("\n".join(f'{file_key(name)} = "{values[name]}"' for name in values))
+    file.write_text("\n".join(f'{file_key(name)} = "{VALUES[name]}"' for name in VALUES))
     by_file = load({"config": str(file)})
-    for name, value in values.items():
+    for name, value in VALUES.items():
         monkeypatch.setenv(f"GROUPFERRY_{name.upper()}", value)
     by_variable = load({})
     assert by_flag == by_variable == by_file.model_copy(update={"config": None})
     assert by_flag.group_consumer_migration_policy is MigrationPolicy.UPGRADE
     assert by_flag.groups_forward == ("connect-*", "schema-*")
-    config = by_flag.group_config()
-    assert (config.consumer_min_session_timeout_ms, config.consumer_max_session_timeout_ms) == (
-        1,
-        50_001,
-    )
-    assert config.consumer_min_heartbeat_interval_ms == 2
-    assert config.consumer_max_heartbeat_interval_ms == 501
-    assert config.consumer_min_assignment_interval_ms == 3
-    assert config.consumer_max_assignment_interval_ms == 4
+
+
+def test_the_engine_gets_every_setting_of_groups() -> None:
+    """The other fields of its config are no settings."""
+    default, config = load({"upstream": "k:1"}).group_config(), load(VALUES).group_config()
+    assert {
+        field.name
+        for field in fields(GroupConfig)
+        if getattr(config, field.name) == getattr(default, field.name)
+    } == {
+        *("broker_limits", "classic_new_member_join_timeout_ms", "is_served_by_setting"),
+        *("lost_commit_hold_ms", "reconnect_timeout_ms", "rolled_since_ms"),
+    }
 
 
 def test_kafka_names_work_in_the_file_as_dotted_keys_and_as_tables(tmp_path: Path) -> None:
