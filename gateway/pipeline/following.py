@@ -31,18 +31,19 @@ from gateway.pipeline.fold.folding import (
     FILE,
     GATEWAY,
     GROUP,
+    GroupLines,
     Item,
     ItemKey,
     LogFold,
     RunsFold,
     SourceLine,
     clusters_of,
-    fold_name,
+    fold_in_memory,
     read_items,
     share_of,
     unread_rows,
 )
-from gateway.pipeline.fold.lines import Line, parse
+from gateway.pipeline.fold.lines import Line
 from gateway.pipeline.fold.order import OutOfOrderError, key_of
 from gateway.pipeline.fold.rows import Tables
 from gateway.pipeline.folder import PROGRESS, ROUND, Folder
@@ -107,7 +108,7 @@ class History:
         elif self._subject.kind == FILE:
             made = map(unread_rows, items.values())
         elif self._log is not None:
-            made = self._log.take(_parse_lines(chain(*items.values())))
+            made = self._log.take(GroupLines(sorted(chain(*items.values()))))
         else:
             self._lines += chain(*items.values())
         new = self._sum(made)
@@ -120,7 +121,7 @@ class History:
             return self._sum(self._runs.finish())
         if self._log is not None:
             return self._sum(self._log.finish())
-        return self._sum(fold_name(self._subject.name, _parse_lines(self._lines)))
+        return self._sum(fold_in_memory(self._subject.name, GroupLines(self._lines)))
 
     def _sum(self, made: Iterable[Tables]) -> Tables:
         rows = Tables()
@@ -128,14 +129,6 @@ class History:
             rows.extend(tables)
             self.summary.add(tables)
         return rows
-
-
-def _parse_lines(items: Iterable[Item]) -> Iterator[Line]:
-    """Lines in the order of their times."""
-    for _at_ms, text in sorted(items):
-        line, _problem = parse(text)
-        assert line is not None
-        yield line
 
 
 class SubjectState(NamedTuple):
@@ -478,17 +471,18 @@ def _has_old_line(items: Items, from_ms: int) -> bool:
 def _lines_since(items: list[Item], from_ms: int) -> list[Item]:
     """Each group with the name begins with its last `group_loaded` before."""
     items.sort()
-    clusters = clusters_of(_parse_lines(items))
+    lines = list(GroupLines(items))
+    clusters = clusters_of(lines)
 
     def cluster_of(line: Line) -> str:
         return line.cluster_id or clusters[line.gateway_id]
 
-    old = takewhile(lambda line: line.at_ms < from_ms, _parse_lines(items))
+    old = takewhile(lambda line: line.at_ms < from_ms, lines)
     loads = [(line.at_ms, key_of(line), line) for line in old if line.event == "group_loaded"]
     begins = {cluster_of(line): line for _at_ms, _key, line in sorted(loads, key=itemgetter(0, 1))}
     if not begins:
         return items
-    pairs = zip(items, _parse_lines(items), strict=True)
+    pairs = zip(items, lines, strict=True)
     return [item for item, line in pairs if _is_since(line, begins.get(cluster_of(line)))]
 
 

@@ -7,7 +7,8 @@ followed. Lines that come too late for that need all others of their group again
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from operator import itemgetter
+from itertools import groupby
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple, TypeAlias
 from zlib import crc32
 
@@ -28,16 +29,12 @@ from gateway.pipeline.fold.order import (
     key_of,
 )
 from gateway.pipeline.fold.ownership import OwnershipFold
-from gateway.pipeline.fold.rows import (
-    GroupRow,
-    GroupVerdict,
-    Tables,
-    UnreadRow,
-)
+from gateway.pipeline.fold.rows import GroupRow, GroupVerdict, Tables
 from gateway.pipeline.fold.sequences import (
     GroupSequences,
     Number,
     RunKey,
+    Succession,
     fold_runs,
     number_of,
     run_of,
@@ -76,13 +73,14 @@ class GroupFold:
         if self._first_ms is None:
             self._first_ms = at_ms
         self._last_ms = at_ms
-        if not self._sequences.take(line, number):
-            return None  # a repeated line
+        succession = self._sequences.take(line, number)
+        if succession == "repeated":
+            return None
         self._lines += 1
         if hosting is not self._hosting:
             self._begin_hosting(hosting, line)
-        if self._sequences.is_disturbed or line.version == 1 or line.fields is None:
-            self._check_lines(line)
+        if succession != "next" or line.version == 1 or line.fields is None:
+            self._doubt(line, succession)
         if line.fields is None:
             return None
         self._ownership.take(placed)
@@ -90,18 +88,17 @@ class GroupFold:
         self._figures.take(placed)
         return self._hand_out() if self._is_alone and self._lines % CLOSED_EVERY == 0 else None
 
-    def _check_lines(self, line: Line) -> None:
+    def _doubt(self, line: Line, succession: Succession) -> None:
         """Doubt what lines that are missing before this one may have changed."""
-        gateway_id, sequences, ownership = line.gateway_id, self._sequences, self._ownership
+        gateway_id, ownership = line.gateway_id, self._ownership
         if line.version == 1:
             self._findings.has_version_1 = True
         # Grants that have not ended show that the end of the group's earlier sequence is missing.
-        if sequences.take_new_beginning() and ownership.has_grants(gateway_id):
-            sequences.miss_end(line)
+        if succession == "begins again" and ownership.has_grants(gateway_id):
+            self._sequences.miss_end(line)
             ownership.forget_sequence(gateway_id)
-        if sequences.take_hole() and line.event != "group_loaded":
-            ownership.doubt_grants(gateway_id)
-        if line.fields is None:
+        is_hole = succession == "behind a hole" and line.event != "group_loaded"
+        if is_hole or line.fields is None:
             ownership.doubt_grants(gateway_id)
 
     def _begin_hosting(self, hosting: Hosting, line: Line) -> None:
@@ -185,34 +182,6 @@ class SourceLine(NamedTuple):
     text: str
 
 
-class ReadLine(NamedTuple):
-    """What a line says; null is what it does not say."""
-
-    text: str
-    group_line: Line | None
-    """The line, if it is about a group."""
-    number: tuple[RunKey, Number] | None
-    unread: UnreadRow | None
-
-
-def read_lines(lines: Iterable[SourceLine]) -> Iterator[ReadLine]:
-    """Parse lines. Those that only name their run tell that once."""
-    marked: set[RunKey] = set()
-    for file, place, text in lines:
-        if not text or text.isspace():
-            continue
-        line, problem = parse(text)
-        unread = None if problem is None else unread_line(file, place, text, line, problem)
-        number = None
-        if line is not None and (key := run_of(line)) not in marked:
-            if line.process_id is None:
-                marked.add(key)
-            number = key, number_of(line)
-        yield ReadLine(
-            text, None if line is None or line.group_id is None else line, number, unread
-        )
-
-
 KINDS = FILE, GROUP, GATEWAY = range(3)
 Item: TypeAlias = Any
 """What a line says about one thing: a group's line after its time, a `Number` of a process, or the
@@ -230,14 +199,24 @@ class ItemKey(NamedTuple):
 
 
 def read_items(lines: Iterable[SourceLine]) -> Iterator[tuple[ItemKey, Item]]:
-    """What these lines say, to be folded elsewhere or later. Items of a key are sortable."""
-    for text, line, number, unread in read_lines(lines):
-        if unread is not None:
-            yield ItemKey(FILE, unread.file or ""), (0, UNREAD_ROWS.dump_json(unread).decode())
-        if line is not None:
-            yield ItemKey(GROUP, line.group_id or ""), (line.at_ms, text)
-        if number is not None:
-            yield ItemKey(GATEWAY, *number[0]), number[1]
+    """What these lines say. Items of a key are sortable. Lines of a group's own sequence only name
+    their run, which is told once."""
+    marked: set[RunKey] = set()
+    for file, place, text in lines:
+        if not text or text.isspace():
+            continue
+        line, problem = parse(text)
+        if problem is not None:
+            unread = unread_line(file, place, text, line, problem)
+            yield ItemKey(FILE, file), (0, UNREAD_ROWS.dump_json(unread).decode())
+        if line is None:
+            continue
+        if line.group_id is not None:
+            yield ItemKey(GROUP, line.group_id), (line.at_ms, text)
+        if (run := run_of(line)) not in marked:
+            if line.process_id is None:
+                marked.add(run)
+            yield ItemKey(GATEWAY, *run), number_of(line)
 
 
 def unread_rows(items: Iterable[Item]) -> Tables:
@@ -250,36 +229,50 @@ def share_of(name: str, count: int) -> int:
     return crc32(name.encode("utf-8", "surrogatepass")) % count
 
 
+class GroupLines(Iterable[Line]):
+    """The lines of a group. They may be read again."""
+
+    def __init__(self, items: Iterable[Item]) -> None:
+        """`items`: in their order."""
+        self._items = items
+
+    def __iter__(self) -> Iterator[Line]:
+        for _at_ms, text in self._items:
+            line, _problem = parse(text)
+            assert line is not None
+            yield line
+
+
 def fold_lines(lines: Iterable[SourceLine]) -> Iterator[Tables]:
-    """All rows of these lines. Keeps all events in memory."""
-    unread = Tables()
-    groups: dict[str, list[Line]] = {}
-    processes: dict[RunKey, list[Number]] = {}
-    for _text, line, number, unread_row in read_lines(lines):
-        if unread_row is not None:
-            unread.unread.append(unread_row)
-        if line is not None:
-            groups.setdefault(line.group_id or "", []).append(line)
-        if number is not None:
-            processes.setdefault(number[0], []).append(number[1])
-    yield unread
-    for group_id in sorted(groups):
-        yield from fold_name(group_id, groups.pop(group_id))
-    in_order = ((key, sorted(numbers)) for key, numbers in sorted(processes.items()))
-    yield Tables(unread=list(fold_runs(in_order)))
+    """All rows of these lines. Keeps the text of all events in memory."""
+    items: dict[ItemKey, list[Item]] = {}
+    for key, item in read_items(lines):
+        items.setdefault(key, []).append(item)
+    for kind, keys in groupby(sorted(items), key=attrgetter("kind")):
+        of_kind = ((key, sorted(items.pop(key))) for key in keys)
+        if kind == GATEWAY:
+            numbers = ((RunKey(*key[1:]), its_numbers) for key, its_numbers in of_kind)
+            yield Tables(unread=list(fold_runs(numbers)))
+            continue
+        for key, its_items in of_kind:
+            if kind == GROUP:
+                yield from fold_name(key.name, GroupLines(its_items))
+            else:
+                yield unread_rows(its_items)
 
 
-def fold_name(
-    group_id: str, of_group: Iterable[Line], *, are_many: bool = False
-) -> Iterator[Tables]:
-    """The rows of the groups with this id, each in its own cluster. The lines are in the order of
-    their times. If there are many, they may be read twice, and are not all kept unless they have
-    to be."""
-    if are_many:
-        fold = LogFold(group_id)
-        with suppress(OutOfOrderError):
-            yield from [*fold.take(of_group), *fold.finish()]
-            return
+def fold_name(group_id: str, of_group: Iterable[Line]) -> Iterator[Tables]:
+    """The rows of the groups with this id. The lines are in the order of their times. If that is
+    not enough, they are read again and all kept."""
+    fold = LogFold(group_id)
+    with suppress(OutOfOrderError):
+        yield from [*fold.take(of_group), *fold.finish()]
+        return
+    yield from fold_in_memory(group_id, of_group)
+
+
+def fold_in_memory(group_id: str, of_group: Iterable[Line]) -> Iterator[Tables]:
+    """The rows of the groups with this id, each in its own cluster. The lines are in any order."""
     lines = list(of_group)
     clusters = clusters_of(lines)
     in_clusters: dict[str, list[Line]] = {}

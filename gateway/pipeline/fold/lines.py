@@ -7,6 +7,7 @@ from zlib import crc32
 
 from msgspec import Meta, MsgspecError, Raw, Struct, ValidationError
 from msgspec.json import Decoder, decode, encode
+from msgspec.structs import astuple
 from pydantic import TypeAdapter
 
 from gateway.events.catalog import EVENTS, VERSION
@@ -33,35 +34,12 @@ _ZEROS += bytes(range(128, 256))
 _MAY_BE_HUGE = b"0" * 19
 
 
-class Line(Struct):
-    """A line with a place in a sequence, whatever else is wrong with it. Fields as in `Envelope`;
-    unknown ones are ignored."""
-
-    version: int
-    event: str
-    gateway_id: str
-    cluster_id: str | None
-    run: int
-    hosting: int | None
-    group_id: str | None
-    process_id: str | None
-    sequence: int
-    began_ms: int | None
-    after: int | None
-    at_ms: int
-    fields: GatewayEvent | None
-    """Null if the event is unknown or cannot be read."""
-    content: int
-    """A checksum of the text: a line that is written twice has the same one, also with another kind
-    of line end."""
-
-
 _Number: TypeAlias = Annotated[int, Meta(ge=-NUMBER_MAX - 1, le=NUMBER_MAX)]
 _Count: TypeAlias = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
 
 
-class _Envelope(Struct):
-    """An envelope with the text of its fields."""
+class _Place(Struct):
+    """A place in a sequence. Fields as in `Envelope`; unknown ones are ignored."""
 
     event: str
     schema_version: _Number
@@ -70,13 +48,29 @@ class _Envelope(Struct):
     at_ms: Moment
     version: _Count = 1
     cluster_id: str | None = None
-    run: _Count | None = None
     hosting: _Count | None = None
     group_id: str | None = None
     process_id: str | None = None
     began_ms: _Count | None = None
     after: _Number | None = None
+
+
+class _Envelope(_Place):
+    """An envelope with the text of its fields."""
+
+    run: _Count | None = None
     fields: Raw = Raw(b"null")
+
+
+class Line(_Place):
+    """A line with a place in a sequence, whatever else is wrong with it."""
+
+    run: int = 0
+    fields: GatewayEvent | None = None
+    """Null if the event is unknown or cannot be read."""
+    content: int = 0
+    """A checksum of the text: a line that is written twice has the same one, also with another kind
+    of line end."""
 
 
 _ENVELOPES = Decoder(_Envelope)
@@ -109,22 +103,11 @@ def parse(text: str) -> tuple[Line | None, str | None]:
             return None, INCOMPLETE
         if fields is not None and not _fields_fit(envelope.fields):
             fields, problem = None, f"{envelope.event} has an invalid value"
-    line = Line(
-        envelope.version,
-        envelope.event,
-        envelope.gateway_id,
-        envelope.cluster_id,
-        envelope.run or 0,
-        envelope.hosting,
-        envelope.group_id,
-        envelope.process_id,
-        envelope.sequence,
-        envelope.began_ms,
-        envelope.after,
-        envelope.at_ms,
-        fields,
-        crc32(data.rstrip()),
-    )
+    *place, run, _text = astuple(envelope)
+    line = Line(*place)
+    line.run = run or 0
+    line.fields = fields
+    line.content = crc32(data.rstrip())
     return line, problem
 
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 from zlib import crc32
 
 from gateway.events.gateway_events import GatewayStarted, ShardsGivenUp
@@ -17,11 +17,15 @@ from gateway.pipeline.fold.rows import UnreadKind, UnreadRow
 class _Sequence:
     """One sequence of the group in one log."""
 
-    reached: int | None = None
-    """The latest number; null before the first line."""
+    reached: int = 0
+    """The latest number."""
     content: int = 0
     named: int = 0
     """The highest number that a line of a process names."""
+
+
+Succession: TypeAlias = Literal["next", "repeated", "behind a hole", "begins again"]
+"""What a line is to those before it in its log. One that begins again begins another sequence."""
 
 
 class GroupSequences:
@@ -32,72 +36,39 @@ class GroupSequences:
         self._sequences: dict[tuple[str, int | None], _Sequence] = {}
         self._before: tuple[str | None, str, int, int] | None = None
         self._rows: list[UnreadRow] = []
-        self.is_disturbed = False
-        """Whether `take_hole` or `take_new_beginning` has something to say."""
-        self._has_hole = self._has_new_beginning = False
 
-    def take(self, line: Line, number: int) -> bool:
-        """Take a line, which has or follows this number. Returns whether it says something new."""
-        if line.process_id is None:
-            return self._take_number(line)
-        same = line.process_id, line.gateway_id, line.sequence, line.content
-        if same == self._before:
-            return False
-        self._before = same
-        if not number:
-            return True
-        its = self._sequence_of(line)
-        its.named = max(its.named, line.after or 0)
-        if its.reached is None:
-            if line.event != "group_loaded":
-                self._miss(line, 1, number)
-            its.reached = number
-        elif number > its.reached:
-            self._miss(line, its.reached + 1, number)
-            its.reached = number
-        return True
-
-    def _sequence_of(self, line: Line) -> _Sequence:
+    def take(self, line: Line, number: int) -> Succession:
+        """Take a line, which has or follows this number."""
+        is_of_group = line.process_id is None
+        if not is_of_group:
+            same = line.process_id, line.gateway_id, line.sequence, line.content
+            if same == self._before:
+                return "repeated"
+            self._before = same
+            if not number:
+                return "next"
         key = line.gateway_id, line.began_ms
-        its = self._sequences.get(key)
+        its, begins_again = self._sequences.get(key), False
         if its is None:
-            its = self._sequences[key] = _Sequence()
-        return its
-
-    def _take_number(self, line: Line) -> bool:
-        its = self._sequence_of(line)
-        number, reached = line.sequence, its.reached
-        if reached is None:
-            self._has_new_beginning = number == 1 and self._has_earlier(line)
-            self.is_disturbed |= self._has_new_beginning
-            if number > 1 and line.event != "group_loaded":
-                self._miss(line, 1, number - 1)
-        elif number == reached:
-            if its.content and its.content != line.content:
+            has_earlier = any(gateway_id == line.gateway_id for gateway_id, _ in self._sequences)
+            begins_again = is_of_group and number == 1 and has_earlier
+            is_stated = line.event == "group_loaded"  # with all that came before
+            its = self._sequences[key] = _Sequence(number - is_of_group if is_stated else 0)
+        elif is_of_group and number == its.reached:
+            if its.content != line.content:
                 problem = f"{line.event} has two versions"
                 self._add("conflict", problem, line.gateway_id, line.at_ms, number, number)
-                return False
-            if its.content:
-                return False
-        elif number > reached + 1:
-            self._miss(line, reached + 1, number - 1)
-        its.reached, its.content = number, line.content
-        return True
-
-    def take_hole(self) -> bool:
-        """Whether numbers are missing before the line that was taken last."""
-        has_hole, self._has_hole = self._has_hole, False
-        self.is_disturbed = False
-        return has_hole
-
-    def take_new_beginning(self) -> bool:
-        """Whether that line begins another sequence in its log."""
-        begins, self._has_new_beginning = self._has_new_beginning, False
-        return begins
-
-    def _has_earlier(self, line: Line) -> bool:
-        key = line.gateway_id, line.began_ms
-        return any(other[0] == key[0] and other != key for other in self._sequences)
+            return "repeated"
+        first, last = its.reached + 1, number - is_of_group
+        its.reached = max(its.reached, number)
+        if is_of_group:
+            its.content = line.content
+        else:
+            its.named = max(its.named, line.after or 0)
+        if first <= last:
+            self._add("missing", _MISSING, line.gateway_id, line.at_ms, first, last)
+            return "behind a hole"
+        return "begins again" if begins_again else "next"
 
     def miss_end(self, line: Line) -> None:
         """The lines before this one, which begins a sequence, do not end the earlier one."""
@@ -110,7 +81,7 @@ class GroupSequences:
     def finish(self, at_ms: int) -> list[UnreadRow]:
         """The rows, with what is missing at the end."""
         for (gateway_id, _began_ms), its in self._sequences.items():
-            if its.reached is not None and its.named > its.reached:
+            if its.named > its.reached:
                 self._add("missing", _MISSING, gateway_id, at_ms, its.reached + 1, its.named)
         return self._rows
 
@@ -118,10 +89,6 @@ class GroupSequences:
         """The row of a group with lines of version 1."""
         problem = "lines of version 1 do not state what ended a grant"
         return UnreadRow(kind="version 1", **self._of, problem=problem, at_ms=at_ms)
-
-    def _miss(self, line: Line, first: int, last: int) -> None:
-        self._has_hole = self.is_disturbed = True
-        self._add("missing", _MISSING, line.gateway_id, line.at_ms, first, last)
 
     def _add(
         self, kind: UnreadKind, problem: str, gateway_id: str, at_ms: int, *numbers: int

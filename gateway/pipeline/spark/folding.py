@@ -21,8 +21,16 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from gateway.loading import without_garbage_collection
-from gateway.pipeline.fold.folding import GATEWAY, GROUP, KINDS, ItemKey, fold_name, unread_rows
-from gateway.pipeline.fold.lines import Line, parse
+from gateway.pipeline.fold.folding import (
+    GATEWAY,
+    GROUP,
+    KINDS,
+    GroupLines,
+    Item,
+    ItemKey,
+    fold_name,
+    unread_rows,
+)
 from gateway.pipeline.fold.rows import Tables
 from gateway.pipeline.fold.sequences import Number, RunKey, fold_runs
 from gateway.pipeline.folder import Folder, is_local_path
@@ -100,8 +108,7 @@ def _tables(rows: Iterable[PackedRow]) -> Iterator[Tables]:
                 yield Tables(unread=[unread])
         elif kind == GROUP:
             for name, of_name in groupby(of_kind, key=attrgetter("name")):
-                lines = PackedLines(of_name)
-                yield from fold_name(name, lines, are_many=lines.are_many)
+                yield from fold_name(name, GroupLines(PackedItems(of_name)))
         else:  # lines of files, each of which has a row of its own
             yield from (unread_rows(items_of(row)) for row in of_kind)
 
@@ -117,8 +124,8 @@ PLAIN_MAX = 8
 """Rows of a group that are kept as they are. Further ones are compressed."""
 
 
-class PackedLines(Iterable[Line]):
-    """The lines of a group in the order of their times. They may be read again."""
+class PackedItems(Iterable[Item]):
+    """The items of a group in their order. They may be read again."""
 
     def __init__(self, rows: Iterable[PackedRow]) -> None:
         """The rows are sorted by their first times."""
@@ -126,17 +133,13 @@ class PackedLines(Iterable[Line]):
             (row if number < PLAIN_MAX else row._replace(data=compress(row.data, 1)))
             for number, row in enumerate(rows)
         ]
-        self.are_many = len(self._rows) > PLAIN_MAX
 
-    def __iter__(self) -> Iterator[Line]:
+    def __iter__(self) -> Iterator[Item]:
         rows = (
             row if number < PLAIN_MAX else row._replace(data=decompress(row.data))
             for number, row in enumerate(self._rows)
         )
-        for _at_ms, text in unpack(rows):
-            line, _problem = parse(text)
-            assert line is not None
-            yield line
+        return unpack(rows)
 
 
 _LOOK_INTERVAL_S = 0.5

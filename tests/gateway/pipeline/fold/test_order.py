@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from gateway.pipeline.fold import folding, order
-from gateway.pipeline.fold.folding import LogFold, fold_name
+from gateway.pipeline.fold.folding import LogFold, fold_in_memory, fold_name
 from gateway.pipeline.fold.lines import Line, parse
 from gateway.pipeline.fold.order import Hosting, OutOfOrderError, key_of, relation
 from gateway.pipeline.fold.rows import Tables
@@ -107,12 +107,12 @@ def test_a_stream_gives_the_rows_of_a_whole_history(
     """Lines are released once no later one can come before them."""
     texts = lines_of({GROUP: partial(write, simulated(seed))})
     lines = sorted((line for line in parsed(texts) if line.group_id), key=lambda line: line.at_ms)
-    whole = joined(fold_name(GROUP, lines))
+    whole = joined(fold_in_memory(GROUP, lines))
     monkeypatch.setattr(folding, "BUFFERED_MS", 5_000)
     monkeypatch.setattr(order, "TOLD_MS_MAX", 5_000)
     fold = LogFold(GROUP)
     assert joined([*fold.take(lines), *fold.finish()]) == whole
-    assert joined(fold_name(GROUP, lines, are_many=True)) == whole
+    assert joined(fold_name(GROUP, lines)) == whole
 
 
 def test_a_fold_can_be_put_aside_between_any_two_lines() -> None:
@@ -124,7 +124,7 @@ def test_a_fold_can_be_put_aside_between_any_two_lines() -> None:
         rows += fold.take(lines[number : number + 7])
         packed = pickle.dumps(fold)
         others = list(fold.finish())
-        expected = joined(fold_name(GROUP, lines[: number + 7]))
+        expected = joined(fold_in_memory(GROUP, lines[: number + 7]))
         assert joined([*rows, *others]) == expected
         fold = pickle.loads(packed)
 
@@ -143,4 +143,4 @@ def test_lines_whose_times_do_not_order_them_are_all_folded_at_a_time(
         list(LogFold(GROUP).take(by_time))
     rng = random.Random(0)
     shuffled = rng.sample(lines, len(lines))
-    assert joined(fold_name(GROUP, by_time, are_many=True)) == joined(fold_name(GROUP, shuffled))
+    assert joined(fold_name(GROUP, by_time)) == joined(fold_in_memory(GROUP, shuffled))

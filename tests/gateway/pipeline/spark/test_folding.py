@@ -2,25 +2,23 @@
 
 from gateway.events.group_events import GroupCreated
 from gateway.pipeline.fold.folding import FILE, GROUP, ItemKey, SourceLine, read_items
-from gateway.pipeline.spark.folding import PLAIN_MAX, PackedLines, _tables
+from gateway.pipeline.spark.folding import PLAIN_MAX, PackedItems, _tables
 from gateway.pipeline.spark.packing import pack
 from tests.support.event_writer import EventWriter
 
 KEY = ItemKey(GROUP, "orders")
 
 
-def test_the_lines_of_a_group_may_be_read_again() -> None:
+def test_the_items_of_a_group_may_be_read_again() -> None:
     """Those of a long history are compressed."""
     writer = EventWriter()
     for number in range(100 * PLAIN_MAX + 1):
         writer.tell(number, GroupCreated(kind="classic"))
     lines = list(enumerate(writer.lines))
     rows = [pack(KEY, lines[first : first + 100]) for first in range(0, len(lines), 100)]
-    packed = PackedLines(rows)
+    packed = PackedItems(rows)
     for _ in range(2):
-        assert [line.sequence for line in packed] == list(range(1, len(lines) + 1))
-    assert packed.are_many
-    assert not PackedLines(rows[:-1]).are_many
+        assert list(packed) == lines
 
 
 def test_unreadable_lines_of_one_file_are_taken_row_by_row() -> None:
