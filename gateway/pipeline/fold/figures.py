@@ -8,7 +8,7 @@ from gateway.client_versions import speaks_consumer
 from gateway.events.group_events import ReadinessChanged, RebalanceEnded, StepEnded
 from gateway.events.offset_events import NO_MEMBER
 from gateway.pipeline.fold.lines import NUMBER_MAX
-from gateway.pipeline.fold.order import EventFold, Placed
+from gateway.pipeline.fold.order import EventFold, Source
 from gateway.pipeline.fold.rows import ClientRow, RebalanceRow, StepRow, Tables
 
 _COSTS = ("partitions_moved", "least_possible", "members_disturbed", "unowned_ms")
@@ -74,8 +74,7 @@ class FiguresFold(EventFold):
             "blocked_by": blocked_by,
         }
 
-    def _on_rebalance_ended(self, placed: Placed, ended: RebalanceEnded) -> None:
-        line = placed.line
+    def _on_rebalance_ended(self, source: Source, ended: RebalanceEnded) -> None:
         self._costs["rebalances"] += 1
         for name in _COSTS:
             self._costs[name] += getattr(ended, name)
@@ -84,14 +83,14 @@ class FiguresFold(EventFold):
                 **self._of,
                 **{name: getattr(ended, name) for name in _REBALANCE},
                 from_ms=ended.started_ms,
-                to_ms=placed.at_ms,
-                gateway_id=line.gateway_id,
-                process_id=line.process_id,
-                sequence=line.sequence,
+                to_ms=source.at_ms,
+                gateway_id=source.gateway_id,
+                process_id=source.process_id,
+                sequence=source.sequence,
             )
         )
 
-    def _on_step_ended(self, placed: Placed, ended: StepEnded) -> None:
+    def _on_step_ended(self, source: Source, ended: StepEnded) -> None:
         direction, migration, number = self._steps
         if direction != ended.to_protocol:
             direction, migration, number = ended.to_protocol, migration + 1, 0
@@ -104,49 +103,49 @@ class FiguresFold(EventFold):
                 migration=migration,
                 number=number + 1,
                 from_ms=ended.started_ms,
-                to_ms=placed.at_ms,
+                to_ms=source.at_ms,
             )
         )
 
-    def _on_readiness_changed(self, _placed: Placed, readiness: ReadinessChanged) -> None:
+    def _on_readiness_changed(self, _source: Source, readiness: ReadinessChanged) -> None:
         self._readiness = readiness
 
-    def _on_member_joined(self, _placed: Placed, event: Any) -> None:
+    def _on_member_joined(self, _source: Source, event: Any) -> None:
         self._members[event.member_id] = event.protocol
 
-    def _on_member_left(self, _placed: Placed, event: Any) -> None:
+    def _on_member_left(self, _source: Source, event: Any) -> None:
         self._members.pop(event.member_id, None)
 
     _on_member_fenced = _on_member_left
 
-    def _on_member_replaced(self, _placed: Placed, event: Any) -> None:
+    def _on_member_replaced(self, _source: Source, event: Any) -> None:
         member = self._members.pop(event.member_id, None)
         if member is not None and event.replaced_by is not None:
             self._members.setdefault(event.replaced_by, member)
 
-    def _on_member_switched(self, _placed: Placed, event: Any) -> None:
+    def _on_member_switched(self, _source: Source, event: Any) -> None:
         if event.member_id in self._members:
             self._members[event.member_id] = event.protocol
 
-    def _on_client_seen(self, _placed: Placed, event: Any) -> None:
+    def _on_client_seen(self, _source: Source, event: Any) -> None:
         if event.member_id != NO_MEMBER:
             self._clients[event.member_id] = event.software_name, event.software_version
 
-    def _on_group_loaded(self, _placed: Placed, event: Any) -> None:
+    def _on_group_loaded(self, _source: Source, event: Any) -> None:
         self._kind = event.kind or self._kind
         self._members = {member.member_id: member.protocol or "classic" for member in event.members}
 
     _on_cluster_members_seen = _on_group_loaded
 
-    def _on_group_created(self, _placed: Placed, event: Any) -> None:
+    def _on_group_created(self, _source: Source, event: Any) -> None:
         self._kind = event.kind
 
-    def _on_group_converted(self, _placed: Placed, event: Any) -> None:
+    def _on_group_converted(self, _source: Source, event: Any) -> None:
         self._kind = event.direction.rpartition(">")[2]
 
-    def _on_group_deleted(self, _placed: Placed, _event: Any) -> None:
+    def _on_group_deleted(self, _source: Source, _event: Any) -> None:
         self._members.clear()
 
-    def _on_hosting_ended(self, _placed: Placed, event: Any) -> None:
+    def _on_hosting_ended(self, _source: Source, event: Any) -> None:
         if event.cause != "gateway_ended":
             self._members.clear()

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from gateway.events.offset_events import CommittedOffsets
-from gateway.pipeline.fold.order import CLOCKS_DIFFER_MS_MAX, Hostings
-from gateway.pipeline.fold.partition import Fault, GrantPeriod, PartitionHistory, Source
+from gateway.pipeline.fold.order import CLOCKS_DIFFER_MS_MAX, Hostings, Source
+from gateway.pipeline.fold.partition import Fault, GrantPeriod, PartitionHistory
 from gateway.pipeline.fold.rows import FindingRow
 
 DELETED_MS_MAX = 30_000
@@ -83,11 +83,11 @@ class Findings:
             observed=fault.offset,
             expected=fault.expected,
             at_ms=source.at_ms,
-            gateway_id=source.hosting.gateway_id,
+            gateway_id=source.gateway_id,
             process_id=source.process_id,
             sequence=source.sequence,
             other_ms=other.at_ms if other else None,
-            other_gateway_id=other.hosting.gateway_id if other else None,
+            other_gateway_id=other.gateway_id if other else None,
             other_process_id=other.process_id if other else None,
             other_sequence=other.sequence if other else None,
         )
@@ -123,13 +123,13 @@ class SeveralLogs:
     ) -> None:
         """Compare a commit with an offset that another gateway has told before it was stored."""
         for grant in partition.open:
-            if grant.source.hosting.gateway_id == source.hosting.gateway_id:
+            if grant.gateway_id == source.gateway_id:
                 grant.committed_ms = source.clock_ms
         early = partition.early
         if early is None or early.offset is None or early.source.clock_ms >= from_ms:
             return
         if entry.first <= early.offset <= entry.last:
-            self.add_apart(source.hosting.gateway_id, early.source.hosting.gateway_id)
+            self.add_apart(source.gateway_id, early.source.gateway_id)
 
     def compare_fetch(
         self, partition: PartitionHistory, fetched: int | None, source: Source
@@ -138,7 +138,7 @@ class SeveralLogs:
         stored."""
         stored = partition.stored
         if stored is not None and stored.offset == fetched and stored.since_ms > source.clock_ms:
-            self.add_apart(stored.source.hosting.gateway_id, source.hosting.gateway_id)
+            self.add_apart(stored.source.gateway_id, source.gateway_id)
 
     def compare_grants(self) -> None:
         """Find the partitions that two logs give out at a time."""
@@ -157,7 +157,7 @@ class SeveralLogs:
         elif self._hostings.relation(other.held_in, one) == "before":
             how = "after"
         first, second = (other, grant) if how in ("after", "starts after") else (grant, other)
-        gateways = first.source.hosting.gateway_id, second.source.hosting.gateway_id
+        gateways = first.source.gateway_id, second.source.gateway_id
         overlap_ms = min(_end_ms(grant), _end_ms(other)) - max(_start_ms(grant), _start_ms(other))
         is_stated = grant.is_certain and other.is_certain
         if how in ("before", "after"):

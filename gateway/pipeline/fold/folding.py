@@ -27,6 +27,7 @@ from gateway.pipeline.fold.order import (
     Placed,
     in_memory,
     key_of,
+    source_of,
 )
 from gateway.pipeline.fold.ownership import OwnershipFold
 from gateway.pipeline.fold.rows import GroupRow, GroupVerdict, Tables
@@ -83,9 +84,9 @@ class GroupFold:
             self._doubt(line, succession)
         if line.fields is None:
             return None
-        self._ownership.take(placed)
-        self._offsets.take(placed)
-        self._figures.take(placed)
+        source = source_of(placed)
+        for fold in (self._ownership, self._offsets, self._figures):
+            fold.take(line, source)
         return self._hand_out() if self._is_alone and self._lines % CLOSED_EVERY == 0 else None
 
     def _doubt(self, line: Line, succession: Succession) -> None:

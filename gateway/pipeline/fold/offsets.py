@@ -4,14 +4,12 @@ from typing import Any
 
 from gateway.events.offset_events import NO_MEMBER, CommittedOffsets
 from gateway.pipeline.fold.findings import Findings
-from gateway.pipeline.fold.order import EventFold, Placed
+from gateway.pipeline.fold.order import EventFold, Source
 from gateway.pipeline.fold.ownership import OwnershipFold
 from gateway.pipeline.fold.partition import (
     IN_FLIGHT_MS_MAX,
     Fault,
     PartitionHistory,
-    Source,
-    source_of,
 )
 
 
@@ -26,12 +24,11 @@ class OffsetFold(EventFold):
         self._transactions: dict[str, set[tuple[str, int]]] = {}
         """The partitions with offsets in each open transaction."""
 
-    def _on_offsets_committed(self, placed: Placed, event: Any) -> None:
+    def _on_offsets_committed(self, source: Source, event: Any) -> None:
         if event.is_transactional:
-            self._take_transactional(placed, event)
+            self._take_transactional(source, event)
             return
-        source = source_of(placed)
-        member_id, is_hosted = event.member_id, placed.line.hosting is not None
+        member_id, is_hosted = event.member_id, source.hosting.number is not None
         for partition, entry in self._partitions(event.offsets, event.topic_ids, source):
             if not is_hosted:
                 self._check_cluster_commit(partition, member_id, source)
@@ -45,9 +42,9 @@ class OffsetFold(EventFold):
             if fault is not None:
                 self._findings.add(partition, fault)
 
-    def _take_transactional(self, placed: Placed, event: Any) -> None:
-        source, transactional_id = source_of(placed), event.transactional_id
-        is_hosted = placed.line.hosting is not None
+    def _take_transactional(self, source: Source, event: Any) -> None:
+        transactional_id = event.transactional_id
+        is_hosted = source.hosting.number is not None
         for partition, entry in self._partitions(event.offsets, event.topic_ids, source):
             if transactional_id is None:
                 partition.is_open_transaction = True
@@ -58,9 +55,8 @@ class OffsetFold(EventFold):
             in_transaction = self._transactions.setdefault(transactional_id, set())
             in_transaction.add((partition.topic, partition.number))
 
-    def _on_transaction_ended(self, placed: Placed, event: Any) -> None:
+    def _on_transaction_ended(self, source: Source, event: Any) -> None:
         """The offsets of a committed transaction count from now on."""
-        source = source_of(placed)
         for name, number in sorted(self._transactions.pop(event.transactional_id, ())):
             topic = self._ownership.topics.get(name)
             partition = topic.partitions.get(number) if topic is not None else None
@@ -75,8 +71,7 @@ class OffsetFold(EventFold):
             if fault is not None:
                 self._findings.add(partition, fault)
 
-    def _on_offsets_fetched(self, placed: Placed, event: Any) -> None:
-        source = source_of(placed)
+    def _on_offsets_fetched(self, source: Source, event: Any) -> None:
         for partition, entry in self._partitions(event.starts, event.topic_ids, source):
             fetched = entry.offset if entry.offset >= 0 else None
             if self._others is not None:
@@ -84,15 +79,13 @@ class OffsetFold(EventFold):
             if (fault := partition.fetch(event.member_id, fetched, source)) is not None:
                 self._findings.add(partition, fault)
 
-    def _on_offsets_deleted(self, placed: Placed, event: Any) -> None:
-        source = source_of(placed)
+    def _on_offsets_deleted(self, source: Source, event: Any) -> None:
         for partition, _number in self._partitions(event.partitions, event.topic_ids, source):
             partition.delete_offset(source)
 
-    def _on_partitions_stated(self, placed: Placed, event: Any) -> None:
-        if placed.line.hosting is None or event.member_id == NO_MEMBER:
+    def _on_partitions_stated(self, source: Source, event: Any) -> None:
+        if source.hosting.number is None or event.member_id == NO_MEMBER:
             return
-        source = source_of(placed)
         for partition, _number in self._partitions(event.partitions, event.topic_ids, source):
             self._check_claim(partition, event.member_id, source.at_ms, source)
 

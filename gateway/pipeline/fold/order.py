@@ -121,6 +121,29 @@ class Placed(NamedTuple):
     """The number of the group's sequence that it has, or that it follows."""
 
 
+class Source(NamedTuple):
+    """A line, as a finding names it."""
+
+    at_ms: int
+    hosting: Hosting
+    process_id: str | None
+    sequence: int
+    clock_ms: int
+    """What the gateway's clock showed."""
+
+    @property
+    def gateway_id(self) -> str:
+        """The log that the line is in."""
+        return self.hosting.gateway_id
+
+
+def source_of(placed: Placed) -> Source:
+    """The line as a source."""
+    at_ms, line, hosting, _number = placed
+    clock_ms = line.fields.to_ms if type(line.fields) is OffsetsCommitted else line.at_ms
+    return Source(at_ms, hosting, line.process_id, line.sequence, clock_ms)
+
+
 class EventFold:
     """A part of the fold of a group. Its method `_on_NAME` takes the event NAME."""
 
@@ -132,11 +155,11 @@ class EventFold:
             name.removeprefix("_on_"): method for name, method in methods if name.startswith("_on_")
         }
 
-    def take(self, placed: Placed) -> None:
+    def take(self, line: Line, source: Source) -> None:
         """Take the next line."""
-        handler = self._handlers.get(placed.line.event)
+        handler = self._handlers.get(line.event)
         if handler is not None:
-            handler(self, placed, placed.line.fields)
+            handler(self, source, line.fields)
 
 
 class OutOfOrderError(Exception):

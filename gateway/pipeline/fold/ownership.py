@@ -11,13 +11,12 @@ from typing import Any, TypeAlias, TypeVar
 
 from gateway.events.offset_events import NO_MEMBER, CommittedOffsets, FetchedOffset
 from gateway.pipeline.fold.findings import Findings, SeveralLogs
-from gateway.pipeline.fold.order import EventFold, Hostings, Placed
+from gateway.pipeline.fold.lines import Line
+from gateway.pipeline.fold.order import EventFold, Hostings, Source
 from gateway.pipeline.fold.partition import (
     GrantPeriod,
     Handover,
     PartitionHistory,
-    Source,
-    source_of,
 )
 from gateway.pipeline.fold.rows import HandoverRow, NotCompared, OwnershipRow, Tables
 
@@ -69,9 +68,9 @@ class OwnershipFold(EventFold):
         self.not_compared: Counter[str] = Counter()
         self.first_grants = self.handovers = self.compared = 0
 
-    def take(self, placed: Placed) -> None:
+    def take(self, line: Line, source: Source) -> None:
         """Take the next line."""
-        super().take(placed)
+        super().take(line, source)
         self._is_first_line = False
 
     def begin_run(self, gateway_id: str) -> None:
@@ -138,18 +137,17 @@ class OwnershipFold(EventFold):
         for topic in self.topics.values():
             yield from topic.partitions.values()
 
-    def _on_partitions_assigned(self, placed: Placed, event: Any) -> None:
-        self._check_load(placed)
-        source = source_of(placed)
+    def _on_partitions_assigned(self, source: Source, event: Any) -> None:
+        self._check_load(source)
         for partition, _number in self.partitions(event.partitions, event.topic_ids, source):
             self._grant(partition, event.member_id, source, source.at_ms)
 
     def _grant(
         self, partition: PartitionHistory, member_id: str, source: Source, from_ms: int | None
     ) -> None:
-        gateway_id, is_doubted = source.hosting.gateway_id, False
+        is_doubted = False
         for grant in list(partition.open):
-            if grant.source.hosting.gateway_id != gateway_id:
+            if grant.gateway_id != source.gateway_id:
                 continue  # compared at the end
             if grant.member_id == member_id:
                 return
@@ -166,7 +164,7 @@ class OwnershipFold(EventFold):
             self.first_grants += 1
         else:
             if before.to_ms is not None and before.to_ms < source.at_ms and not partition.open:
-                self._add_interval(partition, gateway_id, before.to_ms, source.at_ms, None)
+                self._add_interval(partition, source.gateway_id, before.to_ms, source.at_ms)
             if before.member_id != member_id:
                 reason: NotCompared | None = None
                 if not before.is_certain:
@@ -186,11 +184,10 @@ class OwnershipFold(EventFold):
         end = before.end or before.source
         return self._hostings.is_certain(end.hosting, end.at_ms, source.hosting, source.at_ms)
 
-    def _on_grant_ended(self, placed: Placed, event: Any) -> None:
-        self._check_load(placed)
-        source, gateway_id = source_of(placed), placed.line.gateway_id
+    def _on_grant_ended(self, source: Source, event: Any) -> None:
+        self._check_load(source)
         for partition, _number in self.partitions(event.partitions, event.topic_ids, source):
-            grant = _grant_of(partition, event.member_id, gateway_id)
+            grant = _grant_of(partition, event.member_id, source.gateway_id)
             if grant is None:
                 # Its beginning was not seen: nothing says since when.
                 grant = GrantPeriod(event.member_id, source, None, is_certain=False)
@@ -204,28 +201,23 @@ class OwnershipFold(EventFold):
         self, partition: PartitionHistory, grant: GrantPeriod, source: Source, cause: str | None
     ) -> None:
         partition.end_grant(grant, source, cause)
-        gateway_id = grant.source.hosting.gateway_id
-        self._add_interval(partition, gateway_id, grant.from_ms, grant.to_ms, grant)
+        self._add_interval(partition, grant.gateway_id, grant.from_ms, grant.to_ms, grant)
 
-    def _on_group_loaded(self, placed: Placed, event: Any) -> None:
+    def _on_group_loaded(self, source: Source, event: Any) -> None:
         """Everything that a gateway holds is stated."""
-        source, gateway_id = source_of(placed), placed.line.gateway_id
-        self._needs_load.discard(gateway_id)
+        self._needs_load.discard(source.gateway_id)
         is_stated = all(member.partitions is not None for member in event.members)
         self.stated_ms = source.at_ms if is_stated else None
         holders = _holders(event)
         if self.others is not None:
-            self._take_over(self.others, placed, holders)
-        for partition in self.all_partitions():
-            for grant in list(partition.open):
-                if grant.source.hosting.gateway_id != gateway_id:
-                    continue
-                if grant.member_id in holders.get((partition.topic, partition.number), ()):
-                    grant.is_certain, grant.last_hosting = True, placed.hosting
-                else:
-                    # No line states when it ended.
-                    grant.is_certain = False
-                    self._end(partition, grant, source, None)
+            self._take_over(self.others, source, holders)
+        for partition, grant in self._open_grants(source.gateway_id):
+            if grant.member_id in holders.get((partition.topic, partition.number), ()):
+                grant.is_certain, grant.last_hosting = True, source.hosting
+            else:
+                # No line states when it ended.
+                grant.is_certain = False
+                self._end(partition, grant, source, None)
         from_ms = None if self._is_first_line else source.at_ms
         for partition, member_ids in self._partitions_held(holders, event.topic_ids, source):
             for member_id in sorted(member_ids):
@@ -241,7 +233,7 @@ class OwnershipFold(EventFold):
         for partition, number in self.partitions(numbers, topic_ids, source):
             yield partition, holders[partition.topic, number]
 
-    def _take_over(self, others: SeveralLogs, placed: Placed, holders: _Holders) -> None:
+    def _take_over(self, others: SeveralLogs, source: Source, holders: _Holders) -> None:
         """Another log goes on with the group. If it begins with what an earlier one had at its end,
         clocks that contradict that differ."""
         left: dict[str, dict[tuple[str, int], set[str]]] = {}
@@ -250,42 +242,38 @@ class OwnershipFold(EventFold):
             for grant in {id(grant): grant for grant in (*partition.open, *last)}.values():
                 hosting = grant.held_in
                 is_left = grant.end is None or grant.ended_by == "group_moved"
-                if is_left and self._hostings.relation(hosting, placed.hosting) == "before":
+                if is_left and self._hostings.relation(hosting, source.hosting) == "before":
                     place = partition.topic, partition.number
                     of_log = left.setdefault(hosting.gateway_id, {})
                     of_log.setdefault(place, set()).add(grant.member_id)
-                    if grant.end is None and hosting.gateway_id != placed.hosting.gateway_id:
+                    if grant.end is None and hosting.gateway_id != source.gateway_id:
                         last_ms = hosting.last_ms
                         end = grant.source._replace(at_ms=last_ms, clock_ms=last_ms)
                         self._end(partition, grant, end, None)
         for gateway_id, had in left.items():
             if had == holders:
-                others.add_apart(gateway_id, placed.hosting.gateway_id)
+                others.add_apart(gateway_id, source.gateway_id)
 
-    def _on_cluster_members_seen(self, placed: Placed, event: Any) -> None:
+    def _on_cluster_members_seen(self, source: Source, event: Any) -> None:
         """The cluster has the group. What it shows comes from several answers and requests."""
-        source = source_of(placed)
         for partition, member_ids in self._partitions_held(_holders(event), {}, source):
             holders = sorted(member_ids | {grant.member_id for grant in partition.open})
             if len(holders) > 1:
                 one, other, *_others = holders
                 self._findings.add_shared(partition, one, other, source, None)
 
-    def _check_load(self, placed: Placed) -> None:
+    def _check_load(self, source: Source) -> None:
         """A run that states no `group_loaded` before it grants leaves the end of older grants
         open."""
-        gateway_id = placed.line.gateway_id
-        if gateway_id in self._needs_load:
-            self._needs_load.remove(gateway_id)
-            self.doubt_grants(gateway_id)
+        if source.gateway_id in self._needs_load:
+            self._needs_load.remove(source.gateway_id)
+            self.doubt_grants(source.gateway_id)
 
     def doubt_grants(self, gateway_id: str) -> None:
         """Lines are missing, which may have ended or begun grants."""
         self.stated_ms = None
-        for partition in self.all_partitions():
-            for grant in partition.open:
-                if grant.source.hosting.gateway_id == gateway_id:
-                    grant.is_certain = False
+        for _partition, grant in self._open_grants(gateway_id):
+            grant.is_certain = False
 
     def forget_sequence(self, gateway_id: str) -> None:
         """The group was deleted and is back. Grants that have not ended show that the end of its
@@ -295,53 +283,55 @@ class OwnershipFold(EventFold):
             partition.forget_offset()
 
     def has_grants(self, gateway_id: str) -> bool:
-        return any(
-            grant.source.hosting.gateway_id == gateway_id
+        return bool(self._open_grants(gateway_id))
+
+    def _open_grants(self, gateway_id: str) -> list[tuple[PartitionHistory, GrantPeriod]]:
+        """The grants in a log that have not ended."""
+        return [
+            (partition, grant)
             for partition in self.all_partitions()
             for grant in partition.open
-        )
+            if grant.gateway_id == gateway_id
+        ]
 
-    def _on_topics_deleted(self, placed: Placed, event: Any) -> None:
+    def _on_topics_deleted(self, source: Source, event: Any) -> None:
         for name in event.topics:
             topic, topic_id = self.topics.get(name), event.topic_ids.get(name)
             if topic is not None and topic.topic_id is None:
                 topic.topic_id = topic_id  # no line has named its id
             if topic_id is None or (topic is not None and topic.topic_id == topic_id):
-                self._retire(name, source_of(placed))
+                self._retire(name, source)
             else:
                 self.retired_names.add(name)
                 self._retired.add(topic_id)
 
-    def _on_group_created(self, placed: Placed, _event: Any) -> None:
-        self.is_whole, self.stated_ms = True, placed.at_ms
+    def _on_group_created(self, source: Source, _event: Any) -> None:
+        self.is_whole, self.stated_ms = True, source.at_ms
 
-    def _on_group_deleted(self, placed: Placed, _event: Any) -> None:
+    def _on_group_deleted(self, source: Source, _event: Any) -> None:
         """The group is gone with its offsets; its topics are still there."""
-        source = source_of(placed)
+        for partition, grant in self._open_grants(source.gateway_id):
+            self._end(partition, grant, source, "group_deleted")
         for partition in self.all_partitions():
-            for grant in list(partition.open):
-                if grant.source.hosting.gateway_id == source.hosting.gateway_id:
-                    self._end(partition, grant, source, "group_deleted")
             partition.delete_offset(source)
 
-    def _on_group_forwarded(self, placed: Placed, _event: Any) -> None:
+    def _on_group_forwarded(self, source: Source, _event: Any) -> None:
         self.is_forwarded, self.is_whole, self.stated_ms = True, False, None
-        self._end_unstated(source_of(placed))
+        self._end_unstated(source)
         for partition in self.all_partitions():
             partition.was_forwarded, partition.is_whole = True, False
 
-    def _on_hosting_started(self, _placed: Placed, _event: Any) -> None:
+    def _on_hosting_started(self, _source: Source, _event: Any) -> None:
         self.is_forwarded = False
 
-    def _on_hosting_ended(self, placed: Placed, event: Any) -> None:
-        source = source_of(placed)
+    def _on_hosting_ended(self, source: Source, event: Any) -> None:
         if event.cause != "gateway_ended":
             self._end_unstated(source)
         if event.cause in _LOST_TO_OTHERS:
             self._doubt_lost(source)
 
-    def _on_group_taken(self, placed: Placed, _event: Any) -> None:
-        self._doubt_lost(source_of(placed))
+    def _on_group_taken(self, source: Source, _event: Any) -> None:
+        self._doubt_lost(source)
 
     _on_generation_went_back = _on_group_taken
 
@@ -362,13 +352,10 @@ class OwnershipFold(EventFold):
     def _end_unstated(self, source: Source) -> None:
         """The gateway no longer has the group. A grant that has not ended by then has no stated
         end, unless it ended with its process."""
-        hosting = source.hosting
-        for partition in self.all_partitions():
-            for grant in list(partition.open):
-                held_in = grant.held_in
-                if (held_in.gateway_id, held_in.run) == (hosting.gateway_id, hosting.run):
-                    grant.is_certain = False
-                    self._end(partition, grant, source, None)
+        for partition, grant in self._open_grants(source.gateway_id):
+            if grant.held_in.run == source.hosting.run:
+                grant.is_certain = False
+                self._end(partition, grant, source, None)
 
     def close_partition(self, partition: PartitionHistory) -> None:
         """Make the rows of a partition that no line changes any more."""
@@ -376,8 +363,7 @@ class OwnershipFold(EventFold):
         for fault in partition.take_skips(None):
             self._findings.add(partition, fault)
         for grant in partition.open:
-            gateway_id = grant.source.hosting.gateway_id
-            self._add_interval(partition, gateway_id, grant.from_ms, None, grant)
+            self._add_interval(partition, grant.gateway_id, grant.from_ms, grant.to_ms, grant)
         partition.open = []
 
     def _close_handover(self, partition: PartitionHistory) -> None:
@@ -420,7 +406,7 @@ class OwnershipFold(EventFold):
         if source is None:
             return place
         line = {"process_id": source.process_id, "sequence": source.sequence}
-        return {**place, "gateway_id": source.hosting.gateway_id, **line}
+        return {**place, "gateway_id": source.gateway_id, **line}
 
     def _add_interval(
         self,
@@ -428,7 +414,7 @@ class OwnershipFold(EventFold):
         gateway_id: str,
         from_ms: int | None,
         to_ms: int | None,
-        grant: GrantPeriod | None,
+        grant: GrantPeriod | None = None,
     ) -> None:
         """Add the row of a grant, or of a gap between two."""
         self._tables.ownership.append(
@@ -461,6 +447,6 @@ def _holders(event: Any) -> _Holders:
 
 def _grant_of(partition: PartitionHistory, member_id: str, gateway_id: str) -> GrantPeriod | None:
     for grant in partition.open:
-        if grant.member_id == member_id and grant.source.hosting.gateway_id == gateway_id:
+        if grant.member_id == member_id and grant.gateway_id == gateway_id:
             return grant
     return None

@@ -8,34 +8,16 @@ back within what it has consumed itself, and commits from outside the group are 
 """
 
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeGuard, TypeVar
+from typing import NamedTuple, TypeGuard
 
-from gateway.events.offset_events import NO_MEMBER, CommittedOffsets, OffsetsCommitted
-from gateway.pipeline.fold.order import Hosting, Placed
+from gateway.events.offset_events import NO_MEMBER, CommittedOffsets
+from gateway.pipeline.fold.order import Hosting, Source
 from gateway.pipeline.fold.rows import FindingKind, NotCompared
 
 IN_FLIGHT_MS_MAX = 1_000
 """How long a request may be on its way to the cluster and back."""
 EXPLAINED_MS_MAX = 30_000
 """How long after a fetch a commit may be stated that explains what was fetched."""
-
-
-class Source(NamedTuple):
-    """A line, as a finding names it."""
-
-    at_ms: int
-    hosting: Hosting
-    process_id: str | None
-    sequence: int
-    clock_ms: int
-    """What the gateway's clock showed."""
-
-
-def source_of(placed: Placed) -> Source:
-    """The line as a source."""
-    at_ms, line, hosting, _number = placed
-    clock_ms = line.fields.to_ms if type(line.fields) is OffsetsCommitted else line.at_ms
-    return Source(at_ms, hosting, line.process_id, line.sequence, clock_ms)
 
 
 @dataclass(slots=True, eq=False)
@@ -57,6 +39,11 @@ class GrantPeriod:
     """When a commit was last stored meanwhile, by the gateway's clock; only with several logs."""
     last_hosting: Hosting | None = None
     """The latest hosting that has gone on with it; null if that is the one of its beginning."""
+
+    @property
+    def gateway_id(self) -> str:
+        """The log that has it."""
+        return self.source.gateway_id
 
     @property
     def held_in(self) -> Hosting:
@@ -92,12 +79,13 @@ class Skip(NamedTuple):
         return is_earlier and last >= self.offset and member_id not in self.owner_ids
 
 
-class StoredOffset(NamedTuple):
-    """An offset that the cluster has, or that it has none."""
+class KnownOffset(NamedTuple):
+    """An offset that the cluster had, or that it had none, with the line that shows it."""
 
     offset: int | None
-    member_id: str
     source: Source
+    member_id: str = NO_MEMBER
+    """The member that has stored it, if the line says that."""
     is_reset: bool = False
     since_ms: int = 0
     """What the gateway's clock showed at the earliest when it was stored; 0 if that is unknown."""
@@ -119,13 +107,6 @@ class Handover:
     is_compared: bool = False
 
 
-class ShownOffset(NamedTuple):
-    """An offset that the cluster had, with the line that shows it."""
-
-    offset: int | None
-    source: Source
-
-
 @dataclass(slots=True, eq=False)
 class PartitionHistory:
     """What is known of one partition."""
@@ -142,12 +123,12 @@ class PartitionHistory:
     """When the latest grant of each member ended."""
     was_forwarded: bool = False
     """Whether the cluster has had the group since the latest grant."""
-    stored: StoredOffset | None = None
-    shown: ShownOffset | None = None
+    stored: KnownOffset | None = None
+    shown: KnownOffset | None = None
     """What was last fetched; null if a commit has been stored since."""
-    begun: ShownOffset | None = None
+    begun: KnownOffset | None = None
     """Where the latest owner began that was told an offset; null as with `shown`."""
-    start: ShownOffset | None = None
+    start: KnownOffset | None = None
     """Where the owner began, by what it fetched or what was stored."""
     has_acted: bool = False
     """Whether the owner has fetched or committed."""
@@ -158,7 +139,7 @@ class PartitionHistory:
     handover: Handover | None = None
     skips: tuple[Skip, ...] = ()
     """Starts that no commit has explained yet."""
-    early: ShownOffset | None = None
+    early: KnownOffset | None = None
     """An offset that a client was told before any line had stored it."""
 
     @property
@@ -175,8 +156,7 @@ class PartitionHistory:
         for skip in self.skips:
             skip.owner_ids.add(grant.member_id)
         if before is None or before.member_id != grant.member_id:
-            stored = self.stored
-            self.start = None if stored is None else ShownOffset(stored.offset, stored.source)
+            self.start = self.stored
         self.was_forwarded = False
 
     def end_grant(self, grant: GrantPeriod, source: Source, cause: str | None) -> None:
@@ -192,8 +172,8 @@ class PartitionHistory:
         is_owner = owner_id is not None and member_id in (owner_id, NO_MEMBER)
         is_start = is_owner and not self.has_acted
         if fetched is not None and (stored is None or fetched != stored.offset):
-            self.early = ShownOffset(fetched, source)
-        known = self._stored_or_shown()
+            self.early = KnownOffset(fetched, source)
+        known = self._highest(source.at_ms)
         fetched_from = -1 if fetched is None else fetched
         if known is not None and known.offset is not None and known.offset > fetched_from:
             if self._was_stored_before(known, source, member_id, is_owner=is_owner):
@@ -202,12 +182,12 @@ class PartitionHistory:
                 fault = Fault("commit_lost", known.is_certain, *ids, *lines, fetched, known.offset)
                 # The client continues from there, which is no further fault.
                 if stored is not None:
-                    self.stored = StoredOffset(fetched, stored.member_id, source)
+                    self.stored = KnownOffset(fetched, source, stored.member_id)
         elif is_start and fetched is not None and self._skips(fetched):
             before = (None, fetched) if stored is None else (stored.source, fetched, stored.offset)
             skipped = Fault("records_skipped", False, owner_id or NO_MEMBER, None, source, *before)
             self.skips = (*self.skips, Skip(skipped, fetched, {skipped.member_id}))
-        self.shown = ShownOffset(fetched, source)
+        self.shown = KnownOffset(fetched, source)
         if is_start or self.was_forwarded:
             self.begun = self.shown
         if is_start:
@@ -217,16 +197,17 @@ class PartitionHistory:
             self.has_acted = True
         return fault
 
-    def _stored_or_shown(self) -> StoredOffset | None:
-        """The highest offset that the cluster is known to have."""
+    def _highest(self, until_ms: int) -> KnownOffset | None:
+        """The highest offset that the cluster is known to have. What was shown later does not
+        count."""
         stored, shown = self.stored, self.shown
         offset = stored.offset if stored is not None else None
-        if shown is None or not _is_above(shown, -1 if offset is None else offset):
+        if shown is None or shown.source.at_ms > until_ms:
             return stored
-        return StoredOffset(shown.offset, NO_MEMBER, shown.source)
+        return shown if _is_above(shown, -1 if offset is None else offset) else stored
 
     def _was_stored_before(
-        self, stored: StoredOffset, source: Source, member_id: str, *, is_owner: bool
+        self, stored: KnownOffset, source: Source, member_id: str, *, is_owner: bool
     ) -> bool:
         """Whether the offset was stored before the fetch was requested."""
         if is_owner and self._is_older_than_grant(stored):
@@ -235,7 +216,7 @@ class PartitionHistory:
             return True
         return stored.source.at_ms <= source.at_ms - IN_FLIGHT_MS_MAX
 
-    def _is_older_than_grant(self, stored: StoredOffset) -> bool:
+    def _is_older_than_grant(self, stored: KnownOffset) -> bool:
         return self.latest is not None and stored.source.at_ms <= self.latest.source.at_ms
 
     def _skips(self, fetched: int) -> bool:
@@ -273,7 +254,7 @@ class PartitionHistory:
         last, stored, start = entry.last, self.stored, self.start
         fault = None
         if member_id == NO_MEMBER:
-            self.stored = StoredOffset(last, member_id, source, is_reset=True)
+            self.stored = KnownOffset(last, source, member_id, is_reset=True)
         else:
             if (
                 self.shown is not None
@@ -290,29 +271,18 @@ class PartitionHistory:
                 self.skips = tuple(still_open)
             since_ms = min(from_ms, source.clock_ms)
             if stored is not None and stored.offset == last:
-                is_one_clock = stored.source.hosting.gateway_id == source.hosting.gateway_id
+                is_one_clock = stored.source.gateway_id == source.gateway_id
                 since_ms = stored.since_ms if is_one_clock else 0
-            self.stored = StoredOffset(last, member_id, source, False, since_ms)
+            self.stored = KnownOffset(last, source, member_id, since_ms=since_ms)
         self.shown = self.begun = None
         return fault
 
-    def _compare_commit(self, stored: StoredOffset | None) -> None:
+    def _compare_commit(self, stored: KnownOffset | None) -> None:
         handover = self.handover
         if handover is None or handover.is_compared or stored is None:
             return
         if not self.pending and not self.is_open_transaction:
             handover.stored, handover.is_compared = stored.offset, True
-
-    def _highest(self, from_ms: int) -> ShownOffset | None:
-        """What no commit of another member may go below. A fetch after the first of several commits
-        may have shown that one."""
-        highest: ShownOffset | None = None
-        stored, shown = self.stored, self.shown
-        if stored is not None and stored.offset is not None:
-            highest = ShownOffset(stored.offset, stored.source)
-        if shown is None or shown.offset is None or shown.source.at_ms > from_ms:
-            return highest
-        return shown if highest is None or _is_above(shown, highest.offset or 0) else highest
 
     def _went_back(
         self, member_id: str, entry: CommittedOffsets, from_ms: int, source: Source
@@ -320,7 +290,7 @@ class PartitionHistory:
         stored, start, lowest = self.stored, self.start, entry.lowest
         is_owner = member_id == self.owner_id
         is_own = stored is not None and stored.member_id == member_id
-        highest = self._highest(from_ms)
+        highest = self._highest(from_ms)  # a later fetch may have shown one of these commits
         if is_owner and _is_above(start, lowest) and start.source.at_ms <= from_ms:
             expected = start  # behind its predecessor
         elif not _is_above(highest, lowest):
@@ -337,7 +307,7 @@ class PartitionHistory:
 
     def delete_offset(self, source: Source) -> None:
         """An admin deleted the offset."""
-        self.stored = StoredOffset(None, NO_MEMBER, source, is_reset=True)
+        self.stored = KnownOffset(None, source, is_reset=True)
         self.shown = self.begun = self.start = None
 
     def doubt_offset(self) -> None:
@@ -372,8 +342,5 @@ class PartitionHistory:
         )
 
 
-AnyOffset = TypeVar("AnyOffset", ShownOffset, StoredOffset)
-
-
-def _is_above(shown: AnyOffset | None, offset: int) -> TypeGuard[AnyOffset]:
-    return shown is not None and shown.offset is not None and shown.offset > offset
+def _is_above(known: KnownOffset | None, offset: int) -> TypeGuard[KnownOffset]:
+    return known is not None and known.offset is not None and known.offset > offset
