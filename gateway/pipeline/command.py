@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any, NoReturn
@@ -157,11 +157,12 @@ def follow(sources: Sources, folder: Folder, following: Following, interval_s: f
     while True:
         began_s = time.monotonic()
         growth = sources.find_growth(following.offsets())
-        if growth.parts or growth.spans:
+        has_grown = bool(growth.parts or growth.spans)
+        if has_grown:
             summary = following.take_in(sources.read(growth), growth.offsets)
         else:
             summary = following.summary()
-        if growth.parts or growth.spans or (printed is None and summary.groups):
+        if has_grown or (printed is None and summary.groups):
             verdict = _report(summary, folder, sources.names, began_s)
             if verdict != printed:
                 printed = verdict
@@ -198,22 +199,14 @@ def _report(
 
 def _stories(folder: Folder, summary: Summary) -> Iterator[GroupStory]:
     """The worst groups with their owners and steps."""
-    ownership, steps = (_of_groups(folder, summary, name) for name in ("ownership", "steps"))
+    names = {group.group_id for group in summary.worst}
+    rows: dict[tuple[str, str, str], list[Any]] = {}
+    for table in ("ownership", "steps") if names else ():
+        for row in read_rows(folder, table, names):
+            rows.setdefault((table, row.cluster_id, row.group_id), []).append(row)
     for group in summary.worst:
         key = group.cluster_id, group.group_id
-        yield story(group, ownership.get(key, ()), steps.get(key, ()))
-
-
-def _of_groups(
-    folder: Folder, summary: Summary, name: str
-) -> Mapping[tuple[str, str], Sequence[Any]]:
-    """The rows of a table about the worst groups."""
-    names = {group.group_id for group in summary.worst}
-    rows: dict[tuple[str, str], list[Any]] = {}
-    if names:
-        for row in read_rows(folder, name, names):
-            rows.setdefault((row.cluster_id, row.group_id), []).append(row)
-    return rows
+        yield story(group, rows.get(("ownership", *key), ()), rows.get(("steps", *key), ()))
 
 
 def write_report(report: Report, output: Folder) -> None:
@@ -223,9 +216,6 @@ def write_report(report: Report, output: Folder) -> None:
 
 
 def _print(verdict: SafetyVerdict, folder: Folder) -> None:
-    _say(*verdict.lines, f"{folder.path}/{PAGE}")
-
-
-def _say(*lines: str) -> None:
+    lines = *verdict.lines, f"{folder.path}/{PAGE}"
     sys.stdout.write("".join(f"{escape(line)}\n" for line in lines))
     sys.stdout.flush()

@@ -84,9 +84,7 @@ class FiguresFold(EventFold):
                 **{name: getattr(ended, name) for name in _REBALANCE},
                 from_ms=ended.started_ms,
                 to_ms=source.at_ms,
-                gateway_id=source.gateway_id,
-                process_id=source.process_id,
-                sequence=source.sequence,
+                **source.columns,
             )
         )
 

@@ -6,6 +6,7 @@ the order that the gateways state, else by their clocks, which may differ by a m
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 from gateway.events.offset_events import CommittedOffsets
 from gateway.pipeline.fold.order import CLOCKS_DIFFER_MS_MAX, Hostings, Source
@@ -20,7 +21,7 @@ class Findings:
     """The findings about one group."""
 
     def __init__(self, cluster_id: str, group_id: str, hostings: Hostings) -> None:
-        self._of = {"cluster_id": cluster_id, "group_id": group_id}
+        self._of: dict[str, Any] = {"cluster_id": cluster_id, "group_id": group_id}
         self._hostings = hostings
         self._waiting: list[tuple[PartitionHistory, Fault]] = []
         """Findings that a deletion of the topic may still explain."""
@@ -83,9 +84,7 @@ class Findings:
             observed=fault.offset,
             expected=fault.expected,
             at_ms=source.at_ms,
-            gateway_id=source.gateway_id,
-            process_id=source.process_id,
-            sequence=source.sequence,
+            **source.columns,
             other_ms=other.at_ms if other else None,
             other_gateway_id=other.gateway_id if other else None,
             other_process_id=other.process_id if other else None,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from operator import itemgetter
-from typing import ClassVar, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from gateway.events.group_events import AnchorJoined, HostingEnded, HostingStarted
 from gateway.events.offset_events import OffsetsCommitted
@@ -135,6 +135,12 @@ class Source(NamedTuple):
     def gateway_id(self) -> str:
         """The log that the line is in."""
         return self.hosting.gateway_id
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The columns that name the line."""
+        names = ("gateway_id", "process_id", "sequence")
+        return {name: getattr(self, name) for name in names}
 
 
 def source_of(placed: Placed) -> Source:

@@ -388,7 +388,8 @@ class OwnershipFold(EventFold):
             self.not_compared[reason] += 1
         self._tables.handovers.append(
             HandoverRow(
-                **self._at(partition, handover.grant.source),
+                **self._at(partition),
+                **handover.grant.source.columns,
                 from_member_id=handover.before.member_id,
                 to_member_id=handover.grant.member_id,
                 ended_ms=handover.before.to_ms,
@@ -400,13 +401,9 @@ class OwnershipFold(EventFold):
             )
         )
 
-    def _at(self, partition: PartitionHistory, source: Source | None = None) -> dict[str, Any]:
-        """The columns that name a partition and, if given, a line."""
-        place = {**self._of, "topic": partition.topic, "partition": partition.number}
-        if source is None:
-            return place
-        line = {"process_id": source.process_id, "sequence": source.sequence}
-        return {**place, "gateway_id": source.gateway_id, **line}
+    def _at(self, partition: PartitionHistory) -> dict[str, Any]:
+        """The columns that name a partition."""
+        return {**self._of, "topic": partition.topic, "partition": partition.number}
 
     def _add_interval(
         self,

@@ -191,7 +191,7 @@ class PartitionHistory:
         if is_start or self.was_forwarded:
             self.begun = self.shown
         if is_start:
-            self._compare(fetched)
+            self._compare(self.stored, fetched, had_none=fetched is None and self.is_whole)
             self.start = self.shown
         if is_owner:
             self.has_acted = True
@@ -235,17 +235,19 @@ class PartitionHistory:
         before = before or self.shown
         return before is not None and fetched > (before.offset or 0)
 
-    def _compare(self, fetched: int | None) -> None:
-        handover = self.handover
-        if handover is None or handover.is_compared:
+    def _compare(
+        self, stored: KnownOffset | None, fetched: int | None = None, *, had_none: bool = False
+    ) -> None:
+        """The owner fetches or commits for the first time. `had_none`: whether it is known that
+        nothing had been stored."""
+        if self.handover is None:
             return
-        handover.fetched = fetched
+        self.handover.fetched = fetched
         if self.pending or self.is_open_transaction:
             return
-        if self.stored is not None:
-            handover.stored, handover.is_compared = self.stored.offset, True
-        elif fetched is None and self.is_whole:
-            handover.is_compared = True  # nothing had been stored
+        if stored is not None:
+            self.handover.stored = stored.offset
+        self.handover.is_compared = stored is not None or had_none
 
     def commit(
         self, member_id: str, entry: CommittedOffsets, from_ms: int, source: Source
@@ -264,7 +266,7 @@ class PartitionHistory:
                 fault = self._went_back(member_id, entry, from_ms, source)
             if not self.has_acted and member_id == self.owner_id:
                 self.has_acted = True
-                self._compare_commit(stored)
+                self._compare(stored)
             if self.skips:
                 commit = member_id, last, from_ms
                 still_open = [skip for skip in self.skips if not skip.is_explained_by(*commit)]
@@ -276,13 +278,6 @@ class PartitionHistory:
             self.stored = KnownOffset(last, source, member_id, since_ms=since_ms)
         self.shown = self.begun = None
         return fault
-
-    def _compare_commit(self, stored: KnownOffset | None) -> None:
-        handover = self.handover
-        if handover is None or handover.is_compared or stored is None:
-            return
-        if not self.pending and not self.is_open_transaction:
-            handover.stored, handover.is_compared = stored.offset, True
 
     def _went_back(
         self, member_id: str, entry: CommittedOffsets, from_ms: int, source: Source

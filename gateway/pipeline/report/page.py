@@ -137,25 +137,18 @@ def _next(summary: Summary) -> Iterator[Node]:
     yield from _names("cannot convert yet", summary.blocked)
     if not summary.ready.count and not summary.blocked.count:
         yield h.p(".note")["No line states which groups can convert."]
-    versions = sorted(
-        (
-            (name, version, its)
-            for name, of_name in summary.versions.items()
-            for version, its in of_name.items()
-        ),
-        key=lambda item: (-item[2].members, item[0], item[1]),
-    )
+    versions = sorted(summary.versions.items(), key=lambda item: (-item[1].members, item[0]))
     if versions:
-        members_max = versions[0][2].members
+        members_max = versions[0][1].members
         yield _table(
             ("client", "members", ""),
             [
                 (
-                    h.bdi[visible(f"{name} {version}".strip() or "(unnamed client)", 60)],
+                    h.bdi[visible(name or "(unnamed client)", 60)],
                     number(its.members),
                     [bar(_parts(its), members_max), f" {_readiness(its)}"],
                 )
-                for name, version, its in versions[:_VERSIONS_MAX]
+                for name, its in versions[:_VERSIONS_MAX]
             ],
             "Client versions",
         )

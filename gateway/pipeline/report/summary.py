@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from pydantic import TypeAdapter
 
-from gateway.pipeline.fold.rows import ClientRow, FindingRow, GroupRow, Tables, UnreadRow
+from gateway.pipeline.fold.rows import FindingRow, GroupRow, Tables, UnreadRow
 
 SAMPLE_MAX = 20
 """Findings of one kind, unread lines of one kind, and groups in a list that are shown. The tables
@@ -53,11 +53,11 @@ class VersionSum:
     on_consumer: int = 0
     speaks_consumer: bool | None = None
 
-    def add(self, members: int, on_consumer: int, *, speaks_consumer: bool | None) -> None:
+    def add(self, other: "VersionSum") -> None:
         """Add the members of further groups."""
-        self.members += members
-        self.on_consumer += on_consumer
-        self.speaks_consumer = speaks_consumer
+        self.members += other.members
+        self.on_consumer += other.on_consumer
+        self.speaks_consumer = other.speaks_consumer
 
 
 @dataclass(slots=True)
@@ -83,8 +83,8 @@ class Summary:
     blocked: Sample[GroupRemark] = field(default_factory=Sample)
     """Classic groups that cannot."""
     worst: list[GroupRow] = field(default_factory=list)
-    versions: dict[str, dict[str, VersionSum]] = field(default_factory=dict)
-    """By name and version of the client library."""
+    versions: dict[str, VersionSum] = field(default_factory=dict)
+    """By name and version of the client library, with a space between."""
     from_ms: int | None = None
     to_ms: int | None = None
 
@@ -98,7 +98,10 @@ class Summary:
         for unread in tables.unread:
             self.unread.setdefault(unread.kind, Sample()).add((unread,), 1)
         for client in tables.clients:
-            self._add_client(client)
+            name = f"{client.software_name or ''} {client.software_version or ''}".strip()
+            on_consumer = client.members if client.protocol == "consumer" else 0
+            its = VersionSum(client.members, on_consumer, client.speaks_consumer)
+            self._add_version(name, its)
 
     def _add_group(self, group: GroupRow) -> None:
         self.groups += 1
@@ -118,14 +121,9 @@ class Summary:
         self._span(group.from_ms, group.to_ms)
         self.worst = nsmallest(self.top, [*self.worst, group], key=_badness)
 
-    def _add_client(self, client: ClientRow) -> None:
-        name = client.software_name or ""
-        versions = self.versions.setdefault(name, {})
-        if len(versions) >= VERSIONS_MAX:
-            return
-        its = versions.setdefault(client.software_version or "", VersionSum())
-        on_consumer = client.members if client.protocol == "consumer" else 0
-        its.add(client.members, on_consumer, speaks_consumer=client.speaks_consumer)
+    def _add_version(self, name: str, its: VersionSum) -> None:
+        if name in self.versions or len(self.versions) < VERSIONS_MAX:
+            self.versions.setdefault(name, VersionSum()).add(its)
 
     def merge(self, other: "Summary") -> None:
         """Add the sums of other groups."""
@@ -140,10 +138,8 @@ class Summary:
         for name in ("uncompared", "ready", "blocked"):
             groups = getattr(other, name)
             getattr(self, name).add(groups.rows, groups.count)
-        for name, versions in other.versions.items():
-            for version, its in versions.items():
-                total = self.versions.setdefault(name, {}).setdefault(version, VersionSum())
-                total.add(its.members, its.on_consumer, speaks_consumer=its.speaks_consumer)
+        for name, version in other.versions.items():
+            self._add_version(name, version)
         self._span(other.from_ms, other.to_ms)
         self.worst = nsmallest(self.top, [*self.worst, *other.worst], key=_badness)
 
