@@ -21,7 +21,7 @@ from coordinator.interface.records import (
     RemovalCause,
     TargetAssignmentMember,
 )
-from tests.support.engine_stage import Stage, joined, members_of, seconds
+from tests.bench.engine_stage import Stage, joined, members_of, seconds
 
 SIZES = (100, 1_000, 10_000)
 FULL_RUNS = 5

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.interface.replies import JoinGroupReply
 from coordinator.interface.volatile_records import ClassicPhase
-from tests.support.engine_stage import (
+from tests.bench.engine_stage import (
     CLASSIC,
     PARTITIONS_PER_MEMBER,
     TOPIC_NAMES,

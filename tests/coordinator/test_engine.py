@@ -16,7 +16,7 @@ from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import DeadlineKey, DeadlineKind, DeadlineSet
 from kafka_codecs.error_codes import ErrorCode
 from tests.simulation.replay import snapshot
-from tests.support.given_requests import CLASSIC_JOIN, NATIVE_JOIN
+from tests.support.engine_requests import CLASSIC_JOIN, NATIVE_JOIN
 from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript
 

@@ -5,9 +5,8 @@ is answered or parked. A failing expectation prints the `conversation`.
 """
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
-from uuid import uuid5
 
 from coordinator.assignors import spec_of
 from coordinator.assignors.uniform import assign_uniformly
@@ -18,35 +17,27 @@ from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.errors import GroupError
 from coordinator.interface.events import (
+    JOIN_EPOCH,
     AssignmentReceived,
     ConfigChange,
     ConfigOperation,
     ConfigsReceived,
-    ConsumerHeartbeatReceived,
     DeleteGroupReceived,
     Event,
     Happening,
-    HeartbeatReceived,
     InstallAssignmentReceived,
-    JoinGroupReceived,
-    LeaveGroupReceived,
-    Leaver,
     OffsetCommitEnded,
-    OffsetCommitReceived,
     OffsetDeleteReceived,
     OffsetFetchReceived,
     PrepareAssignmentReceived,
     RegexesResolved,
-    SyncGroupReceived,
+    Request,
     TimePassed,
 )
 from coordinator.interface.records import (
     Assignment,
-    AssignmentMetadata,
     ClassicGroupMember,
-    ClientAssignor,
     DurableRecord,
-    Protocols,
 )
 from coordinator.interface.replies import (
     ConfigsReply,
@@ -72,6 +63,7 @@ from coordinator.interface.volatile_records import (
     Grant,
     GrantMoved,
     RepetitionMoved,
+    Token,
 )
 from kafka_codecs.error_codes import ErrorCode
 from tests.simulation.invariants import check_group
@@ -82,9 +74,16 @@ from tests.simulation.replay import (
     parked_tokens,
     snapshot,
 )
+from tests.support.engine_requests import (
+    commit_received,
+    heartbeat_received,
+    join_received,
+    leave_received,
+    native_received,
+    sync_received,
+)
 from tests.support.group_records import GivenMember, classic_group, consumer_group
 from tests.support.group_values import (
-    NAMESPACE,
     Owned,
     embedded_assignment,
     make_topics,
@@ -275,182 +274,63 @@ class GroupScript:
         """The whole conversation, for the message of a failing test."""
         return "\n".join(f"{prefix}{said}" for prefix, said in self.conversation)
 
-    # -- classic requests ------------------------------------------------------------------------
+    # -- requests, with the fields that `engine_requests.py` knows --------------------------------
 
-    def send_join(
-        self,
-        member_id: str = "",
-        *,
-        topics: Iterable[str] = ("foo",),
-        owned: Owned | None = None,
-        generation: int = -1,
-        instance_id: str | None = None,
-        protocol: str = "range",
-        protocols: Protocols | None = None,
-        metadata: bytes | None = None,
-        protocol_type: str = "consumer",
-        version: int = 9,
-        embedded_version: int = 1,
-        session_timeout_ms: int = 10_000,
-        rebalance_timeout_ms: int = 10_000,
-        waited_ms: int = 0,
-        client_id: str = "client",
-    ) -> int:
-        """Send a JoinGroup and return its token, because it may be parked."""
+    def send(self, make: Callable[..., Request], *values: Any, **fields: Any) -> Token:
+        """Send a request and return its token, because it may be parked."""
         token = next(self._tokens)
-        if metadata is None:
-            metadata = subscription(
-                topics, owned=owned, generation=generation, version=embedded_version
-            )
-        self.feed(
-            JoinGroupReceived(
-                token=token,
-                version=version,
-                member_id=member_id,
-                instance_id=instance_id,
-                client_id=client_id,
-                client_host="/127.0.0.1",
-                protocol_type=protocol_type,
-                protocols=((protocol, metadata),) if protocols is None else protocols,
-                session_timeout_ms=session_timeout_ms,
-                rebalance_timeout_ms=rebalance_timeout_ms,
-                fresh_id=uuid5(NAMESPACE, str(token)),
-                waited_ms=waited_ms,
-            )
-        )
+        self.feed(make(*values, token=token, **fields))
         return token
 
-    def join(self, member_id: str = "", **how: Any) -> JoinGroupReply:
-        """Send a JoinGroup that is answered at once."""
-        return self.answer(self.send_join(member_id, **how), JoinGroupReply)
+    def ask(self, kind: type[R], make: Callable[..., Request], *values: Any, **fields: Any) -> R:
+        """Send a request that is answered at once."""
+        return self.answer(self.send(make, *values, **fields), kind)
 
-    def take_id(self, **how: Any) -> str:
+    def send_join(self, member_id: str = "", **fields: Any) -> Token:
+        """Send a JoinGroup, which may be parked."""
+        return self.send(join_received, member_id, **fields)
+
+    def join(self, member_id: str = "", **fields: Any) -> JoinGroupReply:
+        return self.ask(JoinGroupReply, join_received, member_id, **fields)
+
+    def take_id(self, **fields: Any) -> str:
         """Send the first JoinGroup of a dynamic member and return the id that the group hands
         out."""
-        return self.join(**how).member_id
+        return self.join(**fields).member_id
 
-    def send_sync(
-        self,
-        member_id: str,
-        generation: int,
-        *,
-        instance_id: str | None = None,
-        assignments: Mapping[str, Owned] | None = None,
-        protocol_type: str | None = "consumer",
-        protocol_name: str | None = "range",
-        version: int = 5,
-    ) -> int:
-        """Send a SyncGroup and return its token, because it may be parked."""
-        token = next(self._tokens)
-        self.feed(
-            SyncGroupReceived(
-                token=token,
-                version=version,
-                member_id=member_id,
-                instance_id=instance_id,
-                generation=generation,
-                protocol_type=protocol_type,
-                protocol_name=protocol_name,
-                assignments=tuple(
-                    (id_, embedded_assignment(owned)) for id_, owned in (assignments or {}).items()
-                ),
-            )
-        )
-        return token
+    def send_sync(self, member_id: str, generation: int, **fields: Any) -> Token:
+        """Send a SyncGroup, which may be parked."""
+        return self.send(sync_received, member_id, generation, **fields)
 
-    def sync(self, member_id: str, generation: int, **how: Any) -> SyncGroupReply:
-        """Send a SyncGroup that is answered at once."""
-        return self.answer(self.send_sync(member_id, generation, **how), SyncGroupReply)
+    def sync(self, member_id: str, generation: int, **fields: Any) -> SyncGroupReply:
+        return self.ask(SyncGroupReply, sync_received, member_id, generation, **fields)
 
-    def synced(self, member_id: str, generation: int, **how: Any) -> dict[str, tuple[int, ...]]:
+    def synced(self, member_id: str, generation: int, **fields: Any) -> dict[str, tuple[int, ...]]:
         """Send a SyncGroup and return the assignment."""
-        reply = self.sync(member_id, generation, **how)
+        reply = self.sync(member_id, generation, **fields)
         assert reply.error == 0, self.transcript()
         return read_assignment(reply.assignment)
 
-    def beat(
-        self, member_id: str, generation: int, *, instance_id: str | None = None
-    ) -> HeartbeatReply:
-        """Send a classic Heartbeat."""
-        token = next(self._tokens)
-        self.feed(
-            HeartbeatReceived(
-                token=token, member_id=member_id, instance_id=instance_id, generation=generation
-            )
-        )
-        return self.answer(token, HeartbeatReply)
+    def beat(self, member_id: str, generation: int, **fields: Any) -> HeartbeatReply:
+        return self.ask(HeartbeatReply, heartbeat_received, member_id, generation, **fields)
 
     def leave(
         self, *members: str | tuple[str, str | None], reason: str | None = None
     ) -> LeaveGroupReply:
-        """Send a LeaveGroup. Entries are member ids or (member id, instance id)."""
-        token = next(self._tokens)
-        leavers = tuple(
-            Leaver(member_id=m, reason=reason)
-            if isinstance(m, str)
-            else Leaver(member_id=m[0], instance_id=m[1], reason=reason)
-            for m in members
-        )
-        self.feed(LeaveGroupReceived(token=token, members=leavers))
-        return self.answer(token, LeaveGroupReply)
-
-    # -- new-protocol requests -------------------------------------------------------------------
+        return self.ask(LeaveGroupReply, leave_received, *members, reason=reason)
 
     def native(
-        self,
-        member_id: str,
-        epoch: int = 0,
-        *,
-        topics: Iterable[str] | None = None,
-        regex: str | None = None,
-        owned: Owned | None = None,
-        instance_id: str | None = None,
-        rack_id: str | None = None,
-        assignor: str | None = None,
-        client_assignors: Iterable[ClientAssignor] | None = None,
-        version: int = 1,
-        rebalance_timeout_ms: int = -1,
-        disconnected: Iterable[str] = (),
-        connection: int = 0,
-        follows_answers: bool = True,
-        calls_within_ms: int = 0,
+        self, member_id: str, epoch: int = JOIN_EPOCH, **fields: Any
     ) -> ConsumerHeartbeatReply:
-        """Send a ConsumerGroupHeartbeat. With epoch 0 it has all fields that joining needs."""
-        token = next(self._tokens)
-        if epoch == 0:
-            topics = ("foo",) if topics is None and regex is None else topics
-            owned = {} if owned is None else owned
-            rebalance_timeout_ms = 10_000 if rebalance_timeout_ms == -1 else rebalance_timeout_ms
-        self.feed(
-            ConsumerHeartbeatReceived(
-                token=token,
-                version=version,
-                member_id=member_id,
-                member_epoch=epoch,
-                client_id="client",
-                client_host="/127.0.0.1",
-                instance_id=instance_id,
-                rack_id=rack_id,
-                rebalance_timeout_ms=rebalance_timeout_ms,
-                topic_names=None if topics is None else tuple(topics),
-                topic_regex=regex,
-                server_assignor=assignor,
-                client_assignors=None if client_assignors is None else tuple(client_assignors),
-                owned=None if owned is None else partitions(owned),
-                fresh_id=uuid5(NAMESPACE, str(token)),
-                disconnected=frozenset(disconnected),
-                connection=connection,
-                follows_answers=follows_answers,
-                calls_within_ms=calls_within_ms,
-            )
-        )
-        return self.answer(token, ConsumerHeartbeatReply)
+        return self.ask(ConsumerHeartbeatReply, native_received, member_id, epoch, **fields)
 
     def prepare(self, member_id: str, epoch: int) -> PrepareAssignmentReply:
-        """Send a ConsumerGroupPrepareAssignment."""
-        token = next(self._tokens)
-        self.feed(PrepareAssignmentReceived(token=token, member_id=member_id, member_epoch=epoch))
-        return self.answer(token, PrepareAssignmentReply)
+        return self.ask(
+            PrepareAssignmentReply,
+            PrepareAssignmentReceived,
+            member_id=member_id,
+            member_epoch=epoch,
+        )
 
     def install(
         self,
@@ -458,26 +338,17 @@ class GroupScript:
         epoch: int,
         group_epoch: int,
         target: Mapping[str, Owned] | None = None,
-        *,
-        metadata: Mapping[str, AssignmentMetadata] | None = None,
-        error: int = 0,
-        flaw: str = "",
+        **fields: Any,
     ) -> InstallAssignmentReply:
-        """Send a ConsumerGroupInstallAssignment."""
-        token = next(self._tokens)
-        self.feed(
-            InstallAssignmentReceived(
-                token=token,
-                member_id=member_id,
-                member_epoch=epoch,
-                group_epoch=group_epoch,
-                error=error,
-                target={id_: partitions(owned) for id_, owned in (target or {}).items()},
-                metadata=metadata or {},
-                flaw=flaw,
-            )
+        return self.ask(
+            InstallAssignmentReply,
+            InstallAssignmentReceived,
+            member_id=member_id,
+            member_epoch=epoch,
+            group_epoch=group_epoch,
+            target=_partitions_by_member(target),
+            **fields,
         )
-        return self.answer(token, InstallAssignmentReply)
 
     def resolve(self, *, fails: bool = False) -> Step:
         """Match the pending regular expressions against the present topics."""
@@ -499,7 +370,7 @@ class GroupScript:
             assert computation is not None, "nothing is being computed\n" + self.transcript()
             epoch = computation.epoch
         if target is not None or reason:
-            changed = {id_: partitions(owned) for id_, owned in (target or {}).items()}
+            changed = _partitions_by_member(target)
             return self.feed(AssignmentReceived(epoch=epoch, target=changed, failure=reason))
         assert computation is not None
         return self.feed(
@@ -509,60 +380,35 @@ class GroupScript:
     # -- offsets ---------------------------------------------------------------------------------
 
     def commit(
-        self,
-        member_id: str,
-        epoch: int,
-        of: Owned,
-        *,
-        instance_id: str | None = None,
-        version: int = 9,
-        is_transactional: bool = False,
-    ) -> tuple[int, OffsetVerdict]:
-        """Send an OffsetCommit and return its token."""
-        token = next(self._tokens)
-        self.feed(
-            OffsetCommitReceived(
-                token=token,
-                version=version,
-                member_id=member_id,
-                instance_id=instance_id,
-                epoch=epoch,
-                topic_names=frozenset(of),
-                partitions=self.topics.partitions(of.items()),
-                is_transactional=is_transactional,
-            )
-        )
+        self, member_id: str, epoch: int, of: Owned, **fields: Any
+    ) -> tuple[Token, OffsetVerdict]:
+        """Send an OffsetCommit, and return its token, too."""
+        token = self.send(commit_received, member_id, epoch, of, self.topics, **fields)
         return token, self.answer(token, OffsetVerdict)
 
     def fetch(
         self, member_id: str | None = None, epoch: int = -1, of: Owned | None = None
     ) -> OffsetVerdict:
         """Send an OffsetFetch, for all partitions if none are named."""
-        token = next(self._tokens)
-        wanted = None if of is None else partitions(of)
-        self.feed(
-            OffsetFetchReceived(token=token, member_id=member_id, epoch=epoch, partitions=wanted)
+        return self.ask(
+            OffsetVerdict,
+            OffsetFetchReceived,
+            member_id=member_id,
+            epoch=epoch,
+            partitions=None if of is None else partitions(of),
         )
-        return self.answer(token, OffsetVerdict)
 
     def delete_offsets(self, *topic_names: str) -> OffsetDeleteVerdict:
-        """An OffsetDelete."""
-        token = next(self._tokens)
-        self.feed(OffsetDeleteReceived(token=token, topic_names=topic_names))
-        return self.answer(token, OffsetDeleteVerdict)
+        return self.ask(OffsetDeleteVerdict, OffsetDeleteReceived, topic_names=topic_names)
 
     def delete_group(self) -> DeleteGroupReply:
-        """Send a DeleteGroups for this group."""
-        token = next(self._tokens)
-        self.feed(DeleteGroupReceived(token=token))
-        return self.answer(token, DeleteGroupReply)
+        return self.ask(DeleteGroupReply, DeleteGroupReceived)
 
     def alter_configs(
         self, *, validate_only: bool = False, **values: int | str | None
     ) -> ConfigsReply:
         """Send an IncrementalAlterConfigs: `session_timeout=50_000` sets that key, None deletes
         it."""
-        token = next(self._tokens)
         changes = tuple(
             ConfigChange(
                 name=f"consumer.{name.replace('_', '.')}.ms",
@@ -571,20 +417,15 @@ class GroupScript:
             )
             for name, value in values.items()
         )
-        self.feed(ConfigsReceived(token=token, changes=changes, validate_only=validate_only))
-        return self.answer(token, ConfigsReply)
+        return self.ask(ConfigsReply, ConfigsReceived, changes=changes, validate_only=validate_only)
 
     def set_policy(self, policy: RollMode, *, native_away: int = 0) -> ConfigsReply:
         """An operator's command."""
-        token = next(self._tokens)
-        self.feed(ConfigsReceived(token=token, policy=policy, native_away=native_away))
-        return self.answer(token, ConfigsReply)
+        return self.ask(ConfigsReply, ConfigsReceived, policy=policy, native_away=native_away)
 
     def announce_roll(self, *, announces: bool) -> ConfigsReply:
         """An operator's command."""
-        token = next(self._tokens)
-        self.feed(ConfigsReceived(token=token, announces_roll=announces))
-        return self.answer(token, ConfigsReply)
+        return self.ask(ConfigsReply, ConfigsReceived, announces_roll=announces)
 
     def commit_answered(self, token: int, *, lost: bool = False) -> None:
         """The cluster answered a commit, or its answer was lost."""
@@ -643,3 +484,9 @@ class GroupScript:
                 assignments={ids[name]: owned for name, owned in assignments.items()},
             )
         return ids
+
+
+def _partitions_by_member(
+    target: Mapping[str, Owned] | None,
+) -> Mapping[str, frozenset[Partition]]:
+    return {member_id: partitions(owned) for member_id, owned in (target or {}).items()}

@@ -6,6 +6,7 @@ gateway's own code, under Trio's mock clock.
 
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, TypeVar, cast
 from uuid import UUID, uuid4
 
@@ -15,11 +16,11 @@ from coordinator.group.topic_names import topics_of_request
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.errors import GroupError
 from coordinator.interface.events import (
+    JOIN_EPOCH,
     ConsumerHeartbeatReceived,
     HeartbeatReceived,
     JoinGroupReceived,
     LeaveGroupReceived,
-    Leaver,
     OffsetCommitEnded,
     OffsetCommitReceived,
     OffsetFetchReceived,
@@ -58,7 +59,7 @@ from gateway.groups.groups import Groups
 from gateway.groups.pauses import Pauses
 from gateway.groups.regex_resolver import RegexResolver
 from gateway.hosting.answers import GroupApi, RefusalReason, code_for
-from gateway.hosting.calls import LOST, Commit, Commits, PendingAction, Refused
+from gateway.hosting.calls import LOST, Commits, PendingAction, Refused
 from gateway.hosting.identity import Gateway
 from gateway.hosting.inputs import Done, Input
 from gateway.hosting.rules import HostingRules
@@ -74,14 +75,18 @@ from gateway.state_log.log import StateLog, StateLogError, StateLogRefused
 from gateway.state_log.memory import MemoryLog
 from kafka_codecs.declaration import Struct
 from kafka_codecs.header import RequestHeader
+from tests.support.engine_requests import (
+    heartbeat_received,
+    join_received,
+    leave_received,
+    native_received,
+    sync_received,
+)
 from tests.support.group_script import (
     Owned,
-    embedded_assignment,
-    partitions,
-    subscription,
     topic_id,
 )
-from tests.support.hosted_scene import order_keys
+from tests.support.hosted_scene import commit_of_client
 
 GROUP = "orders"
 API_OF: Mapping[type[Request], GroupApi] = {
@@ -93,6 +98,8 @@ API_OF: Mapping[type[Request], GroupApi] = {
     OffsetCommitReceived: GroupApi.COMMIT,
     OffsetFetchReceived: GroupApi.FETCH,
 }
+LONG_MS = 60_000
+"""The rebalance timeout: longer than the pauses of these tests."""
 QUIET_S = 2
 """Longer than an empty group stays in memory."""
 R = TypeVar("R", bound=Reply)
@@ -347,155 +354,56 @@ class HostedGroups:
             code = code_for(error.cause, API_OF.get(type(event), GroupApi.ADMIN))
             return event.refuse(GroupError(code, error.reason))
 
+    async def _ask(self, kind: type[R], make: Callable[..., Request], group: str, **how: Any) -> R:
+        reply = await self.ask(lambda token, _: make(token=token), group=group, **how)
+        assert isinstance(reply, kind)
+        return reply
+
     async def join(
-        self,
-        member_id: str = "",
-        *,
-        group: str = GROUP,
-        topics: Iterable[str] = ("foo",),
-        owned: Owned | None = None,
-        instance_id: str | None = None,
-        client_id: str = "client",
-        version: int = 9,
-        session_timeout_ms: int = 10_000,
-        metadata: bytes | None = None,
+        self, member_id: str = "", *, group: str = GROUP, **fields: Any
     ) -> JoinGroupReply:
         """Send a JoinGroup, which may be parked for long."""
-        if metadata is None:
-            metadata = subscription(topics, owned=owned)
-        return cast(
-            JoinGroupReply,
-            await self.ask(
-                lambda token, _: JoinGroupReceived(
-                    token=token,
-                    version=version,
-                    member_id=member_id,
-                    instance_id=instance_id,
-                    client_id=client_id,
-                    client_host="/127.0.0.1",
-                    protocol_type="consumer",
-                    protocols=(("range", metadata),),
-                    session_timeout_ms=session_timeout_ms,
-                    rebalance_timeout_ms=60_000,
-                    fresh_id=uuid4(),
-                ),
-                group=group,
-            ),
-        )
+        how = {"rebalance_timeout_ms": LONG_MS, "fresh_id": uuid4(), **fields}
+        make = partial(join_received, member_id, **how)
+        return await self._ask(JoinGroupReply, make, group)
 
     async def sync(
-        self,
-        member_id: str,
-        generation: int,
-        *,
-        group: str = GROUP,
-        assignments: Mapping[str, Owned] | None = None,
+        self, member_id: str, generation: int, *, group: str = GROUP, **fields: Any
     ) -> SyncGroupReply:
         """Send a SyncGroup, with assignments if the member leads."""
-        return cast(
-            SyncGroupReply,
-            await self.ask(
-                lambda token, _: SyncGroupReceived(
-                    token=token,
-                    version=5,
-                    member_id=member_id,
-                    instance_id=None,
-                    generation=generation,
-                    protocol_type="consumer",
-                    protocol_name="range",
-                    assignments=tuple(
-                        (id_, embedded_assignment(owned))
-                        for id_, owned in (assignments or {}).items()
-                    ),
-                ),
-                group=group,
-            ),
-        )
+        make = partial(sync_received, member_id, generation, **fields)
+        return await self._ask(SyncGroupReply, make, group)
 
     async def beat(self, member_id: str, generation: int, *, group: str = GROUP) -> HeartbeatReply:
         """Send a classic Heartbeat."""
-        return cast(
-            HeartbeatReply,
-            await self.ask(
-                lambda token, _: HeartbeatReceived(
-                    token=token, member_id=member_id, instance_id=None, generation=generation
-                ),
-                group=group,
-            ),
-        )
+        make = partial(heartbeat_received, member_id, generation)
+        return await self._ask(HeartbeatReply, make, group)
 
-    async def leave(self, member_id: str, *, group: str = GROUP) -> LeaveGroupReply:
+    async def leave(self, member_id: str) -> LeaveGroupReply:
         """A LeaveGroup."""
-        return cast(
-            LeaveGroupReply,
-            await self.ask(
-                lambda token, _: LeaveGroupReceived(
-                    token=token, members=(Leaver(member_id=member_id),)
-                ),
-                group=group,
-            ),
-        )
+        return await self._ask(LeaveGroupReply, partial(leave_received, member_id), GROUP)
 
     async def native(
         self,
         member_id: str,
-        epoch: int = 0,
+        epoch: int = JOIN_EPOCH,
         *,
         group: str = GROUP,
-        owned: Owned | None = None,
-        regex: str | None = None,
-        instance_id: str | None = None,
-        client_id: str = "client",
         begun_by: str | None = None,
+        **fields: Any,
     ) -> ConsumerHeartbeatReply:
         """Send a ConsumerGroupHeartbeat. With epoch 0 it has all fields that joining needs."""
-        joins = epoch == 0
-        if joins and owned is None:
-            owned = {}
-        return cast(
-            ConsumerHeartbeatReply,
-            await self.ask(
-                lambda token, _: ConsumerHeartbeatReceived(
-                    token=token,
-                    version=1,
-                    member_id=member_id,
-                    member_epoch=epoch,
-                    client_id=client_id,
-                    client_host="/127.0.0.1",
-                    instance_id=instance_id,
-                    rebalance_timeout_ms=60_000 if joins else -1,
-                    topic_names=("foo",) if joins and regex is None else None,
-                    topic_regex=regex,
-                    owned=None if owned is None else partitions(owned),
-                    fresh_id=uuid4(),
-                ),
-                group=group,
-                owner=None if begun_by is None else QuotaKey(begun_by),
-            ),
-        )
+        timeout_ms = LONG_MS if epoch == JOIN_EPOCH else -1
+        how = {"rebalance_timeout_ms": timeout_ms, "fresh_id": uuid4(), **fields}
+        make = partial(native_received, member_id, epoch, **how)
+        owner = None if begun_by is None else QuotaKey(begun_by)
+        return await self._ask(ConsumerHeartbeatReply, make, group, owner=owner)
 
     async def commit(
         self, member_id: str, epoch: int, of: Owned, *, group: str = GROUP
     ) -> tuple[int, OffsetVerdict]:
         """Check an OffsetCommit. Returns the verdict and the commit's token."""
-
-        def make(token: int, image: Topics) -> OffsetCommitReceived:
-            return OffsetCommitReceived(
-                token=token,
-                version=9,
-                member_id=member_id,
-                instance_id=None,
-                epoch=epoch,
-                topic_names=frozenset(of),
-                partitions=image.partitions(of.items()),
-            )
-
-        commit = Commit(
-            make=make,
-            topic_names=frozenset(of),
-            has_member=bool(member_id),
-            order_keys=order_keys(member_id, of),
-        )
+        commit = commit_of_client(member_id, epoch, of)
         call = Commits(api=GroupApi.COMMIT, is_placed=True, commits={commit.token: commit})
         decision, ended = trio.Event(), trio.Event()
         self._ends[commit.token] = ended
@@ -533,36 +441,24 @@ class HostedGroups:
             self._lost.add(event.commit)
         self._ends[event.commit].set()
 
-    async def fetch(self, of: Owned, *, group: str = GROUP) -> OffsetVerdict:
+    async def fetch(self, of: Owned) -> OffsetVerdict:
         """Check an OffsetFetch without a member."""
-        return cast(
-            OffsetVerdict,
-            await self.ask(
-                lambda token, image: OffsetFetchReceived(
-                    token=token,
-                    member_id=None,
-                    epoch=-1,
-                    partitions=image.partitions(of.items()),
-                ),
-                group=group,
-                names=of,
+        reply = await self.ask(
+            lambda token, topics: OffsetFetchReceived(
+                token=token, member_id=None, epoch=-1, partitions=topics.partitions(of.items())
             ),
+            names=of,
         )
+        assert isinstance(reply, OffsetVerdict)
+        return reply
 
     # -- situations ------------------------------------------------------------------------------
 
-    async def lone_classic_member(
-        self, *, group: str = GROUP, client_id: str = "client", session_timeout_ms: int = 10_000
-    ) -> JoinGroupReply:
+    async def lone_classic_member(self, *, group: str = GROUP, **fields: Any) -> JoinGroupReply:
         """Form a Stable classic group whose one member has all partitions. Returns its JoinGroup
         answer."""
-        how: dict[str, Any] = {
-            "group": group,
-            "client_id": client_id,
-            "session_timeout_ms": session_timeout_ms,
-        }
-        member_id = (await self.join(**how)).member_id
-        joined = await self.join(member_id, **how)
+        member_id = (await self.join(group=group, **fields)).member_id
+        joined = await self.join(member_id, group=group, **fields)
         everything = {"foo": range(self.cluster.partition_counts["foo"])}
         await self.sync(
             member_id, joined.generation, group=group, assignments={member_id: everything}

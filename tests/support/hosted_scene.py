@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, TypeVar
-from uuid import uuid5
 
 from coordinator.assignors import spec_of
 from coordinator.assignors.uniform import assign_uniformly
@@ -18,18 +17,15 @@ from coordinator.consumer.topic_regex import match_topics
 from coordinator.engine import GroupEngine
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
     AssignmentReceived,
     ClaimReceived,
-    ConsumerHeartbeatReceived,
     DeleteGroupReceived,
-    HeartbeatReceived,
-    JoinGroupReceived,
-    LeaveGroupReceived,
-    Leaver,
     OffsetCommitReceived,
     OffsetFetchReceived,
     RegexesResolved,
-    SyncGroupReceived,
+    Request,
 )
 from coordinator.interface.records import DurableRecord
 from coordinator.interface.replies import ConsumerHeartbeatReply, JoinGroupReply
@@ -89,13 +85,17 @@ from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
 from tests.simulation import coordinator
 from tests.simulation.coordinator import FakeCoordinator, FakeGroup
+from tests.support.engine_requests import (
+    commit_received,
+    heartbeat_received,
+    join_received,
+    leave_received,
+    native_received,
+    sync_received,
+)
 from tests.support.group_values import (
-    NAMESPACE,
     Owned,
-    embedded_assignment,
     make_topics,
-    partitions,
-    subscription,
 )
 
 GROUP = "orders"
@@ -415,107 +415,67 @@ class HostedScene:
         **how: Any,
     ) -> Call:
         """A JoinGroup."""
-        return self.call(
-            GroupApi.JOIN,
-            lambda token, _: JoinGroupReceived(
-                token=token,
-                version=9,
-                member_id=member_id,
-                instance_id=instance_id,
-                client_id="client",
-                client_host="/127.0.0.1",
-                protocol_type=protocol_type,
-                protocols=(("range", subscription(topics, owned=owned)),),
-                session_timeout_ms=session_timeout_ms,
-                rebalance_timeout_ms=10_000,
-                fresh_id=uuid5(NAMESPACE, str(token)),
-            ),
-            **how,
+        make = _making(
+            join_received,
+            member_id,
+            topics=topics,
+            owned=owned,
+            instance_id=instance_id,
+            protocol_type=protocol_type,
+            session_timeout_ms=session_timeout_ms,
         )
+        return self.call(GroupApi.JOIN, make, **how)
 
     def sync(
         self, member_id: str, generation: int, assignments: Mapping[str, Owned] | None = None
     ) -> Call:
         """A SyncGroup."""
-        return self.call(
-            GroupApi.SYNC,
-            lambda token, _: SyncGroupReceived(
-                token=token,
-                version=5,
-                member_id=member_id,
-                instance_id=None,
-                generation=generation,
-                protocol_type="consumer",
-                protocol_name="range",
-                assignments=tuple(
-                    (id_, embedded_assignment(owned)) for id_, owned in (assignments or {}).items()
-                ),
-            ),
-        )
+        return self.call(GroupApi.SYNC, _making(sync_received, member_id, generation, assignments))
 
     def beat(self, member_id: str, generation: int, **how: Any) -> Call:
         """A classic Heartbeat."""
-        return self.call(
-            GroupApi.HEARTBEAT,
-            lambda token, _: HeartbeatReceived(
-                token=token, member_id=member_id, instance_id=None, generation=generation
-            ),
-            **how,
-        )
+        make = _making(heartbeat_received, member_id, generation)
+        return self.call(GroupApi.HEARTBEAT, make, **how)
 
     def leave(self, member_id: str) -> Call:
         """A LeaveGroup."""
-        return self.call(
-            GroupApi.LEAVE,
-            lambda token, _: LeaveGroupReceived(
-                token=token, members=(Leaver(member_id=member_id),)
-            ),
-        )
+        return self.call(GroupApi.LEAVE, _making(leave_received, member_id))
 
     def native(
         self,
         member_id: str,
-        epoch: int = 0,
+        epoch: int = JOIN_EPOCH,
         *,
         owned: Owned | None = None,
         regex: str | None = None,
         **how: Any,
     ) -> Call:
         """A ConsumerGroupHeartbeat. With epoch 0 it has all fields that joining needs."""
-        joins = epoch == 0
-        if joins and owned is None:
-            owned = {}
-        apis = {0: GroupApi.CONSUMER_JOIN, -1: GroupApi.CONSUMER_LEAVE}
-        return self.call(
-            apis.get(epoch, GroupApi.CONSUMER_HEARTBEAT),
-            lambda token, _: ConsumerHeartbeatReceived(
-                token=token,
-                version=1,
-                member_id=member_id,
-                member_epoch=epoch,
-                client_id="client",
-                client_host="/127.0.0.1",
-                instance_id=None,
-                rebalance_timeout_ms=60_000 if joins else -1,
-                topic_names=("foo",) if joins and regex is None else None,
-                topic_regex=regex,
-                owned=None if owned is None else partitions(owned),
-                fresh_id=uuid5(NAMESPACE, str(token)),
-            ),
-            **how,
+        apis = {JOIN_EPOCH: GroupApi.CONSUMER_JOIN, LEAVE_EPOCH: GroupApi.CONSUMER_LEAVE}
+        make = _making(
+            native_received,
+            member_id,
+            epoch,
+            owned=owned,
+            regex=regex,
+            rebalance_timeout_ms=60_000 if epoch == JOIN_EPOCH else -1,
         )
+        return self.call(apis.get(epoch, GroupApi.CONSUMER_HEARTBEAT), make, **how)
 
     def commit(self, member_id: str = "", epoch: int = -1, of: Owned | None = None) -> Commits:
         """An OffsetCommit, by default of a consumer that assigns itself."""
         return self.commits((member_id, epoch, of))
 
-    def commits(self, *each: tuple[str, int, Owned | None], **how: Any) -> Commits:
+    def commits(self, *requests: tuple[str, int, Owned | None], **how: Any) -> Commits:
         """OffsetCommits of one client that arrive together."""
-        some = [_commit(member_id, epoch, of or {"foo": [0]}) for member_id, epoch, of in each]
+        commits = [
+            commit_of_client(member_id, epoch, of or {"foo": [0]})
+            for member_id, epoch, of in requests
+        ]
         known: dict[str, Any] = {"knows_topics": True, "is_at_coordinator": True, **how}
         call = Commits(
             api=GroupApi.COMMIT,
-            commits={commit.token: commit for commit in some},
+            commits={commit.token: commit for commit in commits},
             **known,
         )
         self.ask(call)
@@ -601,17 +561,11 @@ def order_keys(member_id: str, of: Owned) -> frozenset[object]:
     return frozenset((topic, number) for topic, numbers in of.items() for number in numbers)
 
 
-def _commit(member_id: str, epoch: int, of: Owned) -> Commit:
+def commit_of_client(member_id: str, epoch: int, of: Owned) -> Commit:
+    """An OffsetCommit with the order that its client relies on."""
+
     def make(token: Token, topics: Topics) -> OffsetCommitReceived:
-        return OffsetCommitReceived(
-            token=token,
-            version=9,
-            member_id=member_id,
-            instance_id=None,
-            epoch=epoch,
-            topic_names=frozenset(of),
-            partitions=topics.partitions(of.items()),
-        )
+        return commit_received(member_id, epoch, of, topics, token=token)
 
     return Commit(
         make=make,
@@ -619,3 +573,7 @@ def _commit(member_id: str, epoch: int, of: Owned) -> Commit:
         has_member=bool(member_id),
         order_keys=order_keys(member_id, of),
     )
+
+
+def _making(make: Callable[..., Request], *values: Any, **fields: Any) -> MakeRequest:
+    return lambda token, _topics: make(*values, token=token, **fields)

@@ -218,4 +218,4 @@ def test_which_transactions_name_a_member(
     """One with any data of its consumer is checked (KIP-447)."""
     group.given_consumer_group(given_native("n1", assigned=FOO_0, instance_id="i1"))
     how = {"instance_id": instance_id, "is_transactional": True, "version": 5}
-    assert group.commit(member_id, epoch, FOO_0, **how)[1].error == error  # type: ignore[arg-type]
+    assert group.commit(member_id, epoch, FOO_0, **how)[1].error == error

@@ -19,7 +19,7 @@ from coordinator.interface.volatile_records import DeadlineKind
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
 from tests.support.assignor_strategies import Case, check_contract, fewest_moves, moves
-from tests.support.given_requests import NATIVE_JOIN
+from tests.support.engine_requests import NATIVE_JOIN
 from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript, make_topics, subscription, topic_id
 from tests.support.hypothesis_profile import examples

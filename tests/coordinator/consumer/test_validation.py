@@ -12,7 +12,7 @@ from coordinator.interface.events import ConsumerHeartbeatReceived
 from coordinator.interface.records import ClientAssignor
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.client_assignors import CLIENT_SIDE, weighted
-from tests.support.given_requests import NATIVE_BEAT, NATIVE_JOIN
+from tests.support.engine_requests import NATIVE_BEAT, NATIVE_JOIN
 from tests.support.group_values import partitions
 
 FOO_0 = partitions({"foo": (0,)})

@@ -12,7 +12,7 @@ from coordinator.interface.events import (
     SyncGroupReceived,
     TimePassed,
 )
-from tests.support.given_requests import CLASSIC_JOIN, NATIVE_BEAT
+from tests.support.engine_requests import CLASSIC_JOIN, NATIVE_BEAT
 from tests.support.group_records import given_classic, given_classic_group_member, given_native
 from tests.support.group_script import GroupScript, embedded_assignment, subscription
 

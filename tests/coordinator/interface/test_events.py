@@ -23,7 +23,7 @@ from coordinator.interface.events import (
 )
 from coordinator.interface.replies import JoinGroupReply
 from kafka_codecs.error_codes import ErrorCode
-from tests.support.given_requests import CLASSIC_JOIN, NATIVE_JOIN
+from tests.support.engine_requests import CLASSIC_JOIN, NATIVE_JOIN
 
 REQUESTS: list[Request] = [
     CLASSIC_JOIN,

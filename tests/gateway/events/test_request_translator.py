@@ -11,7 +11,7 @@ from coordinator.engine import Step
 from coordinator.interface.config import GroupConfig, MigrationPolicy
 from coordinator.interface.events import Event
 from gateway.events.request_translator import refused_conversion, statement
-from tests.support.given_requests import CLASSIC_JOIN
+from tests.support.engine_requests import CLASSIC_JOIN
 from tests.support.group_script import GroupScript, embedded_assignment, subscription
 
 NO_DELAYS = GroupConfig(consumer_assignment_interval_ms=0, classic_initial_rebalance_delay_ms=0)

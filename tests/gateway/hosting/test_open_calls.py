@@ -19,7 +19,7 @@ from kafka_codecs.join_group import JoinGroupRequest
 from kafka_codecs.leave_group import LeaveGroupRequest
 from tests.simulation.coordinator import FakeGroup
 from tests.support.broken_engine import break_engine
-from tests.support.given_requests import CLASSIC_JOIN
+from tests.support.engine_requests import CLASSIC_JOIN
 from tests.support.hosted_scene import HostedScene, cause_of, error_of
 
 NOW_MS = 1_000

@@ -8,7 +8,7 @@ from gateway.hosting.pending_ids import PendingIds
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
-from tests.support.given_requests import CLASSIC_JOIN
+from tests.support.engine_requests import CLASSIC_JOIN
 
 REQUIRED = JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="c-1")
 JOIN = JoinGroupRequest(

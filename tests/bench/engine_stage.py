@@ -3,16 +3,16 @@
 import itertools
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 from uuid import UUID
 
 from coordinator.engine import GroupEngine
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.interface.config import GroupConfig, MigrationPolicy
 from coordinator.interface.events import (
+    JOIN_EPOCH,
     ConsumerHeartbeatReceived,
     Event,
-    HeartbeatReceived,
-    JoinGroupReceived,
     SyncGroupReceived,
     TimePassed,
 )
@@ -28,6 +28,7 @@ from coordinator.interface.records import (
 )
 from coordinator.interface.replies import ConsumerHeartbeatReply, Reply
 from coordinator.interface.topics import Topics
+from tests.support.engine_requests import heartbeat_received, join_received, native_received
 from tests.support.group_values import make_topics, subscription
 
 PARTITIONS_PER_MEMBER = 10
@@ -104,22 +105,8 @@ class Stage:
 
     def native(self, member_id: str, epoch: int) -> ConsumerHeartbeatReply:
         """Send a ConsumerGroupHeartbeat with the fields that a client would set."""
-        token = next(self._tokens)
-        is_join = epoch == 0
-        self.feed(
-            ConsumerHeartbeatReceived(
-                token=token,
-                version=1,
-                member_id=member_id,
-                member_epoch=epoch,
-                client_id="bench",
-                client_host="/127.0.0.1",
-                rebalance_timeout_ms=60_000 if is_join else -1,
-                topic_names=TOPIC_NAMES if is_join else None,
-                owned=frozenset() if is_join else None,
-                fresh_id=FRESH_ID,
-            )
-        )
+        topics = TOPIC_NAMES if epoch == JOIN_EPOCH else None
+        token = self._send(native_received, member_id, epoch, topics=topics, fresh_id=FRESH_ID)
         reply = self.answers.pop(token)
         assert isinstance(reply, ConsumerHeartbeatReply)
         assert not reply.error, reply
@@ -127,66 +114,50 @@ class Stage:
 
     def acknowledge(self, member_id: str) -> None:
         """Send a heartbeat that acknowledges the member's assignment."""
-        token = next(self._tokens)
         current = self.group.assignments[member_id]
-        self.feed(
-            ConsumerHeartbeatReceived(
-                token=token,
-                version=1,
-                member_id=member_id,
-                member_epoch=current.member_epoch,
-                client_id="bench",
-                client_host="/127.0.0.1",
-                owned=frozenset(current.assigned),
-                fresh_id=FRESH_ID,
-            )
+        token = self._send(
+            ConsumerHeartbeatReceived,
+            version=1,
+            member_id=member_id,
+            member_epoch=current.member_epoch,
+            client_id="bench",
+            client_host="/127.0.0.1",
+            owned=frozenset(current.assigned),
+            fresh_id=FRESH_ID,
         )
         assert not self.answers.pop(token).error
 
     def join(self, member_id: str) -> int:
         """Send a JoinGroup and return its token."""
-        token = next(self._tokens)
-        self.feed(
-            JoinGroupReceived(
-                token=token,
-                version=9,
-                member_id=member_id,
-                instance_id=None,
-                client_id="bench",
-                client_host="/127.0.0.1",
-                protocol_type="consumer",
-                protocols=CLASSIC.protocols,
-                session_timeout_ms=45_000,
-                rebalance_timeout_ms=300_000,
-                fresh_id=UUID(int=token),
-            )
+        return self._send(
+            join_received,
+            member_id,
+            protocols=CLASSIC.protocols,
+            session_timeout_ms=45_000,
+            rebalance_timeout_ms=300_000,
         )
-        return token
 
     def sync(
         self, member_id: str, generation: int, assignments: tuple[tuple[str, bytes], ...] = ()
     ) -> None:
         """Send a SyncGroup; the leader's has assignments."""
-        self.feed(
-            SyncGroupReceived(
-                token=next(self._tokens),
-                version=4,
-                member_id=member_id,
-                instance_id=None,
-                generation=generation,
-                assignments=assignments,
-            )
+        self._send(
+            SyncGroupReceived,
+            version=4,
+            member_id=member_id,
+            instance_id=None,
+            generation=generation,
+            assignments=assignments,
         )
 
     def beat(self, member_id: str, generation: int) -> None:
         """Send a classic Heartbeat."""
+        assert not self.answers.pop(self._send(heartbeat_received, member_id, generation)).error
+
+    def _send(self, make: Callable[..., Event], *values: Any, **fields: Any) -> int:
         token = next(self._tokens)
-        self.feed(
-            HeartbeatReceived(
-                token=token, member_id=member_id, instance_id=None, generation=generation
-            )
-        )
-        assert not self.answers.pop(token).error
+        self.feed(make(*values, token=token, **fields))
+        return token
 
     def settle(self) -> int:
         """Send heartbeats until every member has its share. Return the number of rounds."""
