@@ -18,12 +18,12 @@ on_each_release = pytest.mark.parametrize("profile", PROFILES, ids=lambda profil
 def test_a_commit_needs_the_ids_of_a_member(profile: BrokerProfile) -> None:
     stage = BrokerStage(profile)
     assert stage.commit(1) == 0
-    member_id, generation = stage.enter(instance="i")
+    member_id, generation = stage.enter(instance_id="i")
     assert stage.commit(2) == ErrorCode.UNKNOWN_MEMBER_ID
     ids = {"member_id": member_id, "instance_id": "i"}
     assert stage.commit(3, **ids, epoch=generation) == 0
     assert stage.commit(4, **ids, epoch=generation - 1) == ErrorCode.ILLEGAL_GENERATION
-    stage.join(instance="i")
+    stage.join(instance_id="i")
     assert stage.commit(5, **ids, epoch=generation) == ErrorCode.FENCED_INSTANCE_ID
     assert stage.broker.offsets == {(GROUP, "foo", 0): 3}
 
@@ -44,7 +44,7 @@ def test_a_look_tells_who_is_in_the_group() -> None:
     assert stage.broker.look(GROUP) == NoMembers()
     leader, _generation = stage.enter()
     assert stage.broker.look(GROUP) == LiveMembers("consumer", ("c",), "range")
-    stage.native("n", instance="i")
+    stage.native("n", instance_id="i")
     seen = stage.broker.look(GROUP)
     assert isinstance(seen, LiveMembers)
     assert seen.native_ids == (frozenset({"n", "i"}),)
@@ -59,7 +59,7 @@ def test_a_look_tells_who_is_in_the_group() -> None:
 
 def test_a_look_finds_an_anchor() -> None:
     stage = BrokerStage(KAFKA_2_8)
-    stage.enter(instance=ANCHOR.instance_id, protocols=(PRIVATE,))
+    stage.enter(instance_id=ANCHOR.instance_id, protocols=(PRIVATE,))
     seen = stage.broker.look(GROUP)
     assert isinstance(seen, LiveMembers)
     assert seen.anchored is not None
@@ -127,7 +127,7 @@ def test_what_is_never_answered_leaves_no_trace() -> None:
 def test_brokers_with_the_same_history_are_copied_alike() -> None:
     stages = [BrokerStage(KAFKA_4_3) for _ in range(2)]
     for stage in stages:
-        stage.enter(instance="i")
+        stage.enter(instance_id="i")
         stage.join_twice()
         stage.commit(7)
     one, other = (copy(stage.broker) for stage in stages)

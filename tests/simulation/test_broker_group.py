@@ -12,7 +12,7 @@ from tests.support.broker_stage import ANCHOR, GROUP, PRIVATE, RANGE, BrokerStag
 from tests.support.group_values import embedded_assignment, make_topics, subscription
 
 on_each_release = pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.release)
-ANCHORED: dict[str, Any] = {"instance": ANCHOR.instance_id, "protocols": (PRIVATE,)}
+ANCHORED: dict[str, Any] = {"instance_id": ANCHOR.instance_id, "protocols": (PRIVATE,)}
 
 
 def two_members(stage: BrokerStage) -> tuple[str, str]:
@@ -69,19 +69,19 @@ def test_a_static_member_that_subscribes_to_other_topics_begins_no_generation(
     profile: BrokerProfile,
 ) -> None:
     stage = BrokerStage(profile)
-    _member_id, generation = stage.enter(instance="i")
+    _member_id, generation = stage.enter(instance_id="i")
     other = (("range", subscription(("bar",))),)
-    returned = stage.answers[stage.join(instance="i", protocols=other)]
+    returned = stage.answers[stage.join(instance_id="i", protocols=other)]
     assert returned.generation_id == generation
     assert stage.broker.describe(GROUP).group_state == "Stable"
 
 
 def test_a_leader_that_returns_after_its_topics_changed_begins_no_generation() -> None:
     stage = BrokerStage(KAFKA_4_3)
-    _member_id, generation = stage.enter(instance="i")
+    _member_id, generation = stage.enter(instance_id="i")
     for count, version in ((4, 9), (5, 8), (6, 8)):
         stage.broker.topics = make_topics(version=count, foo=count)
-        returned = stage.answers[stage.join(instance="i", version=version)]
+        returned = stage.answers[stage.join(instance_id="i", version=version)]
         assert returned.generation_id == generation
         stage.broker.topics = make_topics(version=count + 10, foo=count + 10)
         assert stage.beat(returned.member_id, generation, "i") == 0
@@ -93,23 +93,23 @@ def test_a_static_member_that_changes_the_selected_protocol_begins_a_round(
 ) -> None:
     stage = BrokerStage(profile)
     other = ("roundrobin", RANGE[1])
-    _member_id, generation = stage.enter(instance="i", protocols=(RANGE, other))
-    returned = stage.answers[stage.join(instance="i", protocols=(other, RANGE))]
+    _member_id, generation = stage.enter(instance_id="i", protocols=(RANGE, other))
+    returned = stage.answers[stage.join(instance_id="i", protocols=(other, RANGE))]
     assert returned.generation_id == generation + 1
-    again = stage.answers[stage.join(instance="i", protocols=(other, RANGE))]
+    again = stage.answers[stage.join(instance_id="i", protocols=(other, RANGE))]
     assert again.generation_id == generation + 2
 
 
 @on_each_release
 def test_a_static_member_without_a_protocol_in_common_is_refused(profile: BrokerProfile) -> None:
     stage = BrokerStage(profile)
-    stage.enter(instance="i")
+    stage.enter(instance_id="i")
     stage.join_twice()
-    again = stage.join(instance="i")
-    refused = stage.join(instance="i", protocols=(("roundrobin", RANGE[1]),))
+    again = stage.join(instance_id="i")
+    refused = stage.join(instance_id="i", protocols=(("roundrobin", RANGE[1]),))
     assert stage.error_of(refused) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     member_id = stage.answers[again].member_id
-    assert stage.error_of(stage.join(member_id, instance="i")) == 0
+    assert stage.error_of(stage.join(member_id, instance_id="i")) == 0
 
 
 @on_each_release
@@ -127,7 +127,7 @@ def test_a_request_that_waits_for_the_leader_is_overwritten_too(profile: BrokerP
 @on_each_release
 def test_an_id_that_times_out_ends_the_initial_delay_in_kafka_4(profile: BrokerProfile) -> None:
     stage = BrokerStage(replace(profile, initial_rebalance_delay_ms=9_000))
-    number = stage.join(instance="i")
+    number = stage.join(instance_id="i")
     stage.join(timeout_ms=6_000)
     stage.wait(6_000)
     assert (number in stage.answers) == (profile is KAFKA_4_3)
@@ -138,7 +138,7 @@ def test_an_id_that_times_out_ends_the_initial_delay_in_kafka_4(profile: BrokerP
 @on_each_release
 def test_an_id_that_is_given_back_does_not_end_the_initial_delay(profile: BrokerProfile) -> None:
     stage = BrokerStage(profile)
-    number = stage.join(instance="i")
+    number = stage.join(instance_id="i")
     stage.leave(stage.answers[stage.join()].member_id)
     assert number not in stage.answers
 
@@ -229,8 +229,8 @@ def test_a_move_brings_back_the_old_id_where_replacements_are_not_stored() -> No
     for is_stored in (True, False):
         profile = replace(KAFKA_2_8, stores_static_replacements=is_stored)
         stage = BrokerStage(profile)
-        before, generation = stage.enter(instance="i")
-        after = stage.answers[stage.join(instance="i")].member_id
+        before, generation = stage.enter(instance_id="i")
+        after = stage.answers[stage.join(instance_id="i")].member_id
         stage.move()
         codes = [stage.beat(member_id, generation, "i") for member_id in (before, after)]
         fenced = ErrorCode.FENCED_INSTANCE_ID
@@ -386,17 +386,17 @@ def test_a_native_heartbeat_finds_no_classic_group() -> None:
 
 def test_a_native_instance_that_joins_again_is_refused() -> None:
     stage = BrokerStage(KAFKA_4_3)
-    assert stage.native("n", instance="i").error_code == 0
-    assert stage.native("n", instance="i").error_code == ErrorCode.UNRELEASED_INSTANCE_ID
-    assert stage.native("n", -2, instance="i").error_code == 0
-    assert stage.native("n", instance="i").error_code == 0
+    assert stage.native("n", instance_id="i").error_code == 0
+    assert stage.native("n", instance_id="i").error_code == ErrorCode.UNRELEASED_INSTANCE_ID
+    assert stage.native("n", -2, instance_id="i").error_code == 0
+    assert stage.native("n", instance_id="i").error_code == 0
 
 
 def test_a_native_consumer_takes_the_place_of_a_classic_instance() -> None:
     stage = BrokerStage(KAFKA_4_3)
-    stage.enter(instance="i")
+    stage.enter(instance_id="i")
     stage.native("n")
-    assert stage.native("m", instance="i").error_code == 0
+    assert stage.native("m", instance_id="i").error_code == 0
 
 
 def test_an_invalid_native_join_disturbs_nobody() -> None:

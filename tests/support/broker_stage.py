@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from coordinator.interface.events import JOIN_EPOCH
 from gateway.hosting.identity import Gateway
-from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest
@@ -12,7 +12,7 @@ from kafka_codecs.leave_group import LeaveGroupRequest, MemberIdentity
 from tests.simulation.broker import Broker, Sender
 from tests.simulation.broker_profiles import BrokerProfile
 from tests.support.commits import commit_of
-from tests.support.group_requests import join_request, sync_request
+from tests.support.group_requests import join_request, native_request, sync_request
 from tests.support.group_values import Owned, make_topics, subscription
 
 GROUP = "orders"
@@ -68,25 +68,9 @@ class BrokerStage:
 
     # -- requests --------------------------------------------------------------------------------
 
-    def join(
-        self,
-        member_id: str = "",
-        *,
-        instance: str | None = None,
-        protocols: tuple[tuple[str, bytes], ...] = (RANGE,),
-        protocol_type: str = "consumer",
-        version: int | None = None,
-        timeout_ms: int = 10_000,
-    ) -> int:
+    def join(self, member_id: str = "", *, version: int | None = None, **fields: Any) -> int:
         """Send a JoinGroup; its number."""
-        message = join_request(
-            GROUP,
-            member_id=member_id,
-            instance_id=instance,
-            protocol_type=protocol_type,
-            protocols=protocols,
-            timeout_ms=timeout_ms,
-        )
+        message = join_request(GROUP, ("foo",), member_id=member_id, **fields)
         return self.send(message, version=version)
 
     def join_twice(self, **how: Any) -> int:
@@ -100,27 +84,21 @@ class BrokerStage:
         member_id: str,
         generation: int,
         assign: Mapping[str, Owned | bytes] | None = None,
-        *,
-        instance: str | None = None,
-        protocol: str = "range",
+        **fields: Any,
     ) -> int:
         """Send a SyncGroup; its number."""
-        return self.send(
-            sync_request(
-                GROUP, member_id, generation, assign, instance_id=instance, protocol=protocol
-            )
-        )
+        return self.send(sync_request(GROUP, member_id, generation, assign, **fields))
 
     def enter(self, **how: Any) -> tuple[str, int]:
         """Have one member join an empty group and sync. Its id and the generation."""
-        number = self.join(**how) if how.get("instance") else self.join_twice(**how)
+        number = self.join(**how) if how.get("instance_id") else self.join_twice(**how)
         self.wait(self.broker.profile.initial_rebalance_delay_ms)
         joined = self.answers[number]
         synced = self.sync(
             joined.member_id,
             joined.generation_id,
             {joined.member_id: {"foo": range(3)}},
-            instance=how.get("instance"),
+            instance_id=how.get("instance_id"),
             protocol=joined.protocol_name,
         )
         assert self.error_of(synced) == 0
@@ -147,24 +125,6 @@ class BrokerStage:
         answer = self.ask(commit_of({"foo": {0: offset}}, group_id=GROUP, **ids))
         return int(answer.topics[0].partitions[0].error_code)
 
-    def native(
-        self,
-        member_id: str,
-        epoch: int = 0,
-        instance: str | None = None,
-        assignor: str | None = None,
-    ) -> Any:
+    def native(self, member_id: str, epoch: int = JOIN_EPOCH, **fields: Any) -> Any:
         """The answer to a ConsumerGroupHeartbeat."""
-        joins = epoch == 0
-        return self.ask(
-            ConsumerGroupHeartbeatRequest(
-                group_id=GROUP,
-                member_id=member_id,
-                member_epoch=epoch,
-                instance_id=instance,
-                server_assignor=assignor,
-                rebalance_timeout_ms=10_000 if joins else -1,
-                subscribed_topic_names=("foo",) if joins else None,
-                topic_partitions=() if joins else None,
-            )
-        )
+        return self.ask(native_request(GROUP, member_id, epoch, **fields))

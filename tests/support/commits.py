@@ -1,20 +1,26 @@
 """OffsetCommit and TxnOffsetCommit by topic and partition."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 from uuid import UUID
 
+from kafka_codecs.declaration import Struct
 from kafka_codecs.metadata import NO_TOPIC_ID
 from kafka_codecs.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
 )
 from kafka_codecs.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
 )
 
 
@@ -78,6 +84,43 @@ def transactional_commit_of(
             for key, partitions in offsets.items()
         ),
     )
+
+
+RESPONSES: Mapping[type[Struct], tuple[Any, Any, Any]] = {
+    OffsetCommitRequest: (
+        OffsetCommitResponse,
+        OffsetCommitResponseTopic,
+        OffsetCommitResponsePartition,
+    ),
+    TxnOffsetCommitRequest: (
+        TxnOffsetCommitResponse,
+        TxnOffsetCommitResponseTopic,
+        TxnOffsetCommitResponsePartition,
+    ),
+}
+
+
+def answer_commit(
+    request: OffsetCommitRequest | TxnOffsetCommitRequest, code_of: Callable[[str], int]
+) -> Struct:
+    """The answer to a commit, with the error code of each topic."""
+    response, response_topic, response_partition = RESPONSES[type(request)]
+    answer: Struct = response(
+        topics=tuple(
+            response_topic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=tuple(
+                    response_partition(
+                        partition_index=partition.partition_index, error_code=code_of(topic.name)
+                    )
+                    for partition in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        )
+    )
+    return answer
 
 
 def codes_of(

@@ -9,14 +9,9 @@ from gateway.hosting.identity import INSTANCE_ID, log_of
 from kafka_codecs.describe_groups import DescribedGroup
 from kafka_codecs.join_group import JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from kafka_codecs.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-    OffsetDeleteResponse,
-)
+from kafka_codecs.offset_delete import OffsetDeleteResponse
 from tests.support.group_client import GroupClient
-from tests.support.group_requests import join_request
+from tests.support.group_requests import join_request, offset_delete_request
 from tests.support.until import until_answered
 
 RECORDS = 30
@@ -107,19 +102,15 @@ async def remove_anchor(direct: GroupClient, instance_id: str = INSTANCE_ID) -> 
     return answer.members[0].error_code
 
 
-async def replace_anchor(
-    direct: GroupClient, *, metadata: bytes | None = None
-) -> JoinGroupResponse:
-    """Replace the anchor as another gateway on the same state log would, or rejoin with new
-    metadata."""
+async def replace_anchor(direct: GroupClient) -> JoinGroupResponse:
+    """Replace the anchor as another gateway on the same state log would."""
     group = await until_anchored(direct)
-    own = group.members[0].member_metadata
     answer: JoinGroupResponse = await direct.connection.ask(
         join_request(
             direct.group,
             instance_id=INSTANCE_ID,
             protocol_type=group.protocol_type,
-            protocols=[(group.protocol_data, own if metadata is None else metadata)],
+            protocols=[(group.protocol_data, group.members[0].member_metadata)],
             timeout_ms=SESSION_TIMEOUT_MS,
         )
     )
@@ -129,17 +120,6 @@ async def replace_anchor(
 async def delete_offsets(client: GroupClient, partitions: Sequence[int] = (0,)) -> int:
     """The error code of an OffsetDelete request."""
     answer: OffsetDeleteResponse = await client.connection.ask(
-        OffsetDeleteRequest(
-            group_id=client.group,
-            topics=(
-                OffsetDeleteRequestTopic(
-                    name="numbers",
-                    partitions=tuple(
-                        OffsetDeleteRequestPartition(partition_index=number)
-                        for number in partitions
-                    ),
-                ),
-            ),
-        )
+        offset_delete_request(client.group, {"numbers": partitions})
     )
     return answer.error_code or answer.topics[0].partitions[0].error_code

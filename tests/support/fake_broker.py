@@ -9,12 +9,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import trio
 
 from kafka_codecs import WireError, decode, encode
 from kafka_codecs.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
-from kafka_codecs.apis import ApiKey
+from kafka_codecs.apis import APIS, ApiKey
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.header import RequestHeader, decode_request_header, encode_response_header
@@ -135,6 +136,18 @@ async def answer_bytes(wire: Wire, header: RequestHeader, body: bytes) -> None:
     """Send a response with an encoded body."""
     start = encode_response_header(header.api_key, header.api_version, header.correlation_id)
     await wire.send(framed(start + body))
+
+
+def replying(reply: Callable[[Any], Struct | Awaitable[Struct]]) -> Handler:
+    """Decode each request, and send what `reply` makes of it."""
+
+    async def handle(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        request = APIS[ApiKey(header.api_key)].request
+        assert request is not None
+        message = reply(decode(request, body, header.api_version))
+        await answer(wire, header, message if isinstance(message, Struct) else await message)
+
+    return handle
 
 
 async def answer_size(wire: Wire, header: RequestHeader, body: bytes) -> None:

@@ -5,22 +5,24 @@ It sends no heartbeats of its own.
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID, uuid4
 
 import trio
 
+from coordinator.interface.events import JOIN_EPOCH
 from gateway.cluster.broker_connection import BrokerConnection
 from kafka_codecs import (
     consumer_group_describe,
-    consumer_group_heartbeat,
     consumer_group_install_assignment,
     describe_groups,
 )
 from kafka_codecs.apis import ApiKey
-from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
+from kafka_codecs.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
 from kafka_codecs.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
 from kafka_codecs.consumer_group_install_assignment import (
@@ -31,8 +33,9 @@ from kafka_codecs.consumer_group_prepare_assignment import (
     ConsumerGroupPrepareAssignmentRequest,
     ConsumerGroupPrepareAssignmentResponse,
 )
+from kafka_codecs.declaration import Struct
 from kafka_codecs.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from kafka_codecs.describe_groups import DescribeGroupsRequest
+from kafka_codecs.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -43,25 +46,28 @@ from kafka_codecs.leave_group import (
     LeaveGroupResponse,
     MemberIdentity,
 )
-from kafka_codecs.metadata import MetadataRequest, MetadataRequestTopic
-from kafka_codecs.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestTopic,
-)
+from kafka_codecs.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kafka_codecs.offset_fetch import OffsetFetchRequest
 from kafka_codecs.sync_group import (
     SyncGroupResponse,
 )
 from tests.support.commits import commit_of
-from tests.support.group_requests import join_request, sync_request
-from tests.support.group_script import subscription
+from tests.support.group_requests import (
+    by_topic_id,
+    fetched_topics,
+    join_request,
+    native_request,
+    sync_request,
+)
 from tests.support.until import until_answered
 
 Address = tuple[str, int]
 Owned = Mapping[str, Iterable[int]]
 
 LAST_VERSION_FOR_ONE_KEY = 3
-LAST_VERSION_FOR_ONE_GROUP = 7
 READY_TIMEOUT_S = 20
+
+R = TypeVar("R", bound=Struct)
 
 
 class GroupClient:
@@ -71,57 +77,39 @@ class GroupClient:
         self.connection = connection
         self.group = group
 
+    async def _ask(self, kind: type[R], request: Struct, version: int | None = None) -> R:
+        answer = await self.connection.ask(request, version)
+        assert isinstance(answer, kind)
+        return answer
+
     async def join(
         self,
         member_id: str = "",
         *,
         topics: Iterable[str] = ("numbers",),
-        protocol_type: str = "consumer",
-        protocol: str = "range",
-        metadata: bytes | None = None,
-        instance_id: str | None = None,
         version: int | None = None,
-        session_timeout_ms: int = 10_000,
+        **fields: Any,
     ) -> JoinGroupResponse:
-        """One JoinGroup."""
-        answer: JoinGroupResponse = await self.connection.ask(
-            join_request(
-                self.group,
-                member_id=member_id,
-                instance_id=instance_id,
-                session_timeout_ms=session_timeout_ms,
-                protocol_type=protocol_type,
-                protocols=[(protocol, subscription(topics) if metadata is None else metadata)],
-            ),
-            version,
-        )
-        return answer
+        """One JoinGroup; `fields` are those of `join_request`."""
+        request = join_request(self.group, topics, member_id=member_id, **fields)
+        return await self._ask(JoinGroupResponse, request, version)
 
     async def enter(
         self,
         *,
         protocol_type: str = "consumer",
         protocol: str = "range",
-        version: int | None = None,
         owned: Owned | None = None,
-        session_timeout_ms: int = 10_000,
+        **fields: Any,
     ) -> JoinGroupResponse:
         """Join as the only member, with the second round that newer versions need, and sync."""
-        how: dict[str, Any] = {
-            "protocol_type": protocol_type,
-            "protocol": protocol,
-            "session_timeout_ms": session_timeout_ms,
-        }
-        joined = await self.join(version=version, **how)
+        kind = {"protocol_type": protocol_type, "protocol": protocol}
+        joined = await self.join(**kind, **fields)
         if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
-            joined = await self.join(joined.member_id, version=version, **how)
+            joined = await self.join(joined.member_id, **kind, **fields)
         assert joined.error_code == 0, joined
-        synced = await self.sync(
-            joined,
-            {joined.member_id: owned or {"numbers": range(3)}},
-            protocol_type=protocol_type,
-            protocol=protocol,
-        )
+        share = owned or {"numbers": range(3)}
+        synced = await self.sync(joined, {joined.member_id: share}, **kind)
         assert synced.error_code == 0, synced
         return joined
 
@@ -130,29 +118,21 @@ class GroupClient:
         joined: JoinGroupResponse,
         assignments: Mapping[str, Owned] | None = None,
         *,
-        protocol_type: str = "consumer",
-        protocol: str = "range",
         version: int | None = None,
+        **fields: Any,
     ) -> SyncGroupResponse:
         """Send a SyncGroup, with assignments if the member leads."""
-        answer: SyncGroupResponse = await self.connection.ask(
-            sync_request(
-                self.group,
-                joined.member_id,
-                joined.generation_id,
-                assignments,
-                protocol_type=protocol_type,
-                protocol=protocol,
-            ),
-            version,
+        request = sync_request(
+            self.group, joined.member_id, joined.generation_id, assignments, **fields
         )
-        return answer
+        return await self._ask(SyncGroupResponse, request, version)
 
     async def beat(
         self, joined: JoinGroupResponse, version: int | None = None
     ) -> HeartbeatResponse:
         """One Heartbeat."""
-        answer: HeartbeatResponse = await self.connection.ask(
+        return await self._ask(
+            HeartbeatResponse,
             HeartbeatRequest(
                 group_id=self.group,
                 generation_id=joined.generation_id,
@@ -160,14 +140,14 @@ class GroupClient:
             ),
             version,
         )
-        return answer
 
     async def leave(self, member_id: str, version: int | None = None) -> LeaveGroupResponse:
         """One LeaveGroup."""
         if version is None:
             version = self.connection.highest_version(ApiKey.LEAVE_GROUP)
         one_member = version < FIRST_LEAVE_VERSION_WITH_MEMBERS
-        answer: LeaveGroupResponse = await self.connection.ask(
+        return await self._ask(
+            LeaveGroupResponse,
             LeaveGroupRequest(
                 group_id=self.group,
                 member_id=member_id if one_member else "",
@@ -175,47 +155,28 @@ class GroupClient:
             ),
             version,
         )
-        return answer
 
     async def native(
         self,
         member_id: str,
-        epoch: int = 0,
+        epoch: int = JOIN_EPOCH,
         *,
         topics: Iterable[str] = ("numbers",),
-        owned: Mapping[UUID, Iterable[int]] | None = None,
-        instance_id: str | None = None,
-        client_assignors: tuple[consumer_group_heartbeat.ClientAssignor, ...] | None = None,
-        rebalance_timeout_ms: int = 10_000,
         version: int | None = None,
+        **fields: Any,
     ) -> ConsumerGroupHeartbeatResponse:
-        """Send a ConsumerGroupHeartbeat. With epoch 0 it has all fields that joining needs."""
-        joins = epoch == 0
-        if joins and owned is None:
-            owned = {}
-        answer: ConsumerGroupHeartbeatResponse = await self.connection.ask(
-            ConsumerGroupHeartbeatRequest(
-                group_id=self.group,
-                member_id=member_id,
-                member_epoch=epoch,
-                instance_id=instance_id,
-                rebalance_timeout_ms=rebalance_timeout_ms if joins else -1,
-                subscribed_topic_names=tuple(topics) if joins else None,
-                topic_partitions=None if owned is None else _by_topic(owned),
-                client_assignors=client_assignors,
-            ),
-            version,
-        )
-        return answer
+        """One ConsumerGroupHeartbeat; `fields` are those of `native_request`."""
+        request = native_request(self.group, member_id, epoch, topics=topics, **fields)
+        return await self._ask(ConsumerGroupHeartbeatResponse, request, version)
 
     async def prepare(self, member_id: str, epoch: int) -> ConsumerGroupPrepareAssignmentResponse:
         """One ConsumerGroupPrepareAssignment."""
-        answer: ConsumerGroupPrepareAssignmentResponse = await self.connection.ask(
+        return await self._ask(
+            ConsumerGroupPrepareAssignmentResponse,
             ConsumerGroupPrepareAssignmentRequest(
                 group_id=self.group, member_id=member_id, member_epoch=epoch
-            )
+            ),
         )
-        return answer
 
     async def install(
         self,
@@ -228,7 +189,8 @@ class GroupClient:
         error: int = 0,
     ) -> ConsumerGroupInstallAssignmentResponse:
         """One ConsumerGroupInstallAssignment, with partitions by member and topic."""
-        answer: ConsumerGroupInstallAssignmentResponse = await self.connection.ask(
+        return await self._ask(
+            ConsumerGroupInstallAssignmentResponse,
             ConsumerGroupInstallAssignmentRequest(
                 group_id=self.group,
                 member_id=member_id,
@@ -237,16 +199,15 @@ class GroupClient:
                 error=error,
                 members=tuple(
                     consumer_group_install_assignment.Member(
-                        member_id=each,
-                        partitions=_by_topic(mine),
+                        member_id=assignee,
+                        partitions=by_topic_id(share),
                         metadata_version=1,
                         metadata_bytes=metadata,
                     )
-                    for each, mine in shares
+                    for assignee, share in shares
                 ),
-            )
+            ),
         )
-        return answer
 
     async def commit(
         self,
@@ -276,9 +237,7 @@ class GroupClient:
         answer = await self.connection.ask(
             OffsetFetchRequest(
                 group_id=self.group,
-                topics=(
-                    OffsetFetchRequestTopic(name=topic, partition_indexes=tuple(range(partitions))),
-                ),
+                topics=fetched_topics({topic: range(partitions)}),
             ),
             5,
         )
@@ -287,40 +246,30 @@ class GroupClient:
 
     async def deleted(self) -> int:
         """The error code of a DeleteGroups of this group."""
-        answer: DeleteGroupsResponse = await self.connection.ask(
-            DeleteGroupsRequest(groups_names=(self.group,))
-        )
+        request = DeleteGroupsRequest(groups_names=(self.group,))
+        answer = await self._ask(DeleteGroupsResponse, request)
         return answer.results[0].error_code
 
     async def described(self, version: int | None = None) -> describe_groups.DescribedGroup:
         """The group as DescribeGroups shows it."""
-        answer = await self.connection.ask(DescribeGroupsRequest(groups=(self.group,)), version)
-        group: describe_groups.DescribedGroup = answer.groups[0]
-        return group
+        request = DescribeGroupsRequest(groups=(self.group,))
+        return (await self._ask(DescribeGroupsResponse, request, version)).groups[0]
 
     async def described_as_consumer_group(
         self, version: int | None = None
     ) -> consumer_group_describe.DescribedGroup:
         """The group as ConsumerGroupDescribe shows it."""
-        answer = await self.connection.ask(
-            ConsumerGroupDescribeRequest(
-                group_ids=(self.group,), include_authorized_operations=False
-            ),
-            version,
+        request = ConsumerGroupDescribeRequest(
+            group_ids=(self.group,), include_authorized_operations=False
         )
-        group: consumer_group_describe.DescribedGroup = answer.groups[0]
-        return group
+        return (await self._ask(ConsumerGroupDescribeResponse, request, version)).groups[0]
 
     async def topic_id(self, topic: str = "numbers") -> UUID:
         """The id of a topic."""
-        answer = await self.connection.ask(
-            MetadataRequest(
-                topics=(MetadataRequestTopic(name=topic),), allow_auto_topic_creation=False
-            ),
-            12,
+        request = MetadataRequest(
+            topics=(MetadataRequestTopic(name=topic),), allow_auto_topic_creation=False
         )
-        topic_id: UUID = answer.topics[0].topic_id
-        return topic_id
+        return (await self._ask(MetadataResponse, request, 12)).topics[0].topic_id
 
 
 async def find_coordinator(address: Address, group: str) -> FindCoordinatorResponse:
@@ -328,20 +277,11 @@ async def find_coordinator(address: Address, group: str) -> FindCoordinatorRespo
     with trio.fail_after(READY_TIMEOUT_S):
         async with await BrokerConnection.open(*address) as connection:
             request = FindCoordinatorRequest(key=group)
-            found: FindCoordinatorResponse = await until_answered(
+            coordinator: FindCoordinatorResponse = await until_answered(
                 lambda: connection.ask(request, LAST_VERSION_FOR_ONE_KEY),
-                lambda found: not found.error_code,
+                lambda answer: not answer.error_code,
             )
-            return found
-
-
-def _by_topic(
-    partitions: Mapping[UUID, Iterable[int]],
-) -> tuple[consumer_group_heartbeat.TopicPartitions, ...]:
-    return tuple(
-        consumer_group_heartbeat.TopicPartitions(topic_id=topic_id, partitions=tuple(numbers))
-        for topic_id, numbers in partitions.items()
-    )
+            return coordinator
 
 
 def given_to(reply: ConsumerGroupHeartbeatResponse) -> set[int]:
@@ -356,8 +296,8 @@ async def group_client(
     address: Address, group: str, *, client_id: str = "client"
 ) -> AsyncIterator[GroupClient]:
     """A client at the group's coordinator, for the length of the block."""
-    found = await find_coordinator(address, group)
-    connection = await BrokerConnection.open(found.host, found.port, client_id=client_id)
+    at = await find_coordinator(address, group)
+    connection = await BrokerConnection.open(at.host, at.port, client_id=client_id)
     async with connection:
         yield GroupClient(connection, group)
 

@@ -2,8 +2,17 @@
 
 from collections.abc import Iterable, Mapping
 from typing import Any
+from uuid import UUID
 
+from coordinator.interface.events import JOIN_EPOCH
+from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest
+from kafka_codecs.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from kafka_codecs.offset_fetch import OffsetFetchRequestTopic
 from kafka_codecs.sync_group import SyncGroupAssignment, SyncGroupRequest
 from tests.support.group_values import Owned, embedded_assignment, subscription
 
@@ -16,13 +25,23 @@ def join_request(
     *,
     member_id: str = "",
     instance_id: str | None = None,
+    owned: Owned | None = None,
+    generation: int = -1,
+    embedded_version: int = 1,
+    protocol: str = "range",
+    metadata: bytes | None = None,
     protocols: Iterable[tuple[str, bytes]] | None = None,
     timeout_ms: int = 10_000,
     **fields: Any,
 ) -> JoinGroupRequest:
-    """A JoinGroup: of a consumer that subscribes to these topics, unless protocols are given. Both
-    timeouts are equal unless stated."""
-    offered = [("range", subscription(topics))] if protocols is None else protocols
+    """A JoinGroup with a subscription to these topics, unless its metadata or its protocols are
+    given. Both timeouts are equal unless stated."""
+    if protocols is None:
+        if metadata is None:
+            metadata = subscription(
+                topics, owned=owned, generation=generation, version=embedded_version
+            )
+        protocols = [(protocol, metadata)]
     usual: dict[str, Any] = {
         "session_timeout_ms": timeout_ms,
         "rebalance_timeout_ms": timeout_ms,
@@ -32,7 +51,7 @@ def join_request(
         group_id=group_id,
         member_id=member_id,
         group_instance_id=instance_id,
-        protocols=tuple(JoinGroupProtocol(name=name, metadata=data) for name, data in offered),
+        protocols=tuple(JoinGroupProtocol(name=name, metadata=data) for name, data in protocols),
         **(usual | fields),
     )
 
@@ -62,4 +81,61 @@ def sync_request(
             )
             for assignee, share in (assignments or {}).items()
         ),
+    )
+
+
+def fetched_topics(of: Owned) -> tuple[OffsetFetchRequestTopic, ...]:
+    """The topics of an OffsetFetch of these partitions."""
+    return tuple(
+        OffsetFetchRequestTopic(name=name, partition_indexes=tuple(numbers))
+        for name, numbers in of.items()
+    )
+
+
+def offset_delete_request(group_id: str, of: Owned) -> OffsetDeleteRequest:
+    """An OffsetDelete of these partitions."""
+    return OffsetDeleteRequest(
+        group_id=group_id,
+        topics=tuple(
+            OffsetDeleteRequestTopic(
+                name=name,
+                partitions=tuple(
+                    OffsetDeleteRequestPartition(partition_index=number) for number in numbers
+                ),
+            )
+            for name, numbers in of.items()
+        ),
+    )
+
+
+def native_request(
+    group_id: str,
+    member_id: str,
+    epoch: int = JOIN_EPOCH,
+    *,
+    topics: Iterable[str] | None = ("foo",),
+    regex: str | None = None,
+    owned: Mapping[UUID, Iterable[int]] | None = None,
+    rebalance_timeout_ms: int = 10_000,
+    **fields: Any,
+) -> ConsumerGroupHeartbeatRequest:
+    """A ConsumerGroupHeartbeat. Only one that joins has topics and a timeout."""
+    joins = epoch == JOIN_EPOCH
+    return ConsumerGroupHeartbeatRequest(
+        group_id=group_id,
+        member_id=member_id,
+        member_epoch=epoch,
+        rebalance_timeout_ms=rebalance_timeout_ms if joins else -1,
+        subscribed_topic_names=tuple(topics) if joins and topics is not None else None,
+        subscribed_topic_regex=regex,
+        topic_partitions=by_topic_id(owned or {}) if joins or owned is not None else None,
+        **fields,
+    )
+
+
+def by_topic_id(owned: Mapping[UUID, Iterable[int]]) -> tuple[TopicPartitions, ...]:
+    """Partitions as the messages of the new protocol have them."""
+    return tuple(
+        TopicPartitions(topic_id=topic_id, partitions=tuple(numbers))
+        for topic_id, numbers in owned.items()
     )

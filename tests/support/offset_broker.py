@@ -11,8 +11,8 @@ import trio
 
 from gateway.cluster.own_permissions import NO_TOPIC
 from gateway.requests.authorization import NOBODY
-from kafka_codecs import decode
-from kafka_codecs.apis import APIS, ApiKey
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.declaration import Struct
 from kafka_codecs.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -30,20 +30,16 @@ from kafka_codecs.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from kafka_codecs.header import RequestHeader
+from kafka_codecs.join_group import JoinGroupRequest
 from kafka_codecs.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from kafka_codecs.metadata import (
     NO_TOPIC_ID,
     MetadataRequest,
-    MetadataResponse,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
 from kafka_codecs.offset_commit import (
     OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
 )
 from kafka_codecs.offset_delete import (
     OffsetDeleteRequest,
@@ -60,13 +56,10 @@ from kafka_codecs.offset_fetch import (
 )
 from kafka_codecs.txn_offset_commit import (
     TxnOffsetCommitRequest,
-    TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition,
-    TxnOffsetCommitResponseTopic,
 )
 from tests.simulation.coordinator import FakeCoordinator
-from tests.support.fake_broker import KAFKA_3, FakeBroker, answer
-from tests.support.wire import Wire
+from tests.support.commits import answer_commit
+from tests.support.fake_broker import KAFKA_3, FakeBroker, replying
 
 VERSIONS = {
     **KAFKA_3,
@@ -117,26 +110,22 @@ class OffsetBroker(FakeBroker):
     def __post_init__(self) -> None:
         self.versions = dict(VERSIONS)
         self.handlers = {
-            ApiKey.METADATA: self._metadata,
-            ApiKey.FIND_COORDINATOR: self._find_coordinator,
-            ApiKey.DESCRIBE_GROUPS: self._describe,
-            ApiKey.LIST_GROUPS: self._list,
-            ApiKey.DELETE_GROUPS: self._delete_groups,
-            ApiKey.OFFSET_COMMIT: self._commit,
-            ApiKey.TXN_OFFSET_COMMIT: self._txn_commit,
-            ApiKey.OFFSET_FETCH: self._fetch,
-            ApiKey.OFFSET_DELETE: self._delete,
-            ApiKey.JOIN_GROUP: self._membership,
-            ApiKey.SYNC_GROUP: self._membership,
-            ApiKey.HEARTBEAT: self._membership,
-            ApiKey.LEAVE_GROUP: self._membership,
+            ApiKey.METADATA: replying(self._metadata),
+            ApiKey.FIND_COORDINATOR: replying(self._find_coordinator),
+            ApiKey.DESCRIBE_GROUPS: replying(self._describe),
+            ApiKey.LIST_GROUPS: replying(self._list),
+            ApiKey.DELETE_GROUPS: replying(self._delete_groups),
+            ApiKey.OFFSET_COMMIT: replying(self._commit),
+            ApiKey.TXN_OFFSET_COMMIT: replying(self._txn_commit),
+            ApiKey.OFFSET_FETCH: replying(self._fetch),
+            ApiKey.OFFSET_DELETE: replying(self._delete),
+            ApiKey.JOIN_GROUP: replying(self._membership),
+            ApiKey.SYNC_GROUP: replying(self._membership),
+            ApiKey.HEARTBEAT: replying(self._membership),
+            ApiKey.LEAVE_GROUP: replying(self._membership),
         }
 
-    async def _metadata(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
-        host_and_port = self.metadata()
-        request = decode(MetadataRequest, body, header.api_version)
-        known = {"numbers": self.topic_id, **self.other_topics}
-        asked = [topic.name for topic in request.topics or () if topic.name not in known]
+    def _metadata(self, request: MetadataRequest) -> Struct:
         partitions = tuple(
             MetadataResponsePartition(
                 partition_index=number,
@@ -146,53 +135,43 @@ class OffsetBroker(FakeBroker):
             )
             for number in range(PARTITIONS)
         )
-        message = MetadataResponse(
-            brokers=host_and_port.brokers,
-            cluster_id=self.cluster_id,
-            topics=tuple(
-                MetadataResponseTopic(name=name, topic_id=topic_id, partitions=partitions)
-                for name, topic_id in known.items()
+        known = {"numbers": self.topic_id, **self.other_topics}
+        topics = [
+            MetadataResponseTopic(name=name, topic_id=topic_id, partitions=partitions)
+            for name, topic_id in known.items()
+        ]
+        topics += (
+            MetadataResponseTopic(
+                name=topic.name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, partitions=()
             )
-            + tuple(
-                MetadataResponseTopic(
-                    name=name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, partitions=()
-                )
-                for name in asked
-                if name is not None
-            ),
+            for topic in request.topics or ()
+            if topic.name is not None and topic.name not in known
         )
-        await answer(wire, header, message)
+        return replace(self.metadata(), topics=tuple(topics))
 
-    async def _find_coordinator(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
+    def _find_coordinator(self, request: FindCoordinatorRequest) -> Struct:
         host, port = self.address
-        asked = decode(FindCoordinatorRequest, body, header.api_version)
-        if asked.coordinator_keys:
-            found = FindCoordinatorResponse(
-                coordinators=tuple(
-                    Coordinator(key=key, node_id=self.node_id, host=host, port=port)
-                    for key in asked.coordinator_keys
-                )
+        if not request.coordinator_keys:
+            return FindCoordinatorResponse(node_id=self.node_id, host=host, port=port)
+        return FindCoordinatorResponse(
+            coordinators=tuple(
+                Coordinator(key=key, node_id=self.node_id, host=host, port=port)
+                for key in request.coordinator_keys
             )
-        else:
-            found = FindCoordinatorResponse(node_id=self.node_id, host=host, port=port)
-        await answer(wire, header, found)
+        )
 
-    async def _membership(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
-        request = APIS[ApiKey(header.api_key)].request
-        assert request is not None
-        message = decode(request, body, header.api_version)
-        if header.api_key == ApiKey.JOIN_GROUP and self.join_gate is not None:
+    async def _membership(self, request: Struct) -> Struct:
+        if isinstance(request, JoinGroupRequest) and self.join_gate is not None:
             await self.join_gate.wait()
-        await answer(wire, header, self.coordinator.answer(message))
+        return self.coordinator.answer(request)
 
-    async def _describe(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
-        request = decode(DescribeGroupsRequest, body, header.api_version)
+    def _describe(self, request: DescribeGroupsRequest) -> Struct:
         groups = tuple(self._described(group_id) for group_id in request.groups)
         if request.include_authorized_operations:
             groups = tuple(
                 replace(group, authorized_operations=self.operations) for group in groups
             )
-        await answer(wire, header, DescribeGroupsResponse(groups=groups))
+        return DescribeGroupsResponse(groups=groups)
 
     def _described(self, group_id: str) -> DescribedGroup:
         held = self.coordinator.group(group_id)
@@ -215,8 +194,7 @@ class OffsetBroker(FakeBroker):
             members=members,
         )
 
-    async def _list(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
-        decode(ListGroupsRequest, body, header.api_version)
+    def _list(self, _request: ListGroupsRequest) -> Struct:
         named = {group.group_id for group in self.listed}
         held = tuple(
             ListedGroup(
@@ -228,16 +206,15 @@ class OffsetBroker(FakeBroker):
             for group_id, group in self.coordinator.groups.items()
             if group.joins and group_id not in named
         )
-        await answer(wire, header, ListGroupsResponse(groups=self.listed + held))
+        return ListGroupsResponse(groups=self.listed + held)
 
-    async def _delete_groups(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
-        request = decode(DeleteGroupsRequest, body, header.api_version)
+    def _delete_groups(self, request: DeleteGroupsRequest) -> Struct:
         results = tuple(
             DeletableGroupResult(group_id=group_id, error_code=self._delete_group(group_id))
             for group_id in request.groups_names
         )
         self.deleted.append(request.groups_names)
-        await answer(wire, header, DeleteGroupsResponse(results=results))
+        return DeleteGroupsResponse(results=results)
 
     def _delete_group(self, group_id: str) -> int:
         if self.coordinator.group(group_id).member_id:
@@ -245,49 +222,22 @@ class OffsetBroker(FakeBroker):
         del self.coordinator.groups[group_id]
         return 0 if group_id in self.known_groups else ErrorCode.GROUP_ID_NOT_FOUND
 
-    def _topic_code(self, name: str, otherwise: int) -> int:
-        """What a broker says of a topic before it looks for the member."""
-        if name == "numbers" or name in self.other_topics:
-            return otherwise
+    async def _commit(self, request: OffsetCommitRequest) -> Struct:
+        if request.member_id == NOBODY:  # a question about permissions
+            return answer_commit(request, self._code_of_question)
+        code = await self._take(request)
+        return answer_commit(request, lambda _topic: code)
+
+    def _code_of_question(self, topic: str) -> int:
+        """A broker looks for the topic before it looks for the member."""
+        if topic == "numbers" or topic in self.other_topics:
+            return ErrorCode.UNKNOWN_MEMBER_ID
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
-    async def _commit(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
-        request = decode(OffsetCommitRequest, body, header.api_version)
-        is_question = request.member_id == NOBODY
-        code = ErrorCode.UNKNOWN_MEMBER_ID if is_question else await self._take(request)
-        topics = tuple(
-            OffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=tuple(
-                    OffsetCommitResponsePartition(
-                        partition_index=p.partition_index,
-                        error_code=self._topic_code(topic.name, code) if is_question else code,
-                    )
-                    for p in topic.partitions
-                ),
-            )
-            for topic in request.topics
-        )
-        await answer(wire, header, OffsetCommitResponse(topics=topics))
-
-    async def _txn_commit(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
-        request = decode(TxnOffsetCommitRequest, body, header.api_version)
+    async def _txn_commit(self, request: TxnOffsetCommitRequest) -> Struct:
         is_question = request.topics and request.topics[0].name == NO_TOPIC
         code = self.transaction_code if is_question else await self._take(request)
-        topics = tuple(
-            TxnOffsetCommitResponseTopic(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partitions=tuple(
-                    TxnOffsetCommitResponsePartition(
-                        partition_index=p.partition_index, error_code=code
-                    )
-                    for p in topic.partitions
-                ),
-            )
-            for topic in request.topics
-        )
-        await answer(wire, header, TxnOffsetCommitResponse(topics=topics))
+        return answer_commit(request, lambda _topic: code)
 
     async def _take(self, request: OffsetCommitRequest | TxnOffsetCommitRequest) -> int:
         self.commits.append(request)
@@ -303,8 +253,14 @@ class OffsetBroker(FakeBroker):
             self.offsets[partition.partition_index] = partition.committed_offset
         return 0
 
-    async def _fetch(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
-        request = decode(OffsetFetchRequest, body, header.api_version)
+    def _fetch(self, request: OffsetFetchRequest) -> Struct:
+        code = self.fetch_error
+        if request.groups:
+            groups = tuple(
+                OffsetFetchResponseGroup(group_id=group.group_id, error_code=code)
+                for group in request.groups
+            )
+            return OffsetFetchResponse(groups=groups)
         topics = tuple(
             OffsetFetchResponseTopic(
                 name=topic.name,
@@ -319,34 +275,24 @@ class OffsetBroker(FakeBroker):
             )
             for topic in request.topics or ()
         )
-        code = self.fetch_error
-        message = OffsetFetchResponse(error_code=code, topics=() if code else topics)
-        if request.groups:
-            groups = tuple(
-                OffsetFetchResponseGroup(group_id=group.group_id, error_code=code)
-                for group in request.groups
-            )
-            message = OffsetFetchResponse(groups=groups)
-        await answer(wire, header, message)
+        return OffsetFetchResponse(error_code=code, topics=() if code else topics)
 
-    async def _delete(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
-        request = decode(OffsetDeleteRequest, body, header.api_version)
+    def _delete(self, request: OffsetDeleteRequest) -> Struct:
         if self.coordinator.group(request.group_id).member_id:
-            await answer(wire, header, OffsetDeleteResponse(error_code=ErrorCode.NON_EMPTY_GROUP))
-            return
+            return OffsetDeleteResponse(error_code=ErrorCode.NON_EMPTY_GROUP)
         if request.topics:  # a question about permissions names none
             self.deleted.append(tuple(topic.name for topic in request.topics))
-        topics = tuple(
-            OffsetDeleteResponseTopic(
-                name=topic.name,
-                partitions=tuple(
-                    OffsetDeleteResponsePartition(partition_index=p.partition_index)
-                    for p in topic.partitions
-                ),
-            )
-            for topic in request.topics
-        )
-        message = OffsetDeleteResponse(topics=topics)
         if not self.knows_group:
-            message = OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
-        await answer(wire, header, message)
+            return OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
+        return OffsetDeleteResponse(
+            topics=tuple(
+                OffsetDeleteResponseTopic(
+                    name=topic.name,
+                    partitions=tuple(
+                        OffsetDeleteResponsePartition(partition_index=partition.partition_index)
+                        for partition in topic.partitions
+                    ),
+                )
+                for topic in request.topics
+            )
+        )

@@ -10,11 +10,8 @@ from gateway.events.event import GatewayEvent
 from gateway.events.offset_events import NO_MEMBER, OffsetsCommitted
 from gateway.hosting.inputs import Damage
 from gateway.observers.offset_reporter import INTERVAL_S, OffsetReporter
-from kafka_codecs.offset_commit import (
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
-)
+from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.offset_commit import OffsetCommitResponse
 from kafka_codecs.offset_fetch import OffsetFetchResponsePartition, OffsetFetchResponseTopic
 from tests.simulation.cluster import GROUP
 from tests.simulation.network import ADMIN
@@ -23,7 +20,7 @@ from tests.simulation.process import Applied, Process
 from tests.simulation.run import Run
 from tests.simulation.state_log import Batch
 from tests.simulation.world import World
-from tests.support.commits import commit_of
+from tests.support.commits import answer_commit, commit_of
 from tests.support.hosted_groups import lone_request
 
 
@@ -138,18 +135,8 @@ class SimulatedOffsets:
         self._run.untold_resets.difference_update(offsets.items())
         by_topic = self._by_topic(offsets)
         request = commit_of(by_topic, group_id=GROUP, member_id=commit.member_id)
-        answer = OffsetCommitResponse(
-            topics=tuple(
-                OffsetCommitResponseTopic(
-                    name=topic,
-                    partitions=tuple(
-                        OffsetCommitResponsePartition(partition_index=number, error_code=0)
-                        for number in partitions
-                    ),
-                )
-                for topic, partitions in by_topic.items()
-            )
-        )
+        answer = answer_commit(request, lambda _topic: ErrorCode.NONE)
+        assert isinstance(answer, OffsetCommitResponse)
         self._costs.note_commit(lone_request(request, 9), answer)
 
     def _note_fetch(self, fetch: OffsetFetchReceived, offsets: Mapping[Partition, int]) -> None:

@@ -8,23 +8,13 @@ from kafka_codecs.delete_groups import DeleteGroupsRequest
 from kafka_codecs.describe_groups import DescribeGroupsRequest
 from kafka_codecs.heartbeat import HeartbeatRequest
 from kafka_codecs.leave_group import LeaveGroupRequest, MemberIdentity
-from kafka_codecs.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
 from kafka_codecs.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from kafka_codecs.sync_group import SyncGroupRequest
 from tests.support.commits import commit_of, transactional_commit_of
+from tests.support.group_requests import offset_delete_request
 
 OFFSETS = {"numbers": {0: 7}}
 Make = Callable[[str], Struct]
-
-
-def _deletion(group: str) -> OffsetDeleteRequest:
-    partitions = (OffsetDeleteRequestPartition(partition_index=0),)
-    topic = OffsetDeleteRequestTopic(name="numbers", partitions=partitions)
-    return OffsetDeleteRequest(group_id=group, topics=(topic,))
 
 
 REQUESTS: Mapping[str, Make] = {
@@ -47,7 +37,7 @@ REQUESTS: Mapping[str, Make] = {
     "TxnOffsetCommit of a member": lambda group: transactional_commit_of(
         OFFSETS, group_id=group, member_id="m", generation=3
     ),
-    "OffsetDelete": _deletion,
+    "OffsetDelete": lambda group: offset_delete_request(group, {"numbers": [0]}),
     "OffsetFetch": lambda group: OffsetFetchRequest(
         groups=(OffsetFetchRequestGroup(group_id=group, topics=None),)
     ),

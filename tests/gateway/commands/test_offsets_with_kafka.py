@@ -15,17 +15,18 @@ from gateway.settings import Address
 from kafka_codecs.offset_fetch import OffsetFetchRequest
 from tests.gateway.board.test_lag_watch_with_kafka import produce
 from tests.support.gateway import Gateway, whole_gateway
-from tests.support.group_client import LAST_VERSION_FOR_ONE_GROUP, fresh_group, group_client
+from tests.support.group_client import fresh_group, group_client
 from tests.support.kafka_broker import KafkaCluster
 
 TOPIC = frozenset({"numbers"})
+LAST_VERSION_OF_ONE_GROUP = 7
 
 
 async def committed(kafka: KafkaCluster, group: str) -> dict[int, int]:
     """The offsets of the group's topic, as the cluster itself has them."""
     async with group_client(kafka.addresses[0], group) as client:
         request = OffsetFetchRequest(group_id=group, topics=None)
-        answer = await client.connection.ask(request, LAST_VERSION_FOR_ONE_GROUP)
+        answer = await client.connection.ask(request, LAST_VERSION_OF_ONE_GROUP)
     return {
         partition.partition_index: partition.committed_offset
         for topic in answer.topics

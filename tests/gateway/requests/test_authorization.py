@@ -20,7 +20,8 @@ from tests.support.commits import codes_of, transactional_commit_of
 from tests.support.fake_broker import answer, running_fake_broker
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import GroupClient
-from tests.support.guarded_broker import GuardedBroker, native_join, stage_of
+from tests.support.guarded_broker import GuardedBroker, native_join
+from tests.support.offset_stage import offset_stage
 from tests.support.wire import Wire
 
 LIFETIME_S = 1.0
@@ -31,7 +32,7 @@ TOPIC_REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 async def test_a_refused_request_leaves_no_trace() -> None:
     """No group, no anchor, no commit; and a permission that is given counts at once."""
     broker = GuardedBroker(read_code=READ_REFUSED)
-    async with stage_of(broker) as stage:
+    async with offset_stage(broker) as stage:
         assert (await stage.client.join()).error_code == READ_REFUSED
         assert (await native_join(stage, "numbers")).error_code == READ_REFUSED
         assert await stage.client.commit({0: 1}) == {0: READ_REFUSED}
@@ -46,7 +47,7 @@ async def test_a_refused_request_leaves_no_trace() -> None:
 async def test_a_target_needs_the_permission_of_a_member() -> None:
     """To compute one, and to install one."""
     broker = GuardedBroker(read_code=READ_REFUSED)
-    async with stage_of(broker, groups=GroupConfig(client_side_assignors=True)) as stage:
+    async with offset_stage(broker, groups=GroupConfig(client_side_assignors=True)) as stage:
         assert (await stage.client.prepare("m", 1)).error_code == READ_REFUSED
         assert (await stage.client.install("m", 1, 1, [])).error_code == READ_REFUSED
         broker.read_code = ErrorCode.UNKNOWN_MEMBER_ID
@@ -56,7 +57,7 @@ async def test_a_target_needs_the_permission_of_a_member() -> None:
 async def test_a_refusal_is_logged() -> None:
     """The line names the group, the api and the user."""
     broker = GuardedBroker(read_code=READ_REFUSED)
-    async with stage_of(broker) as stage:
+    async with offset_stage(broker) as stage:
         with capture_logs() as lines:
             await stage.client.join()
     (line,) = [line for line in lines if line["event"] == "permission_refused"]
@@ -97,7 +98,7 @@ async def test_a_refusal_names_the_user_that_the_cluster_has_accepted() -> None:
 async def test_the_cluster_is_asked_once_in_a_lifetime(mock_clock: MockClock) -> None:
     """A heartbeat costs no request to the cluster, and a lost permission ends the membership."""
     broker = GuardedBroker()
-    async with stage_of(broker, lifetime_s=LIFETIME_S) as stage:
+    async with offset_stage(broker, permission_lifetime_s=LIFETIME_S) as stage:
         joined = await stage.client.enter()
         asked = len(broker.questions)
         for _ in range(3):
@@ -110,7 +111,7 @@ async def test_the_cluster_is_asked_once_in_a_lifetime(mock_clock: MockClock) ->
 
 async def test_a_topic_that_the_client_may_not_describe_refuses_the_heartbeat() -> None:
     """Whether it exists or not."""
-    async with stage_of(GuardedBroker(hidden_topics=frozenset({"secret"}))) as stage:
+    async with offset_stage(GuardedBroker(hidden_topics=frozenset({"secret"}))) as stage:
         assert (await native_join(stage, "numbers", "secret")).error_code == TOPIC_REFUSED
         assert stage.gateway.events == []
         assert (await native_join(stage, "numbers", "never")).error_code == 0
@@ -121,13 +122,13 @@ async def test_a_broker_that_knows_no_operations_hides_topics_alone() -> None:
     one describes."""
     broker = GuardedBroker()
     broker.versions = {**broker.versions, ApiKey.METADATA: (0, 7)}
-    async with stage_of(broker) as stage:
+    async with offset_stage(broker) as stage:
         assert (await native_join(stage, "numbers")).error_code == 0
 
 
 async def test_a_private_topic_refuses_the_heartbeat() -> None:
     """The cluster would let the client describe it."""
-    async with stage_of(GuardedBroker(), private_topics=("state",)) as stage:
+    async with offset_stage(GuardedBroker(), private_topics=("state",)) as stage:
         assert (await native_join(stage, "numbers", "state")).error_code == TOPIC_REFUSED
         assert (await native_join(stage, "numbers")).error_code == 0
 
@@ -135,14 +136,14 @@ async def test_a_private_topic_refuses_the_heartbeat() -> None:
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.INVALID_REQUEST])
 async def test_an_unclear_answer_allows_nothing(code: ErrorCode) -> None:
     """The client tries again."""
-    async with stage_of(GuardedBroker(read_code=code)) as stage:
+    async with offset_stage(GuardedBroker(read_code=code)) as stage:
         assert (await stage.client.join()).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 async def test_members_go_on_while_the_cluster_does_not_tell(mock_clock: MockClock) -> None:
     """Nobody joins meanwhile."""
     broker = GuardedBroker()
-    async with stage_of(broker, lifetime_s=LIFETIME_S) as stage:
+    async with offset_stage(broker, permission_lifetime_s=LIFETIME_S) as stage:
         joined = await stage.client.enter()
         broker.read_code = ErrorCode.UNKNOWN_SERVER_ERROR
         mock_clock.jump(LIFETIME_S)
@@ -156,7 +157,7 @@ async def test_members_go_on_while_the_cluster_does_not_tell(mock_clock: MockClo
 async def test_groups_that_the_client_may_not_describe_are_withheld() -> None:
     """Also from lists."""
     broker = GuardedBroker()
-    async with stage_of(broker) as stage:
+    async with offset_stage(broker) as stage:
         await stage.client.enter()
         broker.describe_code = READ_REFUSED
         shown = await stage.client.described(5)
@@ -172,7 +173,7 @@ async def test_a_transactional_commit_needs_the_transactional_id_before_the_grou
         transaction_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     )
     commit = transactional_commit_of({"numbers": {0: 1}})
-    async with stage_of(broker) as stage:
+    async with offset_stage(broker) as stage:
         refused = await stage.client.connection.ask(commit, 3)
         assert codes_of(refused) == {"numbers": {0: broker.transaction_code}}
         broker.transaction_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -5,7 +5,8 @@ from uuid import UUID
 import pytest
 import trio
 
-from tests.support.guarded_broker import GuardedBroker, native_join, stage_of
+from tests.support.guarded_broker import GuardedBroker, native_join
+from tests.support.offset_stage import offset_stage
 
 
 @pytest.mark.parametrize("hidden_by", ["the cluster", "the gateway"])
@@ -16,7 +17,7 @@ async def test_a_regular_expression_matches_what_the_member_may_describe(hidden_
     broker = GuardedBroker(hidden_topics=frozenset() if is_private else frozenset({"secret"}))
     broker.other_topics = {"secret": UUID(int=2)}
     broker.topic_id = UUID(int=1)
-    async with stage_of(broker, private_topics=("secret",) if is_private else ()) as stage:
+    async with offset_stage(broker, private_topics=("secret",) if is_private else ()) as stage:
         joined = await native_join(stage, regex=".*")
         assert joined.error_code == 0
         assert joined.member_id is not None

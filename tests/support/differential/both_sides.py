@@ -11,7 +11,6 @@ from typing import Any
 
 import trio
 
-from kafka_codecs import consumer_group_heartbeat as native
 from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_codecs.declaration import Struct
@@ -21,16 +20,7 @@ from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest
 from kafka_codecs.leave_group import LeaveGroupRequest, MemberIdentity
 from kafka_codecs.list_groups import ListGroupsRequest
-from kafka_codecs.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
-from kafka_codecs.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
-)
+from kafka_codecs.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from tests.support.commits import commit_of
 from tests.support.differential.deviations import (
     Deviation,
@@ -41,10 +31,15 @@ from tests.support.differential.deviations import (
 )
 from tests.support.differential.plain import Plain, differences
 from tests.support.differential.profiles import Profile
-from tests.support.differential.side import Held, Side
+from tests.support.differential.side import Side
 from tests.support.differential.topic_admin import TopicAdmin
-from tests.support.group_requests import join_request, sync_request
-from tests.support.group_values import subscription
+from tests.support.group_requests import (
+    by_topic_id,
+    fetched_topics,
+    join_request,
+    offset_delete_request,
+    sync_request,
+)
 
 PARKED_AFTER_S = 0.4
 """A request without an answer from either side within this time counts as parked."""
@@ -296,19 +291,20 @@ class BothSides:
 
         def make(side: Side) -> Struct:
             held = side.held.get(who, {}) if isinstance(owned, _Told) else owned
-            data = metadata
-            if data is None:
-                data = subscription(
-                    topics, owned=held, generation=generation, version=embedded_version
-                )
             return join_request(
                 side.group,
+                topics,
+                owned=held,
+                generation=generation,
+                embedded_version=embedded_version,
+                metadata=metadata,
                 member_id=side.ids.get(who, "") if member_id is None else side.id_of(member_id),
                 instance_id=instance,
                 session_timeout_ms=session_timeout_ms,
                 rebalance_timeout_ms=rebalance_timeout_ms,
                 protocol_type=protocol_type,
-                protocols=[(protocol, data)] if protocols is None else protocols,
+                protocol=protocol,
+                protocols=protocols,
             )
 
         said = f"JoinGroup v{version}" + _said(
@@ -435,7 +431,9 @@ class BothSides:
                 subscribed_topic_names=None if topics is None else tuple(topics),
                 subscribed_topic_regex=regex,
                 server_assignor=assignor,
-                topic_partitions=None if held is None else _listed(side, held),
+                topic_partitions=None
+                if held is None
+                else by_topic_id({side.topic_id(name): numbers for name, numbers in held.items()}),
             )
 
         said = f"ConsumerGroupHeartbeat v{version}" + _said(
@@ -502,28 +500,18 @@ class BothSides:
     ) -> Plain:
         """Send an OffsetFetch, of all partitions and without a member by default."""
 
+        topics = None if of is None else fetched_topics(of)
+
         def make(side: Side) -> Struct:
             if version <= LAST_FETCH_VERSION_OF_ONE_GROUP:
-                named = None if of is None else [(n, tuple(numbers)) for n, numbers in of.items()]
                 return OffsetFetchRequest(
-                    group_id=side.group,
-                    topics=None
-                    if named is None
-                    else tuple(
-                        OffsetFetchRequestTopic(name=n, partition_indexes=p) for n, p in named
-                    ),
-                    require_stable=require_stable,
+                    group_id=side.group, topics=topics, require_stable=require_stable
                 )
             group = OffsetFetchRequestGroup(
                 group_id=side.group,
                 member_id=None if member_id is None else side.id_of(member_id),
                 member_epoch=epoch,
-                topics=None
-                if of is None
-                else tuple(
-                    OffsetFetchRequestTopic(name=n, partition_indexes=tuple(numbers))
-                    for n, numbers in of.items()
-                ),
+                topics=topics,
             )
             return OffsetFetchRequest(groups=(group,), require_stable=require_stable)
 
@@ -534,19 +522,7 @@ class BothSides:
         """Send an OffsetDelete."""
 
         def make(side: Side) -> Struct:
-            return OffsetDeleteRequest(
-                group_id=side.group,
-                topics=tuple(
-                    OffsetDeleteRequestTopic(
-                        name=name,
-                        partitions=tuple(
-                            OffsetDeleteRequestPartition(partition_index=number)
-                            for number in numbers
-                        ),
-                    )
-                    for name, numbers in of.items()
-                ),
-            )
+            return offset_delete_request(side.group, of)
 
         return await self.ask("admin", f"OffsetDelete {of}", make, version=0, **how)
 
@@ -633,13 +609,6 @@ class BothSides:
         """Delete a topic."""
         self._tell(f"-- topic {name} is deleted")
         await self.topic_admin.delete(name)
-
-
-def _listed(side: Side, held: Owned | Held) -> tuple[native.TopicPartitions, ...]:
-    return tuple(
-        native.TopicPartitions(topic_id=side.topic_id(name), partitions=tuple(numbers))
-        for name, numbers in held.items()
-    )
 
 
 def _short(plain: Plain) -> Plain:
