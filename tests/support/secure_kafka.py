@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
 import trio
@@ -47,6 +47,9 @@ ITERATIONS = 4096
 _MODULES = "org.apache.kafka.common.security"
 
 
+A = TypeVar("A", AclBinding, AclBindingFilter)
+
+
 class Rule(NamedTuple):
     """What a user may do, or may not."""
 
@@ -56,6 +59,11 @@ class Rule(NamedTuple):
     operation: AclOperation
     permission: AclPermissionType = AclPermissionType.ALLOW
     pattern: ResourcePatternType = ResourcePatternType.LITERAL
+
+    def made(self, kind: type[A]) -> A:
+        """The rule as an ACL, or as the filter that finds it."""
+        user = f"User:{self.user}"
+        return kind(self.kind, self.name, self.pattern, user, "*", self.operation, self.permission)
 
 
 class SecureKafka:
@@ -103,9 +111,9 @@ class SecureKafka:
         allow = AclPermissionType.ALLOW
         last = Rule("nobody", ResourceType.TOPIC, f"last-{uuid4().hex}", AclOperation.READ, allow)
         admin = self.admin()
-        for made in admin.create_acls([_binding(rule) for rule in (*rules, last)]).values():
+        for made in admin.create_acls([rule.made(AclBinding) for rule in (*rules, last)]).values():
             made.result(TIMEOUT_S)
-        while not admin.describe_acls(_filter(last)).result(TIMEOUT_S):
+        while not admin.describe_acls(last.made(AclBindingFilter)).result(TIMEOUT_S):
             pass
 
     def delete_topic(self, name: str) -> None:
@@ -139,32 +147,8 @@ class SecureKafka:
                 for user, password in passwords.items()
             ]
             made: dict[str, Any] = admin.alter_user_scram_credentials(wanted)
-            for each in made.values():
-                each.result(TIMEOUT_S)
-
-
-def _binding(rule: Rule) -> AclBinding:
-    return AclBinding(
-        rule.kind,
-        rule.name,
-        rule.pattern,
-        f"User:{rule.user}",
-        "*",
-        rule.operation,
-        rule.permission,
-    )
-
-
-def _filter(rule: Rule) -> AclBindingFilter:
-    return AclBindingFilter(
-        rule.kind,
-        rule.name,
-        rule.pattern,
-        f"User:{rule.user}",
-        "*",
-        rule.operation,
-        rule.permission,
-    )
+            for change in made.values():
+                change.result(TIMEOUT_S)
 
 
 @contextmanager

@@ -66,99 +66,23 @@ def is_shown_on(release: str, deviation: Deviation) -> bool:
     return release_number(first) <= release_number(release) <= release_number(last)
 
 
-SHOWN_BY: Mapping[Deviation, frozenset[str]] = {
-    Deviation.TARGET_BY_ITSELF: frozenset(
-        {
-            "policies_and_groups_with_members-upgrade",
-            "admins_remove_the_native_members-upgrade",
-            "too_many_for_a_classic_group",
-            "a_classic_member_turns_native_under_its_own_id-main",
-        }
-    ),
-    Deviation.NO_TOPICS: frozenset({"a_member_without_topics_gets_no_share"}),
-    Deviation.EMPTY_REGEX: frozenset({"a_regex_without_matches_leaves_partitions"}),
-    Deviation.LATE_JOIN: frozenset({"epochs_that_are_wrong"}),
-    Deviation.REJOINED_INSTANCE: frozenset({"a_native_instance_is_in_use"}),
-    Deviation.LAGGARD: frozenset({"the_sessions_of_the_native_members_end"}),
-    Deviation.INTERNAL_ERROR: frozenset(
-        {
-            "a_pending_id_blocks_the_join_phase",
-            "fetches_that_name_a_member",
-            "joins_that_do_not_fit",
-        }
-    ),
-    Deviation.OVERWRITTEN: frozenset({"a_sync_without_its_leaders"}),
-    Deviation.OUTLIVED: frozenset(
-        {
-            "the_last_native_member_leaves-main",
-            "the_last_native_member_leaves-downgrade",
-            "a_heartbeat_of_the_other_protocol_changes_nothing",
-            "the_last_native_instance_turns_classic_quietly",
-            "classic_and_native_by_turns-main",
-            "classic_and_native_by_turns-upgrade",
-            "static_member_becomes_native_without_a_rebalance",
-            "requests_to_a_group_that_is_not_there",
-            "admins_remove_the_native_members-main",
-            "admins_remove_the_native_members-downgrade",
-            "requests_that_are_invalid",
-        }
-    ),
-    Deviation.REPEATED: frozenset(
-        {
-            "a_member_owns_partitions_without_a_grant",
-            "a_member_that_must_revoke_leaves_temporarily",
-            "a_new_target_while_revoking",
-            "a_slow_revocation",
-            "an_eager_member_joins_and_rejoins",
-            "an_instance_comes_and_goes",
-            "epochs_that_are_wrong",
-            "all_members_change_the_subscription_at_once",
-            "silent_native_members_expire",
-            "targets_are_computed_once_per_interval",
-            "the_previous_epoch_again",
-            "two_members_share",
-        }
-    ),
-    Deviation.UNHEARD: frozenset({"the_previous_epoch_again"}),
-    Deviation.NOTHING_CREATED: frozenset({"a_join_needs_a_protocol_and_a_type"}),
-    Deviation.RESUBSCRIBED: frozenset({"restarts_with_other_topics"}),
-    Deviation.ANOTHER_ASSIGNOR: frozenset({"the_assignor_that_most_prefer"}),
-    Deviation.ANOTHER_RACK: frozenset({"another_rack_bumps_the_epoch"}),
-    Deviation.CHANGED_INSTANCE: frozenset({"a_member_takes_over_another_instance"}),
-    Deviation.OLD_FETCH: frozenset({"commits_of_an_older_epoch"}),
-    Deviation.HELD: frozenset(
-        {
-            "deleting_offsets",
-            "deleting_offsets_of_a_group_that_never_committed",
-            "offsets_of_topics_of_a_joining_member",
-            "a_regex_is_resolved_after_the_answer",
-            "a_regex_is_cleared",
-        }
-    ),
-    Deviation.EPOCHS_GO_ON: frozenset(
-        {
-            "a_refused_join_of_an_empty_consumer_group",
-            "all_members_are_removed_at_once",
-            *(
-                f"an_empty_group_always_changes_kind-{profile}"
-                for profile in ("main", "upgrade", "downgrade", "disabled")
-            ),
-        }
-    ),
-    Deviation.SHORT_SUBSCRIPTION: frozenset({"a_subscription_without_its_last_field"}),
-    Deviation.MALFORMED_BYTES: frozenset(
-        {"malformed_assignment_refuses_the_upgrade", "joins_that_do_not_fit"}
-    ),
-    Deviation.EMPTIED: frozenset(
-        {
-            "a_native_member_comes_back",
-            "all_members_are_removed_at_once",
-            "all_members_leave_and_return",
-            "an_absent_static_member_expires",
-            "leaving_temporarily_and_permanently",
-        }
-    ),
-}
+REPEATING = frozenset(
+    {
+        "a_member_owns_partitions_without_a_grant",
+        "a_member_that_must_revoke_leaves_temporarily",
+        "a_new_target_while_revoking",
+        "a_slow_revocation",
+        "an_eager_member_joins_and_rejoins",
+        "an_instance_comes_and_goes",
+        "epochs_that_are_wrong",
+        "all_members_change_the_subscription_at_once",
+        "silent_native_members_expire",
+        "targets_are_computed_once_per_interval",
+        "the_previous_epoch_again",
+        "two_members_share",
+    }
+)
+"""The scripts in which the gateway repeats an assignment. They announce all other deviations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
