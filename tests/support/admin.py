@@ -38,7 +38,6 @@ class Response(NamedTuple):
 
     @property
     def json(self) -> Any:
-        """The body."""
         return json.loads(self.body)
 
 
@@ -68,12 +67,10 @@ class AdminStage:
         headers: Mapping[str, str] | None = None,
         body: bytes | None = None,
     ) -> Response:
-        """The answer to one request."""
         ask = partial(request, self.port, path, method, headers or {}, body, self.tls)
         return await trio.to_thread.run_sync(ask, abandon_on_cancel=True)
 
     async def command(self, name: str, **fields: Any) -> Response:
-        """The answer to a command."""
         return await self.ask(
             f"/api/commands/{name}",
             method="POST",

@@ -26,7 +26,6 @@ SUBSCRIPTION = encode_subscription(
 
 
 def assignment(number: int) -> bytes:
-    """One partition."""
     given = TopicPartition(topic="orders", partitions=(number,))
     return encode_assignment(Assignment(assigned_partitions=(given,)), 1)
 

@@ -62,7 +62,6 @@ class Round:
         self._members = {"a": CLASSIC, "b": SECOND[second]}
 
     async def play(self, group_count: int) -> None:
-        """Play it."""
         flags = [SHORT_SESSIONS] if self._fault == "consumer" else []
         names = [fresh_group(f"loop-{number}") for number in range(group_count)]
         async with open_groups(self._kafka, names, self._folder, limit_s=ROUND_LIMIT_S) as groups:

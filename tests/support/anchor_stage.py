@@ -53,7 +53,6 @@ class AnchorStage:
 
     @property
     def group(self) -> FakeGroup:
-        """The group in the cluster."""
         return self.coordinator.group(GROUP)
 
     def run(self) -> None:
@@ -97,7 +96,6 @@ class AnchorStage:
         return ask
 
     def wait(self, length_ms: int) -> None:
-        """Let time pass."""
         end_ms, loops = self.now_ms + length_ms, 0
         self.run()
         while (at_ms := self.anchor.next_ms(is_live=self.is_live)) is not None and at_ms <= end_ms:
@@ -108,7 +106,6 @@ class AnchorStage:
         self.now_ms = end_ms
 
     def hold(self) -> AnchorIds:
-        """Take the group."""
         self.anchor.need(self.now_ms, is_live=self.is_live)
         self.run()
         assert self.ids is not None, self.anchor.reason
@@ -131,7 +128,6 @@ class AnchorStage:
         return self.anchor.is_here
 
     def messages(self, kind: type[Struct]) -> list[Struct]:
-        """The requests of this kind so far."""
         return [ask.message for _, ask in self.asked if isinstance(ask.message, kind)]
 
     def times_ms(self, kind: type[Struct]) -> list[int]:
@@ -139,7 +135,6 @@ class AnchorStage:
         return [at_ms for at_ms, ask in self.asked if isinstance(ask.message, kind)]
 
     def logged(self) -> list[str]:
-        """The names of the lines."""
         return [line.event for line in self.lines]
 
     def doubt(self, ids: AnchorIds, code: ErrorCode = ErrorCode.UNKNOWN_MEMBER_ID) -> None:

@@ -129,5 +129,4 @@ def check_addresses(kafka: KafkaCluster, recorder: WireRecorder) -> None:
 
 
 def apis_in(recorder: WireRecorder) -> set[int]:
-    """The apis that were used."""
     return {exchange.api_key for exchange in recorder.exchanges}

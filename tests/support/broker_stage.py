@@ -50,7 +50,6 @@ class BrokerStage:
             self.answers[number] = answer
 
     def wait(self, length_ms: int) -> None:
-        """Let time pass."""
         end_ms = self.now_ms + length_ms
         while (at_ms := self.broker.next_ms()) is not None and at_ms <= end_ms:
             self.now_ms = max(self.now_ms, at_ms)

@@ -97,7 +97,6 @@ class Page:
         return found
 
     async def open(self) -> None:
-        """Open the tab."""
         target = await self.command("Target.createTarget", url="about:blank")
         attached = await self.command(
             "Target.attachToTarget", targetId=target["targetId"], flatten=True
@@ -107,7 +106,6 @@ class Page:
             await self.command(f"{domain}.enable")
 
     async def go(self, url: str) -> None:
-        """Load an address."""
         await self.command("Page.navigate", url=url)
 
     async def run(self, script: str) -> Any:
@@ -124,7 +122,6 @@ class Page:
         await until_answered(lambda: self.run(script))
 
     async def press(self, key: str) -> None:
-        """Press a key."""
         text = key if len(key) == 1 else ""
         await self.command("Input.dispatchKeyEvent", type="keyDown", key=key, text=text)
         await self.command("Input.dispatchKeyEvent", type="keyUp", key=key)

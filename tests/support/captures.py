@@ -48,7 +48,6 @@ class Frame:
 
 
 def read(path: Path) -> list[Frame]:
-    """The frames of a file."""
     api, _, version = path.stem.rpartition("_v")
     frames: list[Frame] = []
     for part in path.read_text().split(f"\n{_MARK}")[1:]:

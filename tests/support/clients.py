@@ -56,7 +56,6 @@ class ClientProcess:
         """The last lines of its stderr."""
 
     async def close(self) -> None:
-        """Let the client leave its group and end."""
         assert self._process.stdin is not None
         await self._process.stdin.aclose()
         with trio.move_on_after(CLOSE_LIMIT_S):
@@ -74,7 +73,6 @@ class ClientProcess:
         self._process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """SIGCONT."""
         self._process.send_signal(signal.SIGCONT)
 
     def hang(self) -> None:

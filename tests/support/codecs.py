@@ -132,7 +132,6 @@ def every_record_part() -> list[tuple[type[Struct], int]]:
 
 
 def message_id(value: object) -> str:
-    """The name of a test parameter."""
     return value.__name__ if isinstance(value, type) else f"v{value}"
 
 

@@ -68,14 +68,12 @@ def kio_class(message_type: type[Struct], version: int) -> Any:
 
 
 def kio_read(message_type: type[Struct], wire: bytes, version: int) -> Any:
-    """Decode all of the bytes with kio."""
     entity, size = entity_reader(kio_class(message_type, version))(wire, 0)
     assert size == len(wire)
     return entity
 
 
 def kio_write(entity: Any) -> bytes:
-    """Encode with kio."""
     buffer = BytesIO()
     entity_writer(type(entity))(buffer, entity)
     return buffer.getvalue()

@@ -33,7 +33,6 @@ def commit_of(
     instance_id: str | None = None,
     metadata: str | None = "",
 ) -> OffsetCommitRequest:
-    """An OffsetCommit of these offsets."""
     return OffsetCommitRequest(
         group_id=group_id,
         generation_id_or_member_epoch=epoch,

@@ -48,7 +48,6 @@ class ConfigClient:
         documentation: bool = False,
         version: int = 4,
     ) -> tuple[DescribeConfigsResult, ...]:
-        """A DescribeConfigs about these resources."""
         asked = tuple(
             DescribeConfigsResource(
                 resource_type=type_, resource_name=name, configuration_keys=keys
@@ -78,7 +77,6 @@ class ConfigClient:
         validate_only: bool = False,
         version: int = 1,
     ) -> tuple[AlterConfigsResourceResponse, ...]:
-        """An IncrementalAlterConfigs of these resources."""
         asked = tuple(
             AlterConfigsResource(
                 resource_type=type_,

@@ -31,7 +31,6 @@ class RunningGateway:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address that clients use."""
         host, port = self.address
         return f"{host}:{port}"
 

@@ -32,7 +32,6 @@ class Heard:
         self._more = trio.Event()
 
     def numbers(self) -> list[int]:
-        """Return the numbers of the consumed records."""
         return [
             number
             for each in self.of(ConsumedReport)
@@ -41,11 +40,9 @@ class Heard:
         ]
 
     def of(self, kind: type[R]) -> list[R]:
-        """Return the reports of one kind."""
         return [report for report in self.all if isinstance(report, kind)]
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until the reports satisfy the condition."""
         while not condition():
             await self._more.wait()
 
@@ -58,7 +55,6 @@ class Stage:
         self.bootstrap = bootstrap
 
     async def start(self, client: str, *arguments: str) -> tuple[Child, Heard]:
-        """Start a client process."""
         heard = Heard()
         child: Child = await self.nursery.start(
             partial(
@@ -72,11 +68,9 @@ class Stage:
         return child, heard
 
     async def produce(self) -> tuple[Child, Heard]:
-        """Start the producer."""
         return await self.start("producer", f"--partitions={PARTITIONS}", "--rate=500")
 
     async def consume(self, *arguments: str) -> tuple[Child, Heard]:
-        """Start a consumer."""
         return await self.start(
             "consumer", "--group=g", "--client-id=c", "--assignor=range", *arguments
         )

@@ -101,7 +101,6 @@ def sync_received(
 def heartbeat_received(
     member_id: str, generation: int, *, token: Token = 1, instance_id: str | None = None
 ) -> HeartbeatReceived:
-    """A classic Heartbeat."""
     return HeartbeatReceived(
         token=token, member_id=member_id, instance_id=instance_id, generation=generation
     )
@@ -171,7 +170,6 @@ def commit_received(
     instance_id: str | None = None,
     is_transactional: bool = False,
 ) -> OffsetCommitReceived:
-    """An OffsetCommit of these partitions."""
     return OffsetCommitReceived(
         token=token,
         version=version,

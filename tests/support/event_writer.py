@@ -41,7 +41,6 @@ class EventWriter:
         self._beside(at_s, self.group_id, *events)
 
     def gateway(self, at_s: float, *events: GatewayEvent) -> None:
-        """Write events of the gateway itself."""
         self._beside(at_s, None, *events)
 
     def restart(self, process_id: str) -> None:

@@ -57,7 +57,6 @@ class FakeBroker:
     closed: trio.Event = field(default_factory=trio.Event)
 
     async def serve(self, stream: trio.SocketStream) -> None:
-        """Serve one connection, one request at a time."""
         self.connections += 1
         wire = Wire(stream)
         async with stream:
@@ -99,7 +98,6 @@ class FakeBroker:
         return MetadataResponse(brokers=(broker,), cluster_id=self.cluster_id)
 
     async def answer_versions(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
-        """Answer ApiVersions."""
         if header.api_version > self.versions[ApiKey.API_VERSIONS][1]:
             refused = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
             await answer_bytes(wire, header, encode(refused, 0))
@@ -128,7 +126,6 @@ class FakeBroker:
 
 
 async def answer(wire: Wire, header: RequestHeader, message: Struct) -> None:
-    """Send a response to a request."""
     await answer_bytes(wire, header, encode(message, header.api_version))
 
 

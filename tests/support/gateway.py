@@ -67,7 +67,6 @@ class Gateway:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address that clients use."""
         host, port = self.address
         return f"{host}:{port}"
 

@@ -130,7 +130,6 @@ class GroupClient:
     async def beat(
         self, joined: JoinGroupResponse, version: int | None = None
     ) -> HeartbeatResponse:
-        """One Heartbeat."""
         return await self._ask(
             HeartbeatResponse,
             HeartbeatRequest(
@@ -142,7 +141,6 @@ class GroupClient:
         )
 
     async def leave(self, member_id: str, version: int | None = None) -> LeaveGroupResponse:
-        """One LeaveGroup."""
         if version is None:
             version = self.connection.highest_version(ApiKey.LEAVE_GROUP)
         one_member = version < FIRST_LEAVE_VERSION_WITH_MEMBERS
@@ -170,7 +168,6 @@ class GroupClient:
         return await self._ask(ConsumerGroupHeartbeatResponse, request, version)
 
     async def prepare(self, member_id: str, epoch: int) -> ConsumerGroupPrepareAssignmentResponse:
-        """One ConsumerGroupPrepareAssignment."""
         return await self._ask(
             ConsumerGroupPrepareAssignmentResponse,
             ConsumerGroupPrepareAssignmentRequest(
@@ -251,21 +248,18 @@ class GroupClient:
         return answer.results[0].error_code
 
     async def described(self, version: int | None = None) -> describe_groups.DescribedGroup:
-        """The group as DescribeGroups shows it."""
         request = DescribeGroupsRequest(groups=(self.group,))
         return (await self._ask(DescribeGroupsResponse, request, version)).groups[0]
 
     async def described_as_consumer_group(
         self, version: int | None = None
     ) -> consumer_group_describe.DescribedGroup:
-        """The group as ConsumerGroupDescribe shows it."""
         request = ConsumerGroupDescribeRequest(
             group_ids=(self.group,), include_authorized_operations=False
         )
         return (await self._ask(ConsumerGroupDescribeResponse, request, version)).groups[0]
 
     async def topic_id(self, topic: str = "numbers") -> UUID:
-        """The id of a topic."""
         request = MetadataRequest(
             topics=(MetadataRequestTopic(name=topic),), allow_auto_topic_creation=False
         )

@@ -85,7 +85,6 @@ def sync_request(
 
 
 def fetched_topics(of: Owned) -> tuple[OffsetFetchRequestTopic, ...]:
-    """The topics of an OffsetFetch of these partitions."""
     return tuple(
         OffsetFetchRequestTopic(name=name, partition_indexes=tuple(numbers))
         for name, numbers in of.items()
@@ -93,7 +92,6 @@ def fetched_topics(of: Owned) -> tuple[OffsetFetchRequestTopic, ...]:
 
 
 def offset_delete_request(group_id: str, of: Owned) -> OffsetDeleteRequest:
-    """An OffsetDelete of these partitions."""
     return OffsetDeleteRequest(
         group_id=group_id,
         topics=tuple(

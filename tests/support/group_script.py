@@ -206,7 +206,6 @@ class GroupScript:
             check_replay(self.log[:length], expected, config=self.config, now_ms=self.now_ms)
 
     def wait(self, length_ms: int) -> None:
-        """Let time pass, deadline by deadline."""
         end_ms = self.now_ms + length_ms
         while (at_ms := self.engine.next_deadline_ms()) is not None and at_ms <= end_ms:
             self.now_ms = max(self.now_ms, at_ms)
@@ -420,11 +419,9 @@ class GroupScript:
         return self.ask(ConfigsReply, ConfigsReceived, changes=changes, validate_only=validate_only)
 
     def set_policy(self, policy: RollMode, *, native_away: int = 0) -> ConfigsReply:
-        """An operator's command."""
         return self.ask(ConfigsReply, ConfigsReceived, policy=policy, native_away=native_away)
 
     def announce_roll(self, *, announces: bool) -> ConfigsReply:
-        """An operator's command."""
         return self.ask(ConfigsReply, ConfigsReceived, announces_roll=announces)
 
     def commit_answered(self, token: int, *, lost: bool = False) -> None:

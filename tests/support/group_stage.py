@@ -162,7 +162,6 @@ class GroupStage:
         return disagreement(view, expected=expected, owners=self.ledger.owners()) or ""
 
     def shares(self) -> Counter[str]:
-        """How many partitions each member owns."""
         return Counter(name for names in self.ledger.owners().values() for name in names)
 
     async def progress(self, records: int = 100) -> None:

@@ -375,12 +375,10 @@ class HostedGroups:
         return await self._ask(SyncGroupReply, make, group)
 
     async def beat(self, member_id: str, generation: int, *, group: str = GROUP) -> HeartbeatReply:
-        """Send a classic Heartbeat."""
         make = partial(heartbeat_received, member_id, generation)
         return await self._ask(HeartbeatReply, make, group)
 
     async def leave(self, member_id: str) -> LeaveGroupReply:
-        """A LeaveGroup."""
         return await self._ask(LeaveGroupReply, partial(leave_received, member_id), GROUP)
 
     async def native(
@@ -467,11 +465,9 @@ class HostedGroups:
 
     @property
     def running(self) -> tuple[str, ...]:
-        """The groups in memory."""
         return tuple(self.table.drivers.by_id)
 
     def driver(self, group: str = GROUP) -> GroupDriver:
-        """The driver of a group."""
         return self.table.drivers.driver(group)
 
     def view(self, group: str = GROUP) -> GroupView | None:

@@ -272,7 +272,6 @@ class HostedScene:
         return sum(isinstance(each.message, kind) for each in asks)
 
     def wait(self, length_ms: int) -> None:
-        """Let time pass."""
         end_ms, loops = self.now_ms + length_ms, 0
         while (at_ms := self.group.next_ms()) is not None and at_ms <= end_ms:
             loops = loops + 1 if at_ms <= self.now_ms else 0
@@ -379,7 +378,6 @@ class HostedScene:
 
     @property
     def in_cluster(self) -> FakeGroup:
-        """The group in the cluster."""
         return self.coordinator.group(self.group.group_id)
 
     # -- requests --------------------------------------------------------------------------------
@@ -394,7 +392,6 @@ class HostedScene:
         return self.ask(call)
 
     def ask(self, call: Call) -> Call:
-        """Send any call."""
         self.calls.append(call)
         self.feed(Asked(call))
         return call
@@ -414,7 +411,6 @@ class HostedScene:
         session_timeout_ms: int = 10_000,
         **how: Any,
     ) -> Call:
-        """A JoinGroup."""
         make = _making(
             join_received,
             member_id,
@@ -429,16 +425,13 @@ class HostedScene:
     def sync(
         self, member_id: str, generation: int, assignments: Mapping[str, Owned] | None = None
     ) -> Call:
-        """A SyncGroup."""
         return self.call(GroupApi.SYNC, _making(sync_received, member_id, generation, assignments))
 
     def beat(self, member_id: str, generation: int, **how: Any) -> Call:
-        """A classic Heartbeat."""
         make = _making(heartbeat_received, member_id, generation)
         return self.call(GroupApi.HEARTBEAT, make, **how)
 
     def leave(self, member_id: str) -> Call:
-        """A LeaveGroup."""
         return self.call(GroupApi.LEAVE, _making(leave_received, member_id))
 
     def native(
@@ -532,7 +525,6 @@ class HostedScene:
         return [event.fields for event in self.events if event.name == name]
 
     def logged(self) -> list[str]:
-        """The names of the log lines."""
         return [line.event for line in self.lines]
 
 

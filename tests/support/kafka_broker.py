@@ -119,7 +119,6 @@ class KafkaCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The clients' setting `bootstrap.servers`."""
         return ",".join(f"{host}:{port}" for host, port in self.addresses)
 
     async def start(self) -> None:

@@ -42,13 +42,11 @@ class KafkaNode:
 
     @property
     def pid(self) -> int:
-        """The id of its process."""
         assert self._process is not None
         return self._process.pid
 
     @property
     def is_running(self) -> bool:
-        """Whether its process is running."""
         return self._process is not None and self._process.poll() is None
 
     def format(self, node_id: int) -> None:
@@ -71,7 +69,6 @@ class KafkaNode:
         await self._end(signal.SIGTERM)
 
     async def kill(self) -> None:
-        """Kill the process with SIGKILL."""
         await self._end(signal.SIGKILL)
 
     def pause(self) -> None:
@@ -79,7 +76,6 @@ class KafkaNode:
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Continue the process."""
         self._signal(signal.SIGCONT)
 
     def kill_now(self) -> None:

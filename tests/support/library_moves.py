@@ -98,7 +98,6 @@ class MoveResults:
 
     @property
     def is_clean(self) -> bool:
-        """Whether every promise was kept."""
         return not (self.lost or self.owned_twice or self.stuck or self.broken)
 
 

@@ -37,7 +37,6 @@ def write_result(roll: Roll, result: Result) -> None:
 
 
 def table(results: Iterable[Result]) -> str:
-    """The table in Markdown."""
     return HEADER + "".join(_row(result) for result in results)
 
 

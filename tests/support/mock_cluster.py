@@ -30,11 +30,9 @@ class MockCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address that clients use."""
         return ",".join(f"{host}:{port}" for host, port in self.bootstrap)
 
     async def create_topic(self, name: str, partitions: int) -> None:
-        """Create a topic on every broker."""
         await self._command(f"topic {name} {partitions}")
 
     async def set_down(self, node_id: int) -> None:
@@ -54,7 +52,6 @@ class MockCluster:
         await self._command(f"versions {api_key} {versions[0]} {versions[-1]}")
 
     async def add_broker(self, node_id: int) -> None:
-        """Add a broker to the cluster."""
         await self._command(f"broker {node_id}")
 
     async def _command(self, line: str) -> None:

@@ -42,7 +42,6 @@ def free_port() -> int:
 
 
 def is_open(port: int) -> bool:
-    """Whether a process listens on the port."""
     with socket.socket() as probe:
         return probe.connect_ex((HOST, port)) == 0
 

@@ -50,7 +50,6 @@ class RolledGroup:
         self.consumers[name] = Consumer(is_native, f"native-{self._ids:03}" if is_native else "")
 
     def stop(self, name: str) -> None:
-        """The consumer leaves."""
         consumer = self.consumers.pop(name)
         if consumer.is_native:
             self.group.native(consumer.member_id, -1)
@@ -70,7 +69,6 @@ class RolledGroup:
         return Cost(self.disturbed - {name}, moved)
 
     def owners(self) -> dict[int, str]:
-        """The consumer of each partition."""
         return {n: name for name, each in self.consumers.items() for n in each.claims}
 
     def loads(self) -> list[int]:

@@ -46,10 +46,8 @@ def tokens(call: Commits) -> list[int]:
 
 
 def member_commit(scene: HostedScene, count: int = 1, **how: Any) -> Commits:
-    """Commits of the member."""
     return scene.commits(*[("n", 2, {"foo": [0]})] * count, **how)
 
 
 def ids_of(scene: HostedScene) -> object:
-    """The anchor's ids."""
     return scene.group.anchor.ids(scene.now_ms)

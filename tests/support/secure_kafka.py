@@ -96,7 +96,6 @@ class SecureKafka:
         return AdminClient({"bootstrap.servers": f"{host}:{port}"})
 
     async def start(self) -> None:
-        """Start the cluster and create its users."""
         await self.cluster.start()
         both = (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
         await trio.to_thread.run_sync(self._make_users, USERS, both)
@@ -153,7 +152,6 @@ class SecureKafka:
 
 @contextmanager
 def running_secure_kafka() -> Iterator[SecureKafka]:
-    """Run the cluster within the block."""
     with tempfile.TemporaryDirectory(prefix="groupferry-secure-kafka-") as folder:
         (Path(folder) / "nodes").mkdir()
         secure = SecureKafka(Path(folder))

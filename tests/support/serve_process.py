@@ -82,7 +82,6 @@ class ServeProcess:
         self._heard = trio.Event()
 
     def events(self, name: str) -> list[LogLine]:
-        """Every event of this name so far."""
         return [line for line in self.log if line["event"] == name]
 
     def print_log(self) -> None:
@@ -100,16 +99,13 @@ class ServeProcess:
         return self.events(name)[count - 1]
 
     async def kill(self) -> None:
-        """Kill the process with SIGKILL."""
         self._process.kill()
         await self._process.wait()
 
     def pause(self) -> None:
-        """Pause the process with SIGSTOP."""
         self._process.send_signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """SIGCONT."""
         self._process.send_signal(signal.SIGCONT)
 
     async def ended(self) -> int:
@@ -124,12 +120,10 @@ class ServeProcess:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
         return self._process.pid
 
     @property
     def address(self) -> tuple[str, int]:
-        """The bootstrap address."""
         host, _, port = self.bootstrap.rpartition(":")
         return host, int(port)
 

@@ -31,7 +31,6 @@ def _host(writer: EventWriter, at_s: float) -> None:
 
 
 def write_reports(step: SimulatedStep, writer: EventWriter) -> None:
-    """Write the reports of commits and fetches."""
     for at_ms, event in step.offsets:
         writer.beside(at_ms / 1000, shifted(event))
 

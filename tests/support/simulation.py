@@ -65,11 +65,9 @@ class Stage(Run):
         self.cluster.create("foo", 4)
 
     def native(self, name: str, **how: Any) -> NativeClient:
-        """A native client starts."""
         return self._start(NativeClient(self.context, name, _spec(how)))
 
     def librdkafka(self, name: str, **how: Any) -> LibrdkafkaClient:
-        """A native client of librdkafka's starts."""
         return self._start(LibrdkafkaClient(self.context, name, _spec(how)))
 
     def classic(self, name: str, *, bypasses: bool = False, **how: Any) -> ClassicClient:

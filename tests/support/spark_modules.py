@@ -13,7 +13,6 @@ class Module(pytest.Module):
     """A module that is imported only where Spark can run."""
 
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
-        """The tests of the module."""
         need_spark()
         return super().collect()
 

@@ -11,5 +11,4 @@ if TYPE_CHECKING:
 
 
 def table(spark: SparkSession, output: Path | str, name: str) -> DataFrame:
-    """The rows of a table."""
     return spark.read.parquet(f"{output}/tables/{name}")

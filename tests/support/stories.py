@@ -425,5 +425,4 @@ def sections(path: Path) -> tuple[str, str]:
 
 
 def stories(folder: Path) -> Iterator[Path]:
-    """The files of a folder."""
     yield from sorted(folder.glob("*.txt"))

@@ -37,7 +37,6 @@ class TokenServer:
     """The tokens it has given out."""
 
     def answer(self) -> bytes:
-        """The body of a successful answer."""
         if self.body is not None:
             return self.body
         token = unsigned_token(self.user, self.lifetime_s)

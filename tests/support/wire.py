@@ -82,11 +82,9 @@ class Wire:
         self.stream = stream
 
     async def send(self, data: bytes) -> None:
-        """Send bytes as they are."""
         await self.stream.send_all(data)
 
     async def receive(self, count: int) -> bytes:
-        """Read exactly `count` bytes."""
         received = bytearray()
         while len(received) < count:
             some = await self.stream.receive_some(count - len(received))
@@ -108,7 +106,6 @@ class Wire:
             return True
 
     async def ask(self, message: Struct, version: int, correlation_id: int = 7) -> Any:
-        """Send a request and decode its answer."""
         key = message.SCHEMA.api_key
         assert key is not None
         await self.send(request_frame(key, version, correlation_id, encode(message, version)))

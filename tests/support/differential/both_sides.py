@@ -129,7 +129,6 @@ class BothSides:
         return "\n".join(self._transcript)
 
     def is_parked(self, who: str) -> bool:
-        """Whether a request of this member is parked."""
         return any(asked.who == who for asked in self.parked)
 
     async def ask(
@@ -354,7 +353,6 @@ class BothSides:
         version: int = 4,
         **how: Any,
     ) -> Plain:
-        """Send a classic Heartbeat."""
 
         def make(side: Side) -> Struct:
             return HeartbeatRequest(
@@ -519,7 +517,6 @@ class BothSides:
         return await self.ask(who, said, make, version=version, **how)
 
     async def delete_offsets(self, of: Owned, **how: Any) -> Plain:
-        """Send an OffsetDelete."""
 
         def make(side: Side) -> Struct:
             return offset_delete_request(side.group, of)
@@ -529,7 +526,6 @@ class BothSides:
     # -- admin tools -----------------------------------------------------------------------------
 
     async def delete_group(self, *, version: int = 2, **how: Any) -> Plain:
-        """Send a DeleteGroups for this group."""
 
         def make(side: Side) -> Struct:
             return DeleteGroupsRequest(groups_names=(side.group,))
@@ -537,7 +533,6 @@ class BothSides:
         return await self.ask("admin", f"DeleteGroups v{version}", make, version=version, **how)
 
     async def describe_classic(self, *, version: int = 6, **how: Any) -> Plain:
-        """Send a DescribeGroups."""
 
         def make(side: Side) -> Struct:
             return DescribeGroupsRequest(groups=(side.group,))
@@ -545,7 +540,6 @@ class BothSides:
         return await self.ask("admin", f"DescribeGroups v{version}", make, version=version, **how)
 
     async def describe(self, *, version: int = 1, **how: Any) -> Plain:
-        """Send a ConsumerGroupDescribe."""
 
         def make(side: Side) -> Struct:
             return ConsumerGroupDescribeRequest(
@@ -601,12 +595,10 @@ class BothSides:
             side.topics[name] = made.topic_id
 
     async def grow_topic(self, name: str, partitions: int) -> None:
-        """Add partitions to a topic."""
         self._tell(f"-- topic {name} has {partitions} partitions now")
         await self.topic_admin.grow(name, partitions)
 
     async def delete_topic(self, name: str) -> None:
-        """Delete a topic."""
         self._tell(f"-- topic {name} is deleted")
         await self.topic_admin.delete(name)
 

@@ -52,7 +52,6 @@ class RandomScript:
         await self.look()
 
     async def step(self) -> None:
-        """Play one random step."""
         moves: list[tuple[int, Callable[[], Awaitable[None]]]] = [
             (6, self.arrive),
             (30, self.behave),
@@ -143,7 +142,6 @@ class RandomScript:
         del self.actors[actor.name]
 
     async def resubscribe(self) -> None:
-        """A client changes its subscription."""
         actor = self.random_actor()
         if actor is None or self.both.is_parked(actor.name):
             return
@@ -254,7 +252,6 @@ class RandomScript:
     # -- queries ----------------------------------------------------------------------------------
 
     def random_actor(self) -> Actor | None:
-        """A random client."""
         return self.chance.choice(list(self.actors.values())) if self.actors else None
 
     def knows_no_id(self, name: str) -> bool:

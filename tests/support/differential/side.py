@@ -43,7 +43,6 @@ class Side:
     _open: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     async def close(self) -> None:
-        """Close all connections."""
         await self._open.aclose()
 
     def id_of(self, who: str) -> str:

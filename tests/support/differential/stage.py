@@ -137,7 +137,6 @@ class Hall:
         return kafka, gateway
 
     async def _group_ids(self, name: str, count: int) -> list[str]:
-        """New ids of groups that this broker coordinates."""
         found: list[str] = []
         async with await BrokerConnection.open(*self.cluster.addresses[0]) as connection:
             while len(found) < count:

@@ -48,7 +48,6 @@ class TopicAdmin:
         return created
 
     async def grow(self, name: str, partitions: int) -> None:
-        """Add partitions to a topic."""
         topic = CreatePartitionsTopic(name=name, count=partitions, assignments=None)
         answer = await self._ask(
             CreatePartitionsRequest(topics=(topic,), timeout_ms=TIMEOUT_MS, validate_only=False)
@@ -57,7 +56,6 @@ class TopicAdmin:
         await self._wait_until(name, partitions)
 
     async def delete(self, name: str) -> None:
-        """Delete a topic."""
         answer = await self._ask(DeleteTopicsRequest(topic_names=(name,), timeout_ms=TIMEOUT_MS))
         assert answer.responses[0].error_code == 0, answer
         await self._wait_until(name, 0)
