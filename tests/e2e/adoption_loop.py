@@ -17,7 +17,7 @@ from typing import get_args
 
 import trio
 
-from tests.support.adoption_round import SECOND, Fault, Round
+from tests.e2e.adoption_round import SECOND, Fault, Round
 from tests.support.kafka_broker import KafkaCluster, running_kafka
 
 

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import trio
 
+from tests.e2e.library_moves import LibraryMoves, MoveResults, summary_lines
 from tests.support.kafka_broker import running_kafka
-from tests.support.library_moves import LibraryMoves, MoveResults, summary_lines
 
 
 def print_results(results: MoveResults) -> None:

@@ -15,8 +15,8 @@ import trio
 
 from gateway.hosting.adoptable import OUTSIDE
 from kafka_codecs.error_codes import ErrorCode
-from tests.support.adopted_groups import LONG_SESSIONS, adopt, begin_in_cluster, flags_of
-from tests.support.adoption_round import Round
+from tests.e2e.adopted_groups import LONG_SESSIONS, adopt, begin_in_cluster, flags_of
+from tests.e2e.adoption_round import Round
 from tests.support.clients import Client
 from tests.support.group_client import fresh_group, group_client
 from tests.support.group_stage import GroupStage, on_kafka, open_group, open_groups

@@ -14,14 +14,14 @@ import trio
 from gateway.control.messages import AdoptionAnswer
 from gateway.hosting.adoptable import HOSTED_ALREADY
 from gateway.hosting.states import AdoptionStage as Stage
-from tests.support.adopted_groups import LONG_SESSIONS, adopt, begin_in_cluster, flags_of
+from tests.e2e.adopted_groups import LONG_SESSIONS, adopt, begin_in_cluster, flags_of
+from tests.e2e.stopping_moves import STOPPED, Stop, program
 from tests.support.clients import Client
 from tests.support.group_client import find_coordinator, fresh_group
 from tests.support.group_stage import GroupStage, open_groups
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 from tests.support.promises import promise
 from tests.support.serve_process import serving
-from tests.support.stopping_moves import STOPPED, Stop, program
 
 LIMIT_S = 240
 CALM_S = 2.0

@@ -12,13 +12,13 @@ import trio
 
 from gateway.control.messages import CommandRefused
 from gateway.hosting.states import AdoptionStage as Stage
-from tests.support.adopted_groups import adopt, begin_in_cluster
+from tests.e2e.adopted_groups import adopt, begin_in_cluster
+from tests.e2e.stopping_moves import STOPPED, Stop, program
 from tests.support.clients import Client
 from tests.support.group_client import fresh_group
 from tests.support.group_stage import GroupStage, open_groups
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 from tests.support.releases import on_release
-from tests.support.stopping_moves import STOPPED, Stop, program
 
 LIMIT_S = 200
 UNDONE_FROM = (

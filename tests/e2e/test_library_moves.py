@@ -7,14 +7,14 @@ import pytest
 
 from gateway.demo.ledger import Ledger, Process
 from gateway.demo.reports import AssignedReport, RevokedReport
-from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
-from tests.support.library_moves import (
+from tests.e2e.library_moves import (
     LIBRARIES,
     LibraryMoves,
     MoveResults,
     longest_unowned_s,
     summary_lines,
 )
+from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 
 LIMIT_S = 400
 SEED, GROUPS, MOVES = 7, 2, 2

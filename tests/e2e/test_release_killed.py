@@ -14,13 +14,13 @@ from gateway.control.client import give
 from gateway.control.messages import CommandRefused, ReleaseCommand
 from gateway.demo.group_view import Protocol
 from gateway.hosting.states import ReleaseStage as Stage
-from tests.support.adopted_groups import LONG_SESSIONS
+from tests.e2e.adopted_groups import LONG_SESSIONS
+from tests.e2e.stopping_moves import STOPPED, Stop, program
 from tests.support.clients import Client
 from tests.support.group_client import fresh_group
 from tests.support.group_stage import GroupStage, open_groups
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 from tests.support.releases import on_release, with_new_protocol
-from tests.support.stopping_moves import STOPPED, Stop, program
 
 LIMIT_S = 240
 STOPS = (

@@ -15,6 +15,7 @@ import trio
 
 from gateway.demo.group_view import Protocol
 from gateway.hosting.states import ReleaseStage as Stage
+from tests.e2e.stopping_moves import STOPPED, program
 from tests.e2e.test_release import MIXED, NATIVE, command
 from tests.e2e.test_release_killed import STOPS, UNOPENED
 from tests.support.clients import Client, read_lines
@@ -22,7 +23,6 @@ from tests.support.group_client import fresh_group
 from tests.support.group_stage import on_kafka, open_group, open_groups
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 from tests.support.releases import LAST_CLASSIC, NATIVE_RELEASES, with_new_protocol
-from tests.support.stopping_moves import STOPPED, program
 
 LIMIT_S = 240
 

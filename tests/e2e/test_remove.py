@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 import trio
 
+from tests.e2e.moved_name import NAME, MovedName
 from tests.e2e.test_release import assignments, command
 from tests.support.clients import Client
 from tests.support.group_stage import GroupStage, on_kafka, open_group
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
-from tests.support.moved_name import NAME, MovedName
 from tests.support.promises import promise
 from tests.support.releases import in_turn
 from tests.support.serve_process import PROGRAM

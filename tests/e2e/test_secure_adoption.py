@@ -10,9 +10,9 @@ from confluent_kafka.admin._resource import ResourceType
 
 from gateway.demo.borrowed_cluster import borrow_cluster
 from gateway.settings import Address
+from tests.e2e.adopted_groups import LONG_SESSIONS, begin_in_cluster
 from tests.e2e.test_adoption import command
 from tests.e2e.test_secure_roll import USER, settings_of, shared
-from tests.support.adopted_groups import LONG_SESSIONS, begin_in_cluster
 from tests.support.clients import Client
 from tests.support.group_client import fresh_group
 from tests.support.group_stage import PARTITIONS, GroupStage

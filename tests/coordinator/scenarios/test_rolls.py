@@ -9,9 +9,9 @@ import pytest
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.records import EpochCause, GroupEpoch
 from tests.coordinator.conftest import MakeGroup
+from tests.coordinator.scenarios.rolled_group import Cost, RolledGroup
 from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import make_topics
-from tests.support.rolled_group import Cost, RolledGroup
 
 NAMES = [f"c{n}" for n in range(8)]
 LIKE_KAFKA = GroupConfig(classic_initial_rebalance_delay_ms=0)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.gateway.admin.axe import violations
+from tests.gateway.admin.browser import Page, browser_page, program
 from tests.support.admin import HOST, AdminStage, admin_stage
-from tests.support.axe import violations
-from tests.support.browser import Page, browser_page, program
 from tests.support.hosted_groups import GROUP
 from tests.support.until import until
 

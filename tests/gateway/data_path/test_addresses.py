@@ -8,7 +8,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from gateway.data_path.config import DataPathConfig
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.metadata import MetadataRequest
-from tests.support.data_path import running_gateway
+from tests.gateway.data_path.running_data_path import running_gateway
 from tests.support.mock_cluster import running_mock_cluster
 from tests.support.wire import connected
 from tests.support.wire_recorder import addresses_in, recorded

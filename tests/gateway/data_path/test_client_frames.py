@@ -16,7 +16,7 @@ from kafka_codecs.declaration import Struct
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
-from tests.support.client_connection import HEARTBEAT, Parked, ground
+from tests.gateway.data_path.client_connection import HEARTBEAT, Parked, ground
 from tests.support.fake_broker import (
     answer_bytes,
 )

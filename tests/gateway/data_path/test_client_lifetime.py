@@ -25,7 +25,7 @@ from kafka_codecs.header import RequestHeader
 from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kafka_codecs.metadata import MetadataRequest
 from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
-from tests.support.client_connection import (
+from tests.gateway.data_path.client_connection import (
     HEARTBEAT,
     AnswersLater,
     Ground,

@@ -30,7 +30,7 @@ from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.metadata import MetadataRequest
-from tests.support.client_connection import HEARTBEAT, Ground, Parked, doze_soon, ground
+from tests.gateway.data_path.client_connection import HEARTBEAT, Ground, Parked, doze_soon, ground
 from tests.support.fake_broker import (
     answer_bytes,
 )

@@ -9,7 +9,7 @@ from kafka_codecs.apis import ApiKey
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_codecs.header import RequestHeader
-from tests.support.data_path import running_gateway
+from tests.gateway.data_path.running_data_path import running_gateway
 from tests.support.fake_broker import FakeBroker, answer, running_fake_broker, together
 from tests.support.wire import Wire, connected
 

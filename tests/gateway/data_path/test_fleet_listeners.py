@@ -34,7 +34,7 @@ from kafka_codecs.list_transactions import (
     ListTransactionsResponse,
 )
 from kafka_codecs.metadata import MetadataRequest
-from tests.support.data_path import RunningGateway, running_gateway
+from tests.gateway.data_path.running_data_path import RunningGateway, running_gateway
 from tests.support.fake_broker import FakeBroker, answer, running_fake_broker
 from tests.support.mock_cluster import running_mock_cluster
 from tests.support.ports import free_port, is_open

@@ -25,7 +25,7 @@ from kafka_codecs.consumer_group_heartbeat import (
 )
 from kafka_codecs.declaration import Struct
 from kafka_codecs.heartbeat import HeartbeatResponse
-from tests.support.client_connection import (
+from tests.gateway.data_path.client_connection import (
     HEARTBEAT,
     AnswersLater,
     Parked,

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from gateway.data_path.api_table import API_TABLE
 from gateway.data_path.config import Limits
 from kafka_codecs.apis import ApiKey
-from tests.support.data_path import running_gateway
+from tests.gateway.data_path.running_data_path import running_gateway
 from tests.support.fake_broker import FakeBroker, answer_size, running_fake_broker
 from tests.support.wire import connected, framed, produce_body, request_frame
 

@@ -20,9 +20,9 @@ from kafka_codecs.apis import ApiKey
 from kafka_codecs.describe_quorum import DescribeQuorumResponse, Listener, Node
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
-from tests.support.data_path import running_gateway
+from tests.gateway.data_path.forward_everything import ForwardEverything
+from tests.gateway.data_path.running_data_path import running_gateway
 from tests.support.fake_broker import KAFKA_3, FakeBroker, answer, running_fake_broker
-from tests.support.forward_everything import ForwardEverything
 from tests.support.mock_cluster import running_mock_cluster
 from tests.support.ports import free_port
 from tests.support.wire import Wire, connected, request_frame

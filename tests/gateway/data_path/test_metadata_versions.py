@@ -21,8 +21,8 @@ from kafka_codecs.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from tests.gateway.data_path.running_data_path import running_gateway
 from tests.support.codecs import sample
-from tests.support.data_path import running_gateway
 from tests.support.fake_broker import FakeBroker, answer, running_fake_broker
 from tests.support.wire import Wire, connected
 

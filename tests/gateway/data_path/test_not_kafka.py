@@ -4,7 +4,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from gateway.data_path.not_kafka import what_instead
-from tests.support.data_path import running_gateway
+from tests.gateway.data_path.running_data_path import running_gateway
 from tests.support.fake_broker import FakeBroker, running_fake_broker
 from tests.support.wire import connected
 

@@ -16,8 +16,8 @@ from kafka_codecs.declaration import Entity, Struct
 from kafka_codecs.describe_configs import ConfigResourceType
 from kafka_codecs.fetch import FetchRequest
 from kafka_codecs.header import RequestHeader
+from tests.gateway.data_path.running_data_path import running_gateway
 from tests.support.codecs import NOT_IN_KAFKA, overlong_encoding, sample
-from tests.support.data_path import running_gateway
 from tests.support.fake_broker import FakeBroker, answer, running_fake_broker
 from tests.support.wire import Wire, connected, produce_frame, request_frame
 

@@ -45,7 +45,7 @@ from kafka_codecs.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from tests.support.data_path import running_gateway
+from tests.gateway.data_path.running_data_path import running_gateway
 from tests.support.fake_broker import (
     KAFKA_3,
     FakeBroker,

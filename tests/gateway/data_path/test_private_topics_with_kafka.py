@@ -26,8 +26,8 @@ from kafka_codecs.header import decode_response_header
 from kafka_codecs.init_producer_id import InitProducerIdRequest
 from kafka_codecs.list_transactions import ListTransactionsRequest
 from kafka_codecs.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from tests.gateway.data_path.running_data_path import running_gateway
 from tests.support.codecs import overlong_encoding
-from tests.support.data_path import running_gateway
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 from tests.support.wire import Wire, connected, request_frame
 

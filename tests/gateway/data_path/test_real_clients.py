@@ -7,7 +7,7 @@ import pytest
 import trio
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tests.support.data_path import running_gateway
+from tests.gateway.data_path.running_data_path import running_gateway
 from tests.support.mock_cluster import running_mock_cluster
 
 

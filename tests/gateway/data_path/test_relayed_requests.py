@@ -10,7 +10,7 @@ from kafka_codecs import encode
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.metadata import MetadataRequest
-from tests.support.client_connection import HEARTBEAT, Parked, ground
+from tests.gateway.data_path.client_connection import HEARTBEAT, Parked, ground
 from tests.support.fake_broker import answer_bytes, answer_size
 from tests.support.wire import Wire, produce_body, request_frame
 

@@ -20,7 +20,7 @@ from gateway.data_path.removal import (
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.metadata import MetadataRequest
-from tests.support.data_path import running_gateway
+from tests.gateway.data_path.running_data_path import running_gateway
 from tests.support.fake_broker import FakeBroker, running_fake_broker
 from tests.support.until import until
 from tests.support.wire import connected

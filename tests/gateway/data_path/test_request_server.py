@@ -21,7 +21,7 @@ from kafka_codecs.end_txn import EndTxnRequest, EndTxnResponse
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.metadata import MetadataRequest
-from tests.support.client_connection import ground
+from tests.gateway.data_path.client_connection import ground
 from tests.support.fake_broker import answer_bytes
 from tests.support.wire import Wire, request_frame
 

@@ -13,7 +13,7 @@ from kafka_codecs.header import RequestHeader
 from kafka_codecs.metadata import MetadataRequest
 from kafka_codecs.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kafka_codecs.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from tests.support.data_path import RunningGateway, running_gateway
+from tests.gateway.data_path.running_data_path import RunningGateway, running_gateway
 from tests.support.fake_broker import KAFKA_3, FakeBroker, answer, running_fake_broker
 from tests.support.wire import Wire, connected, request_frame
 

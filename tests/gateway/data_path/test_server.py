@@ -20,10 +20,10 @@ from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
-from tests.support.client_connection import AnswersLater
-from tests.support.data_path import running_gateway
+from tests.gateway.data_path.client_connection import AnswersLater
+from tests.gateway.data_path.forward_everything import ForwardEverything
+from tests.gateway.data_path.running_data_path import running_gateway
 from tests.support.fake_broker import FakeBroker, answer_bytes, answer_size, running_fake_broker
-from tests.support.forward_everything import ForwardEverything
 from tests.support.until import until
 from tests.support.wire import Wire, connected, produce_body, request_frame
 

@@ -17,8 +17,8 @@ from gateway.data_path.broker_names import BrokerNames
 from gateway.data_path.config import DataPathConfig
 from gateway.transport.certificates import for_clients
 from kafka_codecs.metadata import MetadataRequest, MetadataResponse
+from tests.gateway.data_path.running_data_path import RunningGateway, running_gateway
 from tests.support.certificate_authority import CertificateAuthority
-from tests.support.data_path import RunningGateway, running_gateway
 from tests.support.mock_cluster import running_mock_cluster
 from tests.support.wire import Wire
 

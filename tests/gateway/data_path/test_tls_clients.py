@@ -19,9 +19,9 @@ from kafka_codecs import encode
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
+from tests.gateway.data_path.client_connection import HEARTBEAT, Parked
+from tests.gateway.data_path.running_data_path import RunningGateway, running_gateway
 from tests.support.certificate_authority import CertificateAuthority
-from tests.support.client_connection import HEARTBEAT, Parked
-from tests.support.data_path import RunningGateway, running_gateway
 from tests.support.fake_broker import FakeBroker, running_fake_broker
 from tests.support.until import until
 from tests.support.wire import Wire, connected, framed, request_frame

@@ -24,7 +24,7 @@ from kafka_codecs.header import RequestHeader
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.metadata import MetadataRequest, MetadataResponse
 from kafka_codecs.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from tests.support.data_path import RunningGateway, running_gateway
+from tests.gateway.data_path.running_data_path import RunningGateway, running_gateway
 from tests.support.fake_broker import (
     FakeBroker,
     answer,

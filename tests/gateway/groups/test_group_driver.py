@@ -22,9 +22,9 @@ from gateway.hosting.answers import GroupApi
 from gateway.hosting.calls import Abandoned, Call, Commits
 from gateway.hosting.logged_engine import BEFORE_A_DEADLINE_MAX
 from kafka_codecs.error_codes import ErrorCode
+from tests.gateway.groups.pending import Pending
 from tests.support.group_script import read_assignment
 from tests.support.hosted_groups import GROUP, QUIET_S, HostedGroups, hosted_groups
-from tests.support.pending import Pending
 
 # -- answers -------------------------------------------------------------------------------------
 

@@ -32,9 +32,9 @@ from gateway.hosting.effects import Effect
 from gateway.hosting.group import HostedGroup
 from gateway.hosting.inputs import Input, Leave, Paused
 from kafka_codecs.error_codes import ErrorCode
+from tests.gateway.groups.pending import Pending
 from tests.support.broken_engine import break_engine
 from tests.support.hosted_groups import GROUP, ScriptedLog, hosted_groups
-from tests.support.pending import Pending
 
 
 @pytest.mark.parametrize("bug", [InvariantError("two owners"), KeyError("n"), ZeroDivisionError()])

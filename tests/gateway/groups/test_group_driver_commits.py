@@ -17,9 +17,9 @@ from gateway.groups.group_driver import GroupDriver
 from gateway.hosting.calls import PendingAction
 from gateway.hosting.logged_engine import BEFORE_A_DEADLINE_MAX
 from kafka_codecs.error_codes import ErrorCode
+from tests.gateway.groups.pending import Pending
 from tests.support.broken_engine import break_engine
 from tests.support.hosted_groups import QUIET_S, hosted_groups
-from tests.support.pending import Pending
 
 
 async def test_a_commit_in_flight_keeps_the_group_in_memory(autojump_clock: MockClock) -> None:

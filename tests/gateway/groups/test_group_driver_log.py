@@ -24,9 +24,9 @@ from gateway.hosting.logged_engine import LOAD_RETRY_MS, LOAD_RETRY_MS_MAX
 from gateway.state_log.log import StateLogUnsure
 from gateway.state_log.memory import MemoryLog
 from kafka_codecs.error_codes import ErrorCode
+from tests.gateway.groups.pending import Pending
 from tests.support.broken_engine import break_engine
 from tests.support.hosted_groups import HostedGroups, hosted_groups
-from tests.support.pending import Pending
 
 # -- batches -------------------------------------------------------------------------------------
 

@@ -11,8 +11,8 @@ from coordinator.consumer import target
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.replies import ConsumerHeartbeatReply
 from coordinator.interface.topics import Partition
+from tests.gateway.groups.pending import Pending
 from tests.support.hosted_groups import hosted_groups
-from tests.support.pending import Pending
 
 AT_ONCE = GroupConfig(consumer_assignment_interval_ms=0)
 PARTITIONS = 2_000

@@ -22,8 +22,7 @@ from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupRequest
 from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
-from tests.support.adoption import GENERATION, JOIN_METADATA, A, B, described, watched
-from tests.support.adoption_script import (
+from tests.gateway.hosting.adoption_script import (
     ANCHOR,
     ANNOUNCED,
     OK,
@@ -33,6 +32,7 @@ from tests.support.adoption_script import (
     left,
     refused,
 )
+from tests.support.adoption import GENERATION, JOIN_METADATA, A, B, described, watched
 
 
 @pytest.fixture

@@ -15,8 +15,7 @@ from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupRequest
 from kafka_codecs.leave_group import LeaveGroupRequest
 from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
-from tests.support.adoption import JOIN_METADATA, A, B
-from tests.support.adoption_script import (
+from tests.gateway.hosting.adoption_script import (
     ANCHOR,
     ROUND,
     Script,
@@ -24,6 +23,7 @@ from tests.support.adoption_script import (
     left,
     refused,
 )
+from tests.support.adoption import JOIN_METADATA, A, B
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from gateway.hosting.states import AdoptionStage as Stage
 from kafka_codecs.consumer_protocol import decode_assignment
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupResponse
-from tests.support.adoption_driver import Coordinator, coordinator, now_ms
+from tests.gateway.hosting.adoption_driver import Coordinator, coordinator, now_ms
 from tests.support.group_client import GroupClient, fresh_group, group_client, joined_by_two
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 from tests.support.releases import with_anchors, with_new_protocol

@@ -27,8 +27,8 @@ from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
+from tests.gateway.hosting.anchor_stage import AnchorStage
 from tests.simulation.coordinator import FakeGroup
-from tests.support.anchor_stage import AnchorStage
 from tests.support.hosted_scene import GROUP
 
 SESSION_MS = SESSION_TIMEOUTS_MS[0]

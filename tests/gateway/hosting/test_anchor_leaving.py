@@ -7,7 +7,7 @@ from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupRequest
 from kafka_codecs.leave_group import LeaveGroupRequest
 from kafka_codecs.sync_group import SyncGroupRequest
-from tests.support.anchor_stage import AnchorStage
+from tests.gateway.hosting.anchor_stage import AnchorStage
 
 
 @pytest.fixture

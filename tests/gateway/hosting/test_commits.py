@@ -11,8 +11,7 @@ from gateway.hosting.inputs import Done
 from gateway.hosting.open_calls import MEMBER_WAIT_MS
 from gateway.hosting.states import CommitPhase, Stage
 from kafka_codecs.error_codes import ErrorCode
-from tests.support.hosted_scene import HostedScene
-from tests.support.scene_commits import (
+from tests.gateway.hosting.scene_commits import (
     OK,
     ids_of,
     in_flight,
@@ -22,6 +21,7 @@ from tests.support.scene_commits import (
     phases,
     tokens,
 )
+from tests.support.hosted_scene import HostedScene
 
 
 @pytest.fixture

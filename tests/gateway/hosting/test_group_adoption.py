@@ -37,6 +37,8 @@ from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.leave_group import LeaveGroupResponse
 from kafka_codecs.sync_group import SyncGroupResponse
+from tests.gateway.hosting.adoption_script import ANCHOR, OK, ROUND, joined
+from tests.gateway.hosting.scene_commits import outcomes, pending_action_of
 from tests.support.adoption import (
     GENERATION,
     GROUP,
@@ -46,7 +48,6 @@ from tests.support.adoption import (
     described,
     watched,
 )
-from tests.support.adoption_script import ANCHOR, OK, ROUND, joined
 from tests.support.hosted_scene import (
     OURS,
     HostedScene,
@@ -54,7 +55,6 @@ from tests.support.hosted_scene import (
     error_of,
     hosting_rules,
 )
-from tests.support.scene_commits import outcomes, pending_action_of
 
 JOIN_METADATA = OURS.join_metadata
 LEFT = LeaveGroupResponse()

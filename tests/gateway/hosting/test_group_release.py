@@ -49,9 +49,9 @@ from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kafka_codecs.sync_group import SyncGroupResponse
+from tests.gateway.hosting.scene_commits import outcomes, pending_action_of, stored, tokens
 from tests.simulation.coordinator import FakeGroup
 from tests.support.hosted_scene import HostedScene, anchored, cause_of, error_of
-from tests.support.scene_commits import outcomes, pending_action_of, stored, tokens
 
 CONNECTION = 1
 SESSION_MS = 10_000

@@ -31,9 +31,9 @@ from gateway.hosting.logged_engine import (
 )
 from gateway.hosting.states import LogPhase, Stage
 from kafka_codecs.error_codes import ErrorCode
+from tests.gateway.hosting.scene_commits import outcomes
 from tests.support.broken_engine import break_engine
 from tests.support.hosted_scene import HostedScene, cause_of, error_of, hosting_rules
-from tests.support.scene_commits import outcomes
 
 QUIET = GroupConfig(lost_commit_hold_ms=None, classic_initial_rebalance_delay_ms=0)
 

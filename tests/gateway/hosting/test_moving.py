@@ -4,8 +4,8 @@ from coordinator.interface.events import AdoptionEnded
 from gateway.hosting.effects import Ask, Requester
 from gateway.hosting.moving import Moving
 from kafka_codecs.heartbeat import HeartbeatRequest
+from tests.gateway.hosting.move_parts import move_parts
 from tests.support.adoption import GATEWAY, GROUP
-from tests.support.move_parts import move_parts
 
 
 def test_a_move_knows_its_steps_until_they_have_a_result() -> None:

@@ -28,9 +28,9 @@ from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
+from tests.gateway.hosting.move_parts import move_parts
 from tests.support.adoption import GATEWAY, GROUP, JOIN_METADATA, NOW_MS
 from tests.support.group_records import given_classic_group_member
-from tests.support.move_parts import move_parts
 
 A, B = "a", "b"
 MEMBERS = tuple(given_classic_group_member(each, {"foo": (0,)}) for each in (A, B))

@@ -36,10 +36,7 @@ from gateway.hosting.open_calls import MEMBER_WAIT_MS
 from gateway.hosting.states import AnchorPhase, CommitPhase, LogPhase
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupRequest
-from tests.simulation.coordinator import FakeGroup
-from tests.support.broken_engine import break_engine
-from tests.support.hosted_scene import HostedScene, error_of
-from tests.support.scene_commits import (
+from tests.gateway.hosting.scene_commits import (
     OK,
     ids_of,
     in_flight,
@@ -50,6 +47,9 @@ from tests.support.scene_commits import (
     stored,
     tokens,
 )
+from tests.simulation.coordinator import FakeGroup
+from tests.support.broken_engine import break_engine
+from tests.support.hosted_scene import HostedScene, error_of
 
 DISPLACED = frozenset({int(ErrorCode.UNKNOWN_MEMBER_ID)})
 ALL = {"foo": (0, 1, 2)}

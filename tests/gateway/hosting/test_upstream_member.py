@@ -29,8 +29,8 @@ from kafka_codecs.heartbeat import HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupResponse, MemberResponse
 from kafka_codecs.sync_group import SyncGroupResponse
+from tests.gateway.hosting.adoption_script import joined
 from tests.support.adoption import GROUP, JOIN_METADATA, NOW_MS
-from tests.support.adoption_script import joined
 
 SESSIONS_MS = (60_000, 30_000)
 IDS = AnchorIds(member_id="m-1", generation=8)

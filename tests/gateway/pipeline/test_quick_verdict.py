@@ -10,8 +10,8 @@ import pytest
 
 from gateway.commands import dispatch
 from gateway.pipeline import quick_verdict
-from tests.support.planted_faults import SOUND, plant
-from tests.support.stories import played
+from tests.gateway.pipeline.planted_faults import SOUND, plant
+from tests.gateway.pipeline.stories import played
 
 
 def test_planted_faults_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

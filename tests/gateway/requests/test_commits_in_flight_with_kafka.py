@@ -18,7 +18,7 @@ import pytest
 import trio
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from tests.support.faulty_proxy import faulty_proxy, through_the_proxy
+from tests.gateway.requests.faulty_proxy import faulty_proxy, through_the_proxy
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import fresh_group, group_client
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, PARTITIONS, TOPIC, KafkaCluster

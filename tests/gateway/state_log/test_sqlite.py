@@ -17,9 +17,9 @@ from gateway.state_log.log import StateLogError, StateLogUnreadable, StateLogUns
 from gateway.state_log.record_format import Entry
 from gateway.state_log.sqlite import BATCHES_MAX, SqliteLog, open_sqlite_log
 from gateway.state_log.sqlite_writer import GroupWrite
+from tests.gateway.state_log.failing_sync import without_sync
+from tests.gateway.state_log.state_folders import epoch, stored
 from tests.support.durable_records import GROUP, RECORDS, TOMBSTONES
-from tests.support.failing_sync import without_sync
-from tests.support.state_folders import epoch, stored
 
 # -- content ---------------------------------------------------------------------------------------
 

@@ -12,8 +12,8 @@ from gateway.state_log.sqlite import open_sqlite_log
 from gateway.state_log.sqlite_layout import FORMAT
 from gateway.state_log.sqlite_reader import read_state
 from gateway.state_log.sqlite_writer import GroupWrite, SqliteWriter
+from tests.gateway.state_log.state_folders import epoch, killed_writer, refusal, stored
 from tests.support.durable_records import FIRST_VERSION, GROUP, RECORDS
-from tests.support.state_folders import epoch, killed_writer, refusal, stored
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 

@@ -11,11 +11,11 @@ from gateway.pipeline.fold.folding import LogFold, fold_in_memory, fold_name
 from gateway.pipeline.fold.lines import Line, parse
 from gateway.pipeline.fold.order import Hosting, OutOfOrderError, key_of, relation
 from gateway.pipeline.fold.rows import Tables
+from tests.gateway.pipeline.stories import played
 from tests.support.event_writer import GROUP, lines_of
 from tests.support.folded_lines import joined
 from tests.support.simulated_events import simulated
 from tests.support.simulated_lines import write
-from tests.support.stories import played
 
 
 def parsed(texts: list[str]) -> list[Line]:

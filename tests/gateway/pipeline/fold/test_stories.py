@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.stories import SEPARATOR, outcome, sections, stories
+from tests.gateway.pipeline.stories import SEPARATOR, outcome, sections, stories
 
 FOLDER = Path(__file__).parent / "stories"
 

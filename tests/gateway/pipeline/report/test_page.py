@@ -11,10 +11,10 @@ from gateway.pipeline.report.plots import TICK_SHARE, Axis
 from gateway.pipeline.report.summary import Summary
 from gateway.pipeline.report.verdict import judge
 from gateway.readable import visible
+from tests.gateway.pipeline.report.html_pages import Page
+from tests.gateway.pipeline.stories import played
 from tests.support.event_writer import START_MS
 from tests.support.folded_lines import folded, summary_of
-from tests.support.html_pages import Page
-from tests.support.stories import played
 
 HOSTILE = '"><script>alert(1)</script>\u202e</title></style>\x00&amp;'
 """Hostile text for a group id, client id or reason."""

@@ -8,8 +8,8 @@ from gateway.pipeline.fold.folding import fold_lines
 from gateway.pipeline.fold.rows import FindingKind, UnreadKind
 from gateway.pipeline.report.summary import SAMPLE_MAX, SUMMARIES, Summary
 from gateway.pipeline.report.verdict import FAULTS, UNREAD, judge
+from tests.gateway.pipeline.stories import played
 from tests.support.folded_lines import sources, summary_of
-from tests.support.stories import played
 
 SAFE = """0 start
 0 host 5

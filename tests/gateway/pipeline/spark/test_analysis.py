@@ -17,10 +17,10 @@ from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
 from gateway.pipeline.fold.rows import ALL_ROWS, RunRow, columns
 from gateway.pipeline.report.verdict import judge
 from gateway.pipeline.tables import write_run
+from tests.gateway.pipeline.planted_faults import plant
 from tests.support.event_writer import START_MS, EventWriter
 from tests.support.folded_lines import summary_of
 from tests.support.group_events import UP, joins
-from tests.support.planted_faults import plant
 from tests.support.requirements import missing
 from tests.support.stored_tables import table
 

@@ -18,10 +18,10 @@ from gateway import cli
 from gateway.commands import dispatch
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
 from gateway.pipeline.fold.rows import ALL_ROWS, columns
+from tests.gateway.pipeline.planted_faults import FAULTY, plant
+from tests.gateway.pipeline.stories import played
 from tests.support.event_writer import START_MS, EventWriter
 from tests.support.folded_lines import folded
-from tests.support.planted_faults import FAULTY, plant
-from tests.support.stories import played
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 from gateway.pipeline.installed import java_environment
 from gateway.pipeline.tables import FOLDED_TABLES
+from tests.gateway.pipeline.planted_faults import SOUND
+from tests.gateway.pipeline.stories import played
 from tests.support.followed_tables import rows
-from tests.support.planted_faults import SOUND
 from tests.support.ports import free_port, is_open
 from tests.support.requirements import missing
 from tests.support.spark import SETTINGS
 from tests.support.stored_tables import table
-from tests.support.stories import played
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -33,8 +33,8 @@ from gateway.pipeline.following import Following, Items, Subject
 from gateway.pipeline.report.verdict import judge
 from gateway.pipeline.tables import FOLDED_TABLES, SCHEMAS, arrow_table, read_rows
 from tests.e2e.follow_loop import history
+from tests.gateway.pipeline.stories import START_MS, Story, played
 from tests.support.folded_lines import folded, joined, summary_of
-from tests.support.stories import START_MS, Story, played
 
 VERSION = version("groupferry")
 KEY = ItemKey(GATEWAY, "g", 1, "p")

@@ -9,9 +9,9 @@ from gateway.pipeline import tables
 from gateway.pipeline.fold.rows import ALL_ROWS, columns
 from gateway.pipeline.folder import Folder
 from gateway.pipeline.tables import SCHEMAS, FilesMaker, arrow_table, read_rows, write_files
+from tests.gateway.pipeline.planted_faults import FAULTY
+from tests.gateway.pipeline.stories import played
 from tests.support.folded_lines import folded
-from tests.support.planted_faults import FAULTY
-from tests.support.stories import played
 
 
 def test_the_rows_of_every_table_can_be_stored() -> None:

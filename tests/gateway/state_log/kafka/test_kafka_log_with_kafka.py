@@ -38,8 +38,8 @@ from gateway.state_log.log import (
 )
 from gateway.state_log.record_format import encode_record
 from kafka_codecs.state_records import LogOwnerValue
+from tests.gateway.state_log.kafka.kafka_fencing import fence
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, TOPIC, KafkaCluster, running_kafka
-from tests.support.kafka_fencing import fence
 from tests.support.until import until, until_answered, until_logged
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]

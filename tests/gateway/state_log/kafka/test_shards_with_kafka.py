@@ -37,8 +37,8 @@ from gateway.state_log.kafka.transactions import TransactionalWriter, write_at_o
 from gateway.state_log.log import StateLogError, StateLogTaken, StateLogUnusable
 from gateway.state_log.sharded import ShardedLog
 from kafka_codecs.state_records import LogOwnerValue
+from tests.gateway.state_log.kafka.kafka_fencing import fence
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
-from tests.support.kafka_fencing import fence
 from tests.support.until import until, until_logged
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]

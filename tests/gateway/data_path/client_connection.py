@@ -17,7 +17,7 @@ from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
-from tests.support.data_path import RunningGateway, running_gateway
+from tests.gateway.data_path.running_data_path import RunningGateway, running_gateway
 from tests.support.fake_broker import (
     FakeBroker,
     Handler,

@@ -42,7 +42,7 @@ def program(stops: Mapping[str, Stop]) -> str:
         group_id: (type(stop.stage).__name__, stop.stage.value, *stop[1:])
         for group_id, stop in stops.items()
     }
-    return f"from tests.support.stopping_moves import run; run({plain!r})"
+    return f"from tests.e2e.stopping_moves import run; run({plain!r})"
 
 
 def run(stops: Mapping[str, tuple[str, str, bool, int]]) -> None:

@@ -13,7 +13,7 @@ from gateway.data_path.places import ConnectionLimiter
 from gateway.data_path.private_names import NOTHING_PRIVATE, PrivateNames
 from gateway.data_path.removal import Removal
 from gateway.data_path.server import serve
-from tests.support.forward_everything import ForwardEverything
+from tests.gateway.data_path.forward_everything import ForwardEverything
 
 Address = tuple[str, int]
 

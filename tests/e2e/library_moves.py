@@ -18,7 +18,7 @@ from gateway.control.messages import CommandRefused, ReleaseCommand
 from gateway.demo.group_view import Protocol
 from gateway.demo.ledger import Ledger, Ownership
 from gateway.hosting.adoptable import HOSTED_ALREADY
-from tests.support.adopted_groups import adopt
+from tests.e2e.adopted_groups import adopt
 from tests.support.clients import Client
 from tests.support.group_client import fresh_group
 from tests.support.group_stage import GroupStage, open_groups

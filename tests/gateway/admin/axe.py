@@ -4,7 +4,7 @@ import shutil
 from functools import partial
 from pathlib import Path
 
-from tests.support.browser import Page
+from tests.gateway.admin.browser import Page
 from tests.support.client_programs import NPM_INSTALL
 from tests.support.installs import installed, run
 from tests.support.requirements import missing

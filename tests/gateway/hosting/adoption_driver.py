@@ -18,8 +18,8 @@ from gateway.hosting.forwarded import WatchedGroup
 from gateway.hosting.identity import AnchorIds, Gateway
 from gateway.hosting.routes import GroupSituation
 from gateway.hosting.states import AdoptionStage as Stage
+from tests.gateway.hosting.move_parts import MoveParts, move_parts
 from tests.support.group_client import Address, GroupClient, find_coordinator
-from tests.support.move_parts import MoveParts, move_parts
 
 Hook = Callable[[], Awaitable[object]]
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.support.stories import played
+from tests.gateway.pipeline.stories import played
 
 SOUND = """- group sound
 0 start

@@ -17,8 +17,8 @@ from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupMember, JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupResponse, MemberResponse
 from kafka_codecs.sync_group import SyncGroupResponse
+from tests.gateway.hosting.move_parts import move_parts
 from tests.support.adoption import GATEWAY, GROUP, JOIN_METADATA, NOW_MS, A, B, described, watched
-from tests.support.move_parts import move_parts
 
 ANCHOR = f"{JOIN_METADATA.instance_id}-1"
 ANNOUNCED = AdoptionState(group=snapshot(described(), watched()))

@@ -10,7 +10,7 @@ import trio
 
 from gateway.control.control_socket import NoControlSocket
 from gateway.control.messages import CommandRefused
-from tests.support.adopted_groups import LONG_SESSIONS, adopt, begin_in_cluster
+from tests.e2e.adopted_groups import LONG_SESSIONS, adopt, begin_in_cluster
 from tests.support.clients import Client
 from tests.support.group_client import fresh_group
 from tests.support.group_stage import GroupStage, open_groups
