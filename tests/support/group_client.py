@@ -103,7 +103,7 @@ class GroupClient:
         **fields: Any,
     ) -> JoinGroupResponse:
         """Join as the only member, with the second round that newer versions need, and sync."""
-        kind = {"protocol_type": protocol_type, "protocol": protocol}
+        kind: dict[str, Any] = {"protocol_type": protocol_type, "protocol": protocol}
         joined = await self.join(**kind, **fields)
         if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             joined = await self.join(joined.member_id, **kind, **fields)

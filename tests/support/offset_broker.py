@@ -163,7 +163,8 @@ class OffsetBroker(FakeBroker):
     async def _membership(self, request: Struct) -> Struct:
         if isinstance(request, JoinGroupRequest) and self.join_gate is not None:
             await self.join_gate.wait()
-        return self.coordinator.answer(request)
+        answer: Struct = self.coordinator.answer(request)
+        return answer
 
     def _describe(self, request: DescribeGroupsRequest) -> Struct:
         groups = tuple(self._described(group_id) for group_id in request.groups)

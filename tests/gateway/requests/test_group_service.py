@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 import trio
@@ -441,11 +441,11 @@ async def test_groups_are_listed_and_filtered() -> None:
 async def test_the_cluster_answers_a_connect_worker() -> None:
     """It also answers all later requests for that group. Only that the worker left is told."""
     async with open_scene() as scene:
-        how = {"protocol_type": "connect", "protocol": "compatible"}
+        how: dict[str, Any] = {"protocol_type": "connect", "protocol": "compatible"}
         with capture_logs() as lines:
-            joined = await scene.client.join(version=5, **how)  # type: ignore[arg-type]
+            joined = await scene.client.join(version=5, **how)
             if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
-                joined = await scene.client.join(joined.member_id, version=5, **how)  # type: ignore[arg-type]
+                joined = await scene.client.join(joined.member_id, version=5, **how)
         assert joined.error_code == 0
         (line,) = [line for line in lines if line["event"] == "group_forwarded"]
         assert line["reason"] == "it uses the protocol connect/compatible"
