@@ -10,6 +10,8 @@ from gateway.quotas.quota_key import QuotaKey
 from gateway.state_log.log import StateLog
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode, name_of
+from kafka_codecs.join_group import JoinGroupRequest
+from kafka_codecs.sync_group import SyncGroupRequest
 
 _MOVED = (
     ErrorCode.NOT_COORDINATOR,
@@ -42,6 +44,11 @@ class GroupCoordinator:
 
     async def ask_for_anchor(self, effect: AskCoordinator) -> Input:
         """What came of a request of the anchor."""
+        takes_place = isinstance(effect.message, JoinGroupRequest | SyncGroupRequest)
+        if takes_place and not self._state_log.may_answer_for(self._group_id):
+            # The anchor of the next owner would lose its place, and commits of members that were
+            # fenced there would be stored under this one's ids.
+            return Failed(effect, "another gateway may own the state log")
         if effect.looks_up:
             self._node_id = None
         try:

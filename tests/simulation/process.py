@@ -79,6 +79,7 @@ from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import DescribedGroup
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest
+from kafka_codecs.join_group import JoinGroupRequest
 from kafka_codecs.sync_group import SyncGroupRequest
 from tests.simulation.cluster import GROUP, Cluster
 from tests.simulation.state_log import SimulatedLog
@@ -569,6 +570,8 @@ class Process:
                 cluster.ask_coordinator(
                     message, partial(self._heard_in_move, effect), (self, requester)
                 )
+            case AskCoordinator(JoinGroupRequest() | SyncGroupRequest()) if not self.may_answer:
+                self._after(0, self.feed, inputs.Failed(effect, "the log is not ours"))
             case AskCoordinator(message):
                 self.asks += 1
                 cluster.ask_coordinator(message, partial(self._heard, effect, self.asks))

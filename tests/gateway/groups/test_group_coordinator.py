@@ -14,6 +14,8 @@ from gateway.state_log.memory import MemoryLog
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_codecs.join_group import JoinGroupRequest
+from kafka_codecs.sync_group import SyncGroupRequest
 
 GROUP = "orders"
 REQUEST = HeartbeatRequest(group_id=GROUP, generation_id=1, member_id="m")
@@ -31,6 +33,7 @@ class Brokers:
     """A cluster that names a new coordinator at each look-up and gives these answers in turn."""
 
     answers: list[Struct | UpstreamError]
+    expected: Struct = REQUEST
     asked: list[int] = field(default_factory=list)
     """The nodes that were asked."""
     look_ups: int = 0
@@ -43,7 +46,7 @@ class Brokers:
 
     async def ask(self, node_id: int, message: Struct) -> Struct:
         """The next answer."""
-        assert message == REQUEST
+        assert message == self.expected
         self.asked.append(node_id)
         next_answer = self.answers.pop(0)
         if isinstance(next_answer, UpstreamError):
@@ -109,3 +112,34 @@ async def test_a_gateway_that_may_have_lost_its_log_moves_nothing() -> None:
     (failed,) = await ask(brokers, [MOVE], log)
     assert failed == Failed(MOVE, "another gateway may go on with the adoption")
     assert brokers.look_ups == 0
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+@pytest.mark.parametrize(
+    "takes_place",
+    [
+        JoinGroupRequest(
+            group_id=GROUP, session_timeout_ms=1, member_id="m", protocol_type="c", protocols=()
+        ),
+        SyncGroupRequest(group_id=GROUP, generation_id=1, member_id="m", assignments=()),
+    ],
+    ids=["join", "sync"],
+)
+async def test_an_anchor_takes_a_place_only_while_the_log_is_certainly_ours(
+    takes_place: Struct, *, is_ours: bool
+) -> None:
+    """After a long pause it would take the place of the next owner's, and the commits of members
+    that were fenced there would be stored under its ids."""
+    log = MemoryLog()
+    log.may_answer = is_ours
+    brokers = Brokers([answer()], takes_place)
+    (outcome,) = await ask(brokers, [AskCoordinator(takes_place, looks_up=False)], log)
+    assert isinstance(outcome, Done if is_ours else Failed)
+    assert brokers.asked == [1] * is_ours
+
+
+async def test_an_anchor_leaves_also_without_a_lease() -> None:
+    """Its heartbeats and its departure take nobody's place."""
+    log = MemoryLog()
+    log.may_answer = False
+    assert await ask(Brokers([answer()]), [ANCHOR], log) == [Done(ANCHOR, answer())]
