@@ -16,7 +16,7 @@ from kafka_codecs.error_codes import ErrorCode
 
 def leave(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
     """Decide a leave request. Raises GroupError: GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID,
-    FENCED_INSTANCE_ID."""
+    FENCED_INSTANCE_ID, FENCED_MEMBER_EPOCH."""
     group = step.state.group
     if not isinstance(group, ConsumerGroup):
         raise GroupError(
@@ -27,6 +27,13 @@ def leave(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
     if event.member_id not in group.members:
         raise GroupError(
             ErrorCode.UNKNOWN_MEMBER_ID, f"{event.member_id!r} is not a member of the group"
+        )
+    grant = group.grants.get(event.member_id)
+    if grant is not None and event.connection < grant.newest_connection:
+        # DEV D25: the request has waited on a connection that its client has given up, and joined
+        # again since. Nobody reads the answer.
+        raise GroupError(
+            ErrorCode.FENCED_MEMBER_EPOCH, "the member has joined again on a newer connection"
         )
     if event.member_epoch != STATIC_LEAVE_EPOCH:
         fence.leave(step, {event.member_id: RemovalCause.LEFT})

@@ -72,3 +72,16 @@ def test_a_classic_member_may_leave_by_native_heartbeat(group: GroupScript) -> N
     group.given_consumer_group(given_classic("c1"), given_native("n1"))
     assert group.native("c1", -1).member_epoch == -1
     assert group.consumer.members.keys() == {"n1"}
+
+
+@pytest.mark.parametrize("epoch", [-1, -2])
+def test_a_late_leave_does_not_remove_a_member_that_has_joined_again(
+    group: GroupScript, epoch: int
+) -> None:
+    """It has waited behind a commit, on a connection that its client has given up (DEV D25)."""
+    group.native("n1", instance_id="i1", connection=1)
+    group.native("n1", instance_id="i1", connection=2)
+    late = group.native("n1", epoch, instance_id="i1", connection=1)
+    assert late.error == ErrorCode.FENCED_MEMBER_EPOCH
+    assert group.assigned("n1") == {"foo": (0, 1, 2)}
+    assert group.native("n1", epoch, instance_id="i1", connection=2).error == ErrorCode.NONE
