@@ -4,14 +4,8 @@ from typing import Any
 
 from gateway.hosting.forwarded import WatchedGroup, WatchedMember
 from gateway.hosting.identity import Gateway
-from kafka_codecs.consumer_protocol import (
-    Assignment,
-    Subscription,
-    TopicPartition,
-    encode_assignment,
-    encode_subscription,
-)
 from kafka_codecs.describe_groups import DescribedGroup, DescribedGroupMember
+from tests.support.group_values import embedded_assignment, subscription
 
 GROUP = "orders-readers"
 A, B = "a-1", "b-2"
@@ -20,14 +14,7 @@ GENERATION = 7
 NOW_MS = 1_700_000_000_000
 GATEWAY = Gateway(log_id="log-1", run_id=3)
 JOIN_METADATA = GATEWAY.join_metadata
-SUBSCRIPTION = encode_subscription(
-    Subscription(topics=("orders",), owned_partitions=(), generation_id=-1, rack_id=None), 1
-)
-
-
-def assignment(number: int) -> bytes:
-    given = TopicPartition(topic="orders", partitions=(number,))
-    return encode_assignment(Assignment(assigned_partitions=(given,)), 1)
+SUBSCRIPTION = subscription(("orders",))
 
 
 def described(
@@ -42,7 +29,7 @@ def described(
             client_id=member_id[0],
             client_host=f"/10.0.0.{number + 1}",
             member_metadata=SUBSCRIPTION,
-            member_assignment=assignment(number),
+            member_assignment=embedded_assignment({"orders": [number]}),
         )
         for number, member_id in enumerate((A, B))
     )

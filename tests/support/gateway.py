@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import trio
 
@@ -24,8 +24,7 @@ from gateway.events.member_events import ClientSeen
 from gateway.events.offset_events import OffsetsCommitted, OffsetsFetched
 from gateway.fleet.fleet_state import SLOTS_FOLDER
 from gateway.fleet.member import FleetMember
-from gateway.gateway import ANCHOR_LINGER_S, GatewayConfig, run_gateway
-from gateway.hosting.states import Adoption
+from gateway.gateway import GatewayConfig, run_gateway
 from gateway.journal.journal import Sinks
 from gateway.operators import NO_OPERATORS, OperatorsConfig
 from gateway.quotas.shares import ShareRule
@@ -88,26 +87,22 @@ async def whole_gateway(
     *,
     groups: GroupConfig = QUICK,
     host_patterns: tuple[str, ...] = ("*",),
-    forward_patterns: tuple[str, ...] = (),
-    adoption: Adoption = "manual",
     max_groups: int = 16,
     max_groups_per_address: int | None = None,
-    shows_members: bool = True,
-    refuses_defective: bool = False,
     drain_timeout_s: float = 5.0,
     listen_host: str = "127.0.0.1",
     advertised_host: str = "127.0.0.1",
-    anchor_linger_s: float = ANCHOR_LINGER_S,
     state_log: StateLog | None = None,
     security: Security = UNPROTECTED,
     permission_lifetime_s: float = PERMISSION_LIFETIME_S,
     operators: OperatorsConfig = NO_OPERATORS,
-    private_topics: tuple[str, ...] = (),
     listen_port: int = 0,
     state_folder: Path | None = None,
     member: FleetMember | None = None,
+    **config: Any,
 ) -> AsyncIterator[Gateway]:
-    """Run a gateway as `groupferry serve` does. A member of a fleet needs port and folder."""
+    """Run a gateway as `groupferry serve` does. A member of a fleet needs port and folder. `config`
+    is more of `GatewayConfig`."""
     events: list[GatewayEvent] = []
     if member is not None and state_folder is not None:
         control_folder = state_folder / SLOTS_FOLDER / str(member.slot)
@@ -118,7 +113,7 @@ async def whole_gateway(
     stop, ended = trio.Event(), trio.Event()
 
     async def run(task_status: trio.TaskStatus[Address]) -> None:
-        config = GatewayConfig(
+        whole_config = GatewayConfig(
             upstream=tuple(upstream),
             access=security.own,
             data_path=DataPathConfig(
@@ -143,25 +138,20 @@ async def whole_gateway(
             max_groups=max_groups,
             share_of_groups=ShareRule(per_address=max_groups_per_address or max_groups),
             host_patterns=host_patterns,
-            forward_patterns=forward_patterns,
-            adoption=adoption,
-            shows_members=shows_members,
-            refuses_defective=refuses_defective,
-            anchor_linger_s=anchor_linger_s,
             operators=operators,
-            private_topics=private_topics,
+            **config,
         )
         sinks = Sinks(
-            listener=lambda told: (
-                events.append(told.fields) if _is_of_an_engine(told.fields) else None
+            listener=lambda envelope: (
+                events.append(envelope.fields) if _is_of_an_engine(envelope.fields) else None
             )
         )
         await run_gateway(
-            config, state_log or MemoryLog(), sinks, stop=stop, task_status=task_status
+            whole_config, state_log or MemoryLog(), sinks, stop=stop, task_status=task_status
         )
         ended.set()
 
     async with trio.open_nursery() as nursery:
-        address = await nursery.start(partial(run))
+        address = await nursery.start(run)
         yield Gateway(address=address, stop=stop, ended=ended, events=events)
         nursery.cancel_scope.cancel()
