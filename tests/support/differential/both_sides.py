@@ -5,9 +5,10 @@ of answers is compared once both have arrived. A request that neither side answe
 parked, and compared later.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import traceback
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import trio
 
@@ -72,6 +73,9 @@ class Deviated(Exception):
 
 class Difference(AssertionError):
     """The answers of the two sides differ."""
+
+
+Both = TypeVar("Both", bound="BothSides")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -273,43 +277,30 @@ class BothSides:
         *,
         topics: Iterable[str] = ("foo",),
         owned: Owned | _Told | None = None,
-        generation: int = -1,
-        rack: str | None = None,
         instance: str | None = None,
-        protocol: str = "range",
-        protocols: Protocols | None = None,
-        metadata: bytes | None = None,
-        protocol_type: str = "consumer",
         version: int = 9,
-        embedded_version: int = 1,
-        session_timeout_ms: int = 60_000,
-        rebalance_timeout_ms: int = 60_000,
-        **how: Any,
+        error: int | None = None,
+        unlike: Unlike | None = None,
+        **fields: Any,
     ) -> Plain:
         """Send a JoinGroup with the member's id, if it has one."""
 
         def make(side: Side) -> Struct:
-            held = side.held.get(who, {}) if isinstance(owned, _Told) else owned
             return join_request(
                 side.group,
                 topics,
-                owned=held,
-                generation=generation,
-                embedded_version=embedded_version,
-                metadata=metadata,
+                owned=side.held.get(who, {}) if isinstance(owned, _Told) else owned,
                 member_id=side.ids.get(who, "") if member_id is None else side.id_of(member_id),
                 instance_id=instance,
-                session_timeout_ms=session_timeout_ms,
-                rebalance_timeout_ms=rebalance_timeout_ms,
-                protocol_type=protocol_type,
-                protocol=protocol,
-                protocols=protocols,
+                **{"timeout_ms": 60_000, **fields},
             )
 
         said = f"JoinGroup v{version}" + _said(
             member_id=member_id, instance=instance, topics=topics, owned=owned
         )
-        return await self.ask(who, said, make, version=version, may_wait=True, **how)
+        return await self.ask(
+            who, said, make, version=version, may_wait=True, error=error, unlike=unlike
+        )
 
     async def sync(
         self,
@@ -601,6 +592,23 @@ class BothSides:
     async def delete_topic(self, name: str) -> None:
         self._tell(f"-- topic {name} is deleted")
         await self.topic_admin.delete(name)
+
+
+async def failure_of(
+    both: Both, play: Callable[[Both], Awaitable[None]], limit_s: float
+) -> str | None:
+    """Play a script, and return why it failed: one failing script must not stop the others. A
+    deviation ends it, because the groups differ from then on."""
+    try:
+        with trio.fail_after(limit_s):
+            await play(both)
+    except Deviated:
+        return None
+    except Difference as difference:
+        return str(difference)
+    except Exception:
+        return f"{both.transcript}\n{traceback.format_exc()}"
+    return None
 
 
 def _short(plain: Plain) -> Plain:

@@ -5,7 +5,6 @@ does.
 """
 
 import tempfile
-import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ import trio
 from gateway.cluster.broker_connection import BrokerConnection
 from kafka_codecs.find_coordinator import FindCoordinatorRequest
 from kafka_codecs.list_groups import ListGroupsRequest
-from tests.support.differential.both_sides import BothSides, Deviated, Difference
+from tests.support.differential.both_sides import BothSides, failure_of
 from tests.support.differential.deviations import Deviation
 from tests.support.differential.profiles import Profile
 from tests.support.differential.script import Script
@@ -164,7 +163,6 @@ class Hall:
 async def _play(
     script: Script, kafka: Side, gateway: Side, topic_admin: TopicAdmin, release: str
 ) -> Outcome:
-    failure = None
     async with trio.open_nursery() as nursery:
         both = BothSides(
             kafka,
@@ -175,15 +173,7 @@ async def _play(
             release=release,
             may_deviate=script.may_deviate,
         )
-        try:
-            with trio.fail_after(SCRIPT_TIMEOUT_S):
-                await script.play(both)
-        except Deviated:
-            pass  # the groups differ from here on
-        except Difference as difference:
-            failure = str(difference)
-        except Exception:  # one failing script must not stop the others
-            failure = f"{both.transcript}\n{traceback.format_exc()}"
+        failure = await failure_of(both, script.play, SCRIPT_TIMEOUT_S)
         nursery.cancel_scope.cancel()
     with trio.CancelScope(shield=True):
         await kafka.close()

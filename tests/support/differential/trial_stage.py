@@ -5,7 +5,6 @@ group moves begin at the second, which is shut down once all of them have come t
 """
 
 import tempfile
-import traceback
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -22,7 +21,7 @@ from kafka_codecs.find_coordinator import FindCoordinatorRequest
 from kafka_codecs.offset_fetch import OffsetFetchRequest
 from tests.simulation.broker import Broker
 from tests.simulation.broker_profiles import BrokerProfile
-from tests.support.differential.both_sides import Asked, BothSides, Difference
+from tests.support.differential.both_sides import Asked, BothSides, Difference, failure_of
 from tests.support.differential.broker_side import RealSide, SimulatedSide
 from tests.support.differential.profiles import Profile
 from tests.support.differential.stage import TOPICS
@@ -195,7 +194,6 @@ class TrialStage:
             profile=self.profile,
         )
         simulated = self._simulated(case, group, topics, ids)
-        failure = None
         async with trio.open_nursery() as nursery:
             nursery.start_soon(simulated.pass_time)
             both = BothBrokers(
@@ -207,13 +205,7 @@ class TrialStage:
                 release=self.profile.release,
             )
             both.mover = mover
-            try:
-                with trio.fail_after(CASE_TIMEOUT_S):
-                    await case.play(both)
-            except Difference as difference:
-                failure = str(difference)
-            except Exception:  # one failing script must not stop the others
-                failure = f"{both.transcript}\n{traceback.format_exc()}"
+            failure = await failure_of(both, case.play, CASE_TIMEOUT_S)
             nursery.cancel_scope.cancel()
         with trio.CancelScope(shield=True):
             await real.close()
