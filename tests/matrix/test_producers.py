@@ -17,7 +17,7 @@ from gateway.cluster.broker_connection import BrokerConnection
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from kafka_codecs.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from tests.support.client_programs import ProducerLibrary, producer_program
+from tests.support.client_programs import ProducerLibrary, program
 from tests.support.gateway import whole_gateway
 from tests.support.installs import INSTALL_LIMIT_S
 from tests.support.kafka_broker import KafkaCluster
@@ -127,10 +127,10 @@ async def produced(
     prefix = f"{producer}-{next(_numbers)}-{os.getpid()}"
     for codec in producer.codecs:
         await kafka.make_topic(f"{prefix}-{codec}")
-    program = producer_program(producer.library, producer.version)
+    client = program(producer.library, producer.version, "producer")
     done = await trio.run_process(
-        [*program.command, bootstrap, prefix, *producer.codecs],
-        env={**os.environ, **program.environment},
+        [*client.command, bootstrap, prefix, *producer.codecs],
+        env={**os.environ, **client.environment},
         capture_stdout=True,
         capture_stderr=True,
         check=False,
@@ -144,7 +144,7 @@ async def test_a_producer_writes_the_same_bytes_as_at_the_broker(
     producer: Producer, kafka: KafkaCluster
 ) -> None:
     """Each batch has its codec, its producer's id and its transaction."""
-    producer_program(producer.library, producer.version)  # skipped here if it cannot be installed
+    program(producer.library, producer.version, "producer")  # skips if it cannot be installed
     async with whole_gateway(kafka.addresses) as gateway:
         behind = await produced(producer, kafka, gateway.bootstrap_servers)
         gateway.stop.set()

@@ -53,6 +53,9 @@ Library = Literal[ProducerLibrary, "confluent-rust", "kadm", "reference"]
 what no released client can do."""
 
 
+Role = Literal["consumer", "producer"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
     """A client that can be started."""
@@ -65,49 +68,30 @@ class Program:
 
 
 @cache
-def program(library: Library, version: str = "") -> Program:
+def program(library: Library, version: str = "", role: Role = "consumer") -> Program:
     """Return the client, and install it if necessary; the pinned version unless one is named.
 
     Skips the test if a required tool is missing, and fails it in CI.
     """
     match library:
-        case "librdkafka":
+        case "librdkafka" if role == "consumer":
             return _in_python("confluent-kafka", version, ("-m", "gateway.demo.consumer"))
-        case "kafka-python" | "aiokafka":
-            script = SCRIPTS / f"{library.replace('-', '_')}_consumer.py"
-            return _in_python(library, version, (str(script),))
-        case "reference":
-            return _in_python("groupferry", "", (str(SCRIPTS / "reference_consumer.py"),))
-        case "kafkajs":
-            return _in_node("kafkajs", version, SCRIPTS / "node" / "kafkajs_consumer.cjs")
-        case "platformatic":
-            script = SCRIPTS / "node" / "platformatic_consumer.cjs"
-            return _in_node("@platformatic/kafka", version, script)
-        case "java":
-            return _in_java(version)
-        case "franz-go" | "sarama" | "kafka-go" | "kadm":
-            return _in_go(library, version)
-        case "confluent-rust":
-            return _in_rust()
-
-
-@cache
-def producer_program(library: ProducerLibrary, version: str = "") -> Program:
-    """Return the producer of a library, as `program` does."""
-    match library:
         case "librdkafka" | "kafka-python" | "aiokafka":
             package = "confluent-kafka" if library == "librdkafka" else library
-            script = SCRIPTS / f"{library.replace('-', '_')}_producer.py"
+            script = SCRIPTS / f"{library.replace('-', '_')}_{role}.py"
             return _in_python(package, version, (str(script),))
-        case "kafkajs":
-            return _in_node("kafkajs", version, SCRIPTS / "node" / "kafkajs_producer.cjs")
-        case "platformatic":
-            script = SCRIPTS / "node" / "platformatic_producer.cjs"
-            return _in_node("@platformatic/kafka", version, script)
+        case "reference":
+            return _in_python("groupferry", "", (str(SCRIPTS / "reference_consumer.py"),))
+        case "kafkajs" | "platformatic":
+            package = "kafkajs" if library == "kafkajs" else "@platformatic/kafka"
+            return _in_node(package, version, SCRIPTS / "node" / f"{library}_{role}.cjs")
         case "java":
-            return _java_producer(version)
-        case "franz-go" | "sarama" | "kafka-go":
-            return _in_go(library, version, f"{library}-producer")
+            return _in_java(version) if role == "consumer" else _java_producer(version)
+        case "franz-go" | "sarama" | "kafka-go" | "kadm":
+            main = library if role == "consumer" else f"{library}-{role}"
+            return _in_go(library, version, main)
+        case "confluent-rust":
+            return _in_rust()
 
 
 def _in_python(package: str, version: str, arguments: tuple[str, ...]) -> Program:
@@ -216,9 +200,8 @@ def _archive_classes(consumer: tuple[str, ...], folder: Path) -> None:
     run(["java", *JAVA_OPTIONS, archive, *consumer, *nowhere, *native])
 
 
-def _in_go(library: str, version: str, main: str = "") -> Program:
-    """`main` is the folder of the program; the library's own by default."""
-    main = main or library
+def _in_go(library: str, version: str, main: str) -> Program:
+    """`main` is the folder of the program."""
     go = shutil.which("go")
     if go is None:
         missing(f"{library} needs Go")
@@ -241,9 +224,9 @@ def _install_go(go: str, source: Path, library: str, version: str, main: str, fo
     if version:
         run([go, "get", f"{module}@v{version}"], cwd=folder)
     run([go, "mod", "tidy"], cwd=folder)
-    found = run([go, "list", "-m", "-f", "{{.Version}}", module], cwd=folder)
-    (folder / "version").write_text(found.strip().removeprefix("v"))
-    is_old = library == "franz-go" and _numbers(found) < FRANZ_GO_WITH_NEW_PROTOCOL
+    listed = run([go, "list", "-m", "-f", "{{.Version}}", module], cwd=folder)
+    (folder / "version").write_text(listed.strip().removeprefix("v"))
+    is_old = library == "franz-go" and _numbers(listed) < FRANZ_GO_WITH_NEW_PROTOCOL
     tags = "classic" if is_old else ""
     run([go, "build", "-tags", tags, "-o", "consumer", f"./{main}"], cwd=folder)
 
@@ -270,6 +253,6 @@ def _install_rust(cargo: str, source: Path, folder: Path) -> None:
     with tempfile.TemporaryDirectory() as build:
         shutil.copytree(source, build, dirs_exist_ok=True)
         run([cargo, "build", "--quiet"], cwd=Path(build))
-        found = run([cargo, "pkgid", "confluent-kafka"], cwd=Path(build))
-        (folder / "version").write_text(found.strip().rpartition("@")[2])
+        package_id = run([cargo, "pkgid", "confluent-kafka"], cwd=Path(build))
+        (folder / "version").write_text(package_id.strip().rpartition("@")[2])
         shutil.copy(Path(build, "target", "debug", "consumer"), folder)
