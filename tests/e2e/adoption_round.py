@@ -93,16 +93,16 @@ class Round:
     async def _adopt(self, group: GroupStage) -> None:
         await trio.sleep(START_S + self._dice.uniform(0, ADOPTION_S))
         try:
-            told = await adopt(self._folder, group.group)
+            answer = await adopt(self._folder, group.group)
         except (CommandRefused, NoControlSocket):
             self.ends["no answer"] += 1
             return
-        if told.is_adopted:
+        if answer.is_adopted:
             self.ends["adopted"] += 1
-            self.held_ms.append(told.held_ms or 0)
+            self.held_ms.append(answer.held_ms or 0)
         else:
             self.ends[
-                "; ".join(reason.partition(": ")[2] or reason for reason in told.reasons)
+                "; ".join(reason.partition(": ")[2] or reason for reason in answer.reasons)
             ] += 1
 
     async def _intrude(self, group: GroupStage, client: Client) -> None:

@@ -95,8 +95,8 @@ def request(
     try:
         connection.request(method, path, body, dict(headers))
         answer = connection.getresponse()
-        found = {name.lower(): value for name, value in answer.getheaders()}
-        return Response(answer.status, found, answer.read())
+        response_headers = {name.lower(): value for name, value in answer.getheaders()}
+        return Response(answer.status, response_headers, answer.read())
     finally:
         connection.close()
 

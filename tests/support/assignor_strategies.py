@@ -26,7 +26,7 @@ class Case(NamedTuple):
     @property
     def spec(self) -> GroupSpec:
         """The group as an assignor sees it. The old target contains only members."""
-        known = {id_: mine for id_, mine in self.old.items() if id_ in self.members}
+        known = {id_: partitions for id_, partitions in self.old.items() if id_ in self.members}
         return spec_of(self.members, self.counts, known)
 
     def assigned_by(self, assignor: Assignor) -> Target:
@@ -74,7 +74,7 @@ def cases(draw: st.DrawFn, *, is_homogeneous: bool | None = None) -> Case:
         for number in range(8):
             old.setdefault(draw(holders), set()).add(Partition(id_, number))
     old.pop("nobody", None)
-    return Case(members, counts, {id_: frozenset(mine) for id_, mine in old.items()})
+    return Case(members, counts, {id_: frozenset(partitions) for id_, partitions in old.items()})
 
 
 def spec_of(
@@ -83,9 +83,9 @@ def spec_of(
     """A group with the indexes of its target."""
     owners, loads = Owners(), Loads()
     for member_id in sorted(members):
-        mine = old.get(member_id, frozenset())
-        owners.give(mine, member_id)
-        loads.put(member_id, len(mine))
+        partitions = old.get(member_id, frozenset())
+        owners.give(partitions, member_id)
+        loads.put(member_id, len(partitions))
     return GroupSpec(
         members=members,
         subscriber_counts=Counter(id_ for member in members.values() for id_ in member.topic_ids),
@@ -101,27 +101,27 @@ def new_target(assignor: Assignor, spec: GroupSpec) -> Target:
     changed = assignor(spec)
     old = {member_id: spec.target.get(member_id, frozenset()) for member_id in spec.members}
     assert changed.keys() <= old.keys()
-    assert all(mine != old[member_id] for member_id, mine in changed.items())
+    assert all(partitions != old[member_id] for member_id, partitions in changed.items())
     return {**old, **changed}
 
 
-def fewest_moves(kept: Target, total: int) -> int:
+def fewest_moves(unmoved: Target, total: int) -> int:
     """The least number of partitions that must move until all loads differ by at most one."""
-    share, extra = divmod(total, len(kept))
-    loads = sorted((len(mine) for mine in kept.values()), reverse=True)
+    share, extra = divmod(total, len(unmoved))
+    loads = sorted((len(partitions) for partitions in unmoved.values()), reverse=True)
     return sum(max(0, load - share - (n < extra)) for n, load in enumerate(loads))
 
 
-def moves(kept: Target, target: Target) -> int:
+def moves(unmoved: Target, target: Target) -> int:
     """The number of partitions that left their owners."""
-    return sum(len(mine - target[member_id]) for member_id, mine in kept.items())
+    return sum(len(partitions - target[member_id]) for member_id, partitions in unmoved.items())
 
 
 def check_contract(case: Case, target: Target) -> None:
     """The target is valid, complete and disjoint (rule 9.3)."""
     assert target.keys() == case.members.keys()
-    given = [partition for mine in target.values() for partition in mine]
+    given = [partition for partitions in target.values() for partition in partitions]
     assert len(given) == len(set(given)), "a partition was assigned twice"
     assert set(given) == case.subscribed
-    for member_id, mine in target.items():
-        assert {p.topic_id for p in mine} <= case.members[member_id].topic_ids
+    for member_id, partitions in target.items():
+        assert {p.topic_id for p in partitions} <= case.members[member_id].topic_ids

@@ -125,9 +125,9 @@ async def run_client(
 async def read_lines(stream: trio.abc.ReceiveStream | None, on_line: Callable[[str], None]) -> None:
     """Pass on each line of a stream."""
     assert stream is not None
-    kept = b""
+    rest = b""
     async for chunk in stream:
-        *lines, kept = (kept + chunk).split(b"\n")
+        *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
             on_line(line.decode(errors="replace"))
 

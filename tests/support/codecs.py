@@ -204,8 +204,8 @@ def _values_of(
 
 def _unknown_tags() -> st.SearchStrategy[tuple[tuple[int, bytes], ...]]:
     tags = st.integers(_FIRST_UNKNOWN_TAG, OUR_TAGS - 1) | st.integers(2 * OUR_TAGS, 2**32 - 1)
-    found = st.dictionaries(tags, st.binary(max_size=9), max_size=2)
-    return found.map(lambda tagged: tuple(sorted(tagged.items())))
+    tags_by_number = st.dictionaries(tags, st.binary(max_size=9), max_size=2)
+    return tags_by_number.map(lambda tagged: tuple(sorted(tagged.items())))
 
 
 def sample(message_type: Any, version: int, *, flexible: bool | None = None) -> Any:

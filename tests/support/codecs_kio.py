@@ -85,12 +85,12 @@ def plain(value: Any, version: int | None = None) -> Any:
     A groupferry message needs the version, because its class has the fields of all versions.
     """
     if isinstance(value, tuple):
-        return tuple(plain(each, version) for each in value)
+        return tuple(plain(part, version) for part in value)
     if is_dataclass(value):
         return {
-            each.name.removesuffix("_ms"): plain(getattr(value, each.name), version)
-            for each in fields(value)
-            if version is None or _is_kafkas(each, version)
+            declared.name.removesuffix("_ms"): plain(getattr(value, declared.name), version)
+            for declared in fields(value)
+            if version is None or _is_kafkas(declared, version)
         }
     if isinstance(value, timedelta):
         return round(value.total_seconds() * 1000)
@@ -118,29 +118,29 @@ def schema(message_type: Any, version: int | None = None, path: str = "") -> Ite
     even if Kafka's schema forbids it.
     """
     hints = get_type_hints(message_type, include_extras=True)
-    for each in fields(message_type):
-        rules = rules_of(each)
-        if version is not None and not _is_kafkas(each, version):
+    for declared in fields(message_type):
+        rules = rules_of(declared)
+        if version is not None and not _is_kafkas(declared, version):
             continue
-        inner, optional = _unwrapped(hints[each.name])
+        inner, optional = _unwrapped(hints[declared.name])
         kios_own = isclass(inner) and issubclass(inner, (UUID, datetime))
         nullable = optional and (version is None or version >= rules.nullable_since)
-        name = path + each.name.removesuffix("_ms")
+        name = path + declared.name.removesuffix("_ms")
         yield FieldSchema(
             path=name,
             nullable=nullable and not kios_own,
-            tag=each.metadata.get("tag") if version is None else rules.tag,
-            default=MISSING if kios_own else each.default,
+            tag=declared.metadata.get("tag") if version is None else rules.tag,
+            default=MISSING if kios_own else declared.default,
         )
         if is_dataclass(inner):
             yield from schema(inner, version, f"{name}.")
 
 
-def _is_kafkas(each: Any, version: int) -> bool:
+def _is_kafkas(declared: Any, version: int) -> bool:
     """Whether this version of one of groupferry's messages shares the field with Kafka."""
-    rules = rules_of(each)
+    rules = rules_of(declared)
     is_ours = rules.tag is not None and rules.tag >= OUR_TAGS
-    return each.name != "unknown_tags" and rules.is_in(version) and not is_ours
+    return declared.name != "unknown_tags" and rules.is_in(version) and not is_ours
 
 
 def _unwrapped(hint: Any) -> tuple[Any, bool]:

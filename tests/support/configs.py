@@ -117,7 +117,7 @@ class ConfigClient:
         """Error code and resources of a ListConfigResources."""
         request = ListConfigResourcesRequest(resource_types=types)
         answer = await self._connection.ask(request, version)
-        found = {
+        resources = {
             (resource.resource_type, resource.resource_name) for resource in answer.config_resources
         }
-        return answer.error_code, found
+        return answer.error_code, resources

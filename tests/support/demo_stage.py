@@ -34,8 +34,8 @@ class Heard:
     def numbers(self) -> list[int]:
         return [
             number
-            for each in self.of(ConsumedReport)
-            for run in each.runs
+            for report in self.of(ConsumedReport)
+            for run in report.runs
             for number in range(*run)
         ]
 

@@ -117,8 +117,8 @@ def seconds(at_ms: int | None) -> float | None:
 
 def without(line: str, *names: str) -> str:
     """A line without some fields."""
-    found = json.loads(line)
+    content = json.loads(line)
     for name in names:
-        found.pop(name, None)
-        found["fields"].pop(name, None)
-    return json.dumps(found)
+        content.pop(name, None)
+        content["fields"].pop(name, None)
+    return json.dumps(content)

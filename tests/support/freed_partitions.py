@@ -21,7 +21,7 @@ def freed_before_taken(log: Iterable[Mapping[str, Any]]) -> frozenset[tuple[str,
         if line["event"] not in _ABOUT_PARTITIONS:
             continue
         member_id = line["member_id"]
-        numbers = {number for each in line["partitions"].values() for number in each}
+        numbers = {number for indexes in line["partitions"].values() for number in indexes}
         if line["event"] == "partitions_assigned":
             unstated[member_id] |= numbers
             disowned[member_id] -= numbers

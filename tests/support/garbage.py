@@ -20,4 +20,4 @@ def freed_at_once(*kinds: type[object]) -> Iterator[None]:
 
 def count(*kinds: type[object]) -> int:
     """The objects of these kinds in the process."""
-    return sum(isinstance(each, kinds) for each in gc.get_objects())
+    return sum(isinstance(value, kinds) for value in gc.get_objects())

@@ -92,11 +92,11 @@ def given_classic(
     **how: object,
 ) -> GivenMember:
     """A classic member of a consumer group."""
-    mine = protocols or ((protocol, subscription(topics, version=embedded_version)),)
+    offered = protocols or ((protocol, subscription(topics, version=embedded_version)),)
     return GivenMember(
         member_id=member_id,
         topics=topics,
-        classic=ClassicMetadata(session_timeout_ms=session_timeout_ms, protocols=mine),
+        classic=ClassicMetadata(session_timeout_ms=session_timeout_ms, protocols=offered),
         **how,  # type: ignore[arg-type]
     )
 

@@ -271,7 +271,7 @@ class GroupScript:
 
     def transcript(self) -> str:
         """The whole conversation, for the message of a failing test."""
-        return "\n".join(f"{prefix}{said}" for prefix, said in self.conversation)
+        return "\n".join(f"{prefix}{line}" for prefix, line in self.conversation)
 
     # -- requests, with the fields that `engine_requests.py` knows --------------------------------
 

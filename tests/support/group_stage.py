@@ -152,7 +152,9 @@ class GroupStage:
         raise AssertionError(f"{problem}; {self._client_warnings()}")
 
     def _problem(self, view: ObservedGroup | str, protocol: Protocol) -> str:
-        dead = [each.child.fate for each in self.members.values() if each.child.ended.is_set()]
+        dead = [
+            member.child.fate for member in self.members.values() if member.child.ended.is_set()
+        ]
         assert not dead, dead
         if isinstance(view, str):
             return view
@@ -219,8 +221,9 @@ class GroupStage:
             for first, later in self.ledger.overlaps()
             if first.end is not End.LOST
             and not any(
-                (each.process.member, each.partition) in freed and each.lowest_offset is None
-                for each in (first, later)
+                (ownership.process.member, ownership.partition) in freed
+                and ownership.lowest_offset is None
+                for ownership in (first, later)
             )
         }
 
@@ -239,8 +242,8 @@ class GroupStage:
 
     def conversions(self) -> list[str]:
         """The group's conversions with members, in order."""
-        found = self.gateway.events("group_converted")
-        return [line["direction"] for line in found if line["is_live"]]
+        conversions = self.gateway.events("group_converted")
+        return [line["direction"] for line in conversions if line["is_live"]]
 
     def _hear_producer(self, line: str) -> None:
         report = reports.decode(line)
@@ -260,7 +263,9 @@ class GroupStage:
         return hear
 
     def _client_warnings(self) -> str:
-        last_words = {name: list(each.child.client_warnings) for name, each in self.members.items()}
+        last_words = {
+            name: list(member.child.client_warnings) for name, member in self.members.items()
+        }
         refused = [line["reason"] for line in self.gateway.events("request_refused")]
         return f"troubles {self.troubles[-20:]}, refused {refused[-20:]}, stderr {last_words}"
 
@@ -323,4 +328,6 @@ def _committed_offsets(upstream: DemoCluster) -> tuple[int, ...]:
         stored = reader.committed(wanted, timeout=10)
     finally:
         reader.close()
-    return tuple(each.offset for each in sorted(stored, key=lambda each: each.partition))
+    return tuple(
+        partition.offset for partition in sorted(stored, key=lambda partition: partition.partition)
+    )

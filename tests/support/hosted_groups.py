@@ -160,7 +160,9 @@ class ScriptedCluster(Cluster):
         if self.hangs:
             await trio.sleep_forever()
         await trio.lowlevel.checkpoint()
-        return {each: self.failure or self.coordinators.get(each, 1) for each in group_ids}
+        return {
+            group_id: self.failure or self.coordinators.get(group_id, 1) for group_id in group_ids
+        }
 
     async def versions_of(self, node_id: int) -> Mapping[int, tuple[int, int]]:
         self._check()
@@ -328,8 +330,8 @@ class HostedGroups:
         )
         nursery.start_soon(self.table.watch_pauses)
 
-    def _hear(self, told: Envelope) -> None:
-        self.events.append(told.fields)
+    def _hear(self, envelope: Envelope) -> None:
+        self.events.append(envelope.fields)
         self._heard.set()
         self._heard = trio.Event()
 

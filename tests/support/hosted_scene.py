@@ -215,8 +215,8 @@ class HostedScene:
         match events:
             case EmitNow(event):
                 self.events.append(event)
-            case ReportEvents(told):
-                self.events += (event for each in told for event in each.events)
+            case ReportEvents(batches):
+                self.events += (event for batch in batches for event in batch.events)
 
     def answer(self, call: Call) -> None:
         """The call has its answer."""
@@ -234,7 +234,8 @@ class HostedScene:
     def run(self) -> None:
         """Answer everything that is not held back."""
         for _ in range(LOOPS_MAX):
-            effect = next((each for each in self.pending if type(each) not in self.held), None)
+            free = (effect for effect in self.pending if type(effect) not in self.held)
+            effect = next(free, None)
             if effect is None:
                 return
             self.pending.remove(effect)
@@ -260,16 +261,18 @@ class HostedScene:
 
     def waits(self, kind: type[Any]) -> int:
         """How many effects of this kind wait."""
-        return sum(isinstance(each, kind) for each in self.pending)
+        return sum(isinstance(effect, kind) for effect in self.pending)
 
     def count(self, kind: type[Any]) -> int:
         """How many effects of this kind were answered."""
-        return sum(isinstance(each, kind) for each in self.done)
+        return sum(isinstance(effect, kind) for effect in self.done)
 
     def asked(self, kind: type[Struct]) -> int:
         """How often the anchor has sent this kind of request, answered or not."""
-        asks = [each for each in (*self.done, *self.pending) if isinstance(each, AskCoordinator)]
-        return sum(isinstance(each.message, kind) for each in asks)
+        asks = [
+            effect for effect in (*self.done, *self.pending) if isinstance(effect, AskCoordinator)
+        ]
+        return sum(isinstance(ask.message, kind) for ask in asks)
 
     def wait(self, length_ms: int) -> None:
         end_ms, loops = self.now_ms + length_ms, 0

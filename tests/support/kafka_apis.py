@@ -49,8 +49,11 @@ def requests_in(jar: Path) -> Mapping[int, tuple[str, int]]:
     """The requests that a kafka-clients defines: the name and newest version of each, by api
     key."""
     return {
-        each["apiKey"]: (each["name"], int(each["validVersions"].rpartition("-")[2]))
-        for each in _defined(jar, "Request")
+        definition["apiKey"]: (
+            definition["name"],
+            int(definition["validVersions"].rpartition("-")[2]),
+        )
+        for definition in _defined(jar, "Request")
     }
 
 

@@ -33,8 +33,8 @@ def require_java() -> None:
         text=True,
         check=False,
     ).stderr
-    found = [line for line in shown.splitlines() if "java.specification.version =" in line]
-    version = found[0].rpartition("=")[2].strip() if found else "0"
+    versions = [line for line in shown.splitlines() if "java.specification.version =" in line]
+    version = versions[0].rpartition("=")[2].strip() if versions else "0"
     if int(version.partition(".")[0]) < FIRST_JAVA_VERSION:
         missing(f"Apache Kafka needs Java {FIRST_JAVA_VERSION}; this is {version}")
 

@@ -67,9 +67,9 @@ def result_of(roll: Roll, produced: int = 0, delivered_twice: int = 0) -> Result
 
 
 def _named(client: Client) -> str:
-    found = client.program()
+    program = client.program()
     kind = f", {client.assignor}" if client.protocol == "classic" else ""
-    return f"{found.package} {found.version}{kind}"
+    return f"{program.package} {program.version}{kind}"
 
 
 def _roll(

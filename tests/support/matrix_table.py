@@ -25,14 +25,16 @@ HEADER = """\
 
 def read_results() -> Mapping[str, Result]:
     """The results of the last full run, by roll."""
-    found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    return {roll: Result(**result) for roll, result in found.items()}
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    return {roll: Result(**result) for roll, result in results.items()}
 
 
 def write_result(roll: Roll, result: Result) -> None:
     """Store a result in place of the old one."""
     results = {**read_results(), str(roll): result}
-    in_order = {str(each): asdict(results[str(each)]) for each in ROLLS if str(each) in results}
+    in_order = {
+        str(rolled): asdict(results[str(rolled)]) for rolled in ROLLS if str(rolled) in results
+    }
     RESULTS.write_text(json.dumps(in_order, indent=2) + "\n")
 
 

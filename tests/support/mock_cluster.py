@@ -77,8 +77,8 @@ async def running_mock_cluster(brokers: int = 3) -> AsyncIterator[MockCluster]:
 
 
 async def _lines(stdout: trio.abc.ReceiveStream) -> AsyncGenerator[str]:
-    kept = b""
+    rest = b""
     async for chunk in stdout:
-        *whole, kept = (kept + chunk).split(b"\n")
+        *whole, rest = (rest + chunk).split(b"\n")
         for line in whole:
             yield line.decode()

@@ -10,7 +10,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 _TOP = Path(__file__).parents[2]
-_SHIPPED = tuple(f"{_TOP / each}/" for each in ("gateway", "coordinator", "codecs"))
+_SHIPPED = tuple(f"{_TOP / package}/" for package in ("gateway", "coordinator", "codecs"))
 _SIMULATION = f"{_TOP / 'tests' / 'simulation'}/"
 """Plays the brokers of tests."""
 
@@ -66,7 +66,7 @@ def called_functions() -> Iterator[set[CodeType]]:
         yield called
     finally:
         sys.setprofile(before)
-        called -= {each for each in called if each.co_filename.startswith(_SIMULATION)}
+        called -= {code for code in called if code.co_filename.startswith(_SIMULATION)}
 
 
 def cost_of(work: Callable[[], object]) -> Cost:

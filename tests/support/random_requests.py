@@ -113,8 +113,8 @@ class RandomRequests:
         self.script.beat(member_id, self.epoch(member_id), instance_id=self.instance_id())
 
     def leave(self) -> None:
-        some = [(self.member_id(), self.instance_id()) for _ in range(self.dice.randint(0, 3))]
-        self.script.leave(*some)
+        leavers = [(self.member_id(), self.instance_id()) for _ in range(self.dice.randint(0, 3))]
+        self.script.leave(*leavers)
 
     def native(self) -> None:
         dice, member_id = self.dice, self.member_id()

@@ -67,15 +67,17 @@ class Rulebook:
         numbered = {"scenario": rules.get("10", frozenset()), "invariant": rules.get("12.1", ())}
         names = {deviation.name for deviation in self.deviations}
         text = LINE_BREAK.sub(" ", text)
-        missing = [each for each in _deviations_cited(text) if each not in names]
-        missing += [found[0] + "..." for found in NAMELESS_DEVIATION.finditer(text)]
-        for found in CITATION.finditer(text):
-            kind = found[1].lower()
+        missing = [name for name in _deviations_cited(text) if name not in names]
+        missing += [citation[0] + "..." for citation in NAMELESS_DEVIATION.finditer(text)]
+        for citation in CITATION.finditer(text):
+            kind = citation[1].lower()
             if kind != "rule":
                 known = numbered[kind]
-                missing += [f"{kind} {n}" for n in re.findall(r"\d+", found[2]) if n not in known]
+                missing += [
+                    f"{kind} {n}" for n in re.findall(r"\d+", citation[2]) if n not in known
+                ]
                 continue
-            for rule, row in _rules_cited(found[2]):
+            for rule, row in _rules_cited(citation[2]):
                 if rule not in rules:
                     missing.append(f"rule {rule}")
                 elif row is not None and row not in rules[rule]:
@@ -88,13 +90,13 @@ def read_rulebook(pages: Mapping[str, str]) -> Rulebook:
     rules = [rule for page, text in pages.items() for rule in _rules(page, text)]
     deviations = [
         Deviation(
-            name=found[2],
-            anchor=f"D{found[1]}",
-            rules=tuple(found[6].split(", ")),
-            code=tuple(PATH.findall(found[7])),
+            name=row[2],
+            anchor=f"D{row[1]}",
+            rules=tuple(row[6].split(", ")),
+            code=tuple(PATH.findall(row[7])),
         )
         for text in pages.values()
-        for found in DEVIATION.finditer(text)
+        for row in DEVIATION.finditer(text)
     ]
     return Rulebook(rules=tuple(rules), deviations=tuple(deviations))
 
@@ -136,5 +138,5 @@ def _rules_cited(numbers: str) -> Iterator[tuple[str, str | None]]:
 
 
 def _deviations_cited(text: str) -> Iterator[str]:
-    for found in DEVIATION_CITED.finditer(text):
-        yield from re.findall(r"D\d+", found[1])
+    for citation in DEVIATION_CITED.finditer(text):
+        yield from re.findall(r"D\d+", citation[1])

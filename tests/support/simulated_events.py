@@ -121,12 +121,12 @@ class Recorder(Watch):
 
 def holdings(state: GroupState, topics: Topics) -> Holdings:
     """The holders in the engine's state."""
-    found: dict[tuple[str, int], str] = {}
+    holders: dict[tuple[str, int], str] = {}
     for member_id, partitions in _held(state, topics):
         for topic, numbers in topics.names(partitions).items():
             for number in numbers:
-                found[topic, number] = member_id
-    return found
+                holders[topic, number] = member_id
+    return holders
 
 
 def _held(state: GroupState, topics: Topics) -> Iterator[tuple[str, frozenset[Partition]]]:

@@ -85,19 +85,19 @@ class SimulatedOffsets:
                 self._note_commit(who, request)
 
         def fetched(who: str, request: OffsetFetchReceived) -> Mapping[Partition, int]:
-            found = fetch(who, request)
-            wanted = found.keys() if request.partitions is None else request.partitions
-            self._note_fetch(request, {p: found.get(p, -1) for p in wanted})
-            return found
+            offsets = fetch(who, request)
+            wanted = offsets.keys() if request.partitions is None else request.partitions
+            self._note_fetch(request, {p: offsets.get(p, -1) for p in wanted})
+            return offsets
 
         run.network.leaves = leaves
         run.network.fetch = fetched  # type: ignore[method-assign]
 
     def forget(self) -> None:
         """Drop pending reports, as the end of the process does."""
-        told, self._told = self._told, []
+        reported, self._told = self._told, []
         self._costs.flush()
-        lost, self._told = self._told, told
+        lost, self._told = self._told, reported
         topics = self._run.cluster.topics.by_name
         self._run.untold_resets |= {
             (Partition(topics[name].topic_id, offset.partition), offset.last)
@@ -126,8 +126,8 @@ class SimulatedOffsets:
             self._flushed_ms = now_ms
             self._costs.flush()
         ended = self._costs.make_way(GROUP, events)
-        told, self._told = self._told, []
-        return [*told, *((now_ms, event) for event in ended)]
+        reported, self._told = self._told, []
+        return [*reported, *((now_ms, event) for event in ended)]
 
     def _note_commit(self, name: str, commit: OffsetCommitReceived) -> None:
         stored = self._run.stored
@@ -156,9 +156,9 @@ class SimulatedOffsets:
 
     def _by_topic(self, offsets: Mapping[Partition, int]) -> Mapping[str, Mapping[int, int]]:
         """The offsets by topic, without deleted topics."""
-        found: dict[str, dict[int, int]] = {}
+        by_topic: dict[str, dict[int, int]] = {}
         for partition, offset in offsets.items():
             topic = self._run.cluster.topics.by_id.get(partition.topic_id)
             if topic is not None:
-                found.setdefault(topic.name, {})[partition.number] = offset
-        return found
+                by_topic.setdefault(topic.name, {})[partition.number] = offset
+        return by_topic

@@ -41,8 +41,8 @@ class TokenServer:
             return self.body
         token = unsigned_token(self.user, self.lifetime_s)
         self.issued.append(token)
-        told = {"access_token": token, "expires_in": self.lifetime_s, "token_type": "bearer"}
-        return json.dumps(told).encode()
+        grant = {"access_token": token, "expires_in": self.lifetime_s, "token_type": "bearer"}
+        return json.dumps(grant).encode()
 
 
 @contextmanager

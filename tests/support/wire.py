@@ -87,10 +87,10 @@ class Wire:
     async def receive(self, count: int) -> bytes:
         received = bytearray()
         while len(received) < count:
-            some = await self.stream.receive_some(count - len(received))
-            if not some:
+            chunk = await self.stream.receive_some(count - len(received))
+            if not chunk:
                 raise EOFError
-            received += some
+            received += chunk
         return bytes(received)
 
     async def frame(self) -> bytes:

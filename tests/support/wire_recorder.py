@@ -140,8 +140,8 @@ async def recorded(
 def addresses_in(decoded: Any) -> Iterator[tuple[str, int]]:
     """Every pair of `host` and `port` in a decoded message."""
     if isinstance(decoded, tuple):
-        for each in decoded:
-            yield from addresses_in(each)
+        for part in decoded:
+            yield from addresses_in(part)
     elif is_dataclass(decoded):
         values = {field.name: getattr(decoded, field.name) for field in fields(decoded)}
         if "host" in values:

@@ -69,7 +69,7 @@ class RolledGroup:
         return Cost(self.disturbed - {name}, moved)
 
     def owners(self) -> dict[int, str]:
-        return {n: name for name, each in self.consumers.items() for n in each.claims}
+        return {n: name for name, consumer in self.consumers.items() for n in consumer.claims}
 
     def loads(self) -> list[int]:
         """How many partitions each consumer has, ascending."""
@@ -80,9 +80,13 @@ class RolledGroup:
         count = self.group.topics.by_name["foo"].partition_count
         quiet = 0
         for _ in range(SETTLES_WITHIN_S):
-            before = {name: (each.epoch, each.claims) for name, each in self.consumers.items()}
+            before = {
+                name: (consumer.epoch, consumer.claims) for name, consumer in self.consumers.items()
+            }
             self.run(1)
-            now = {name: (each.epoch, each.claims) for name, each in self.consumers.items()}
+            now = {
+                name: (consumer.epoch, consumer.claims) for name, consumer in self.consumers.items()
+            }
             is_whole = len(self.owners()) == count and self.group.view().state == "Stable"
             quiet = quiet + 1 if is_whole and now == before else 0
             if quiet == 3:

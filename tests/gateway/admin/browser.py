@@ -31,10 +31,10 @@ class BrowserFailed(Exception):
 
 def program() -> str:
     """The browser. Skips the test if there is none."""
-    found = next(filter(None, map(shutil.which, PROGRAMS)), None)
-    if found is None:
+    path = next(filter(None, map(shutil.which, PROGRAMS)), None)
+    if path is None:
         missing("Chromium (Debian: chromium-headless-shell)")
-    return found
+    return path
 
 
 class Page:
@@ -64,11 +64,11 @@ class Page:
             for message in messages:
                 self._take(json.loads(message))
 
-    def _take(self, told: dict[str, Any]) -> None:
-        fields = told.get("params", {})
-        match told.get("method"):
+    def _take(self, message: dict[str, Any]) -> None:
+        fields = message.get("params", {})
+        match message.get("method"):
             case None:
-                self._answers[told["id"]] = told
+                self._answers[message["id"]] = message
                 self._answered.unpark_all()
             case "Runtime.exceptionThrown":
                 self.problems.append(json.dumps(fields["exceptionDetails"]))
@@ -82,19 +82,19 @@ class Page:
     async def command(self, method: str, **fields: Any) -> dict[str, Any]:
         """Give the browser a command. Raises BrowserFailed."""
         self._next_id += 1
-        mine = self._next_id
-        message = {"id": mine, "method": method, "params": fields}
+        command_id = self._next_id
+        message = {"id": command_id, "method": method, "params": fields}
         if self._session is not None:
             message["sessionId"] = self._session
         await self._to.send_all(json.dumps(message).encode() + b"\0")
         with trio.fail_after(ANSWER_S):
-            while mine not in self._answers:
+            while command_id not in self._answers:
                 await self._answered.park()
-        answer = self._answers.pop(mine)
+        answer = self._answers.pop(command_id)
         if "error" in answer:
             raise BrowserFailed(answer["error"]["message"])
-        found: dict[str, Any] = answer["result"]
-        return found
+        result: dict[str, Any] = answer["result"]
+        return result
 
     async def open(self) -> None:
         target = await self.command("Target.createTarget", url="about:blank")

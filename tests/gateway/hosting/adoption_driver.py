@@ -76,7 +76,7 @@ class _Run:
     parts: MoveParts
     machine: Adopting
     hooks: dict[Stage, Hook]
-    told: set[str] = field(default_factory=set)
+    has_given_up: set[str] = field(default_factory=set)
 
     async def run(self) -> None:
         send, receive = trio.open_memory_channel[Report](100)
@@ -110,8 +110,8 @@ class _Run:
         """The test's members give up everything at once when they are recalled."""
         if self.machine.situation is not GroupSituation.RECALLED or self.machine.guard is None:
             return []
-        news = [member for member in self.at.watched.members if member not in self.told]
-        self.told.update(news)
+        news = [member for member in self.at.watched.members if member not in self.has_given_up]
+        self.has_given_up.update(news)
         return news
 
     async def _carry_out(
@@ -159,5 +159,5 @@ async def _requesters(address: Address) -> AsyncIterator[Mapping[Requester, Brok
 
 async def coordinator(address: Address, watched: WatchedGroup) -> Coordinator:
     """The coordinator of a group."""
-    found = await find_coordinator(address, watched.group_id)
-    return Coordinator((found.host, found.port), watched.group_id, watched)
+    at = await find_coordinator(address, watched.group_id)
+    return Coordinator((at.host, at.port), watched.group_id, watched)

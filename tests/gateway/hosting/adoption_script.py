@@ -41,7 +41,7 @@ def joined(
         leader=member_id if leader is None else leader,
         member_id=member_id,
         members=tuple(
-            JoinGroupMember(member_id=each, metadata=b"") for each in there or (member_id,)
+            JoinGroupMember(member_id=there_id, metadata=b"") for there_id in there or (member_id,)
         ),
         **changes,
     )

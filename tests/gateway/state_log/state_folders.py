@@ -35,7 +35,7 @@ def epoch(number: int) -> DurableRecord:
 async def stored(folder: Path) -> dict[str, tuple[DurableRecord, ...]]:
     """The content that a starting gateway would find."""
     async with open_sqlite_log(folder) as log:
-        return {each: tuple(await log.read(each)) for each in await log.group_ids()}
+        return {group_id: tuple(await log.read(group_id)) for group_id in await log.group_ids()}
 
 
 async def refusal(folder: Path) -> str:

@@ -205,15 +205,15 @@ class BothSides:
         """Wait for the second answer where one side has answered, and compare."""
         if self.parked:
             await trio.sleep(SETTLE_S)
-        progressed = [each for each in self.parked if each.answers]
-        self.parked = [each for each in self.parked if each not in progressed]
-        answered = [*(each for each in asked if each not in progressed), *progressed]
-        one_waits = any(each.unlike and WAITS in each.unlike.sides for each in answered)
+        progressed = [request for request in self.parked if request.answers]
+        self.parked = [request for request in self.parked if request not in progressed]
+        answered = [*(request for request in asked if request not in progressed), *progressed]
+        one_waits = any(request.unlike and WAITS in request.unlike.sides for request in answered)
         with trio.move_on_after(PARKED_AFTER_S if one_waits else ANSWER_WITHIN_S):
-            while any(len(each.answers) < len(self.sides) for each in answered):
+            while any(len(request.answers) < len(self.sides) for request in answered):
                 await trio.sleep(0.005)
-        for each in answered:
-            self._compare(each)
+        for request in answered:
+            self._compare(request)
 
     def _compare(self, asked: Asked) -> None:
         kafka, gateway = (
@@ -295,11 +295,11 @@ class BothSides:
                 **{"timeout_ms": 60_000, **fields},
             )
 
-        said = f"JoinGroup v{version}" + _said(
+        what = f"JoinGroup v{version}" + _said(
             member_id=member_id, instance=instance, topics=topics, owned=owned
         )
         return await self.ask(
-            who, said, make, version=version, may_wait=True, error=error, unlike=unlike
+            who, what, make, version=version, may_wait=True, error=error, unlike=unlike
         )
 
     async def sync(
@@ -329,10 +329,10 @@ class BothSides:
                 protocol=protocol if by_version else None,
             )
 
-        said = f"SyncGroup v{version}" + _said(
+        what = f"SyncGroup v{version}" + _said(
             assign=assign, member_id=member_id, generation=generation, instance=instance
         )
-        return await self.ask(who, said, make, version=version, may_wait=True, **how)
+        return await self.ask(who, what, make, version=version, may_wait=True, **how)
 
     async def beat(
         self,
@@ -353,10 +353,10 @@ class BothSides:
                 group_instance_id=instance,
             )
 
-        said = f"Heartbeat v{version}" + _said(
+        what = f"Heartbeat v{version}" + _said(
             member_id=member_id, generation=generation, instance=instance
         )
-        return await self.ask(who, said, make, version=version, **how)
+        return await self.ask(who, what, make, version=version, **how)
 
     async def leave(
         self, *leavers: str | tuple[str, str | None], version: int = 5, **how: Any
@@ -425,7 +425,7 @@ class BothSides:
                 else by_topic_id({side.topic_id(name): numbers for name, numbers in held.items()}),
             )
 
-        said = f"ConsumerGroupHeartbeat v{version}" + _said(
+        what = f"ConsumerGroupHeartbeat v{version}" + _said(
             epoch=epoch,
             member_id=member_id,
             topics=topics,
@@ -434,7 +434,7 @@ class BothSides:
             instance=instance,
             assignor=assignor,
         )
-        return await self.ask(who, said, make, version=version, **how)
+        return await self.ask(who, what, make, version=version, **how)
 
     async def full(self, who: str, epoch: int | None = None, **how: Any) -> Plain:
         """Send a full heartbeat. By default it states the last assignment."""
@@ -471,10 +471,10 @@ class BothSides:
                 metadata=metadata,
             )
 
-        said = f"OffsetCommit v{version} {offsets}" + _said(
+        what = f"OffsetCommit v{version} {offsets}" + _said(
             member_id=member_id, epoch=epoch, instance=instance
         )
-        return await self.ask(who, said, make, version=version, **how)
+        return await self.ask(who, what, make, version=version, **how)
 
     async def fetch(
         self,
@@ -504,8 +504,8 @@ class BothSides:
             )
             return OffsetFetchRequest(groups=(group,), require_stable=require_stable)
 
-        said = f"OffsetFetch v{version} {of}" + _said(member_id=member_id, epoch=epoch)
-        return await self.ask(who, said, make, version=version, **how)
+        what = f"OffsetFetch v{version} {of}" + _said(member_id=member_id, epoch=epoch)
+        return await self.ask(who, what, make, version=version, **how)
 
     async def delete_offsets(self, of: Owned, **how: Any) -> Plain:
 
@@ -537,8 +537,8 @@ class BothSides:
                 group_ids=(side.group,), include_authorized_operations=False
             )
 
-        said = f"ConsumerGroupDescribe v{version}"
-        return await self.ask("admin", said, make, version=version, **how)
+        what = f"ConsumerGroupDescribe v{version}"
+        return await self.ask("admin", what, make, version=version, **how)
 
     async def list(
         self,
@@ -553,8 +553,8 @@ class BothSides:
         def make(side: Side) -> Struct:
             return ListGroupsRequest(states_filter=tuple(states), types_filter=tuple(types))
 
-        said = f"ListGroups v{version}" + _said(states=states, types=types)
-        return await self.ask("admin", said, make, version=version, **how)
+        what = f"ListGroups v{version}" + _said(states=states, types=types)
+        return await self.ask("admin", what, make, version=version, **how)
 
     # -- situations ------------------------------------------------------------------------------
 
@@ -569,8 +569,8 @@ class BothSides:
                 await self.join(other, **how)
             inside.append(who)
             assert not self.parked, self.transcript
-            for each in inside:
-                await self.sync(each, assign, protocol=how.get("protocol", "range"))
+            for member in inside:
+                await self.sync(member, assign, protocol=how.get("protocol", "range"))
             assert not self.parked, self.transcript
 
     @property

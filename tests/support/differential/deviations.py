@@ -220,9 +220,9 @@ def first_error(plain: Any) -> Any:
         case {"error_code": code} if code:
             return code
         case dict():
-            found = [first_error(value) for value in plain.values()]
+            codes = [first_error(value) for value in plain.values()]
         case tuple():
-            found = [first_error(value) for value in plain]
+            codes = [first_error(value) for value in plain]
         case _:
-            found = []
-    return next((code for code in found if code), 0)
+            codes = []
+    return next((code for code in codes if code), 0)

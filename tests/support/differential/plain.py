@@ -60,9 +60,9 @@ class Names:
                 return {"error_code": int(code), "members": entries}
             case Struct():
                 return {
-                    each.name: self.plain(getattr(value, each.name), each.name)
-                    for each in fields(value)
-                    if each.name not in LEFT_OUT
+                    declared.name: self.plain(getattr(value, declared.name), declared.name)
+                    for declared in fields(value)
+                    if declared.name not in LEFT_OUT
                 }
             case tuple():
                 items = [self.plain(item) for item in value]

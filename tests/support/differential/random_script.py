@@ -61,7 +61,7 @@ class RandomScript:
             (4, self.commit),
             (2, self.look),
         ]
-        move = self.chance.choices([each for _, each in moves], [weight for weight, _ in moves])[0]
+        move = self.chance.choices([step for _, step in moves], [weight for weight, _ in moves])[0]
         await move()
 
     # -- steps ------------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ class RandomScript:
         actor = Actor(name=self.chance.choice(free), topics=self.chance.choice(SUBSCRIPTIONS))
         # Without any topic at the start, Kafka's targets are wrong: see Deviation.NO_TOPICS.
         actor.topics = actor.topics or ("foo",)
-        held = {each.instance for each in self.actors.values()}
+        held = {other.instance for other in self.actors.values()}
         if self.chance.random() < 0.3:
             actor.instance = self.chance.choice(INSTANCES)
             if actor.instance in held:

@@ -136,17 +136,17 @@ class Hall:
         return kafka, gateway
 
     async def _group_ids(self, name: str, count: int) -> list[str]:
-        found: list[str] = []
+        group_ids: list[str] = []
         async with await BrokerConnection.open(*self.cluster.addresses[0]) as connection:
-            while len(found) < count:
+            while len(group_ids) < count:
                 keys = tuple(f"{name}-{uuid4().hex[:6]}" for _ in range(GROUP_IDS_TRIED))
                 answer = await connection.ask(FindCoordinatorRequest(coordinator_keys=keys), 4)
-                found += [
+                group_ids += [
                     coordinator.key
                     for coordinator in answer.coordinators
                     if coordinator.node_id == self.node_id
                 ]
-        return found[:count]
+        return group_ids[:count]
 
     async def _warm_up(self, address: Address) -> None:
         """Send some requests first, because slow first answers would look like parked requests."""

@@ -26,7 +26,7 @@ class Page(HTMLParser):
         self._open: list[Element] = []
         self.feed(source)
         self.close()
-        self.wrong += [f"<{each.name}> is not closed" for each in self._open]
+        self.wrong += [f"<{element.name}> is not closed" for element in self._open]
 
     def named(self, name: str, class_: str | None = None) -> list[Element]:
         """The elements with this name, and with this class if one is given."""
