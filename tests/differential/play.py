@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 import trio
 
-from tests.support.differential.random_script import random_scripts
+from tests.differential.random_script import random_scripts
 from tests.support.differential.script import SCRIPTS, load_scripts
 from tests.support.differential.stage import running_stage
 from tests.support.releases import NEWEST, RELEASES

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 import pytest
 import trio
 
+from tests.differential.random_script import random_scripts
 from tests.support.differential.deviations import REPEATING, Deviation
-from tests.support.differential.random_script import random_scripts
 from tests.support.differential.script import SCRIPTS, load_scripts
 from tests.support.differential.stage import Outcome, running_stage
 from tests.support.kafka_broker import FETCH_TIMEOUT_S

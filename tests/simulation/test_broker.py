@@ -8,8 +8,8 @@ from gateway.hosting.standing import LiveMembers, NoMembers
 from kafka_codecs.describe_groups import DescribeGroupsRequest
 from kafka_codecs.error_codes import ErrorCode
 from tests.simulation.broker_profiles import KAFKA_2_8, KAFKA_4_3, PROFILES, BrokerProfile
+from tests.simulation.broker_stage import ANCHOR, GROUP, PRIVATE, RANGE, BrokerStage
 from tests.simulation.explorer.copies import copy, restore
-from tests.support.broker_stage import ANCHOR, GROUP, PRIVATE, RANGE, BrokerStage
 
 on_each_release = pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.release)
 

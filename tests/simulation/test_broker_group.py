@@ -8,7 +8,7 @@ import pytest
 from coordinator.interface.config import MigrationPolicy
 from kafka_codecs.error_codes import ErrorCode
 from tests.simulation.broker_profiles import KAFKA_2_8, KAFKA_4_3, PROFILES, BrokerProfile
-from tests.support.broker_stage import ANCHOR, GROUP, PRIVATE, RANGE, BrokerStage
+from tests.simulation.broker_stage import ANCHOR, GROUP, PRIVATE, RANGE, BrokerStage
 from tests.support.group_values import embedded_assignment, make_topics, subscription
 
 on_each_release = pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.release)

@@ -13,7 +13,7 @@ from coordinator.interface.replies import HeartbeatReply
 from kafka_codecs.error_codes import ErrorCode
 from tests.simulation import careless
 from tests.simulation.careless import CarelessClassic, CarelessNative
-from tests.support.simulation import Stage
+from tests.simulation.stage import Stage
 
 
 def test_careless_clients_of_both_protocols_share_the_partitions() -> None:

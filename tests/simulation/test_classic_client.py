@@ -4,7 +4,7 @@ from typing import Any
 
 from coordinator.group.classic_group import ClassicGroup
 from tests.simulation.classic_client import Phase
-from tests.support.simulation import Stage
+from tests.simulation.stage import Stage
 
 
 def test_the_leader_assigns_and_all_settle() -> None:

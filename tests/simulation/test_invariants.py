@@ -8,7 +8,7 @@ from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.interface.records import Assignment, EpochCause, GroupEpoch
 from coordinator.interface.volatile_records import DeadlineKey, DeadlineKind
 from tests.simulation.invariants import BrokenInvariantError, Invariant, check_group
-from tests.support.simulation import Stage
+from tests.simulation.stage import Stage
 
 
 def stable_group() -> tuple[Stage, ConsumerGroup]:

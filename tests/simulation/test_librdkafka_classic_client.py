@@ -3,7 +3,7 @@
 from coordinator.interface.events import JoinGroupReceived
 from tests.simulation.leader import STICKY
 from tests.simulation.librdkafka_classic_client import LibrdkafkaClassicClient
-from tests.support.simulation import Stage
+from tests.simulation.stage import Stage
 
 
 def test_it_joins_twice_and_claims_what_it_had() -> None:

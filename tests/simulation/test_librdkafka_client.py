@@ -2,8 +2,8 @@
 
 from coordinator.group.consumer_group import ConsumerGroup
 from tests.simulation.client import RETRY_MS
+from tests.simulation.stage import Stage
 from tests.simulation.test_native_client import heartbeats
-from tests.support.simulation import Stage
 
 
 def test_heartbeats_are_full_until_the_first_assignment() -> None:

@@ -12,7 +12,7 @@ from tests.simulation.misbehaviour import (
     LyingLeader,
     Vandal,
 )
-from tests.support.simulation import Stage
+from tests.simulation.stage import Stage
 
 SPEC = Spec(topics=("foo",), protocols=("cooperative-sticky",), is_cooperative=True)
 

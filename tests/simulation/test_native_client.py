@@ -2,7 +2,7 @@
 
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.interface.events import ConsumerHeartbeatReceived
-from tests.support.simulation import Stage
+from tests.simulation.stage import Stage
 
 
 def heartbeats(stage: Stage, name: str) -> list[ConsumerHeartbeatReceived]:

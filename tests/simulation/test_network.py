@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.support.simulation import PEACEFUL, Stage
+from tests.simulation.stage import PEACEFUL, Stage
 
 
 def test_a_paused_gateway_relays_nothing_of_a_client_that_has_gone_meanwhile() -> None:

@@ -6,7 +6,7 @@ from tests.simulation.intruder import INTRUDER
 from tests.simulation.plan import CHAOS_MS
 from tests.simulation.random_actions import INTRUSION_MS_MAX
 from tests.simulation.run import Run
-from tests.support.simulation import Stage
+from tests.simulation.stage import Stage
 
 
 @pytest.mark.simulation

@@ -1,6 +1,6 @@
 """The costs of a run."""
 
-from tests.support.simulation import Stage
+from tests.simulation.stage import Stage
 
 
 def test_only_a_change_of_owner_is_a_move() -> None:

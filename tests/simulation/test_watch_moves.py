@@ -12,7 +12,7 @@ from tests.simulation.plan import Plan
 from tests.simulation.planted_bugs import moves
 from tests.simulation.planted_bugs.bug import Bug
 from tests.simulation.settling import come_to_rest
-from tests.support.simulation import PEACEFUL, Stage
+from tests.simulation.stage import PEACEFUL, Stage
 
 COOPERATIVE: dict[str, Any] = {"protocols": (STICKY,), "is_cooperative": True}
 CLASSIC = ("classic", "classic")
