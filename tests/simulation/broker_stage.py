@@ -30,12 +30,12 @@ class BrokerStage:
         self.sent = 0
         self.answers: dict[int, Any] = {}
 
-    def send(self, message: Struct, *, client: str = "c", version: int | None = None) -> int:
+    def send(self, message: Struct, *, version: int | None = None) -> int:
         """Send a request; its number."""
         self.sent += 1
         self.note(
             self.broker.handle(
-                message, Sender(client), self.now_ms, request_id=self.sent, version=version
+                message, Sender("c"), self.now_ms, request_id=self.sent, version=version
             )
         )
         return self.sent

@@ -70,12 +70,8 @@ class Stage(Run):
     def librdkafka(self, name: str, **how: Any) -> LibrdkafkaClient:
         return self._start(LibrdkafkaClient(self.context, name, _spec(how)))
 
-    def classic(self, name: str, *, bypasses: bool = False, **how: Any) -> ClassicClient:
-        """A classic client starts, perhaps one that bypasses the gateway."""
-        client = ClassicClient(self.context, name, _spec(how))
-        if bypasses:
-            client.bypass_gateway()
-        return self._start(client)
+    def classic(self, name: str, **how: Any) -> ClassicClient:
+        return self._start(ClassicClient(self.context, name, _spec(how)))
 
     def misbehaving(self, kind: type[C], name: str, **how: Any) -> C:
         """A client of one of the kinds in `misbehaviour.py` starts."""

@@ -100,8 +100,8 @@ def target(epoch: int) -> TargetComputed:
     return TargetComputed(assignment_epoch=epoch, assignor="uniform", partitions_moved=0)
 
 
-def converts(direction: Direction, members: int, *, is_live: bool = True) -> GroupConverted:
-    return GroupConverted(direction=direction, is_live=is_live, members=members, cause="")
+def converts(direction: Direction, members: int) -> GroupConverted:
+    return GroupConverted(direction=direction, is_live=True, members=members, cause="")
 
 
 UP: Direction = "classic->consumer"

@@ -91,9 +91,9 @@ def with_new_protocol(fixture: str = "kafka") -> pytest.MarkDecorator:
     return _on(NATIVE_RELEASES, fixture)
 
 
-def with_anchors(fixture: str = "kafka") -> pytest.MarkDecorator:
+def with_anchors() -> pytest.MarkDecorator:
     """Run a test on every release that anchors are tested on."""
-    return _on(WITH_ANCHORS, fixture)
+    return _on(WITH_ANCHORS, "kafka")
 
 
 def _on(releases: Sequence[str], fixture: str) -> pytest.MarkDecorator:

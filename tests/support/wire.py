@@ -44,7 +44,6 @@ def produce_frame(
     topics: Mapping[bytes, Sequence[bytes | None]],
     *,
     acks: int = -1,
-    correlation_id: int = 7,
 ) -> bytes:
     """The frame of a Produce request with the records of each partition. Topics have names, and
     from v13 on ids, which are given as bytes."""
@@ -67,7 +66,7 @@ def produce_frame(
             body += struct.pack(">i", index) + size + (records or b"") + tags
         body += tags
     payload = produce_body(version, acks, body + tags)
-    return request_frame(ApiKey.PRODUCE, version, correlation_id, payload)
+    return request_frame(ApiKey.PRODUCE, version, 7, payload)
 
 
 def _varint(value: int) -> bytes:

@@ -436,14 +436,14 @@ class BothSides:
         )
         return await self.ask(who, what, make, version=version, **how)
 
-    async def full(self, who: str, epoch: int | None = None, **how: Any) -> Plain:
+    async def full(self, who: str, **how: Any) -> Plain:
         """Send a full heartbeat. By default it states the last assignment."""
         given: dict[str, Any] = {
             "topics": ("foo",),
             "owned": TOLD,
             "rebalance_timeout_ms": 60_000,
         }
-        return await self.native(who, epoch, **{**given, **how})
+        return await self.native(who, **{**given, **how})
 
     # -- offsets ---------------------------------------------------------------------------------
 
