@@ -26,11 +26,13 @@ SIMULATION = ROOT / "tests" / "simulation"
 
 AROUND_THE_SIMULATION = {
     "__main__",
+    "broker_side",
     "broker_trial",
     "conftest",
     "fresh_seeds",
     "reporting",
     "sweep",
+    "trial_stage",
 }
 """Modules that play many runs, and show what came of them."""
 

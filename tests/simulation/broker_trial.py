@@ -9,7 +9,7 @@ import trio
 
 from tests.simulation.broker_cases.all_cases import CASES
 from tests.simulation.broker_profiles import PROFILES
-from tests.support.differential.trial_stage import running_trial_stage
+from tests.simulation.trial_stage import running_trial_stage
 
 
 def main() -> int:

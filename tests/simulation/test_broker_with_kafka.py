@@ -11,7 +11,7 @@ import trio
 
 from tests.simulation.broker_cases.all_cases import CASES
 from tests.simulation.broker_profiles import KAFKA_3_9, KAFKA_4_3, BrokerProfile
-from tests.support.differential.trial_stage import running_trial_stage
+from tests.simulation.trial_stage import running_trial_stage
 from tests.support.kafka_broker import FETCH_TIMEOUT_S
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]

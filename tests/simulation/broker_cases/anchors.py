@@ -11,7 +11,7 @@ from tests.simulation.broker_cases.case import (
     hold,
     sync_anchor,
 )
-from tests.support.differential.trial_stage import BothBrokers
+from tests.simulation.trial_stage import BothBrokers
 
 
 @case()

@@ -12,8 +12,8 @@ from typing import Any
 from gateway.hosting.identity import Gateway
 from kafka_codecs.error_codes import ErrorCode
 from tests.simulation.broker_profiles import PROFILES
+from tests.simulation.trial_stage import DELAY_MS, BothBrokers, Case, Play
 from tests.support.differential.both_sides import Owned
-from tests.support.differential.trial_stage import DELAY_MS, BothBrokers, Case, Play
 from tests.support.group_values import subscription
 
 CASES: dict[str, Case] = {}

@@ -13,7 +13,7 @@ from tests.simulation.broker_cases.case import (
     knock,
 )
 from tests.simulation.broker_cases.locks import BOTH_PROTOCOLS, lock, two_consumers
-from tests.support.differential.trial_stage import BothBrokers
+from tests.simulation.trial_stage import BothBrokers
 
 
 @case(moves=True)

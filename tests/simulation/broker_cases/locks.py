@@ -17,7 +17,7 @@ from tests.simulation.broker_cases.case import (
     knock,
     sync_anchor,
 )
-from tests.support.differential.trial_stage import BothBrokers
+from tests.simulation.trial_stage import BothBrokers
 from tests.support.group_values import subscription
 
 BOTH_PROTOCOLS = (RANGE, PRIVATE)

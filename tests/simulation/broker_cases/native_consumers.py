@@ -15,7 +15,7 @@ from tests.simulation.broker_cases.case import (
     hold,
     sync_anchor,
 )
-from tests.support.differential.trial_stage import DELAY_MS, BothBrokers
+from tests.simulation.trial_stage import DELAY_MS, BothBrokers
 
 
 @case("3.9")

@@ -5,7 +5,7 @@ from typing import Any
 from kafka_codecs.error_codes import ErrorCode
 from tests.simulation.broker_cases.case import ALL_FOO, DELAY_S, RANGE, case, commit, knock
 from tests.simulation.broker_cases.locks import BOTH_PROTOCOLS, two_consumers
-from tests.support.differential.trial_stage import DELAY_MS, BothBrokers
+from tests.simulation.trial_stage import DELAY_MS, BothBrokers
 
 
 @case()

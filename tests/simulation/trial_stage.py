@@ -21,8 +21,8 @@ from kafka_codecs.find_coordinator import FindCoordinatorRequest
 from kafka_codecs.offset_fetch import OffsetFetchRequest
 from tests.simulation.broker import Broker
 from tests.simulation.broker_profiles import BrokerProfile
+from tests.simulation.broker_side import RealSide, SimulatedSide
 from tests.support.differential.both_sides import Asked, BothSides, Difference, failure_of
-from tests.support.differential.broker_side import RealSide, SimulatedSide
 from tests.support.differential.profiles import Profile
 from tests.support.differential.stage import TOPICS
 from tests.support.differential.topic_admin import TopicAdmin
