@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.matrix.matrix_table import Note, write_result
 from tests.support.matrix import Result, Roll
-from tests.support.matrix_table import Note, write_result
 
 
 def is_full_run(config: pytest.Config) -> bool:

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from gateway.demo.group_view import Protocol
+from tests.matrix.matrix_table import Note
 from tests.support.group_stage import GroupStage, on_kafka, open_group
 from tests.support.installs import INSTALL_LIMIT_S
 from tests.support.kafka_broker import KafkaCluster
 from tests.support.matrix import AGAIN_MAX, NATIVE, ROLLS, Result, Roll, result_of
-from tests.support.matrix_table import Note
 from tests.support.promises import promise
 from tests.support.releases import CHOSEN, LAST_CLASSIC, RELEASES, TEST_IDS
 

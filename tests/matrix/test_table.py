@@ -1,7 +1,7 @@
 """The documented table has the results of the last full run of the client matrix."""
 
+from tests.matrix.matrix_table import PAGE, in_page, read_results, table, with_table
 from tests.support.matrix import ROLLS
-from tests.support.matrix_table import PAGE, in_page, read_results, table, with_table
 
 
 def test_every_roll_has_a_result() -> None:
@@ -10,7 +10,7 @@ def test_every_roll_has_a_result() -> None:
 
 
 def test_the_page_has_the_results() -> None:
-    """To update it, run `python -m tests.support.matrix_table`."""
+    """To update it, run `python -m tests.matrix.matrix_table`."""
     assert in_page(PAGE.read_text()) == table(read_results().values())
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from gateway.data_path.api_table import API_TABLE, PRODUCE_ADDRESSES_SINCE
 from kafka_codecs.apis import ApiKey
-from tests.support.kafka_apis import (
+from tests.gateway.data_path.kafka_apis import (
     KNOWN_NEWER,
     answers_with_addresses,
     relayed_addresses,

@@ -1,8 +1,8 @@
 """Compares the table of apis with the message definitions of Kafka's own client library.
 
-`python -m tests.support.kafka_apis` takes the newest kafka-clients that Maven finds, and fails if
-it has an api or a version that is neither served nor left out with a reason, or an answer with
-addresses that is relayed.
+`python -m tests.gateway.data_path.kafka_apis` takes the newest kafka-clients that Maven finds, and
+fails if it has an api or a version that is neither served nor left out with a reason, or an answer
+with addresses that is relayed.
 """
 
 import json

@@ -1,6 +1,6 @@
 """The results of the client matrix in `tests/matrix.json`, and their table in the documentation.
 
-`pytest -m matrix` writes the results; `python -m tests.support.matrix_table` writes the table.
+`pytest -m matrix` writes the results; `python -m tests.matrix.matrix_table` writes the table.
 """
 
 import json
@@ -15,7 +15,7 @@ Note = Callable[[Roll, Result], None]
 
 RESULTS = Path(__file__).parent.parent / "matrix.json"
 PAGE = Path(__file__).parent.parent.parent / "gateway" / "docs" / "clients.md"
-BEGIN = "<!-- client matrix: written by python -m tests.support.matrix_table -->\n"
+BEGIN = "<!-- client matrix: written by python -m tests.matrix.matrix_table -->\n"
 END = "<!-- end of the client matrix -->\n"
 HEADER = """\
 | rolled client | to its native | beside | records | twice |
