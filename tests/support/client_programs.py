@@ -83,8 +83,8 @@ def program(library: Library, version: str = "", role: Role = "consumer") -> Pro
         case "reference":
             return _in_python("groupferry", "", (str(SCRIPTS / "reference_consumer.py"),))
         case "kafkajs" | "platformatic":
-            package = "kafkajs" if library == "kafkajs" else "@platformatic/kafka"
-            return _in_node(package, version, SCRIPTS / "node" / f"{library}_{role}.cjs")
+            name = "kafkajs" if library == "kafkajs" else "@platformatic/kafka"
+            return _in_node(name, version, SCRIPTS / "node" / f"{library}_{role}.cjs")
         case "java":
             return _in_java(version) if role == "consumer" else _java_producer(version)
         case "franz-go" | "sarama" | "kafka-go" | "kadm":

@@ -1,6 +1,7 @@
 """A broker that refuses what the test says, and its clients."""
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 from uuid import uuid4
 
 from kafka_codecs.apis import ApiKey
@@ -40,7 +41,7 @@ class GuardedBroker(OffsetBroker):
             ApiKey.METADATA: replying(self._describe_topics),
         }
 
-    async def _heartbeat(self, request: HeartbeatRequest) -> Struct:
+    async def _heartbeat(self, request: HeartbeatRequest) -> Any:
         if request.member_id == self.coordinator.group(request.group_id).member_id:
             return await self._membership(request)
         self.questions.append(request.group_id)

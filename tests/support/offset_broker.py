@@ -5,6 +5,7 @@ anchors. Commits wait at `gate`, if it is set.
 """
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 from uuid import UUID
 
 import trio
@@ -160,7 +161,7 @@ class OffsetBroker(FakeBroker):
             )
         )
 
-    async def _membership(self, request: Struct) -> Struct:
+    async def _membership(self, request: Struct) -> Any:
         if isinstance(request, JoinGroupRequest) and self.join_gate is not None:
             await self.join_gate.wait()
         answer: Struct = self.coordinator.answer(request)
