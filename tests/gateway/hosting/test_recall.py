@@ -9,14 +9,11 @@ import pytest
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import (
     ConsumerHeartbeatReceived,
-    HeartbeatReceived,
-    JoinGroupReceived,
     LeaveGroupReceived,
     Leaver,
     OffsetCommitReceived,
-    SyncGroupReceived,
 )
-from coordinator.interface.records import ClassicGroupValue, Protocols
+from coordinator.interface.records import ClassicGroupValue
 from coordinator.interface.replies import (
     ConsumerHeartbeatReply,
     JoinGroupReply,
@@ -32,8 +29,9 @@ from gateway.hosting.recall import FENCED, RECALLED, Recall
 from gateway.hosting.release import Releasing
 from kafka_codecs.consumer_protocol import decode_assignment
 from kafka_codecs.error_codes import ErrorCode
+from tests.support.engine_requests import heartbeat_received, join_received, sync_received
 from tests.support.group_records import given_classic_group_member
-from tests.support.group_values import Owned, subscription
+from tests.support.group_values import Owned
 
 NATIVE = replace(given_classic_group_member("n", {"foo": (1,)}), protocols=())
 IDLE = replace(NATIVE, member_id="i", assignment=b"")
@@ -143,44 +141,20 @@ class Script:
         return [member.error for member in reply.members]
 
     def beat(self, member_id: str) -> Any:
-        return self.ask(
-            HeartbeatReceived(token=1, member_id=member_id, instance_id=None, generation=7)
-        )
+        return self.ask(heartbeat_received(member_id, 7))
 
     def join(
         self,
         member_id: str,
         owned: Owned | None = None,
         *,
-        instance_id: str | None = None,
-        protocols: Protocols | None = None,
-        **how: Any,
+        connection: int = CONNECTION,
+        **fields: Any,
     ) -> Any:
-        join = JoinGroupReceived(
-            token=1,
-            version=9,
-            member_id=member_id,
-            instance_id=instance_id,
-            client_id="client",
-            client_host="/127.0.0.1",
-            protocol_type="consumer",
-            protocols=(
-                (("range", subscription(("foo",), owned=owned)),)
-                if protocols is None
-                else protocols
-            ),
-            session_timeout_ms=10_000,
-            rebalance_timeout_ms=10_000,
-            fresh_id=UUID(int=1),
-        )
-        return self.ask(join, **how)
+        return self.ask(join_received(member_id, owned=owned, **fields), connection)
 
     def sync(self, member_id: str) -> Any:
-        return self.ask(
-            SyncGroupReceived(
-                token=1, version=5, member_id=member_id, instance_id=None, generation=1
-            )
-        )
+        return self.ask(sync_received(member_id, 1))
 
     def native(
         self, member_id: str, epoch: int, owned: frozenset[Partition] | None = None, **how: Any
