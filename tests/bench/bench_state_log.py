@@ -24,7 +24,7 @@ import trio
 
 from coordinator.engine import GroupEngine
 from coordinator.interface.config import GroupConfig
-from coordinator.interface.events import ConsumerHeartbeatReceived, Request
+from coordinator.interface.events import Request
 from coordinator.interface.records import (
     Assignment,
     CurrentAssignment,
@@ -43,6 +43,7 @@ from gateway.state_log.kafka.kafka_log import open_kafka_log
 from gateway.state_log.log import StateLog
 from gateway.state_log.memory import MemoryLog
 from gateway.state_log.sqlite import open_sqlite_log
+from tests.support.engine_requests import native_received
 from tests.support.group_values import topic_id
 from tests.support.hosted_groups import ScriptedCluster, make_groups
 from tests.support.kafka_broker import running_kafka
@@ -229,18 +230,7 @@ async def measure_joining(log: StateLog) -> str:
 
 def native_join(number: int, token: int, _topics: Topics) -> Request:
     """The first heartbeat of a native member."""
-    return ConsumerHeartbeatReceived(
-        token=token,
-        version=1,
-        member_id=f"member-{number}",
-        member_epoch=0,
-        client_id="client",
-        client_host="/127.0.0.1",
-        rebalance_timeout_ms=60_000,
-        topic_names=("foo",),
-        owned=frozenset(),
-        fresh_id=uuid4(),
-    )
+    return native_received(f"member-{number}", token=token, fresh_id=uuid4())
 
 
 async def measure(name: str, open_log: OpenLog) -> None:

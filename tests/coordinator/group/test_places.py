@@ -1,6 +1,7 @@
 """What is remembered of replacements, and how long one is awaited (rule 3.16)."""
 
 from collections import defaultdict
+from dataclasses import replace
 from uuid import uuid4
 
 import pytest
@@ -22,6 +23,7 @@ from coordinator.interface.events import JoinGroupReceived
 from coordinator.interface.records import Member
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import MemberReturned, MemberSlot, MemberSlotMoved
+from tests.support.engine_requests import join_received
 
 NOW_MS = 1_000_000
 GRACE_MS = 3_000
@@ -90,19 +92,7 @@ def place_of(client_id: str, client_host: str) -> MemberSlot:
 
 
 def join_from(client_host: str) -> JoinGroupReceived:
-    return JoinGroupReceived(
-        token=1,
-        version=9,
-        member_id="",
-        instance_id=None,
-        client_id="client",
-        client_host=client_host,
-        protocol_type="consumer",
-        protocols=(),
-        session_timeout_ms=10_000,
-        rebalance_timeout_ms=60_000,
-        fresh_id=uuid4(),
-    )
+    return replace(join_received(fresh_id=uuid4()), client_host=client_host)
 
 
 @given(

@@ -1,13 +1,11 @@
 """Limits on the data that a client may make a group store."""
 
-from uuid import UUID
-
 import pytest
 
 from coordinator.handlers.size_limits import MEMBER_BYTES_MAX, NAME_BYTES_MAX, UNKNOWN_TOPICS_MAX
-from coordinator.interface.events import ConsumerHeartbeatReceived
 from coordinator.interface.replies import ConsumerHeartbeatReply, JoinGroupReply
 from kafka_codecs.error_codes import ErrorCode
+from tests.support.engine_requests import native_received
 from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript, subscription
 
@@ -102,17 +100,7 @@ def test_the_length_of_a_name_is_limited(group: GroupScript, version: int, is_st
 
 def test_the_client_id_of_a_native_member_is_limited(group: GroupScript) -> None:
     """One that had malformed bytes may have become longer than a record can hold."""
-    heartbeat = ConsumerHeartbeatReceived(
-        token=-1,
-        version=1,
-        member_id="n1",
-        member_epoch=0,
-        client_id="\ufffd" * (NAME_BYTES_MAX // 3 + 1),
-        client_host="/127.0.0.1",
-        rebalance_timeout_ms=10_000,
-        topic_names=("foo",),
-        owned=frozenset(),
-        fresh_id=UUID(int=1),
-    )
+    client_id = "\ufffd" * (NAME_BYTES_MAX // 3 + 1)
+    heartbeat = native_received("n1", token=-1, client_id=client_id)
     group.feed(heartbeat)
     assert group.answer(-1, ConsumerHeartbeatReply).error == ErrorCode.UNKNOWN_SERVER_ERROR

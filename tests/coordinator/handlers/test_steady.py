@@ -20,8 +20,9 @@ from coordinator.interface.events import (
 from coordinator.interface.replies import JoinGroupReply
 from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import DeadlineKind
+from tests.support.engine_requests import native_received
 from tests.support.group_script import GroupScript
-from tests.support.group_values import make_topics, partitions, topic_id
+from tests.support.group_values import make_topics, partitions
 from tests.support.hypothesis_profile import thinned_out
 from tests.support.random_requests import RandomRequests
 
@@ -53,16 +54,7 @@ def beats(script: GroupScript) -> Iterator[Beat]:
             epoch = group.assignments[member_id].member_epoch
         else:
             epoch = group.core.generation
-        native = ConsumerHeartbeatReceived(
-            token=0,
-            version=1,
-            member_id=member_id,
-            member_epoch=epoch,
-            client_id="client",
-            client_host="/127.0.0.1",
-            instance_id=member.instance_id,
-            fresh_id=topic_id("fresh"),
-        )
+        native = native_received(member_id, epoch, token=0, instance_id=member.instance_id)
         for member_epoch in (epoch - 1, epoch, epoch + 1):
             yield replace(native, member_epoch=member_epoch)
         for instance_id in {None, *group.instances}:

@@ -1,7 +1,6 @@
 """The task of one group: its order, its start and its end."""
 
 from dataclasses import replace
-from uuid import uuid4
 
 import pytest
 import structlog
@@ -10,7 +9,7 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from coordinator.interface.config import GroupConfig
-from coordinator.interface.events import ConsumerHeartbeatReceived
+from coordinator.interface.events import LEAVE_EPOCH
 from coordinator.interface.replies import (
     ConsumerHeartbeatReply,
     JoinGroupReply,
@@ -23,6 +22,7 @@ from gateway.hosting.calls import Abandoned, Call, Commits
 from gateway.hosting.logged_engine import BEFORE_A_DEADLINE_MAX
 from kafka_codecs.error_codes import ErrorCode
 from tests.gateway.groups.pending import Pending
+from tests.support.engine_requests import native_received
 from tests.support.group_script import read_assignment
 from tests.support.hosted_groups import GROUP, QUIET_S, HostedGroups, hosted_groups
 
@@ -137,15 +137,7 @@ async def leaving(groups: HostedGroups) -> tuple[Call, GroupDriver]:
     """A member's leave, which waits for the log."""
     await groups.native("n")
     groups.log.gate, groups.events = trio.Event(), []
-    event = ConsumerHeartbeatReceived(
-        token=1,
-        version=1,
-        member_id="n",
-        member_epoch=-1,
-        client_id="client",
-        client_host="/",
-        fresh_id=uuid4(),
-    )
+    event = native_received("n", LEAVE_EPOCH)
     call = Call(api=GroupApi.CONSUMER_LEAVE, is_placed=True, event=event, token=event.token)
     driver = groups.table.drivers.driver(GROUP)
     assert driver.begin(call) is None
