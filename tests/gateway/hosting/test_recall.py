@@ -197,8 +197,7 @@ def test_an_eager_join_of_an_earlier_generation_may_be_late(
     on: Script, generation: int, told: list[Any]
 ) -> None:
     """It proves nothing about the partitions that the member has got since (DEV D5)."""
-    metadata = subscription(("foo",), generation=generation, version=2)
-    assert on.join("a", protocols=(("range", metadata),)) is RECALLED
+    assert on.join("a", generation=generation, embedded_version=2) is RECALLED
     assert on.told == told
 
 
