@@ -21,9 +21,9 @@ HOSTED_S = 1.0
 
 def findings(
     seed: int, steps: Sequence[SimulatedStep], excused: Set[tuple[str, int]]
-) -> tuple[list[str], bool]:
-    """What is wrongly called a fault in a run that moves once, and whether a fault is called
-    possible."""
+) -> tuple[list[str], str | None]:
+    """What is wrongly called a fault in a run that moves once, and what the group was like at the
+    move if a fault is called possible."""
     rng = Random(seed)
     whole = [n for n, step in enumerate(steps) if step.loaded is None and step.is_durable]
     whole = [n for n in whole[len(whole) // 4 :] if not _divides_a_report(steps, n)] or [0]
@@ -31,7 +31,14 @@ def findings(
     rows = folded(*moved(steps, place, rng.uniform(-1, 1) * CLOCKS_DIFFER_S_MAX)).findings
     certain = [row for row in rows if row.is_certain and not _is_excused(row, excused)]
     doubts = [row for row in rows if not row.is_certain and row.kind == "owned_twice"]
-    return [f"after a move: {row}" for row in certain], bool(doubts)
+    return [f"after a move: {row}" for row in certain], _group_at(steps, place) if doubts else None
+
+
+def _group_at(steps: Sequence[SimulatedStep], place: int) -> str:
+    last = steps[place - 1] if place else None
+    if last is None or not last.members:
+        return "without a member"
+    return "with partitions" if last.holdings else "with members, of which none had a partition"
 
 
 def _divides_a_report(steps: Sequence[SimulatedStep], place: int) -> bool:
@@ -85,13 +92,16 @@ def _loaded(step: SimulatedStep | None) -> GroupLoaded:
     members = tuple(
         MemberSnapshot(
             member_id=member_id,
-            instance_id=None,
-            client_id=member_id,
+            instance_id=member.instance_id,
+            client_id=member.client_id,
             client_host="/h",
             protocol="consumer",
             member_epoch=None,
-            partitions={topic: tuple(sorted(numbers)) for topic, numbers in its.items()},
+            partitions={
+                topic: tuple(sorted(numbers))
+                for topic, numbers in partitions.get(member_id, {}).items()
+            },
         )
-        for member_id, its in sorted(partitions.items())
+        for member_id, member in sorted(step.members.items() if step else ())
     )
     return GroupLoaded(kind=None, state="Stable", group_epoch=0, members=members)

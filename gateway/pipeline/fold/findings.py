@@ -5,7 +5,7 @@ the order that the gateways state, else by their clocks, which may differ by a m
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from gateway.events.offset_events import CommittedOffsets
@@ -107,7 +107,10 @@ class SeveralLogs:
         self._grants: dict[PartitionHistory, list[GrantPeriod]] = {}
         self._apart: set[tuple[str, str]] = set()
         """Gateways the first of which came first, whatever the clocks say: an offset came back from
-        the cluster before it was stored, or the second one began with what the first one had."""
+        the cluster before it was stored, or the second one began with what the first one had, or
+        with a member that had not joined yet."""
+        self._joined: dict[str, Source] = {}
+        """The lines with which classic members joined. Their ids are new: the gateway made them."""
 
     def add_grant(self, partition: PartitionHistory, grant: GrantPeriod) -> None:
         """Add a grant, which may not have ended."""
@@ -116,6 +119,16 @@ class SeveralLogs:
     def add_apart(self, gateway_id: str, later_id: str) -> None:
         """The clocks of two gateways are known to differ."""
         self._apart.add((gateway_id, later_id))
+
+    def add_joined(self, member_id: str, source: Source) -> None:
+        """A classic member joins for the first time."""
+        self._joined[member_id] = source
+
+    def compare_members(self, member_ids: Iterable[str], source: Source) -> None:
+        """Compare what a gateway begins with with the times at which members joined others."""
+        for joined in map(self._joined.get, member_ids):
+            if joined is not None and joined.clock_ms > source.clock_ms:
+                self.add_apart(joined.gateway_id, source.gateway_id)
 
     def compare_commit(
         self, partition: PartitionHistory, entry: CommittedOffsets, from_ms: int, source: Source

@@ -211,6 +211,7 @@ class OwnershipFold(EventFold):
         holders = _holders(event)
         if self.others is not None:
             self._take_over(self.others, source, holders)
+            self.others.compare_members((member.member_id for member in event.members), source)
         for partition, grant in self._open_grants(source.gateway_id):
             if grant.member_id in holders.get((partition.topic, partition.number), ()):
                 grant.is_certain, grant.last_hosting = True, source.hosting
@@ -253,6 +254,10 @@ class OwnershipFold(EventFold):
         for gateway_id, had in left.items():
             if had == holders:
                 others.add_apart(gateway_id, source.gateway_id)
+
+    def _on_member_joined(self, source: Source, event: Any) -> None:
+        if self.others is not None and event.protocol == "classic":
+            self.others.add_joined(event.member_id, source)
 
     def _on_cluster_members_seen(self, source: Source, event: Any) -> None:
         """The cluster has the group. What it shows comes from several answers and requests."""
