@@ -79,12 +79,24 @@ def _run_on_spark(
 
 @contextmanager
 def _tell_interrupt(output: str) -> Iterator[None]:
-    """Say what Ctrl-C leaves: the tables in `new` do not count."""
+    """Say what Ctrl-C or SIGTERM leaves: the tables in `new` do not count."""
+    is_terminated = False
+
+    def terminate(_number: int, _frame: object) -> None:
+        nonlocal is_terminated
+        is_terminated = True
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, terminate)
     try:
         yield
     except KeyboardInterrupt:
         sys.stderr.write(f"groupferry: interrupted; {escape(output)} is as it was\n")
+        if is_terminated:
+            raise SystemExit(128 + signal.SIGTERM) from None
         raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def make_here(parts: Iterable[Tables], output: Folder, top: int) -> Summary:

@@ -14,12 +14,14 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache, reduce
 from importlib.metadata import version
 from itertools import chain, takewhile
 from operator import itemgetter
+from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
-from zlib import compress, decompress
+from zlib import compress, crc32, decompress
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -173,9 +175,18 @@ def places_of(rows: Tables) -> Iterator[Place]:
 
 _PART = re.compile(r"(\d+)-(\d+)")
 READY = "ready"
-_VERSION = version("groupferry")
-_STATES_FORMAT = 1
-"""Grows with each change of what a history has, also between two versions."""
+
+_HERE = Path(__file__).parent
+_PICKLED = sorted((*_HERE.parent.glob("events/*.py"), *_HERE.rglob("*.py")))
+"""The sources of everything that a state has."""
+
+
+@cache
+def states_version() -> str:
+    """Which groupferry wrote a folder: its version, and a checksum of the code that reads states,
+    because they change between two versions as well."""
+    checksum = reduce(lambda before, source: crc32(source.read_bytes(), before), _PICKLED, 0)
+    return f"{version('groupferry')}+{checksum:08x}"
 
 
 class StreamProgress(NamedTuple):
@@ -186,10 +197,8 @@ class StreamProgress(NamedTuple):
     rounds: int = 0
     from_ms: int = 0
     """Older lines have been deleted, as far as nothing needs them."""
-    version: str = _VERSION
-    """The version of groupferry that has folded them."""
-    states_format: int = 0
-    """The format of the states; 0 before it was stated."""
+    version: str = ""
+    """The version of the states."""
 
 
 class Round:
@@ -269,9 +278,9 @@ class Following:
             self._sums.clear()
         stored = self._output.read_bytes(PROGRESS)
         if stored is None:
-            return StreamProgress(states_format=_STATES_FORMAT)
+            return StreamProgress(version=states_version())
         progress = StreamProgress(*from_json(stored)[: len(StreamProgress._fields)])
-        if (progress.version, progress.states_format) != (_VERSION, _STATES_FORMAT):
+        if progress.version != states_version():
             raise PipelineError(
                 f"{self._output.path} was written by another groupferry ({progress.version}):"
                 " delete it, or choose another folder; either is made from what the sources still"

@@ -117,6 +117,34 @@ def test_an_interrupted_report_is_one_line_and_no_table(
     assert (output / "tables").exists()
 
 
+@pytest.mark.usefixtures("spark_is_open")
+@pytest.mark.parametrize("options", [(), (ON_SPARK,)])
+def test_sigterm_ends_a_report_as_ctrl_c_does(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    options: tuple[str, ...],
+) -> None:
+    """Its exit status names the signal."""
+    from gateway.pipeline import command  # needs PySpark
+    from gateway.pipeline.spark import folding
+
+    def terminate(*_given: object) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    events, output = tmp_path / "events", tmp_path / "report"
+    events.write_text("\n".join([*played(FAULTY).lines, ""]))
+    handler = signal.getsignal(signal.SIGTERM)
+    for module in (folding, command):
+        monkeypatch.setattr(module, "write_files", terminate)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["report", f"{events}", f"--output={output}", *options])
+    assert ended.value.code == 128 + signal.SIGTERM
+    assert capsys.readouterr() == ("", f"groupferry: interrupted; {output} is as it was\n")
+    assert not (output / "tables").exists()
+    assert signal.getsignal(signal.SIGTERM) == handler
+
+
 def making(spark: SparkSession, events: Path) -> Callable[[Folder], Summary]:
     """Makes the tables of these events."""
     from gateway.pipeline.spark.folding import make_on_spark  # needs PySpark

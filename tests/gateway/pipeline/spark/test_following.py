@@ -1,9 +1,12 @@
 """Rounds have the result of one fold of all lines, and a killed round counts once or not at all."""
 
+import inspect
+import io
 import json
 import pickle
 import random
 import re
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -29,7 +32,7 @@ from gateway.pipeline.fold.folding import (
 from gateway.pipeline.fold.order import OutOfOrderError
 from gateway.pipeline.fold.sequences import ENDED, OTHER, Number, RunKey, fold_runs
 from gateway.pipeline.folder import PROGRESS, Folder
-from gateway.pipeline.following import Following, Items, Subject
+from gateway.pipeline.following import Following, Items, Subject, states_version
 from gateway.pipeline.report.verdict import judge
 from gateway.pipeline.tables import FOLDED_TABLES, SCHEMAS, arrow_table, read_rows
 from tests.e2e.follow_loop import history
@@ -212,13 +215,13 @@ class Crashed(Exception):
 
 
 @pytest.mark.parametrize(
-    "progress", [(VERSION,), (VERSION, 99), (VERSION, 99, "more"), ("another one", 1)]
+    "progress", [(VERSION,), (VERSION, 1), (f"{VERSION}+00000000", "more"), ("another one",)]
 )
 def test_what_another_version_has_written_is_refused(
     progress: Sequence[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In one line that says what to do, also if no line is new: its states are not read. One that
-    names the same version may have states of another format."""
+    """In one line that says what to do, also if no line is new: its states are not read. One with
+    the same number may have other code."""
     lines = history(random.Random(0), groups=2)
     Following(Folder(f"{tmp_path}"), top=1).take_in(batches_of(lines, random.Random(1))[0], {})
     written = Folder(f"{tmp_path}")
@@ -227,6 +230,36 @@ def test_what_another_version_has_written_is_refused(
     monkeypatch.setattr(pickle, "loads", None)
     with pytest.raises(PipelineError, match="delete it, or choose another folder"):
         Following(Folder(f"{tmp_path}"), top=1).offsets()
+
+
+def test_the_version_of_states_changes_with_the_code_that_makes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody has to remember that. All classes that a state has come from these sources."""
+    Following(Folder(f"{tmp_path}"), top=1).take_in(
+        [SourceLine("f", "", line) for line in history(random.Random(0), groups=2)], {}
+    )
+    modules = set[str]()
+
+    class Named(pickle.Unpickler):
+        def find_class(self, module: str, name: str) -> object:
+            modules.add(module)
+            return super().find_class(module, name)
+
+    for shelf in (tmp_path / "shelves").iterdir():
+        for state in Named(io.BytesIO(shelf.read_bytes())).load().values():
+            Named(io.BytesIO(state.history)).load()
+    sources = {
+        str(inspect.getsourcefile(sys.modules[name]))
+        for name in modules
+        if name.startswith("gateway")
+    }
+    assert sources <= set(map(str, following._PICKLED))
+    before = states_version()
+    monkeypatch.setattr(following, "_PICKLED", following._PICKLED[1:])
+    states_version.cache_clear()
+    assert states_version() != before
+    states_version.cache_clear()
 
 
 @pytest.mark.parametrize("where", ["one log", "several logs", "few lines"])
