@@ -32,27 +32,14 @@ class Findings:
         """Whether some lines do not state what ended a grant."""
 
     def add(self, partition: PartitionHistory, fault: Fault) -> None:
-        """Add a finding. It is not certain if the order of its two lines is not."""
-        source, other = fault.source, fault.other
-        if fault.is_certain and fault.kind != "owned_twice" and other is not None:
-            places = other.hosting, other.at_ms, source.hosting, source.at_ms
-            fault = fault._replace(is_certain=self._hostings.is_certain(*places))
-        self._waiting.append((partition, fault))
-
-    def add_shared(
-        self,
-        partition: PartitionHistory,
-        member_id: str,
-        other_member_id: str,
-        source: Source,
-        other: Source | None,
-        *,
-        is_certain: bool = False,
-    ) -> None:
-        """Two members have a partition at a time."""
-        is_certain = is_certain and not self.has_version_1
-        ids = member_id, other_member_id
-        self.add(partition, Fault("owned_twice", is_certain, *ids, source, other))
+        """Add a finding. It is not certain if the order of its two lines is not. Two grants at a
+        time are ordered before, but lines of version 1 do not state what ended them."""
+        is_certain, other = fault.is_certain, fault.other
+        if fault.kind == "owned_twice":
+            is_certain = is_certain and not self.has_version_1
+        elif is_certain and other is not None:
+            is_certain = self._hostings.is_certain(other, fault.source)
+        self._waiting.append((partition, fault._replace(is_certain=is_certain)))
 
     def explain_by_deletion(self, topic: str, at_ms: int) -> None:
         """A topic is gone, perhaps for a while: what was found since is not certain."""
@@ -186,9 +173,8 @@ class SeveralLogs:
             is_known = first.end is not None or first.committed_ms > _start_ms(second)
             least_ms = 0 if is_known else CLOCKS_DIFFER_MS_MAX
             is_certain = is_stated and overlap_ms > least_ms and gateways not in self._apart
-        ids = second.member_id, first.member_id
-        end = first.end or first.source
-        self._findings.add_shared(partition, *ids, second.source, end, is_certain=is_certain)
+        ids, lines = (second.member_id, first.member_id), (second.source, first.end or first.source)
+        self._findings.add(partition, Fault("owned_twice", is_certain, *ids, *lines))
 
 
 def _start_ms(grant: GrantPeriod) -> int:

@@ -138,8 +138,7 @@ class OffsetFold(EventFold):
         else:
             is_possible = latest.ended_by is None and not latest.is_certain
         if is_possible:
-            ids = member_id, latest.member_id
-            self._findings.add_shared(partition, *ids, source, latest.source)
+            self._findings.add(partition, latest.shared_with(member_id, source))
 
     def _check_claim(
         self,

@@ -94,20 +94,14 @@ def relation(one: Hosting, other: Hosting) -> Relation:
             return "unknown"
     else:
         return "unknown"
-    if not is_first:
-        return _REVERSED[relation_of_first(other)]
-    return relation_of_first(one)
+    how: Relation = "before" if (one if is_first else other).is_over else "starts before"
+    return how if is_first else _REVERSED[how]
 
 
 def _begins_again(one: Hosting, other: Hosting) -> bool:
     """Whether the lower generation may be that of a group that the cluster has forgotten in
     between: then it is a first one."""
     return min(one.generation or 0, other.generation or 0) <= 1
-
-
-def relation_of_first(first: Hosting) -> Relation:
-    """How a hosting relates to one that began later."""
-    return "before" if first.is_over else "starts before"
 
 
 class Placed(NamedTuple):
@@ -276,13 +270,13 @@ class Hostings:
         """Whether another log has hosted the group around the end of a hosting."""
         return id(hosting) in self._succeeded
 
-    def is_certain(self, one: Hosting, one_ms: int, other: Hosting, other_ms: int) -> bool:
+    def is_certain(self, one: Source, other: Source) -> bool:
         """Whether the order of two lines is certain."""
         if one.gateway_id == other.gateway_id:
             return True
-        if abs(one_ms - other_ms) > CLOCKS_DIFFER_MS_MAX:
+        if abs(one.at_ms - other.at_ms) > CLOCKS_DIFFER_MS_MAX:
             return True
-        return self.relation(one, other) in ("before", "after")
+        return self.relation(one.hosting, other.hosting) in ("before", "after")
 
 
 NO_HOSTINGS = Hostings(())

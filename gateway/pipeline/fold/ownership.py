@@ -14,6 +14,7 @@ from gateway.pipeline.fold.findings import Findings, SeveralLogs
 from gateway.pipeline.fold.lines import Line
 from gateway.pipeline.fold.order import EventFold, Hostings, Source
 from gateway.pipeline.fold.partition import (
+    Fault,
     GrantPeriod,
     Handover,
     PartitionHistory,
@@ -151,8 +152,9 @@ class OwnershipFold(EventFold):
                 continue  # compared at the end
             if grant.member_id == member_id:
                 return
-            ids, is_certain = (member_id, grant.member_id), grant.is_certain
-            self._findings.add_shared(partition, *ids, source, grant.source, is_certain=is_certain)
+            self._findings.add(
+                partition, grant.shared_with(member_id, source, is_certain=grant.is_certain)
+            )
             if not grant.is_certain:
                 self._end(partition, grant, source, None)
                 is_doubted = True
@@ -171,18 +173,13 @@ class OwnershipFold(EventFold):
                     reason = "lines missing"
                     if before.ended_by is None and before.end is not None and not is_doubted:
                         # It is gone, and no line states when it ended.
-                        ids = member_id, before.member_id
-                        self._findings.add_shared(partition, *ids, source, before.source)
-                elif not self._is_ordered(before, source):
+                        self._findings.add(partition, before.shared_with(member_id, source))
+                elif not self._hostings.is_certain(before.end or before.source, source):
                     reason = "clocks"
                 partition.handover = Handover(before, grant, reason, was_forwarded)
         partition.begin_grant(grant)
         if self.others is not None:
             self.others.add_grant(partition, grant)
-
-    def _is_ordered(self, before: GrantPeriod, source: Source) -> bool:
-        end = before.end or before.source
-        return self._hostings.is_certain(end.hosting, end.at_ms, source.hosting, source.at_ms)
 
     def _on_grant_ended(self, source: Source, event: Any) -> None:
         self._check_load(source)
@@ -265,7 +262,8 @@ class OwnershipFold(EventFold):
             holders = sorted(member_ids | {grant.member_id for grant in partition.open})
             if len(holders) > 1:
                 one, other, *_others = holders
-                self._findings.add_shared(partition, one, other, source, None)
+                fault = Fault("owned_twice", False, one, other, source, None)
+                self._findings.add(partition, fault)
 
     def _check_load(self, source: Source) -> None:
         """A run that states no `group_loaded` before it grants leaves the end of older grants
@@ -351,8 +349,7 @@ class OwnershipFold(EventFold):
                 continue
             if latest.end is None or latest.ended_by == "group_moved":
                 latest.is_shared = True
-                ids = NO_MEMBER, latest.member_id
-                self._findings.add_shared(partition, *ids, source, latest.source)
+                self._findings.add(partition, latest.shared_with(NO_MEMBER, source))
 
     def _end_unstated(self, source: Source) -> None:
         """The gateway no longer has the group. A grant that has not ended by then has no stated

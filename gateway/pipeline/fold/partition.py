@@ -20,6 +20,19 @@ EXPLAINED_MS_MAX = 30_000
 """How long after a fetch a commit may be stated that explains what was fetched."""
 
 
+class Fault(NamedTuple):
+    """A finding without its place."""
+
+    kind: FindingKind
+    is_certain: bool
+    member_id: str
+    other_member_id: str | None
+    source: Source
+    other: Source | None
+    offset: int | None = None
+    expected: int | None = None
+
+
 @dataclass(slots=True, eq=False)
 class GrantPeriod:
     """A member has the partition."""
@@ -50,18 +63,10 @@ class GrantPeriod:
         """The latest hosting of the group in which the member had the partition."""
         return self.last_hosting or self.source.hosting
 
-
-class Fault(NamedTuple):
-    """A finding without its place."""
-
-    kind: FindingKind
-    is_certain: bool
-    member_id: str
-    other_member_id: str | None
-    source: Source
-    other: Source | None
-    offset: int | None = None
-    expected: int | None = None
+    def shared_with(self, member_id: str, source: Source, *, is_certain: bool = False) -> Fault:
+        """Another member has the partition meanwhile, as this line shows."""
+        ids, lines = (member_id, self.member_id), (source, self.source)
+        return Fault("owned_twice", is_certain, *ids, *lines)
 
 
 class Skip(NamedTuple):
