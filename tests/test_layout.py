@@ -80,7 +80,7 @@ PACKAGE_HOST = re.compile("|".join(re.escape(".".join(parts)) for parts in PACKA
 
 
 @cache
-def parsed(module: Path) -> ast.Module:
+def parse(module: Path) -> ast.Module:
     """The syntax tree of a module."""
     return ast.parse(module.read_text())
 
@@ -88,7 +88,7 @@ def parsed(module: Path) -> ast.Module:
 @cache
 def imports_of(module: Path) -> tuple[str, ...]:
     """The dotted names of all imports in a module."""
-    return tuple(imports(parsed(module)))
+    return tuple(imports(parse(module)))
 
 
 def imports(tree: ast.Module) -> Iterator[str]:
@@ -224,7 +224,7 @@ def test_codecs_coordinator_hosting_fold_and_simulation_are_pure(
 ) -> None:
     """They use no IO, clock, randomness, logging or Spark. The simulation may use randomness from a
     seed."""
-    assert in_modules(folder, lambda module: impurities(parsed(module), allowed=allowed)) == {}
+    assert in_modules(folder, lambda module: impurities(parse(module), allowed=allowed)) == {}
 
 
 @pytest.mark.parametrize(
@@ -330,7 +330,7 @@ def test_every_module_with_logic_has_its_test_file(folder: Path, tests: str) -> 
 
     def missing(module: Path) -> str:
         twin = module.relative_to(folder).with_stem(f"test_{module.stem}")
-        is_covered = not has_logic(parsed(module)) or (ROOT / "tests" / tests / twin).exists()
+        is_covered = not has_logic(parse(module)) or (ROOT / "tests" / tests / twin).exists()
         return "" if is_covered else f"has no tests/{tests}/{twin}"
 
     assert in_modules(folder, missing) == {}
@@ -340,7 +340,7 @@ def test_every_module_of_the_gateway_with_logic_has_its_test_file() -> None:
     """Exceptions name the tests that cover them."""
 
     def lacks_a_test(module: Path) -> bool:
-        return has_logic(parsed(module)) and not is_exempt(module) and not has_twin(module)
+        return has_logic(parse(module)) and not is_exempt(module) and not has_twin(module)
 
     assert in_modules(GATEWAY, lacks_a_test) == {}
 
@@ -350,7 +350,7 @@ def test_no_exemption_outlives_its_reason(name: str) -> None:
     """A module that is gone or has its test file needs no exemption."""
     path = GATEWAY / name
     assert any(
-        has_logic(parsed(module)) and not has_twin(module)
+        has_logic(parse(module)) and not has_twin(module)
         for module in (modules(path) if path.is_dir() else [path])
     )
 

@@ -38,7 +38,7 @@ Check = Callable[[ast.Module], Iterator[str]]
 
 
 @cache
-def parsed(path: Path) -> ast.Module:
+def parse(path: Path) -> ast.Module:
     """The syntax tree of a module."""
     return ast.parse(path.read_text())
 
@@ -117,7 +117,7 @@ def violations(check: Check) -> Counter[str]:
     return Counter(
         package_of(path)
         for path in modules(CODECS, COORDINATOR, GATEWAY)
-        for _ in check(parsed(path))
+        for _ in check(parse(path))
     )
 
 
@@ -134,7 +134,7 @@ def test_no_two_classes_share_a_name() -> None:
     """Neither in the gateway nor in the coordinator."""
     homes: dict[str, set[Path]] = defaultdict(set)
     for path in modules(COORDINATOR, GATEWAY):
-        for node in ast.walk(parsed(path)):
+        for node in ast.walk(parse(path)):
             if isinstance(node, ast.ClassDef):
                 homes[node.name].add(path)
     shared = {name for name, paths in homes.items() if len(paths) > 1}
@@ -144,7 +144,7 @@ def test_no_two_classes_share_a_name() -> None:
 def words_of(path: Path) -> Iterator[str]:
     """The capitalized words in the names of a module and of its classes."""
     yield from (word.capitalize() for word in path.stem.split("_"))
-    for node in ast.walk(parsed(path)):
+    for node in ast.walk(parse(path)):
         if isinstance(node, ast.ClassDef):
             yield from re.findall(r"[A-Z][a-z]+", node.name)
 
@@ -178,7 +178,7 @@ def test_docstrings_of_tests_stand_alone(folder: str) -> None:
     leaning = {
         str(path.relative_to(ROOT)): texts
         for path in modules(TESTS / folder)
-        if (texts := list(leaning_docstrings(parsed(path))))
+        if (texts := list(leaning_docstrings(parse(path))))
     }
     assert leaning == {}
 

@@ -36,7 +36,7 @@ def copy(records: DataFrame, servers: str, topic: str, checkpoint: Path) -> None
     query.awaitTermination()
 
 
-def counted(records: DataFrame) -> str:
+def count_records(records: DataFrame) -> str:
     """How many records a batch has, and how many values."""
     return f"{records.count()} records, {records.select('value').distinct().count()} values"
 
@@ -60,7 +60,7 @@ async def test_spark_copies_a_topic_behind_the_gateway_as_at_the_broker(
         for _ in range(2):
             copy(stream, servers, name, tmp_path / name)
             batch = spark.read.format("kafka").options(**of_cluster, subscribe=name).load()
-            lines.append(counted(batch))
+            lines.append(count_records(batch))
         return lines
 
     async def run(servers: str, name: str) -> Sequence[str]:

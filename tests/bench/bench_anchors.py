@@ -47,7 +47,7 @@ def connections_to(ports: set[int]) -> int:
 
 
 @contextmanager
-def counted(requests: Counter[str]) -> Iterator[None]:
+def counted_requests(requests: Counter[str]) -> Iterator[None]:
     """Count the requests on the gateway's own connections to the brokers."""
     exchange = BrokerConnection._exchange
 
@@ -91,7 +91,7 @@ async def measure(cluster: KafkaCluster, groups: int) -> None:
         took_s = trio.current_time() - began_s
         print(f"{groups} groups anchored in {took_s:.1f} s, {groups / took_s:.0f} per second")
         await trio.sleep(2)
-        with counted(requests):
+        with counted_requests(requests):
             began_s, cpu_s = trio.current_time(), time.process_time()
             while trio.current_time() - began_s < WINDOW_S:
                 peak = max(peak, connections_to(ports))

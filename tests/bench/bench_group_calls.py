@@ -37,10 +37,10 @@ from tests.bench.processes import (
     PeerMissing,
     Requests,
     Server,
-    compiled,
+    compile_native,
     enter_private_network,
     gateway,
-    required,
+    required_peer,
     running,
 )
 from tests.support.commits import commit_of
@@ -323,8 +323,8 @@ def measure_joins(results: Results, form: Form, servers: Mapping[str, Server]) -
 def measure(results: Results, form: Form) -> None:
     """Start Kafka, and measure."""
     try:
-        compiled("load")
-        with required("Apache Kafka"):
+        compile_native("load")
+        with required_peer("Apache Kafka"):
             kafka_release(RELEASE)
     except PeerMissing as reason:
         results.skip(f"{reason}")

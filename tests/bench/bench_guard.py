@@ -49,7 +49,7 @@ from tests.bench.processes import (
     PeerMissing,
     Requests,
     Server,
-    compiled,
+    compile_native,
     enter_private_network,
     gateway,
     storing_broker,
@@ -212,7 +212,7 @@ async def cost_of_connections(look: Look, port: int, requests: Requests) -> Cost
     return await typical(look, connect_and_ask, rounds=REQUESTS)
 
 
-async def paced(answer: Awaitable[T]) -> T:
+async def answer_at_rest(answer: Awaitable[T]) -> T:
     """The answer, once the gateway has nothing left to do."""
     awaited = await answer
     await trio.sleep(SETTLE_S)
@@ -232,7 +232,7 @@ async def join_in_order(clients: Sequence[GroupClient]) -> list[JoinGroupRespons
         synced = await clients[number].sync(answer, shares)
         assert not synced.error_code, synced
 
-    asked = [await paced(client.join(session_timeout_ms=LONG_MS)) for client in clients]
+    asked = [await answer_at_rest(client.join(session_timeout_ms=LONG_MS)) for client in clients]
     async with trio.open_nursery() as nursery:
         for number, answer in enumerate(asked):
             assert answer.error_code == ErrorCode.MEMBER_ID_REQUIRED, answer
@@ -269,7 +269,7 @@ class RolledGroup:
         self._joined = dict(zip(clients, await join_in_order(clients), strict=True))
         owned: Mapping[UUID, Sequence[int]] = {}
         while not owned:
-            answer = await paced(self._native.native(self._native_id, self._epoch))
+            answer = await answer_at_rest(self._native.native(self._native_id, self._epoch))
             assert not answer.error_code, answer
             self._epoch = answer.member_epoch
             if answer.assignment is not None:
@@ -283,34 +283,34 @@ class RolledGroup:
         await self._native.native(self._native_id, self._epoch, owned=owned)
 
     async def _enter(self, client: GroupClient, member_id: str = "") -> None:
-        joined = await paced(client.join(member_id, session_timeout_ms=LONG_MS))
+        joined = await answer_at_rest(client.join(member_id, session_timeout_ms=LONG_MS))
         if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
-            joined = await paced(client.join(joined.member_id, session_timeout_ms=LONG_MS))
+            joined = await answer_at_rest(client.join(joined.member_id, session_timeout_ms=LONG_MS))
         assert not joined.error_code, joined
-        synced = await paced(client.sync(joined))
+        synced = await answer_at_rest(client.sync(joined))
         assert not synced.error_code, synced
         self._joined[client] = joined
 
     async def roll_there_and_back(self) -> None:
         """One member is restarted with the new protocol, and then with the classic one."""
-        left = await paced(self._rolled.leave(self._joined[self._rolled].member_id))
+        left = await answer_at_rest(self._rolled.leave(self._joined[self._rolled].member_id))
         assert not left.error_code, left
         member_id = f"{uuid4()}"
-        answer = await paced(self._rolled.native(member_id))
+        answer = await answer_at_rest(self._rolled.native(member_id))
         await self._beat()
         assert answer.assignment is not None, answer
         assert answer.assignment.topic_partitions, answer
         owned = {share.topic_id: share.partitions for share in answer.assignment.topic_partitions}
         for epoch in (answer.member_epoch, -1):
-            answer = await paced(self._rolled.native(member_id, epoch, owned=owned))
+            answer = await answer_at_rest(self._rolled.native(member_id, epoch, owned=owned))
             assert not answer.error_code, answer
         await self._enter(self._rolled)
         await self._beat()
 
     async def _beat(self) -> None:
-        classic = await paced(self._classic.beat(self._joined[self._classic]))
+        classic = await answer_at_rest(self._classic.beat(self._joined[self._classic]))
         assert not classic.error_code, classic
-        native = await paced(self._native.native(self._native_id, self._epoch))
+        native = await answer_at_rest(self._native.native(self._native_id, self._epoch))
         assert not native.error_code, native
         self._epoch = native.member_epoch
 
@@ -475,7 +475,7 @@ def main() -> None:
     options = parser.parse_args()
     paths = [path for path in PATHS if any(text in path.name for text in options.only or [""])]
     try:
-        library = compiled("counts", "-shared", "-fPIC")
+        library = compile_native("counts", "-shared", "-fPIC")
     except PeerMissing as reason:
         sys.exit(f"nothing is counted: {reason}")
     enter_private_network()

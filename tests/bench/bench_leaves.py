@@ -23,7 +23,7 @@ import trio
 from gateway.demo.group_view import Protocol
 from tests.bench.bench_roll import MEMBER, NEW, PAGE, Roll, RolledGroup, Size
 from tests.bench.comparison import say
-from tests.bench.processes import PeerMissing, gateway, required
+from tests.bench.processes import PeerMissing, gateway, required_peer
 from tests.bench.roll_costs import RollStep, costs_of
 from tests.support.client_programs import Library, program
 from tests.support.kafka_broker import KafkaCluster, running_kafka
@@ -70,14 +70,14 @@ async def measure_leaves(
             await group.produce(cluster.bootstrap_servers)
             for name in names:
                 await group.join(name, protocol)
-            await group.settled()
+            await group.wait_until_settled()
 
             async def step(name: str) -> RollStep:
                 return RollStep(
                     member=name,
                     protocol=protocol,
                     began_s=began_s,
-                    settled_s=await group.settled(),
+                    settled_s=await group.wait_until_settled(),
                     floor_s=0,
                 )
 
@@ -163,10 +163,10 @@ def main() -> None:
     parser.add_argument("--keep", action="store_true", help="write the table into the docs")
     options = parser.parse_args()
     try:
-        with required("the clients"):
+        with required_peer("the clients"):
             for (library,) in SIZE.libraries:
                 program(library)
-        with required("Apache Kafka"):
+        with required_peer("Apache Kafka"):
             kafka_release(NEW)
     except PeerMissing as reason:
         sys.exit(f"cannot measure: {reason}")

@@ -79,7 +79,9 @@ def life(commits: int, span_s: float = DAY_S, partitions: int = PARTITIONS) -> E
     for member_id in members:
         _comes(writer, 1, member_id, "classic")
     shares = _shares(members, partitions)
-    writer.tell(2, *(_assigned(member_id, numbers) for member_id, numbers in shares.items()))
+    writer.tell(
+        2, *(_partitions_assigned(member_id, numbers) for member_id, numbers in shares.items())
+    )
     between_s = span_s / (MEMBERS + 1)
     per_phase = commits // (MEMBERS + 1)
     position = 0
@@ -106,7 +108,9 @@ def _replace(
     """One member leaves, and a native one takes its partitions."""
     old, new = members[step], f"new-{step}"
     numbers = shares.pop(old)
-    writer.tell(at_s, _released(old, numbers), MemberLeft(member_id=old, cause=RemovalCause.LEFT))
+    writer.tell(
+        at_s, _grant_ended(old, numbers), MemberLeft(member_id=old, cause=RemovalCause.LEFT)
+    )
     if step == 0:
         writer.tell(
             at_s + 2,
@@ -126,7 +130,7 @@ def _replace(
             assignment_epoch=3 + step, assignor="uniform", partitions_moved=len(numbers)
         ),
     )
-    writer.tell(at_s + 3, _assigned(new, numbers))
+    writer.tell(at_s + 3, _partitions_assigned(new, numbers))
     stated = PartitionsStated(member_id=new, member_epoch=3 + step, partitions={"t": numbers})
     writer.beside(at_s + 4, stated)
     members[step] = new
@@ -168,11 +172,11 @@ def _comes(writer: EventWriter, at_s: float, member_id: str, protocol: Protocol)
     )
 
 
-def _assigned(member_id: str, numbers: tuple[int, ...]) -> GatewayEvent:
+def _partitions_assigned(member_id: str, numbers: tuple[int, ...]) -> GatewayEvent:
     return PartitionsAssigned(member_id=member_id, member_epoch=1, partitions={"t": numbers})
 
 
-def _released(member_id: str, numbers: tuple[int, ...]) -> GatewayEvent:
+def _grant_ended(member_id: str, numbers: tuple[int, ...]) -> GatewayEvent:
     return GrantEnded(
         cause="revoked", member_id=member_id, member_epoch=1, partitions={"t": numbers}
     )
@@ -214,7 +218,7 @@ def write_events(folder: Path, groups: int, events: int, partitions: int) -> int
 
 def _start(gateway: int, sequence: Iterator[int]) -> str:
     head = EventWriter(f"gateway-{gateway}", f"process-{gateway}")
-    head.gateway(0, _started())
+    head.gateway(0, _gateway_started())
     assert next(sequence) == 1
     return f"{head.lines[0]}\n"
 
@@ -234,7 +238,7 @@ def _of_group(own: Sequence[str], gateway: int, group: int, sequence: Iterator[i
 _SEQUENCE = re.compile(r'"sequence":\d+')
 
 
-def _started() -> GatewayEvent:
+def _gateway_started() -> GatewayEvent:
     return GatewayStarted(version="0", bootstrap="h:1", cluster_id="bench", brokers=(1,))
 
 

@@ -41,7 +41,7 @@ from tests.bench.processes import (
     Sample,
     Server,
     allow_many_connections,
-    compiled,
+    compile_native,
     enter_private_network,
     gateway,
     load,
@@ -155,7 +155,7 @@ def broker() -> Iterator[Server]:
     with tempfile.NamedTemporaryFile() as prepared:
         prepared.write(answers(port))
         prepared.flush()
-        command = [f"{compiled('broker')}", f"{port}", prepared.name]
+        command = [f"{compile_native('broker')}", f"{port}", prepared.name]
         with running("broker", command, port) as server:
             yield server
 
@@ -164,7 +164,7 @@ def broker() -> Iterator[Server]:
 def c_relay(behind: Server) -> Iterator[Server]:
     """The C program that copies."""
     port = free_port()
-    command = [f"{compiled('relay')}", f"{port}", f"{behind.port}"]
+    command = [f"{compile_native('relay')}", f"{port}", f"{behind.port}"]
     with running("C relay", command, port) as server:
         yield server
 
@@ -251,8 +251,8 @@ def measure_round_trips(
 
 def measure_bulk(results: Results, form: Form, relays: dict[str, Server]) -> None:
     """Large frames, in either direction."""
-    rows = [(f"Fetch {named(s)}", fetch(v), s) for v, s in FETCHED.items() if s != SMALL]
-    rows += [(f"Produce {named(size)}", produce(size), size) for size in PRODUCED]
+    rows = [(f"Fetch {size_in_words(s)}", fetch(v), s) for v, s in FETCHED.items() if s != SMALL]
+    rows += [(f"Produce {size_in_words(size)}", produce(size), size) for size in PRODUCED]
     for row, requests, size in rows:
         compare(
             results,
@@ -265,7 +265,7 @@ def measure_bulk(results: Results, form: Form, relays: dict[str, Server]) -> Non
         )
 
 
-def named(size: int) -> str:
+def size_in_words(size: int) -> str:
     """The size in words."""
     if size < KIB:
         return f"{size} B"
@@ -320,7 +320,7 @@ def measure(results: Results, form: Form) -> None:
     allow_many_connections()
     with ExitStack() as stack:
         try:
-            compiled("load")
+            compile_native("load")
             behind = stack.enter_context(broker())
         except PeerMissing as reason:
             results.skip(f"{reason}")

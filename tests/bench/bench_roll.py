@@ -38,8 +38,8 @@ from gateway.demo.reports import (
     TroubledReport,
 )
 from tests.bench.comparison import say
-from tests.bench.processes import PeerMissing, gateway, required
-from tests.bench.roll_costs import RollStep, costs_of, medians, merged, plot_of, table_of
+from tests.bench.processes import PeerMissing, gateway, required_peer
+from tests.bench.roll_costs import RollStep, costs_of, medians, merge_tables, plot_of, table_of
 from tests.bench.roll_picture import costs_in, picture_of
 from tests.support.client_programs import Library, program
 from tests.support.clients import HANGING, Client, ClientProcess, run_client
@@ -234,7 +234,7 @@ class RolledGroup:
         """How many partitions a member owns."""
         return sum(name in owners for owners in self.ledger.owners().values())
 
-    async def settled(self) -> float:
+    async def wait_until_settled(self) -> float:
         """Wait until every partition has one owner among the present processes, and stays so.
         Returns the time of the last callback."""
         with trio.move_on_after(SETTLE_LIMIT_S):
@@ -310,7 +310,7 @@ async def run_roll(
             await group.produce(cluster.bootstrap_servers)
             for name in names:
                 await group.join(name, "classic")
-            await group.settled()
+            await group.wait_until_settled()
             there: Protocol = "consumer" if arm.goes_native else "classic"
             protocols: tuple[Protocol, ...] = (there, "classic")
             for protocol in protocols:
@@ -328,7 +328,7 @@ async def run_roll(
                     await group.join(name, protocol)
                     if is_upset:
                         await group.join(names[-1], "classic")
-                    settled_s = await group.settled()
+                    settled_s = await group.wait_until_settled()
                     steps.append(
                         RollStep(
                             member=name,
@@ -351,7 +351,7 @@ async def run_roll(
 
 
 @contextmanager
-def served(arm: Arm, cluster: KafkaCluster) -> Iterator[str]:
+def serve_arm(arm: Arm, cluster: KafkaCluster) -> Iterator[str]:
     """The bootstrap address of an arm: Kafka's own, or a new gateway's."""
     if not arm.is_ours:
         yield cluster.bootstrap_servers
@@ -365,7 +365,7 @@ def attempt(
 ) -> dict[str, float]:
     """The figures of one roll. NotSettledError."""
     reason: NotSettledError | None = None
-    with served(arm, cluster) as bootstrap:
+    with serve_arm(arm, cluster) as bootstrap:
         try:
             return trio.run(run_roll, arm, roll, size, bootstrap, cluster, plots)
         except* NotSettledError as group:
@@ -459,10 +459,10 @@ def main() -> None:
     if options.plots is not None:
         options.plots.mkdir(parents=True, exist_ok=True)
     try:
-        with required("the clients"):
+        with required_peer("the clients"):
             for library in {library for roll in wanted for library in roll.libraries}:
                 program(library)
-        with required("Apache Kafka"):
+        with required_peer("Apache Kafka"):
             for arm in ARMS:
                 kafka_release(arm.release)
     except PeerMissing as reason:
@@ -472,7 +472,7 @@ def main() -> None:
     if options.keep:
         written, _, old_table = PAGE.read_text().partition(MARK)
         how = f"{size.members} members, {size.partitions} partitions, {os.cpu_count()} processors"
-        PAGE.write_text(f"{written}{MARK}\n{how}.\n\n{merged(old_table, table)}")
+        PAGE.write_text(f"{written}{MARK}\n{how}.\n\n{merge_tables(old_table, table)}")
         PICTURE.write_text(picture_of(costs_in(PAGE.read_text())))
 
 

@@ -95,7 +95,7 @@ async def write_groups(folder: Path) -> None:
             nursery.start_soon(write, f"group-{number}")
 
 
-async def answered(port: int) -> None:
+async def wait_for_answer(port: int) -> None:
     """Wait until a member of the last group has its answer."""
     heartbeat = ConsumerGroupHeartbeatRequest(
         group_id=LAST,
@@ -141,7 +141,7 @@ async def measure(folder: Path, broker: OffsetBroker) -> None:
                 ("all groups loaded", b'"groups_resumed"'),
             ):
                 if word is None:
-                    await answered(port)
+                    await wait_for_answer(port)
                 while word is not None and word not in lines.read_bytes():
                     await trio.sleep(RETRY_S)
                 wall_s, cpu_s = time.monotonic() - began_s, gateway.cpu_ns / 1e9

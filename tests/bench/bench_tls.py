@@ -30,16 +30,16 @@ from tests.bench.bench_relay import (
     fetch,
     haproxy,
     listener,
-    named,
     per_gb,
     produce,
+    size_in_words,
 )
 from tests.bench.comparison import SUBJECT, Arm, Form, Results, compare, main_of
 from tests.bench.processes import (
     PeerMissing,
     Server,
     allow_many_connections,
-    compiled,
+    compile_native,
     enter_private_network,
     gateway,
 )
@@ -82,7 +82,7 @@ def measure(results: Results, form: Form) -> None:
         files = CertificateAuthority.in_folder(folder).issue("relay", HOST)
         relays: dict[str, tuple[Server, int]] = {}
         try:
-            compiled("load")
+            compile_native("load")
             behind = stack.enter_context(broker())
             for name, start in RELAYS.items():
                 relay = stack.enter_context(start(behind, files))
@@ -91,8 +91,10 @@ def measure(results: Results, form: Form) -> None:
         except PeerMissing as reason:
             results.skip(f"{reason}")
             return
-        rows = [(f"Fetch {named(s)} over TLS", fetch(v), s) for v, s in FETCHED.items()]
-        rows += [(f"Produce {named(size)} over TLS", produce(size), size) for size in PRODUCED]
+        rows = [(f"Fetch {size_in_words(s)} over TLS", fetch(v), s) for v, s in FETCHED.items()]
+        rows += [
+            (f"Produce {size_in_words(size)} over TLS", produce(size), size) for size in PRODUCED
+        ]
         for row, requests, size in rows:
             is_bulk = size in SIZES
             compare(

@@ -38,7 +38,7 @@ class PeerMissing(Exception):
 
 
 @contextmanager
-def required(name: str) -> Iterator[None]:
+def required_peer(name: str) -> Iterator[None]:
     """What tests skip without is a missing peer here. PeerMissing."""
     try:
         yield
@@ -46,7 +46,7 @@ def required(name: str) -> Iterator[None]:
         raise PeerMissing(f"{name}: {reason}") from None
 
 
-def compiled(name: str, *flags: str) -> Path:
+def compile_native(name: str, *flags: str) -> Path:
     """The program, or with other flags the library, made from `native/NAME.c`, compiled once per
     source."""
     compiler = shutil.which("cc")
@@ -58,7 +58,7 @@ def compiled(name: str, *flags: str) -> Path:
         command = [compiler, "-O2", "-Wall", "-Wextra", *flags]
         run([*command, "-o", f"{folder / name}", f"{source}"])
 
-    with required(name):
+    with required_peer(name):
         folder = installed(f"bench-{name}", source.read_bytes(), compile_to)
     return folder / name
 
@@ -263,7 +263,7 @@ def load(
         frames.write(b"".join(requests.frames))
         frames.flush()
         command = [
-            *(f"{compiled('load')}", f"{port or server.port}", f"{connections}"),
+            *(f"{compile_native('load')}", f"{port or server.port}", f"{connections}"),
             *(f"{requests.answer_bytes}", f"{requests.error_at}", frames.name),
         ]
         with subprocess.Popen(

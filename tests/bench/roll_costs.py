@@ -134,7 +134,7 @@ def table_of(rows: Mapping[str, Mapping[str, Mapping[str, float] | str]]) -> str
     return "\n".join(lines) + "\n"
 
 
-def merged(old_table: str, table: str) -> str:
+def merge_tables(old_table: str, table: str) -> str:
     """The table with those rows of an earlier one that it lacks, if the columns are the same."""
     head, rule, *rows = table.splitlines()
     earlier = [line for line in old_table.splitlines() if line.startswith("|")]

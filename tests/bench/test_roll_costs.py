@@ -14,7 +14,7 @@ from tests.bench.roll_costs import (
     costs_of,
     idle_times,
     medians,
-    merged,
+    merge_tables,
     plot_of,
     table_of,
 )
@@ -80,10 +80,10 @@ def test_rows_that_were_not_measured_again_stay() -> None:
     ones, twos = dict.fromkeys(FIGURES, 1.0), dict.fromkeys(FIGURES, 2.0)
     committed = table_of({"eager": {"ours": ones, "theirs": ones}})
     table = table_of({"eager": {"ours": twos}, "static": {"ours": twos}})
-    assert merged(f"Words.\n\n{committed}", table) == table_of(
+    assert merge_tables(f"Words.\n\n{committed}", table) == table_of(
         {"eager": {"ours": twos, "theirs": ones}, "static": {"ours": twos}}
     )
-    assert merged(committed.replace("| load average |", "| other |"), table) == table
+    assert merge_tables(committed.replace("| load average |", "| other |"), table) == table
 
 
 def test_the_plot_shows_whose_partitions_were_idle_in_each_step() -> None:

@@ -24,16 +24,17 @@ READER = SCRIPTS / "java" / "StateRecords.java"
 KAFKAS = {kind: layout for kind, layout in LAYOUTS.items() if kind < OUR_TYPES}
 
 
-def numbered(value: Any, numbers: Iterator[int]) -> Any:
+def with_different_values(value: Any, numbers: Iterator[int]) -> Any:
     """The same with values that differ, so that each field is told from the others."""
     match value:
         case Struct():
             names = (field.name for field in fields(value) if field.name != "unknown_tags")
             return replace(
-                value, **{name: numbered(getattr(value, name), numbers) for name in names}
+                value,
+                **{name: with_different_values(getattr(value, name), numbers) for name in names},
             )
         case tuple():
-            return tuple(numbered(part, numbers) for part in value)
+            return tuple(with_different_values(part, numbers) for part in value)
         case str():
             return f"text {next(numbers)}"
         case bytes():
@@ -74,8 +75,8 @@ def test_kafkas_classes_read_and_write_the_same_bytes() -> None:
     numbers = itertools.count(1)
     records = {
         kind: (
-            numbered(sample(key, 0), numbers),
-            numbered(sample(value, value.SCHEMA.versions[-1]), numbers),
+            with_different_values(sample(key, 0), numbers),
+            with_different_values(sample(value, value.SCHEMA.versions[-1]), numbers),
         )
         for kind, (key, value) in KAFKAS.items()
     }

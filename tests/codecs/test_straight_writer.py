@@ -28,7 +28,7 @@ def writer(message_type: Any, version: int) -> StraightWriter:
     return straight_writer(message_codec(message_type, version))
 
 
-def written(message: Struct, version: int) -> bytes:
+def written_by_construct(message: Struct, version: int) -> bytes:
     """The bytes that the construct writes."""
     kind: Any = type(message)
     stream = BytesIO()
@@ -45,7 +45,7 @@ def test_what_is_written_straight_is_what_the_construct_writes(
     """It gives up on no value that the version can carry."""
     kind: Any = message_type
     value = data.draw(values(message_type, version))
-    assert writer(kind, version)(value) == written(value, version)
+    assert writer(kind, version)(value) == written_by_construct(value, version)
 
 
 @EVERY_LAYOUT
@@ -66,7 +66,7 @@ def test_a_field_that_the_version_lacks_is_left_to_the_construct(
                 with pytest.raises(WireError):
                     encode(value, version)
             else:
-                assert straight == written(value, version)
+                assert straight == written_by_construct(value, version)
 
 
 def test_long_values_are_written_straight() -> None:
@@ -79,7 +79,7 @@ def test_long_values_are_written_straight() -> None:
         protocol_type="consumer",
         protocols=(protocol,) * 200,
     )
-    assert writer(JoinGroupRequest, 9)(join) == written(join, 9)
+    assert writer(JoinGroupRequest, 9)(join) == written_by_construct(join, 9)
 
 
 @pytest.mark.parametrize(

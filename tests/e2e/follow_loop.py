@@ -119,7 +119,7 @@ def grow(folder: Path, lines: list[str], dice: random.Random) -> None:
             file.write(f"{line}\n")
 
 
-def followed(folder: Path, output: Path, lines: list[str], options: argparse.Namespace) -> int:
+def follow_files(folder: Path, output: Path, lines: list[str], options: argparse.Namespace) -> int:
     """Follow the growing files. Returns how often the process was killed."""
     dice = random.Random(options.seed)
     until_s, kills = time.monotonic() + 60 * options.minutes, 0
@@ -179,7 +179,7 @@ def main() -> None:
         folder.mkdir()
         lines = history(random.Random(options.seed))
         total = len(lines)
-        kills = followed(folder, output, lines, options)
+        kills = follow_files(folder, output, lines, options)
         print(f"{total} lines, {kills} kills, {progress(output)[1]} rounds", flush=True)
         with open_session("compare", master="local[2]", settings=SETTINGS) as spark:
             differ = differences(spark, output, folder, Path(name, "at-once"))

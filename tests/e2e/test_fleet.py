@@ -41,7 +41,7 @@ from kafka_codecs.offset_delete import (
     OffsetDeleteRequestTopic,
 )
 from kafka_codecs.offset_fetch import OffsetFetchRequest
-from tests.e2e.test_secure_roll import USER, settings_of, shared
+from tests.e2e.test_secure_roll import USER, settings_of, wait_until_shared
 from tests.support.clients import Client
 from tests.support.group_client import find_coordinator, fresh_group, group_client
 from tests.support.group_stage import PARTITIONS, GroupStage, open_groups
@@ -382,7 +382,7 @@ async def test_a_killed_process_harms_no_authenticated_client(
                     await stage.join(
                         name, client, f"--security={security}", *LONG_SESSIONS["librdkafka"]
                     )
-                await shared(stage)
+                await wait_until_shared(stage)
                 since_s = time.monotonic()
                 await kill_each(Fleet(gateway, tmp_path / "state", 2))
                 await stage.progress(200)

@@ -33,7 +33,7 @@ ANCHORS_LEAVE_TIMEOUT_S = 5
 SLACK_S = 3
 
 
-async def mixed(group: GroupStage, *options: str) -> None:
+async def start_mixed_group(group: GroupStage, *options: str) -> None:
     """Two classic members and a native one."""
     await group.join("a", CLASSIC, *options)
     await group.join("b", CLASSIC, *options)
@@ -48,7 +48,7 @@ async def test_brokers_restart_one_after_another(
 ) -> None:
     """Leaders and the coordinator move away and return, as in an upgrade of the cluster."""
     async with open_group(tmp_path, open_upstream=on_kafka(three_brokers)) as group:
-        await mixed(group)
+        await start_mixed_group(group)
         for broker in three_brokers.brokers.values():
             await broker.stop()
             await group.progress()
@@ -89,7 +89,7 @@ async def test_a_group_survives_an_outage_of_the_whole_cluster(
     gateway answers the members, so the group stays unchanged, and all continue with their
     partitions afterwards."""
     async with open_group(tmp_path, open_upstream=on_kafka(three_brokers)) as group:
-        await mixed(group)
+        await start_mixed_group(group)
         before = len(group.gateway.events("member_joined"))
         for broker in three_brokers.brokers.values():
             broker.pause()
@@ -113,7 +113,7 @@ async def test_a_group_survives_an_outage_of_the_whole_cluster(
 async def test_the_coordinator_hangs(three_brokers: KafkaCluster, tmp_path: Path) -> None:
     """Its connections stay open without answers, and the cluster chooses another coordinator."""
     async with open_group(tmp_path, open_upstream=on_kafka(three_brokers)) as group:
-        await mixed(group, LONGER_SESSIONS)
+        await start_mixed_group(group, LONGER_SESSIONS)
         before = len(group.gateway.events("member_joined"))
         coordinator = (await find_coordinator(three_brokers.addresses[0], group.group)).node_id
         three_brokers.brokers[coordinator].pause()
@@ -137,7 +137,7 @@ async def test_a_gateway_ends_in_time_while_the_cluster_hangs(
     """After SIGTERM, commits and fetches in flight are abandoned, and so are the anchors."""
     flags = (f"--drain-timeout-ms={DRAIN_TIMEOUT_S * 1000}",)
     async with open_group(tmp_path, *flags, open_upstream=on_kafka(three_brokers)) as group:
-        await mixed(group)
+        await start_mixed_group(group)
         for broker in three_brokers.brokers.values():
             broker.pause()
         try:

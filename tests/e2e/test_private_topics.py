@@ -69,21 +69,21 @@ def admin_commands(admin: AdminClient, topic: str) -> list[Callable[[], dict[Any
     ]
 
 
-def produced(bootstrap: str, *topics: str) -> dict[str, int]:
+def produce_to(bootstrap: str, *topics: str) -> dict[str, int]:
     """The answers to one producer's records for each topic."""
     answers: dict[str, int] = {}
 
-    def delivered(error: KafkaError | None, message: Message) -> None:
+    def on_delivery(error: KafkaError | None, message: Message) -> None:
         answers[message.topic() or ""] = error.code() if error else 0
 
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 100})
     for topic in topics:
-        producer.produce(topic, b"v", b"k", partition=0, on_delivery=delivered)
+        producer.produce(topic, b"v", b"k", partition=0, on_delivery=on_delivery)
     producer.flush(LIMIT_S)
     return answers
 
 
-def fetched(bootstrap: str, topic: str, limit_s: float = LIMIT_S) -> int | None:
+def fetch_from(bootstrap: str, topic: str, limit_s: float = LIMIT_S) -> int | None:
     """The first answer to a reader of the topic's first partition, None if it waits in vain."""
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": "r", "auto.offset.reset": "error"}
@@ -115,10 +115,10 @@ async def test_no_client_can_use_the_gateways_topics(kafka: KafkaCluster, tmp_pa
             admin = AdminClient({"bootstrap.servers": bootstrap})
             for command in admin_commands(admin, topic):
                 assert codes(await run(command)) <= {REFUSED, NOT_SENT}
-            assert await run(produced, bootstrap, topic, TOPIC) == {topic: REFUSED, TOPIC: 0}
+            assert await run(produce_to, bootstrap, topic, TOPIC) == {topic: REFUSED, TOPIC: 0}
             # librdkafka does not report that it may not describe the topic, and sends no Fetch.
-            assert await run(fetched, bootstrap, topic, 3) in {None, REFUSED}
-        assert await run(fetched, bootstrap, TOPIC) == 0
+            assert await run(fetch_from, bootstrap, topic, 3) in {None, REFUSED}
+        assert await run(fetch_from, bootstrap, TOPIC) == 0
         with pytest.raises(KafkaException) as refused:
             await run(init_transactions, bootstrap, f"{STATE}-0")
         assert refused.value.args[0].code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -230,10 +230,10 @@ def record_number(bootstrap: str, topic: str) -> int | None:
     """Produce the record 0. Returns the code of the answer."""
     answers: list[int] = []
 
-    def delivered(error: KafkaError | None, _message: Message) -> None:
+    def on_delivery(error: KafkaError | None, _message: Message) -> None:
         answers.append(error.code() if error else 0)
 
     producer = Producer({"bootstrap.servers": bootstrap})
-    producer.produce(topic, b"0", on_delivery=delivered)
+    producer.produce(topic, b"0", on_delivery=on_delivery)
     producer.flush(LIMIT_S)
     return answers[0] if answers else None

@@ -108,7 +108,7 @@ async def send(gateway: ServeProcess, topic: str, number: int) -> None:
     await trio.to_thread.run_sync(_produce, gateway.bootstrap, topic, number)
 
 
-def given(gateway: ServeProcess) -> list[dict[str, list[int]]]:
+def assignments_in(gateway: ServeProcess) -> list[dict[str, list[int]]]:
     """The gateway's assignments in order."""
     return [line["partitions"] for line in gateway.events("partitions_assigned")]
 
@@ -126,11 +126,11 @@ async def test_a_topic_created_later_is_assigned(client: Client, tmp_path: Path)
             await send(gateway, "orders-1", 1)
             async with reading(client, gateway, "matching") as reader:
                 await reader.until(1)
-                assert given(gateway) == [{"orders-1": [0, 1]}]
+                assert assignments_in(gateway) == [{"orders-1": [0, 1]}]
                 await upstream.create_topic("orders-2", 1)
                 await send(gateway, "orders-2", 2)
                 await reader.until(2)
-                assert given(gateway)[1:] == [{"orders-2": [0]}]
+                assert assignments_in(gateway)[1:] == [{"orders-2": [0]}]
             (left,) = gateway.events("member_left")
             assert left["cause"] == "left"
             assert [line["matches"] for line in gateway.events("regex_resolved")] == [1, 2]

@@ -36,7 +36,7 @@ def offline(folder: Path, kafka: KafkaCluster) -> Sequence[str]:
     return ("--offline", f"--state-dir={folder}", f"--upstream={upstream}")
 
 
-async def released(
+async def release_offline(
     kafka: KafkaCluster, folder: Path, clients: Sequence[Client], protocol: Protocol
 ) -> None:
     """A group is hosted, its gateway is killed, and the group is freed without one. The clients
@@ -72,12 +72,12 @@ async def released(
 
 
 async def test_a_classic_group_is_freed(kafka: KafkaCluster, tmp_path: Path) -> None:
-    await released(kafka, tmp_path, (CLASSIC, CLASSIC), "classic")
+    await release_offline(kafka, tmp_path, (CLASSIC, CLASSIC), "classic")
 
 
 @with_new_protocol()
 async def test_a_mixed_group_is_freed(kafka: KafkaCluster, tmp_path: Path) -> None:
-    await released(kafka, tmp_path, (NATIVE["a"], MIXED["c"]), "consumer")
+    await release_offline(kafka, tmp_path, (NATIVE["a"], MIXED["c"]), "consumer")
 
 
 GATEWAY = """

@@ -40,7 +40,7 @@ async def join(group: GroupStage, member: str, kafka: KafkaCluster, name: MovedN
 
 
 @asynccontextmanager
-async def released(
+async def released_group(
     kafka: KafkaCluster, folder: Path, *flags: str
 ) -> AsyncIterator[tuple[GroupStage, MovedName]]:
     """A released group whose consumers know the gateway by a name."""
@@ -66,7 +66,7 @@ async def released(
         yield group, name
 
 
-async def removed(folder: Path) -> None:
+async def remove_gateway(folder: Path) -> None:
     """Remove the gateway."""
     for _ in range(TRIES_MAX):
         done = await command("remove", f"--state-dir={folder}")
@@ -84,7 +84,7 @@ async def test_clients_go_on_at_the_cluster(
     classic group rejoins when it forgets its metadata. While the name leads to the gateway, it says
     so, and serves them. Rebalances are counted at the leader, which takes part in all of them; if
     the other client is slow to come back, the leader is told in vain, too."""
-    async with released(kafka, tmp_path) as (group, name):
+    async with released_group(kafka, tmp_path) as (group, name):
         for client in CLIENTS.keys() - {led_by}:  # the one that stays leads
             await group.leave(client)
             await join(group, client, kafka, name)
@@ -97,7 +97,7 @@ async def test_clients_go_on_at_the_cluster(
         times_told = 2 if all_told or f": {led_by} at ".encode() in in_vain.stderr else 1
         await group.settled("classic")
         name.point(CLUSTER)
-        await removed(tmp_path)
+        await remove_gateway(tmp_path)
         await group.gateway.terminate()
         await group.progress(200)
         got = assignments(group, since_s)
@@ -112,7 +112,7 @@ async def test_a_gateway_that_is_killed_meanwhile_loses_nothing(
 ) -> None:
     """Some clients have been told, others not. The next process serves those that come, and sends
     them away."""
-    async with released(kafka, tmp_path) as (group, name):
+    async with released_group(kafka, tmp_path) as (group, name):
         name.point(CLUSTER)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(command, "remove", f"--state-dir={tmp_path}")
@@ -120,6 +120,6 @@ async def test_a_gateway_that_is_killed_meanwhile_loses_nothing(
             await group.gateway.kill()
         await group.gateway.start(PROGRAM)
         await group.gateway.until_event("gateway_started", 2)
-        await removed(tmp_path)
+        await remove_gateway(tmp_path)
         await group.progress(200)
         await group.end()

@@ -51,13 +51,13 @@ class Member:
                 **({"heartbeat.interval.ms": 500} if protocol == "classic" else {}),
             }
         )
-        self._consumer.subscribe([TOPIC], on_assign=self._assigned, on_revoke=self._revoked)
+        self._consumer.subscribe([TOPIC], on_assign=self._on_assign, on_revoke=self._on_revoke)
 
-    def _assigned(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    def _on_assign(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self.owned |= {partition.partition for partition in partitions}
         self.disturbances.append("assigned")
 
-    def _revoked(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    def _on_revoke(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self.owned -= {partition.partition for partition in partitions}
         self.disturbances.append("revoked")
 
@@ -192,7 +192,7 @@ def check_events(events: list[Envelope]) -> None:
     ]
 
 
-async def refused(gateway: ServeProcess) -> None:
+async def expect_refusal(gateway: ServeProcess) -> None:
     """A new member must retry."""
     host, _, port = gateway.bootstrap.rpartition(":")
     async with group_client((host, int(port)), "mixed") as client:
@@ -212,7 +212,7 @@ async def test_a_full_disk_only_prevents_changes(tmp_path: Path) -> None:
                     joined = await client.native("early")
                     assert joined.error_code == 0
                     gateway.limit_files(1)
-                    await refused(gateway)
+                    await expect_refusal(gateway)
                     again = await client.native("early", joined.member_epoch)
                     assert again.error_code == 0
                     failed = await gateway.until_event("state_log_failed")

@@ -12,7 +12,7 @@ from gateway.demo.borrowed_cluster import borrow_cluster
 from gateway.settings import Address
 from tests.e2e.adopted_groups import LONG_SESSIONS, begin_in_cluster
 from tests.e2e.test_adoption import command
-from tests.e2e.test_secure_roll import USER, settings_of, shared
+from tests.e2e.test_secure_roll import USER, settings_of, wait_until_shared
 from tests.support.clients import Client
 from tests.support.group_client import fresh_group
 from tests.support.group_stage import PARTITIONS, GroupStage
@@ -76,7 +76,7 @@ async def test_a_group_is_adopted_where_the_gateways_user_may_read_it(
                     f"--security={security}",
                     LONG_SESSIONS,
                 )
-                await shared(stage)
+                await wait_until_shared(stage)
             refused = await command(denied, f"--state-dir={state}")
             (line,) = refused.stderr.decode().splitlines()
             assert refused.returncode == 1
@@ -88,7 +88,7 @@ async def test_a_group_is_adopted_where_the_gateways_user_may_read_it(
             assert (adopted.returncode, adopted.stderr) == (0, b"")
             print(adopted.stdout.decode())
             for stage in stages:
-                await shared(stage)
+                await wait_until_shared(stage)
                 assert stage.troubles == []
             produced = await stages[0].produced()
             for stage in stages:

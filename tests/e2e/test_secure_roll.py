@@ -71,7 +71,7 @@ def settings_of(secure: SecureKafka) -> Mapping[str, Mapping[str, str]]:
     }
 
 
-async def shared(stage: GroupStage) -> None:
+async def wait_until_shared(stage: GroupStage) -> None:
     """Wait until each member owns partitions, each partition has one owner, and records arrive."""
     while True:
         owners = stage.ledger.owners()
@@ -184,16 +184,16 @@ async def roll(
 
                 for name, (classic, _) in pair.items():
                     await join(name, classic)
-                await shared(stage)
+                await wait_until_shared(stage)
                 for name, (_, native) in pair.items():
                     await stage.leave(name)
                     await join(name, native)
-                    await shared(stage)
+                    await wait_until_shared(stage)
                     await replace_certificate(secure_kafka, gateway.pid, gateway.address, listener)
                 for name, (classic, _) in pair.items():
                     await stage.leave(name)
                     await join(name, classic)
-                    await shared(stage)
+                    await wait_until_shared(stage)
                 assert stage.conversions() == ["classic->consumer", "consumer->classic"]
                 if "java" in pair:  # which introduces itself once it has authenticated
                     seen = {event["software_name"] for event in gateway.events("client_seen")}

@@ -148,7 +148,7 @@ async def test_a_read_process_write_loop_loses_and_repeats_nothing(
         nursery.cancel_scope.cancel()
 
 
-def joined(servers: str, topic: str, group: str, protocol: str) -> Consumer:
+def consumer_of(servers: str, topic: str, group: str, protocol: str) -> Consumer:
     """A consumer that contacts the group only when it polls."""
     consumer = Consumer(
         {
@@ -190,10 +190,10 @@ def commit_with_stale_metadata(servers: str, topic: str, group: str, protocol: s
         return "committed"
 
     all_of_them, few = range(PARTITIONS, PARTITIONS + 1), range(1, PARTITIONS)
-    one = joined(servers, topic, group, protocol)
+    one = consumer_of(servers, topic, group, protocol)
     poll_until((one, all_of_them))
     older = one.consumer_group_metadata()
-    two = joined(servers, topic, group, protocol)
+    two = consumer_of(servers, topic, group, protocol)
     poll_until((one, few), (two, few))
     moved = two.assignment()[0].partition
     outcomes = [outcome(moved, older)]

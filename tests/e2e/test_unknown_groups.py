@@ -37,7 +37,7 @@ class Observed:
     epochs: set[int] = field(default_factory=set)
 
     @asynccontextmanager
-    async def timed(self) -> AsyncIterator[None]:
+    async def time_request(self) -> AsyncIterator[None]:
         """Note how long a request takes."""
         began_s = trio.current_time()
         yield
@@ -64,7 +64,7 @@ async def be_classic(client: GroupClient, observed: Observed, in_group: trio.Eve
         in_group.set()
         while not code:
             await trio.sleep(0.1)
-            async with observed.timed():
+            async with observed.time_request():
                 code = (await client.beat(joined)).error_code
         observed.rejoins += 1
         if code != ErrorCode.REBALANCE_IN_PROGRESS:
@@ -76,7 +76,7 @@ async def be_native(client: GroupClient, observed: Observed, in_group: trio.Even
     member_id, epoch, owned = f"{uuid4()}", 0, None
     while True:
         answer: ConsumerGroupHeartbeatResponse
-        async with observed.timed():
+        async with observed.time_request():
             answer = await client.native(member_id, epoch, owned=owned)
         if answer.error_code:
             observed.errors.append(answer.error_code)

@@ -68,12 +68,12 @@ async def test_consumers_of_three_libraries_come_and_go(
         await group.settled("classic")
         for name in CLIENTS:
             await move(group, name, pause_s)
-        await adopted(group, tmp_path)
+        await adopt_group(group, tmp_path)
         protocols: tuple[Protocol, ...] = ("consumer", "classic")
         for protocol in protocols:
             for name in CLIENTS:
                 await move(group, name, pause_s, protocol=protocol)
-        await released(group, tmp_path)
+        await release_group(group, tmp_path)
         await trio.sleep(pause_s)
         for name in CLIENTS:
             await move(group, name, pause_s, beside=True)
@@ -98,7 +98,7 @@ async def move(
         await trio.sleep(pause_s)
 
 
-async def adopted(group: GroupStage, folder: Path) -> None:
+async def adopt_group(group: GroupStage, folder: Path) -> None:
     """Adopt the group, as soon as that is possible. The gateway hosts it already if the cluster's
     group was empty for a moment."""
     await group.settled("classic")
@@ -110,7 +110,7 @@ async def adopted(group: GroupStage, folder: Path) -> None:
     raise AssertionError(done.stderr.decode())
 
 
-async def released(group: GroupStage, folder: Path) -> None:
+async def release_group(group: GroupStage, folder: Path) -> None:
     """Release the group, as soon as that is possible. A cluster without the new protocol cannot
     have native members. If librdkafka is closed before its first heartbeat is answered, it does not
     leave, and its member stays for a session."""

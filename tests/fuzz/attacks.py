@@ -174,7 +174,7 @@ def _frame(random: Random, whole: bytes) -> bytes:
     if random.random() >= MUTATED:
         return framed(whole)
     for _ in range(TRIES_MAX):
-        if is_readable(mutated := _mutated(random, whole)):
+        if is_readable(mutated := _mutate(random, whole)):
             return framed(mutated)
     return framed(whole)
 
@@ -183,7 +183,7 @@ def _last_frame(random: Random, whole: bytes) -> bytes:
     """A frame that cannot be read, unless its mutations always can."""
     mutated = whole
     for _ in range(TRIES_MAX):
-        if not is_readable(mutated := _mutated(random, whole)):
+        if not is_readable(mutated := _mutate(random, whole)):
             break
     size = len(mutated)
     if random.random() < 0.15:
@@ -211,7 +211,7 @@ def _end_of_header(key: ApiKey, version: int) -> bytes:
     return request_frame(key, version, 0, b"")[SIZE.size + _KEY_VERSION_ID.size :]
 
 
-def _mutated(random: Random, whole: bytes) -> bytes:
+def _mutate(random: Random, whole: bytes) -> bytes:
     frame = bytearray(whole)
     for _ in range(random.choice((1, 1, 1, 2, 4))):
         random.choice(_MUTATIONS)(random, frame)

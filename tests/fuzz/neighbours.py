@@ -49,7 +49,7 @@ async def live(
         first = await native.native("neighbour", version=1)
         assert first.error_code == 0, first
         with trio.fail_after(_SETTLE_LIMIT_S):
-            joined, epoch, owned = await _settled(classic, native, joined, first, topic_id)
+            joined, epoch, owned = await _settle(classic, native, joined, first, topic_id)
         finished = starved = 0
         task_status.started(lambda: finished)
         while True:
@@ -104,7 +104,7 @@ def _processor_times_s(pid: int) -> tuple[float, float]:
     return ran_ns / 1e9, waited_ns / 1e9
 
 
-async def _settled(
+async def _settle(
     classic: GroupClient, native: GroupClient, joined: Any, answer: Any, topic_id: Any
 ) -> tuple[Any, int, set[int]]:
     """Both members have their parts of the topic, at one epoch."""

@@ -66,10 +66,10 @@ async def test_a_disturbed_group_ends_the_campaign_with_one_line(
 ) -> None:
     """What was played until then is still reported."""
 
-    async def disturbed(*_args: object, **_more: object) -> None:
+    async def fail_to_answer(*_args: object, **_more: object) -> None:
         raise UpstreamError("no answer")
 
-    monkeypatch.setattr(neighbours, "_play_round", disturbed)
+    monkeypatch.setattr(neighbours, "_play_round", fail_to_answer)
     outcome = await play(Listening(frames=1_000_000))
     (problem,) = outcome.problems
     assert problem.startswith("round 0 of the neighbours: UpstreamError('no answer'), while the")
@@ -162,7 +162,7 @@ async def test_a_gateway_that_ends_is_a_problem(
     gateways: list[ServeProcess] = []
 
     @asynccontextmanager
-    async def noted(*args: Any, **more: Any) -> AsyncIterator[ServeProcess]:
+    async def noting_gateways(*args: Any, **more: Any) -> AsyncIterator[ServeProcess]:
         async with serving(*args, **more) as gateway:
             gateways.append(gateway)
             yield gateway
@@ -173,7 +173,7 @@ async def test_a_gateway_that_ends_is_a_problem(
         await gateways[0].kill()
         return await play_one(*args)
 
-    monkeypatch.setattr(campaign, "serving", noted)
+    monkeypatch.setattr(campaign, "serving", noting_gateways)
     monkeypatch.setattr(campaign, "_play_one", kill_first)
     monkeypatch.setattr(campaign, "WARM_UP", warm_up)
     outcome = await play(Listening(frames=1_000_000))

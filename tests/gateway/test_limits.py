@@ -178,7 +178,7 @@ def _places() -> Callable[[QuotaKey], object]:
     return lambda owner: places.take(owner.name, has_handshake=False)
 
 
-def _held() -> Callable[[QuotaKey], object]:
+def _held_requests() -> Callable[[QuotaKey], object]:
     held = HeldRequests(Limits(max_held_requests_bytes=100))
     return lambda owner: held.take(owner, 1)
 
@@ -192,7 +192,7 @@ class _Full(Exception):
     """A total has no room."""
 
 
-def _shared(total: SharedTotal) -> Callable[[QuotaKey], object]:
+def _shared_total(total: SharedTotal) -> Callable[[QuotaKey], object]:
     def take(owner: QuotaKey) -> None:
         if not total.has_room(owner):
             raise _Full
@@ -203,24 +203,24 @@ def _shared(total: SharedTotal) -> Callable[[QuotaKey], object]:
 
 TAKERS: Mapping[str, Callable[[], Callable[[QuotaKey], object]]] = {
     "max_connections": _places,
-    "max_held_requests_bytes": _held,
-    "TOTAL_BYTES_MAX": lambda: _shared(HeldAnswers(100)._total),
+    "max_held_requests_bytes": _held_requests,
+    "TOTAL_BYTES_MAX": lambda: _shared_total(HeldAnswers(100)._total),
     "max_groups": _groups,
-    "TOPICS_MAX": lambda: _shared(Cluster(())._followed),
-    "CONFIGS_ALONE_MAX": lambda: _shared(SharedTotal(CONFIGS_ALONE_MAX)),
-    "OF_ALL_CLIENTS_MAX": lambda: _shared(SharedTotal(OF_ALL_CLIENTS_MAX)),
-    "CONNECTIONS_MAX": lambda: _shared(SharedTotal(server.CONNECTIONS_MAX)),
-    "REQUESTS_MAX": lambda: _shared(SharedTotal(guard.REQUESTS_MAX)),
-    "PROBES_MAX": lambda: _shared(SharedTotal(guard.PROBES_MAX)),
-    "RECORD_BYTES_MAX": lambda: _shared(HistoryShares(100, lambda: 0)._total),
-    "OTHER_BYTES_MAX": lambda: _shared(HistoryShares(100, lambda: 0)._total),
-    "SUBSCRIBERS_MAX": lambda: _shared(SharedTotal(app.SUBSCRIBERS_MAX)),
+    "TOPICS_MAX": lambda: _shared_total(Cluster(())._followed),
+    "CONFIGS_ALONE_MAX": lambda: _shared_total(SharedTotal(CONFIGS_ALONE_MAX)),
+    "OF_ALL_CLIENTS_MAX": lambda: _shared_total(SharedTotal(OF_ALL_CLIENTS_MAX)),
+    "CONNECTIONS_MAX": lambda: _shared_total(SharedTotal(server.CONNECTIONS_MAX)),
+    "REQUESTS_MAX": lambda: _shared_total(SharedTotal(guard.REQUESTS_MAX)),
+    "PROBES_MAX": lambda: _shared_total(SharedTotal(guard.PROBES_MAX)),
+    "RECORD_BYTES_MAX": lambda: _shared_total(HistoryShares(100, lambda: 0)._total),
+    "OTHER_BYTES_MAX": lambda: _shared_total(HistoryShares(100, lambda: 0)._total),
+    "SUBSCRIBERS_MAX": lambda: _shared_total(SharedTotal(app.SUBSCRIBERS_MAX)),
 }
 """What takes one of each total that refuses."""
 
 
 @contextmanager
-def refused() -> Iterator[None]:
+def expect_refusal() -> Iterator[None]:
     """The block must end with a refusal."""
     with pytest.raises((TooManyConnections, TooMuchHeld, TooManyGroups, _Full)):
         yield
@@ -235,7 +235,7 @@ def test_one_owner_leaves_room_for_three_others(total: Total) -> None:
     for number in range(4):
         owner = QuotaKey(f"10.0.0.{number}")
         take(owner)
-        with refused():
+        with expect_refusal():
             for _ in range(OF_ALL_CLIENTS_MAX):
                 take(owner)
 

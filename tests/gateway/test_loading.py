@@ -42,7 +42,7 @@ sys.exit(main({arguments}))
 """
 
 
-def interrupted(
+def run_interrupted(
     place: str, module: str, *arguments: str, handler: str = "default_int_handler"
 ) -> "subprocess.CompletedProcess[str]":
     """Run the command, with Ctrl-C during the search for the module."""
@@ -70,7 +70,7 @@ def test_garbage_is_collected_after_loading_only() -> None:
 @pytest.mark.parametrize("place", ["a_weak_reference", "set_name"])
 def test_ctrl_c_ends_the_command_during_any_import(place: str) -> None:
     """It is neither swallowed nor an error with a traceback."""
-    done = interrupted(place, "gateway.commands.dispatch", "--version")
+    done = run_interrupted(place, "gateway.commands.dispatch", "--version")
     assert (done.returncode, done.stdout, done.stderr) == (128 + signal.SIGINT, "", "")
 
 
@@ -79,13 +79,13 @@ def test_ctrl_c_ends_the_command_during_any_import(place: str) -> None:
 def test_ctrl_c_ends_it_while_spark_loads(place: str, tmp_path: Path) -> None:
     """PySpark takes longer to load than everything else."""
     where = ("--master", "local[1]", "--output", str(tmp_path / "output"))
-    done = interrupted(place, "pyspark.sql", "report", ".", *where)
+    done = run_interrupted(place, "pyspark.sql", "report", ".", *where)
     assert (done.returncode, done.stdout, done.stderr) == (128 + signal.SIGINT, "", "")
 
 
 def test_a_process_that_ignores_ctrl_c_continues() -> None:
     """A shell starts background jobs this way."""
-    done = interrupted("set_name", "gateway.commands.dispatch", "--version", handler="SIG_IGN")
+    done = run_interrupted("set_name", "gateway.commands.dispatch", "--version", handler="SIG_IGN")
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -30,7 +30,7 @@ NAME = re.compile(r"\bgroupferry_[a-z_]+[a-z]")
 Series = dict[str, dict[tuple[str, ...], float]]
 
 
-def parsed(text: bytes) -> Series:
+def parse_series(text: bytes) -> Series:
     """The samples by name, and by their labels' values in the order of the labels' names."""
     series: Series = {}
     for family in text_string_to_metric_families(text.decode()):
@@ -47,7 +47,7 @@ async def test_a_mixed_group_is_measured() -> None:
         await stage.groups.lone_classic_member()
         await stage.groups.native("n")
         answer = await stage.ask("/metrics")
-    series = parsed(answer.body)
+    series = parse_series(answer.body)
     assert answer.headers["content-type"].startswith("text/plain; version=")
     assert series["groupferry_groups"] == {("hosted", "Reconciling", "consumer"): 1}
     assert series["groupferry_members"][("GivingUp", "classic")] == 1
@@ -67,7 +67,7 @@ async def test_groups_with_series_of_their_own_are_limited() -> None:
     async with admin_stage(metrics_groups_max=2) as stage:
         for group in ("x" * 300 + "1", "x" * 300 + "2", "y"):
             await stage.groups.native("n", group=group)
-        series = parsed((await stage.ask("/metrics")).body)
+        series = parse_series((await stage.ask("/metrics")).body)
     assert sum(series["groupferry_groups"].values()) == 3
     assert len(series["groupferry_group_waits"]) <= 2
     assert series["groupferry_groups_without_series"] == {(): 1}
@@ -81,7 +81,7 @@ async def test_labels_cannot_disturb_a_terminal_or_a_page() -> None:
             await stage.groups.native("n", group=group)
         text = (await stage.ask("/metrics")).body
     assert not UNSEEN.search(text.decode().replace("\n", ""))
-    assert len(parsed(text)["groupferry_group_waits"]) == len(evil)
+    assert len(parse_series(text)["groupferry_group_waits"]) == len(evil)
 
 
 async def test_answers_are_counted_by_api_and_code(autojump_clock: MockClock) -> None:
@@ -92,8 +92,8 @@ async def test_answers_are_counted_by_api_and_code(autojump_clock: MockClock) ->
         answers.note(HeartbeatResponse(error_code=0))
         answers.note(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
         answers.note_wait(HeartbeatResponse, 0.2)
-        metrics = measured(stage.groups.table._services.limits, stage.board, answers)
-        series = parsed(await metrics.measure())
+        metrics = metrics_of(stage.groups.table._services.limits, stage.board, answers)
+        series = parse_series(await metrics.measure())
     assert series["groupferry_requests_total"] == {
         ("Heartbeat", "NONE"): 2,
         ("Heartbeat", "REBALANCE_IN_PROGRESS"): 1,
@@ -104,7 +104,7 @@ async def test_answers_are_counted_by_api_and_code(autojump_clock: MockClock) ->
     assert series["groupferry_request_seconds_sum"] == {("Heartbeat",): 0.2}
 
 
-def measured(limits: object, board: object, answers: AnswerCounts) -> Metrics:
+def metrics_of(limits: object, board: object, answers: AnswerCounts) -> Metrics:
     """Metrics of these sources."""
     return Metrics(
         MetricSources(
@@ -128,7 +128,7 @@ async def test_refusals_are_counted_by_reason() -> None:
             await stage.groups.native("n", group="late")
         stage.client_warnings.tell("connection_refused", "10.0.0.1")
         stage.client_warnings.tell("connection_refused", "10.0.0.1")
-        series = parsed((await stage.ask("/metrics")).body)
+        series = parse_series((await stage.ask("/metrics")).body)
     assert series["groupferry_refusals_total"] == {
         ("too_many_groups",): 1,
         ("connection_refused",): 2,
@@ -138,7 +138,7 @@ async def test_refusals_are_counted_by_reason() -> None:
 async def test_what_alerts_compare_with_before_is_there_from_the_start() -> None:
     """The increase of a series that begins with 1 is 0, so its first event would alert nobody."""
     async with admin_stage() as stage:
-        series = parsed((await stage.ask("/metrics")).body)
+        series = parse_series((await stage.ask("/metrics")).body)
     watched = INCREASE.findall((CODE / "deploy" / "alerts.yaml").read_text())
     assert len(watched) == 4
     for name, values in watched:
@@ -148,7 +148,7 @@ async def test_what_alerts_compare_with_before_is_there_from_the_start() -> None
 
 async def test_a_late_task_shows_as_lag(autojump_clock: MockClock) -> None:
     """The worst one since the last scrape."""
-    metrics = measured(None, None, AnswerCounts())
+    metrics = metrics_of(None, None, AnswerCounts())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(metrics.watch_lag)
         await trio.testing.wait_all_tasks_blocked()
@@ -170,8 +170,8 @@ async def test_alerts_dashboard_and_documentation_name_the_metrics_that_exist() 
     declared |= {f"{family.name}_bucket" for family in families if family.type == "histogram"}
     exist = samples | declared | {PROCESS_UP}  # of a fleet only
     for name in ("deploy/alerts.yaml", "deploy/dashboard.json", "docs/metrics.md"):
-        assert named((CODE / name).read_text()) - exist == set(), name
-    documented = named((CODE / "docs" / "metrics.md").read_text())
+        assert metric_names((CODE / name).read_text()) - exist == set(), name
+    documented = metric_names((CODE / "docs" / "metrics.md").read_text())
     missing = [
         family.name for family in families if not {family.name, f"{family.name}_total"} & documented
     ]
@@ -180,7 +180,7 @@ async def test_alerts_dashboard_and_documentation_name_the_metrics_that_exist() 
     assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
 
 
-def named(text: str) -> set[str]:
+def metric_names(text: str) -> set[str]:
     """The metrics that a text names."""
     names: Iterable[str] = NAME.findall(text)
     return set(names)

@@ -24,7 +24,7 @@ from gateway.repeated_lines import (
     VALUE_CHARS_MAX,
     RepeatedLines,
 )
-from tests.gateway.test_troubleshooting import event_names, logged
+from tests.gateway.test_troubleshooting import event_names, line_names
 
 LOADING = "the cluster does not say who is in the group: COORDINATOR_LOAD_IN_PROGRESS"
 
@@ -177,7 +177,7 @@ def test_each_bug_has_its_traceback_once(log: Log) -> None:
     assert [(line["more"], "exception" in line) for line in log.pass_time()] == [(49, False)] * 2
 
 
-@pytest.mark.parametrize("event", sorted({*logged(), *event_names()}))
+@pytest.mark.parametrize("event", sorted({*line_names(), *event_names()}))
 def test_no_warning_or_error_can_flood_the_log(log: Log, event: str) -> None:
     """This holds for each one that the code can write, from whichever place."""
     for number in range(1_000):

@@ -23,7 +23,7 @@ ENTRY = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
 ALERT = re.compile(r"- alert: (\w+)")
 
 
-def logged() -> Iterator[str]:
+def line_names() -> Iterator[str]:
     """The names of the lines that the code writes itself."""
     for path in CODE.rglob("*.py"):
         if path.relative_to(CODE).parts[0] in OTHER_COMMANDS:
@@ -51,7 +51,7 @@ def test_every_alert_warning_and_error_has_an_entry() -> None:
     """Nor has the page an entry without a line, or one twice."""
     entries = ENTRY.findall(PAGE.read_text())
     alerts = ALERT.findall((CODE / "deploy" / "alerts.yaml").read_text())
-    assert sorted(entries) == sorted({*logged(), *event_names(), *alerts})
+    assert sorted(entries) == sorted({*line_names(), *event_names(), *alerts})
 
 
 def test_each_alert_says_what_to_do_next() -> None:
@@ -64,5 +64,7 @@ def test_each_alert_says_what_to_do_next() -> None:
 
 def test_lines_are_found_however_they_are_written() -> None:
     """By a logger, an effect of the machine, a counter of complaints, or an event."""
-    assert {"state_log_failed", "group_load_failed", "anchor_lost", "groups_refused"} <= {*logged()}
+    assert {"state_log_failed", "group_load_failed", "anchor_lost", "groups_refused"} <= {
+        *line_names()
+    }
     assert {"group_taken", "upstream_lost"} <= set(event_names())

@@ -103,7 +103,7 @@ async def leader_of(kafka: KafkaCluster, topic: str) -> tuple[str, int]:
     return leader.host, leader.port
 
 
-async def stored(kafka: KafkaCluster, topic: str) -> list[Batch]:
+async def stored_batches(kafka: KafkaCluster, topic: str) -> list[Batch]:
     """The batches in partition 0 of a topic, as the producer sent them."""
     partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=RECORDS_BYTES_MAX)
     request = FetchRequest(
@@ -120,7 +120,7 @@ async def stored(kafka: KafkaCluster, topic: str) -> list[Batch]:
     return batches_in(answer.responses[0].partitions[0].records or b"")
 
 
-async def produced(
+async def produce_with(
     producer: Producer, kafka: KafkaCluster, bootstrap: str
 ) -> dict[str, list[Batch]]:
     """What a producer with this bootstrap address has stored with each codec."""
@@ -136,7 +136,7 @@ async def produced(
         check=False,
     )
     assert done.returncode == 0, (done.stdout + done.stderr).decode()
-    return {codec: await stored(kafka, f"{prefix}-{codec}") for codec in producer.codecs}
+    return {codec: await stored_batches(kafka, f"{prefix}-{codec}") for codec in producer.codecs}
 
 
 @pytest.mark.parametrize("producer", PRODUCERS, ids=str)
@@ -146,10 +146,10 @@ async def test_a_producer_writes_the_same_bytes_as_at_the_broker(
     """Each batch has its codec, its producer's id and its transaction."""
     program(producer.library, producer.version, "producer")  # skips if it cannot be installed
     async with whole_gateway(kafka.addresses) as gateway:
-        behind = await produced(producer, kafka, gateway.bootstrap_servers)
+        behind = await produce_with(producer, kafka, gateway.bootstrap_servers)
         gateway.stop.set()
         await gateway.ended.wait()
-    assert behind == await produced(producer, kafka, kafka.bootstrap_servers)
+    assert behind == await produce_with(producer, kafka, kafka.bootstrap_servers)
     for number, codec in enumerate(ALL_CODECS):
         if codec in producer.codecs:
             assert {batch.codec for batch in behind[codec]} == {number}

@@ -93,11 +93,11 @@ class ClassicClient(Client):
         self._forget_generation()
         self.member_id = ""
 
-        def left(_answer: Answer | None = None) -> None:
+        def on_left(_answer: Answer | None = None) -> None:
             self.later(length_ms, self.send_join)
 
         def leave() -> None:
-            self.ask(LeaveGroupReceived(token=self.token(), members=(leaver,)), left, left)
+            self.ask(LeaveGroupReceived(token=self.token(), members=(leaver,)), on_left, on_left)
 
         self.lose(leave)
 
@@ -106,13 +106,13 @@ class ClassicClient(Client):
             self.die("closed")
             return
 
-        def gone(_answer: Answer | None = None) -> None:
+        def on_closed(_answer: Answer | None = None) -> None:
             self.die("closed")
 
         self.ask(
             LeaveGroupReceived(token=self.token(), members=(Leaver(member_id=self.member_id),)),
-            gone,
-            gone,
+            on_closed,
+            on_closed,
         )
 
     # -- joining ---------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ class ClassicClient(Client):
         """The embedded subscription."""
         subscription = Subscription(
             topics=self.topics,
-            owned_partitions=leader.listed(self.stated_owned()),
+            owned_partitions=leader.partitions_by_topic(self.stated_owned()),
             generation_id=self.generation,
             rack_id=self.told_rack,
         )
@@ -304,12 +304,12 @@ class ClassicClient(Client):
         stated = self.stated_epoch()
         sent_as = (self.member_id, stated)
 
-        def heard(answer: Answer) -> None:
+        def on_answer(answer: Answer) -> None:
             self._awaits_beat = False
             if sent_as == (self.member_id, self.generation):
                 self._hear_beat(answer.reply.error)
 
-        def lost() -> None:
+        def on_loss() -> None:
             self._awaits_beat = self._beat_was_fine = False
 
         self.ask(
@@ -319,8 +319,8 @@ class ClassicClient(Client):
                 instance_id=self.spec.instance_id,
                 generation=stated,
             ),
-            heard,
-            lost,
+            on_answer,
+            on_loss,
         )
 
     def _hear_beat(self, error: ErrorCode) -> None:

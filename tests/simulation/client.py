@@ -316,7 +316,7 @@ class Client(ABC):
         self._run_callback(sorted(self.claims), done)
 
     def _run_callback(self, going: list[Partition], done: Callable[[], None]) -> None:
-        def returned() -> None:
+        def on_return() -> None:
             self.is_in_callback = False
             for partition in going:
                 self.claims.pop(partition, None)
@@ -325,17 +325,17 @@ class Client(ABC):
             done()
 
         length_ms = self.world.between(0, self.spec.callback_ms)
-        self.later(length_ms, self._in_this_callback(returned))
+        self.later(length_ms, self._in_this_callback(on_return))
 
     def _in_this_callback(self, do: Callable[..., None]) -> Callable[..., None]:
         """`do`, skipped if another callback has begun and so replaced this one."""
         callback = self._callback
 
-        def guarded(*args: Any) -> None:
+        def run_if_current(*args: Any) -> None:
             if callback == self._callback:
                 do(*args)
 
-        return guarded
+        return run_if_current
 
     # -- offsets ---------------------------------------------------------------------------------
 
@@ -389,14 +389,14 @@ class Client(ABC):
     ) -> None:
         """Send a commit. `again` is called if it may be worth another try, otherwise `done`."""
 
-        def heard(answer: Answer) -> None:
+        def on_answer(answer: Answer) -> None:
             if answer.reply.error in RETRIABLE:
                 self.later(RETRY_MS, again)
             else:
                 # Heartbeats tell the client the consequences of a refusal.
                 done()
 
-        self.ask(request, heard, again, positions)
+        self.ask(request, on_answer, again, positions)
 
     def _fetch(self, claims: dict[Partition, Claim]) -> None:
         """Fetch the committed offsets of the partitions that the client still owns."""
@@ -407,7 +407,7 @@ class Client(ABC):
         def again() -> None:
             self.later(RETRY_MS, self._fetch, wanted)
 
-        def heard(answer: Answer) -> None:
+        def on_answer(answer: Answer) -> None:
             if answer.reply.error:
                 again()
                 return
@@ -422,7 +422,7 @@ class Client(ABC):
                 epoch=epoch,
                 partitions=frozenset(wanted),
             ),
-            heard,
+            on_answer,
             again,
         )
 

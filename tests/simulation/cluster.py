@@ -186,7 +186,7 @@ class Cluster:
         world.after(TIMEOUT_MS, answered, None, 0)
         if world.chance(0.7):
             delay_ms = world.between(1, LATE_MS_MAX)
-            world.after(delay_ms, self._coordinate, message, _ignored)
+            world.after(delay_ms, self._coordinate, message, _ignore_answer)
 
     def _coordinate(self, message: Struct, answered: Callable[[Struct | None, int], None]) -> None:
         world = self._world
@@ -311,7 +311,7 @@ class Cluster:
             if world.chance(never):
                 self._end(commit)
             else:
-                world.after(delay_ms, self._arrive, commit, _ignored)
+                world.after(delay_ms, self._arrive, commit, _ignore_answer)
 
     def end_relayed(self, commits: Sequence[Commit]) -> None:
         """Store or discard what is on its way on a client's connection that breaks: how a member
@@ -319,7 +319,7 @@ class Cluster:
         for commit in commits:
             if commit.is_relayed and not commit.is_over:
                 if self._world.chance(0.5):
-                    self._arrive(commit, _ignored)
+                    self._arrive(commit, _ignore_answer)
                 self._end(commit)
 
     def fence_commits(self) -> None:
@@ -327,7 +327,7 @@ class Cluster:
         and no ids could tell the cluster."""
         for commit in [*self._on_the_way]:
             if self._world.chance(0.5):
-                self._arrive(commit, _ignored)
+                self._arrive(commit, _ignore_answer)
             self._end(commit)
 
     def may_store(self, concerns: Callable[[Commit], object]) -> list[Commit]:
@@ -370,5 +370,5 @@ class Cluster:
         return f"{self.names.get(partition.topic_id, '?')}-{partition.number}"
 
 
-def _ignored(*_answer: Any) -> None:
+def _ignore_answer(*_answer: Any) -> None:
     """Nobody waits for the answer any more."""

@@ -47,7 +47,7 @@ class Computing:
         network = self._client.context.network
         return not network.is_calm and self._world.chance(FAILURE_RATE)
 
-    def told(self) -> None:
+    def compute_target(self) -> None:
         """Compute the target, unless that is under way."""
         if self._is_busy:
             return
@@ -67,9 +67,9 @@ class Computing:
         request = PrepareAssignmentReceived(
             token=client.token(), member_id=client.member_id, member_epoch=client.stated_epoch()
         )
-        client.ask(request, self._prepared, self._end)
+        client.ask(request, self._on_prepared, self._end)
 
-    def _prepared(self, answer: Answer) -> None:
+    def _on_prepared(self, answer: Answer) -> None:
         reply = answer.reply
         assert isinstance(reply, PrepareAssignmentReply)
         if reply.error is not ErrorCode.NONE:

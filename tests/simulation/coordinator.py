@@ -71,7 +71,7 @@ class FakeCoordinator:
                 return self._join(self.group(message.group_id), message)
             case SyncGroupRequest():
                 group = self.group(message.group_id)
-                code = _checked(
+                code = _membership_error(
                     group, message.member_id, message.group_instance_id, message.generation_id
                 )
                 if not code:
@@ -82,7 +82,7 @@ class FakeCoordinator:
                 group = self.group(message.group_id)
                 group.beats += 1
                 return HeartbeatResponse(
-                    error_code=_checked(
+                    error_code=_membership_error(
                         group, message.member_id, message.group_instance_id, message.generation_id
                     )
                 )
@@ -118,7 +118,7 @@ class FakeCoordinator:
     def describe(self, group_id: str) -> DescribedGroup:
         """The group as DescribeGroups shows it. It must have a member."""
         group = self.group(group_id)
-        return described(
+        return described_group(
             AnchorJoinMetadata(
                 protocol_type=group.protocol_type,
                 protocol=group.protocol,
@@ -170,7 +170,9 @@ class FakeCoordinator:
         (member,) = request.members or (
             MemberIdentity(member_id=request.member_id, group_instance_id=None),
         )
-        code = _checked(group, member.member_id, member.group_instance_id, group.generation)
+        code = _membership_error(
+            group, member.member_id, member.group_instance_id, group.generation
+        )
         if not code:
             group.remove_member()
         return LeaveGroupResponse(
@@ -184,7 +186,9 @@ class FakeCoordinator:
         )
 
 
-def _checked(group: FakeGroup, member_id: str, instance_id: str | None, generation: int) -> int:
+def _membership_error(
+    group: FakeGroup, member_id: str, instance_id: str | None, generation: int
+) -> int:
     if not group.member_id:
         return ErrorCode.UNKNOWN_MEMBER_ID
     if member_id != group.member_id:
@@ -201,11 +205,11 @@ def _checked_commit(
 ) -> int:
     if generation < 0 and not group.member_id:
         return 0
-    code = _checked(group, member_id, instance_id, generation)
+    code = _membership_error(group, member_id, instance_id, generation)
     return code or (0 if group.is_synced else ErrorCode.REBALANCE_IN_PROGRESS)
 
 
-def described(
+def described_group(
     join_metadata: AnchorJoinMetadata, *member_ids: str, group_id: str, is_stable: bool = True
 ) -> DescribedGroup:
     """A group with members that joined as `join_metadata`, as DescribeGroups shows it: protocol and
@@ -230,10 +234,12 @@ def described(
     )
 
 
-def anchored(log_id: str, *run_ids: int, group_id: str, is_stable: bool = True) -> LiveMembers:
+def anchored_group(
+    log_id: str, *run_ids: int, group_id: str, is_stable: bool = True
+) -> LiveMembers:
     """What a look finds in a group with the anchor of this run, or with those of several."""
     join_metadata = Gateway(log_id=log_id, run_id=run_ids[0]).join_metadata
     member_ids = [f"{join_metadata.instance_id}-{run_id}" for run_id in run_ids]
     return LiveMembers.of(
-        described(join_metadata, *member_ids, group_id=group_id, is_stable=is_stable)
+        described_group(join_metadata, *member_ids, group_id=group_id, is_stable=is_stable)
     )

@@ -60,17 +60,17 @@ class DirectConnection:
             case OffsetCommitReceived():
                 commit = self._network.commit_of(ask, None, self._name, 0, is_relayed=True)
                 self._sent = (commit,)
-                cluster.send(self._sent, lambda _commit, code: self._committed(ask, code))
+                cluster.send(self._sent, lambda _commit, code: self._on_committed(ask, code))
             case request:
-                cluster.relay(request, lambda *answer: self._answered(ask, *answer))
+                cluster.relay(request, lambda *answer: self._on_answer(ask, *answer))
 
-    def _committed(self, ask: Ask, code: int | None) -> None:
+    def _on_committed(self, ask: Ask, code: int | None) -> None:
         reply = None
         if code is not None:
             reply = ask.request.refuse(GroupError(ErrorCode(code), FORWARDED))
-        self._answered(ask, reply, self._network.world.now_ms, self._network.cluster.topics)
+        self._on_answer(ask, reply, self._network.world.now_ms, self._network.cluster.topics)
 
-    def _answered(self, ask: Ask, reply: Reply | None, at_ms: int, topics: Topics) -> None:
+    def _on_answer(self, ask: Ask, reply: Reply | None, at_ms: int, topics: Topics) -> None:
         if ask is not self._asks:
             return
         if reply is None:

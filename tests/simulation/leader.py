@@ -63,11 +63,11 @@ def _subscriptions(members: Iterable[JoinedMember]) -> dict[str, Subscription]:
 
 def write_assignment(names: Iterable[Name], version: int = 1) -> bytes:
     """Encode an assignment in the embedded protocol."""
-    return _encoded(Assignment(assigned_partitions=listed(names)), version)
+    return _encode(Assignment(assigned_partitions=partitions_by_topic(names)), version)
 
 
 @lru_cache(REMEMBERED_MAX)
-def _encoded(assignment: Assignment, version: int) -> bytes:
+def _encode(assignment: Assignment, version: int) -> bytes:
     return encode_assignment(assignment, version)
 
 
@@ -97,7 +97,7 @@ def read_assignment(data: bytes) -> frozenset[Name]:
     )
 
 
-def listed(names: Iterable[Name]) -> tuple[TopicPartition, ...]:
+def partitions_by_topic(names: Iterable[Name]) -> tuple[TopicPartition, ...]:
     """Partitions grouped by topic, as on the wire."""
     by_topic: dict[str, list[int]] = {}
     for topic, number in sorted(names):
@@ -108,7 +108,7 @@ def listed(names: Iterable[Name]) -> tuple[TopicPartition, ...]:
     )
 
 
-def _wanted(subscriptions: Mapping[str, Subscription], topics: Topics) -> dict[str, list[str]]:
+def _subscribers(subscriptions: Mapping[str, Subscription], topics: Topics) -> dict[str, list[str]]:
     """The existing topics and their subscribers, both sorted."""
     return {
         name: [id_ for id_ in sorted(subscriptions) if name in subscriptions[id_].topics]
@@ -121,7 +121,7 @@ def _wanted(subscriptions: Mapping[str, Subscription], topics: Topics) -> dict[s
 
 def _range(subscriptions: Mapping[str, Subscription], topics: Topics) -> dict[str, set[Name]]:
     given: dict[str, set[Name]] = {id_: set() for id_ in subscriptions}
-    for topic, ids in _wanted(subscriptions, topics).items():
+    for topic, ids in _subscribers(subscriptions, topics).items():
         count = topics.by_name[topic].partition_count
         for number in range(count):
             given[ids[number * len(ids) // count]].add((topic, number))
@@ -131,7 +131,7 @@ def _range(subscriptions: Mapping[str, Subscription], topics: Topics) -> dict[st
 def _round_robin(subscriptions: Mapping[str, Subscription], topics: Topics) -> dict[str, set[Name]]:
     given: dict[str, set[Name]] = {id_: set() for id_ in subscriptions}
     turns = cycle(sorted(subscriptions))
-    for topic, ids in _wanted(subscriptions, topics).items():
+    for topic, ids in _subscribers(subscriptions, topics).items():
         for number in range(topics.by_name[topic].partition_count):
             given[next(id_ for id_ in turns if id_ in ids)].add((topic, number))
     return given
@@ -146,7 +146,7 @@ def _sticky(subscriptions: Mapping[str, Subscription], topics: Topics) -> dict[s
     owners = {name: _owner(ids, subscriptions) for name, ids in claimants.items()}
     given: dict[str, set[Name]] = {id_: set() for id_ in subscriptions}
     target: dict[str, int] = dict.fromkeys(subscriptions, 0)
-    for topic, ids in _wanted(subscriptions, topics).items():
+    for topic, ids in _subscribers(subscriptions, topics).items():
         count = topics.by_name[topic].partition_count
         quota = -(-count // len(ids))
         kept_counts: dict[str, int] = dict.fromkeys(ids, 0)

@@ -60,7 +60,7 @@ class LibrdkafkaClient(NativeClient):
             self._stated = stated
             self.later(RETRY_MS, self.beat)
 
-        def heard(answer: Answer) -> None:
+        def on_answer(answer: Answer) -> None:
             assert isinstance(answer.reply, ConsumerHeartbeatReply)
             if not ends() or sent_at != self.member_epoch:
                 return
@@ -69,7 +69,7 @@ class LibrdkafkaClient(NativeClient):
             else:
                 self.hear(answer.reply, answer.at_ms)
 
-        def lost() -> None:
+        def on_loss() -> None:
             if ends():
                 send_again()
                 self._must_state_all = True
@@ -78,7 +78,7 @@ class LibrdkafkaClient(NativeClient):
             if ends():
                 send_again()
 
-        self.ask(request, heard, lost)
+        self.ask(request, on_answer, on_loss)
         self.later(self._heartbeat_interval_ms, give_up)
 
     def _heartbeat(self, epoch: int) -> ConsumerHeartbeatReceived:

@@ -208,7 +208,7 @@ class Vandal(Client):
         partitions = [(names[p.topic_id], p.number) for p in some_partitions(self)]
         subscription = Subscription(
             topics=(*self.topics, "none"),
-            owned_partitions=leader.listed(partitions),
+            owned_partitions=leader.partitions_by_topic(partitions),
             generation_id=self.epoch,
         )
         return encode_subscription(subscription, self.world.between(0, 3))

@@ -51,7 +51,7 @@ class NativeClient(Client):
         return self.member_epoch
 
     @property
-    def heard(self) -> frozenset[Partition]:
+    def last_assignment(self) -> frozenset[Partition]:
         """The assignment that the client received last."""
         return self._target or frozenset()
 
@@ -123,25 +123,25 @@ class NativeClient(Client):
             self.member_epoch = JOIN_EPOCH
             self._rejoin()
 
-        def left(_answer: Answer | None = None) -> None:
+        def on_left(_answer: Answer | None = None) -> None:
             self.later(length_ms, come_back)
 
         def leave() -> None:
             self._target, self.member_epoch = None, LEAVE_EPOCH
-            self.ask(self._heartbeat(LEAVE_EPOCH), left, left)
+            self.ask(self._heartbeat(LEAVE_EPOCH), on_left, on_left)
 
         self.lose(leave)
 
     def _leave(self) -> None:
-        def gone(_answer: Answer | None = None) -> None:
+        def on_closed(_answer: Answer | None = None) -> None:
             self.die("closed")
 
         if self.member_epoch <= JOIN_EPOCH:
-            gone()
+            on_closed()
             return
         is_static = self.spec.instance_id is not None
         self.member_epoch = STATIC_LEAVE_EPOCH if is_static else LEAVE_EPOCH
-        self.ask(self._heartbeat(self.member_epoch), gone, gone)
+        self.ask(self._heartbeat(self.member_epoch), on_closed, on_closed)
 
     # -- heartbeats ------------------------------------------------------------------------------
 
@@ -159,18 +159,18 @@ class NativeClient(Client):
         self._must_state_owned &= request.owned is None
         sent_at = self.member_epoch
 
-        def heard(answer: Answer) -> None:
+        def on_answer(answer: Answer) -> None:
             self._awaits_beat = False
             assert isinstance(answer.reply, ConsumerHeartbeatReply)
             if sent_at == self.member_epoch:
                 self.hear(answer.reply, answer.at_ms)
 
-        def lost() -> None:
+        def on_loss() -> None:
             self._awaits_beat = self._was_fine = False
             self._must_state_all = True
             self.later(RETRY_MS, self.beat)
 
-        self.ask(request, heard, lost)
+        self.ask(request, on_answer, on_loss)
 
     def _heartbeat(self, epoch: int) -> ConsumerHeartbeatReceived:
         states_all = self._must_state_all or epoch == JOIN_EPOCH
@@ -214,7 +214,7 @@ class NativeClient(Client):
                 self.member_epoch = reply.member_epoch
                 self._heartbeat_interval_ms = reply.heartbeat_interval_ms
                 if reply.should_compute:
-                    self._computing.told()
+                    self._computing.compute_target()
                 elif self.spec.client_assignors:
                     self._computing.forge()
                 if reply.assignment is not None:

@@ -197,10 +197,10 @@ class Connection:
 
     def _expect_gone(self) -> None:
         """Let the gateway notice later, once it runs."""
-        world, gone = self._network.world, partial(self._gone, self._call)
+        world, gone = self._network.world, partial(self._on_gone, self._call)
         world.after(world.between(0, GONE_MS_MAX), self._process.when_awake, gone)
 
-    def _gone(self, call: Call | None) -> None:
+    def _on_gone(self, call: Call | None) -> None:
         """The gateway notices that the client has gone."""
         self._inbox.clear()
         if self._is_closed and self._process.spoke_on.get(self._member_id) is self:
@@ -241,7 +241,7 @@ class Connection:
         while _is_commit(served[0]) and self._inbox and _is_commit(self._inbox[0]):
             served.append(self._inbox.popleft())
         for ask in served:
-            self._owner.arrived(ask)
+            self._owner.on_arrival(ask)
         self._network.world.counts["requests"] += len(served)
         self._served_ms = self._network.world.now_ms
         self._call = call = self._call_for(served)
@@ -249,7 +249,7 @@ class Connection:
             self._expect_gone()
         if isinstance(served[0].request, OffsetFetchReceived) and self._process.is_between:
             call.end(Forwarded("it changes its coordinator"))
-            self._process.when_awake(partial(self.answered, call))
+            self._process.when_awake(partial(self.on_answer, call))
         else:
             self._process.ask(call, self)
 
@@ -320,7 +320,7 @@ class Connection:
             case LocateCoordinator():
                 world.after(delay_ms, self._report, pending_action, Done(pending_action, True))
             case LearnTopics():
-                world.after(delay_ms, self._learned, pending_action)
+                world.after(delay_ms, self._on_learned, pending_action)
             case ProbeBroker():
                 world.after(delay_ms, self._report, pending_action, Done(pending_action, not fails))
             case StoreCommits(_call, tokens) if fails:
@@ -333,7 +333,7 @@ class Connection:
         if pending_action.call.answer is None:
             self._process.feed(result)
 
-    def _learned(self, pending_action: LearnTopics) -> None:
+    def _on_learned(self, pending_action: LearnTopics) -> None:
         self._report(pending_action, Done(pending_action, self._network.cluster.topics))
 
     def _store(
@@ -349,7 +349,7 @@ class Connection:
             if ask.request.token in tokens
         ]
 
-        def answered(commit: CommitOnTheWay, code: int | None) -> None:
+        def on_commit_answer(commit: CommitOnTheWay, code: int | None) -> None:
             if code is None:
                 self._hold(sent[len(codes) :])
                 codes.update((lost.request.token, LOST) for lost in sent[len(codes) :])
@@ -361,7 +361,7 @@ class Connection:
                 if code is None:
                     self.break_up()
 
-        network.cluster.send(sent, answered)
+        network.cluster.send(sent, on_commit_answer)
 
     # -- what the cluster answers ----------------------------------------------------------------
 
@@ -383,7 +383,7 @@ class Connection:
                 reply = request.refuse(GroupError(ErrorCode.GROUP_ID_NOT_FOUND, reason))
                 self._end_relayed(call, {first: (reply, None)})
             case request:
-                relayed = partial(self._relayed, call, first, reason)
+                relayed = partial(self._on_relayed, call, first, reason)
                 network.cluster.relay(request, relayed)
 
     def _relay_commits(self, call: Call) -> None:
@@ -394,7 +394,7 @@ class Connection:
             for ask in self._served
         ]
 
-        def answered(commit: CommitOnTheWay, code: int | None) -> None:
+        def on_commit_answer(commit: CommitOnTheWay, code: int | None) -> None:
             if call is not self._call:
                 return
             if code is None:
@@ -407,7 +407,7 @@ class Connection:
             if len(replies) == len(asks):
                 self._process.when_awake(partial(self._commits_relayed, call, replies))
 
-        network.cluster.send(sent, answered)
+        network.cluster.send(sent, on_commit_answer)
 
     def _commits_relayed(
         self, call: Call, replies: Mapping[Ask, tuple[Reply, Applied | None]]
@@ -415,7 +415,7 @@ class Connection:
         self._process.end_relayed(call)
         self._end_relayed(call, replies)
 
-    def _relayed(
+    def _on_relayed(
         self, call: Call, ask: Ask, reason: str, reply: Reply | None, at_ms: int, topics: Topics
     ) -> None:
         """The cluster has answered a request, or closed the connection."""
@@ -450,14 +450,14 @@ class Connection:
         process.end_relayed(call)
         cause = why_withheld(answer, is_moving=process.group.is_moving)
         if cause is RefusalReason.HOLDER_CHANGED:
-            looked = partial(self._looked, call, ask, reply, applied)
+            looked = partial(self._on_look, call, ask, reply, applied)
             self._network.cluster.look(lambda outcome: process.when_awake(partial(looked, outcome)))
             return
         if cause is not None:
             reply = request.refuse(GroupError(code_for(cause, call.api), cause.value))
         self._end_relayed(call, {ask: (reply, applied)})
 
-    def _looked(
+    def _on_look(
         self, call: Call, ask: Ask, reply: Reply, applied: Applied, outcome: LookupOutcome | None
     ) -> None:
         if not self._process.is_forwarded(outcome):
@@ -477,7 +477,7 @@ class Connection:
 
     # -- answers ---------------------------------------------------------------------------------
 
-    def answered(self, call: Call) -> None:
+    def on_answer(self, call: Call) -> None:
         """The call has its answer, which the client gets unless it is lost."""
         if isinstance(call.answer, Forwarded):
             self._relay(call, call.answer.reason)
@@ -583,12 +583,12 @@ class Line:
         """Break the connection, or close it as the client does when it ends."""
         self._connection.break_up(by_client=by_client)
 
-    def arrived(self, ask: Ask) -> None:
+    def on_arrival(self, ask: Ask) -> None:
         """Note a request that the gateway begins to handle."""
         self._network.lines[ask.request.token] = self, ask.number
-        self.decided(ask.number, ask.request)
+        self.on_decision(ask.number, ask.request)
 
-    def decided(self, number: int, request: Request) -> None:
+    def on_decision(self, number: int, request: Request) -> None:
         """Report a request that is handled or decided after a newer one of the same client."""
         if number < self._newest:
             self._network.overtaken(self.name, request)

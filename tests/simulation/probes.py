@@ -110,7 +110,7 @@ def check_rejoin_changes_nothing(
     assert isinstance(group, ConsumerGroup)
     if not _must_be_quiet(group, member_id, topics):
         return
-    rejoined = _rejoined(state, member_id, config, topics, now_ms)
+    rejoined = _answer_to_rejoin(state, member_id, config, topics, now_ms)
     if rejoined is None:
         return
     reply, changes = rejoined
@@ -149,12 +149,12 @@ def check_rejoin_changes_something(
         return
     if current.state is MemberState.UNREVOKED_PARTITIONS or member_id in group.target_metadata:
         return
-    rejoined = _rejoined(state, member_id, config, topics, now_ms)
+    rejoined = _answer_to_rejoin(state, member_id, config, topics, now_ms)
     if rejoined is not None and not rejoined[0].error:
         require(bool(rejoined[1]), Invariant.DISTURBED, member_id, "rejoins with", current)
 
 
-def _rejoined(
+def _answer_to_rejoin(
     state: GroupState, member_id: str, config: GroupConfig, topics: Topics, now_ms: int
 ) -> tuple[JoinGroupReply, list[CurrentAssignment | GroupEpoch]] | None:
     """The answer to a rejoin of a classic member that states what it owns, and what it changes
@@ -222,7 +222,7 @@ def _owning(
                 leader.write_subscription(
                     replace(
                         subscription,
-                        owned_partitions=leader.listed(owned),
+                        owned_partitions=leader.partitions_by_topic(owned),
                         generation_id=generation,
                     ),
                     version,
@@ -312,7 +312,7 @@ def _assignments_at_rest(
     wanted: set[str] = set()
     for member in group.members.values():
         try:
-            partitions = _assigned(member)
+            partitions = _assigned_names(member)
             _version, subscription = leader.read_subscription(
                 member.metadata_for(group.core.protocol)
             )
@@ -341,7 +341,7 @@ def _assignments_at_rest(
     return assignments if everything <= taken else None
 
 
-def _assigned(member: ClassicGroupMember) -> frozenset[leader.Name]:
+def _assigned_names(member: ClassicGroupMember) -> frozenset[leader.Name]:
     _version, decoded = decode_assignment(member.assignment)
     return frozenset(
         (partition.topic, number)

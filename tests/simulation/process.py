@@ -149,7 +149,7 @@ class Served(Protocol):
     def do(self, pending_action: PendingAction) -> None:
         """Carry out an action, and feed what comes of it."""
 
-    def answered(self, call: Call) -> None:
+    def on_answer(self, call: Call) -> None:
         """The call has its answer."""
 
 
@@ -367,7 +367,7 @@ class Process:
         claim.client = self
         self._do(self.feed, inputs.Asked(claim))
 
-    def answered(self, call: Call) -> None:
+    def on_answer(self, call: Call) -> None:
         """A claim of the process itself is stored, or not."""
         if isinstance(call.answer, Reply) and not call.answer.error:
             self.group.standing.forget("it was adopted")
@@ -467,7 +467,7 @@ class Process:
     def _pass_on(self, news: Call | PendingAction) -> None:
         served: Served = (news if isinstance(news, Call) else news.call).client
         if isinstance(news, Call):
-            served.answered(news)
+            served.on_answer(news)
         elif news.call.answer is None:
             served.do(news)
 
@@ -545,9 +545,9 @@ class Process:
         world, cluster = self.around.world, self.around.cluster
         match effect:
             case Look():
-                cluster.look(partial(self._looked, effect))
+                cluster.look(partial(self._on_look, effect))
             case Describe():
-                cluster.describe(partial(self._described, effect))
+                cluster.describe(partial(self._on_description, effect))
             case Load():
                 self._loads += 1
                 self._after(world.between(0, LOAD_MS_MAX), self._load, effect)
@@ -574,13 +574,15 @@ class Process:
                 self._after(0, self.feed, inputs.Failed(effect, "the log is not ours"))
             case AskCoordinator(message):
                 self.asks += 1
-                cluster.ask_coordinator(message, partial(self._heard, effect, self.asks))
+                cluster.ask_coordinator(
+                    message, partial(self._on_coordinator_answer, effect, self.asks)
+                )
             case Hold():  # until the cluster has answered all calls that were relayed
                 self._draining.append(effect)
                 if not self.relayed:
-                    self._after(0, self._drained, effect)
+                    self._after(0, self._on_drained, effect)
 
-    def _drained(self, effect: Hold) -> None:
+    def _on_drained(self, effect: Hold) -> None:
         if effect in self._draining and not self.relayed:
             self._draining.remove(effect)
             self.feed(inputs.Done(effect))
@@ -600,7 +602,9 @@ class Process:
         if self.is_alive:
             do(*args)
 
-    def _heard(self, effect: AskCoordinator, number: int, answer: Struct | None, code: int) -> None:
+    def _on_coordinator_answer(
+        self, effect: AskCoordinator, number: int, answer: Struct | None, code: int
+    ) -> None:
         """The coordinator answered the anchor, or did not."""
         if answer is None:
             self.feed(inputs.Failed(effect, "nobody answers"))
@@ -619,10 +623,10 @@ class Process:
         else:
             self.feed(inputs.Done(effect, answer))
 
-    def _described(self, effect: Describe, group: DescribedGroup | None) -> None:
+    def _on_description(self, effect: Describe, group: DescribedGroup | None) -> None:
         self.feed(inputs.Done(effect, group))
 
-    def _looked(self, effect: Look, outcome: LookupOutcome | None) -> None:
+    def _on_look(self, effect: Look, outcome: LookupOutcome | None) -> None:
         self.found = outcome if outcome is not None else LookupFailed("nobody answers")
         self.feed(inputs.Done(effect, self.found))
 

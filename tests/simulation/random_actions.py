@@ -479,13 +479,13 @@ class RandomActions:
         """`again` follows an error or a lost answer."""
         self._world.tell("admin", request)
 
-        def heard(answer: Answer) -> None:
+        def on_answer(answer: Answer) -> None:
             self._world.tell("admin hears", answer.reply)
             if answer.reply.error:
-                lost()
+                on_loss()
 
-        def lost() -> None:
+        def on_loss() -> None:
             if again is not None:
                 self._world.after(RETRY_MS, again)
 
-        self._admin.send(Ask(request=request, heard=heard, lost=lost, positions=positions))
+        self._admin.send(Ask(request=request, heard=on_answer, lost=on_loss, positions=positions))

@@ -33,14 +33,14 @@ def snapshot(value: object) -> object:
             return value
 
 
-def copied(part: Any) -> object:
+def copy_state(part: Any) -> object:
     """A state, or a part of one, as it is now. Tables are copied, but not the values in them, which
     nobody can change."""
     match part:
         case Forkable():
-            return [copied(getattr(part, name)) for name in type(part).__slots__]
+            return [copy_state(getattr(part, name)) for name in type(part).__slots__]
         case dict() if isinstance(next(iter(part.values()), None), dict):
-            return {key: copied(row) for key, row in part.items()}
+            return {key: copy_state(row) for key, row in part.items()}
         case dict():
             return part.copy()
         case set():
@@ -132,14 +132,14 @@ def check_replay(
     log: list[DurableRecord], expected: DurableState, *, config: GroupConfig, now_ms: int
 ) -> None:
     """Require that the log and its compaction restore the group."""
-    for records in (log, compacted(log)):
+    for records in (log, compact_log(log)):
         engine = GroupEngine("orders", config)
         engine.load(records, now_ms=now_ms)
         check_same(engine.state, expected)
         check_group(engine.state)
 
 
-def compacted(log: Iterable[DurableRecord]) -> list[DurableRecord]:
+def compact_log(log: Iterable[DurableRecord]) -> list[DurableRecord]:
     """The newest record of each key without tombstones, in the order of writing."""
     newest: dict[Hashable, DurableRecord] = {}
     for record in log:

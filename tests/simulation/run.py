@@ -77,7 +77,7 @@ class Run:
             holds_anchors=plan.holds_anchors,
             profile=plan.profile,
             config=plan.config,
-            stored=self._stored,
+            stored=self._on_stored,
         )
         self.driver = Driver(
             world,
@@ -101,7 +101,7 @@ class Run:
             self.cluster,
             overtaken=self._overtaken,
             leaves=self.answers.leaves,
-            fetched=self.answers.fetched,
+            fetched=self.answers.check_fetch,
         )
         lies: set[bytes] = set()
         self.exempt_claims = ExemptClaims(
@@ -150,8 +150,8 @@ class Run:
         move_about(self)
         roll_to_classic(self)
 
-    def _stored(self, name: str, partition: Partition, before: int, now: int) -> None:
-        self.owners.stored(name, partition, before, now)
+    def _on_stored(self, name: str, partition: Partition, before: int, now: int) -> None:
+        self.owners.check_stored(name, partition, before, now)
 
     def _heirs(self, commit: Commit) -> Set[str]:
         return self.owners.heirs(commit)

@@ -37,7 +37,7 @@ class RunCosts:
                 case _:
                     pass
 
-    def owned(self, owners: Mapping[Partition, Client]) -> None:
+    def count_owners(self, owners: Mapping[Partition, Client]) -> None:
         """Count partitions whose owner differs from their last one."""
         for partition, client in owners.items():
             name = client.spec.instance_id or client.name

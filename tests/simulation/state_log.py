@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from coordinator.interface.records import DurableRecord
 from gateway.hosting.inputs import Damage
-from tests.simulation.replay import compacted
+from tests.simulation.replay import compact_log
 from tests.simulation.world import World
 
 WRITE_MS_MAX = 4
@@ -70,7 +70,7 @@ class SimulatedLog:
         return bool(self.failure_rate) and self._world.chance(self.failure_rate)
 
     @property
-    def stored(self) -> int:
+    def batches_stored(self) -> int:
         """How many batches were ever stored."""
         return self._compacted + len(self.batches)
 
@@ -86,7 +86,7 @@ class SimulatedLog:
     def compact(self) -> None:
         """Compact a random part of the log."""
         cut = self._world.between(0, len(self.batches))
-        compact = tuple(compacted(record for batch in self.batches[:cut] for record in batch))
+        compact = tuple(compact_log(record for batch in self.batches[:cut] for record in batch))
         self.batches[:cut] = [compact] if compact else []
         if cut:
             self._has_compacted = bool(compact)

@@ -70,7 +70,7 @@ def test_a_client_that_leaves_takes_nothing_any_more(monkeypatch: pytest.MonkeyP
     stage = Stage()
     monkeypatch.setattr(CarelessNative, "_late_ms", lambda _self: 1_000)
     client = stage.misbehaving(CarelessNative, "n1", instance_id="i1")
-    while not client.heard:
+    while not client.last_assignment:
         stage.wait(10)
     stage.wait(990)
     client.take_place("i2")

@@ -15,14 +15,16 @@ def member(
 ) -> JoinedMember:
     """A member in the JoinGroup answer of the leader."""
     subscription = Subscription(
-        topics=topics, owned_partitions=leader.listed(owned or ()), generation_id=generation
+        topics=topics,
+        owned_partitions=leader.partitions_by_topic(owned or ()),
+        generation_id=generation,
     )
     return JoinedMember(
         member_id=member_id, instance_id=None, metadata=encode_subscription(subscription, 2)
     )
 
 
-def given(protocol: str, *members: JoinedMember) -> dict[str, set[leader.Name]]:
+def assign(protocol: str, *members: JoinedMember) -> dict[str, set[leader.Name]]:
     """The assignment of each member."""
     return {
         member_id: {
@@ -37,7 +39,7 @@ def given(protocol: str, *members: JoinedMember) -> dict[str, set[leader.Name]]:
 @pytest.mark.parametrize("protocol", ["range", "roundrobin", leader.STICKY])
 def test_each_partition_goes_to_one_subscriber(protocol: str) -> None:
     """No member gets a topic that it does not subscribe to, or one that does not exist."""
-    assignment = given(protocol, member("a", "foo"), member("b", "foo", "bar", "none"))
+    assignment = assign(protocol, member("a", "foo"), member("b", "foo", "bar", "none"))
     everything = [name for names in assignment.values() for name in names]
     assert len(everything) == len(set(everything)) == 6
     assert {topic for topic, _ in assignment["a"]} == {"foo"}
@@ -47,7 +49,7 @@ def test_each_partition_goes_to_one_subscriber(protocol: str) -> None:
 def test_sticky_withholds_moving_partitions() -> None:
     """The owner gives them up first. Partitions without an owner are assigned at once."""
     owned = {("foo", 0), ("foo", 1), ("foo", 2)}
-    assignment = given(leader.STICKY, member("a", "foo", owned=owned), member("b", "foo"))
+    assignment = assign(leader.STICKY, member("a", "foo", owned=owned), member("b", "foo"))
     assert assignment["a"] < owned
     assert len(assignment["a"]) == 2
     assert assignment["b"] == {("foo", 3)}
@@ -57,6 +59,6 @@ def test_sticky_accepts_the_newest_generation() -> None:
     """Two claims of the same generation cancel each other, and the partition waits."""
     owned = {("foo", 0)}
     newer, older = member("a", "foo", owned=owned, generation=5), member("b", "foo", owned=owned)
-    assert ("foo", 0) in given(leader.STICKY, newer, older)["a"]
-    both = given(leader.STICKY, older, member("c", "foo", owned=owned))
+    assert ("foo", 0) in assign(leader.STICKY, newer, older)["a"]
+    both = assign(leader.STICKY, older, member("c", "foo", owned=owned))
     assert not [id_ for id_, names in both.items() if ("foo", 0) in names]

@@ -117,10 +117,10 @@ def test_a_run_without_memory_for_a_traceback_fails_its_seed(
 ) -> None:
     """The report names the limit instead."""
 
-    def starved(_seed: int) -> Outcome:
+    def run_out_of_memory(_seed: int) -> Outcome:
         raise MemoryError
 
-    monkeypatch.setattr("tests.simulation.sweep.simulate", starved)
+    monkeypatch.setattr("tests.simulation.sweep.simulate", run_out_of_memory)
     is_fine, report = run(7, 1)
     assert not is_fine
     assert "2,048 MiB of memory" in report

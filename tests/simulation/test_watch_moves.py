@@ -34,14 +34,14 @@ def group(*kinds: str, plan: Plan = PEACEFUL, after_ms: int = 10_000, **how: Any
     return stage
 
 
-def released(*kinds: str, **how: Any) -> Stage:
+def release_group(*kinds: str, **how: Any) -> Stage:
     """A group that is released; of two classic clients unless other kinds are named."""
     stage = group(*(kinds or CLASSIC), **how)
     stage.driver.process.release()
     return stage
 
 
-def adopted(*kinds: str, **how: Any) -> Stage:
+def adopt_group(*kinds: str, **how: Any) -> Stage:
     """The same with a group of the cluster, which is adopted."""
     stage = group(*(kinds or CLASSIC), plan=FORWARDS, **how)
     stage.driver.process.adopt()
@@ -49,7 +49,7 @@ def adopted(*kinds: str, **how: Any) -> Stage:
 
 
 def killed_in_a_release() -> Stage:
-    stage = released()
+    stage = release_group()
     while not stage.whereabouts.moving:
         stage.wait(1)
     stage.driver.crash(100)
@@ -58,7 +58,7 @@ def killed_in_a_release() -> Stage:
 
 def killed_in_an_adoption(**how: Any) -> Stage:
     """The others have been let go in the cluster."""
-    stage = adopted(**how)
+    stage = adopt_group(**how)
     while not (stage.whereabouts.moving and len(stage.cluster.group.describe().members) == 1):
         stage.wait(1)
     stage.driver.crash(100)
@@ -67,27 +67,27 @@ def killed_in_an_adoption(**how: Any) -> Stage:
 
 def left_in_a_release() -> Stage:
     """One client leaves while the other has not revoked its partitions yet."""
-    stage = released(callback_ms=3_000, rebalance_timeout_ms=30_000)
+    stage = release_group(callback_ms=3_000, rebalance_timeout_ms=30_000)
     stage.wait(50)
     stage.clients[0].close()
     return stage
 
 
 SCENES: dict[Bug, Callable[[], Stage]] = {
-    moves.a_claim_counts_as_giving_up: lambda: released(**COOPERATIVE),
-    moves.a_silent_member_gets_half_its_session: lambda: released(after_ms=8_500, **SLOW),
-    moves.a_heartbeat_keeps_no_recalled_member: lambda: released(**LONG_CALLBACK),
+    moves.a_claim_counts_as_giving_up: lambda: release_group(**COOPERATIVE),
+    moves.a_silent_member_gets_half_its_session: lambda: release_group(after_ms=8_500, **SLOW),
+    moves.a_heartbeat_keeps_no_recalled_member: lambda: release_group(**LONG_CALLBACK),
     moves.a_leaver_takes_all_members_with_it: left_in_a_release,
     moves.a_syncing_member_has_given_up: lambda: killed_in_an_adoption(**COOPERATIVE),
-    moves.a_native_member_is_let_go_when_it_is_told: lambda: released(
+    moves.a_native_member_is_let_go_when_it_is_told: lambda: release_group(
         "native", "classic", "native"
     ),
-    moves.a_recall_lasts_two_seconds: lambda: released(
+    moves.a_recall_lasts_two_seconds: lambda: release_group(
         callback_ms=3_000, rebalance_timeout_ms=30_000
     ),
-    moves.a_release_waits_for_nobody: released,
+    moves.a_release_waits_for_nobody: release_group,
     moves.a_restart_takes_a_release_for_over: killed_in_a_release,
-    moves.a_commit_ends_a_claim: released,
+    moves.a_commit_ends_a_claim: release_group,
     moves.a_restart_undoes_without_waiting: killed_in_an_adoption,
     moves.a_restart_forgets_who_is_released: killed_in_a_release,
     moves.a_restart_forgets_who_is_adopted: killed_in_an_adoption,
@@ -115,7 +115,7 @@ def test_every_planted_bug_has_a_scene() -> None:
 
 
 def test_members_give_up_before_the_cluster_has_them() -> None:
-    stage = released()
+    stage = release_group()
     stage.wait(20_000)
     assert stage.world.counts["releases"] == 1
     assert stage.cluster.group.has_other_members

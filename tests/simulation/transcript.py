@@ -47,7 +47,7 @@ def words(what: object, cluster: Cluster) -> str:
         case Enum():
             return what.name
         case bytes():
-            return _embedded(what)
+            return _format_embedded(what)
         case Mapping():
             inside = (f"{words(k, cluster)}: {words(v, cluster)}" for k, v in what.items())
             return "{" + ", ".join(inside) + "}"
@@ -76,7 +76,7 @@ def _is_default(field: Any, value: object) -> bool:
     return bool(value == field.default)
 
 
-def _embedded(data: bytes) -> str:
+def _format_embedded(data: bytes) -> str:
     """Format an embedded subscription or assignment."""
     try:
         version, subscription = decode_subscription(data)

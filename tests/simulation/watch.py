@@ -94,7 +94,7 @@ from tests.simulation.probes import (
 from tests.simulation.process import DecidedStep, Process, WatchedEngine
 from tests.simulation.replay import (
     check_restored,
-    copied,
+    copy_state,
     parked_tokens,
     supersede,
 )
@@ -178,16 +178,16 @@ class Watch:
     def before_decision(self, engine: GroupEngine, event: Event) -> None:
         self._decisions += 1
         if self._decisions % DECISIONS_PER_COPY == 0:
-            self._copy = copied(engine.state)
+            self._copy = copy_state(engine.state)
         token = getattr(event, "token", None)
         if token in self._network.lines and not isinstance(event, Happening):
             line, number = self._network.lines[token]
-            line.decided(number, event)
+            line.on_decision(number, event)
 
     def after_decision(self, engine: GroupEngine) -> None:
         """A decision must not change the state."""
         if self._decisions % DECISIONS_PER_COPY == 0:
-            require(copied(engine.state) == self._copy, Invariant.PURE, engine.state.group)
+            require(copy_state(engine.state) == self._copy, Invariant.PURE, engine.state.group)
 
     def note_applied(self, process: Process, decision: Decision, topics: Topics) -> None:
         event, step = decision.event, decision.step
@@ -249,7 +249,7 @@ class Watch:
             self._compacted.clear()
         for batch in batches:
             self._replay(batch)
-        self._read = log.stored
+        self._read = log.batches_stored
         self._unanswered.clear()
         self._parked = parked_tokens(state)
         self._held = holders(state)
@@ -436,7 +436,7 @@ class Watch:
             self._check_old_fetch(event, dict(step.replies)[event.token])
         if not isinstance(event, OffsetCommitReceived) or dict(step.replies)[event.token].error:
             return
-        self.owners.vetted(self._network.name_of(event.token), event)
+        self.owners.check_commit(self._network.name_of(event.token), event)
         group = self._state.group
         if group is not None and event.member_id in group.members:
             require(_may_commit(group, event), Invariant.STALE_COMMIT, event)
@@ -450,7 +450,7 @@ class Watch:
         for member_id, cause in removed_members(step).items():
             is_away = before.member_epochs.get(member_id) == STATIC_LEAVE_EPOCH
             if cause is RemovalCause.REPLACED and not is_away and member_id != event.member_id:
-                self.owners.replaced(member_id)
+                self.owners.check_replaced(member_id)
 
     def _check_old_fetch(self, fetch: OffsetFetchReceived, reply: Reply) -> None:
         """A fetch with an older epoch of its member is answered if, and only if, it is safe."""

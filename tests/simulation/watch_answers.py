@@ -63,7 +63,7 @@ class AnswerWatch:
             require(not is_clusters, Invariant.HIDDEN, who, "gets", reply.error)
         if not (reply.error or reply.reason or isinstance(request, OffsetFetchReceived)):
             require(applied is not None, Invariant.LOGGED, who, "gets", reply, "too early")
-        granted = _granted(reply, applied.topics if applied is not None else None)
+        granted = _granted_partitions(reply, applied.topics if applied is not None else None)
         if granted is None:
             return
         if applied is not None and applied.is_of_move:
@@ -103,7 +103,7 @@ class AnswerWatch:
                 commit.who,
             )
 
-    def fetched(self, who: str, fetch: OffsetFetchReceived) -> None:
+    def check_fetch(self, who: str, fetch: OffsetFetchReceived) -> None:
         """The offsets of a fetch are final: no commit of another client may still change them. A
         classic group does not ask who fetches (rule 2.9), and up to v8 no fetch tells (rule 3.15):
         a former member learns only from its next heartbeat or commit that it is none."""
@@ -151,7 +151,7 @@ def _check_lease(who: str, request: Request, reply: Reply) -> None:
     require(reply.error in RETRIABLE, Invariant.LEASE, who, "gets", reply, "for", request)
 
 
-def _granted(reply: Reply, topics: Topics | None) -> Set[Partition] | None:
+def _granted_partitions(reply: Reply, topics: Topics | None) -> Set[Partition] | None:
     """The partitions that the client may begin to consume; empty for a leader, which assigns them.
     None if the answer gives nothing."""
     if reply.error:

@@ -104,7 +104,7 @@ class OwnerWatch:
                     both = f"{partition}: {owners[partition].name} and {client.name}"
                     raise BrokenInvariantError(Invariant.SINGLE_OWNER, both)
                 owners[partition] = client
-        self._costs.owned(owners)
+        self._costs.count_owners(owners)
         self.pass_time()
         self._shared = sum(partition in owners for partition in stale)
 
@@ -166,16 +166,16 @@ class OwnerWatch:
                 )
                 has_left = client.is_leaving or client.epoch == JOIN_EPOCH < heartbeat.member_epoch
                 require(
-                    is_excused or has_left or client.heard == assigned,
+                    is_excused or has_left or client.last_assignment == assigned,
                     Invariant.HEARD,
                     client.name,
                     "knows",
-                    client.heard,
+                    client.last_assignment,
                     "not",
                     assigned,
                 )
 
-    def replaced(self, member_id: str) -> None:
+    def check_replaced(self, member_id: str) -> None:
         """Check that a native member's client has ended, as another one takes its instance id. A
         client that has just started again as that member has nothing to lose yet."""
         self._world.counts["instances taken over"] += 1
@@ -208,7 +208,7 @@ class OwnerWatch:
                 for heirs in [self.heirs(commit)]
             }
 
-    def vetted(self, name: str, commit: OffsetCommitReceived) -> None:
+    def check_commit(self, name: str, commit: OffsetCommitReceived) -> None:
         """Check an accepted commit: no other client owns or holds its partitions."""
         client, group = self._honest(name), self._state().group
         if client is None and name != ADMIN:
@@ -249,7 +249,7 @@ class OwnerWatch:
                     holder,
                 )
 
-    def stored(self, name: str, partition: Partition, before: int, now: int) -> None:
+    def check_stored(self, name: str, partition: Partition, before: int, now: int) -> None:
         """Invariant 10: an offset never goes back, and no owner has begun before it. An admin may
         set an offset in either direction until an owner begins."""
         is_kafkas = isinstance(self._whereabouts.there, ConsumerGroup)

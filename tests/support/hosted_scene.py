@@ -100,7 +100,7 @@ from tests.support.group_values import (
 
 GROUP = "orders"
 OURS = Gateway(log_id="log-1", run_id=1)
-anchored = partial(coordinator.anchored, group_id=GROUP)
+anchored = partial(coordinator.anchored_group, group_id=GROUP)
 """What a look finds in the group with an anchor, or with several."""
 DIRECT = LiveMembers("consumer", ("payments",), "range")
 """What a look finds in a group with a consumer of the cluster itself."""

@@ -59,11 +59,11 @@ class StoringRun(Run):
         log.delay_ms = lambda: 0  # type: ignore[method-assign]
         log.append = append_if_alive  # type: ignore[method-assign]
 
-    def _stored(self, name: str, partition: Partition, before: int, now: int) -> None:
+    def _on_stored(self, name: str, partition: Partition, before: int, now: int) -> None:
         self.stored[name, partition] = now
         if name == ADMIN:
             self.untold_resets.add((partition, now))
-        super()._stored(name, partition, before, now)
+        super()._on_stored(name, partition, before, now)
 
 
 class SimulatedOffsets:

@@ -254,7 +254,7 @@ def offsets(steps: Sequence[SimulatedStep], excused: Set[tuple[str, int]]) -> It
     whose reset no event tells, so that what the zombie commits may be ahead of it."""
     writer = EventWriter()
     write(steps, writer)
-    last, committed = steps[-1], _committed(steps)
+    last, committed = steps[-1], _committed_offsets(steps)
     taken_back = committed.keys() & last.holdings.keys() - untold_holdings(steps)[-1] - excused
     for topic, number in sorted(taken_back):
         writer.beside(last.at_ms / 1000, _back(topic, number, committed, last.at_ms))
@@ -274,7 +274,7 @@ def offsets(steps: Sequence[SimulatedStep], excused: Set[tuple[str, int]]) -> It
     )
 
 
-def _committed(steps: Sequence[SimulatedStep]) -> Mapping[tuple[str, int], int]:
+def _committed_offsets(steps: Sequence[SimulatedStep]) -> Mapping[tuple[str, int], int]:
     """The offsets of topics that still exist. Commits are told later than they are stored."""
     gone_ms: dict[str, int] = {}
     committed: dict[tuple[str, int], int] = {}

@@ -28,7 +28,7 @@ def findings(
     whole = [n for n, step in enumerate(steps) if step.loaded is None and step.is_durable]
     whole = [n for n in whole[len(whole) // 4 :] if not _divides_a_report(steps, n)] or [0]
     place = rng.choice(whole)
-    rows = folded(*moved(steps, place, rng.uniform(-1, 1) * CLOCKS_DIFFER_S_MAX)).findings
+    rows = folded(*move_gateways(steps, place, rng.uniform(-1, 1) * CLOCKS_DIFFER_S_MAX)).findings
     certain = [row for row in rows if row.is_certain and not _is_excused(row, excused)]
     doubts = [row for row in rows if not row.is_certain and row.kind == "owned_twice"]
     return [f"after a move: {row}" for row in certain], _group_at(steps, place) if doubts else None
@@ -56,7 +56,7 @@ def _is_excused(row: FindingRow, excused: Set[tuple[str, int]]) -> bool:
     return (row.topic, row.partition) in excused or row.kind == "claim_without_grant"
 
 
-def moved(steps: Sequence[SimulatedStep], place: int, ahead_s: float) -> list[str]:
+def move_gateways(steps: Sequence[SimulatedStep], place: int, ahead_s: float) -> list[str]:
     """The lines of both gateways; the second one's clock is so far ahead. The first one ends by its
     own will."""
     first, second = EventWriter("g", "first"), EventWriter("h", "second")
@@ -68,7 +68,7 @@ def moved(steps: Sequence[SimulatedStep], place: int, ahead_s: float) -> list[st
     begin_s = end_s + HOSTED_S + ahead_s
     second.forget(begin_s)
     started = HostingStarted(reason="it moved", anchor_generation=first.run + 1)
-    second.beside(begin_s, started, _loaded(before[-1] if before else None))
+    second.beside(begin_s, started, _loaded_group(before[-1] if before else None))
     for number, step in enumerate(after):
         at_s = step.at_ms / 1000 + HOSTED_S + ahead_s
         if step.loaded is not None:
@@ -84,7 +84,7 @@ def moved(steps: Sequence[SimulatedStep], place: int, ahead_s: float) -> list[st
     return [*first.lines, *second.lines]
 
 
-def _loaded(step: SimulatedStep | None) -> GroupLoaded:
+def _loaded_group(step: SimulatedStep | None) -> GroupLoaded:
     """What the second gateway finds."""
     partitions: dict[str, dict[str, list[int]]] = {}
     for (topic, number), member_id in step.holdings.items() if step else ():

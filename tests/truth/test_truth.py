@@ -42,7 +42,7 @@ def test_a_move_to_another_gateway_is_no_fault(seed: int) -> None:
 
 def test_a_move_that_is_none_is_a_fault() -> None:
     """Both gateways host the group at a time: the first one ends after the other has begun."""
-    lines = moves.moved(simulated(0), 200, -15.0)
+    lines = moves.move_gateways(simulated(0), 200, -15.0)
     both = [line.replace('"cause":"gateway_ended"', '"cause":"taken"') for line in lines]
     assert [row for row in folded(*both).findings if row.kind == "owned_twice"]
 

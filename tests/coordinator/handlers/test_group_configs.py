@@ -10,7 +10,7 @@ from coordinator.interface.records import GroupConfigs
 from coordinator.interface.volatile_records import DeadlineKind
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
-from tests.simulation.replay import compacted
+from tests.simulation.replay import compact_log
 from tests.support.group_records import given_classic, given_classic_group_member, given_native
 from tests.support.group_script import GroupScript
 
@@ -221,7 +221,7 @@ def test_configs_survive_the_group_and_a_restart(group: GroupScript) -> None:
     assert group.engine.state.group is None
     group.restart()
     assert group.engine.state.config_overrides == {SESSION: 60_000}
-    assert compacted(group.log) == [GroupConfigs(overrides={SESSION: 60_000})]
+    assert compact_log(group.log) == [GroupConfigs(overrides={SESSION: 60_000})]
     group.native("n1")
     assert group.left_ms(DeadlineKind.SESSION, "n1") == 60_000
     group.restart()
@@ -232,7 +232,7 @@ def test_deleting_the_last_override_leaves_no_record(group: GroupScript) -> None
     """A record without overrides is its own tombstone."""
     group.alter_configs(session_timeout=60_000)
     group.alter_configs(session_timeout=None)
-    assert compacted(group.log) == []
+    assert compact_log(group.log) == []
     assert group.engine.state.config_overrides == {}
 
 

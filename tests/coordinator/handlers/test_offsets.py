@@ -5,7 +5,7 @@ import pytest
 from coordinator.interface.records import MemberState
 from coordinator.interface.volatile_records import DeadlineKind
 from kafka_codecs.error_codes import ErrorCode
-from tests.simulation.replay import compacted
+from tests.simulation.replay import compact_log
 from tests.support.group_records import given_classic, given_classic_group_member, given_native
 from tests.support.group_script import GroupScript
 
@@ -16,7 +16,7 @@ def test_a_deleted_consumer_group_leaves_nothing_in_its_log(group: GroupScript) 
     group.native("n1")
     group.native("n1", -1)
     assert group.delete_group().error == ErrorCode.NONE
-    assert compacted(group.log) == []
+    assert compact_log(group.log) == []
     assert not group.engine.state.deadlines
     assert group.engine.state.is_quiet
 
@@ -25,7 +25,7 @@ def test_deleting_a_classic_group_stops_its_timers(group: GroupScript) -> None:
     """A group with only a pending id counts as empty."""
     group.take_id()
     assert group.delete_group().error == ErrorCode.NONE
-    assert compacted(group.log) == []
+    assert compact_log(group.log) == []
     assert not group.engine.state.deadlines
 
 

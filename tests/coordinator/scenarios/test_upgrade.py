@@ -16,7 +16,7 @@ from coordinator.interface.replies import JoinGroupReply, SyncGroupReply
 from coordinator.interface.volatile_records import ClassicPhase, DeadlineKind
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
-from tests.simulation.replay import check_replay, compacted, durable_state
+from tests.simulation.replay import check_replay, compact_log, durable_state
 from tests.support.group_records import given_classic_group_member
 from tests.support.group_script import (
     GroupScript,
@@ -289,7 +289,7 @@ def test_17_the_log_of_an_upgraded_group_is_compacted(group: GroupScript) -> Non
     assert group.consumer.members.keys() == {"c1", "n3"}
     expected = durable_state(group.engine.state)
     for cleaned in range(len(group.log) + 1):
-        log = compacted(group.log[:cleaned]) + group.log[cleaned:]
+        log = compact_log(group.log[:cleaned]) + group.log[cleaned:]
         check_replay(log, expected, config=group.config, now_ms=group.now_ms)
 
 

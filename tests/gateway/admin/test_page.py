@@ -31,7 +31,7 @@ class Ids(HTMLParser):
         self.inline += [name for name in given if name == "style" or name.startswith("on")]
 
 
-def parsed() -> Ids:
+def parse_page() -> Ids:
     """The page."""
     page = Ids()
     page.feed(PAGE.joinpath("index.html").read_text())
@@ -40,7 +40,7 @@ def parsed() -> Ids:
 
 def test_the_script_uses_elements_that_are_there() -> None:
     """Each id once."""
-    page = parsed()
+    page = parse_page()
     used = set(re.findall(r'\$\("([\w-]+)"\)', PAGE.joinpath("board.js").read_text()))
     assert used <= set(page.ids)
     assert len(page.ids) == len(set(page.ids))
@@ -48,7 +48,7 @@ def test_the_script_uses_elements_that_are_there() -> None:
 
 def test_the_page_has_nothing_that_its_policy_forbids() -> None:
     """No inline script or style, no markup made of text, and nothing from elsewhere."""
-    assert parsed().inline == []
+    assert parse_page().inline == []
     assert "<script>" not in PAGE.joinpath("index.html").read_text()
     for name in FILES:
         text = PAGE.joinpath(name).read_text().replace("http://www.w3.org/2000/svg", "")
@@ -60,7 +60,7 @@ async def test_the_page_is_served_with_its_types(name: str) -> None:
     """And with a policy that lets it load only itself."""
     async with admin_stage() as stage:
         answer = await stage.ask("/" if name == "index.html" else f"/{name}")
-        loaded = [await stage.ask(f"/{path}") for path in parsed().loaded]
+        loaded = [await stage.ask(f"/{path}") for path in parse_page().loaded]
     assert answer.body == PAGE.joinpath(name).read_bytes()
     assert answer.headers["content-type"].split(";")[0] in {
         *("text/html", "text/javascript", "text/css", "image/svg+xml")

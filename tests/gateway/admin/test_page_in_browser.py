@@ -22,7 +22,7 @@ HOLD = "[...document.querySelectorAll('#commands button')].find((b) => b.textCon
 
 
 @asynccontextmanager
-async def watched(folder: Path) -> AsyncIterator[tuple[AdminStage, Page]]:
+async def watched_page(folder: Path) -> AsyncIterator[tuple[AdminStage, Page]]:
     """The page of a gateway with a classic group of one member."""
     program()
     async with admin_stage(limit_s=LIMIT_S) as stage, browser_page(folder) as page:
@@ -46,7 +46,7 @@ async def open_group(page: Page) -> None:
 async def test_a_group_is_found_opened_and_followed(tmp_path: Path) -> None:
     """By click and by key; what happens shows without a reload, and nothing is loaded from
     elsewhere."""
-    async with watched(tmp_path) as (stage, page):
+    async with watched_page(tmp_path) as (stage, page):
         await page.press("/")
         assert await page.run("document.activeElement.id") == "find"
         await page.run("document.activeElement.blur()")
@@ -68,7 +68,7 @@ async def test_a_group_is_found_opened_and_followed(tmp_path: Path) -> None:
 
 async def test_a_link_shows_another_person_the_same(tmp_path: Path) -> None:
     """What is searched, filtered and sorted stands in the address, and the way back leads there."""
-    async with watched(tmp_path) as (stage, page):
+    async with watched_page(tmp_path) as (stage, page):
         await page.run("document.querySelector('th[data-sort=lag] button').click()")
         await page.run("document.getElementById('find').value = 'ord'")
         await page.run("document.getElementById('find').dispatchEvent(new Event('input'))")
@@ -91,7 +91,7 @@ async def test_a_link_shows_another_person_the_same(tmp_path: Path) -> None:
 
 async def test_a_client_is_shown_over_all_its_groups(tmp_path: Path) -> None:
     """One click from a member."""
-    async with watched(tmp_path) as (stage, page):
+    async with watched_page(tmp_path) as (stage, page):
         await stage.groups.native("n", group="other", client_id="c-1")
         await open_group(page)
         await page.run("document.querySelector('#members tbody a').click()")
@@ -118,7 +118,7 @@ STALE_OPACITY = (
 @pytest.mark.parametrize("is_open", [True, False], ids=["group", "list"])
 async def test_a_frozen_gateway_is_seen_within_three_seconds(tmp_path: Path, is_open: bool) -> None:
     """The page says for how long nobody has answered, looks old, and recovers by itself."""
-    async with watched(tmp_path) as (_stage, page):
+    async with watched_page(tmp_path) as (_stage, page):
         if is_open:
             await open_group(page)
         await page.until("document.getElementById('live').textContent === 'live'")
@@ -139,7 +139,7 @@ async def test_a_frozen_gateway_is_seen_within_three_seconds(tmp_path: Path, is_
 
 async def test_a_roll_is_held_from_the_page(tmp_path: Path) -> None:
     """After a confirmation that says what will happen. A consumer that switches is then refused."""
-    async with watched(tmp_path) as (stage, page):
+    async with watched_page(tmp_path) as (stage, page):
         await open_group(page)
         await page.until(f"{HOLD} !== undefined")
         await page.run(f"{HOLD}.click()")
@@ -159,7 +159,7 @@ async def test_a_roll_is_held_from_the_page(tmp_path: Path) -> None:
 
 async def test_the_page_says_whether_a_group_is_ready(tmp_path: Path) -> None:
     """In a dialog, which changes nothing."""
-    async with watched(tmp_path) as (_, page):
+    async with watched_page(tmp_path) as (_, page):
         await open_group(page)
         ready = HOLD.replace("Hold…", "Readiness…")
         await page.until(f"{ready} !== undefined")
@@ -176,7 +176,7 @@ async def test_the_page_says_whether_a_group_is_ready(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("policy", "offered"), [("allow", "Hold…"), ("hold", "Allow…")])
 async def test_a_forwarded_group_can_be_held(tmp_path: Path, policy: str, offered: str) -> None:
     """It cannot be paused, because the cluster assigns its partitions."""
-    async with watched(tmp_path) as (_, page):
+    async with watched_page(tmp_path) as (_, page):
         await page.run(
             "fetch = ((real) => async (path, options) => {"
             " if (!String(path).startsWith('api/group?')) return real(path, options);"
@@ -193,7 +193,7 @@ async def test_a_forwarded_group_can_be_held(tmp_path: Path, policy: str, offere
 @pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
 async def test_the_page_fits_a_phone_and_names_its_controls(tmp_path: Path, is_dark: bool) -> None:
     """The body is never wider than the window, and the themes differ."""
-    async with watched(tmp_path) as (_, page):
+    async with watched_page(tmp_path) as (_, page):
         for width in (360, 1280):
             await page.look(width=width, is_dark=is_dark)
             assert await page.run("document.documentElement.scrollWidth") <= width
@@ -210,7 +210,7 @@ async def test_the_page_fits_a_phone_and_names_its_controls(tmp_path: Path, is_d
 @pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
 async def test_axe_finds_nothing(tmp_path: Path, is_dark: bool) -> None:
     """On the list, in a mixed group, and in the dialog; at a desk and on a phone."""
-    async with watched(tmp_path) as (stage, page):
+    async with watched_page(tmp_path) as (stage, page):
         for width in (1280, 360):
             await page.look(width=width, is_dark=is_dark)
             assert await violations(page) == []
@@ -231,7 +231,7 @@ async def test_axe_finds_nothing(tmp_path: Path, is_dark: bool) -> None:
 async def test_two_hundred_members_are_followed(tmp_path: Path) -> None:
     """In roll order, on a phone, too. A second in which nothing happens touches no element, and a
     member that goes costs one row."""
-    async with watched(tmp_path) as (stage, page):
+    async with watched_page(tmp_path) as (stage, page):
         stage.groups.cluster.partition_counts["foo"] = 400
         for n in range(200):
             await stage.groups.native(f"m{n}", group="large", client_id=f"c-{n:03}")
@@ -263,7 +263,7 @@ async def test_two_hundred_members_are_followed(tmp_path: Path) -> None:
 
 async def test_names_of_clients_are_text(tmp_path: Path) -> None:
     """No markup of theirs becomes a part of the page."""
-    async with watched(tmp_path) as (stage, page):
+    async with watched_page(tmp_path) as (stage, page):
         evil = "<img src=x onerror=document.title='taken'>"
         await stage.groups.native("n", group=evil, client_id=evil)
         await page.until("document.querySelectorAll('#groups tbody tr').length === 2")
@@ -274,7 +274,7 @@ async def test_names_of_clients_are_text(tmp_path: Path) -> None:
 
 async def test_five_hundred_groups_are_listed_and_filtered(tmp_path: Path) -> None:
     """One keystroke filters them within a tenth of a second."""
-    async with watched(tmp_path) as (_, page):
+    async with watched_page(tmp_path) as (_, page):
         await page.run(
             "fetch = ((real) => async (path, options) => {"
             " if (!String(path).startsWith('api/groups')) return real(path, options);"

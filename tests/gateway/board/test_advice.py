@@ -5,7 +5,7 @@ from dataclasses import replace
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.roll_policy import RollMode
 from gateway.board.advice import last_step, next_step
-from tests.gateway.board.test_group_stats import seen
+from tests.gateway.board.test_group_stats import client_seen
 from tests.gateway.events.test_sentences import step
 from tests.support.group_script import GroupScript
 from tests.support.group_snapshots import glance_of
@@ -44,7 +44,7 @@ def test_a_client_without_the_new_protocol_is_not_told_to_switch() -> None:
     state = glance_of(state=group.engine.state, topics=group.topics, now_ms=group.now_ms)
     config = replace(CONFIG, rolled_since_ms=group.now_ms)
     first, second = (
-        replace(seen(ids[name]), software_name="kafka-python", software_version="3.0.12")
+        replace(client_seen(ids[name]), software_name="kafka-python", software_version="3.0.12")
         for name in ("c1", "c2")
     )
     advice = next_step(state, config, {first.member_id: first})

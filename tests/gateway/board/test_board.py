@@ -17,12 +17,12 @@ from gateway.board.views import GroupLine
 from gateway.data_path.config import Limits
 from gateway.data_path.places import ConnectionLimiter
 from gateway.groups.clock import Clock
-from tests.gateway.board.test_lags import committed
+from tests.gateway.board.test_lags import offsets_committed
 from tests.support.hosted_groups import GROUP, QUIET_S, HostedGroups, hosted_groups
 
 
 @asynccontextmanager
-async def watched() -> AsyncIterator[tuple[HostedGroups, Board]]:
+async def watched_groups() -> AsyncIterator[tuple[HostedGroups, Board]]:
     """Groups, and the board that watches them."""
     async with hosted_groups() as groups:
         await groups.nursery.start(groups.table.resume)
@@ -40,7 +40,7 @@ async def watched() -> AsyncIterator[tuple[HostedGroups, Board]]:
 
 async def test_a_classic_group_is_shown_with_its_members(autojump_clock: MockClock) -> None:
     """The partitions are those that its leader has assigned."""
-    async with watched() as (groups, board):
+    async with watched_groups() as (groups, board):
         joined = await groups.lone_classic_member(client_id="c-1")
         page = await board.group(GROUP)
     assert (page.mode, page.type, page.state) == ("hosted", "classic", "Stable")
@@ -57,7 +57,7 @@ async def test_a_classic_group_is_shown_with_its_members(autojump_clock: MockClo
 
 async def test_a_mixed_group_says_whom_it_waits_for(autojump_clock: MockClock) -> None:
     """First for the classic member to give up partitions, then for the native one to take them."""
-    async with watched() as (groups, board):
+    async with watched_groups() as (groups, board):
         joined = await groups.lone_classic_member(client_id="c-1")
         await groups.native("n", client_id="n-1")
         assert (await board.line(GROUP)).blocker == "waits for the next heartbeat of c-1, n-1"
@@ -78,7 +78,7 @@ async def test_a_mixed_group_says_whom_it_waits_for(autojump_clock: MockClock) -
 
 async def test_a_group_that_is_only_in_the_log_is_listed(autojump_clock: MockClock) -> None:
     """It has no members, but a type and epochs."""
-    async with watched() as (groups, board):
+    async with watched_groups() as (groups, board):
         joined = await groups.lone_classic_member()
         await groups.leave(joined.member_id)
         await trio.sleep(5)
@@ -94,7 +94,7 @@ async def test_the_list_comes_in_parts(
 ) -> None:
     """Each part begins after the last group of the one before."""
     monkeypatch.setattr(module, "GROUPS_MAX", 2)
-    async with watched() as (groups, board):
+    async with watched_groups() as (groups, board):
         for name in "cab":
             await groups.native("n", group=name)
         first = await board.groups()
@@ -106,7 +106,7 @@ async def test_the_list_comes_in_parts(
 
 async def test_an_unknown_group_is_not_made_by_asking(autojump_clock: MockClock) -> None:
     """Whoever asks for many names takes no memory."""
-    async with watched() as (groups, board):
+    async with watched_groups() as (groups, board):
         with pytest.raises(NoSuchGroup):
             await board.group("nobody")
         assert (await board.groups()).groups == ()
@@ -115,7 +115,7 @@ async def test_an_unknown_group_is_not_made_by_asking(autojump_clock: MockClock)
 
 async def test_a_gateway_is_ready_once_its_groups_are_loaded(autojump_clock: MockClock) -> None:
     """Until it shuts down, and as long as the cluster answers and the log is its own."""
-    async with watched() as (groups, board):
+    async with watched_groups() as (groups, board):
         assert board.readiness().is_ready
         board._stop.set()
         groups.cluster._unanswered_s = 0.0
@@ -131,7 +131,7 @@ async def test_the_readiness_of_a_hosted_group_names_its_clients(
     autojump_clock: MockClock,
 ) -> None:
     """It is not adopted, because it is hosted already."""
-    async with watched() as (groups, board):
+    async with watched_groups() as (groups, board):
         await groups.lone_classic_member(client_id="c-1")
         readiness = await board.group_readiness(GROUP)
         with pytest.raises(NoSuchGroup):
@@ -149,13 +149,13 @@ async def test_the_topics_that_members_subscribe_to_are_looked_at(
     autojump_clock: MockClock,
 ) -> None:
     """In either protocol, and all of a group without members."""
-    async with watched() as (groups, board):
+    async with watched_groups() as (groups, board):
         for topic in ("foo", "old"):
-            groups.journal.tell(committed(topic, p0=1), "empty")
-            groups.journal.tell(committed(topic, p0=1), GROUP)
+            groups.journal.tell(offsets_committed(topic, p0=1), "empty")
+            groups.journal.tell(offsets_committed(topic, p0=1), GROUP)
         joined = await groups.lone_classic_member(client_id="c-1")
         turns = [board.lags.take_turns(10)]
-        groups.journal.tell(committed("old", p0=1), GROUP)
+        groups.journal.tell(offsets_committed("old", p0=1), GROUP)
         await groups.native("n", client_id="n-1")
         await groups.beat(joined.member_id, joined.generation)
         turns.append(board.lags.take_turns(10))
@@ -176,7 +176,7 @@ async def test_a_look_costs_what_has_changed_since_the_last(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Thousands of idle groups are neither loaded nor shown again at each redraw."""
-    async with watched() as (groups, board):
+    async with watched_groups() as (groups, board):
         await _idle_groups(groups, 6)
         first = await board.groups(since=0)
         assert (len(first.groups), first.is_complete) == (6, True)
@@ -207,7 +207,7 @@ async def test_an_idle_group_is_read_once_until_it_is_loaded(
     api: str, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """ListGroups lists it as well. Whatever has changed it had a driver."""
-    async with watched() as (groups, _board):
+    async with watched_groups() as (groups, _board):
         await _idle_groups(groups, 3)
         look = getattr(groups.table.views, api)
         before = [await look(f"idle-{number}") for number in range(3)]
@@ -227,7 +227,7 @@ async def test_a_forwarded_group_is_shown_although_its_log_cannot_be_read(
     autojump_clock: MockClock,
 ) -> None:
     """The cluster answers for it, and the log is not asked."""
-    async with watched() as (groups, board):
+    async with watched_groups() as (groups, board):
         groups.table._rules.standing.released.add("given-back")
         await groups.table.router.find_decisions(["given-back"])
         groups.log.records.unreadable["given-back"] = "record 7 cannot be read"
@@ -238,7 +238,7 @@ async def test_a_forwarded_group_is_shown_although_its_log_cannot_be_read(
 
 async def test_a_look_tells_which_groups_are_gone(autojump_clock: MockClock) -> None:
     """Whoever watches forgets them."""
-    async with watched() as (groups, board):
+    async with watched_groups() as (groups, board):
         await _idle_groups(groups, 2)
         first = await board.groups(since=0)
         await groups.ask(lambda token, _: DeleteGroupReceived(token=token), group="idle-0")
@@ -249,7 +249,7 @@ async def test_a_look_tells_which_groups_are_gone(autojump_clock: MockClock) -> 
 
 async def test_what_time_changes_is_shown_at_each_look(autojump_clock: MockClock) -> None:
     """Here the time that partitions are without an owner."""
-    async with watched() as (groups, board):
+    async with watched_groups() as (groups, board):
         joined = await groups.lone_classic_member(client_id="c-1")
         await groups.native("n", client_id="n-1")
         await groups.leave(joined.member_id)
@@ -264,7 +264,7 @@ async def test_what_time_changes_is_shown_at_each_look(autojump_clock: MockClock
 
 async def test_every_change_of_a_line_changes_its_mark(autojump_clock: MockClock) -> None:
     """Otherwise a watcher would not see it. A step of each kind, one after the other."""
-    async with watched() as (groups, board):
+    async with watched_groups() as (groups, board):
         shown: dict[str, GroupLine] = {}
         since = 0
 

@@ -162,7 +162,7 @@ def test_an_assignment_that_is_none_of_consumers_is_unknown() -> None:
 def native_group() -> LiveMembers:
     """A mixed group in the cluster."""
 
-    def described(name: str, kind: MemberType, held: int, target: int) -> Member:
+    def member_of(name: str, kind: MemberType, held: int, target: int) -> Member:
         def of(number: int) -> Assignment:
             topic = TopicPartitions(topic_id=UUID(int=1), topic_name="t", partitions=(number,))
             return Assignment(topic_partitions=(topic,))
@@ -185,8 +185,8 @@ def native_group() -> LiveMembers:
         assignment_epoch=3,
         assignor_name="uniform",
         members=(
-            described("n", MemberType.CONSUMER, 0, 1),
-            described("c", MemberType.CLASSIC, 2, 2),
+            member_of("n", MemberType.CONSUMER, 0, 1),
+            member_of("c", MemberType.CLASSIC, 2, 2),
         ),
     )
     return LiveMembers("consumer", ("n", "c"), consumer_group=group)

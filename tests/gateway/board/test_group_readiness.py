@@ -33,7 +33,7 @@ MEMBER = WatchedMember(
 )
 
 
-def assessed(
+def readiness_of(
     *members: WatchedMember,
     decision: RoutingDecision = FORWARDED,
     adoption: tuple[str, ...] = (),
@@ -57,7 +57,7 @@ def assessed(
 
 def test_a_group_that_is_ready_says_which_versions_are_defective() -> None:
     """The group converts all the same."""
-    readiness = assessed(MEMBER, replace(MEMBER, member_id="n", software_version="2.16.1"))
+    readiness = readiness_of(MEMBER, replace(MEMBER, member_id="n", software_version="2.16.1"))
     assert (readiness.mode, readiness.members) == ("forwarded", 2)
     assert (readiness.can_convert, readiness.can_be_adopted) == (True, True)
     assert readiness.to_change == (
@@ -78,7 +78,7 @@ def test_what_is_in_the_way_of_a_conversion_is_named() -> None:
     """The policy, the size, and each member whose subscription cannot be read."""
     config = GroupConfig(consumer_migration_policy=MigrationPolicy.DISABLED, consumer_max_size=1)
     broken = replace(MEMBER, member_id="x", protocols=(("range", b"\0"),))
-    readiness = assessed(MEMBER, broken, config=config)
+    readiness = readiness_of(MEMBER, broken, config=config)
     assert not readiness.can_convert
     policy, size, subscription_of_x = readiness.conversion_obstacles
     assert "migration policy disabled" in policy
@@ -91,10 +91,10 @@ def test_configs_that_the_new_protocol_refuses_are_named() -> None:
     sticky = replace(MEMBER, protocols=(("sticky", RANGE[0][1]),), session_timeout_ms=12_000)
     custom = replace(MEMBER, client_id="d", protocols=(("by-region", RANGE[0][1]),))
     sticky, custom = (replace(member, software_version="2.16.1") for member in (sticky, custom))
-    assignor, session = assessed(sticky).to_change
+    assignor, session = readiness_of(sticky).to_change
     assert assignor.startswith("c: remove partition.assignment.strategy (sticky)")
     assert session.startswith("c: remove session.timeout.ms (12000) and heartbeat.interval.ms")
-    (change,) = assessed(custom).to_change
+    (change,) = readiness_of(custom).to_change
     assert change.startswith("d: the new protocol has no assignor by-region")
     assert change.endswith(
         "unless a plug-in or the consumers themselves do (plug-ins.md, client-side-assignors.md)"
@@ -104,9 +104,9 @@ def test_configs_that_the_new_protocol_refuses_are_named() -> None:
 def test_what_is_in_the_way_of_an_adoption_is_passed_on() -> None:
     """A hosted group needs none."""
     outside = "c at 10.0.0.1 (m) has not come through this gateway"
-    readiness = assessed(MEMBER, adoption=(outside,))
+    readiness = readiness_of(MEMBER, adoption=(outside,))
     assert (readiness.can_be_adopted, readiness.adoption_obstacles) == (False, (outside,))
-    hosted = assessed(decision=HERE, adoption=("it is hosted already",))
+    hosted = readiness_of(decision=HERE, adoption=("it is hosted already",))
     assert (hosted.can_be_adopted, hosted.adoption_obstacles) == (None, ())
 
 
@@ -119,14 +119,14 @@ def test_what_is_in_the_way_of_an_adoption_is_passed_on() -> None:
 )
 def test_a_group_that_is_not_ours_to_convert_says_why(decision: RoutingDecision) -> None:
     """Such as one of Kafka Connect."""
-    (reason,) = assessed(decision=decision).conversion_obstacles
+    (reason,) = readiness_of(decision=decision).conversion_obstacles
     assert decision.reason in reason
 
 
 def test_a_long_answer_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """It says how many lines are left out."""
     monkeypatch.setattr(group_readiness, "LINES_MAX", 2)
-    readiness = assessed(MEMBER, adoption=tuple(map(str, range(5))))
+    readiness = readiness_of(MEMBER, adoption=tuple(map(str, range(5))))
     assert readiness.adoption_obstacles == ("0", "1")
     assert readiness.left_out == 3
 
@@ -136,7 +136,7 @@ def test_a_session_longer_than_the_anchors_is_warned_of() -> None:
     in the way of the group."""
     at_most = replace(MEMBER, member_id="a", client_id="at-most", session_timeout_ms=60_000)
     longer = replace(MEMBER, member_id="l", client_id="longer", session_timeout_ms=120_000)
-    readiness = assessed(MEMBER, at_most, longer)
+    readiness = readiness_of(MEMBER, at_most, longer)
     (warning,) = readiness.warnings
     assert warning.startswith("longer: a session of 120 s is longer than that of the gateway")
     assert (readiness.can_convert, readiness.can_be_adopted) == (True, True)
@@ -163,7 +163,7 @@ def test_members_of_a_consumer_group_have_their_session_or_that_of_its_config(
     config = GroupConfig(consumer_session_timeout_ms=native_ms)
     engine = GroupEngine("g", config)
     engine.load(records, now_ms=0)
-    readiness = assessed(decision=HERE, state=engine.state, config=config)
+    readiness = readiness_of(decision=HERE, state=engine.state, config=config)
     assert [line.partition(":")[0].partition(" (")[0] for line in readiness.warnings] == warned
 
 
@@ -181,7 +181,7 @@ def test_in_a_mixed_group_the_classic_members_still_have_to_change() -> None:
     )
     engine = GroupEngine("g", GroupConfig())
     engine.load(records, now_ms=0)
-    (change,) = assessed(decision=HERE, state=engine.state).to_change
+    (change,) = readiness_of(decision=HERE, state=engine.state).to_change
     assert change.startswith(f"{CLIENT_ID}: remove session.timeout.ms (12000)")
 
 

@@ -69,7 +69,7 @@ def of(member_id: str, numbers: tuple[int, ...]) -> dict[str, Any]:
     return {"member_id": member_id, "member_epoch": 1, "partitions": {"foo": numbers}}
 
 
-def rebalanced(*, was_interrupted: bool) -> RebalanceEnded:
+def rebalance_ended(*, was_interrupted: bool) -> RebalanceEnded:
     """A rebalance has ended."""
     return RebalanceEnded(
         started_ms=0,
@@ -84,7 +84,7 @@ def rebalanced(*, was_interrupted: bool) -> RebalanceEnded:
     )
 
 
-def joined(client_id: str, protocol: Protocol = "consumer") -> MemberJoined:
+def member_joined(client_id: str, protocol: Protocol = "consumer") -> MemberJoined:
     """A consumer has joined."""
     return MemberJoined(
         member_id=f"id of {client_id}",
@@ -95,7 +95,7 @@ def joined(client_id: str, protocol: Protocol = "consumer") -> MemberJoined:
     )
 
 
-def seen(member_id: str) -> ClientSeen:
+def client_seen(member_id: str) -> ClientSeen:
     """A client has introduced itself."""
     return ClientSeen(
         member_id=member_id,
@@ -147,9 +147,9 @@ def test_nobody_wants_what_a_rebalance_has_left_without_an_owner() -> None:
     history = History()
     history.assign("a", 0)
     history.release("a", 0)
-    history.tell(rebalanced(was_interrupted=True), after_ms=5)
+    history.tell(rebalance_ended(was_interrupted=True), after_ms=5)
     assert history.stats(after_ms=5).unowned_partition_ms == 10
-    history.tell(rebalanced(was_interrupted=False))
+    history.tell(rebalance_ended(was_interrupted=False))
     assert history.stats(after_ms=1_000).unowned_partition_ms == 10
 
 
@@ -211,7 +211,7 @@ def test_the_client_of_a_member_is_known_until_the_member_goes(
     monkeypatch.setattr(group_stats, "CLIENTS_MAX", 2)
     history = History()
     for member_id in "abc":
-        history.tell(seen(member_id))
+        history.tell(client_seen(member_id))
     history.tell(MemberLeft(member_id="c", cause=RemovalCause.LEFT))
     assert list(history.stats().clients) == ["b"]
 
@@ -221,9 +221,9 @@ def test_the_clients_of_all_groups_are_bounded(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(group_stats, "CLIENTS_IN_ALL_MAX", 2)
     history = History()
     for group_id in "gh":
-        history.tell(seen("a"), group_id=group_id)
-    history.tell(seen("a"))
-    history.tell(seen("b"))
+        history.tell(client_seen("a"), group_id=group_id)
+    history.tell(client_seen("a"))
+    history.tell(client_seen("b"))
     assert list(history.stats().clients) == ["a", "b"]
     other = history.group_stats.of("h", 0)
     assert other is not None
@@ -233,7 +233,7 @@ def test_the_clients_of_all_groups_are_bounded(monkeypatch: pytest.MonkeyPatch) 
 def test_a_client_with_long_names_is_not_remembered() -> None:
     """It chooses them, also those in the reason of its refusal."""
     history = History()
-    history.tell(seen("x" * group_stats.LINE_CHARS_MAX))
+    history.tell(client_seen("x" * group_stats.LINE_CHARS_MAX))
     assert not history.stats().clients
     refused = ConversionRefused(
         direction="classic->consumer",
@@ -253,9 +253,9 @@ HOLD = RollPolicy().overrides_for(RollMode.HOLD, 1)
     [
         (GroupConfigsAltered(overrides={}), True),  # an operator has ended the hold
         (GroupConfigsAltered(overrides={**HOLD, "consumer.session.timeout.ms": 50_000}), False),
-        (joined("c"), True),
-        (joined("c", "classic"), False),  # many clients have one client id
-        (joined("another"), False),
+        (member_joined("c"), True),
+        (member_joined("c", "classic"), False),  # many clients have one client id
+        (member_joined("another"), False),
     ],
 )
 def test_a_refusal_is_shown_until_its_cause_is_over(event: GatewayEvent, is_over: bool) -> None:
@@ -276,8 +276,8 @@ def test_a_group_with_a_long_name_has_no_sums() -> None:
     """20,000 of them would take half a gigabyte. Its events count."""
     history = History()
     long = "x" * (group_stats.GROUP_CHARS_MAX + 1)
-    history.tell(seen("a"), group_id=long)
-    history.tell(seen("a"), group_id=long[1:])
+    history.tell(client_seen("a"), group_id=long)
+    history.tell(client_seen("a"), group_id=long[1:])
     assert history.group_stats.of(long, 0) is None
     assert history.group_stats.of(long[1:], 0) is not None
     assert history.group_stats.events["client_seen"] == 2
@@ -295,7 +295,7 @@ def test_the_partitions_of_all_groups_are_bounded(monkeypatch: pytest.MonkeyPatc
     history.tell(PartitionsAssigned(**of("b", (2,))), group_id="h")
     assert history.group_stats.of("g", 0) is None
     history.tell(GrantEnded(cause="revoked", **of("b", (0, 1, 2))), group_id="h")
-    history.tell(rebalanced(was_interrupted=False), group_id="h")
+    history.tell(rebalance_ended(was_interrupted=False), group_id="h")
     other = history.group_stats.of("h", 0)
     assert other is not None
     assert other.partitions == 0

@@ -19,7 +19,7 @@ from kafka_codecs.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from tests.gateway.board.test_lags import committed
+from tests.gateway.board.test_lags import offsets_committed
 from tests.support.event_lines import enveloped
 
 
@@ -81,7 +81,7 @@ class Stage:
             unreported_commits=self.unreported.__getitem__,
         )
         for number in range(partitions):
-            self.lags.take(enveloped(committed("t", **{f"p{number}": 90}), group_id="g"))
+            self.lags.take(enveloped(offsets_committed("t", **{f"p{number}": 90}), group_id="g"))
 
     async def _hold(self, *reason: Any) -> None:
         self.held.append(reason)

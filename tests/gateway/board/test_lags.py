@@ -16,7 +16,7 @@ from gateway.events.offset_events import (
 from tests.support.event_lines import enveloped
 
 
-def committed(topic: str = "t", /, **offsets: int) -> OffsetsCommitted:
+def offsets_committed(topic: str = "t", /, **offsets: int) -> OffsetsCommitted:
     """Commits, such as p0=5."""
     return OffsetsCommitted(
         member_id="m",
@@ -43,12 +43,12 @@ def test_the_lag_is_the_sum_over_the_partitions_that_are_known() -> None:
     """As they were at the last look: commits since then go on while the known ends do not. What was
     consumed counts from the first commit on."""
     lags = Lags()
-    observe_event(lags, committed(p0=10, p1=20))
+    observe_event(lags, offsets_committed(p0=10, p1=20))
     assert lags.total("g", 0) is None
     turns = lags.take_turns(10)
     lags.take_ends(turns, {("t", 0): 15, ("t", 1): 20}, now_ms=1_000)
     assert lags.total("g", 1_000) == 5
-    observe_event(lags, committed(p0=14))
+    observe_event(lags, offsets_committed(p0=14))
     group = lags.of("g")
     assert group is not None
     assert (lags.total("g", 1_000), group.consumed) == (5, 4)
@@ -86,7 +86,7 @@ def test_a_start_counts_as_a_commit() -> None:
 def test_what_is_gone_has_no_lag(event: GatewayEvent) -> None:
     """Nor is it asked for, nor remembered."""
     lags = Lags()
-    observe_event(lags, committed(p0=1))
+    observe_event(lags, offsets_committed(p0=1))
     observe_event(lags, event)
     assert not lags.take_turns(10)
     assert lags.of("g") is None
@@ -96,7 +96,7 @@ def test_what_is_gone_has_no_lag(event: GatewayEvent) -> None:
 def test_a_partition_may_go_while_the_cluster_is_asked(partitions_max: int) -> None:
     """Or between two looks that a large group takes."""
     lags = Lags()
-    observe_event(lags, committed(p0=1, p1=1))
+    observe_event(lags, offsets_committed(p0=1, p1=1))
     turns = lags.take_turns(partitions_max)
     observe_event(lags, OffsetsDeleted(partitions={"t": (1,)}))
     for taken in (turns, lags.take_turns(partitions_max)):
@@ -117,9 +117,9 @@ def test_a_look_has_a_bound_and_groups_have_turns() -> None:
     """A large group takes several looks, and is known after the last; one that a step waits for
     comes first."""
     lags = Lags()
-    observe_event(lags, committed(p0=0, p1=0, p2=0), "large")
-    observe_event(lags, committed(p0=0), "small")
-    observe_event(lags, committed(p0=0), "urgent")
+    observe_event(lags, offsets_committed(p0=0, p1=0, p2=0), "large")
+    observe_event(lags, offsets_committed(p0=0), "small")
+    observe_event(lags, offsets_committed(p0=0), "urgent")
     seen = []
     for _ in range(3):
         turns = lags.take_turns(2, ["urgent"])
@@ -136,10 +136,10 @@ def test_the_partitions_in_memory_have_a_bound(monkeypatch: pytest.MonkeyPatch) 
     """The group that has committed nothing for the longest time is forgotten."""
     monkeypatch.setattr(module, "PARTITIONS_MAX", 3)
     lags = Lags()
-    observe_event(lags, committed(p0=0, p1=0), "a")
-    observe_event(lags, committed(p0=0), "b")
-    observe_event(lags, committed(p0=1), "a")
-    observe_event(lags, committed(p0=0), "c")
+    observe_event(lags, offsets_committed(p0=0, p1=0), "a")
+    observe_event(lags, offsets_committed(p0=0), "b")
+    observe_event(lags, offsets_committed(p0=1), "a")
+    observe_event(lags, offsets_committed(p0=0), "c")
     assert [lags.of(group) is None for group in "abc"] == [False, True, False]
 
 
@@ -149,8 +149,8 @@ def test_topics_without_subscribers_do_not_count() -> None:
     subscribed: set[str] = set()
     lags = Lags(lambda _: subscribed)
     ends = {("t", 0): 15, ("old", 0): 100}
-    observe_event(lags, committed(p0=10))
-    observe_event(lags, committed("old", p0=0))
+    observe_event(lags, offsets_committed(p0=10))
+    observe_event(lags, offsets_committed("old", p0=0))
     lags.take_ends(lags.take_turns(10), ends, now_ms=1_000)
     assert lags.total("g", 1_000) == 105
     subscribed.add("t")
@@ -159,12 +159,12 @@ def test_topics_without_subscribers_do_not_count() -> None:
     lags.take_ends(turns, ends, now_ms=1_000)
     assert lags.total("g", 1_000) == 5
     subscribed.add("old")
-    observe_event(lags, committed("old", p0=40))
+    observe_event(lags, offsets_committed("old", p0=40))
     lags.take_ends(lags.take_turns(10), ends, now_ms=1_000)
     assert lags.total("g", 1_000) == 65
 
 
-def looked(group: GroupLag, *ends: int) -> None:
+def observe_ends(group: GroupLag, *ends: int) -> None:
     """Look at the end of a partition every ten seconds."""
     for number, end in enumerate(ends):
         group.end(("t", 0), end, number * 10_000)
@@ -189,7 +189,7 @@ def test_a_partition_is_behind_since_the_last_look_that_found_its_commit_at_the_
     """The next record has come since, so it is not older than that."""
     group = GroupLag()
     group.commit(("t", 0), 10)
-    looked(group, 8, 10, 12, 14, 16)
+    observe_ends(group, 8, 10, 12, 14, 16)
     assert behind(group) == 30_000
     commit_before_a_look(group, 13)
     assert behind(group) == 20_000
@@ -201,7 +201,7 @@ def test_a_lag_that_was_there_before_the_first_look_is_of_unknown_age() -> None:
     """Until the commits reach what a look has found."""
     group = GroupLag()
     group.commit(("t", 0), 5)
-    looked(group, 10, 12)
+    observe_ends(group, 10, 12)
     assert behind(group) is None
     group.record_look(10_000)
     assert group.behind_ms is None
@@ -214,7 +214,7 @@ def test_a_lag_that_was_there_before_the_first_look_is_of_unknown_age() -> None:
 def test_a_look_that_misses_an_end_it_had_is_none() -> None:
     """The leader of a partition is away: the lag stays that of the look before, with its time."""
     lags = Lags()
-    observe_event(lags, committed(p0=10, p1=10))
+    observe_event(lags, offsets_committed(p0=10, p1=10))
     lags.take_ends(lags.take_turns(10), {("t", 0): 15, ("t", 1): 15}, now_ms=1_000)
     lags.take_ends(lags.take_turns(10), {("t", 0): 20}, now_ms=2_000)
     shown = lags.show("g", 2_000)
@@ -230,7 +230,7 @@ def test_a_look_that_misses_an_end_it_had_is_none() -> None:
 def test_a_group_with_a_partition_of_unknown_end_is_behind_by_nobody_knows_how_much() -> None:
     """That partition may be the furthest."""
     lags = Lags()
-    observe_event(lags, committed(p0=10, p1=10))
+    observe_event(lags, offsets_committed(p0=10, p1=10))
     lags.take_ends(lags.take_turns(10), {("t", 0): 10}, now_ms=1_000)
     shown = lags.show("g", 1_000)
     assert shown is not None
@@ -241,7 +241,7 @@ def test_the_ends_of_a_partition_that_are_remembered_reach_back_and_are_few() ->
     """They lie further apart then, so the age is an upper limit all the same."""
     group = GroupLag()
     group.commit(("t", 0), 0)
-    looked(group, *range(1_000))
+    observe_ends(group, *range(1_000))
     assert len(group._looks["t", 0]) <= ENDS_MAX
     assert behind(group) == 9_990_000
     commit_before_a_look(group, 500)
@@ -252,5 +252,5 @@ def test_an_end_that_went_back_begins_a_new_count() -> None:
     """The topic was made again."""
     group = GroupLag()
     group.commit(("t", 0), 3)
-    looked(group, 3, 9, 5)
+    observe_ends(group, 3, 9, 5)
     assert behind(group) is None

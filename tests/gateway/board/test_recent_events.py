@@ -10,7 +10,7 @@ from gateway.board.recent_events import RecentEvents
 from gateway.events.event import Envelope
 from gateway.events.group_events import HostingStarted
 from gateway.events.member_events import MemberFenced
-from tests.gateway.board.test_lags import committed
+from tests.gateway.board.test_lags import offsets_committed
 from tests.support.event_lines import enveloped
 
 
@@ -41,7 +41,7 @@ def test_a_watcher_goes_on_after_the_last_event_it_has_seen() -> None:
 def test_the_latest_events_leave_out_commits() -> None:
     """A group commits all the time. A watcher of every event still gets them."""
     events = recent("g")
-    events.take(enveloped(committed(p0=1), group_id="g"))
+    events.take(enveloped(offsets_committed(p0=1), group_id="g"))
     assert [event.position for event in events.latest("g", events_max=9)] == [1]
     assert [event.position for event in events.after(0, events_max=9)] == [1, 2]
 

@@ -23,7 +23,7 @@ from gateway.events.member_events import (
     Protocol,
 )
 from gateway.events.offset_events import OffsetsDeleted
-from tests.gateway.board.test_lags import committed
+from tests.gateway.board.test_lags import offsets_committed
 from tests.support.event_lines import enveloped
 
 
@@ -60,7 +60,7 @@ class Watched:
         self.group_stats.take(envelope)
         self.steps.take(envelope)
 
-    def joined(
+    def join(
         self,
         protocol: Protocol,
         client_id: str = "c",
@@ -87,7 +87,7 @@ class Watched:
             self.now_ms += 10_000
             self.committed += 10 * consumed
             self.end += 10 * produced
-            self.observe_event(committed(p0=self.committed))
+            self.observe_event(offsets_committed(p0=self.committed))
             turns = self.lags.take_turns(10, self.steps.groups_to_judge)
             self.lags.take_ends(turns, {("t", 0): self.end}, self.now_ms)
             events += [event for _, event in self.steps.judge(self.now_ms)]
@@ -95,18 +95,18 @@ class Watched:
 
 
 @pytest.fixture
-def watched() -> Watched:
+def watched_group() -> Watched:
     """A classic group that keeps up with 10 records per second."""
     made = Watched()
-    made.joined("classic")
+    made.join("classic")
     made.run(70, produced=10, consumed=10)
     return made
 
 
-def test_a_step_after_which_the_group_falls_behind_is_told(watched: Watched) -> None:
+def test_a_step_after_which_the_group_falls_behind_is_told(watched_group: Watched) -> None:
     """Once, with what it was before."""
-    watched.joined("consumer", member_id="n")
-    events = watched.run(JUDGED_AFTER_MS // 1000, produced=10, consumed=4)
+    watched_group.join("consumer", member_id="n")
+    events = watched_group.run(JUDGED_AFTER_MS // 1000, produced=10, consumed=4)
     assert events == [
         StepMadeWorse(
             client_id="c",
@@ -118,7 +118,7 @@ def test_a_step_after_which_the_group_falls_behind_is_told(watched: Watched) -> 
             records_per_s_after=4.0,
         )
     ]
-    assert watched.run(120, produced=10, consumed=10) == []
+    assert watched_group.run(120, produced=10, consumed=10) == []
 
 
 class Four(Watched):
@@ -130,7 +130,7 @@ class Four(Watched):
         self.ends = [0] * 4
         self.commits = [-behind] * 4
         for number in range(4):
-            self.joined("classic", f"c{number}", member_id=f"m{number}")
+            self.join("classic", f"c{number}", member_id=f"m{number}")
             self.grant(f"m{number}", number)
         self.pass_minute([10] * 4)
 
@@ -144,7 +144,7 @@ class Four(Watched):
         """The first one comes back as a native member, and its bytes per second change."""
         self.traffic.before, self.traffic.now = Rates(before, 1.0), Rates(now, 1.0)
         self.observe_event(MemberLeft(member_id="m0", cause=RemovalCause.LEFT))
-        self.joined("consumer", "c0", member_id="n0")
+        self.join("consumer", "c0", member_id="n0")
         self.grant("n0", 0)
 
     def pass_minute(self, consumed: list[int], produced: int = 10) -> list[GatewayEvent]:
@@ -157,7 +157,7 @@ class Four(Watched):
                 done + 10 * more for done, more in zip(self.commits, consumed, strict=True)
             ]
             named = {f"p{number}": 1_000 + done for number, done in enumerate(self.commits)}
-            self.observe_event(committed(**named))
+            self.observe_event(offsets_committed(**named))
             ends = {("t", number): 1_000 + end for number, end in enumerate(self.ends)}
             turns = self.lags.take_turns(10, self.steps.groups_to_judge)
             self.lags.take_ends(turns, ends, self.now_ms)
@@ -225,19 +225,19 @@ def test_a_lag_of_long_standing_is_no_regression() -> None:
     ids=["keeps up", "less than the share", "less to do", "nothing to do"],
 )
 def test_a_step_that_loses_nothing_is_not_told(
-    watched: Watched, produced: int, consumed: int
+    watched_group: Watched, produced: int, consumed: int
 ) -> None:
     """Also if producers send less: then nothing stays behind."""
-    watched.joined("consumer", member_id="n")
-    assert watched.run(70, produced=produced, consumed=consumed) == []
+    watched_group.join("consumer", member_id="n")
+    assert watched_group.run(70, produced=produced, consumed=consumed) == []
 
 
 def test_a_group_that_was_idle_before_may_have_more_on_its_way_now() -> None:
     """It had nothing to read, and commits once in a while now."""
     idle = Watched()
-    idle.joined("classic")
+    idle.join("classic")
     idle.run(70, produced=0, consumed=0)
-    idle.joined("consumer", member_id="n")
+    idle.join("consumer", member_id="n")
     assert idle.run(50, produced=10, consumed=10) == []
     assert idle.run(20, produced=20, consumed=10) == []
 
@@ -245,10 +245,10 @@ def test_a_group_that_was_idle_before_may_have_more_on_its_way_now() -> None:
 def test_a_step_without_a_time_before_is_not_judged() -> None:
     """The group was adopted a moment ago: nobody knows what it consumes."""
     new = Watched()
-    new.joined("classic")
+    new.join("classic")
     new.run(10, produced=10, consumed=10)
     new.now_ms += BEFORE_MS + 1
-    new.joined("consumer", member_id="n")
+    new.join("consumer", member_id="n")
     assert new.steps.groups_to_judge == []
 
 
@@ -261,85 +261,85 @@ def test_a_group_whose_members_were_here_before_is_watched() -> None:
             direction="classic->consumer", is_live=True, group_epoch=3, members=1, cause="n"
         )
     )
-    adopted.joined("consumer", member_id="n")
+    adopted.join("consumer", member_id="n")
     (step,) = adopted.run(70, produced=10, consumed=4)
     assert isinstance(step, StepMadeWorse)
     assert step.records_per_s_before == 10.0
 
 
-def test_the_way_back_is_a_step_too(watched: Watched) -> None:
+def test_the_way_back_is_a_step_too(watched_group: Watched) -> None:
     """Whatever has made it worse is told."""
-    watched.joined("consumer", member_id="n")
-    watched.run(70, produced=10, consumed=10)
-    watched.observe_event(MemberSwitched(member_id="n", protocol="classic"))
-    (step,) = watched.run(60, produced=10, consumed=0)
+    watched_group.join("consumer", member_id="n")
+    watched_group.run(70, produced=10, consumed=10)
+    watched_group.observe_event(MemberSwitched(member_id="n", protocol="classic"))
+    (step,) = watched_group.run(60, produced=10, consumed=0)
     assert isinstance(step, StepMadeWorse)
     assert step.protocol == "classic"
 
 
-def test_a_consumer_in_a_new_container_is_known_by_its_client_id(watched: Watched) -> None:
+def test_a_consumer_in_a_new_container_is_known_by_its_client_id(watched_group: Watched) -> None:
     """Its host is another one."""
-    watched.joined("consumer", host="/other", member_id="n")
-    assert watched.steps.groups_to_judge == ["g"]
+    watched_group.join("consumer", host="/other", member_id="n")
+    assert watched_group.steps.groups_to_judge == ["g"]
 
 
-def test_a_consumer_that_restarts_or_is_new_makes_no_step(watched: Watched) -> None:
+def test_a_consumer_that_restarts_or_is_new_makes_no_step(watched_group: Watched) -> None:
     """It changes nothing."""
-    watched.joined("classic", member_id="again")
-    watched.joined("consumer", client_id="new", member_id="n")
-    assert watched.steps.groups_to_judge == []
+    watched_group.join("classic", member_id="again")
+    watched_group.join("consumer", client_id="new", member_id="n")
+    assert watched_group.steps.groups_to_judge == []
 
 
-def test_the_first_native_member_makes_a_step(watched: Watched) -> None:
+def test_the_first_native_member_makes_a_step(watched_group: Watched) -> None:
     """Also if the gateway has not seen its client before, as after a restart."""
-    watched.observe_event(
+    watched_group.observe_event(
         GroupConverted(
             direction="classic->consumer", is_live=True, group_epoch=3, members=1, cause="n"
         )
     )
-    watched.joined("consumer", client_id="new", member_id="n")
-    assert watched.steps.groups_to_judge == ["g"]
-    assert watched.steps.lag_before("g") == 0
-    watched.observe_event(GroupDeleted())
-    assert watched.steps.lag_before("g") is None
+    watched_group.join("consumer", client_id="new", member_id="n")
+    assert watched_group.steps.groups_to_judge == ["g"]
+    assert watched_group.steps.lag_before("g") == 0
+    watched_group.observe_event(GroupDeleted())
+    assert watched_group.steps.lag_before("g") is None
 
 
 def test_a_group_whose_lag_is_unknown_is_not_judged() -> None:
     """The gateway may lack the permission."""
     unknown = Watched()
-    unknown.joined("classic")
-    unknown.joined("consumer", member_id="n")
+    unknown.join("classic")
+    unknown.join("consumer", member_id="n")
     assert unknown.steps.groups_to_judge == []
 
 
-def test_a_client_that_switches_again_and_again_is_told(watched: Watched) -> None:
+def test_a_client_that_switches_again_and_again_is_told(watched_group: Watched) -> None:
     """Three times within ten minutes; then it starts to count again."""
     protocols: tuple[Protocol, ...] = ("consumer", "classic", "consumer", "classic")
     events = []
     for protocol in protocols:
-        watched.joined(protocol)
-        events += watched.run(70, produced=10, consumed=10)
+        watched_group.join(protocol)
+        events += watched_group.run(70, produced=10, consumed=10)
     assert events == [ClientFlapped(client_id="c", switches=3, protocol="consumer")]
 
 
-def test_slow_switches_are_no_flapping(watched: Watched) -> None:
+def test_slow_switches_are_no_flapping(watched_group: Watched) -> None:
     """A roll there, back, and there again over a day."""
     protocols: tuple[Protocol, ...] = ("consumer", "classic", "consumer")
     for protocol in protocols:
-        watched.joined(protocol)
-        assert watched.run(310, produced=10, consumed=10) == []
+        watched_group.join(protocol)
+        assert watched_group.run(310, produced=10, consumed=10) == []
 
 
-def test_memory_has_a_bound(monkeypatch: pytest.MonkeyPatch, watched: Watched) -> None:
+def test_memory_has_a_bound(monkeypatch: pytest.MonkeyPatch, watched_group: Watched) -> None:
     """Of clients and of steps that wait."""
     monkeypatch.setattr(module, "CLIENTS_MAX", 3)
     monkeypatch.setattr(module, "OPEN_STEPS_MAX", 1)
     for number in range(9):
-        watched.joined("classic", client_id=f"c{number}", member_id=f"m{number}")
-        watched.joined("consumer", client_id=f"c{number}", member_id=f"n{number}")
-    (group,) = watched.steps._groups.values()
+        watched_group.join("classic", client_id=f"c{number}", member_id=f"m{number}")
+        watched_group.join("consumer", client_id=f"c{number}", member_id=f"n{number}")
+    (group,) = watched_group.steps._groups.values()
     assert (len(group.protocols), len(group.clients), len(group.latest)) == (3, 3, 3)
-    assert len(watched.steps._open) == 1
+    assert len(watched_group.steps._open) == 1
 
 
 def test_the_groups_and_the_untold_flaps_in_memory_have_a_bound(
@@ -348,63 +348,63 @@ def test_the_groups_and_the_untold_flaps_in_memory_have_a_bound(
     """A client may begin any number of groups, and switch faster than it is told."""
     monkeypatch.setattr(module, "GROUPS_MAX", 2)
     monkeypatch.setattr(module, "FLAPS_UNTOLD_MAX", 1)
-    watched = Watched()
+    watched_group = Watched()
     protocols: tuple[Protocol, ...] = ("classic", "consumer", "classic", "consumer")
     for group_id in "hij":
         for protocol in protocols:
-            watched.joined(protocol, group_id=group_id)
-    assert list(watched.steps._groups) == ["i", "j"]
-    assert [group_id for group_id, _ in watched.steps.judge(watched.now_ms)] == ["j"]
+            watched_group.join(protocol, group_id=group_id)
+    assert list(watched_group.steps._groups) == ["i", "j"]
+    assert [group_id for group_id, _ in watched_group.steps.judge(watched_group.now_ms)] == ["j"]
 
 
 def test_the_memory_of_all_groups_has_a_bound(
-    monkeypatch: pytest.MonkeyPatch, watched: Watched
+    monkeypatch: pytest.MonkeyPatch, watched_group: Watched
 ) -> None:
     """The group without an event for the longest time is forgotten. A client with long names takes
     nobody's place."""
     monkeypatch.setattr(module, "ENTRIES_MAX", 8)
     for group_id, member_id in (("h", "a"), ("g", "m"), ("i", "a")):
-        watched.joined("classic", client_id=member_id, member_id=member_id, group_id=group_id)
-    watched.joined("classic", client_id="x" * module.LINE_CHARS_MAX, group_id="j")
-    assert list(watched.steps._groups) == ["g", "i"]
-    watched.observe_event(GroupDeleted())
-    assert watched.steps._entries == 3
+        watched_group.join("classic", client_id=member_id, member_id=member_id, group_id=group_id)
+    watched_group.join("classic", client_id="x" * module.LINE_CHARS_MAX, group_id="j")
+    assert list(watched_group.steps._groups) == ["g", "i"]
+    watched_group.observe_event(GroupDeleted())
+    assert watched_group.steps._entries == 3
 
 
-def test_a_step_is_not_blamed_for_a_pause_of_the_gateway(watched: Watched) -> None:
+def test_a_step_is_not_blamed_for_a_pause_of_the_gateway(watched_group: Watched) -> None:
     """Nobody could read meanwhile."""
-    watched.joined("consumer", member_id="n")
-    watched.run(20, produced=10, consumed=0)
-    watched.steps.drop_open()
-    assert not watched.run(JUDGED_AFTER_MS // 1000, produced=10, consumed=10)
+    watched_group.join("consumer", member_id="n")
+    watched_group.run(20, produced=10, consumed=0)
+    watched_group.steps.drop_open()
+    assert not watched_group.run(JUDGED_AFTER_MS // 1000, produced=10, consumed=10)
 
 
-def test_a_step_is_not_blamed_for_an_outage_of_the_cluster(watched: Watched) -> None:
-    watched.joined("consumer", member_id="n")
-    watched.run(20, produced=10, consumed=0)
+def test_a_step_is_not_blamed_for_an_outage_of_the_cluster(watched_group: Watched) -> None:
+    watched_group.join("consumer", member_id="n")
+    watched_group.run(20, produced=10, consumed=0)
     lost = UpstreamLost(reason="r", next_retry_s=1.0)
-    watched.steps.take(enveloped(lost, group_id=None, at_ms=watched.now_ms))
-    assert not watched.run(JUDGED_AFTER_MS // 1000, produced=10, consumed=10)
+    watched_group.steps.take(enveloped(lost, group_id=None, at_ms=watched_group.now_ms))
+    assert not watched_group.run(JUDGED_AFTER_MS // 1000, produced=10, consumed=10)
 
 
-def test_a_group_that_is_empty_by_then_is_not_judged(watched: Watched) -> None:
+def test_a_group_that_is_empty_by_then_is_not_judged(watched_group: Watched) -> None:
     """Nobody reads there, and nobody is left to be held back."""
-    watched.joined("consumer", member_id="n")
-    watched.run(30, produced=10, consumed=10)
-    watched.observe_event(MemberLeft(member_id="n", cause=RemovalCause.LEFT))
-    watched.state = "Empty"
-    assert watched.run(60, produced=10, consumed=0) == []
+    watched_group.join("consumer", member_id="n")
+    watched_group.run(30, produced=10, consumed=10)
+    watched_group.observe_event(MemberLeft(member_id="n", cause=RemovalCause.LEFT))
+    watched_group.state = "Empty"
+    assert watched_group.run(60, produced=10, consumed=0) == []
 
 
-def test_a_consumer_that_joins_an_empty_group_makes_no_step(watched: Watched) -> None:
+def test_a_consumer_that_joins_an_empty_group_makes_no_step(watched_group: Watched) -> None:
     """All were stopped, and whoever comes first may speak another protocol: nobody is left of the
     group that kept up."""
-    watched.observe_event(MemberLeft(member_id="m", cause=RemovalCause.LEFT))
-    watched.state = "Empty"
-    watched.joined("consumer", member_id="n")
-    watched.state = "Stable"
-    assert watched.steps.groups_to_judge == []
-    assert watched.run(70, produced=10, consumed=0) == []
+    watched_group.observe_event(MemberLeft(member_id="m", cause=RemovalCause.LEFT))
+    watched_group.state = "Empty"
+    watched_group.join("consumer", member_id="n")
+    watched_group.state = "Stable"
+    assert watched_group.steps.groups_to_judge == []
+    assert watched_group.run(70, produced=10, consumed=0) == []
 
 
 class TwoTopics(Watched):
@@ -416,9 +416,9 @@ class TwoTopics(Watched):
         self.lags = Lags(lambda _: self.subscribed)
         self.steps = Steps(self.lags, self.group_stats, cast("Traffic", self.traffic), share=0.3)
         self.old = OldTopic()
-        self.joined("classic")
-        self.joined("classic", "other", member_id="o")
-        self.observe_event(committed("old", p0=0))
+        self.join("classic")
+        self.join("classic", "other", member_id="o")
+        self.observe_event(offsets_committed("old", p0=0))
 
     def run(self, length_s: int, *, produced: int, consumed: int) -> list[GatewayEvent]:
         events: list[GatewayEvent] = []
@@ -427,7 +427,7 @@ class TwoTopics(Watched):
             self.committed += 10 * consumed
             self.end += 10 * produced
             self.old.end += 10 * self.old.produced
-            self.observe_event(committed(p0=self.committed))
+            self.observe_event(offsets_committed(p0=self.committed))
             turns = self.lags.take_turns(10, self.steps.groups_to_judge)
             ends = {("t", 0): self.end, ("old", 0): self.old.end, ("new", 0): self.old.end}
             self.lags.take_ends(turns, ends, self.now_ms)
@@ -448,7 +448,7 @@ def test_a_topic_that_nobody_subscribes_to_any_more_does_not_count() -> None:
     group = TwoTopics()
     group.run(70, produced=10, consumed=10)
     group.subscribed = {"t"}
-    group.joined("consumer", member_id="n")
+    group.join("consumer", member_id="n")
     assert group.run(70, produced=10, consumed=10) == []
     assert group.lags.total("g", group.now_ms) == 0
 
@@ -458,7 +458,7 @@ def test_a_dropped_topic_hides_no_regression() -> None:
     group = TwoTopics()
     group.run(70, produced=10, consumed=10)
     group.subscribed = {"t"}
-    group.joined("consumer", member_id="n")
+    group.join("consumer", member_id="n")
     (step,) = group.run(70, produced=10, consumed=0)
     assert isinstance(step, StepMadeWorse)
     assert (step.lag_before, step.lag_after) == (0, 600)
@@ -469,11 +469,11 @@ def test_the_backlog_of_a_topic_that_a_new_version_adds_does_not_count() -> None
     group = TwoTopics()
     group.observe_event(OffsetsDeleted(partitions={"old": (0,)}))
     group.run(70, produced=10, consumed=10)
-    group.joined("consumer", member_id="n")
+    group.join("consumer", member_id="n")
     group.old.end, group.old.produced = 50_000, 0
-    group.observe_event(committed("old", p0=0))
+    group.observe_event(offsets_committed("old", p0=0))
     assert group.run(70, produced=10, consumed=10) == []
-    group.joined("consumer", "other", member_id="p")
+    group.join("consumer", "other", member_id="p")
     group.old.produced = 10
     (step,) = group.run(70, produced=10, consumed=10)
     assert isinstance(step, StepMadeWorse)
@@ -484,9 +484,9 @@ def test_a_group_whose_topics_are_all_others_is_not_judged() -> None:
     """Nothing of it can be compared."""
     group = TwoTopics()
     group.run(70, produced=10, consumed=10)
-    group.joined("consumer", member_id="n")
+    group.join("consumer", member_id="n")
     group.subscribed = {"new"}
     assert group.run(10, produced=10, consumed=0) == []
     assert group.lags.of("g") is None
-    group.observe_event(committed("new", p0=0))
+    group.observe_event(offsets_committed("new", p0=0))
     assert group.run(60, produced=10, consumed=0) == []

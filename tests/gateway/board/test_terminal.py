@@ -100,7 +100,7 @@ ROLL = page(
 )
 
 
-def printed(what: RenderableType, width: int = 80, height: int = 24) -> list[str]:
+def lines_of(what: RenderableType, width: int = 80, height: int = 24) -> list[str]:
     """The lines on a terminal of this size."""
     out = io.StringIO()
     Console(file=out, width=width, height=height, markup=False, emoji=False, highlight=False).print(
@@ -121,7 +121,7 @@ def test_a_roll_of_eight_fits_into_24_lines(width: int) -> None:
     )
     for _ in range(300):
         bands.add(ROLL)
-    lines = printed(screen(ROLL, bands, events, width=width, height=24), width)
+    lines = lines_of(screen(ROLL, bands, events, width=width, height=24), width)
     assert len(lines) <= 24
     assert all(len(line) <= width for line in lines)
     text = "\n".join(lines)
@@ -148,7 +148,7 @@ def test_deciding_words_are_not_cut_on_80_columns() -> None:
     """What a step costs stands at the end of its lines."""
     rolled = page(*ROLL.member_list, blocker=None, next_step=STEP)
     event = EventLine(position=1, line=event_of(1).line, sentence=TOLD)
-    lines = printed(screen(rolled, Bands(), [event] * 9, width=80, height=24))
+    lines = lines_of(screen(rolled, Bands(), [event] * 9, width=80, height=24))
     assert len(lines) <= 24
     text = " ".join(" ".join(lines).split())
     assert STEP in text
@@ -162,11 +162,11 @@ def test_a_member_that_is_not_heard_is_shown_first_and_as_that() -> None:
     many = page(*(member(f"c-{n:03}") for n in range(200)), silent)
     bands = Bands()
     bands.add(many)
-    lines = printed(screen(many, bands, [], width=80, height=24))
+    lines = lines_of(screen(many, bands, [], width=80, height=24))
     (of_z,) = [line for line in lines if line.startswith("z ")]
     assert "silent 31 s" in of_z
     assert of_z.endswith("?")
-    assert any("silent 31 s" in line for line in printed(group_text(page(silent))))
+    assert any("silent 31 s" in line for line in lines_of(group_text(page(silent))))
 
 
 def test_details_are_one_key_away() -> None:
@@ -175,12 +175,12 @@ def test_details_are_one_key_away() -> None:
         EventLine(position=1, line=event_of(1).line, sentence="the gateway hosts it"),
         EventLine(position=2, line=event_of(2).line, sentence=""),
     ]
-    story = printed(screen(ROLL, Bands(), events, width=100, height=24))
-    details = printed(screen(ROLL, Bands(), events, width=100, height=24, has_details=True))
+    story = lines_of(screen(ROLL, Bands(), events, width=100, height=24))
+    details = lines_of(screen(ROLL, Bands(), events, width=100, height=24, has_details=True))
     assert "the gateway hosts it" in story[-1]
     assert "d: details of each event" in story[-2]
     details_only = [EventLine(position=n, line=event_of(n).line, sentence="") for n in range(2, 99)]
-    story = printed(screen(ROLL, Bands(), [*events, *details_only], width=100, height=24))
+    story = lines_of(screen(ROLL, Bands(), [*events, *details_only], width=100, height=24))
     assert "the gateway hosts it" in story[-1]
     assert all("hosting_started" in line for line in details[-2:])
     assert "d: back to the story" in details[-3]
@@ -189,7 +189,7 @@ def test_details_are_one_key_away() -> None:
 def test_members_that_are_busy_come_first_if_there_is_no_room() -> None:
     """The others are counted."""
     many = page(*(member(f"c-{n:03}") for n in range(200)), member("z", phase="GivingUp"))
-    lines = printed(screen(many, Bands(), [], width=80, height=24))
+    lines = lines_of(screen(many, Bands(), [], width=80, height=24))
     assert len(lines) <= 24
     assert any(line.startswith("z ") for line in lines)
     assert "and 190 more" in lines
@@ -198,29 +198,29 @@ def test_members_that_are_busy_come_first_if_there_is_no_room() -> None:
 def test_a_pipe_gets_whole_lines() -> None:
     """Nothing is cut, and nothing of a client's names reaches a terminal as it is."""
     evil = page(member("c\x1b[2J", client_host="/10.0.0.1"), group_id="g" * 300)
-    lines = printed(group_text(evil), width=10_000)
+    lines = lines_of(group_text(evil), width=10_000)
     assert any("c\\u001b[2J" in line for line in lines)
     assert any("orders:0-2" in line for line in lines)
-    assert any("g" * 300 in line for line in printed(groups_table([evil]), width=10_000))
+    assert any("g" * 300 in line for line in lines_of(groups_table([evil]), width=10_000))
     assert "\x1b" not in one_line(evil)
 
 
 def test_a_long_name_lengthens_no_other_line_of_a_pipe() -> None:
     """Whoever chooses it: a group with 32 KiB must not cost a megabyte for each thousand others."""
     groups = [page(group_id=f"g-{n}") for n in range(50)]
-    longest = max(map(len, printed(groups_table(groups), width=PLAIN_WIDTH)))
+    longest = max(map(len, lines_of(groups_table(groups), width=PLAIN_WIDTH)))
     evil = page(member("c" * 900), member("short"), group_id="g" * 5_000, blocker="w" * 2_000)
-    lines = printed(groups_table([*groups, evil]), width=PLAIN_WIDTH)
+    lines = lines_of(groups_table([*groups, evil]), width=PLAIN_WIDTH)
     assert sum(len(line) > longest + ALIGNED_WIDTH_MAX for line in lines) == 1
     assert all(line == line.rstrip() for line in lines)
     assert {line.index("hosted") for line in lines[1:-1]} == {lines[0].index("MODE")}
-    lines = printed(group_text(evil), width=PLAIN_WIDTH)
+    lines = lines_of(group_text(evil), width=PLAIN_WIDTH)
     assert sum(len(line) > 900 for line in lines[-2:]) == 1
 
 
 def test_a_partition_owned_twice_is_told() -> None:
     """It must never be seen."""
-    assert "owned twice 1" in "\n".join(printed(group_text(page(member("c"), owned_twice=1))))
+    assert "owned twice 1" in "\n".join(lines_of(group_text(page(member("c"), owned_twice=1))))
 
 
 LONG = "team-07.a-group-with-a-rather-long-name.readers"
@@ -230,7 +230,7 @@ def test_long_names_take_no_column_from_the_list_of_groups() -> None:
     """The name is cut, and what the group waits for is after a third line."""
     groups = [page(*ROLL.member_list, group_id=LONG, blocker="waits for " + "c" * 99)]
     groups.append(page(group_id="zz-held", policy="hold", blocker=None, mode="forwarded"))
-    lines = printed(groups_table(groups, width=80))
+    lines = lines_of(groups_table(groups, width=80))
     assert len(lines) == 5
     assert all(len(line) <= 80 for line in lines)
     assert lines[0].split() == ["GROUP", "MODE", "STATE", "NEW/ALL", "LAG", "WAITS", "FOR"]
@@ -238,8 +238,8 @@ def test_long_names_take_no_column_from_the_list_of_groups() -> None:
         assert word in lines[1]
     assert lines[4].split()[-2:] == ["on", "hold"]
     groups = [page(policy="pause", blocker="paused: it keeps its target assignment")]
-    assert printed(groups_table(groups), width=200)[1].count("paused") == 1
-    assert "TYPE" in printed(groups_table(groups, width=200), width=200)[0]
+    assert lines_of(groups_table(groups), width=200)[1].count("paused") == 1
+    assert "TYPE" in lines_of(groups_table(groups, width=200), width=200)[0]
 
 
 def test_the_list_has_the_columns_and_the_order_that_are_asked_for() -> None:
@@ -247,7 +247,7 @@ def test_the_list_has_the_columns_and_the_order_that_are_asked_for() -> None:
     lags = {"a": 5, "b": None, "c": 70}
     groups = [page(group_id=name, lag=lag) for name, lag in lags.items()]
     table = groups_table(groups, columns=("group", "lag", "behind"), sorted_by="lag")
-    lines = [line.split() for line in printed(table, PLAIN_WIDTH)]
+    lines = [line.split() for line in lines_of(table, PLAIN_WIDTH)]
     assert lines == [
         ["GROUP", "LAG", "BEHIND"],
         ["c", "70", "90", "s"],
@@ -262,7 +262,7 @@ def test_every_column_can_be_sorted_by() -> None:
     unknown = dict.fromkeys(("lag", "behind_ms", "members", "native_members", "type", "blocker"))
     groups = [page(group_id="a"), page(group_id="b", **unknown, unowned_partition_s=None)]
     for name in COLUMNS:
-        assert len(printed(groups_table(groups, columns=(name,), sorted_by=name))) == 3
+        assert len(lines_of(groups_table(groups, columns=(name,), sorted_by=name))) == 3
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ def test_the_lag_of_each_partition_is_one_option_away() -> None:
     line = PartitionLine(
         topic="orders", partition=3, owner="c-1", committed=5, end=9, lag=4, behind_ms=None
     )
-    shown = printed(group_text(page(partitions=(line,)), has_partitions=True), PLAIN_WIDTH)
+    shown = lines_of(group_text(page(partitions=(line,)), has_partitions=True), PLAIN_WIDTH)
     assert shown[-1].split() == ["orders", "3", "c-1", "5", "9", "4", "?"]
 
 
@@ -299,7 +299,7 @@ def test_nobody_owns_a_partition_only_if_all_members_are_known(
         topic="orders", partition=3, owner=None, committed=5, end=9, lag=4, behind_ms=0
     )
     group = page(partitions=(line,), mode=mode, members_left_out=left_out)
-    assert printed(group_text(group, has_partitions=True), PLAIN_WIDTH)[-1].split()[2] == owner
+    assert lines_of(group_text(group, has_partitions=True), PLAIN_WIDTH)[-1].split()[2] == owner
 
 
 def test_a_client_is_shown_over_all_its_groups() -> None:
@@ -314,7 +314,7 @@ def test_a_client_is_shown_over_all_its_groups() -> None:
         )
         for name in ("billing", "orders")
     ]
-    shown = printed(client_table(members, 3), PLAIN_WIDTH)
+    shown = lines_of(client_table(members, 3), PLAIN_WIDTH)
     assert [line.split()[0] for line in shown] == ["GROUP", "billing", "orders", "and"]
     assert shown[1].split()[-2:] == ["3", "-"]
 
@@ -323,14 +323,14 @@ def test_a_list_says_how_old_a_lag_is_that_was_not_looked_at_lately() -> None:
     """Of a group whose partitions have to wait for their turn, or while the cluster is away."""
     recent, old = LAG_AT_MS + 4_000 - RECENT_MS, LAG_AT_MS + 4_000 - RECENT_MS - 1
     groups = [page(group_id="a", lag_at_ms=recent), page(group_id="b", lag_at_ms=old)]
-    lines = printed(groups_table(groups, columns=("group", "lag")), PLAIN_WIDTH)
+    lines = lines_of(groups_table(groups, columns=("group", "lag")), PLAIN_WIDTH)
     assert [line.split(maxsplit=1)[1] for line in lines[1:]] == ["1,200", "1,200, 16 s ago"]
 
 
 def test_groups_that_wait_come_first_if_there_is_no_room() -> None:
     """The others are counted."""
     rest = [page(group_id=f"g-{n:02}", blocker=None) for n in range(60)]
-    lines = printed(groups_table([*rest, page(group_id="late")], width=80, height=24))
+    lines = lines_of(groups_table([*rest, page(group_id="late")], width=80, height=24))
     assert len(lines) == 24
     assert lines[1].startswith("late ")
     assert lines[2].startswith("g-00 ")
@@ -343,11 +343,11 @@ FORWARDED = "all 3 are behind the gateway: groupferry adopt orders-readers"
 def test_what_a_group_waits_for_goes_on_in_further_lines() -> None:
     """The command to type comes last. The screen keeps its height."""
     groups = [page(group_id=f"orders-{n}", mode="forwarded", blocker=FORWARDED) for n in range(9)]
-    words = " ".join(" ".join(printed(groups_table(groups[:1], width=80))).split())
+    words = " ".join(" ".join(lines_of(groups_table(groups[:1], width=80))).split())
     assert "groupferry adopt" in words
     assert "…" not in words
     for rows in (9, 20, 24):
-        lines = printed(groups_table(groups, width=80, height=rows))
+        lines = lines_of(groups_table(groups, width=80, height=rows))
         assert len(lines) <= rows
         shown = sum(line.startswith("orders-") for line in lines)
         assert shown == 9 or lines[-1] == f"and {9 - shown} more"
@@ -356,7 +356,7 @@ def test_what_a_group_waits_for_goes_on_in_further_lines() -> None:
 def test_a_cut_line_has_single_spaces() -> None:
     """It is cut where it would go on in a third line."""
     (of_stands,) = [
-        line for line in printed(group_text(page(blocker="word " * 60))) if "…" in line
+        line for line in lines_of(group_text(page(blocker="word " * 60))) if "…" in line
     ] or [""]
     assert "  " not in of_stands
 
@@ -365,7 +365,7 @@ def test_long_names_take_no_column_from_the_members() -> None:
     """Nor does a member with many partitions."""
     scattered = {"orders": tuple(range(0, 200, 2))}
     group = page(member(LONG * 3, owned=scattered, to_get={"orders": (1,)}))
-    line = next(line for line in printed(group_text(group)) if line.startswith("team-07."))
+    line = next(line for line in lines_of(group_text(group)) if line.startswith("team-07."))
     assert len(line) <= 80
     for word in ("classic", "Stable", "orders:", "+1"):
         assert word in line

@@ -67,13 +67,13 @@ async def test_a_large_answer_is_decoded_in_a_thread(
     """The result is the same, and so is the error for a malformed answer."""
     monkeypatch.setattr(broker_connection, "DECODED_AT_ONCE_BYTES_MAX", limit)
 
-    async def malformed(wire: Wire, header: RequestHeader, _body: bytes) -> None:
+    async def answer_malformed(wire: Wire, header: RequestHeader, _body: bytes) -> None:
         await answer_bytes(wire, header, b"\xff" * 40)
 
     async with running_fake_broker(FakeBroker()) as broker:
         async with await BrokerConnection.open(*broker.address) as connection:
             assert (await connection.ask(ASK)).cluster_id == "fake"
-            broker.handlers[ApiKey.METADATA] = malformed
+            broker.handlers[ApiKey.METADATA] = answer_malformed
             with pytest.raises(UpstreamError, match="malformed answer"):
                 await connection.ask(ASK)
             assert connection.closed

@@ -33,16 +33,16 @@ LATEST = MetadataResponse(
 )
 
 
-def asked(*topics: MetadataRequestTopic) -> MetadataResponse | None:
+def answer_about(*topics: MetadataRequestTopic) -> MetadataResponse | None:
     """The answer to a request for these topics."""
     return without_leaders(LATEST, MetadataRequest(topics=topics), 12)
 
 
 def test_a_topic_keeps_its_partitions_without_leaders() -> None:
     """It is found by name and by id. A client that misses a partition would rebalance."""
-    by_name = asked(MetadataRequestTopic(name="orders"))
+    by_name = answer_about(MetadataRequestTopic(name="orders"))
     for name in (None, "", "other"):
-        assert asked(MetadataRequestTopic(name=name, topic_id=ORDERS)) == by_name
+        assert answer_about(MetadataRequestTopic(name=name, topic_id=ORDERS)) == by_name
     assert by_name is not None
     assert by_name.brokers == LATEST.brokers
     (topic,) = by_name.topics
@@ -55,7 +55,9 @@ def test_a_topic_keeps_its_partitions_without_leaders() -> None:
 
 def test_a_request_beyond_the_memory_gets_no_answer() -> None:
     """A partial answer would remove topics."""
-    assert asked(MetadataRequestTopic(name="orders"), MetadataRequestTopic(name="new")) is None
+    assert (
+        answer_about(MetadataRequestTopic(name="orders"), MetadataRequestTopic(name="new")) is None
+    )
     assert without_leaders(LATEST, MetadataRequest(topics=None), 12) is None
     assert without_leaders(LATEST, MetadataRequest(topics=()), 0) is None
 
@@ -69,6 +71,6 @@ def test_a_request_for_no_topics_gets_the_brokers() -> None:
 
 def test_brokers_alone_are_remembered() -> None:
     """A request without topics only needs the brokers."""
-    request = asked()
+    request = answer_about()
     assert request is not None
     assert (request.brokers, request.topics) == (LATEST.brokers, ())

@@ -26,7 +26,7 @@ from gateway.control.server import serve_commands
 FAILED, WRONG_CALL = 1, 2
 
 
-def told(capsys: pytest.CaptureFixture[str], status: int, *arguments: str) -> str:
+def error_line(capsys: pytest.CaptureFixture[str], status: int, *arguments: str) -> str:
     """The error line of a failed command."""
     assert dispatch.run(arguments) == status
     out, err = capsys.readouterr()
@@ -69,15 +69,15 @@ def test_incompatible_options_are_a_usage_error(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], reason: str
 ) -> None:
     """The check precedes everything else, above all the start of Spark."""
-    assert reason in told(capsys, WRONG_CALL, *arguments)
+    assert reason in error_line(capsys, WRONG_CALL, *arguments)
 
 
 def test_a_demo_needs_a_new_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Files of an earlier run would count as those of the same cluster."""
     (tmp_path / "lock").touch()
-    line = told(capsys, WRONG_CALL, "demo", f"--state-dir={tmp_path}")
+    line = error_line(capsys, WRONG_CALL, "demo", f"--state-dir={tmp_path}")
     assert line.endswith(f"{tmp_path} is not empty; give a new folder")
-    line = told(capsys, WRONG_CALL, "demo", f"--state-dir={tmp_path / 'lock'}")
+    line = error_line(capsys, WRONG_CALL, "demo", f"--state-dir={tmp_path / 'lock'}")
     assert line.endswith("Not a directory")
 
 
@@ -86,7 +86,7 @@ def test_a_folder_without_a_gateway_is_a_failure_with_its_name(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str, what: str
 ) -> None:
     """The line also names the flag for the folder."""
-    line = told(capsys, FAILED, command, f"--state-dir={tmp_path}")
+    line = error_line(capsys, FAILED, command, f"--state-dir={tmp_path}")
     assert what in line
     assert f"{tmp_path}" in line
     assert "see --state-dir" in line
@@ -96,7 +96,7 @@ def test_an_error_line_has_no_control_characters(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """An external name must not control the terminal."""
-    line = told(capsys, FAILED, "state", f"--state-dir={tmp_path}/\x1b[2J")
+    line = error_line(capsys, FAILED, "state", f"--state-dir={tmp_path}/\x1b[2J")
     assert "\x1b" not in line
 
 
@@ -228,7 +228,7 @@ def test_an_adoption_needs_a_running_gateway(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """The line names the folder and the flag."""
-    line = told(capsys, FAILED, "adopt", "orders", f"--state-dir={tmp_path}")
+    line = error_line(capsys, FAILED, "adopt", "orders", f"--state-dir={tmp_path}")
     assert line.endswith(f"no gateway is running in {tmp_path}: start it, or see --state-dir")
 
 
@@ -249,5 +249,5 @@ def test_offsets_that_may_have_changed_are_not_said_to_stay(
         raise error
 
     monkeypatch.setattr(offsets, "delete", delete)
-    line = told(capsys, FAILED, "offsets", "delete", "g", "--topic=t", "--gateway=h:1")
+    line = error_line(capsys, FAILED, "offsets", "delete", "g", "--topic=t", "--gateway=h:1")
     assert text in line

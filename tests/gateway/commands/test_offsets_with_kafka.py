@@ -22,7 +22,7 @@ TOPIC = frozenset({"numbers"})
 LAST_VERSION_OF_ONE_GROUP = 7
 
 
-async def committed(kafka: KafkaCluster, group: str) -> dict[int, int]:
+async def committed_offsets(kafka: KafkaCluster, group: str) -> dict[int, int]:
     """The offsets of the group's topic, as the cluster itself has them."""
     async with group_client(kafka.addresses[0], group) as client:
         request = OffsetFetchRequest(group_id=group, topics=None)
@@ -54,19 +54,19 @@ async def test_offsets_of_an_empty_group_are_reset_and_deleted(
             if is_hosted:
                 await give(tmp_path, AdoptCommand(group_id=group))
             await reset_to(gateway, group, parse_target("latest"), dry_run=True)
-            assert await committed(kafka, group) == {}
+            assert await committed_offsets(kafka, group) == {}
             await reset_to(gateway, group, parse_target("latest"))
-            assert (await committed(kafka, group))[0] == end
+            assert (await committed_offsets(kafka, group))[0] == end
             await reset_to(gateway, group, parse_target("-2"))
-            assert (await committed(kafka, group))[0] == end - 2
+            assert (await committed_offsets(kafka, group))[0] == end - 2
             await reset_to(gateway, group, parse_target(f"{end + 1_000}"))
-            assert (await committed(kafka, group))[0] == end
+            assert (await committed_offsets(kafka, group))[0] == end
             assert f"{group}: 3 offsets reset" in capsys.readouterr().out
             async with group_client(gateway.address, group) as client:
                 await client.enter()
                 with pytest.raises(OffsetsRefused, match=r"it has 1 member \(.*stop its consumers"):
                     await reset_to(gateway, group, parse_target("earliest"))
-            assert (await committed(kafka, group))[0] == end
+            assert (await committed_offsets(kafka, group))[0] == end
 
 
 async def test_deleted_offsets_are_gone(kafka: KafkaCluster) -> None:
@@ -78,8 +78,8 @@ async def test_deleted_offsets_are_gone(kafka: KafkaCluster) -> None:
             addresses = (Address(*gateway.address),)
             await reset_to(gateway, group, parse_target("latest"))
             await delete(addresses, PLAIN_ACCESS, group, TOPIC, dry_run=True)
-            assert await committed(kafka, group) != {}
+            assert await committed_offsets(kafka, group) != {}
             await delete(addresses, PLAIN_ACCESS, group, TOPIC, dry_run=False)
-            assert await committed(kafka, group) == {}
+            assert await committed_offsets(kafka, group) == {}
             with pytest.raises(OffsetsRefused, match="no committed offsets in these topics"):
                 await delete(addresses, PLAIN_ACCESS, group, TOPIC, dry_run=False)

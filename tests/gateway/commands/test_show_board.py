@@ -24,7 +24,7 @@ from gateway.control.messages import (
     ViewAnswer,
 )
 from gateway.control.server import serve_commands
-from tests.gateway.board.test_terminal import ROLL, page, printed
+from tests.gateway.board.test_terminal import ROLL, lines_of, page
 
 FAILED = 1
 
@@ -129,14 +129,14 @@ async def test_a_watch_in_a_pipe_prints_changes(
             await nursery.start(partial(serve_commands, tmp_path, gateway.answer, stop=stop))
             nursery.start_soon(partial(show_board.watch, tmp_path, group_id, as_json=False))
 
-            async def seen(is_done: Callable[[], bool]) -> None:
+            async def wait_until_shown(is_done: Callable[[], bool]) -> None:
                 while not is_done():
                     await trio.sleep(0.001)
 
-            await seen(lambda: len(gateway.asked) > 6)
+            await wait_until_shown(lambda: len(gateway.asked) > 6)
             gateway.groups["orders-readers"] = page(blocker=None, stands="all is well")
             asked = len(gateway.asked)
-            await seen(lambda: len(gateway.asked) > asked + 6)
+            await wait_until_shown(lambda: len(gateway.asked) > asked + 6)
             out = capsys.readouterr().out
             nursery.cancel_scope.cancel()
     changes = [line for line in out.splitlines() if line.startswith("orders-readers")]
@@ -203,7 +203,7 @@ async def test_a_watch_continues_over_a_restart_of_the_gateway(
     monkeypatch.setattr(show_board, "LOOK_INTERVAL_S", 0.001)
     gateway, out, err = Gateway(), "", ""
 
-    async def seen(is_done: Callable[[], bool]) -> None:
+    async def wait_until_shown(is_done: Callable[[], bool]) -> None:
         nonlocal out, err
         while not is_done():
             captured = capsys.readouterr()
@@ -218,12 +218,12 @@ async def test_a_watch_continues_over_a_restart_of_the_gateway(
             stop = trio.Event()
             await nursery.start(run_gateway, stop)
             nursery.start_soon(partial(show_board.watch, tmp_path, group_id, as_json=False))
-            await seen(lambda: "orders-readers" in out)
+            await wait_until_shown(lambda: "orders-readers" in out)
             stop.set()
-            await seen(lambda: "waiting for it" in err)
+            await wait_until_shown(lambda: "waiting for it" in err)
             gateway.groups["orders-readers"] = page(blocker=None, stands="all is well")
             await nursery.start(run_gateway, trio.Event())
-            await seen(lambda: "answers again" in err and "all is well" in out)
+            await wait_until_shown(lambda: "answers again" in err and "all is well" in out)
             nursery.cancel_scope.cancel()
     silent, again = err.splitlines()
     assert "no gateway is running" in silent or "ended before it answered" in silent
@@ -235,19 +235,19 @@ async def test_a_picture_older_than_three_seconds_says_so(autojump_clock: MockCl
     looks = show_board.Looks()
     looks.record(lambda _width, height: f"picture of {height} lines")
     await trio.sleep(show_board.STALE_AFTER_S - 0.1)
-    assert printed(looks.screen(80, 24)) == ["picture of 24 lines"]
+    assert lines_of(looks.screen(80, 24)) == ["picture of 24 lines"]
     await trio.sleep(1)
-    assert printed(looks.screen(80, 24)) == ["no answer for 4 s", "picture of 23 lines"]
+    assert lines_of(looks.screen(80, 24)) == ["no answer for 4 s", "picture of 23 lines"]
     looks.record_failure("the gateway did not answer in 5 s")
-    assert printed(looks.screen(80, 24))[0] == (
+    assert lines_of(looks.screen(80, 24))[0] == (
         "no answer for 4 s  the gateway did not answer in 5 s"
     )
     looks.record_failure(f"the gateway in /{'d' * 30} did not answer: look at the end of its log")
-    *words, picture = printed(looks.screen(80, 24))
+    *words, picture = lines_of(looks.screen(80, 24))
     assert (len(words), picture) == (2, "picture of 22 lines")
     assert words[-1].endswith("the end of its log"), "what to do is not cut"
     looks.record(lambda _width, height: f"picture of {height} lines")
-    assert printed(looks.screen(80, 24)) == ["picture of 24 lines"]
+    assert lines_of(looks.screen(80, 24)) == ["picture of 24 lines"]
 
 
 async def test_a_look_at_a_frozen_gateway_ends_after_five_seconds(

@@ -32,7 +32,9 @@ from gateway.state_log.sqlite_writer import GroupWrite
 from tests.support.durable_records import BAR, FOO, GROUP, RECORDS
 
 
-def shown(capsys: pytest.CaptureFixture[str], folder: Path, *flags: str) -> list[dict[str, Any]]:
+def show_state(
+    capsys: pytest.CaptureFixture[str], folder: Path, *flags: str
+) -> list[dict[str, Any]]:
     """The output of the command."""
     assert cli.main(["state", "--state-dir", str(folder), *flags]) == 0
     printed = capsys.readouterr()
@@ -50,8 +52,8 @@ async def test_every_record_is_one_line_even_beside_a_running_gateway(
             sequence=7, lines=('{"event": "member_left"}', "ü"), began_ms=5, at_ms=6
         )
         await log.append(GROUP, [*RECORDS.values(), events])
-        lines = shown(capsys, tmp_path)
-        of_group = shown(capsys, tmp_path, "--group", GROUP)
+        lines = show_state(capsys, tmp_path)
+        of_group = show_state(capsys, tmp_path, "--group", GROUP)
     assert [line["position"] for line in lines] == sorted(line["position"] for line in lines)
     assert lines[0]["group_id"] == "other"
     assert lines[1:] == of_group
@@ -99,7 +101,7 @@ async def test_an_unreadable_record_is_shown_raw(
         bad = GroupWrite(GROUP, [Entry(key, b"\x00\x63")])
         assert log._writer.write([bad]) == [None]  # noqa: SLF001, RUF100
         await log.append("other", [RECORDS["group_epoch"]])
-    unreadable, other = shown(capsys, tmp_path)
+    unreadable, other = show_state(capsys, tmp_path)
     assert unreadable == {
         "position": 1,
         "group_id": GROUP,
@@ -108,7 +110,7 @@ async def test_an_unreadable_record_is_shown_raw(
         "value": "0063",
     }
     assert other["group_id"] == "other"
-    assert shown(capsys, tmp_path, "--group", GROUP) == [unreadable]
+    assert show_state(capsys, tmp_path, "--group", GROUP) == [unreadable]
     async with open_sqlite_log(tmp_path) as log:
         assert await log.read("other") == (RECORDS["group_epoch"],)
         with pytest.raises(StateLogUnreadable, match=r"record 1 of state\.sqlite cannot be read"):
@@ -139,8 +141,8 @@ async def test_who_answers_for_each_group_follows_the_records(
         journal.tell(GroupForwarded(reason="its protocol type is connect"), "workers")
         files.write(b'{"event":"hosting_started","fields":{}}\n')
     async with open_sqlite_log(tmp_path):
-        *_, ours, workers = shown(capsys, tmp_path)
-        assert shown(capsys, tmp_path, "--group", GROUP) == [ours]
+        *_, ours, workers = show_state(capsys, tmp_path)
+        assert show_state(capsys, tmp_path, "--group", GROUP) == [ours]
     assert ours == {
         "group_id": GROUP,
         "mode": "Hosted",
@@ -164,7 +166,7 @@ async def test_a_group_that_is_being_adopted_says_so(
         journal.tell(HostingStarted(reason="it was adopted"), "adopted")
         journal.tell(GroupAdopted(held_ms=60), "adopted")
     async with open_sqlite_log(tmp_path):
-        modes = {group["group_id"]: group["mode"] for group in shown(capsys, tmp_path)}
+        modes = {group["group_id"]: group["mode"] for group in show_state(capsys, tmp_path)}
     assert modes == {"under-way": "Adopting", "undone": "Forwarded", "adopted": "Hosted"}
 
 
@@ -198,10 +200,10 @@ async def test_the_cluster_of_a_folder_is_shown(
     """Once it has met one."""
     async with open_sqlite_log(tmp_path) as log:
         await log.append("other", [RECORDS["group_epoch"]])
-    (before,) = shown(capsys, tmp_path)
+    (before,) = show_state(capsys, tmp_path)
     bind_to_cluster(tmp_path, "here")
-    assert shown(capsys, tmp_path) == [{"cluster_id": "here"}, before]
-    assert shown(capsys, tmp_path, "--group", "other") == [before]
+    assert show_state(capsys, tmp_path) == [{"cluster_id": "here"}, before]
+    assert show_state(capsys, tmp_path, "--group", "other") == [before]
 
 
 async def test_the_shards_of_a_fleet_are_one_log(
@@ -219,7 +221,7 @@ async def test_the_shards_of_a_fleet_are_one_log(
             journal = Journal(state.log_id, Sinks(files=files), now_ms=lambda: 7)
             journal.tell(HostingStarted(reason="free"), GROUP)
         files.close()
-        *records, mode = shown(capsys, tmp_path)
+        *records, mode = show_state(capsys, tmp_path)
     assert {record["group_id"]: record["shard"] for record in records} == {
         group_id: shard_of(group_id, SHARDS) for group_id in (GROUP, "other")
     }

@@ -32,7 +32,7 @@ COMMAND = AdoptCommand(group_id="g")
 DONE = AdoptionAnswer(group_id="g", is_adopted=True, held_ms=120)
 
 
-async def done(_command: Command, _by: str) -> Answer:
+async def succeed(_command: Command, _by: str) -> Answer:
     """A command that succeeds at once."""
     return DONE
 
@@ -44,7 +44,9 @@ async def endless(_command: Command, _by: str) -> Answer:
 
 
 @asynccontextmanager
-async def serving(folder: Path, get_answer: GetAnswer = done) -> AsyncIterator[Callable[[], None]]:
+async def serving(
+    folder: Path, get_answer: GetAnswer = succeed
+) -> AsyncIterator[Callable[[], None]]:
     """A server for the length of the block; call what it yields to stop it earlier."""
     stop = trio.Event()
     with trio.fail_after(10):

@@ -55,7 +55,7 @@ def facing(broker: Broker) -> Authentication:
     return Authentication(cast("Upstream", broker), place, timeout_s=TIMEOUT_S)
 
 
-async def authenticated(
+async def authenticate_client(
     *later: Struct | Exception, last: Struct = ACCEPTED
 ) -> tuple[Authentication, Broker]:
     """A client that the cluster has accepted."""
@@ -103,7 +103,7 @@ async def test_a_mechanism_that_the_cluster_lacks_begins_no_exchange() -> None:
 async def test_a_session_goes_on_if_its_client_authenticates_again_too_early() -> None:
     """As at a broker, which allows it once in a second."""
     refused = SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
-    authentication, _ = await authenticated(refused)
+    authentication, _ = await authenticate_client(refused)
     step = await authentication.advance(PLAIN, 1)
     assert (step.answer, step.refusal) == (refused, None)
     await authentication.check(ApiHandling.RELAY)
@@ -151,7 +151,7 @@ async def test_a_refused_bare_token_has_no_answer() -> None:
 async def test_a_client_has_limited_time_to_authenticate(autojump_clock: MockClock) -> None:
     """Once accepted, it cannot be late."""
     slow = facing(Broker())
-    accepted, _ = await authenticated()
+    accepted, _ = await authenticate_client()
     await trio.sleep(TIMEOUT_S - 1)
     assert not slow.is_overdue(trio.current_time())
     await trio.sleep(1)
@@ -161,7 +161,7 @@ async def test_a_client_has_limited_time_to_authenticate(autojump_clock: MockClo
 
 async def test_a_session_has_the_lifetime_that_the_cluster_gives(autojump_clock: MockClock) -> None:
     last = SaslAuthenticateResponse(session_lifetime_ms=30_000)
-    authentication, _ = await authenticated(last=last)
+    authentication, _ = await authenticate_client(last=last)
     await trio.sleep(29)
     await authentication.check(ApiHandling.RELAY)
     await trio.sleep(1)
@@ -181,7 +181,7 @@ async def test_a_quiet_connection_to_the_broker_is_kept_alive(
 ) -> None:
     """Group requests do not reach the broker, which would close the connection. A broker that is
     lost meanwhile does not end the client's request."""
-    authentication, broker = await authenticated(BrokerLost())
+    authentication, broker = await authenticate_client(BrokerLost())
     for treatment in treatments:
         await authentication.check(treatment)
         await trio.sleep(KEEP_ALIVE_S / 2)
@@ -190,7 +190,7 @@ async def test_a_quiet_connection_to_the_broker_is_kept_alive(
 
 async def test_a_client_without_its_broker_goes_on_for_a_while(autojump_clock: MockClock) -> None:
     """Each request tries to reach the broker again."""
-    authentication, broker = await authenticated()
+    authentication, broker = await authenticate_client()
     broker.is_open = False
     await authentication.check(ApiHandling.ANSWER)
     await trio.sleep(AWAY_S - 1)
@@ -205,7 +205,7 @@ async def test_a_group_request_needs_no_task_while_the_broker_is_there(
     autojump_clock: MockClock,
 ) -> None:
     """Until the connection to it has to be kept alive."""
-    authentication, broker = await authenticated()
+    authentication, broker = await authenticate_client()
     answered = [authentication.check_answered()]
     await trio.sleep(KEEP_ALIVE_S)
     answered.append(authentication.check_answered())

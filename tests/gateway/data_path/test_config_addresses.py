@@ -18,7 +18,7 @@ from kafka_codecs.incremental_alter_configs import AlterConfigsResourceResponse
 from tests.support.configs import BROKER, TOPIC
 
 
-def described(
+def config_shown(
     name: str, value: str | None, *, synonym: str | None = None, resource_type: int = BROKER
 ) -> DescribeConfigsResourceResult:
     """The only config of a resource, as a client receives it."""
@@ -52,7 +52,7 @@ def described(
 )
 def test_an_address_is_withheld(name: str, value: str) -> None:
     """It is null and sensitive like a password, also in the synonyms. The source is kept."""
-    config = described(name, value, synonym=value)
+    config = config_shown(name, value, synonym=value)
     assert (config.value, config.is_sensitive) == (None, True)
     assert [synonym.value for synonym in config.synonyms] == [None]
     assert (config.name, config.config_source) == (name, ConfigSource.STATIC_BROKER)
@@ -60,7 +60,7 @@ def test_an_address_is_withheld(name: str, value: str) -> None:
 
 def test_an_address_in_a_synonym_is_withheld() -> None:
     """A dynamic value may hide the one of the file."""
-    assert described("some.url", None, synonym="kafka-1:9092").synonyms[0].value is None
+    assert config_shown("some.url", None, synonym="kafka-1:9092").synonyms[0].value is None
 
 
 @pytest.mark.parametrize(
@@ -76,14 +76,14 @@ def test_an_address_in_a_synonym_is_withheld() -> None:
 )
 def test_other_values_are_kept(name: str, value: str | None) -> None:
     """This includes an address that is not set."""
-    config = described(name, value, synonym=value)
+    config = config_shown(name, value, synonym=value)
     assert (config.value, config.is_sensitive, config.synonyms[0].value) == (value, False, value)
 
 
 def test_topics_have_no_addresses() -> None:
     """A value that looks like one is a list of partitions and brokers."""
     throttled = "leader.replication.throttled.replicas"
-    assert described(throttled, "0:1,1:2", resource_type=TOPIC).value == "0:1,1:2"
+    assert config_shown(throttled, "0:1,1:2", resource_type=TOPIC).value == "0:1,1:2"
 
 
 @pytest.mark.parametrize(

@@ -42,18 +42,18 @@ class Connection:
 
 
 @pytest.fixture
-def ended() -> list[Connection]:
+def ended_connections() -> list[Connection]:
     """The connections that have ended."""
     return []
 
 
 @pytest.fixture
 def tasks(
-    nursery: trio.Nursery, ended: list[Connection], monkeypatch: pytest.MonkeyPatch
+    nursery: trio.Nursery, ended_connections: list[Connection], monkeypatch: pytest.MonkeyPatch
 ) -> ConnectionTasks[Connection]:
     """Two connections keep their tasks."""
     monkeypatch.setattr(connection_tasks, "KEPT_MAX", 2)
-    return ConnectionTasks(nursery, ended.append)
+    return ConnectionTasks(nursery, ended_connections.append)
 
 
 async def test_those_that_have_worked_last_keep_their_tasks(
@@ -82,7 +82,7 @@ async def test_a_connection_that_works_does_not_doze(tasks: ConnectionTasks[Conn
 
 
 async def test_a_task_has_the_names_of_its_connection(
-    tasks: ConnectionTasks[Connection], ended: list[Connection]
+    tasks: ConnectionTasks[Connection], ended_connections: list[Connection]
 ) -> None:
     """Whoever has begun it."""
     NAME.set("another")
@@ -92,11 +92,11 @@ async def test_a_task_has_the_names_of_its_connection(
     connection.go_idle()
     await trio.testing.wait_all_tasks_blocked()
     assert connection.names == ["mine"]
-    assert not ended
+    assert not ended_connections
 
 
 async def test_a_connection_that_has_ended_is_forgotten(
-    tasks: ConnectionTasks[Connection], ended: list[Connection]
+    tasks: ConnectionTasks[Connection], ended_connections: list[Connection]
 ) -> None:
     """It takes no other's place."""
     first, second, third = map(Connection, "123")
@@ -106,6 +106,6 @@ async def test_a_connection_that_has_ended_is_forgotten(
         tasks.note_rest(connection)
     first.end()
     await trio.testing.wait_all_tasks_blocked()
-    assert ended == [first]
+    assert ended_connections == [first]
     tasks.note_rest(third)
     assert not second.dozes

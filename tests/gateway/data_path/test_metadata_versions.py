@@ -30,7 +30,7 @@ ORDERS = derived_topic_id("old", "orders")
 NOBODY = UUID(int=5)
 
 
-def _asked(*topics: str | UUID) -> MetadataRequest:
+def _request_for(*topics: str | UUID) -> MetadataRequest:
     return MetadataRequest(
         topics=tuple(
             MetadataRequestTopic(topic_id=topic, name=None)
@@ -42,14 +42,14 @@ def _asked(*topics: str | UUID) -> MetadataRequest:
     )
 
 
-def _answered(*topics: MetadataResponseTopic) -> MetadataResponse:
+def _response_with(*topics: MetadataResponseTopic) -> MetadataResponse:
     return MetadataResponse(cluster_id="old", topics=topics)
 
 
 def test_ids_become_names_and_each_topic_is_requested_once() -> None:
     """Unknown ids are not requested."""
     names = {ORDERS: "orders", UUID(int=6): "orders", UUID(int=7): "more"}
-    below = lower_request(_asked(ORDERS, NOBODY, *names), names, 9)
+    below = lower_request(_request_for(ORDERS, NOBODY, *names), names, 9)
     assert [topic.name for topic in below.topics or ()] == ["orders", "more"]
     assert below.allow_auto_topic_creation is False
 
@@ -60,15 +60,17 @@ def test_every_answer_of_an_older_broker_can_be_raised(broker_version: int, vers
     """Before 2.8 brokers state operations on the cluster that nobody has requested, in versions
     that have such a field."""
     body = encode(sample(MetadataResponse, broker_version), broker_version)
-    raised = raise_answer(decode(MetadataResponse, body, broker_version), _asked("orders"), {})
+    raised = raise_answer(
+        decode(MetadataResponse, body, broker_version), _request_for("orders"), {}
+    )
     shown = decode(MetadataResponse, encode(raised, version), version)
     assert shown.cluster_authorized_operations == AUTHORIZED_OPERATIONS_OMITTED
 
 
 def test_requested_operations_are_kept() -> None:
     """The client's version has the field, too."""
-    request = replace(_asked("orders"), include_cluster_authorized_operations=True)
-    answered = replace(_answered(), cluster_authorized_operations=3)
+    request = replace(_request_for("orders"), include_cluster_authorized_operations=True)
+    answered = replace(_response_with(), cluster_authorized_operations=3)
     assert raise_answer(answered, request, {}).cluster_authorized_operations == 3
 
 
@@ -83,23 +85,23 @@ def test_a_request_with_an_id_is_by_ids_alone(name: str | None) -> None:
     below = lower_request(request, {ORDERS: "orders"}, 9)
     assert [topic.name for topic in below.topics or ()] == ["orders"]
     answered = raise_answer(
-        _answered(MetadataResponseTopic(name="orders")), request, {ORDERS: "orders"}
+        _response_with(MetadataResponseTopic(name="orders")), request, {ORDERS: "orders"}
     )
     assert [(topic.name, topic.topic_id) for topic in answered.topics] == [("orders", ORDERS)]
-    gone = raise_answer(_answered(), request, {})
+    gone = raise_answer(_response_with(), request, {})
     assert [(t.error_code, t.name, t.topic_id) for t in gone.topics] == [(100, None, ORDERS)]
 
 
 def test_an_empty_name_without_an_id_is_a_name() -> None:
     """The broker has an error for it."""
-    below = lower_request(_asked("", "orders"), {}, 9)
+    below = lower_request(_request_for("", "orders"), {}, 9)
     assert [topic.name for topic in below.topics or ()] == ["", "orders"]
 
 
 def test_a_request_for_all_topics_stays_one() -> None:
     """Null differs from the empty list, which requests none."""
     assert lower_request(MetadataRequest(topics=None), {}, 9).topics is None
-    assert lower_request(_asked(NOBODY), {}, 9).topics == ()
+    assert lower_request(_request_for(NOBODY), {}, 9).topics == ()
 
 
 def test_fields_that_an_old_version_lacks_are_omitted() -> None:
@@ -116,10 +118,10 @@ def test_fields_that_an_old_version_lacks_are_omitted() -> None:
 def test_topics_get_ids_and_unknown_ids_an_error() -> None:
     """A known topic has the same id every time, and an error has none."""
     answered = raise_answer(
-        _answered(
+        _response_with(
             MetadataResponseTopic(name="orders"), MetadataResponseTopic(name="bad", error_code=17)
         ),
-        _asked(ORDERS, UUID(int=6), NOBODY),
+        _request_for(ORDERS, UUID(int=6), NOBODY),
         {ORDERS: "orders", UUID(int=6): "bad"},
     )
     assert [(topic.error_code, topic.name, topic.topic_id) for topic in answered.topics] == [
@@ -128,10 +130,10 @@ def test_topics_get_ids_and_unknown_ids_an_error() -> None:
         (100, None, NOBODY),
     ]
     by_name = raise_answer(
-        _answered(
+        _response_with(
             MetadataResponseTopic(name="orders"), MetadataResponseTopic(name="bad", error_code=17)
         ),
-        _asked("orders", "bad"),
+        _request_for("orders", "bad"),
         {},
     )
     assert [(topic.error_code, topic.name, topic.topic_id) for topic in by_name.topics] == [
@@ -142,13 +144,13 @@ def test_topics_get_ids_and_unknown_ids_an_error() -> None:
 
 def test_an_id_does_not_reveal_a_hidden_name() -> None:
     """The name is returned only if the request has it."""
-    forbidden = _answered(
+    forbidden = _response_with(
         MetadataResponseTopic(name="orders", error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     )
     names = {ORDERS: "orders"}
-    by_id = raise_answer(forbidden, _asked(ORDERS), names)
+    by_id = raise_answer(forbidden, _request_for(ORDERS), names)
     assert [(topic.error_code, topic.name) for topic in by_id.topics] == [(100, None)]
-    by_name = raise_answer(forbidden, _asked("orders"), names)
+    by_name = raise_answer(forbidden, _request_for("orders"), names)
     assert [(topic.error_code, topic.name) for topic in by_name.topics] == [(29, "orders")]
 
 
@@ -157,12 +159,12 @@ def test_the_id_of_a_deleted_topic_does_not_match_its_successor() -> None:
     new id gets the topic."""
     deleted, recreated = UUID(int=1), UUID(int=2)
     names = {deleted: "orders", recreated: "orders"}
-    answer = _answered(MetadataResponseTopic(name="orders", topic_id=recreated))
-    by_old = raise_answer(answer, _asked(deleted), names)
+    answer = _response_with(MetadataResponseTopic(name="orders", topic_id=recreated))
+    by_old = raise_answer(answer, _request_for(deleted), names)
     assert [(topic.error_code, topic.name, topic.topic_id) for topic in by_old.topics] == [
         (ErrorCode.UNKNOWN_TOPIC_ID, None, deleted)
     ]
-    by_both = raise_answer(answer, _asked(deleted, recreated), names)
+    by_both = raise_answer(answer, _request_for(deleted, recreated), names)
     assert [(topic.error_code, topic.name, topic.topic_id) for topic in by_both.topics] == [
         (0, "orders", recreated),
         (ErrorCode.UNKNOWN_TOPIC_ID, None, deleted),
@@ -208,8 +210,8 @@ async def test_an_old_broker_serves_a_client_of_v12() -> None:
     broker.versions = {**broker.versions, ApiKey.METADATA: (0, 8)}
     async with running_fake_broker(broker), running_gateway([broker.address]) as gateway:
         async with connected(gateway.address) as client:
-            first = await client.ask(_asked("orders", "none"), 12)
-            again = await client.ask(_asked(ORDERS, NOBODY), 12)
+            first = await client.ask(_request_for("orders", "none"), 12)
+            again = await client.ask(_request_for(ORDERS, NOBODY), 12)
             every = await client.ask(MetadataRequest(topics=None), 10)
             by_id_before = MetadataRequest(
                 topics=(MetadataRequestTopic(topic_id=ORDERS, name="orders"),)

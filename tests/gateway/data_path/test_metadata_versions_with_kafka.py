@@ -30,7 +30,7 @@ INVALID_TOPIC_EXCEPTION = 17
 Answered = list[tuple[int, str | None, UUID]]
 
 
-async def answered(
+async def answer_about(
     connection: BrokerConnection, topics: tuple[MetadataRequestTopic, ...], version: int
 ) -> Answered:
     """What is answered for these topics."""
@@ -49,7 +49,7 @@ async def test_a_topic_is_known_by_its_id_whatever_its_name(
         await BrokerConnection.open(*kafka.addresses[0]) as direct,
         await BrokerConnection.open(*gateway.address) as behind,
     ):
-        (existing,) = await answered(direct, (MetadataRequestTopic(name=TOPIC),), 10)
+        (existing,) = await answer_about(direct, (MetadataRequestTopic(name=TOPIC),), 10)
         topic_id = existing[2]
         unknown = (int(ErrorCode.UNKNOWN_TOPIC_ID), None, UNKNOWN)
         absent = (int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), "absent", NO_TOPIC_ID)
@@ -70,9 +70,11 @@ async def test_a_topic_is_known_by_its_id_whatever_its_name(
             asked = tuple(MetadataRequestTopic(topic_id=known, name=name) for known, name in topics)
             expected.sort(key=str)
             for version in (BY_ID_SINCE, LAST_VERSION):
-                assert sorted(await answered(behind, asked, version), key=str) == expected, topics
+                assert sorted(await answer_about(behind, asked, version), key=str) == expected, (
+                    topics
+                )
                 if version <= brokers_highest:
-                    assert sorted(await answered(direct, asked, version), key=str) == expected
+                    assert sorted(await answer_about(direct, asked, version), key=str) == expected
         gateway.stop.set()
         await gateway.ended.wait()
 

@@ -29,7 +29,7 @@ def pair() -> tuple[socket.socket, socket.socket]:
     return ours, theirs
 
 
-async def settled() -> None:
+async def wait_until_idle() -> None:
     await trio.testing.wait_all_tasks_blocked(0.01)
 
 
@@ -41,7 +41,7 @@ async def test_each_arrival_is_told_once(poller: Poller) -> None:
         poller.watch(ours, arrivals.append)
         for count in (1, 2):
             theirs.send(b"x")
-            await settled()
+            await wait_until_idle()
             assert len(arrivals) == count
         assert not arrivals[-1] & HANG_UP
         poller.forget(ours)
@@ -52,9 +52,9 @@ async def test_bytes_from_before_are_told(poller: Poller) -> None:
     arrivals: list[int] = []
     with ours, theirs:
         theirs.send(b"x")
-        await settled()
+        await wait_until_idle()
         poller.watch(ours, arrivals.append)
-        await settled()
+        await wait_until_idle()
         assert len(arrivals) == 1
         poller.forget(ours)
 
@@ -67,7 +67,7 @@ async def test_the_end_behind_bytes_is_told(poller: Poller) -> None:
         theirs.send(b"x")
         theirs.close()
         poller.watch(ours, arrivals.append)
-        await settled()
+        await wait_until_idle()
         assert arrivals[-1] & HANG_UP
         poller.forget(ours)
 
@@ -87,10 +87,10 @@ async def test_a_forgotten_socket_is_not_told(poller: Poller) -> None:
         poller.watch(ours, on_ready)
     for _, theirs in pairs:
         theirs.send(b"x")
-    await settled()
+    await wait_until_idle()
     assert len(arrivals) == 1
     poller.watch(pairs[0][0], on_ready)
-    await settled()
+    await wait_until_idle()
     assert len(arrivals) == 2
     for both in pairs:
         for end in both:
@@ -112,7 +112,7 @@ async def test_a_handler_with_more_to_do_comes_after_the_others(poller: Poller) 
     poller.watch(busy[0], on_busy)
     poller.watch(other[0], lambda _: order.append("other"))
     busy[1].send(b"x")
-    await settled()
+    await wait_until_idle()
     assert order == ["busy", "other", "busy", "busy"]
     for ends in (*busy, *other):
         if ends in (busy[0], other[0]):
@@ -166,9 +166,9 @@ async def test_a_woken_task_does_not_wait_for_what_arrives_meanwhile(
         poller.watch(ours, on_ready)
         async with trio.open_nursery() as working:
             working.start_soon(work)
-            await settled()
+            await wait_until_idle()
             theirs.send(b"x")
-        await settled()
+        await wait_until_idle()
         # Trio may run one of two tasks twice before the other.
         assert order.index("task") in range(before - 1, before + 1)
         poller.forget(ours)

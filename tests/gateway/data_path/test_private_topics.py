@@ -144,7 +144,7 @@ async def ground(limits: Limits | None = None) -> AsyncIterator[tuple[Topics, Wi
             yield broker, client
 
 
-async def produced(client: Wire, frame: bytes, version: int) -> dict[str, int]:
+async def produce_codes(client: Wire, frame: bytes, version: int) -> dict[str, int]:
     """The error code of each topic."""
     await client.send(frame)
     body = await client.frame()
@@ -164,7 +164,7 @@ async def test_a_private_topic_is_refused_and_the_others_are_stored() -> None:
         for size in (10, SEARCHED_BYTES_MAX, 3 * BUFFER_BYTES):
             records = b"r" * size
             frame = produce_frame(8, {OTHER: [records, records], STATE: [b"tombstone"]})
-            assert await produced(client, frame, 8) == {
+            assert await produce_codes(client, frame, 8) == {
                 OTHER.decode(): 0,
                 STATE.decode(): ErrorCode.TOPIC_AUTHORIZATION_FAILED,
             }
@@ -202,7 +202,7 @@ async def test_records_that_contain_the_name_pass_unchanged() -> None:
     """The name in a record's data is not a topic."""
     async with ground() as (broker, client):
         frame = produce_frame(8, {OTHER: [b"\0" + _short(STATE)]})
-        answered = await produced(client, frame, 8)
+        answered = await produce_codes(client, frame, 8)
         assert answered[OTHER.decode()] == 0
         assert STATE in broker.stored[-1]
 

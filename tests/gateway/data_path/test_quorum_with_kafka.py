@@ -30,7 +30,7 @@ def without_progress(shown: str) -> list[list[str]]:
     ]
 
 
-async def described(bootstrap: str, *arguments: str) -> str:
+async def describe_quorum(bootstrap: str, *arguments: str) -> str:
     """What Kafka's tool prints."""
     release = kafka_release(TOOLS_RELEASE, JAVA_OPTIONS)
     command = release.command(TOOL, "--bootstrap-server", bootstrap, "describe", *arguments)
@@ -42,8 +42,8 @@ async def test_kafkas_tool_and_kafka_python_describe_the_quorum(kafka: KafkaClus
     """Version 2 is the only one that kafka-python has."""
     async with whole_gateway(kafka.addresses) as gateway:
         for arguments in (("--status",), ("--replication",)):
-            behind = await described(gateway.bootstrap_servers, *arguments)
-            direct = await described(kafka.bootstrap_servers, *arguments)
+            behind = await describe_quorum(gateway.bootstrap_servers, *arguments)
+            direct = await describe_quorum(kafka.bootstrap_servers, *arguments)
             assert "Exception" not in behind, behind
             assert without_progress(behind) == without_progress(direct)
         seen = [

@@ -41,7 +41,7 @@ def fetch_head(version: int, entries_max: int = 1_000) -> FetchHead:
     return FetchHead(version, PRIVATE.mask_bytes, entries_max)
 
 
-def relayed(head: RequestHead, frame: bytes, cuts: list[int]) -> bytes:
+def relay_frame(head: RequestHead, frame: bytes, cuts: list[int]) -> bytes:
     """The frame after it passed in pieces."""
     passed, arrived, skip = b"", bytearray(), 0
     for start, end in pairwise([0, *cuts, len(frame)]):
@@ -68,7 +68,7 @@ def test_only_the_topic_changes_wherever_the_frame_is_cut(version: int) -> None:
     wanted = frame[:at] + mask + frame[at + len(mask) :]
     for cuts in ([], list(range(1, len(frame))), *([cut] for cut in range(len(frame)))):
         head = produce_head(version)
-        assert relayed(head, frame, cuts) == wanted
+        assert relay_frame(head, frame, cuts) == wanted
         assert list(head.masks.names.values()) == [OURS_ID if version >= 13 else OURS.decode()]
 
 
@@ -83,7 +83,7 @@ def test_a_private_transactional_id_is_masked(version: int) -> None:
     start, rest = frame[: 4 + body_at], frame[4 + body_at + len(null) :]
     frame = start + size + WRITER.encode() + rest
     head = produce_head(version)
-    assert relayed(head, frame, []) == start + size + b"!" + WRITER[1:].encode() + rest
+    assert relay_frame(head, frame, []) == start + size + b"!" + WRITER[1:].encode() + rest
     assert head.masks.refuses_all
 
 
@@ -101,14 +101,14 @@ def fetch_request(version: int) -> FetchRequest:
     """A Fetch that names three topics, and forgets two, in the way of its version."""
     partition = FetchPartition(partition=1, fetch_offset=2, partition_max_bytes=3)
 
-    def named(name: bytes) -> dict[str, str | UUID]:
+    def topic_name(name: bytes) -> dict[str, str | UUID]:
         return {"topic_id": UUID(bytes=name)} if version >= 13 else {"topic": name.decode()}
 
     def topic(name: bytes, partitions: int) -> FetchTopic:
-        return FetchTopic(partitions=(partition,) * partitions, **named(name))  # type: ignore[arg-type]
+        return FetchTopic(partitions=(partition,) * partitions, **topic_name(name))  # type: ignore[arg-type]
 
     def forgotten(name: bytes) -> ForgottenTopic:
-        return ForgottenTopic(partitions=(1, 2, 3), **named(name))  # type: ignore[arg-type]
+        return ForgottenTopic(partitions=(1, 2, 3), **topic_name(name))  # type: ignore[arg-type]
 
     return FetchRequest(
         max_wait_ms=4,
@@ -130,7 +130,7 @@ def test_topics_to_fetch_and_to_forget_are_masked(version: int) -> None:
     wanted = request_frame(ApiKey.FETCH, version, 7, encode(masked, version))
     assert wanted != frame
     for cuts in ([], list(range(1, len(frame))), *([cut] for cut in range(len(frame)))):
-        assert relayed(fetch_head(version), frame, cuts) == wanted
+        assert relay_frame(fetch_head(version), frame, cuts) == wanted
 
 
 def test_overlong_lengths_are_read_as_kafka_reads_them() -> None:
@@ -140,7 +140,7 @@ def test_overlong_lengths_are_read_as_kafka_reads_them() -> None:
     size = bytes([len(OURS) + 1])
     overlong = bytes([size[0] | 0x80]) + b"\x80\x80\x80\0"
     assert frame.count(size + OURS) == 2
-    passed = relayed(fetch_head(version), frame.replace(size + OURS, overlong + OURS), [])
+    passed = relay_frame(fetch_head(version), frame.replace(size + OURS, overlong + OURS), [])
     assert passed.count(overlong + MASK) == 2
     _header, body_at = decode_request_header(passed[4:])
     request = decode(FetchRequest, passed[4 + body_at :], version)

@@ -285,7 +285,7 @@ async def test_a_drain_may_begin_while_the_broker_takes_no_more_requests() -> No
                 assert struct.unpack(">i", await client.frame()) == (1,)
                 assert struct.unpack_from(">i", await client.frame()) == (2,)
                 with trio.fail_after(5):
-                    while not await _ended(client):
+                    while not await _has_ended(client):
                         pass
                     await ended.wait()
         events = {line["event"] for line in lines}
@@ -293,7 +293,7 @@ async def test_a_drain_may_begin_while_the_broker_takes_no_more_requests() -> No
         nursery.cancel_scope.cancel()
 
 
-async def _ended(client: Wire) -> bool:
+async def _has_ended(client: Wire) -> bool:
     try:
         await client.frame()
     except (EOFError, trio.BrokenResourceError):

@@ -13,7 +13,7 @@ def answer(token: bytes = b"", *, error_code: int = 0, lifetime_ms: int = 0) -> 
     )
 
 
-def played(mechanism: str, *answers: object) -> Session:
+def play_answers(mechanism: str, *answers: object) -> Session:
     """A session after these answers."""
     session = Session()
     session.begin(mechanism)
@@ -41,7 +41,7 @@ def test_a_client_is_accepted_with_the_last_answer_of_its_mechanism(
     mechanism: str, answers: list[object], *, accepted: bool
 ) -> None:
     """Earlier answers have no error either."""
-    session = played(mechanism, *answers)
+    session = play_answers(mechanism, *answers)
     assert session.is_accepted is accepted
     if accepted:
         session.check(1e9)
@@ -59,7 +59,7 @@ def test_a_token_without_a_handshake_accepts_nobody() -> None:
 
 def test_a_session_ends_and_can_be_renewed() -> None:
     """KIP-368: the connection goes on."""
-    session = played("PLAIN", answer(lifetime_ms=30_000))
+    session = play_answers("PLAIN", answer(lifetime_ms=30_000))
     session.check(29)
     with pytest.raises(NotAuthenticated, match="session has ended"):
         session.check(30)
@@ -71,13 +71,13 @@ def test_a_session_ends_and_can_be_renewed() -> None:
 
 def test_a_failed_renewal_ends_the_session() -> None:
     """As in a broker."""
-    session = played("PLAIN", answer(), answer(error_code=58))
+    session = play_answers("PLAIN", answer(), answer(error_code=58))
     assert not session.is_accepted
 
 
 def test_without_a_broker_a_session_has_a_bound() -> None:
     """A shorter one of the cluster stays."""
-    session = played("PLAIN", answer())
+    session = play_answers("PLAIN", answer())
     session.lose_broker(100)
     session.lose_broker(500)
     session.check(99 + AWAY_S)

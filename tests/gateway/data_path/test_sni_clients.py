@@ -57,7 +57,7 @@ async def asking_for(
         yield Wire(stream)
 
 
-async def described(wire: Wire) -> MetadataResponse:
+async def describe_brokers(wire: Wire) -> MetadataResponse:
     """The brokers that the cluster names."""
     answer: MetadataResponse = await wire.ask(MetadataRequest(topics=()), 9)
     return answer
@@ -70,7 +70,7 @@ async def test_a_client_is_told_the_name_of_each_broker(
     """All of them are at the bootstrap port, also for a client that asks for no host."""
     async with sni_gateway(authority) as gateway:
         async with asking_for(host, gateway, authority.trusting()) as wire:
-            answer = await described(wire)
+            answer = await describe_brokers(wire)
     assert {(broker.host, broker.port) for broker in answer.brokers} == {
         (NAMES.host_of(node_id), gateway.address[1]) for node_id in (1, 2, 3)
     }
@@ -84,7 +84,7 @@ async def test_a_broker_that_the_cluster_does_not_have_is_refused(
         with capture_logs() as lines:
             async with asking_for(NAMES.host_of(9), gateway, authority.trusting()) as wire:
                 with pytest.raises((EOFError, trio.BrokenResourceError)):
-                    await described(wire)
+                    await describe_brokers(wire)
     (line,) = [line for line in lines if line["event"] == "connection_refused"]
     assert line["reason"] == "the cluster has no broker with the name broker-9.gateway.example"
 

@@ -233,7 +233,7 @@ async def _describe_at_length(wire: Wire, header: RequestHeader, body: bytes) ->
     await answer(wire, header, DescribeGroupsResponse(groups=(group,) * 7))
 
 
-async def _described(
+async def _begin_long_answer(
     asking: Asking, nursery: trio.Nursery
 ) -> tuple[UpstreamConnection, ExpectedAnswer]:
     """A connection to which the broker sends a long answer."""
@@ -249,9 +249,9 @@ async def test_long_answers_of_all_connections_wait_for_each_other(nursery: trio
     answers = HeldAnswers(3 * LONG)
     asking = Asking(_echo, answers=answers)
     async with running_fake_broker(asking.broker):
-        first, asked = await _described(asking, nursery)
+        first, asked = await _begin_long_answer(asking, nursery)
         await asked.wait_until_arrived()
-        second, asked_later = await _described(asking, nursery)
+        second, asked_later = await _begin_long_answer(asking, nursery)
         with trio.move_on_after(0.3):
             await asked_later.wait_until_arrived()
             pytest.fail("both are held")
@@ -272,7 +272,7 @@ async def test_an_answer_that_nobody_waits_for_gives_its_room_back(nursery: trio
     answers = HeldAnswers()
     asking = Asking(_echo, answers=answers)
     async with running_fake_broker(asking.broker):
-        upstream, asked = await _described(asking, nursery)
+        upstream, asked = await _begin_long_answer(asking, nursery)
         asked.forget()
         await asked.wait_until_arrived()
         assert answers._total.used == 0

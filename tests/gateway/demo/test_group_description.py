@@ -35,16 +35,16 @@ class Coordinator(FakeBroker):
         self.consumer_group = ConsumerGroup(group_id="g", error_code=ErrorCode.GROUP_ID_NOT_FOUND)
         self.classic_group = ClassicGroup(group_id="g", group_state="Stable")
         self.handlers = {
-            ApiKey.FIND_COORDINATOR: self._found,
+            ApiKey.FIND_COORDINATOR: self._name_coordinator,
             ApiKey.CONSUMER_GROUP_DESCRIBE: self._described_as_consumer_group,
             ApiKey.DESCRIBE_GROUPS: self._described_as_classic_group,
         }
 
-    def asked(self, key: ApiKey) -> int:
+    def count_requests(self, key: ApiKey) -> int:
         """Count the requests of an api."""
         return sum(header.api_key == key for header in self.seen)
 
-    async def _found(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
+    async def _name_coordinator(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
         host, port = self.address
         await answer(wire, header, FindCoordinatorResponse(node_id=1, host=host, port=port))
 
@@ -79,9 +79,9 @@ async def test_a_consumer_group_needs_one_request(coordinator: Coordinator) -> N
         for _ in range(3):
             look = await description.look()
             assert look == ObservedGroup(protocol="consumer", state="Assigning", members=())
-    assert coordinator.asked(ApiKey.FIND_COORDINATOR) == 1
-    assert coordinator.asked(ApiKey.CONSUMER_GROUP_DESCRIBE) == 3
-    assert coordinator.asked(ApiKey.DESCRIBE_GROUPS) == 0
+    assert coordinator.count_requests(ApiKey.FIND_COORDINATOR) == 1
+    assert coordinator.count_requests(ApiKey.CONSUMER_GROUP_DESCRIBE) == 3
+    assert coordinator.count_requests(ApiKey.DESCRIBE_GROUPS) == 0
     await coordinator.down_to(0)
 
 
@@ -108,7 +108,7 @@ async def test_an_error_is_reported_and_the_coordinator_looked_up(
         )
         coordinator.consumer_group = ConsumerGroup(group_id="g", group_state="Stable")
         assert isinstance(await description.look(), ObservedGroup)
-    assert coordinator.asked(ApiKey.FIND_COORDINATOR) == 2
+    assert coordinator.count_requests(ApiKey.FIND_COORDINATOR) == 2
 
 
 async def test_an_unreachable_gateway_is_reported() -> None:

@@ -510,11 +510,13 @@ def test_translating_one_members_step_reads_no_other(
     ids = group.stable_classic_group({name: {"foo": [n]} for n, name in enumerate("abc")})
     read: list[bytes] = []
 
-    def counted(assignment: bytes, topics: Topics, *, protocol: str | None) -> frozenset[Partition]:
+    def count_reads(
+        assignment: bytes, topics: Topics, *, protocol: str | None
+    ) -> frozenset[Partition]:
         read.append(assignment)
         return read_stored_assignment(assignment, topics, protocol=protocol)
 
-    monkeypatch.setattr(record_translator, "read_stored_assignment", counted)
+    monkeypatch.setattr(record_translator, "read_stored_assignment", count_reads)
     match act:
         case "commit":
             group.commit_answered(group.commit(ids["a"], 1, {"foo": [0]})[0])

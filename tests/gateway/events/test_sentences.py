@@ -242,7 +242,7 @@ def story(*events: Any) -> list[str]:
     return [sentence for event in events if (sentence := narrator.tell_event(event, "g"))]
 
 
-def joined(name: str) -> MemberJoined:
+def member_joined(name: str) -> MemberJoined:
     return MemberJoined(
         member_id=f"{name}-1",
         client_id=name,
@@ -252,7 +252,7 @@ def joined(name: str) -> MemberJoined:
     )
 
 
-def gone(name: str) -> MemberLeft:
+def member_released(name: str) -> MemberLeft:
     return MemberLeft(member_id=f"{name}-1", cause=RemovalCause.RELEASED)
 
 
@@ -261,12 +261,12 @@ def test_an_adoption_and_a_release_are_two_sentences_each() -> None:
     adoption = (
         AdoptionStarted(members=4),
         GroupCreated(kind="classic"),
-        *map(joined, "abcd"),
+        *map(member_joined, "abcd"),
         HostingStarted(reason="it was adopted"),
         GroupAdopted(held_ms=72),
     )
     release = (
-        *map(gone, "abcd"),
+        *map(member_released, "abcd"),
         GroupDeleted(),
         ReleaseStarted(members=4),
         GroupReleased(unowned_ms=400),
@@ -294,7 +294,7 @@ def test_members_that_join_after_a_move_that_a_kill_has_cut_short_are_told() -> 
     narrator.tell_event(
         GatewayStarted(version="1", bootstrap="h:1", cluster_id=None, brokers=()), None
     )
-    assert narrator.tell_event(joined("a"), "g") == "a joined with the classic protocol"
+    assert narrator.tell_event(member_joined("a"), "g") == "a joined with the classic protocol"
 
 
 def test_a_command_that_sets_configs_of_its_own_is_one_sentence() -> None:
@@ -319,8 +319,8 @@ def test_what_is_remembered_of_groups_has_a_bound(monkeypatch: pytest.MonkeyPatc
     for group_id in ("g", "h"):
         narrator.tell_event(AdoptionStarted(members=1), group_id)
         narrator.tell_event(GroupConfigsAltered(overrides={"a": 1}), group_id)
-    assert narrator.tell_event(joined("a"), "g")
-    assert not narrator.tell_event(joined("a"), "h")
+    assert narrator.tell_event(member_joined("a"), "g")
+    assert not narrator.tell_event(member_joined("a"), "h")
     assert narrator.tell_event(GroupConfigsAltered(overrides={"a": 1}), "g")
 
 
@@ -341,7 +341,7 @@ def test_members_that_are_removed_at_one_time_are_told_together() -> None:
     begins anew; a log, which cannot take a line back, has one for each."""
     narrator = Narrator()
     for name in "abcde":
-        narrator.tell_event(joined(name), "g", 1)
+        narrator.tell_event(member_joined(name), "g", 1)
 
     def expire(name: str, at_ms: int | None) -> tuple[str, bool]:
         event = MemberFenced(member_id=f"{name}-1", cause=RemovalCause.SESSION_EXPIRED)
@@ -353,7 +353,7 @@ def test_members_that_are_removed_at_one_time_are_told_together() -> None:
     assert expire("b", 7) == (f"a, b {together}", True)
     assert [expire(name, 7) for name in "cd"][1] == (f"a, b, c, and 1 more {together}", True)
     assert expire("e", 8) == (f"e {alone}", False)
-    narrator.tell_event(joined("f"), "g", 8)
+    narrator.tell_event(member_joined("f"), "g", 8)
     assert expire("a", 8) == (f"a {alone}", False)
     assert expire("b", None) == (f"b {alone}", False)
 

@@ -143,7 +143,7 @@ class RunningParent:
             assert time.monotonic() < deadline_s, self.notes()
             time.sleep(0.01)
 
-    def ended(self) -> int:
+    def exit_status(self) -> int:
         """Its exit status."""
         return self.process.wait(30)
 
@@ -238,7 +238,7 @@ def test_a_signal_to_the_parent_drains_every_process(
         time.sleep(0.2)
         assert len(parent.notes()) == 2
         parent.process.send_signal(number)
-        assert parent.ended() == 0
+        assert parent.exit_status() == 0
         assert sorted(parent.notes()[2:]) == ["0 drains", "1 drains"]
 
 
@@ -260,7 +260,7 @@ def test_no_process_outlives_its_parent(tmp_path: Path) -> None:
         parent.wait_for(2)
         pids = [pid for _slot, pid in parent.pids()]
         parent.process.kill()
-        parent.ended()
+        parent.exit_status()
         deadline_s = time.monotonic() + 30
         while any(map(is_running, pids)):
             assert time.monotonic() < deadline_s
@@ -273,7 +273,7 @@ def test_a_process_that_a_command_drains_takes_the_others_along(tmp_path: Path) 
     with running_parent(tmp_path, "commanded") as parent:
         parent.wait_for(2)
         parent.process.send_signal(signal.SIGHUP)
-        assert parent.ended() == 0
+        assert parent.exit_status() == 0
         assert {"0 drains", "1 drains"} <= set(parent.notes())
 
 
@@ -291,7 +291,7 @@ def test_the_parent_says_once_why_its_fleet_has_lost_the_log(tmp_path: Path) -> 
     with running_parent(tmp_path, "loses") as parent:
         parent.wait_for(2)
         parent.process.send_signal(signal.SIGHUP)
-        assert parent.ended() == 1
+        assert parent.exit_status() == 1
         assert parent.notes().count("parent says that it is gone") == 1
         assert parent.log().count("process_started") == 2
 
@@ -300,14 +300,14 @@ def test_the_parent_says_once_why_its_fleet_has_lost_the_log(tmp_path: Path) -> 
 def test_a_fleet_that_cannot_start_ends(behaviour: str, tmp_path: Path) -> None:
     """Only the first process is tried."""
     with running_parent(tmp_path, behaviour) as parent:
-        assert parent.ended() == 1
+        assert parent.exit_status() == 1
         assert parent.log().count("process_started") == 1
 
 
 def test_processes_that_cannot_be_prepared_end_a_fleet_that_starts(tmp_path: Path) -> None:
     """With one line each that has the reason. The one that serves drains."""
     with running_parent(tmp_path, "unprepared") as parent:
-        assert parent.ended() == 1
+        assert parent.exit_status() == 1
         assert parent.log().count("the disk is full") == 2
         assert "Traceback" not in parent.log()
         assert parent.notes()[1:] == ["0 drains"]

@@ -15,7 +15,7 @@ from gateway.hosting.standing import LiveMembers, LookupFailed, LookupOutcome, N
 from kafka_codecs.describe_groups import DescribedGroup, DescribedGroupMember
 
 
-def described(*member_ids: str) -> DescribedGroup:
+def described_group(*member_ids: str) -> DescribedGroup:
     """A stable group in the cluster."""
     return DescribedGroup(
         group_id="g",
@@ -84,11 +84,11 @@ async def test_members_that_have_left_the_cluster_are_no_longer_watched(
     autojump_clock: MockClock,
 ) -> None:
     """No request of theirs comes through the gateway to say so."""
-    watched, look = WatchedGroups(), FakeLook(LiveMembers.of(described("a", "b")))
+    watched, look = WatchedGroups(), FakeLook(LiveMembers.of(described_group("a", "b")))
     board = view(look, watched)
     await board.refresh(("g",))
     assert members(watched) == {"a", "b"}
-    look.answer = LiveMembers.of(described("b"))
+    look.answer = LiveMembers.of(described_group("b"))
     await trio.sleep(FRESH_FOR_MS / 1000 + 0.1)
     await board.refresh(("g",))
     assert members(watched) == {"b"}

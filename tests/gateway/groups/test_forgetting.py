@@ -80,7 +80,7 @@ async def set_config(groups: HostedGroups, group: str, value: str = "50000") -> 
     assert reply.error is ErrorCode.NONE
 
 
-async def altered(configs: ConfigApis, group: str, client_host: str = "127.0.0.1") -> int:
+async def alter_config(configs: ConfigApis, group: str, client_host: str = "127.0.0.1") -> int:
     """The error code of a config change."""
     message = IncrementalAlterConfigsRequest(
         resources=(
@@ -330,7 +330,8 @@ async def test_configs_of_nonexistent_groups_are_limited(
         configs = ConfigApis(groups.table, ShareRule())
         await groups.native("n", group="live")
         codes = [
-            await altered(configs, group) for group in ("live", "first", "second", "first", "live")
+            await alter_config(configs, group)
+            for group in ("live", "first", "second", "first", "live")
         ]
         assert codes == [0, 0, ErrorCode.INVALID_REQUEST, 0, 0]
 
@@ -339,6 +340,6 @@ async def test_configs_of_one_client_leave_room_for_others(autojump_clock: MockC
     """Of groups that do not exist."""
     async with hosted_groups() as groups:
         configs = ConfigApis(groups.table, ShareRule(per_address=1))
-        codes = [await altered(configs, group) for group in ("first", "second", "first")]
+        codes = [await alter_config(configs, group) for group in ("first", "second", "first")]
         assert codes == [0, ErrorCode.INVALID_REQUEST, 0]
-        assert await altered(configs, "second", "10.0.0.2") == 0
+        assert await alter_config(configs, "second", "10.0.0.2") == 0

@@ -37,26 +37,26 @@ class Held:
 
 
 @pytest.fixture
-async def held(monkeypatch: pytest.MonkeyPatch) -> Held:
+async def held_assignor(monkeypatch: pytest.MonkeyPatch) -> Held:
     """Used in place of the real assignor."""
     assignor = Held()
     monkeypatch.setattr(target, "ASSIGNORS", {**ASSIGNORS, "uniform": assignor})
     return assignor
 
 
-async def test_a_long_computation_delays_only_its_group(held: Held) -> None:
+async def test_a_long_computation_delays_only_its_group(held_assignor: Held) -> None:
     """Other groups are served, and compute small targets meanwhile."""
     with trio.fail_after(2 * LIMIT_S):
         async with hosted_groups(config=AT_ONCE) as groups:
             groups.cluster.partition_counts["foo"] = PARTITIONS
             large = await Pending.start(groups, lambda: groups.native("n"))
-            await held.asked.wait()
+            await held_assignor.asked.wait()
             groups.cluster.partition_counts["foo"] = 3
             small = await groups.native("n", group="other")
             assert len(small.assignment or ()) == 3
             assert groups.view() is not None, "an admin tool need not wait either"
             assert not large.done.is_set()
-            held.go_on.set()
+            held_assignor.go_on.set()
             await large.done.wait()
             assert isinstance(large.reply, ConsumerHeartbeatReply)
             assert len(large.reply.assignment or ()) == PARTITIONS

@@ -106,7 +106,7 @@ async def test_groups_with_members_are_loaded_at_the_start(
         assert [member.member_id for member in view[0].members] == ["alive"]
 
 
-def delayed(log: ScriptedLog, monkeypatch: pytest.MonkeyPatch) -> trio.Event:
+def delay_reads(log: ScriptedLog, monkeypatch: pytest.MonkeyPatch) -> trio.Event:
     """Let no record be read until the event is set."""
     real, may_read = log.read, trio.Event()
 
@@ -127,7 +127,7 @@ async def test_the_group_of_a_request_is_loaded_before_others(
         for number in range(3):
             joined = await before.native("n", group=f"g{number}")
         log = before.log
-    is_asked = delayed(log, monkeypatch)
+    is_asked = delay_reads(log, monkeypatch)
     async with hosted_groups(log=log) as groups:
         with capture_logs() as lines:
             await groups.nursery.start(groups.table.resume)
@@ -150,7 +150,7 @@ async def test_an_adoption_in_the_log_counts_before_it_is_loaded(
     log = ScriptedLog()
     await log.append(GROUP, [AdoptionRecord(value=AdoptionState(group=group))])
     await log.append("other", [GroupConfigs(overrides={"consumer.session.timeout.ms": 50_000})])
-    delayed(log, monkeypatch)
+    delay_reads(log, monkeypatch)
     async with hosted_groups(log=log) as groups:
         await groups.nursery.start(groups.table.resume)
         assert not groups.running
@@ -170,7 +170,7 @@ async def test_adopted_groups_are_known_from_the_start(
     await log.append("by-setting", [group, ServedBySetting(is_so=True)])
     await log.append("released", [ReleaseRecord(value=ReleaseState())])
     await log.append("configs", [GroupConfigs(overrides={"consumer.session.timeout.ms": 50_000})])
-    is_asked = delayed(log, monkeypatch)
+    is_asked = delay_reads(log, monkeypatch)
     async with hosted_groups(log=log) as groups:
         await groups.nursery.start(groups.table.resume)
         names = ("adopted", "by-setting", "released", "configs")

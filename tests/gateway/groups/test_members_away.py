@@ -18,7 +18,7 @@ from tests.support.group_script import GroupScript
 GONE_MS = 1_000
 
 
-def fenced(member_id: str) -> MemberFenced:
+def member_fenced(member_id: str) -> MemberFenced:
     """A member was silent for too long."""
     return MemberFenced(member_id=member_id, cause=RemovalCause.SESSION_EXPIRED)
 
@@ -43,7 +43,7 @@ class Watched:
 def test_a_native_member_that_was_removed_lately_counts() -> None:
     """For some minutes. Others of the same client show that it is back."""
     watched = Watched()
-    watched.tell(fenced("n1"))
+    watched.tell(member_fenced("n1"))
     assert watched.count() == 0  # n2 has its client id and host
     watched.group = GroupScript()
     assert watched.count(AWAY_MAX_MS) == 1
@@ -54,7 +54,7 @@ def test_a_native_member_that_was_removed_lately_counts() -> None:
 def test_another_process_goes_on_with_those_that_are_away() -> None:
     """For as long as this one would have. It forgets them itself."""
     watched, next_one = Watched(), Watched()
-    watched.tell(fenced("n1"))
+    watched.tell(member_fenced("n1"))
     next_one.group = watched.group = GroupScript()
     assert watched.away.hand_over(lambda group_id: group_id == "another") is None
     handed_over = watched.away.hand_over(lambda group_id: group_id == "g")
@@ -70,8 +70,8 @@ def test_one_that_left_counts_too_and_a_classic_one_does_not() -> None:
     """A restart is under way, perhaps."""
     watched = Watched()
     watched.tell(MemberLeft(member_id="n2", cause=RemovalCause.LEFT))
-    watched.tell(fenced("c1"))
-    watched.tell(fenced("unknown"))
+    watched.tell(member_fenced("c1"))
+    watched.tell(member_fenced("unknown"))
     watched.group = GroupScript()
     assert watched.count() == 1
 
@@ -79,8 +79,8 @@ def test_one_that_left_counts_too_and_a_classic_one_does_not() -> None:
 def test_what_is_remembered_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(members_away, "DEPARTURES_MAX", 1)
     watched = Watched()
-    watched.tell(fenced("n1"))
-    watched.tell(fenced("n2"))
+    watched.tell(member_fenced("n1"))
+    watched.tell(member_fenced("n2"))
     watched.group = GroupScript()
     assert watched.count() == 1
 
@@ -102,7 +102,7 @@ def test_a_departure_costs_the_same_however_many_groups_there_are() -> None:
     departures = watched.away._departures = CountingLookups()
 
     def tell(group_id: str, member_id: str, at_ms: int) -> None:
-        watched.away.take(enveloped(fenced(member_id), group_id=group_id, at_ms=at_ms))
+        watched.away.take(enveloped(member_fenced(member_id), group_id=group_id, at_ms=at_ms))
 
     for number in range(100):
         tell(f"g{number}", "n1", number)

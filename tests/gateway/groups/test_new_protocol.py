@@ -54,7 +54,7 @@ class Broker:
         return DescribeConfigsResponse(results=(result,))
 
 
-async def told(broker: Broker) -> NewProtocol:
+async def new_protocol_at(broker: Broker) -> NewProtocol:
     return await new_protocol_of(cast(Cluster, broker), "g")
 
 
@@ -63,12 +63,12 @@ async def test_a_cluster_without_it_or_with_it_switched_off_takes_no_native_memb
     how: Any,
 ) -> None:
     """Kafka 3.9 lists the api."""
-    assert await told(Broker(**how)) == ABSENT
+    assert await new_protocol_at(Broker(**how)) == ABSENT
 
 
 @pytest.mark.parametrize("policy", ["Bidirectional", "UPGRADE"])
 async def test_a_classic_member_may_come_first_where_the_group_can_be_upgraded(policy: str) -> None:
-    assert await told(Broker(policy=policy)) == NewProtocol()
+    assert await new_protocol_at(Broker(policy=policy)) == NewProtocol()
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ async def test_a_classic_member_may_come_first_where_the_group_can_be_upgraded(p
     ],
 )
 async def test_a_mixed_group_needs_a_policy_that_is_told(policy: str | None, reason: str) -> None:
-    assert await told(Broker(policy=policy)) == NewProtocol(why_not_mixed=reason)
+    assert await new_protocol_at(Broker(policy=policy)) == NewProtocol(why_not_mixed=reason)
 
 
 async def test_a_cluster_that_does_not_answer_takes_no_native_members() -> None:
@@ -87,6 +87,6 @@ async def test_a_cluster_that_does_not_answer_takes_no_native_members() -> None:
         async def coordinator_of(self, _group_id: str) -> int:
             raise UpstreamError("it is gone")
 
-    assert await told(Silent()) == NewProtocol(
+    assert await new_protocol_at(Silent()) == NewProtocol(
         why_no_natives="the cluster does not say whether it has it (it is gone)"
     )

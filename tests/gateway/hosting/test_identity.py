@@ -16,7 +16,7 @@ from gateway.hosting.identity import (
     unreadable_subscription,
 )
 from kafka_codecs.apis import ApiKey
-from tests.simulation.coordinator import described
+from tests.simulation.coordinator import described_group
 from tests.simulation.subscription_reading import Reading, read
 
 KAFKA_2_3: dict[int, tuple[int, int]] = {
@@ -75,7 +75,7 @@ def in_group(
     join_metadata: AnchorJoinMetadata, *member_ids: str, is_stable: bool = True
 ) -> str | None:
     """The log whose anchor is in a group with these members."""
-    return log_of(described(join_metadata, *member_ids, group_id="g", is_stable=is_stable))
+    return log_of(described_group(join_metadata, *member_ids, group_id="g", is_stable=is_stable))
 
 
 def test_the_protocol_of_an_anchor_names_its_log() -> None:

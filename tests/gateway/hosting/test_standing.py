@@ -26,7 +26,7 @@ from gateway.hosting.standing import (
     StandingRules,
 )
 from gateway.hosting.states import Adoption, Mode
-from tests.simulation.coordinator import described
+from tests.simulation.coordinator import described_group
 from tests.support.hosted_scene import OURS, anchored
 
 SESSION_MS = 60_000
@@ -38,7 +38,7 @@ SUCCESSORS = anchored("log-1", 2)
 OLDER_GUISE = AnchorJoinMetadata(
     protocol_type="groupferry", protocol="log-1", metadata=b"run 0", instance_id="groupferry"
 )
-OLDER = LiveMembers.of(described(OLDER_GUISE, "groupferry-0", group_id="orders"))
+OLDER = LiveMembers.of(described_group(OLDER_GUISE, "groupferry-0", group_id="orders"))
 OTHER_LOGS = anchored("log-2", 0)
 REJOINING = anchored("log-1", 2, is_stable=False)
 REJOINING_NOW = anchored("log-1", 1, is_stable=False)
@@ -290,7 +290,7 @@ def test_a_group_with_an_anchor_of_version_0_2_is_refused_with_the_way_out(
     anchor has left."""
     group = standing()
     found = LiveMembers.of(
-        described(OLDER_GUISE, "groupferry-0", group_id="orders", is_stable=is_stable)
+        described_group(OLDER_GUISE, "groupferry-0", group_id="orders", is_stable=is_stable)
     )
     for is_held in (False, True):
         decision = group.take(found, 0, is_held=is_held)
@@ -305,7 +305,7 @@ def test_a_group_with_an_anchor_of_version_0_2_is_refused_with_the_way_out(
 
 def test_an_anchor_of_version_0_2_with_another_log_is_another_gateways() -> None:
     join_metadata = replace(OLDER_GUISE, protocol="log-2")
-    found = LiveMembers.of(described(join_metadata, "groupferry-0", group_id="orders"))
+    found = LiveMembers.of(described_group(join_metadata, "groupferry-0", group_id="orders"))
     assert standing().take(found, 0).mode is Mode.ELSEWHERE
 
 

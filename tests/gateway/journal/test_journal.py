@@ -36,12 +36,12 @@ def files(tmp_path: Path) -> Iterator[LineFiles]:
         yield opened
 
 
-def bumped(epoch: int) -> GroupEpochBumped:
+def epoch_bumped(epoch: int) -> GroupEpochBumped:
     """An event that differs for each number."""
     return GroupEpochBumped(group_epoch=epoch, cause=EpochCause.MEMBER_JOINED)
 
 
-def written(folder: Path) -> list[Envelope]:
+def lines_in(folder: Path) -> list[Envelope]:
     """All lines in the folder."""
     data = b"".join(path.read_bytes() for path in sorted(folder.glob(PATTERN)))
     return [read_line(line) for line in data.splitlines()]
@@ -49,7 +49,7 @@ def written(folder: Path) -> list[Envelope]:
 
 def places(folder: Path) -> list[tuple[str | None, bool, int]]:
     """For each line: its group, whether it has the process's sequence, and its number."""
-    return [(line.group_id, bool(line.process_id), line.sequence) for line in written(folder)]
+    return [(line.group_id, bool(line.process_id), line.sequence) for line in lines_in(folder)]
 
 
 def test_a_group_has_its_own_sequence(tmp_path: Path, files: LineFiles) -> None:
@@ -57,14 +57,14 @@ def test_a_group_has_its_own_sequence(tmp_path: Path, files: LineFiles) -> None:
     journal = Journal("log", Sinks(files=files))
     for group_id in ("a", "b", "a"):
         batch = journal.stamp_batch(
-            [DecisionEvents((bumped(1), LEFT), 5), DecisionEvents((), 6)], group_id
+            [DecisionEvents((epoch_bumped(1), LEFT), 5), DecisionEvents((), 6)], group_id
         )
         journal.tell(GatewayEnded())
         assert [len(envelopes) for envelopes in batch] == [2, 0]
         for envelopes in batch:
             journal.pass_on(envelopes)
     journal.tell(LEFT, "a")
-    lines = written(tmp_path)
+    lines = lines_in(tmp_path)
     assert [e.sequence for e in lines if e.group_id == "a" and e.process_id is None] == [1, 2, 3, 4]
     assert [e.sequence for e in lines if e.group_id == "b"] == [1, 2]
     of_process = [line for line in lines if line.process_id]
@@ -78,8 +78,8 @@ def test_a_group_has_its_own_sequence(tmp_path: Path, files: LineFiles) -> None:
 def test_a_failed_batch_takes_no_numbers(tmp_path: Path, files: LineFiles) -> None:
     """The next batch gets them."""
     journal = Journal("log", Sinks(files=files))
-    journal.stamp_batch([DecisionEvents((bumped(1),), 5)], "a")
-    (envelopes,) = journal.stamp_batch([DecisionEvents((bumped(1),), 6)], "a")
+    journal.stamp_batch([DecisionEvents((epoch_bumped(1),), 5)], "a")
+    (envelopes,) = journal.stamp_batch([DecisionEvents((epoch_bumped(1),), 6)], "a")
     journal.pass_on(envelopes)
     assert places(tmp_path) == [("a", False, 1)]
 
@@ -87,7 +87,7 @@ def test_a_failed_batch_takes_no_numbers(tmp_path: Path, files: LineFiles) -> No
 def test_a_killed_gateways_last_batch_is_written_again(tmp_path: Path, files: LineFiles) -> None:
     """The lines are unchanged, and are not announced a second time. Then the sequence continues."""
     killed = Journal("log", Sinks(files=files))
-    last = last_events(killed.stamp_batch([DecisionEvents((bumped(1), LEFT), 5)], "a"))
+    last = last_events(killed.stamp_batch([DecisionEvents((epoch_bumped(1), LEFT), 5)], "a"))
     assert last is not None
     heard: list[GatewayEvent] = []
     sinks = Sinks(files=files, listener=lambda envelope: heard.append(envelope.fields))
@@ -97,7 +97,7 @@ def test_a_killed_gateways_last_batch_is_written_again(tmp_path: Path, files: Li
         journal.take_up("a")
         journal.take_up("b")
     assert (lines, heard) == ([], [])
-    assert [line.line for line in written(tmp_path)] == list(last.lines)
+    assert [line.line for line in lines_in(tmp_path)] == list(last.lines)
     for envelopes in journal.stamp_batch([DecisionEvents((LEFT,), 7)], "a"):
         journal.pass_on(envelopes)
     assert places(tmp_path) == [("a", False, 1), ("a", False, 2), ("a", False, 3)]
@@ -110,14 +110,16 @@ def test_a_doubtful_batch_found_in_the_log_is_announced(tmp_path: Path, files: L
     in_log: dict[str, LastEvents | None] = {}
     sinks = Sinks(files=files, listener=lambda envelope: heard.append(envelope.fields))
     journal = Journal("log", sinks, recall=in_log.get)
-    in_log["a"] = last_events(journal.stamp_batch([DecisionEvents((bumped(1),), 5)], "a"))
+    in_log["a"] = last_events(journal.stamp_batch([DecisionEvents((epoch_bumped(1),), 5)], "a"))
     journal.take_up("a")
-    batch = journal.stamp_batch([DecisionEvents((bumped(2),), 6), DecisionEvents((LEFT,), 6)], "a")
+    batch = journal.stamp_batch(
+        [DecisionEvents((epoch_bumped(2),), 6), DecisionEvents((LEFT,), 6)], "a"
+    )
     journal.pass_on(batch[0])
     in_log["a"] = last_events(batch)
     with capture_logs() as lines:
         journal.take_up("a")
-    assert heard == [bumped(2), LEFT]
+    assert heard == [epoch_bumped(2), LEFT]
     assert [line["event"] for line in lines] == ["member_left"]
     assert places(tmp_path) == [("a", False, 1), ("a", False, 2), ("a", False, 3)]
 
@@ -143,14 +145,14 @@ def test_a_forgotten_group_begins_another_sequence(tmp_path: Path, files: LineFi
     to neither."""
     journal = Journal("log", Sinks(files=files), now_ms=lambda: 6)
     for _ in range(2):
-        (envelopes,) = journal.stamp_batch([DecisionEvents((bumped(1), LEFT), 5)], "a")
+        (envelopes,) = journal.stamp_batch([DecisionEvents((epoch_bumped(1), LEFT), 5)], "a")
         journal.pass_on(envelopes)
         assert journal.has_told("a")
         journal.forget("a")
         journal.forget("a")
         assert not journal.has_told("a")
         journal.tell(LEFT, "a")
-    assert [(line.began_ms, line.after, line.sequence) for line in written(tmp_path)] == [
+    assert [(line.began_ms, line.after, line.sequence) for line in lines_in(tmp_path)] == [
         *((5, None, 1), (5, None, 2), (6, 0, 1)),
         *((6, None, 1), (6, None, 2), (6, 0, 2)),
     ]
@@ -168,7 +170,7 @@ def test_a_sequence_keeps_its_start_across_a_restart(tmp_path: Path, files: Line
     assert (journal.quiet_ms("a"), journal.quiet_ms("b")) == (93, 100)
     (envelopes,) = journal.stamp_batch([DecisionEvents((LEFT,), 9)], "a")
     journal.pass_on(envelopes)
-    assert [(line.began_ms, line.sequence) for line in written(tmp_path)] == [
+    assert [(line.began_ms, line.sequence) for line in lines_in(tmp_path)] == [
         (5, 1),
         (5, 2),
         (5, 3),
@@ -182,7 +184,7 @@ def test_a_sequence_of_an_older_groupferry_goes_on(tmp_path: Path, files: LineFi
     (envelopes,) = journal.stamp_batch([DecisionEvents((LEFT,), 9)], "a")
     journal.pass_on(envelopes)
     journal.tell(LEFT, "a")
-    assert [(line.began_ms, line.after) for line in written(tmp_path)] == [(None, None), (None, 8)]
+    assert [(line.began_ms, line.after) for line in lines_in(tmp_path)] == [(None, None), (None, 8)]
     last = last_events([envelopes])
     assert last is not None
     assert (last.sequence, last.began_ms) == (8, 0)
@@ -195,7 +197,7 @@ def test_a_group_continues_its_sequence_with_its_first_event(
     last = last_events(Journal("log").stamp_batch([DecisionEvents((LEFT,), 5)], "a"))
     journal = Journal("log", Sinks(files=files), recall={"a": last}.get)
     journal.tell(LEFT, "a")
-    assert [(line.began_ms, line.after) for line in written(tmp_path)] == [(5, None), (5, 1)]
+    assert [(line.began_ms, line.after) for line in lines_in(tmp_path)] == [(5, None), (5, 1)]
 
 
 def test_a_log_that_cannot_be_read_holds_up_no_event(tmp_path: Path, files: LineFiles) -> None:
@@ -206,7 +208,7 @@ def test_a_log_that_cannot_be_read_holds_up_no_event(tmp_path: Path, files: Line
 
     journal = Journal("log", Sinks(files=files), recall=recall)
     journal.tell(LEFT, "a")
-    assert [line.after for line in written(tmp_path)] == [0]
+    assert [line.after for line in lines_in(tmp_path)] == [0]
     with pytest.raises(StateLogError):
         journal.take_up("a")
 
@@ -224,7 +226,7 @@ class RecordedTopic(EventsTopicWriter):
 def test_the_topic_gets_every_line_of_the_files(tmp_path: Path, files: LineFiles) -> None:
     """Repeated lines are included, each with its group."""
     killed = Journal("log")
-    last = last_events(killed.stamp_batch([DecisionEvents((bumped(1), LEFT), 5)], "a"))
+    last = last_events(killed.stamp_batch([DecisionEvents((epoch_bumped(1), LEFT), 5)], "a"))
     topic = RecordedTopic()
     sinks = Sinks(files=files, topic=topic)
     journal = Journal("log", sinks, recall={"a": last}.get)
@@ -242,11 +244,11 @@ def test_each_line_names_its_hosting(tmp_path: Path, files: LineFiles) -> None:
     journal.tell(LEFT, "a")
     for group_id in ("a", "b", "a"):
         journal.tell(HostingStarted(reason=""), group_id)
-        (envelopes,) = journal.stamp_batch([DecisionEvents((bumped(1),), 5)], group_id)
+        (envelopes,) = journal.stamp_batch([DecisionEvents((epoch_bumped(1),), 5)], group_id)
         journal.pass_on(envelopes)
         journal.tell(HostingEnded(cause="forgotten"), group_id)
     journal.tell(LEFT, "a")
-    lines = written(tmp_path)
+    lines = lines_in(tmp_path)
     assert [line.hosting for line in lines] == [None, 1, 1, 1, 2, 2, 2, 3, 3, 3, None]
     assert {(line.version, line.run, line.cluster_id) for line in lines} == {(2, 7, "cluster")}
 
@@ -258,7 +260,7 @@ def test_a_normal_exit_ends_all_hostings(tmp_path: Path, files: LineFiles) -> No
         journal.tell(HostingStarted(reason=""), group_id)
     journal.tell(HostingEnded(cause="released"), "b")
     journal.end_hostings()
-    ended = [line for line in written(tmp_path) if isinstance(line.fields, HostingEnded)]
+    ended = [line for line in lines_in(tmp_path) if isinstance(line.fields, HostingEnded)]
     assert [(line.group_id, line.fields.fields["cause"]) for line in ended] == [
         ("b", "released"),
         ("a", "gateway_ended"),
@@ -278,7 +280,7 @@ def test_a_file_states_a_group_before_its_first_line(
         journal.tell(loaded, group_id)
     journal.tell(LEFT, "a")
     monkeypatch.setattr(line_files, "FILE_BYTES_MAX", 1)
-    (envelopes,) = journal.stamp_batch([DecisionEvents((bumped(1),), 5)], "a")
+    (envelopes,) = journal.stamp_batch([DecisionEvents((epoch_bumped(1),), 5)], "a")
     journal.pass_on(envelopes)
     monkeypatch.undo()
     journal.tell(LEFT, "a")
@@ -298,7 +300,7 @@ def test_a_file_states_a_group_before_its_first_line(
         ("b", "hosting_ended"),
         ("b", "member_left"),
     ]
-    of_process = [line.sequence for line in written(tmp_path) if line.process_id]
+    of_process = [line.sequence for line in lines_in(tmp_path) if line.process_id]
     assert of_process == list(range(1, len(of_process) + 1))
 
 
@@ -315,7 +317,7 @@ def test_lines_while_a_first_batch_is_on_its_way_belong_to_its_sequence(
     (batch,) = journal.stamp_batch([DecisionEvents((LEFT,), 7)], "g")
     journal.tell(HostingStarted(reason="r"), "g")
     journal.pass_on(batch)
-    began = [(line.event, line.began_ms, line.sequence) for line in written(tmp_path)]
+    began = [(line.event, line.began_ms, line.sequence) for line in lines_in(tmp_path)]
     assert began == [("hosting_ended", 50, 1), ("hosting_started", 50, 2), ("member_left", 50, 1)]
 
 
@@ -328,4 +330,4 @@ def test_a_sequence_does_not_begin_before_lines_that_came_first(
     journal.tell(HostingStarted(reason="r"), "g")
     for batch in journal.stamp_batch([DecisionEvents((LEFT,), 5)], "g"):
         journal.pass_on(batch)
-    assert [line.began_ms for line in written(tmp_path)] == [60, 60]
+    assert [line.began_ms for line in lines_in(tmp_path)] == [60, 60]

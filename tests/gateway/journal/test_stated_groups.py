@@ -11,7 +11,7 @@ from gateway.events.group_events import GroupForwarded, GroupLoaded, HostingStar
 from gateway.journal import line_files, stated_groups
 from gateway.journal.journal import Journal, Sinks
 from gateway.journal.line_files import SERIES, LineFiles, paths_of
-from tests.gateway.journal.test_journal import LEFT, bumped
+from tests.gateway.journal.test_journal import LEFT, epoch_bumped
 
 LOADED = GroupLoaded(kind="classic", state="Stable", group_epoch=1, members=())
 FORWARDED = GroupForwarded(reason="as configured")
@@ -97,12 +97,12 @@ def test_a_file_of_the_overflow_needs_no_older_one(
     """The group is stated in the usual files, at the number that the overflow has reached."""
     journal.tell(HostingStarted(reason=""), "a")
     journal.tell(LOADED, "a")
-    write_batch(journal, "a", bumped(1))
+    write_batch(journal, "a", epoch_bumped(1))
     journal._overflowing.add("a")
     for epoch in (2, 3):
-        write_batch(journal, "a", bumped(epoch))
+        write_batch(journal, "a", epoch_bumped(epoch))
     monkeypatch.setattr(line_files, "FILE_BYTES_MAX", 300)
-    write_batch(journal, "a", bumped(4))
+    write_batch(journal, "a", epoch_bumped(4))
     assert [len(file) for file in lines_of(tmp_path, SERIES[1])] == [2, 1]
     usual = [line for path in paths_of(tmp_path, SERIES[0]) for line in path.open()]
     loads = [line.after for line in map(read_line, usual) if line.event == "group_loaded"]

@@ -74,7 +74,7 @@ class Seen(ClientsSeen):
         return [event.name for _group_id, event in self.told]
 
 
-def introduced(message: Struct) -> GroupRequest:
+def request_with_software(message: Struct) -> GroupRequest:
     """The request of a client that names its software."""
     return replace(lone_request(message, 5), upstream=cast(Upstream, _Introduced()))
 
@@ -82,7 +82,7 @@ def introduced(message: Struct) -> GroupRequest:
 def test_a_classic_join_reports_software_and_protocols() -> None:
     """The lowest embedded version is reported, because every member can read it."""
     seen = Seen()
-    seen.note(introduced(JOIN), JOINED)
+    seen.note(request_with_software(JOIN), JOINED)
     ((group_id, event),) = seen.told
     assert group_id == "orders"
     assert event.fields == {
@@ -166,7 +166,7 @@ def test_a_client_is_reported_once_until_it_changes() -> None:
     """The number of its joins does not matter."""
     seen = Seen()
     for _ in range(3):
-        seen.note(introduced(JOIN), JOINED)
+        seen.note(request_with_software(JOIN), JOINED)
     seen.see(JOIN, JOINED)
     seen.see(replace(JOIN, group_id="other"), JOINED)
     assert [group_id for group_id, _event in seen.told] == ["orders", "orders", "other"]

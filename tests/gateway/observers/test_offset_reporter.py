@@ -332,7 +332,7 @@ def test_a_full_interval_ends_early(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(offset_reporter, "PARTITIONS_MAX", 3)
     reporter = GroupStats()
     reporter.commit({0: 1, 1: 1})
-    reporter.make_way("orders", [left("m")])
+    reporter.make_way("orders", [member_left("m")])
     assert len(reporter.told) == 1
     reporter.commit({0: 1}, group_id="other")
     assert len(reporter.told) == 1
@@ -346,12 +346,14 @@ def test_a_members_first_fetch_is_its_start() -> None:
     """It is reported at once. Later fetches of a committing member return its own commits."""
     reporter = GroupStats()
     reporter.fetch({1: -1, 0: 7, 2: -1}, errors={2: 14})
-    expected = {"member_id": "m", "starts": {"foo": [started(0, 7), started(1, -1)]}}
+    expected = {"member_id": "m", "starts": {"foo": [start_of(0, 7), start_of(1, -1)]}}
     assert reporter.told == [("orders", expected)]
     reporter.fetch({0: 9, 1: 3})
     assert len(reporter.told) == 1
     reporter.fetch({0: 9, 2: 8})
-    assert reporter.told[1:] == [("orders", {"member_id": "m", "starts": {"foo": [started(2, 8)]}})]
+    assert reporter.told[1:] == [
+        ("orders", {"member_id": "m", "starts": {"foo": [start_of(2, 8)]}})
+    ]
 
 
 def test_a_topic_without_new_starts_is_not_named() -> None:
@@ -361,7 +363,9 @@ def test_a_topic_without_new_starts_is_not_named() -> None:
     partition = OffsetFetchResponsePartition(partition_index=0, committed_offset=7, metadata="")
     topics = [OffsetFetchResponseTopic(name=n, partitions=(partition,)) for n in ("foo", "bar")]
     reporter.note_fetch("orders", "m", topics)
-    assert reporter.told[1:] == [("orders", {"member_id": "m", "starts": {"bar": [started(0, 7)]}})]
+    assert reporter.told[1:] == [
+        ("orders", {"member_id": "m", "starts": {"bar": [start_of(0, 7)]}})
+    ]
 
 
 def test_a_failed_fetch_is_not_reported() -> None:
@@ -392,17 +396,17 @@ def test_starts_beyond_the_limit_are_forgotten(monkeypatch: pytest.MonkeyPatch) 
     assert len(reporter.told) == 3
 
 
-def started(partition: int, offset: int) -> dict[str, int]:
+def start_of(partition: int, offset: int) -> dict[str, int]:
     """One partition of an event."""
     return {"partition": partition, "offset": offset}
 
 
-def left(member_id: str) -> MemberLeft:
+def member_left(member_id: str) -> MemberLeft:
     """A member's departure."""
     return MemberLeft(member_id=member_id, cause=RemovalCause.LEFT)
 
 
-def moved(
+def partitions_moved(
     event: Callable[..., PartitionsAssigned | GrantEnded | PartitionsRevoked],
 ) -> GatewayEvent:
     """Events about partitions of m."""
@@ -410,11 +414,11 @@ def moved(
 
 
 MOVES = [
-    left("m"),
+    member_left("m"),
     MemberFenced(member_id="m", cause=RemovalCause.SESSION_EXPIRED),
     MemberReplaced(member_id="m", replaced_by="n"),
-    moved(ENDED),
-    moved(PartitionsAssigned),
+    partitions_moved(ENDED),
+    partitions_moved(PartitionsAssigned),
 ]
 
 
@@ -506,8 +510,8 @@ def test_other_events_do_not_end_an_interval() -> None:
     joined = MemberJoined(
         member_id="m", client_id="", client_host="", instance_id=None, protocol="classic"
     )
-    reporter.make_way("orders", [moved(PartitionsRevoked), joined])
-    reporter.make_way("unknown", [moved(ENDED)])
+    reporter.make_way("orders", [partitions_moved(PartitionsRevoked), joined])
+    reporter.make_way("unknown", [partitions_moved(ENDED)])
     reporter.fetch({0: 5})
     assert reporter.told == []
 

@@ -28,7 +28,7 @@ def assign(spec):
 
 
 @pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+def install_assignor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     """Installs assignors, which have time on a busy machine."""
     monkeypatch.setattr(runner, "TIME_LIMIT_S", 55)
     return lambda sources: install(tmp_path, sources, monkeypatch)
@@ -38,9 +38,9 @@ async def ask(question: Computation) -> AssignmentReceived:
     return await PlugIns(ComputeThread(), ENVIRONMENT_PREFIX).compute(question)
 
 
-async def test_a_plug_in_computes_a_target(installed: Install) -> None:
+async def test_a_plug_in_computes_a_target(install_assignor: Install) -> None:
     """However large the group is: a pipe holds 64 KiB."""
-    installed({"takes-all": TAKES_ALL})
+    install_assignor({"takes-all": TAKES_ALL})
     received = await ask(computation("takes-all", partition_count=20_000))
     everything = frozenset(Partition(FOO, number) for number in range(20_000))
     assert received == AssignmentReceived(epoch=7, target={"m1": everything})
@@ -57,16 +57,16 @@ async def test_a_plug_in_computes_a_target(installed: Install) -> None:
         ("import os; os.write(3, b'{}'); os._exit(0)", "the answer is malformed"),
     ],
 )
-async def test_a_failure_is_one_line(installed: Install, body: str, reason: str) -> None:
+async def test_a_failure_is_one_line(install_assignor: Install, body: str, reason: str) -> None:
     """The group hears it, and keeps its target."""
-    installed({"bad": f"def assign(spec):\n    {body}\n"})
+    install_assignor({"bad": f"def assign(spec):\n    {body}\n"})
     received = await ask(computation("bad"))
     assert received.failure.strip() in (reason, f"{reason}:")
     assert received.target == {}
 
 
 async def test_a_plug_in_that_hangs_is_killed(
-    installed: Install, monkeypatch: pytest.MonkeyPatch
+    install_assignor: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Even if it never gives up the interpreter's lock."""
     begun: list[trio.Process] = []
@@ -76,7 +76,7 @@ async def test_a_plug_in_that_hangs_is_killed(
         begun.append(await real(*args, **how))
         return begun[-1]
 
-    installed({"hangs": "import re\ndef assign(spec):\n    re.match('(a+)+b', 'a' * 100)\n"})
+    install_assignor({"hangs": "import re\ndef assign(spec):\n    re.match('(a+)+b', 'a' * 100)\n"})
     monkeypatch.setattr(trio.lowlevel, "open_process", open_process)
     monkeypatch.setattr(runner, "TIME_LIMIT_S", 2)
     received = await ask(computation("hangs"))
@@ -85,16 +85,18 @@ async def test_a_plug_in_that_hangs_is_killed(
 
 
 async def test_a_huge_answer_is_cut_off(
-    installed: Install, monkeypatch: pytest.MonkeyPatch
+    install_assignor: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is not read to its end."""
-    installed({"takes-all": TAKES_ALL})
+    install_assignor({"takes-all": TAKES_ALL})
     monkeypatch.setattr(runner, "ANSWER_BYTES_MAX", 1_000)
     received = await ask(computation("takes-all", partition_count=20_000))
     assert received.failure == "the answer is longer than 1000 bytes"
 
 
-async def test_prints_and_secrets(installed: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_prints_and_secrets(
+    install_assignor: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A plug-in may print, and does not see the gateway's variables."""
     monkeypatch.setenv("GROUPFERRY_UPSTREAM_SASL_PASSWORD", "secret")
     source = (
@@ -103,18 +105,18 @@ async def test_prints_and_secrets(installed: Install, monkeypatch: pytest.Monkey
         "    print('noise', flush=True)\n"
         "    return {k: [] for k in os.environ if k.startswith('GROUPFERRY_')}\n"
     )
-    installed({"prints": source})
+    install_assignor({"prints": source})
     assert await ask(computation("prints")) == AssignmentReceived(epoch=7)
 
 
 async def test_further_groups_wait_their_turn(
-    installed: Install, monkeypatch: pytest.MonkeyPatch
+    install_assignor: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A bounded number of processes runs at a time, and each answer finds its question."""
     running = highest = 0
     real = runner._ask
 
-    async def counted(question: bytes, environment: Mapping[str, str]) -> bytes:
+    async def count_running(question: bytes, environment: Mapping[str, str]) -> bytes:
         nonlocal running, highest
         running += 1
         highest = max(highest, running)
@@ -123,9 +125,9 @@ async def test_further_groups_wait_their_turn(
         finally:
             running -= 1
 
-    monkeypatch.setattr(runner, "_ask", counted)
+    monkeypatch.setattr(runner, "_ask", count_running)
     monkeypatch.setattr(runner, "PROCESSES_MAX", 2)
-    installed({"takes-all": TAKES_ALL})
+    install_assignor({"takes-all": TAKES_ALL})
     plug_ins, heard = PlugIns(ComputeThread(), ENVIRONMENT_PREFIX), dict[int, int]()
 
     async def compute(epoch: int) -> None:
@@ -141,12 +143,12 @@ async def test_further_groups_wait_their_turn(
 
 
 async def test_a_plug_in_that_hangs_holds_up_no_other(
-    installed: Install, monkeypatch: pytest.MonkeyPatch
+    install_assignor: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many groups use it."""
     monkeypatch.setattr(runner, "PROCESSES_MAX", 1)
-    installed({"hangs": "import time\ndef assign(spec):\n    time.sleep(600)\n"})
-    installed({"takes-all": TAKES_ALL})
+    install_assignor({"hangs": "import time\ndef assign(spec):\n    time.sleep(600)\n"})
+    install_assignor({"takes-all": TAKES_ALL})
     plug_ins = PlugIns(ComputeThread(), ENVIRONMENT_PREFIX)
     async with trio.open_nursery() as nursery:
         for _ in range(3):
@@ -157,7 +159,7 @@ async def test_a_plug_in_that_hangs_holds_up_no_other(
 
 
 async def test_a_cancelled_computation_leaves_no_process(
-    installed: Install, tmp_path: Path
+    install_assignor: Install, tmp_path: Path
 ) -> None:
     """The group was loaded again, or the gateway ends."""
     pid_file = tmp_path / "pid"
@@ -167,7 +169,7 @@ async def test_a_cancelled_computation_leaves_no_process(
         f"    open({str(pid_file)!r}, 'w').write(str(os.getpid()))\n"
         "    time.sleep(60)\n"
     )
-    installed({"sleeps": source})
+    install_assignor({"sleeps": source})
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ask, computation("sleeps"))
         while not (pid_file.exists() and pid_file.read_text()):

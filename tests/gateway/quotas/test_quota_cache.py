@@ -8,14 +8,14 @@ ALICE, MALLORY = QuotaKey("alice", is_principal=True), QuotaKey("mallory", is_pr
 SOMEWHERE = QuotaKey("10.0.0.1")
 
 
-def remembered(entries_max: int = 10, quota: ShareRule | None = None) -> QuotaCache[str, int]:
+def quota_cache(entries_max: int = 10, quota: ShareRule | None = None) -> QuotaCache[str, int]:
     """A table."""
     return QuotaCache(entries_max, quota or ShareRule())
 
 
 def test_who_invents_names_forgets_its_own() -> None:
     """By default at half of the table: those of others stay."""
-    table = remembered()
+    table = quota_cache()
     for name in ("a", "b", "c"):
         table.put(name, 1, ALICE)
     for number in range(1_000):
@@ -26,7 +26,7 @@ def test_who_invents_names_forgets_its_own() -> None:
 def test_the_quota_is_a_setting_for_users_and_addresses() -> None:
     """It may change while the table is in use."""
     quota = ShareRule(per_address=1, per_principal=2)
-    table = remembered(quota=quota)
+    table = quota_cache(quota=quota)
     for number in range(5):
         table.put(f"user-{number}", number, MALLORY)
         table.put(f"address-{number}", number, SOMEWHERE)
@@ -38,7 +38,7 @@ def test_the_quota_is_a_setting_for_users_and_addresses() -> None:
 
 def test_a_name_stays_with_whoever_named_it_first() -> None:
     """Otherwise a client would name those of others before it invents some."""
-    table = remembered()
+    table = quota_cache()
     table.put("a", 1, ALICE)
     table.put("a", 2, MALLORY)
     for number in range(100):
@@ -48,7 +48,7 @@ def test_a_name_stays_with_whoever_named_it_first() -> None:
 
 def test_a_full_table_forgets_the_oldest() -> None:
     """Of whichever owner; what the gateway itself has named has none."""
-    table = remembered(2)
+    table = quota_cache(2)
     table.put("a", 1, None)
     table.put("b", 2, ALICE)
     table.put("a", 3, None)
@@ -58,7 +58,7 @@ def test_a_full_table_forgets_the_oldest() -> None:
 
 def test_a_forgotten_name_no_longer_counts() -> None:
     """Not for its owner, either; forgetting it twice is harmless."""
-    table = remembered(4)
+    table = quota_cache(4)
     table.put("a", 1, ALICE)
     assert (table.pop("a"), table.pop("a")) == ((1,), ())
     table.put("b", 2, ALICE)
@@ -68,7 +68,7 @@ def test_a_forgotten_name_no_longer_counts() -> None:
 
 def test_a_long_name_counts_once_more_for_each_thousand_characters() -> None:
     """Towards its owner and in total, so that a table of names has a size in bytes, too."""
-    table = remembered(10)
+    table = quota_cache(10)
     long = "x" * 3 * LONG_NAME_CHARS
     for name in ("a", "b", "c"):
         table.put(name, 1, ALICE)
@@ -82,7 +82,7 @@ def test_a_long_name_counts_once_more_for_each_thousand_characters() -> None:
 
 def test_one_name_is_remembered_however_long_it_is() -> None:
     """An owner with a quota of one still has it."""
-    table = remembered(quota=ShareRule(per_address=1))
+    table = quota_cache(quota=ShareRule(per_address=1))
     long = "x" * 20 * LONG_NAME_CHARS
     table.put("a", 1, SOMEWHERE)
     table.put(long, 2, SOMEWHERE)

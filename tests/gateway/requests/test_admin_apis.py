@@ -49,7 +49,7 @@ class Scene:
     gateway: Gateway
     client: GroupClient
 
-    async def listed(self, **filters: tuple[str, ...]) -> dict[str, tuple[str, str]]:
+    async def list_groups(self, **filters: tuple[str, ...]) -> dict[str, tuple[str, str]]:
         """The state and type of each listed group."""
         answer: ListGroupsResponse = await self.client.connection.ask(
             ListGroupsRequest(**filters),  # type: ignore[arg-type]
@@ -57,7 +57,7 @@ class Scene:
         )
         return {group.group_id: (group.group_state, group.group_type) for group in answer.groups}
 
-    async def deleted(self, *group_ids: str) -> dict[str, int]:
+    async def delete_groups(self, *group_ids: str) -> dict[str, int]:
         """The error codes of a DeleteGroups."""
         answer: DeleteGroupsResponse = await self.client.connection.ask(
             DeleteGroupsRequest(groups_names=group_ids), 2
@@ -131,13 +131,13 @@ async def test_a_cluster_that_lists_no_types_has_classic_groups() -> None:
             ListedGroup(group_id="theirs", protocol_type="connect", group_state="Stable"),
             ListedGroup(group_id="g", protocol_type="", group_state="Empty"),
         )
-        assert await scene.listed() == {
+        assert await scene.list_groups() == {
             "theirs": ("Stable", "classic"),
             "g": ("Stable", "classic"),
         }
-        assert set(await scene.listed(states_filter=("STABLE",))) == {"theirs", "g"}
-        assert set(await scene.listed(types_filter=("classic",))) == {"theirs", "g"}
-        assert await scene.listed(types_filter=("consumer",)) == {}
+        assert set(await scene.list_groups(states_filter=("STABLE",))) == {"theirs", "g"}
+        assert set(await scene.list_groups(types_filter=("classic",))) == {"theirs", "g"}
+        assert await scene.list_groups(types_filter=("consumer",)) == {}
 
 
 async def test_a_list_asks_the_cluster_only_for_its_own_groups() -> None:
@@ -146,7 +146,7 @@ async def test_a_list_asks_the_cluster_only_for_its_own_groups() -> None:
         await scene.client.enter()
         asked = len(scene.broker.seen)
         for _ in range(3):
-            assert set(await scene.listed()) == {"g"}
+            assert set(await scene.list_groups()) == {"g"}
         assert [header.api_key for header in scene.broker.seen[asked:]] == [ApiKey.LIST_GROUPS] * 3
 
 
@@ -169,17 +169,17 @@ async def test_an_empty_group_is_listed_until_it_is_deleted() -> None:
         native = GroupClient(scene.client.connection, "native")
         joined = await scene.client.enter()
         await native.native("n")
-        assert await scene.listed() == {
+        assert await scene.list_groups() == {
             "g": ("Stable", "classic"),
             "native": ("Stable", "consumer"),
         }
         await scene.client.leave(joined.member_id)
         await native.native("n", -1)
         empty = {"g": ("Empty", "classic"), "native": ("Empty", "consumer")}
-        assert await scene.listed() == empty
-        assert await scene.listed(states_filter=("eMPTY", "nonsense")) == empty
-        assert set(await scene.listed(types_filter=("Consumer", ""))) == {"native"}
-        assert await scene.listed(types_filter=("nonsense",)) == {}
+        assert await scene.list_groups() == empty
+        assert await scene.list_groups(states_filter=("eMPTY", "nonsense")) == empty
+        assert set(await scene.list_groups(types_filter=("Consumer", ""))) == {"native"}
+        assert await scene.list_groups(types_filter=("nonsense",)) == {}
     scene.broker.coordinator.groups.clear()
     async with open_scene(broker=scene.broker, state_log=log) as scene:
         live = ListedGroup(group_id="g", protocol_type="consumer", group_state="Stable")
@@ -187,15 +187,15 @@ async def test_an_empty_group_is_listed_until_it_is_deleted() -> None:
             group_id="native", protocol_type="", group_state="Empty", group_type="classic"
         )
         scene.broker.listed, scene.broker.occupants = (live, offsets_only), ("moved-on",)
-        assert await scene.listed() == {
+        assert await scene.list_groups() == {
             "g": ("Stable", "classic"),
             "native": ("Empty", "consumer"),
         }
         answer = await scene.client.connection.ask(ListGroupsRequest(), 5)
         assert [group.protocol_type for group in answer.groups] == ["consumer", "consumer"]
         scene.broker.listed = scene.broker.occupants = ()
-        assert await scene.deleted("g", "native") == {"g": 0, "native": 0}
-        assert await scene.listed() == {}
+        assert await scene.delete_groups("g", "native") == {"g": 0, "native": 0}
+        assert await scene.list_groups() == {}
 
 
 async def test_a_group_that_was_deleted_in_the_cluster_is_dead() -> None:
@@ -207,18 +207,18 @@ async def test_a_group_that_was_deleted_in_the_cluster_is_dead() -> None:
         await native.native("n")
         await scene.client.leave(joined.member_id)
         await native.native("n", -1)
-        assert await described(scene) == ["Empty", "Empty", ErrorCode.NONE]
-        assert set(await scene.listed()) == {"g", "native"}
+        assert await describe_both(scene) == ["Empty", "Empty", ErrorCode.NONE]
+        assert set(await scene.list_groups()) == {"g", "native"}
     scene.broker.coordinator.groups.clear()
     async with open_scene(broker=scene.broker, state_log=log) as scene:
-        assert await described(scene) == ["Dead", "Dead", ErrorCode.GROUP_ID_NOT_FOUND]
-        assert await scene.listed() == {}
+        assert await describe_both(scene) == ["Dead", "Dead", ErrorCode.GROUP_ID_NOT_FOUND]
+        assert await scene.list_groups() == {}
         unknown = ErrorCode.GROUP_ID_NOT_FOUND
-        assert await scene.deleted("g", "native") == {"g": unknown, "native": unknown}
+        assert await scene.delete_groups("g", "native") == {"g": unknown, "native": unknown}
         assert not await log.group_ids()
 
 
-async def described(scene: Scene) -> list[str | int]:
+async def describe_both(scene: Scene) -> list[str | int]:
     """The states of both groups, and the error code of the native one, as tools see them."""
     ask = scene.client.connection.ask
     of_both: DescribeGroupsResponse = await ask(DescribeGroupsRequest(groups=("g", "native")), 5)
@@ -351,7 +351,7 @@ async def test_a_group_with_members_is_not_deleted() -> None:
     async with open_scene() as scene:
         scene.broker.known_groups = frozenset({"other"})
         await scene.client.enter()
-        codes = await scene.deleted("g", "other", "never")
+        codes = await scene.delete_groups("g", "other", "never")
         assert codes == {
             "g": ErrorCode.NON_EMPTY_GROUP,
             "other": 0,
@@ -371,9 +371,9 @@ async def test_an_empty_group_is_deleted_here_and_in_the_cluster() -> None:
             joined = await scene.client.enter()
             await scene.client.leave(joined.member_id)
             assert (await scene.client.described(5)).group_state == "Empty"
-            assert await scene.deleted("g") == {"g": 0}
+            assert await scene.delete_groups("g") == {"g": 0}
             assert (await scene.client.described(5)).group_state == "Dead"
-        assert await scene.deleted("g") == {"g": ErrorCode.GROUP_ID_NOT_FOUND}
+        assert await scene.delete_groups("g") == {"g": ErrorCode.GROUP_ID_NOT_FOUND}
 
 
 async def test_a_predecessors_anchor_is_hidden() -> None:
@@ -386,17 +386,17 @@ async def test_a_predecessors_anchor_is_hidden() -> None:
         await scene.client.leave(joined.member_id)
     assert broker.coordinator.group("g").member_id
     async with open_scene(broker=broker) as scene:
-        assert await scene.listed() == {"g": ("Stable", "classic")}
+        assert await scene.list_groups() == {"g": ("Stable", "classic")}
         described = await scene.client.described(5)
         assert (described.protocol_type, len(described.members)) == ("consumer", 1)
     async with open_scene(broker=broker, state_log=log) as scene:
-        assert await scene.listed() == {"g": ("Empty", "classic")}
-        assert await scene.listed(states_filter=("Stable",)) == {}
+        assert await scene.list_groups() == {"g": ("Empty", "classic")}
+        assert await scene.list_groups(states_filter=("Stable",)) == {}
         described = await scene.client.described(5)
         assert (described.group_state, described.members) == ("Empty", ())
         broker.known_groups = frozenset({"g"})
-        assert await scene.deleted("g") == {"g": 0}
-        assert await scene.listed() == {}
+        assert await scene.delete_groups("g") == {"g": 0}
+        assert await scene.list_groups() == {}
 
 
 async def test_a_deletion_is_refused_beyond_max_groups() -> None:
@@ -405,9 +405,9 @@ async def test_a_deletion_is_refused_beyond_max_groups() -> None:
     await log.append("empty", EMPTY_GROUP)
     async with open_scene(max_groups=1, state_log=log) as scene:
         await scene.client.enter()
-        assert await scene.deleted("empty") == {"empty": ErrorCode.COORDINATOR_NOT_AVAILABLE}
+        assert await scene.delete_groups("empty") == {"empty": ErrorCode.COORDINATOR_NOT_AVAILABLE}
         assert scene.broker.deleted == []
-        assert await scene.deleted("never") == {"never": ErrorCode.GROUP_ID_NOT_FOUND}
+        assert await scene.delete_groups("never") == {"never": ErrorCode.GROUP_ID_NOT_FOUND}
 
 
 async def test_a_repeated_group_is_described_once() -> None:
@@ -423,7 +423,7 @@ async def test_a_repeated_group_is_described_once() -> None:
             ConsumerGroupDescribeRequest(group_ids=names, include_authorized_operations=False), 1
         )
         assert [group.group_id for group in native.groups] == ["g", "never"]
-        assert list(await scene.deleted(*names)) == ["g", "never"]
+        assert list(await scene.delete_groups(*names)) == ["g", "never"]
 
 
 async def test_groups_beyond_the_limit_of_an_answer_are_not_described(

@@ -198,17 +198,17 @@ async def test_librdkafkas_admin_client(kafka: KafkaCluster) -> None:
 
 
 def _librdkafka(admin: AdminClient, names: Mapping[str, str]) -> None:
-    def listed(**filters: object) -> set[str]:
+    def list_group_ids(**filters: object) -> set[str]:
         result = admin.list_consumer_groups(**filters).result(10)
         assert not result.errors
         group_ids = {group.group_id for group in result.valid}
         return {kind for kind, name in names.items() if name in group_ids}
 
-    assert listed() == set(KINDS)
-    assert listed(states={ConsumerGroupState.EMPTY}) == {"empty"}
-    assert listed(types={ConsumerGroupType.CONSUMER}) == {"mixed", "native"}
+    assert list_group_ids() == set(KINDS)
+    assert list_group_ids(states={ConsumerGroupState.EMPTY}) == {"empty"}
+    assert list_group_ids(types={ConsumerGroupType.CONSUMER}) == {"mixed", "native"}
     both = {"states": {ConsumerGroupState.STABLE}, "types": {ConsumerGroupType.CLASSIC}}
-    assert listed(**both) == {"classic"}
+    assert list_group_ids(**both) == {"classic"}
     described = admin.describe_consumer_groups(list(names.values()))
     groups = {kind: described[name].result(10) for kind, name in names.items()}
     assert {

@@ -14,7 +14,7 @@ from kafka_codecs.describe_groups import DescribedGroup, DescribedGroupMember
 from kafka_codecs.error_codes import ErrorCode
 
 
-def described(group_id: str, *, user_data_bytes: int) -> DescribedGroup:
+def described_group(group_id: str, *, user_data_bytes: int) -> DescribedGroup:
     """A group with one member."""
     member = DescribedGroupMember(
         member_id="m",
@@ -28,7 +28,7 @@ def described(group_id: str, *, user_data_bytes: int) -> DescribedGroup:
     )
 
 
-def taken(room: AnswerRoom, part: DescribedGroup) -> bool:
+def take_part(room: AnswerRoom, part: DescribedGroup) -> bool:
     """Whether a part fits."""
     room.take(part)
     return room.refusal is None
@@ -38,15 +38,15 @@ def test_parts_are_taken_exactly_up_to_the_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """All parts of the answer count together."""
-    parts = [described(group_id, user_data_bytes=1_000) for group_id in ("a", "b")]
+    parts = [described_group(group_id, user_data_bytes=1_000) for group_id in ("a", "b")]
     needed = sum(bytes_of(part, 10_000) for part in parts)
     monkeypatch.setattr(answer_room, "ANSWER_BYTES_MAX", needed)
     room = AnswerRoom(hold=lambda _: None)
-    assert [taken(room, part) for part in parts] == [True, True]
+    assert [take_part(room, part) for part in parts] == [True, True]
 
     monkeypatch.setattr(answer_room, "ANSWER_BYTES_MAX", needed - 1)
     room = AnswerRoom(hold=lambda _: None)
-    assert [taken(room, part) for part in parts] == [True, False]
+    assert [take_part(room, part) for part in parts] == [True, False]
     assert room.refusal == (ErrorCode.UNKNOWN_SERVER_ERROR, TOO_LONG)
 
 
@@ -54,8 +54,8 @@ def test_no_part_is_taken_after_one_that_did_not_fit(monkeypatch: pytest.MonkeyP
     """Otherwise the missing parts would depend on their sizes."""
     monkeypatch.setattr(answer_room, "ANSWER_BYTES_MAX", 1_000)
     room = AnswerRoom(hold=lambda _: None)
-    assert not taken(room, described("large", user_data_bytes=5_000))
-    assert not taken(room, described("small", user_data_bytes=0))
+    assert not take_part(room, described_group("large", user_data_bytes=5_000))
+    assert not take_part(room, described_group("small", user_data_bytes=0))
 
 
 def test_long_answers_of_all_clients_have_a_total() -> None:
@@ -64,19 +64,19 @@ def test_long_answers_of_all_clients_have_a_total() -> None:
     held = HeldRequests(Limits(max_held_requests_bytes=3_000_000))
     hold = partial(held.take, QuotaKey("10.0.0.1"))
     rooms = [AnswerRoom(hold) for _ in range(9)]
-    part = described("g", user_data_bytes=100_000)
-    fits = [taken(room, part) for room in rooms]
+    part = described_group("g", user_data_bytes=100_000)
+    fits = [take_part(room, part) for room in rooms]
     assert fits == [True] * 3 + [False] * 6
     refusal = rooms[-1].refusal
     assert refusal is not None
     assert refusal[0] == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert "address 10.0.0.1 may take 1500000 bytes by now: ask again" in refusal[1]
-    assert taken(AnswerRoom(partial(held.take, QuotaKey("10.0.0.2"))), part)
+    assert take_part(AnswerRoom(partial(held.take, QuotaKey("10.0.0.2"))), part)
 
 
 def test_short_answers_always_find_room() -> None:
     """A connection has one at a time."""
     held = HeldRequests(Limits(max_held_requests_bytes=0))
     room = AnswerRoom(partial(held.take, QuotaKey("10.0.0.1")))
-    assert taken(room, described("g", user_data_bytes=50_000))
-    assert not taken(room, described("h", user_data_bytes=50_000))
+    assert take_part(room, described_group("g", user_data_bytes=50_000))
+    assert not take_part(room, described_group("h", user_data_bytes=50_000))

@@ -84,7 +84,7 @@ class Scene:
         return codes
 
     @property
-    def sent(self) -> list[int]:
+    def sent_offsets(self) -> list[int]:
         """The offsets that the cluster was asked to store, in order."""
         return [commit.topics[0].partitions[0].committed_offset for commit in self.broker.commits]
 
@@ -105,12 +105,12 @@ class Scene:
                     )
                 )
             for pending, code in zip(headers, codes, strict=True):
-                await answer(wire, pending, stored(code))
+                await answer(wire, pending, commit_response(code))
 
         self.broker.handlers[ApiKey.OFFSET_COMMIT] = handler
 
 
-def stored(code: int) -> OffsetCommitResponse:
+def commit_response(code: int) -> OffsetCommitResponse:
     """The answer to a commit of one partition."""
     partition = OffsetCommitResponsePartition(partition_index=0, error_code=code)
     return OffsetCommitResponse(
@@ -163,7 +163,7 @@ async def test_an_answer_to_a_commit_may_arrive_in_pieces() -> None:
     async def handler(wire: Wire, header: RequestHeader, body: bytes) -> None:
         key, version = header.api_key, header.api_version
         start = encode_response_header(key, version, header.correlation_id)
-        whole = framed(start + encode(stored(0), version))
+        whole = framed(start + encode(commit_response(0), version))
         for piece in (whole[:2], whole[2:9], whole[9:]):
             await wire.send(piece)
             await trio.sleep(0.01)
@@ -201,7 +201,7 @@ async def test_all_commits_are_stored_and_answered_in_order() -> None:
         await on.wire.send(b"".join((*commits, on.heartbeat(count))))
         codes = await on.codes(count)
         assert codes == [(n, ILLEGAL_GENERATION if n in stale else 0) for n in range(count)]
-        assert on.sent == [n for n in range(count) if n not in stale]
+        assert on.sent_offsets == [n for n in range(count) if n not in stale]
         frame = await on.wire.frame()
         correlation_id, _ = decode_response_header(ApiKey.HEARTBEAT, HEARTBEAT_VERSION, frame)
         assert correlation_id == count
@@ -213,7 +213,7 @@ async def test_commits_refused_to_the_anchor_are_sent_again_in_order() -> None:
         on.broker.coordinator.group("g").remove_member()
         await on.wire.send(b"".join(map(on.commit, range(3))))
         assert await on.codes(3) == [(0, 0), (1, 0), (2, 0)]
-        assert on.sent == [0, 1, 2, 0, 1, 2]
+        assert on.sent_offsets == [0, 1, 2, 0, 1, 2]
         assert on.broker.offsets == {0: 2}
 
 
@@ -231,7 +231,7 @@ async def test_an_overtaken_commit_is_not_sent_again() -> None:
                 return
             request = decode(OffsetCommitRequest, body, header.api_version)
             again.append(request.topics[0].partitions[0].committed_offset)
-            await answer(wire, header, stored(0))
+            await answer(wire, header, commit_response(0))
 
         on.broker.handlers[ApiKey.OFFSET_COMMIT] = first_three
         await on.wire.send(b"".join(map(on.commit, range(3))))
@@ -247,7 +247,7 @@ async def test_an_outage_stores_no_commit_late() -> None:
         on.broker.loses_commits = True
         await on.wire.send(b"".join(map(on.commit, range(3))))
         assert await on.codes(3) == [(0, LOADING), (1, LOADING), (2, LOADING)]
-        assert on.sent == [0]
+        assert on.sent_offsets == [0]
         on.broker.loses_commits = False
         member = {"member_id": on.joined.member_id, "epoch": on.joined.generation_id}
         async with stage.another_client() as next_connection:
@@ -306,4 +306,4 @@ async def test_a_commit_behind_a_parked_join_closes_an_abandoned_connection() ->
         frame = await old.frame()
         assert decode_response_header(ApiKey.JOIN_GROUP, JOIN_VERSION, frame)[0] == 0
         assert await old.at_end()
-        assert on.sent == [2]
+        assert on.sent_offsets == [2]

@@ -75,7 +75,7 @@ class Scene:
     members: list[FleetMember]
 
     @asynccontextmanager
-    async def connected(self, slot: int) -> AsyncIterator[BrokerConnection]:
+    async def connect(self, slot: int) -> AsyncIterator[BrokerConnection]:
         """A client of the coordinator node of a slot."""
         port = self.ports[coordinator_id(slot, 1)]
         async with await BrokerConnection.open(HOST, port) as connection:
@@ -126,7 +126,7 @@ async def test_members_are_served_by_the_owner_of_their_group(tmp_path: Path) ->
     """Each process has its groups; commits reach the cluster through it."""
     async with open_scene(tmp_path) as scene:
         for slot, group_id in enumerate(GROUPS):
-            async with scene.connected(slot) as connection:
+            async with scene.connect(slot) as connection:
                 client = GroupClient(connection, group_id)
                 joined = await client.enter()
                 codes = await client.commit(
@@ -140,7 +140,7 @@ async def test_a_member_elsewhere_is_sent_to_the_owner(tmp_path: Path) -> None:
     """With the code that makes every client look for its coordinator."""
     async with open_scene(tmp_path) as scene:
         for slot, group_id in enumerate(reversed(GROUPS)):
-            async with scene.connected(slot) as connection:
+            async with scene.connect(slot) as connection:
                 client = GroupClient(connection, group_id)
                 answers = [
                     await client.join(),
@@ -171,7 +171,7 @@ async def test_admin_clients_get_the_same_answers_at_every_node(tmp_path: Path) 
         group_ids=GROUPS, include_authorized_operations=False
     )
     async with open_scene(tmp_path) as scene:
-        async with scene.connected(0) as first, scene.connected(1) as second:
+        async with scene.connect(0) as first, scene.connect(1) as second:
             for connection, group_id in zip((first, second), GROUPS, strict=True):
                 client = GroupClient(connection, group_id)
                 joined = await client.enter()
@@ -210,7 +210,7 @@ async def test_members_of_other_processes_fetch_their_offsets_at_their_owner(
     tmp_path: Path,
 ) -> None:
     """Nobody else knows their epochs."""
-    async with open_scene(tmp_path) as scene, scene.connected(0) as connection:
+    async with open_scene(tmp_path) as scene, scene.connect(0) as connection:
         group = OffsetFetchRequestGroup(
             group_id=GROUPS[1], member_id="m", member_epoch=1, topics=None
         )
@@ -220,7 +220,7 @@ async def test_members_of_other_processes_fetch_their_offsets_at_their_owner(
 
 async def test_an_owner_that_does_not_answer_is_said_to_load(tmp_path: Path) -> None:
     """NOT_COORDINATOR would end the process of librdkafka's admin client."""
-    async with open_scene(tmp_path) as scene, scene.connected(0) as connection:
+    async with open_scene(tmp_path) as scene, scene.connect(0) as connection:
         (tmp_path / SLOTS_FOLDER / "1" / SOCKET_NAME).unlink()
         one = await connection.ask(OffsetFetchRequest(group_id=GROUPS[1], topics=None), 5)
         assert one.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -234,7 +234,7 @@ async def test_an_owner_that_does_not_answer_is_said_to_load(tmp_path: Path) -> 
 async def test_a_group_that_moves_is_said_to_load(slot: int, tmp_path: Path) -> None:
     """To admin clients, at the process that is about to serve it as well as at others."""
     loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    async with open_scene(tmp_path) as scene, scene.connected(slot) as connection:
+    async with open_scene(tmp_path) as scene, scene.connect(slot) as connection:
         scene.members[1].serving.clear()
         one = await connection.ask(OffsetFetchRequest(group_id=GROUPS[1], topics=None), 5)
         assert one.error_code == loading
@@ -255,7 +255,7 @@ async def test_a_group_that_moves_is_said_to_load(slot: int, tmp_path: Path) -> 
 async def test_a_group_is_listed_once(tmp_path: Path) -> None:
     """At the coordinator node of its owner: clients ask every node that Metadata names."""
     async with open_scene(tmp_path) as scene:
-        async with scene.connected(0) as first, scene.connected(1) as second:
+        async with scene.connect(0) as first, scene.connect(1) as second:
             for connection, group_id in zip((first, second), GROUPS, strict=True):
                 await GroupClient(connection, group_id).enter()
             lists = {}
@@ -282,7 +282,7 @@ def test_an_end_of_a_transaction_ends_no_commits() -> None:
 async def test_configs_of_every_group_are_there_at_every_process(tmp_path: Path) -> None:
     """Clients ask any process for them."""
     codes = {ErrorCode.NONE}
-    async with open_scene(tmp_path) as scene, scene.connected(0) as connection:
+    async with open_scene(tmp_path) as scene, scene.connect(0) as connection:
         for group_id in GROUPS:
             resource = DescribeConfigsResource(
                 resource_type=ConfigResourceType.GROUP,

@@ -74,7 +74,7 @@ class Scene:
         async with group_client(self.gateway.address, group, client_id=client_id) as client:
             yield client
 
-    async def stored(self, partitions: int = 3) -> dict[int, int]:
+    async def stored_offsets(self, partitions: int = 3) -> dict[int, int]:
         """The group's offsets, fetched from the cluster itself."""
         async with await BrokerConnection.open(*self.upstream.bootstrap[0]) as connection:
             return await GroupClient(connection, "g").committed(partitions=partitions)
@@ -230,10 +230,10 @@ async def test_commits_are_stored_in_the_cluster(version: int) -> None:
         member = {"member_id": joined.member_id, "epoch": joined.generation_id}
         stored = await scene.client.commit({0: 7, 2: 9}, **member, version=version)  # type: ignore[arg-type]
         assert stored == {0: 0, 2: 0}
-        assert await scene.stored() == {0: 7, 1: -1, 2: 9}
+        assert await scene.stored_offsets() == {0: 7, 1: -1, 2: 9}
         refused = await scene.client.commit({0: 1}, member_id="x", epoch=1, version=version)
         assert refused == {0: ErrorCode.UNKNOWN_MEMBER_ID}
-        assert await scene.stored() == {0: 7, 1: -1, 2: 9}
+        assert await scene.stored_offsets() == {0: 7, 1: -1, 2: 9}
 
 
 async def test_a_native_member_commits_in_v9_only() -> None:
@@ -246,10 +246,10 @@ async def test_a_native_member_commits_in_v9_only() -> None:
         assert too_old == {0: ErrorCode.UNSUPPORTED_VERSION}
         stale = await scene.client.commit({0: 1}, member_id="n", epoch=joined.member_epoch + 1)
         assert stale == {0: ErrorCode.STALE_MEMBER_EPOCH}
-        assert await scene.stored() == {0: -1, 1: -1, 2: -1}
+        assert await scene.stored_offsets() == {0: -1, 1: -1, 2: -1}
         stored = await scene.client.commit({0: 1}, member_id="n", epoch=joined.member_epoch)
         assert stored == {0: 0}
-        assert await scene.stored() == {0: 1, 1: -1, 2: -1}
+        assert await scene.stored_offsets() == {0: 1, 1: -1, 2: -1}
 
 
 def fetch_one(group: str = "g") -> OffsetFetchRequest:
@@ -411,7 +411,9 @@ async def test_groups_are_listed_and_filtered() -> None:
         await other.native("n")
         listeners = await scene.gateway.listeners()
 
-        async def listed(version: int, **filters: tuple[str, ...]) -> set[tuple[str, str, str]]:
+        async def list_groups(
+            version: int, **filters: tuple[str, ...]
+        ) -> set[tuple[str, str, str]]:
             listings = set()
             for address in listeners.values():
                 async with await BrokerConnection.open(*address) as connection:
@@ -424,15 +426,15 @@ async def test_groups_are_listed_and_filtered() -> None:
                     listings |= {(g.group_id, g.group_state, g.group_type) for g in answer.groups}
             return listings
 
-        assert await listed(0) == {("g", "", ""), ("h", "", "")}
-        assert {group for group, _, _ in await listed(4)} == {"g", "h"}
+        assert await list_groups(0) == {("g", "", ""), ("h", "", "")}
+        assert {group for group, _, _ in await list_groups(4)} == {"g", "h"}
         everything = {("g", "Stable", "classic"), ("h", "Stable", "consumer")}
-        assert await listed(5) == everything
-        assert await listed(5, states_filter=("stable",)) == everything
-        assert await listed(5, types_filter=("CONSUMER",)) == {("h", "Stable", "consumer")}
-        assert await listed(5, types_filter=("classic",)) == {("g", "Stable", "classic")}
-        assert await listed(5, types_filter=("share",)) == set()
-        assert await listed(4, states_filter=("Empty", "unheard-of")) == set()
+        assert await list_groups(5) == everything
+        assert await list_groups(5, states_filter=("stable",)) == everything
+        assert await list_groups(5, types_filter=("CONSUMER",)) == {("h", "Stable", "consumer")}
+        assert await list_groups(5, types_filter=("classic",)) == {("g", "Stable", "classic")}
+        assert await list_groups(5, types_filter=("share",)) == set()
+        assert await list_groups(4, states_filter=("Empty", "unheard-of")) == set()
 
 
 # -- the cluster's groups --------------------------------------------------------------------------

@@ -54,7 +54,7 @@ async def test_each_group_is_listed_once_at_its_coordinator(three_brokers: Kafka
                 for group in groups
             }
 
-            async def listed(
+            async def listed_kinds(
                 version: int = 5, states: tuple[str, ...] = (), types: tuple[str, ...] = ()
             ) -> set[str]:
                 """The listed kinds, each of whose groups is at its coordinator."""
@@ -75,10 +75,10 @@ async def test_each_group_is_listed_once_at_its_coordinator(three_brokers: Kafka
 
             assert len(set(everywhere.values())) > 1, "brokers lead what others' tests left them"
             for version in (0, 3, 5):
-                assert await listed(version) == set(kinds)
-            assert await listed(states=("Stable",)) == {"classic", "native", "foreign"}
-            assert await listed(states=("empty",)) == {"empty"}
-            assert await listed(types=("consumer",)) == {"native"}
-            assert await listed(types=("Classic",), states=("Empty",)) == {"empty"}
+                assert await listed_kinds(version) == set(kinds)
+            assert await listed_kinds(states=("Stable",)) == {"classic", "native", "foreign"}
+            assert await listed_kinds(states=("empty",)) == {"empty"}
+            assert await listed_kinds(types=("consumer",)) == {"native"}
+            assert await listed_kinds(types=("Classic",), states=("Empty",)) == {"empty"}
         gateway.stop.set()
         await gateway.ended.wait()

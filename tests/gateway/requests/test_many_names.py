@@ -281,15 +281,17 @@ async def test_a_name_costs_the_same_however_many_configs_are_stored(
         async with hosted_groups(max_groups=1_000) as groups:
             configs = ConfigApis(groups.table, ShareRule(per_address=stored))
             for names in ([f"stored-{number}" for number in range(stored)], ()):
-                await _answered(configs, _altering(*names))
+                await _answer_configs(configs, _altering(*names))
             await trio.sleep(QUIET_S)
             with counted_steps() as steps:
-                await _answered(configs, _altering(*(f"new-{number}" for number in range(100))))
+                await _answer_configs(
+                    configs, _altering(*(f"new-{number}" for number in range(100)))
+                )
             steps_by_stored[stored] = steps.count
     assert steps_by_stored[200] < 1.2 * steps_by_stored[2]
 
 
-async def _answered(configs: ConfigApis, message: Any) -> None:
+async def _answer_configs(configs: ConfigApis, message: Any) -> None:
     await configs.answer(lone_request(message, 1), message)
 
 

@@ -64,7 +64,7 @@ def test_only_consumers_join_hosted_groups(message: JoinGroupRequest, *, foreign
     assert is_foreign(message) is foreign
 
 
-def joined(member_id: str, error_code: int = 0) -> JoinGroupResponse:
+def join_response(member_id: str, error_code: int = 0) -> JoinGroupResponse:
     """The answer to a join."""
     return JoinGroupResponse(
         error_code=error_code,
@@ -136,7 +136,7 @@ def test_a_client_that_lacks_an_answer_follows_none(*, lacks_answer: bool) -> No
 def test_every_request_of_a_member_identifies_its_connection() -> None:
     """A restarted gateway sees no join."""
     for message, answer in (
-        (JOIN, joined("m")),
+        (JOIN, join_response("m")),
         (SYNC, SyncGroupResponse(assignment=b"")),
         (BEAT, HeartbeatResponse()),
         (NATIVE, ConsumerGroupHeartbeatResponse(member_id="m")),
@@ -151,15 +151,17 @@ def test_every_request_of_a_member_identifies_its_connection() -> None:
 def test_the_latest_member_counts() -> None:
     """A fenced client rejoins with another id on the same connection."""
     connection = Connection()
-    note_member(connection.request(JOIN), joined("m"))
-    note_member(connection.request(JOIN), joined("n"))
+    note_member(connection.request(JOIN), join_response("m"))
+    note_member(connection.request(JOIN), join_response("n"))
     assert speaker(connection) == "n"
 
 
 def test_a_refused_client_is_no_member() -> None:
     """Neither is a client that has only received an id."""
     connection = Connection()
-    note_member(connection.request(JOIN), joined("m", error_code=ErrorCode.MEMBER_ID_REQUIRED))
+    note_member(
+        connection.request(JOIN), join_response("m", error_code=ErrorCode.MEMBER_ID_REQUIRED)
+    )
     note_member(connection.request(BEAT), HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
     assert speaker(connection) is None
 
@@ -167,8 +169,8 @@ def test_a_refused_client_is_no_member() -> None:
 @pytest.mark.parametrize(
     ("answer", "at_any_time", "in_a_move"),
     [
-        (joined("m", ErrorCode.INCONSISTENT_GROUP_PROTOCOL), True, True),
-        (joined("m", ErrorCode.UNKNOWN_MEMBER_ID), False, False),
+        (join_response("m", ErrorCode.INCONSISTENT_GROUP_PROTOCOL), True, True),
+        (join_response("m", ErrorCode.UNKNOWN_MEMBER_ID), False, False),
         (ConsumerGroupHeartbeatResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND), True, True),
         (ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR), False, True),
         (ConsumerGroupHeartbeatResponse(error_code=ErrorCode.NONE), False, False),

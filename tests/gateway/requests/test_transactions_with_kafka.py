@@ -69,13 +69,15 @@ async def stable_offset(coordinator: BrokerConnection, group: str, topic: str) -
     asked = OffsetFetchRequestTopic(name=topic, partition_indexes=(0,))
     request = OffsetFetchRequest(group_id=group, topics=(asked,), require_stable=True)
 
-    async def fetched() -> OffsetFetchResponsePartition:
+    async def fetch_partition() -> OffsetFetchResponsePartition:
         answer: OffsetFetchResponse = await coordinator.ask(request, 7)
         (partition,) = answer.topics[0].partitions
         return partition
 
     unstable = ErrorCode.UNSTABLE_OFFSET_COMMIT
-    stable = await until_answered(fetched, lambda partition: partition.error_code != unstable)
+    stable = await until_answered(
+        fetch_partition, lambda partition: partition.error_code != unstable
+    )
     return stable.committed_offset
 
 

@@ -17,7 +17,7 @@ PARTITIONS = (0, 1)
 LAST_VERSION_IN_ZOOKEEPER = FIRST_VERSION_IN_KAFKA - 1
 
 
-async def committed(stage: OffsetStage, group: str) -> set[int]:
+async def commit_codes(stage: OffsetStage, group: str) -> set[int]:
     """The codes of a commit of v0."""
     request = commit_of({"numbers": dict.fromkeys(PARTITIONS, 5)}, group_id=group)
     answer: OffsetCommitResponse = await stage.client.connection.ask(
@@ -28,7 +28,7 @@ async def committed(stage: OffsetStage, group: str) -> set[int]:
     return {partition.error_code for partition in topic.partitions}
 
 
-async def fetched(stage: OffsetStage, group: str) -> set[tuple[int, int]]:
+async def fetch_offsets(stage: OffsetStage, group: str) -> set[tuple[int, int]]:
     """The codes and offsets of a fetch of v0."""
     topic = OffsetFetchRequestTopic(name="numbers", partition_indexes=PARTITIONS)
     answer: OffsetFetchResponse = await stage.client.connection.ask(
@@ -52,21 +52,21 @@ async def test_a_hosted_group_has_no_offsets_in_zookeeper() -> None:
     """Nothing is stored where its members do not look."""
     async with offset_stage() as stage:
         await stage.client.enter()
-        assert await committed(stage, "g") == {ErrorCode.UNSUPPORTED_VERSION}
-        assert await fetched(stage, "g") == {(ErrorCode.UNSUPPORTED_VERSION, -1)}
+        assert await commit_codes(stage, "g") == {ErrorCode.UNSUPPORTED_VERSION}
+        assert await fetch_offsets(stage, "g") == {(ErrorCode.UNSUPPORTED_VERSION, -1)}
         assert sent_to(stage.broker) == []
 
 
 async def test_other_groups_keep_theirs() -> None:
     """The cluster answers as it can, in the client's version."""
     async with offset_stage() as stage:
-        assert await committed(stage, "other") == {0}
-        assert await fetched(stage, "other") == {(0, 5)}
+        assert await commit_codes(stage, "other") == {0}
+        assert await fetch_offsets(stage, "other") == {(0, 5)}
         assert sent_to(stage.broker) == [(ApiKey.OFFSET_COMMIT, 0), (ApiKey.OFFSET_FETCH, 0)]
 
 
 async def test_a_group_that_the_cluster_serves_keeps_theirs() -> None:
     """The gateway forwards it."""
     async with offset_stage(forward_patterns=("g",)) as stage:
-        assert await committed(stage, "g") == {0}
-        assert await fetched(stage, "g") == {(0, 5)}
+        assert await commit_codes(stage, "g") == {0}
+        assert await fetch_offsets(stage, "g") == {(0, 5)}

@@ -44,7 +44,7 @@ Damage = Callable[[Path, random.Random], None]
 Groups = Mapping[str, tuple[DurableRecord, ...]]
 
 
-async def stored(folder: Path) -> Groups:
+async def stored_groups(folder: Path) -> Groups:
     """The content that a starting gateway would find."""
     async with open_sqlite_log(folder) as log:
         return {group_id: tuple(await log.read(group_id)) for group_id in await log.group_ids()}
@@ -53,7 +53,7 @@ async def stored(folder: Path) -> Groups:
 async def outcome(folder: Path) -> Groups | str:
     """The content, or the reason why the gateway does not start."""
     try:
-        return await stored(folder)
+        return await stored_groups(folder)
     except StateLogUnusable as refused:
         return str(refused)
 
@@ -80,7 +80,7 @@ def smear(path: Path, dice: random.Random) -> None:
 
 
 @pytest.fixture(scope="module")
-def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def killed_gateway(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files of a gateway that was killed."""
     folder = tmp_path_factory.mktemp("killed")
     done = subprocess.run([sys.executable, "-c", WRITE_AND_DIE, str(folder)], check=False)
@@ -93,16 +93,16 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("damage", [cut, flip, smear])
 async def test_damage_is_refused_or_harmless(
-    killed: Path, tmp_path: Path, name: str, damage: Damage
+    killed_gateway: Path, tmp_path: Path, name: str, damage: Damage
 ) -> None:
     """Each case damages one place of one file. Its number is its seed."""
-    shutil.copytree(killed, tmp_path / "whole")
-    expected = await stored(tmp_path / "whole")
+    shutil.copytree(killed_gateway, tmp_path / "whole")
+    expected = await stored_groups(tmp_path / "whole")
     assert len(expected) > 30
     refused = 0
     for seed in range(CASES):
         folder = tmp_path / f"{seed}"
-        shutil.copytree(killed, folder)
+        shutil.copytree(killed_gateway, folder)
         damage(folder / name, random.Random(seed))
         result = await outcome(folder)
         if isinstance(result, str):

@@ -69,7 +69,7 @@ class Recorder(Watch):
         self.cuts.append(Cut([encode_record(GROUP, record) for record in records], state))
 
 
-def recorded(seed: int) -> tuple[GroupConfig, Sequence[Cut]]:
+def record_run(seed: int) -> tuple[GroupConfig, Sequence[Cut]]:
     """A run of the simulator with all faults except those of the process itself."""
     plan = replace(
         draw_plan(World(seed)),
@@ -83,7 +83,7 @@ def recorded(seed: int) -> tuple[GroupConfig, Sequence[Cut]]:
     return plan.config, recorder.cuts
 
 
-def compacted(entries: Bytes, dice: random.Random) -> Bytes:
+def compact_entries(entries: Bytes, dice: random.Random) -> Bytes:
     """The part that compaction leaves: the last record of each key, and recent tombstones."""
     last = {entry.key: number for number, entry in enumerate(entries)}
     young = dice.randint(0, len(entries))
@@ -99,7 +99,7 @@ def left_over(batches: Sequence[Bytes], dice: random.Random) -> Iterator[Bytes]:
     entries = [entry for batch in batches for entry in batch]
     yield entries
     cleaned = dice.randint(0, len(entries))
-    yield [*compacted(entries[:cleaned], dice), *entries[cleaned:]]
+    yield [*compact_entries(entries[:cleaned], dice), *entries[cleaned:]]
 
 
 def load(entries: Bytes, config: GroupConfig) -> GroupEngine:
@@ -114,7 +114,7 @@ def load(entries: Bytes, config: GroupConfig) -> GroupEngine:
 @pytest.mark.parametrize("seed", range(20))
 def test_every_cut_restores_the_group(seed: int) -> None:
     """Members, epochs and assignments are the same for every cut and every compaction."""
-    config, cuts = recorded(seed)
+    config, cuts = record_run(seed)
     dice = random.Random(seed)
     for number, cut in enumerate(cuts):
         batches = [cut.batch for cut in cuts[: number + 1]]

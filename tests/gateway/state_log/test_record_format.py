@@ -33,7 +33,7 @@ EVERY_RECORD = pytest.mark.parametrize(
 )
 
 
-def stored(name: str) -> Entry:
+def stored_entry(name: str) -> Entry:
     """A record as the first version of the format wrote it."""
     lines = (FIRST_VERSIONS / f"{name}.hex").read_text().splitlines()
     key, value = (bytes.fromhex(line.split()[1]) for line in lines)
@@ -71,20 +71,20 @@ def test_only_equal_keys_have_equal_bytes(first: DurableRecord, second: DurableR
 @pytest.mark.parametrize("name", RECORDS)
 def test_the_first_version_of_the_format_stays_readable(name: str) -> None:
     """An upgrade must not lose a group. These files never change."""
-    assert decode_record(stored(name)) == (GROUP, RECORDS[name])
+    assert decode_record(stored_entry(name)) == (GROUP, RECORDS[name])
 
 
 @pytest.mark.parametrize("name", RECORDS)
 def test_the_first_version_is_written(name: str) -> None:
     """A second version will need its own files."""
-    assert encode_record(GROUP, RECORDS[name]) == stored(name)
+    assert encode_record(GROUP, RECORDS[name]) == stored_entry(name)
 
 
 def test_the_first_version_of_the_last_events_stays_readable() -> None:
     """The file has its second format then, but this record its first."""
     last = LastEvents(sequence=1 << 40, lines=('{"event": "member_left"}', "ü"))
     assert decode_record(encode_record(GROUP, last)) == (GROUP, last)
-    assert encode_record(GROUP, last) == stored("last_events")
+    assert encode_record(GROUP, last) == stored_entry("last_events")
     timed = replace(last, began_ms=1 << 41, at_ms=(1 << 41) + 1)
     assert decode_record(encode_record(GROUP, timed)) == (GROUP, timed)
 
@@ -177,7 +177,7 @@ def test_wrong_bytes_raise_wire_error_or_give_another_record(
     name: str, data: st.DataObject
 ) -> None:
     """A log may be damaged anywhere."""
-    entry = stored(name)
+    entry = stored_entry(name)
     assert entry.value is not None
     place = data.draw(st.integers(0, len(entry.value) - 1))
     byte = data.draw(st.integers(0, 255))

@@ -113,7 +113,7 @@ def test_unusable_files_keep_the_former_context_and_complain_once(
     assert tls.current is before
     assert not tls.reload()
     _replace(authority)
-    assert _reloaded(tls) is not before
+    assert _reload(tls) is not before
 
 
 def _replace(authority: CertificateAuthority) -> None:
@@ -122,6 +122,6 @@ def _replace(authority: CertificateAuthority) -> None:
         os.utime(path, ns=(1, 1))  # two writes may share a tick of the file system's clock
 
 
-def _reloaded(tls: TlsContext) -> ssl.SSLContext:
+def _reload(tls: TlsContext) -> ssl.SSLContext:
     assert tls.reload()
     return tls.current

@@ -33,7 +33,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> CertificateAuthority:
     return CertificateAuthority.in_folder(tmp_path_factory.mktemp("authority"))
 
 
-async def received(sock: Transport, count: int) -> bytes:
+async def receive_bytes(sock: Transport, count: int) -> bytes:
     """Exactly this many bytes."""
     data = b""
     while len(data) < count:
@@ -41,7 +41,7 @@ async def received(sock: Transport, count: int) -> bytes:
     return data
 
 
-def filled(sock: TlsSocket) -> int:
+def fill_socket(sock: TlsSocket) -> int:
     """Send until the socket takes no more. The number of bytes taken."""
     count = 0
     with contextlib.suppress(BlockingIOError):
@@ -58,7 +58,7 @@ async def test_a_long_message_arrives_while_its_receiver_is_slow(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(send_all, client, LONG)
             await trio.testing.wait_all_tasks_blocked()
-            assert await received(server, len(LONG)) == LONG
+            assert await receive_bytes(server, len(LONG)) == LONG
 
 
 async def test_a_receive_takes_all_records_that_are_here(authority: CertificateAuthority) -> None:
@@ -116,9 +116,9 @@ async def test_connections_wait_for_slow_peers_side_by_side(
 async def test_what_counts_as_sent_has_left(authority: CertificateAuthority) -> None:
     """Otherwise nobody would send the rest of an answer after which the gateway waits."""
     async with tls_pair(authority, authority.trusting()) as (client, server):
-        sent = filled(client)
+        sent = fill_socket(client)
         assert len(client._unsent) <= UNSENT_BYTES_MAX
-        assert len(await received(server, sent)) == sent
+        assert len(await receive_bytes(server, sent)) == sent
         view = memoryview(bytearray(PIECE_BYTES_MAX))
         with contextlib.suppress(BlockingIOError):
             while True:
@@ -165,13 +165,13 @@ async def test_a_forged_record_ends_only_its_connection(authority: CertificateAu
         with pytest.raises(ssl.SSLError, match=r"ALERT|alert"):
             await receive_some(forger, 100)
         await send_all(other, b"undisturbed")
-        assert await received(other_server, 11) == b"undisturbed"
+        assert await receive_bytes(other_server, 11) == b"undisturbed"
 
 
 async def test_a_peer_cannot_make_tls_answer_without_end(authority: CertificateAuthority) -> None:
     """What TLS itself has to say waits in bounded memory for a peer that does not listen."""
     async with tls_pair(authority, authority.trusting()) as (client, server):
-        filled(server)
+        fill_socket(server)
         await send_all(client, b"!")
         server._unsent += bytes(UNSENT_BYTES_MAX)
         with pytest.raises(ConnectionAbortedError):
@@ -258,7 +258,7 @@ async def test_the_subject_of_a_verified_certificate_has_kafkas_format(
     context.load_cert_chain(files.cert, files.key)
     async with tls_pair(authority, context, wants_certificate=True) as (client, server):
         await send_all(client, b"!")
-        await received(server, 1)
+        await receive_bytes(server, 1)
         subject = server.subject
         assert subject is not None
         assert subject.startswith('CN=me\\, \\"myself\\",OU=')

@@ -64,9 +64,9 @@ def main(words: Sequence[str] | None = None) -> int:
     """Play a world or a script. Returns 1 if it breaks a promise."""
     options = parser().parse_args(words)
     if options.world is None:
-        print(reporting.listed())
+        print(reporting.list_worlds())
         return 0
-    shape = reporting.altered(
+    shape = reporting.alter_shape(
         WORLDS[options.world],
         consumers=options.consumers,
         partitions=options.partitions,

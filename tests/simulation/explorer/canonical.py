@@ -214,7 +214,7 @@ class _Walk:
             self.value(key)
             self.value(value[key])
 
-    def unordered(self, _owner: Any, value: Any) -> None:
+    def walk_unordered(self, _owner: Any, value: Any) -> None:
         rows = []
         out = self.out
         for key, item in value.items():
@@ -263,7 +263,7 @@ class _Walk:
         else:
             self.out.append(value if not value else 0)
 
-    def lost(self, anchor: Anchor, value: int) -> None:
+    def walk_lost(self, anchor: Anchor, value: int) -> None:
         if anchor.phase in (AnchorPhase.STABLE, AnchorPhase.ABSENT):
             self.out.append(None)
         else:
@@ -404,9 +404,9 @@ def _adder(kind: type[Any], name: str) -> Add | None:
 
 _OF_CLASSES: dict[tuple[str, str], Add] = {
     ("Standing", "seen_ms"): _Walk.seen_at,
-    ("Anchor", "_lost_ms"): _Walk.lost,
+    ("Anchor", "_lost_ms"): _Walk.walk_lost,
     ("Adopting", "_held_from_ms"): _Walk.held_from,
-    ("_Watch", "members"): _Walk.unordered,
+    ("_Watch", "members"): _Walk.walk_unordered,
     ("_Watch", "size"): _Walk.nothing,
     ("WatchedGroups", "_size"): _Walk.nothing,
     ("WatchedMember", "heartbeat_ms"): _Walk.relayed_at,
@@ -420,7 +420,7 @@ _OF_CLASSES: dict[tuple[str, str], Add] = {
 }
 _OF_NAMES: dict[str, Add] = {
     **dict.fromkeys(_COUNTERS, _Walk.counter),
-    **dict.fromkeys(_UNORDERED, _Walk.unordered),
+    **dict.fromkeys(_UNORDERED, _Walk.walk_unordered),
     **dict.fromkeys(("has_look", "is_checked"), _Walk.until_admitted),
     "was_held": _Walk.until_decided,
     "cause": _Walk.cause,

@@ -65,15 +65,15 @@ def carry_out(world: World, how: str, name: str) -> None:
             if how in ("answer", "fail-after"):
                 write(world, batch.durable)
             if how == "answer":
-                world.port.done(effect, None, world.now_ms)
+                world.port.on_done(effect, None, world.now_ms)
             else:
-                world.port.failed(effect, world.now_ms, is_uncertain=how != "fail")
+                world.port.on_failed(effect, world.now_ms, is_uncertain=how != "fail")
         case _ if how == "fail":
-            world.port.failed(effect, world.now_ms)
+            world.port.on_failed(effect, world.now_ms)
         case Look() if how == "late":
             world.asking[name], world.answers[name] = effect, world.look()
         case _:
-            world.port.done(effect, _result_of(world, effect), world.now_ms)
+            world.port.on_done(effect, _result_of(world, effect), world.now_ms)
 
 
 def _result_of(world: World, effect: Awaited) -> object:
@@ -98,15 +98,15 @@ def _carry_out_request(world: World, how: str, name: str, effect: Awaited, messa
             world.asking[name] = effect
             arrive(world, message, name)
             if how == "answer" and name in world.answers:  # it was not parked
-                world.port.done(world.asking.pop(name), world.answers.pop(name), world.now_ms)
+                world.port.on_done(world.asking.pop(name), world.answers.pop(name), world.now_ms)
         case "fail-answer":
             arrive(world, message, "")
-            world.port.failed(effect, world.now_ms)
+            world.port.on_failed(effect, world.now_ms)
         case "delay":
             world.left_behind.append(message)
-            world.port.failed(effect, world.now_ms)
+            world.port.on_failed(effect, world.now_ms)
         case _:
-            world.port.failed(effect, world.now_ms)
+            world.port.on_failed(effect, world.now_ms)
 
 
 def arrive(world: World, message: Struct, name: str) -> None:

@@ -41,7 +41,7 @@ def store(world: World, name: str, how: str) -> None:
         on_committed(world, name, sending, lost if code is None else code)
         return
     sending.route = "held"
-    world.port.stored(sending.token, code, world.now_ms)
+    world.port.on_stored(sending.token, code, world.now_ms)
     if code and sending.ids is not None:
         promise(
             world.has_fault or not world.port.is_moving,  # otherwise it is sent again

@@ -72,7 +72,7 @@ def _released_after_a_restart(lead: Lead) -> None:
     lead.play("restart", "release")
 
 
-def _released(lead: Lead) -> None:
+def _play_release(lead: Lead) -> None:
     lead.play("release")
 
 
@@ -94,7 +94,7 @@ def _native_starts_in_a_release(lead: Lead) -> None:
     lead.play("start n")
 
 
-def _reconfigured(lead: Lead) -> None:
+def _play_reconfiguration(lead: Lead) -> None:
     lead.play("reconfigure")
 
 
@@ -124,7 +124,7 @@ DEFECTS = (
         letter="b",
         what="a client that sends its JoinGroup without id twice blocks the round of a release",
         shape=_shape("release", consumers=_MIXED),
-        lead=_released,
+        lead=_play_release,
         breaks="has no owner",
     ),
     Defect(
@@ -156,7 +156,7 @@ DEFECTS = (
         letter="e",
         what="the held JoinGroup of a closed connection is relayed after a newer one",
         shape=_shape("release", are_static=True, budgets={"hang-up": 1}),
-        lead=_released,
+        lead=_play_release,
         breaks="ends because of FENCED_INSTANCE_ID",
     ),
     Defect(
@@ -164,7 +164,7 @@ DEFECTS = (
         letter="f",
         what="a restart with the hosted group in groups_forward fences all, and leaves the anchor",
         shape=_shape("release"),
-        lead=_reconfigured,
+        lead=_play_reconfiguration,
         breaks="ends because of INCONSISTENT_GROUP_PROTOCOL",
     ),
     Defect(
@@ -172,7 +172,7 @@ DEFECTS = (
         letter="f",
         what="the same restart with a mixed group",
         shape=_shape("release-native"),
-        lead=_reconfigured,
+        lead=_play_reconfiguration,
         breaks="ends because of GROUP_ID_NOT_FOUND",
     ),
     Defect(

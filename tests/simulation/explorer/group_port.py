@@ -198,14 +198,14 @@ class GroupPort:
             case _:
                 return "held", None
 
-    def stored(self, token: Token, code: int | None, now_ms: int) -> None:
+    def on_stored(self, token: Token, code: int | None, now_ms: int) -> None:
         """The cluster has answered a commit; None: the answer is lost."""
         pending_action = self.calls[token].pending_action
         assert isinstance(pending_action, StoreCommits)
         result: frozenset[int] | str = LOST if code is None else frozenset((code,))
         self._feed(inputs.Done(pending_action, {token: result}), now_ms)
 
-    def relayed(
+    def on_relayed(
         self, client_id: str, connection: int, request: Request, reply: Reply, now_ms: int
     ) -> None:
         """The cluster has answered a request that was forwarded."""
@@ -265,13 +265,13 @@ class GroupPort:
         new, self.effects = self.effects, []
         return new
 
-    def done(self, effect: Awaited, result: object, now_ms: int) -> None:
+    def on_done(self, effect: Awaited, result: object, now_ms: int) -> None:
         """An effect was carried out."""
         if isinstance(result, GroupEngine):
             result = LoadedGroup(result, self.topics)
         self._feed(inputs.Done(effect, result), now_ms)
 
-    def failed(self, effect: Awaited, now_ms: int, *, is_uncertain: bool = False) -> None:
+    def on_failed(self, effect: Awaited, now_ms: int, *, is_uncertain: bool = False) -> None:
         """An effect has failed. `is_uncertain`: whether a write may have succeeded."""
         if isinstance(effect, effects.Write):
             damage = Damage.UNSURE if is_uncertain else Damage.NONE

@@ -26,7 +26,7 @@ from gateway.hosting.inputs import Damage
 from gateway.hosting.logged_engine import LoggedEngine
 from gateway.hosting.standing import LiveMembers, LookupOutcome
 from gateway.hosting.states import CommitPhase, Stage
-from tests.simulation.coordinator import anchored
+from tests.simulation.coordinator import anchored_group
 from tests.simulation.explorer.numbers import GROUP, LOG_ID
 from tests.simulation.explorer.search import Bounds, Report, explore
 from tests.simulation.explorer.shape import Shape
@@ -94,13 +94,13 @@ def whoever_replaces_the_anchor_is_a_successor(patch: Patch) -> None:
     """The late request of a killed gateway takes the group from the next one."""
     real = HostedGroup._on_look
 
-    def looked(group: HostedGroup, outcome: LookupOutcome, now_ms: int) -> None:
+    def on_look(group: HostedGroup, outcome: LookupOutcome, now_ms: int) -> None:
         was_replaced = "FENCED_INSTANCE_ID" in (group.anchor._reported or "")
         if was_replaced and isinstance(outcome, LiveMembers) and outcome.anchored is not None:
-            outcome = anchored(LOG_ID, 1000, group_id=GROUP)
+            outcome = anchored_group(LOG_ID, 1000, group_id=GROUP)
         real(group, outcome, now_ms)
 
-    patch.setattr(HostedGroup, "_on_look", looked)
+    patch.setattr(HostedGroup, "_on_look", on_look)
 
 
 @shows_in({"switch": 1, "fail": 1, "restart": 1}, "does not know its member")
@@ -119,12 +119,12 @@ def a_leave_of_the_anchor_ends_no_stray(patch: Patch) -> None:
     """A commit whose answer is lost while the anchor leaves never ends."""
     real = Anchor._on_left
 
-    def left(anchor: Anchor, *how: object) -> None:
+    def on_left(anchor: Anchor, *how: object) -> None:
         strays, anchor._strays = anchor._strays, {}
         real(anchor, *how)  # type: ignore[arg-type]
         anchor._strays = strays
 
-    patch.setattr(Anchor, "_on_left", left)
+    patch.setattr(Anchor, "_on_left", on_left)
 
 
 @shows_in({"leave": 1, "commit": 1, "slow": 1, "fail": 1}, "no way leads", consumers=("native",))
@@ -140,12 +140,12 @@ def an_anchor_that_gives_way_ends_no_stray(patch: Patch) -> None:
     """A commit whose answer is lost never ends if the anchor gives way to a consumer meanwhile."""
     real = Anchor.on_look
 
-    def looked(anchor: Anchor, *how: object) -> None:
+    def on_look(anchor: Anchor, *how: object) -> None:
         strays, anchor._strays = anchor._strays, {}
         real(anchor, *how)  # type: ignore[arg-type]
         anchor._strays = strays
 
-    patch.setattr(Anchor, "on_look", looked)
+    patch.setattr(Anchor, "on_look", on_look)
 
 
 @shows_in({"remove": 1, "intrude": 2}, "though somebody else had the group")

@@ -106,7 +106,7 @@ def _play(world: World, verb: str, what: str) -> None:  # one case for each move
             assert passing.reply is not None
             hear(world, what, token, passing.reply)
         case "hear":
-            world.port.done(world.asking.pop(what), world.answers.pop(what), world.now_ms)
+            world.port.on_done(world.asking.pop(what), world.answers.pop(what), world.now_ms)
         case "intrude":
             intrude(world)
         case "remove":
@@ -150,7 +150,7 @@ def _hear_upstream(world: World) -> bool:
             world.answers[effect_name] = answer_message(reply)
         elif (passing := world.passing.pop(token, None)) is not None:
             connection = world.connection(passing.name)
-            world.port.relayed(passing.name, connection, passing.event, reply, world.now_ms)
+            world.port.on_relayed(passing.name, connection, passing.event, reply, world.now_ms)
             _answer_consumer(world, passing, _mask(world, passing, reply))
         else:
             name = next((n for n, asked in world.asked.items() if asked == token), None)

@@ -42,10 +42,10 @@ def a_member_that_does_not_come_is_not_waited_for(patch: pytest.MonkeyPatch) -> 
 def a_native_member_is_done_once_it_is_told(patch: pytest.MonkeyPatch) -> None:
     """A native member counts as one without partitions as soon as it has been told."""
 
-    def heard(holders: Holders, member_id: str, _now_ms: int) -> None:
+    def mark_seen(holders: Holders, member_id: str, _now_ms: int) -> None:
         holders.let_go(member_id)
 
-    patch.setattr(Holders, "mark_seen", heard)
+    patch.setattr(Holders, "mark_seen", mark_seen)
 
 
 @shows_in("release-native", "has no owner", {"release": 1})

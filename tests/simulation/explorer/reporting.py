@@ -20,13 +20,13 @@ NAMES = "abcd"
 """The names of the consumers of an altered world."""
 
 
-def listed() -> str:
+def list_worlds() -> str:
     """The named worlds, a line each."""
     width = max(map(len, WORLDS))
     return "\n".join(f"{name:{width}}  {shape.what}" for name, shape in WORLDS.items())
 
 
-def altered(
+def alter_shape(
     shape: Shape,
     *,
     consumers: Sequence[str] | None = None,

@@ -282,7 +282,7 @@ class ClassicConsumer(Consumer):
                 )
 
     def _join(self, token: Token, fresh_id: UUID) -> JoinGroupReceived:
-        owned = leader.listed((TOPIC, partition.number) for partition in self.claims)
+        owned = leader.partitions_by_topic((TOPIC, partition.number) for partition in self.claims)
         subscription = Subscription(
             topics=(TOPIC,), owned_partitions=owned, generation_id=-1, rack_id=None
         )
@@ -307,7 +307,7 @@ class ClassicConsumer(Consumer):
             return
         match reply:
             case JoinGroupReply(error=ErrorCode.NONE):
-                self._joined(reply)
+                self._on_joined(reply)
                 self.go_on(now_ms)
             case JoinGroupReply(error=ErrorCode.MEMBER_ID_REQUIRED):
                 self.member_id = reply.member_id
@@ -321,9 +321,9 @@ class ClassicConsumer(Consumer):
                 self.is_fine = True
                 self.rest()
             case _:
-                self._refused(reply, now_ms)
+                self._on_refused(reply, now_ms)
 
-    def _refused(self, reply: Reply, now_ms: int) -> None:
+    def _on_refused(self, reply: Reply, now_ms: int) -> None:
         match reply.error:
             case ErrorCode.REBALANCE_IN_PROGRESS:
                 self.rejoin()
@@ -338,7 +338,7 @@ class ClassicConsumer(Consumer):
             case error:
                 self.die(error)
 
-    def _joined(self, reply: JoinGroupReply) -> None:
+    def _on_joined(self, reply: JoinGroupReply) -> None:
         self.member_id, self.epoch = reply.member_id, reply.generation
         self.protocol, self.phase = reply.protocol_name, Phase.SYNCING
         self.leads_with, self.has_lost_group = (), False

@@ -40,7 +40,7 @@ PREPARED = PrepareAssignmentReply(
 )
 
 
-def told() -> ComputingConsumer:
+def consumer_asked_to_compute() -> ComputingConsumer:
     """A consumer that has joined, and was told to compute the target."""
     consumer = ComputingConsumer(name="n")
     assert _request(consumer, ConsumerHeartbeatReceived).client_assignors == ASSIGNORS
@@ -56,7 +56,7 @@ def _request(consumer: ComputingConsumer, kind: type[T]) -> T:
 
 def test_it_asks_for_the_group_and_installs_a_whole_target() -> None:
     """Then it sends a heartbeat at once."""
-    consumer = told()
+    consumer = consumer_asked_to_compute()
     assert consumer.has_something_to_say()
     assert _request(consumer, PrepareAssignmentReceived).member_epoch == 1
     consumer.hear(PREPARED, 0)
@@ -69,7 +69,7 @@ def test_it_asks_for_the_group_and_installs_a_whole_target() -> None:
 
 def test_after_a_failure_it_waits_until_it_is_told_again() -> None:
     """A refusal does not end it, and neither does a lost answer."""
-    consumer = told()
+    consumer = consumer_asked_to_compute()
     _request(consumer, PrepareAssignmentReceived)
     consumer.hear(PrepareAssignmentReply(error=ErrorCode.UNKNOWN_MEMBER_ID), 0)
     assert not consumer.has_something_to_say()

@@ -7,7 +7,7 @@ from gateway.hosting.effects import Ask, Hold, Look, Requester
 from gateway.hosting.move_requests import NewProtocol
 from gateway.hosting.standing import NoMembers
 from kafka_codecs.heartbeat import HeartbeatRequest
-from tests.simulation.coordinator import anchored
+from tests.simulation.coordinator import anchored_group
 from tests.simulation.explorer.group_port import GroupPort, name_of_effect
 from tests.simulation.explorer.numbers import GROUP, LOG_ID, START_MS
 from tests.simulation.explorer.small_consumers import small_topics
@@ -49,10 +49,10 @@ def test_the_group_is_forwarded_by_a_setting() -> None:
 def test_an_anchor_in_a_group_that_is_left_to_the_cluster_is_removed() -> None:
     topics, shape = small_topics(2), WORLDS["release"]
     port = GroupPort.start(shape, 1, topics, forwards=True)
-    assert not port.is_forwarded(anchored(LOG_ID, 1, group_id=GROUP), START_MS)
+    assert not port.is_forwarded(anchored_group(LOG_ID, 1, group_id=GROUP), START_MS)
     assert port.is_moving
 
 
 def test_an_effect_that_cannot_fail_has_no_failure(port: GroupPort) -> None:
     with pytest.raises(TypeError, match="does not fail"):
-        port.failed(Hold(), START_MS)
+        port.on_failed(Hold(), START_MS)

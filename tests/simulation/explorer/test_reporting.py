@@ -54,7 +54,7 @@ def test_wrong_arguments_are_explained(
 
 
 def test_an_altered_world_can_be_repeated() -> None:
-    shape = reporting.altered(
+    shape = reporting.alter_shape(
         WORLDS["switch"],
         consumers=("eager", "native", "native"),
         partitions=3,

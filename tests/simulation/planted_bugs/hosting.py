@@ -25,7 +25,7 @@ from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatResponse
 from tests.simulation import network
 from tests.simulation.cluster import GROUP
-from tests.simulation.coordinator import anchored
+from tests.simulation.coordinator import anchored_group
 from tests.simulation.invariants import Invariant
 from tests.simulation.planted_bugs.bug import Patch, noticed_by
 from tests.simulation.process import LOG_ID
@@ -37,10 +37,10 @@ from tests.simulation.process import LOG_ID
 def a_grant_precedes_the_anchor(patch: Patch) -> None:
     """An answer that grants partitions leaves before the anchor is confirmed."""
 
-    def decided(stages: CallStages, call: Call, outcome: Any, _now_ms: int) -> None:
+    def on_decision(stages: CallStages, call: Call, outcome: Any, _now_ms: int) -> None:
         stages.open_calls.answer(call, outcome)
 
-    patch.setattr(CallStages, "_on_decision", decided)
+    patch.setattr(CallStages, "_on_decision", on_decision)
 
 
 @noticed_by(Invariant.ANCHORED)
@@ -64,12 +64,12 @@ def a_removed_anchor_goes_unnoticed(patch: Patch) -> None:
     """Any answer to its heartbeat counts as a confirmation of the anchor."""
     real = UpstreamMember.on_answer
 
-    def answered(member: UpstreamMember, answer: Struct, now_ms: int) -> Struct | None:
+    def on_answer(member: UpstreamMember, answer: Struct, now_ms: int) -> Struct | None:
         if isinstance(answer, HeartbeatResponse):
             answer = replace(answer, error_code=0)
         return real(member, answer, now_ms)
 
-    patch.setattr(UpstreamMember, "on_answer", answered)
+    patch.setattr(UpstreamMember, "on_answer", on_answer)
 
 
 @noticed_by(Invariant.ANCHORED)
@@ -91,13 +91,13 @@ def a_grant_to_a_member_that_has_left_is_not_confirmed(patch: Patch) -> None:
     """Once a group is empty, its answers leave without a confirmation."""
     real = CallStages._on_decision
 
-    def decided(stages: CallStages, call: Call, outcome: Any, now_ms: int) -> None:
+    def on_decision(stages: CallStages, call: Call, outcome: Any, now_ms: int) -> None:
         if stages._engine.is_live or isinstance(outcome, Refused | Unanswerable):
             real(stages, call, outcome, now_ms)
         else:
             stages.open_calls.answer(call, outcome)
 
-    patch.setattr(CallStages, "_on_decision", decided)
+    patch.setattr(CallStages, "_on_decision", on_decision)
 
 
 @noticed_by(Invariant.INTRUDER, Invariant.OFFSETS)
@@ -136,13 +136,13 @@ def whoever_replaces_the_anchor_is_a_successor(patch: Patch) -> None:
     """The late request of a killed gateway takes the group from the next one."""
     real = HostedGroup._on_look
 
-    def looked(group: HostedGroup, outcome: LookupOutcome, now_ms: int) -> None:
+    def on_look(group: HostedGroup, outcome: LookupOutcome, now_ms: int) -> None:
         was_replaced = "FENCED_INSTANCE_ID" in (group.anchor._reported or "")
         if was_replaced and isinstance(outcome, LiveMembers) and outcome.anchored is not None:
-            outcome = anchored(LOG_ID, 1000, group_id=GROUP)
+            outcome = anchored_group(LOG_ID, 1000, group_id=GROUP)
         real(group, outcome, now_ms)
 
-    patch.setattr(HostedGroup, "_on_look", looked)
+    patch.setattr(HostedGroup, "_on_look", on_look)
 
 
 # -- commits in flight -----------------------------------------------------------------------------
@@ -209,13 +209,13 @@ def a_lost_commit_counts_as_never_sent(patch: Patch) -> None:
     """A commit without an answer ends like one that did not reach the cluster."""
     real = CommitsInFlight.on_stored
 
-    def stored(
+    def on_stored(
         flight: CommitsInFlight, call: Commits, codes: Mapping[int, Any], now_ms: int
     ) -> None:
         away = {token: "away" if code == LOST else code for token, code in codes.items()}
         real(flight, call, away, now_ms)
 
-    patch.setattr(CommitsInFlight, "on_stored", stored)
+    patch.setattr(CommitsInFlight, "on_stored", on_stored)
 
 
 # -- the log ---------------------------------------------------------------------------------------

@@ -152,10 +152,10 @@ def a_short_heartbeat_loses_the_rack(patch: Patch) -> None:
     """A heartbeat without a rack clears the rack of its member."""
     real = heartbeat._describe_member
 
-    def described(event: ConsumerHeartbeatReceived, *rest: Any) -> Member:
+    def describe_member(event: ConsumerHeartbeatReceived, *rest: Any) -> Member:
         return replace(real(event, *rest), rack_id=event.rack_id)
 
-    patch.setattr(heartbeat, "_describe_member", described)
+    patch.setattr(heartbeat, "_describe_member", describe_member)
 
 
 @noticed_by(Invariant.LIVENESS)

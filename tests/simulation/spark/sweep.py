@@ -98,7 +98,7 @@ def run(
     with open_session("groupferry simulation", master=master, settings=settings) as spark:
         send_own_code(spark.sparkContext, tests)
         before = write_rows(spark, first_seed, seeds, output)
-        is_fine, text = report(_stored(spark, output), first_seed, seeds)
+        is_fine, text = report(_read_outcomes(spark, output), first_seed, seeds)
         more = f"\n{before:,} of the seeds were played before, by a run that did not end"
         return is_fine, f"{text}{more if before else ''}\nOne row per seed: {output}"
 
@@ -122,7 +122,7 @@ def write_rows(
         raise PipelineError(
             f"{output} is not empty, and has no sweep to go on with: choose another"
         )
-    played = _played(spark, output) if names else []
+    played = _seeds_of_files(spark, output) if names else []
     left = pieces(range(first_seed, first_seed + seeds), played, tasks(context, seeds))
     if left:
         spread = context.parallelize(left, len(left)).mapPartitions(rows_of)
@@ -131,13 +131,13 @@ def write_rows(
     return seeds - sum(map(len, left))
 
 
-def _stored(spark: SparkSession, output: str) -> DataFrame:
+def _read_outcomes(spark: SparkSession, output: str) -> DataFrame:
     return spark.read.schema(SCHEMA).parquet(output)
 
 
-def _played(spark: SparkSession, output: str) -> list[range]:
+def _seeds_of_files(spark: SparkSession, output: str) -> list[range]:
     """The seeds of each file."""
-    files = _stored(spark, output).groupBy("_metadata.file_path")
+    files = _read_outcomes(spark, output).groupBy("_metadata.file_path")
     ends = files.agg(f.min("seed").alias("first"), f.max("seed").alias("last")).collect()
     return [range(end["first"], end["last"] + 1) for end in ends]
 

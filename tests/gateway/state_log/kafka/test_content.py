@@ -29,7 +29,7 @@ def test_the_newest_record_of_each_key_counts() -> None:
         encode_record("a", TargetAssignmentMetadata(epoch=3)),
         encode_record("b", TargetAssignmentMetadata(epoch=None)),
     ]
-    groups = content_of(stored(*entries)).groups
+    groups = content_of(stored_entries(*entries)).groups
     assert groups.read("a") == (TargetAssignmentMetadata(epoch=3),)
     assert groups.group_ids() == ("a",)
 
@@ -39,12 +39,14 @@ def test_the_last_claim_names_the_owner() -> None:
     first, second = (
         LogOwnerValue(owner_id=name, host="h", process_id=1, since=2) for name in ("one", "two")
     )
-    content = content_of(stored(owner_entry(first), id_entry("log", None), owner_entry(second)))
+    content = content_of(
+        stored_entries(owner_entry(first), id_entry("log", None), owner_entry(second))
+    )
     assert (content.log_id, content.owner, content.owner_offset) == ("log", second, 2)
     assert (content_of([]).log_id, content_of([]).owner) == (None, None)
 
 
-def stored(*entries: Entry) -> list[StoredEntry]:
+def stored_entries(*entries: Entry) -> list[StoredEntry]:
     """The same records in a topic, from its first offset on."""
     return [StoredEntry(offset, *entry) for offset, entry in enumerate(entries)]
 
@@ -56,13 +58,13 @@ def test_a_part_of_a_log_is_taken_for_nothing_else() -> None:
     """A partition without a name is new. An older groupferry knows no such record, so it does not
     start on a part either."""
     mark = LogShardValue(shard=3, shards=16)
-    part = content_of(stored(id_entry("log", None), shard_entry(mark)))
+    part = content_of(stored_entries(id_entry("log", None), shard_entry(mark)))
     check_part(part, mark, topic="t")
     check_part(content_of([]), mark, topic="t")
-    check_part(content_of(stored(id_entry("log", None))), None, topic="t")
+    check_part(content_of(stored_entries(id_entry("log", None))), None, topic="t")
     with pytest.raises(StateLogUnusable, match="lost partitions"):
         check_part(part, None, topic="t")
-    whole = content_of(stored(id_entry("log", None)))
+    whole = content_of(stored_entries(id_entry("log", None)))
     check_part(whole, LogShardValue(shard=0, shards=16), topic="t")  # it is about to be divided
     others = (LogShardValue(shard=4, shards=16), LogShardValue(shard=3, shards=8))
     for content, other in ((part, others[0]), (part, others[1]), (whole, mark)):
@@ -80,7 +82,7 @@ def test_only_records_of_groups_are_divided() -> None:
         Entry(b"unknown", b"value"),
         newest,
     ]
-    parts = divide_by_shard(stored(*entries), 4)
+    parts = divide_by_shard(stored_entries(*entries), 4)
     assert parts == {shard_of("a", 4): [entries[1]], shard_of("b", 4): [newest]}
     assert len(parts) == 2
 
@@ -94,7 +96,7 @@ def test_a_claim_of_an_earlier_gateway_is_none() -> None:
             LogOwnerValue(owner_id=f"{run_id}", host="h", process_id=1, since=2, run_id=run_id)
             for run_id in run_ids
         ]
-        owner = content_of(stored(*map(owner_entry, claims))).owner
+        owner = content_of(stored_entries(*map(owner_entry, claims))).owner
         assert owner is not None
         return owner.run_id
 
@@ -108,7 +110,7 @@ def test_a_claim_of_an_earlier_gateway_is_none() -> None:
 def test_an_unreadable_record_makes_only_its_group_unreadable() -> None:
     """A group that lacks a record would be another group."""
     bad = Entry(encode_record("a", EPOCH).key, b"\x00\x63")
-    groups = content_of(stored(encode_record("b", EPOCH), bad)).groups
+    groups = content_of(stored_entries(encode_record("b", EPOCH), bad)).groups
     assert groups.read("b") == (EPOCH,)
     with pytest.raises(StateLogUnreadable, match="offset 1 of the state log cannot be read"):
         groups.read("a")
@@ -118,15 +120,15 @@ def test_an_unreadable_record_makes_only_its_group_unreadable() -> None:
 def test_an_overwritten_record_may_be_unreadable() -> None:
     """Overwriting it repairs a group."""
     bad = Entry(encode_record("a", EPOCH).key, b"garbage")
-    assert content_of(stored(bad, encode_record("a", EPOCH))).groups.read("a") == (EPOCH,)
+    assert content_of(stored_entries(bad, encode_record("a", EPOCH))).groups.read("a") == (EPOCH,)
     gone = encode_record("a", TargetAssignmentMetadata(epoch=None))
-    assert content_of(stored(bad, gone)).groups.read("a") == ()
+    assert content_of(stored_entries(bad, gone)).groups.read("a") == ()
 
 
 @pytest.mark.parametrize("key", [b"", b"k", b"garbage", b"\x00\x03"], ids=repr)
 def test_a_foreign_record_is_skipped(key: bytes) -> None:
     """Another program wrote it. Its offset is reported."""
-    content = content_of(stored(encode_record("a", EPOCH), Entry(key, b"value")))
+    content = content_of(stored_entries(encode_record("a", EPOCH), Entry(key, b"value")))
     assert content.groups.read("a") == (EPOCH,)
     assert list(content.ignored) == [1]
 
@@ -135,13 +137,13 @@ def test_a_foreign_record_is_skipped(key: bytes) -> None:
 def test_a_record_type_of_a_later_groupferry_is_not_skipped(key: bytes) -> None:
     """It may be an important part of a group."""
     with pytest.raises(StateLogUnusable, match=r"offset 0 .* newer groupferry"):
-        content_of(stored(Entry(key, b"value")))
+        content_of(stored_entries(Entry(key, b"value")))
 
 
 def test_the_logs_own_records_must_be_readable() -> None:
     """They name the log and its owner."""
     with pytest.raises(StateLogUnusable, match="offset 1 of the state log cannot be read"):
-        content_of(stored(encode_record("a", EPOCH), Entry(LOG_ID_KEY, b"garbage")))
+        content_of(stored_entries(encode_record("a", EPOCH), Entry(LOG_ID_KEY, b"garbage")))
 
 
 OF_0_2_0 = "000004" + b"log".hex() + "00"
@@ -151,7 +153,7 @@ OF_0_2_0 = "000004" + b"log".hex() + "00"
 def test_a_log_of_0_2_0_has_no_cluster_yet() -> None:
     """It takes the one that it meets. Until then its record has the same bytes."""
     assert id_entry("log", None).value == bytes.fromhex(OF_0_2_0)
-    content = content_of(stored(Entry(LOG_ID_KEY, bytes.fromhex(OF_0_2_0))))
+    content = content_of(stored_entries(Entry(LOG_ID_KEY, bytes.fromhex(OF_0_2_0))))
     assert (content.log_id, content.cluster_id) == ("log", None)
 
 
@@ -160,7 +162,7 @@ def test_an_older_groupferry_can_read_the_id_of_a_log_with_a_cluster() -> None:
     entry = id_entry("log", "abc")
     assert entry.value is not None
     assert entry.value.hex().startswith(OF_0_2_0.removesuffix("00") + "01")
-    assert content_of(stored(entry)).cluster_id == "abc"
+    assert content_of(stored_entries(entry)).cluster_id == "abc"
 
 
 @pytest.mark.parametrize("cluster_id", [None, "here"])

@@ -55,7 +55,7 @@ def epoch(number: int) -> TargetAssignmentMetadata:
 
 
 @asynccontextmanager
-async def opened(cluster: KafkaCluster, topic: str) -> AsyncIterator[KafkaLog]:
+async def open_log(cluster: KafkaCluster, topic: str) -> AsyncIterator[KafkaLog]:
     """A log that is open meanwhile."""
     async with open_kafka_log(cluster.addresses, topic) as log:
         yield log
@@ -63,13 +63,13 @@ async def opened(cluster: KafkaCluster, topic: str) -> AsyncIterator[KafkaLog]:
 
 async def test_appended_records_survive_a_restart(kafka: KafkaCluster) -> None:
     """The newest record of each key is there, and the log keeps its id."""
-    async with opened(kafka, "state-comes-back") as log:
+    async with open_log(kafka, "state-comes-back") as log:
         await log.append("a", [epoch(1)])
         await log.append("b", [epoch(2)])
         await log.append("a", [epoch(3)])
         assert await log.read("a") == (epoch(3),)
         name = log.id
-    async with opened(kafka, "state-comes-back") as log:
+    async with open_log(kafka, "state-comes-back") as log:
         assert await log.read("a") == (epoch(3),)
         assert await log.read("b") == (epoch(2),)
         assert set(await log.group_ids()) == {"a", "b"}
@@ -79,7 +79,7 @@ async def test_appended_records_survive_a_restart(kafka: KafkaCluster) -> None:
 async def test_a_torn_batch_is_dropped_whole(kafka: KafkaCluster) -> None:
     """The writer died between its records and the commit. The records are in the topic, but not in
     the log."""
-    async with opened(kafka, "state-torn") as log:
+    async with open_log(kafka, "state-torn") as log:
         await log.append("g", [epoch(1)])
 
     def tear() -> None:
@@ -93,7 +93,7 @@ async def test_a_torn_batch_is_dropped_whole(kafka: KafkaCluster) -> None:
         assert producer.flush(10) == 0
 
     await trio.to_thread.run_sync(tear)
-    async with opened(kafka, "state-torn") as log:
+    async with open_log(kafka, "state-torn") as log:
         assert await log.read("g") == (epoch(1),)
         assert await log.group_ids() == ("g",)
 
@@ -104,7 +104,7 @@ async def test_the_state_command_reads_the_log(
     """`groupferry state --upstream` works while a gateway owns the log. Foreign records are shown
     raw, and a missing topic is reported in one line."""
     where = ("state", f"--upstream={kafka.bootstrap_servers}")
-    async with opened(kafka, "state-by-hand") as log:
+    async with open_log(kafka, "state-by-hand") as log:
         await log.append("a", [epoch(1)])
         await log.append("b", [epoch(2)])
         run = partial(cli.main, [*where, "--state-topic=state-by-hand"])
@@ -136,14 +136,14 @@ async def test_a_second_gateway_takes_the_log_and_the_first_ends(kafka: KafkaClu
 
     async def run_first(task_status: trio.TaskStatus[KafkaLog]) -> None:
         with pytest.RaisesGroup(pytest.RaisesExc(StateLogTaken, match=str(os.getpid()))):
-            async with opened(kafka, "state-taken") as log:
+            async with open_log(kafka, "state-taken") as log:
                 task_status.started(log)
                 await trio.sleep_forever()
 
     async with trio.open_nursery() as nursery:
         first = await nursery.start(run_first)
         await first.append("a", [epoch(1)])
-        async with opened(kafka, "state-taken") as second:
+        async with open_log(kafka, "state-taken") as second:
             assert await second.read("a") == (epoch(1),)
             with pytest.raises(StateLogError):
                 await first.append("a", [epoch(2)])
@@ -175,7 +175,7 @@ async def test_a_late_claimant_does_not_fence_the_owner(kafka: KafkaCluster) -> 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(be_late)
             await looked.wait()
-            async with opened(kafka, "state-late") as owner:
+            async with open_log(kafka, "state-late") as owner:
                 go_on.set()
                 while nursery.child_tasks:
                     await owner.append("a", [epoch(1)])
@@ -185,11 +185,11 @@ async def test_a_late_claimant_does_not_fence_the_owner(kafka: KafkaCluster) -> 
 async def test_a_gateway_that_cannot_read_the_log_does_not_take_it(kafka: KafkaCluster) -> None:
     """It may be an older groupferry. The owner continues."""
     topic = "state-newer"
-    async with opened(kafka, topic) as log:
+    async with open_log(kafka, topic) as log:
         await log.append("a", [epoch(1)])
         await trio.to_thread.run_sync(produce_something, kafka, topic, OF_A_LATER_GROUPFERRY)
         with pytest.RaisesGroup(pytest.RaisesExc(StateLogUnusable, match="newer groupferry")):
-            async with opened(kafka, topic):
+            async with open_log(kafka, topic):
                 pass
         await log.append("a", [epoch(2)])
         await until(lambda: log.may_answer)
@@ -207,7 +207,7 @@ async def test_the_owner_gives_way_to_a_claim(kafka: KafkaCluster) -> None:
             longest = max(longest, trio.current_time() - began)
         return longest
 
-    async with opened(kafka, topic) as log:
+    async with open_log(kafka, topic) as log:
         await log.append("a", [epoch(1)])
         with capture_logs() as lines:
             await longest_write(log, 1)
@@ -226,7 +226,7 @@ async def test_an_abandoned_claim_does_not_end_the_owner_later(
     time."""
     monkeypatch.setattr(kafka_log, "ABANDONED_AFTER_S", 0)
     topic = "state-abandoned"
-    async with opened(kafka, topic) as log:
+    async with open_log(kafka, topic) as log:
         await log.append("g", [epoch(1)])
         with capture_logs() as lines:
             await claim(kafka, topic)
@@ -240,11 +240,11 @@ async def test_an_abandoned_claim_does_not_end_the_owner_later(
 
 async def test_many_groups_write_together(kafka: KafkaCluster) -> None:
     """Their batches share transactions."""
-    async with opened(kafka, "state-together") as log:
+    async with open_log(kafka, "state-together") as log:
         async with trio.open_nursery() as nursery:
             for number in range(500):
                 nursery.start_soon(log.append, f"g{number}", [epoch(number)])
-    async with opened(kafka, "state-together") as log:
+    async with open_log(kafka, "state-together") as log:
         for number in range(500):
             assert await log.read(f"g{number}") == (epoch(number),)
 
@@ -253,7 +253,7 @@ async def test_a_record_beyond_the_clusters_limit_fails_alone(kafka: KafkaCluste
     """It is refused before it is sent."""
     await make_topic(kafka, "state-small", {"cleanup.policy": "compact", "max.message.bytes": 2000})
     huge = TargetAssignmentMetadata(epoch=1, assignor="x" * 2_000)
-    async with opened(kafka, "state-small") as log, trio.open_nursery() as nursery:
+    async with open_log(kafka, "state-small") as log, trio.open_nursery() as nursery:
         nursery.start_soon(log.append, "a", [epoch(1)])
         with pytest.raises(StateLogRefused, match="accepts records of"):
             await log.append("b", [huge])
@@ -266,7 +266,7 @@ async def test_a_transaction_may_exceed_one_batch_of_the_topic(kafka: KafkaClust
         kafka, "state-narrow", {"cleanup.policy": "compact", "max.message.bytes": 2000}
     )
     dice = random.Random(1)
-    async with opened(kafka, "state-narrow") as log, trio.open_nursery() as nursery:
+    async with open_log(kafka, "state-narrow") as log, trio.open_nursery() as nursery:
         for number in range(20):
             name = dice.randbytes(300).hex()
             record = TargetAssignmentMetadata(epoch=number, assignor=name)
@@ -277,7 +277,7 @@ async def test_a_broker_that_dies_loses_no_batch(one_broker: KafkaCluster) -> No
     """Acknowledged batches are there, failed ones are not, and doubtful ones may be. The log
     continues by itself."""
     acknowledged, failed = list[int](), set[int]()
-    async with opened(one_broker, "state-dies") as log:
+    async with open_log(one_broker, "state-dies") as log:
         stop = trio.Event()
 
         async def write() -> None:
@@ -305,7 +305,7 @@ async def test_a_broker_that_dies_loses_no_batch(one_broker: KafkaCluster) -> No
                 await until(partial(has_grown, acknowledged, len(acknowledged)))
             stop.set()
         assert log.may_answer
-    async with opened(one_broker, "state-dies") as log:
+    async with open_log(one_broker, "state-dies") as log:
         (record,) = await log.read("g")
     assert isinstance(record, TargetAssignmentMetadata)
     assert record.epoch is not None
@@ -316,7 +316,7 @@ async def test_a_broker_that_dies_loses_no_batch(one_broker: KafkaCluster) -> No
 async def test_a_writer_fenced_by_the_cluster_takes_the_log_again(kafka: KafkaCluster) -> None:
     """It was down for longer than a transaction may last, and no other gateway has claimed the
     log."""
-    async with opened(kafka, "state-given-up") as log:
+    async with open_log(kafka, "state-given-up") as log:
         await log.append("g", [epoch(1)])
         await fence(kafka, "state-given-up-0")
         stored = epoch(1)
@@ -334,7 +334,7 @@ async def test_a_recreated_topic_is_not_the_log(kafka: KafkaCluster, *, is_notic
     mistake a part of the groups for all of them."""
     topic = f"state-anew-{is_noticed}"
     with pytest.RaisesGroup(pytest.RaisesExc(StateLogUnusable, match="groups are then forgotten")):
-        async with opened(kafka, topic) as log:
+        async with open_log(kafka, topic) as log:
             for number in range(10):
                 await log.append("a", [epoch(number)])
             await delete_topic(kafka, topic)
@@ -358,14 +358,14 @@ async def test_a_partial_log_is_refused(kafka: KafkaCluster) -> None:
     entry = encode_record("a", epoch(1))
     await trio.to_thread.run_sync(partial(write_at_once, config, {PARTITION: [entry]}, topic=topic))
     with pytest.RaisesGroup(pytest.RaisesExc(StateLogUnusable, match="not the complete")):
-        async with opened(kafka, topic):
+        async with open_log(kafka, topic):
             pass
 
 
 async def test_a_fenced_writer_does_not_continue_in_another_log(kafka: KafkaCluster) -> None:
     """Its groups in memory have the state of the old log."""
     with pytest.RaisesGroup(pytest.RaisesExc(StateLogUnusable, match="not the complete")):
-        async with opened(kafka, "state-swapped") as log:
+        async with open_log(kafka, "state-swapped") as log:
             await log.append("a", [epoch(1)])
             await fence(kafka, "state-swapped-0")
             await delete_topic(kafka, "state-swapped")
@@ -381,7 +381,7 @@ def test_a_gateway_that_may_not_write_does_not_start(
 
     async def open_it() -> None:
         with trio.fail_after(60):
-            async with opened(kafka_of_short_transactions, "state-refused"):
+            async with open_log(kafka_of_short_transactions, "state-refused"):
                 pass
 
     with pytest.RaisesGroup(pytest.RaisesExc(StateLogError, match="does not allow writing")):
@@ -451,7 +451,7 @@ async def test_a_log_keeps_the_cluster_that_it_first_met(
     """In another one it is a copy, such as MirrorMaker makes, and nobody claims it. `groupferry
     state` shows it, and says so."""
     topic = "state-of-one-cluster"
-    async with opened(kafka, topic) as log:  # of a cluster without an id, or of 0.2.0
+    async with open_log(kafka, topic) as log:  # of a cluster without an id, or of 0.2.0
         name = log.id
     async with open_kafka_log(kafka.addresses, topic, cluster_id="there") as log:
         assert log.id == name

@@ -58,7 +58,7 @@ def epoch(number: int) -> TargetAssignmentMetadata:
 
 
 @asynccontextmanager
-async def opened(
+async def open_shards(
     cluster: KafkaCluster, topic: str, slot: int = 0, *, log_id: str | None = None, run_id: int = 0
 ) -> AsyncIterator[ShardedLog]:
     """The log of one process of two; the first claims it, unless it is told which it is."""
@@ -80,9 +80,9 @@ async def test_a_shard_goes_from_one_process_to_another(kafka: KafkaCluster) -> 
     """With its groups, under the id of the whole log. A group of another shard is refused."""
     with trio.fail_after(LIMIT_S):
         async with AsyncExitStack() as resources:
-            first = await resources.enter_async_context(opened(kafka, "shards-move"))
+            first = await resources.enter_async_context(open_shards(kafka, "shards-move"))
             second = await resources.enter_async_context(
-                opened(kafka, "shards-move", 1, log_id=first.id, run_id=first.run_id + 1)
+                open_shards(kafka, "shards-move", 1, log_id=first.id, run_id=first.run_id + 1)
             )
             assert first.id == second.id != ""
             assert first.run_id % RUNS_PER_CLAIM == 0
@@ -106,7 +106,7 @@ async def test_a_second_owner_of_a_shard_is_fenced_by_the_epoch(kafka: KafkaClus
 
     async def run_first(task_status: trio.TaskStatus[ShardedLog]) -> None:
         with pytest.RaisesGroup(pytest.RaisesExc(StateLogTaken, match=str(os.getpid()))):
-            async with opened(kafka, "shards-fenced") as log:
+            async with open_shards(kafka, "shards-fenced") as log:
                 task_status.started(log)
                 await trio.sleep_forever()
 
@@ -114,7 +114,7 @@ async def test_a_second_owner_of_a_shard_is_fenced_by_the_epoch(kafka: KafkaClus
         async with trio.open_nursery() as nursery:
             first = await nursery.start(run_first)
             await first.append(GROUPS[2], [epoch(1)])
-            async with opened(
+            async with open_shards(
                 kafka, "shards-fenced", 1, log_id=first.id, run_id=first.run_id + 1
             ) as second:
                 await second.open_shard(2)
@@ -131,10 +131,10 @@ async def test_a_later_gateway_goes_on_with_the_shards(kafka: KafkaCluster) -> N
     """Also with another number of processes. Its runs are greater than those that the former one
     has counted on."""
     with trio.fail_after(LIMIT_S):
-        async with opened(kafka, "shards-later") as first:
+        async with open_shards(kafka, "shards-later") as first:
             await first.append(GROUPS[2], [epoch(1)])
             log_id, last_run = first.id, first.run_id + RUNS_PER_CLAIM - 1
-        assert await counted(kafka, "shards-later") == SHARDS
+        assert await shard_count(kafka, "shards-later") == SHARDS
         alone = FleetMember(slot=0, slots=1, shards=SHARDS)
         async with open_partitions(
             *(kafka.addresses, "shards-later", PLAIN_ACCESS, alone, alone.own_shards),
@@ -151,12 +151,12 @@ async def test_a_former_gateway_takes_no_shard_back(kafka: KafkaCluster) -> None
     """A process of it may be told to open one when another gateway has claimed all. Both would
     end."""
     with trio.fail_after(LIMIT_S):
-        async with opened(kafka, "shards-back") as former:
+        async with open_shards(kafka, "shards-back") as former:
             log_id, run_id = former.id, former.run_id + 1
-        async with opened(kafka, "shards-back") as later:
+        async with open_shards(kafka, "shards-back") as later:
             await later.open_shard(1)
             with pytest.RaisesGroup(pytest.RaisesExc(StateLogTaken), flatten_subgroups=True):
-                async with opened(kafka, "shards-back", 1, log_id=log_id, run_id=run_id):
+                async with open_shards(kafka, "shards-back", 1, log_id=log_id, run_id=run_id):
                     pass
             await later.append(GROUPS[1], [epoch(1)])
 
@@ -172,14 +172,14 @@ async def test_the_state_of_one_process_is_divided_into_shards(kafka: KafkaClust
                 await trio.sleep_forever()
 
     with trio.fail_after(LIMIT_S):
-        assert await counted(kafka, "shards-of-one") == 0
+        assert await shard_count(kafka, "shards-of-one") == 0
         async with trio.open_nursery() as nursery:
             alone = await nursery.start(run_alone)
             for shard in range(SHARDS):
                 await alone.append(GROUPS[shard], [epoch(shard)])
             await alone.append(GROUPS[0], [epoch(7)])
-            assert await counted(kafka, "shards-of-one") == 0
-            async with opened(kafka, "shards-of-one") as log:
+            assert await shard_count(kafka, "shards-of-one") == 0
+            async with open_shards(kafka, "shards-of-one") as log:
                 assert log.id == alone.id
                 assert log.run_id > alone.run_id
                 assert log.run_id % RUNS_PER_CLAIM == 0
@@ -188,7 +188,7 @@ async def test_the_state_of_one_process_is_divided_into_shards(kafka: KafkaClust
                 await log.open_shard(3)
                 read = [await log.read(group) for group in GROUPS]
                 assert read == [(epoch(number),) for number in (7, 1, 2, 3)]
-        assert await counted(kafka, "shards-of-one") == SHARDS
+        assert await shard_count(kafka, "shards-of-one") == SHARDS
         with pytest.RaisesGroup(pytest.RaisesExc(StateLogUnusable, match="several processes")):
             async with open_kafka_log(kafka.addresses, "shards-of-one"):
                 pass
@@ -200,9 +200,9 @@ async def test_a_claim_that_comes_too_late_ends_nobody_but_its_gateway(
     """A shard of the former gateway went from one process to another when this one claimed it."""
     config = {"bootstrap.servers": kafka.bootstrap_servers}
     with trio.fail_after(LIMIT_S):
-        async with opened(kafka, "shards-late") as former:
+        async with open_shards(kafka, "shards-late") as former:
             log_id, run_id = former.id, former.run_id + 1
-        async with opened(kafka, "shards-late") as log:
+        async with open_shards(kafka, "shards-late") as log:
             await log.open_shard(1)
             await log.append(GROUPS[1], [epoch(1)])
             owner = LogOwnerValue(owner_id="x", host="h", process_id=1, since=1, run_id=run_id)
@@ -211,7 +211,7 @@ async def test_a_claim_that_comes_too_late_ends_nobody_but_its_gateway(
                 partial(write_at_once, config, claim, topic="shards-late")
             )
             with pytest.RaisesGroup(pytest.RaisesExc(StateLogTaken), flatten_subgroups=True):
-                async with opened(kafka, "shards-late", 1, log_id=log_id, run_id=run_id):
+                async with open_shards(kafka, "shards-late", 1, log_id=log_id, run_id=run_id):
                     pass
             with capture_logs() as lines:
                 await fence(kafka, "shards-late-1")
@@ -238,14 +238,14 @@ async def test_two_first_starts_at_once_leave_one_log(
 
     async def lose() -> None:
         with pytest.RaisesGroup(pytest.RaisesExc(StateLogTaken), flatten_subgroups=True):
-            async with opened(kafka, "shards-first"):
+            async with open_shards(kafka, "shards-first"):
                 pass
 
     with trio.fail_after(LIMIT_S):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(lose)
             await read.wait()
-            async with opened(kafka, "shards-first") as log:
+            async with open_shards(kafka, "shards-first") as log:
                 go_on.set()
                 while nursery.child_tasks:
                     await trio.sleep(0.05)
@@ -267,14 +267,14 @@ async def test_a_log_that_is_left_fences_the_next_owner_no_more(
             super().open(timeout_s, check)
 
     with trio.fail_after(LIMIT_S):
-        async with opened(kafka, "shards-left") as log:
+        async with open_shards(kafka, "shards-left") as log:
             await log.open_shard(1)
             with monkeypatch.context() as patch:
                 patch.setattr(kafka_log, "TransactionalWriter", HeldUp)
                 await fence(kafka, "shards-left-1")
                 await opening.wait()
             await log.close_shard(1)
-            async with opened(
+            async with open_shards(
                 kafka, "shards-left", 1, log_id=log.id, run_id=log.run_id + 1
             ) as other:
                 with capture_logs() as lines:
@@ -288,7 +288,7 @@ async def test_a_log_that_is_left_fences_the_next_owner_no_more(
 async def test_a_log_that_has_lost_its_first_part_is_refused(kafka: KafkaCluster) -> None:
     """The others have groups, which would be lost with their id."""
     with trio.fail_after(LIMIT_S):
-        async with opened(kafka, "shards-lost") as log:
+        async with open_shards(kafka, "shards-lost") as log:
             await log.append(GROUPS[2], [epoch(1)])
         producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
         for key in (LOG_ID_KEY, LOG_OWNER_KEY, LOG_SHARD_KEY):
@@ -296,9 +296,9 @@ async def test_a_log_that_has_lost_its_first_part_is_refused(kafka: KafkaCluster
         assert producer.flush(LIMIT_S) == 0
         lost = pytest.RaisesExc(StateLogUnusable, match="lost the records of partition 0")
         with lost:
-            await counted(kafka, "shards-lost")
+            await shard_count(kafka, "shards-lost")
         with pytest.RaisesGroup(lost, flatten_subgroups=True):
-            async with opened(kafka, "shards-lost"):
+            async with open_shards(kafka, "shards-lost"):
                 pass
 
 
@@ -306,7 +306,7 @@ async def test_a_process_that_is_stopped_waits_for_no_shard(kafka: KafkaCluster)
     """Nothing of them is on its way: all have been cancelled."""
     with trio.fail_after(LIMIT_S):
         with trio.CancelScope() as scope:
-            async with opened(kafka, "shards-stopped"):
+            async with open_shards(kafka, "shards-stopped"):
                 stopped_s = trio.current_time()
                 scope.cancel()
                 await trio.sleep_forever()
@@ -337,6 +337,6 @@ async def test_a_single_gateway_needs_the_transactional_ids_of_all_shards(
     }
 
 
-async def counted(cluster: KafkaCluster, topic: str) -> int:
+async def shard_count(cluster: KafkaCluster, topic: str) -> int:
     """The shards of a topic."""
     return await trio.to_thread.run_sync(count_shards, cluster.addresses, topic, PLAIN_ACCESS)

@@ -24,13 +24,13 @@ OPEN_S = 10
 LIMIT_S = 60
 
 
-async def reached(cluster: MockCluster) -> Mapping[str, Any]:
+async def address_config(cluster: MockCluster) -> Mapping[str, Any]:
     """The address of a cluster with the topic."""
     await cluster.create_topic(TOPIC, 1)
     return {"bootstrap.servers": cluster.bootstrap_servers}
 
 
-async def opened(config: Mapping[str, Any]) -> TransactionalWriter:
+async def open_writer(config: Mapping[str, Any]) -> TransactionalWriter:
     """A writer that has fenced all others."""
     writer = TransactionalWriter(config, topic=TOPIC, partition=0, record_bytes_max=1_000_000)
     await trio.to_thread.run_sync(writer.open, OPEN_S)
@@ -47,8 +47,8 @@ async def test_a_foreign_record_is_noticed_with_the_next_batch() -> None:
     """A claim is such a record, because any producer may write outside of transactions."""
     with trio.fail_after(LIMIT_S):
         async with running_mock_cluster(1) as cluster:
-            config = await reached(cluster)
-            writer = await opened(config)
+            config = await address_config(cluster)
+            writer = await open_writer(config)
             assert not await write(writer, b"one")
             for number in range(3):  # the mock cluster counts no commit record, but a real one does
                 claim = Entry(b"claim", b"%d" % number)
@@ -63,7 +63,7 @@ async def test_an_oversized_batch_is_an_error_and_the_next_is_written() -> None:
     """Nothing of it is in the log."""
     with trio.fail_after(LIMIT_S):
         async with running_mock_cluster(1) as cluster:
-            writer = await opened(await reached(cluster))
+            writer = await open_writer(await address_config(cluster))
             with pytest.raises(StateLogError, match="rejects the"):
                 await write(writer, b"small", bytes(17 << 20))
             await write(writer, b"small")
@@ -73,7 +73,7 @@ async def test_a_closing_writer_does_not_wait_for_an_outcome() -> None:
     """The gateway ends, and the log shows the outcome of the batch."""
     with trio.fail_after(LIMIT_S):
         async with running_mock_cluster(1) as cluster:
-            writer = await opened(await reached(cluster))
+            writer = await open_writer(await address_config(cluster))
             writer.close()
             with pytest.raises(Fenced, match="the gateway is exiting"):
                 await write(writer, b"one")
@@ -115,7 +115,7 @@ async def test_a_batch_over_many_partitions_is_sent_in_parts(
         async with running_mock_cluster(1) as cluster:
             await cluster.create_topic(TOPIC, 4)
             config = {"bootstrap.servers": cluster.bootstrap_servers}
-            writer = await opened(config)
+            writer = await open_writer(config)
             counting = CountingProducer(writer._producer)
             monkeypatch.setattr(writer, "_producer", counting)
             others = {partition: [Entry(b"key", b"1")] for partition in range(1, 4)}
