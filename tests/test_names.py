@@ -165,7 +165,7 @@ def test_the_modules_that_docstrings_name_exist() -> None:
     gone = {
         (str(path.relative_to(ROOT)), name)
         for path in modules(CODECS, COORDINATOR, GATEWAY)
-        for text in docstrings(parsed(path))
+        for text in docstrings(parse(path))
         for name in MODULE.findall(text)
         if not any(other.endswith(f"/{name}") for other in paths)
     }
