@@ -32,7 +32,7 @@ def instructions(name: str) -> list[str]:
 
 
 def test_its_kafka_is_the_old_release_of_the_tests() -> None:
-    """It is pinned, and lacks the native protocol."""
+    """The release is pinned, and lacks the native protocol."""
     versions = {version.text for version in ET.parse(POM).findall(".//{*}kafka.version")}
     (used,) = set(re.findall(r"apache/kafka:(\S+)", COMPOSE))
     assert used in versions
@@ -60,7 +60,7 @@ def test_the_build_context_has_all_files_of_the_image() -> None:
 
 @pytest.mark.parametrize("drains", [False, True])
 async def test_the_health_check_asks_whether_clients_can_be_served(drains: bool) -> None:
-    """It asks /readyz at GROUPFERRY_ADMIN_LISTEN."""
+    """The health check asks /readyz at GROUPFERRY_ADMIN_LISTEN."""
     (check,) = instructions("HEALTHCHECK")
     command = json.loads(check.partition("CMD ")[2])
     async with admin_stage() as stage:

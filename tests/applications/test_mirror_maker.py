@@ -110,7 +110,7 @@ async def until_synced(admin: AdminClient, group: str, topic: str) -> list[int]:
 async def test_mirror_maker_mirrors_behind_the_gateway_as_at_the_broker(
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:
-    """It mirrors every record once, and the offsets of a group."""
+    """MirrorMaker copies every record once, and the offsets of a group."""
     topic, class_path = await filled_topic(kafka, RECORDS), connect_class_path()
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
 

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 SIDE_BY_SIDE = ("group_calls", "relay", "tls")
-"""Those that measure peers, keep results and have a short form."""
+"""Benches that measure peers, keep results and have a short form."""
 GUARD, HERD, ROLL, LEAVES, FLEET = "guard", "herd", "roll", "leaves", "fleet"
 """Run by their names: the first counts instead of measuring, the others take long."""
 

@@ -52,7 +52,7 @@ from tests.support.wire import request_frame
 
 RELEASE = "4.3"
 JAVA_OPTIONS = ("-Xms512m", "-Xmx512m")
-"""Those of Kafka's own start script, but for the size of the heap."""
+"""The options of Kafka's own start script, except for the size of the heap."""
 MEMBERS = 100
 LONG_MS = 1_800_000
 """Sessions outlive the rounds of other servers."""
@@ -83,7 +83,7 @@ class Group:
 
     group_id: str
     port: int
-    """Of its coordinator."""
+    """The port of the group's coordinator."""
     members: Sequence[tuple[str, int, int]]
     """The id, epoch or generation, and a partition of each member."""
 

@@ -90,7 +90,7 @@ class HerdMember:
 
 
 async def beat_until_answered(member: HerdMember, port: int, access: Access) -> None:
-    """As `heartbeat_once`, also if connections fail meanwhile."""
+    """Send the heartbeat of `heartbeat_once`, again after connections that fail."""
     while not member.answered_s:
         try:
             await member.heartbeat_once(port, access)

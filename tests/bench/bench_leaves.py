@@ -35,7 +35,7 @@ END = "<!-- End of what poe bench leaves --keep generates -->\n"
 SIZE = Size(
     members=4, partitions=12, gaps_s=(1,), libraries=(("librdkafka",), ("java",)), repeats=1
 )
-"""As many partitions as the members can share evenly, also after one and two have gone."""
+"""The number of partitions divides evenly among four, three and two members."""
 POLL_INTERVAL = "max.poll.interval.ms=6000\n"
 TIMERS = "session.timeout.ms=6000\nheartbeat.interval.ms=3000\n"
 """A classic session may not be longer than the poll interval."""

@@ -62,7 +62,8 @@ LOOK_INTERVAL_S = 0.1
 WORDS_MAX = 160
 """Characters of a reason in the table."""
 DEFAULT_TIMERS = "session.timeout.ms=45000\nheartbeat.interval.ms=3000\n"
-"""Of classic clients; the demo's own are shorter. Native members get theirs from the group."""
+"""The timers of classic clients; the demo's own are shorter. The group sets those of native
+members."""
 CONFIGS: Mapping[Protocol, str] = {"classic": DEFAULT_TIMERS, "consumer": ""}
 
 

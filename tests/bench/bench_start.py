@@ -51,7 +51,7 @@ LINE = '{"event":"current_assignment_changed","group_id":"%s","sequence":9,"fill
 
 
 def member_id(number: int) -> str:
-    """As clients choose it."""
+    """A member id in the form that clients choose."""
     return f"2fb0e3a1-6f0e-4a4e-9d5b-{number:012}"
 
 

@@ -28,7 +28,7 @@ NEEDLESS_ROUNDS, NEEDLESS_BYTES = 800, 50
 
 
 class Counts(ctypes.Structure):
-    """As `native/counts.c` declares them."""
+    """The counts, in the layout that `native/counts.c` declares."""
 
     _fields_ = [(name, ctypes.c_uint64) for name in NAMES]
 

@@ -87,7 +87,7 @@ def test_a_captured_frame_survives_a_round_trip(frame: Frame) -> None:
 
 @every_frame()
 def test_a_truncated_frame_is_refused(frame: Frame) -> None:
-    """It is cut at every byte of header and body, and always raises WireError."""
+    """A frame that is cut at any byte of header or body raises WireError."""
     key = (frame.api_key, frame.api_version)
     if frame.kind == "answer" and (key in MALFORMED or key in TRAILING_BYTES):
         return

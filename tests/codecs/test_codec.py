@@ -44,7 +44,7 @@ def test_the_fields_before_another_are_replaced(version: int) -> None:
 
 
 def test_bytes_that_end_before_the_kept_fields_are_a_wire_error() -> None:
-    """As when they are decoded."""
+    """Encoding fails with the same error as decoding."""
     message = sample(OffsetCommitRequest, 9)
     with pytest.raises(WireError, match="OffsetCommitRequest v9"):
         encoded_from(OffsetCommitRequest, 9, encode(message, 9)[:3], "topics")

@@ -33,7 +33,7 @@ def test_a_decoded_message_equals_the_encoded_one(
 def test_malformed_text_is_replaced_in_every_string(
     message_type: type[Struct], version: int
 ) -> None:
-    """As Kafka does. The message has other bytes from then on, and the same meaning."""
+    """Kafka replaces it, too. The message then has other bytes and the same meaning."""
     value = sample(message_type, version)
     wire = encode(value, version).replace("naïve".encode(), b"na\x80\xffve")
     replaced = decode(message_type, wire, version)

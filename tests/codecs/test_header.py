@@ -65,7 +65,7 @@ def test_a_request_header_and_its_bytes(value: RequestHeader, wire: str) -> None
     "wire", ["000c 0000 00000007 0002 c328", "000c 0004 00000007 0002 c328 00"]
 )
 def test_a_malformed_client_id_is_replaced(wire: str) -> None:
-    """As in every other string."""
+    """The client id is treated like every other string."""
     assert decode_request_header(octets(wire))[0].client_id == "\ufffd("
 
 

@@ -82,14 +82,14 @@ def test_what_is_read_straight_is_what_the_construct_reads(
     ids=lambda message: type(message).__name__,
 )
 def test_what_members_send_most_is_read_straight(message: Struct) -> None:
-    """Otherwise every heartbeat is read twice."""
+    """A type that is not read straight would be read twice in every heartbeat."""
     kind: Any = type(message)
     for version in kind.SCHEMA.versions[:-1]:  # the last version of a commit has topic ids
         assert check_agreement(kind, version, encode(message, version))
 
 
 def test_tagged_fields_are_read_straight() -> None:
-    """As those of most records of the state log."""
+    """Most records of the state log have tagged fields."""
     tagged = HeartbeatRequest(
         group_id="g", generation_id=3, member_id="m", unknown_tags=((9, b"x"),)
     )

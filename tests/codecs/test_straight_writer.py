@@ -42,7 +42,7 @@ def written_by_construct(message: Struct, version: int) -> bytes:
 def test_what_is_written_straight_is_what_the_construct_writes(
     message_type: type[Struct], version: int, data: st.DataObject
 ) -> None:
-    """It gives up on no value that the version can carry."""
+    """The straight writer writes every value that the version can carry."""
     kind: Any = message_type
     value = data.draw(values(message_type, version))
     assert writer(kind, version)(value) == written_by_construct(value, version)

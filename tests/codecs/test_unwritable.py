@@ -76,8 +76,8 @@ def test_one_byte_less_can_be_written() -> None:
 
 @pytest.mark.parametrize("version", [7, 8])
 def test_metadata_of_a_commit_is_passed_on_in_its_own_bytes(version: int) -> None:
-    """It may become too long to be written. Kafka then refuses one partition, and stores the
-    others."""
+    """Metadata that becomes too long to be written is passed on; Kafka then refuses one partition
+    and stores the others."""
     text = "m" * (STRING_SIZE_MAX // 3 + 1)
     wire = encode(commit_of({"t": {0: 1}}, metadata=text), version)
     wire = wire.replace(text.encode(), b"\xff" * len(text))

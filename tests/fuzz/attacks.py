@@ -44,7 +44,7 @@ USER, PASSWORD = "mallory", "fuzz-secret-31c7"
 
 _CAPTURED_GROUP = b"captured"
 _GROUPS = tuple(b"fuzz-%03d" % number for number in range(GROUPS))
-"""As long as the captured name."""
+"""Group names as long as the captured one."""
 _KEYS = tuple(API_TABLE)
 _KEYS_IN_SESSION = tuple(
     key for key in _KEYS if key not in {ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}

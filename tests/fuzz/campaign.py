@@ -110,7 +110,7 @@ class Outcome:
     memory: list[MemoryInUse] = field(default_factory=list)
     """After the warm-up, after each `LOOK_FRAMES`, and at the end."""
     cpu_s: float = 0.0
-    """Of the gateway."""
+    """The processor time of the gateway."""
 
 
 async def play(campaign: Campaign, tell: Callable[[Outcome], None] | None = None) -> Outcome:

@@ -80,7 +80,8 @@ async def test_a_disturbed_group_ends_the_campaign_with_one_line(
 async def test_a_round_without_processor_time_is_played_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It says something about the machine. That the machine is always busy is no excuse."""
+    """A starved round says something about the machine only. A machine that is always busy is no
+    excuse."""
     tries = itertools.count(1)
     waited_s = itertools.count(0, neighbours.STARVED_S)
 

@@ -166,7 +166,7 @@ async def test_clients_that_close_at_once_leave_nothing_behind() -> None:
 
 
 async def test_joins_that_wait_hold_no_sockets() -> None:
-    """As in Kafka, the clients are members until the round or their session ends."""
+    """The clients are members until the round or their session ends, as in Kafka."""
     join = join_request("g", ["numbers"])
     async with open_scene() as scene:
         async with clients_of(scene.address, CLIENTS) as clients:

@@ -62,7 +62,7 @@ def test_help_describes_all_ways_to_set_a_setting() -> None:
 
 
 def test_an_invalid_setting_is_one_line_on_stderr() -> None:
-    """It has neither usage nor traceback."""
+    """The line has neither usage nor traceback."""
     done = groupferry("serve", "--upstream", "kafka", "--max-groups", "none")
     assert done.returncode == 2
     assert done.stdout == ""
@@ -103,7 +103,7 @@ def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("delay_s", [0.05, 0.2, 0.6])
 def test_ctrl_c_sets_the_exit_status_at_any_point(delay_s: float) -> None:
-    """It comes while loading, starting or running, and causes no traceback."""
+    """Ctrl-C while loading, starting or running causes no traceback."""
     # A shell's background job, such as these tests, ignores SIGINT and passes that on.
     heeds = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     entry = "import sys; from gateway.cli import main; print(flush=True); sys.exit(main())"

@@ -39,14 +39,14 @@ def test_each_version_has_the_defects_that_it_is_known_for(
 
 
 def test_each_defect_has_a_source() -> None:
-    """Otherwise nobody could check it."""
+    """A reader can check a defect by its source."""
     for defect in DEFECTS:
         assert defect.symptom
         assert any(mark in defect.reference for mark in ("#", "KIP-", "KAFKA-", "CHANGELOG"))
 
 
 def test_a_version_that_is_only_slower_is_told_apart() -> None:
-    """It loses nothing, so it is never refused."""
+    """A slower version loses nothing, so it is never refused."""
     assert [defect.level for defect in defects_of("apache-kafka-java", "4.3.0")] == [
         "defective",
         "slower",

@@ -96,7 +96,7 @@ async def test_only_a_failure_beside_it_is_no_normal_end(end: str) -> None:
 
 
 async def test_a_started_gateway_logs_its_address() -> None:
-    """It also logs the brokers."""
+    """The line also names the brokers."""
     with capture_logs() as lines:
         async with (
             running_mock_cluster(2) as upstream,
@@ -126,8 +126,8 @@ async def test_it_starts_without_the_first_broker() -> None:
 
 
 def test_a_cancelled_gateway_leaves_no_file_open() -> None:
-    """It does not leave them to the garbage collector. It runs in a process of its own: threads of
-    clients that earlier tests have left may open files at any time."""
+    """No file is left to the garbage collector. The gateway runs in a process of its own: threads
+    of clients that earlier tests have left may open files at any time."""
     code = f"import trio; from {__name__} import cancel_gateway; trio.run(cancel_gateway)"
     done = subprocess.run(
         [sys.executable, "-c", code],

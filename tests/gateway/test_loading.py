@@ -69,7 +69,7 @@ def test_garbage_is_collected_after_loading_only() -> None:
 
 @pytest.mark.parametrize("place", ["a_weak_reference", "set_name"])
 def test_ctrl_c_ends_the_command_during_any_import(place: str) -> None:
-    """It is neither swallowed nor an error with a traceback."""
+    """Ctrl-C is neither swallowed nor an error with a traceback."""
     done = run_interrupted(place, "gateway.commands.dispatch", "--version")
     assert (done.returncode, done.stdout, done.stderr) == (128 + signal.SIGINT, "", "")
 
@@ -90,7 +90,7 @@ def test_a_process_that_ignores_ctrl_c_continues() -> None:
 
 
 def test_a_command_that_asks_the_gateway_loads_no_engine() -> None:
-    """It would take longer to load than to answer."""
+    """The engine would take longer to load than the gateway to answer."""
     program = (
         "import sys, gateway.cli, gateway.commands.dispatch, gateway.commands.show_board;"
         "sys.exit(sorted({'coordinator.engine', 'gateway.hosting.group', 'kafka_codecs.apis'}"

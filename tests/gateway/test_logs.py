@@ -126,7 +126,7 @@ def test_a_traceback_contains_no_local_variables(log_format: logs.LogFormat) -> 
 
 
 def test_an_event_is_one_line_with_its_group() -> None:
-    """It has a past-tense name and fields."""
+    """The line has a past-tense name and fields."""
     with capture_logs() as lines:
         logs.write_to_log(MemberLeft(member_id="m", cause=RemovalCause.LEFT), "g")
     assert lines == [

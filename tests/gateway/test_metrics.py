@@ -42,7 +42,7 @@ def parse_series(text: bytes) -> Series:
 
 
 async def test_a_mixed_group_is_measured() -> None:
-    """As the board shows it."""
+    """The metrics agree with the board."""
     async with admin_stage() as stage:
         await stage.groups.lone_classic_member()
         await stage.groups.native("n")
@@ -121,7 +121,7 @@ def metrics_of(limits: object, board: object, answers: AnswerCounts) -> Metrics:
 
 
 async def test_refusals_are_counted_by_reason() -> None:
-    """Of requests and of connections: what a client meets first."""
+    """Refused requests and refused connections count, as a client meets them first."""
     async with admin_stage(max_groups=1) as stage:
         await stage.groups.native("n")
         with pytest.raises(GroupRefused):

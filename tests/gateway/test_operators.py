@@ -67,8 +67,8 @@ async def test_operators_see_groups_gateway_and_commands(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("joins", ["classic", "native"])
 async def test_a_new_group_whose_anchor_is_refused_says_so(tmp_path: Path, joins: str) -> None:
-    """It has no member yet, because the first one waits for the anchor. A native one leaves no
-    trace meanwhile."""
+    """The group has no member yet, because the first one waits for the anchor. A native one leaves
+    no trace meanwhile."""
     broker = GuardedBroker()
 
     async def refuse(wire: Wire, header: RequestHeader, _body: bytes) -> None:

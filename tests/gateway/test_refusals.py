@@ -123,7 +123,7 @@ def _is_helpful(text: str) -> bool:
 
 
 def test_the_refusals_are_found() -> None:
-    """Of every kind, so that none goes untested when code moves."""
+    """The search finds every kind, so that none goes untested when code moves."""
     modules = [where.partition(":")[0] for where, _ in messages()]
     assert len(modules) > 100
     assert REASONS.keys() <= {*modules}

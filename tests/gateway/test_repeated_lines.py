@@ -63,7 +63,7 @@ def log() -> Log:
 
 
 def test_a_condition_of_a_thousand_groups_is_one_line_a_minute(log: Log) -> None:
-    """It begins, lasts, and ends."""
+    """The condition begins, lasts, and ends."""
     for number in range(1_333):
         log.write.warning("group_state_unknown", group_id=f"g{number}", reason=LOADING)
     (begun,) = log.take()

@@ -63,7 +63,7 @@ async def why_refused(secure: SecureKafka, address: tuple[str, int], access: Acc
 
 
 async def test_a_broker_is_asked_over_tls(secure_kafka: SecureKafka) -> None:
-    """It names the port of the listener that was asked."""
+    """The broker names the port of the listener that was asked."""
     access = tls(CertificateFiles(ca=secure_kafka.authority.ca))
     async with await BrokerConnection.open(*secure_kafka.ssl, access=access) as connection:
         answer = await connection.ask(MetadataRequest(topics=()))
@@ -118,7 +118,7 @@ async def test_the_gateway_authenticates(secure_kafka: SecureKafka, mechanism: M
 
 
 async def test_the_gateway_authenticates_with_bearer_tokens(secure_kafka: SecureKafka) -> None:
-    """It gets them with its client id and secret; librdkafka does the same."""
+    """The gateway gets tokens with its client id and secret; librdkafka does the same."""
     with token_server() as server:
         secret = Secret("client-secret-1f07")
         tokens = BearerTokens(url=server.url, client_id="gateway", secret=secret)

@@ -131,7 +131,7 @@ async def test_a_start_waits_once_for_an_address_that_hangs(
 async def test_a_broker_that_does_not_tell_permissions_ends_no_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor does it hold up the start for longer than CHECK_TIMEOUT_S."""
+    """The broker does not delay the start for longer than CHECK_TIMEOUT_S either."""
     monkeypatch.setattr(serve, "CHECK_TIMEOUT_S", 0.1)
     broker = OffsetBroker()
 
@@ -264,7 +264,7 @@ def test_a_process_that_starts_later_has_the_settings_in_force(
 
 
 async def test_a_port_in_use_is_one_line(tmp_path: Path) -> None:
-    """It names the port."""
+    """The line names the port."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         complaint = await complaint_of(tmp_path, port)
@@ -273,7 +273,7 @@ async def test_a_port_in_use_is_one_line(tmp_path: Path) -> None:
 
 
 async def test_an_unusable_state_log_is_one_line(tmp_path: Path) -> None:
-    """It names the file, and what to do."""
+    """The line names the file, and what to do."""
     (tmp_path / "state.sqlite").write_bytes(b"nonsense")
     complaint = await complaint_of(tmp_path, free_port())
     assert complaint.startswith(f"groupferry: {tmp_path / 'state.sqlite'}: file is not a database.")
@@ -412,7 +412,7 @@ def test_a_state_folder_in_use_is_one_line(
 
 
 async def test_an_advertised_name_without_an_address_is_a_warning_at_start(tmp_path: Path) -> None:
-    """It may be known only where the clients run, so the gateway starts all the same."""
+    """The name may be known only where the clients run, so the gateway starts all the same."""
     environment = {**os.environ, "GROUPFERRY_ADVERTISE": "no-such-host.invalid"}
     with trio.fail_after(30):
         async with (

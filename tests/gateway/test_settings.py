@@ -53,7 +53,7 @@ def test_an_address_is_host_and_port(text: str, address: Address) -> None:
 
 @pytest.mark.parametrize("text", ["", "h", "h:", ":1", "h:0", "h:65536", "h:x", "::1:9", "h:-1"])
 def test_an_invalid_address_is_refused(text: str) -> None:
-    """It is refused at the start, not at the first connection."""
+    """The address is refused at the start, not at the first connection."""
     with pytest.raises(ValueError, match=r"HOST:PORT|IPv6"):
         Address.parse(text)
 
@@ -213,7 +213,7 @@ USER = {
 def test_the_security_protocol_and_its_settings_belong_together(
     flags: dict[str, str], line: str
 ) -> None:
-    """Otherwise an operator may believe that the connections are protected."""
+    """An operator must not believe that unprotected connections are protected."""
     with pytest.raises(SettingsError) as caught:
         load({"upstream": "k:1", **flags})
     assert caught.value.lines == [line]

@@ -196,7 +196,7 @@ def test_all_refusals_are_reported_together_with_their_sources(
 
 
 def test_a_misspelled_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise it would silently have no effect."""
+    """A misspelled variable would silently have no effect."""
     monkeypatch.setenv("GROUPFERRY_MAX_GROUP", "7")
     monkeypatch.setenv("GROUPFERRY_XYZ", "")
     assert refusal({"upstream": "k:1"}) == [

@@ -165,7 +165,7 @@ async def test_a_shard_is_given_up_once_nothing_of_it_is_under_way(tmp_path: Pat
 
 
 async def test_members_that_are_away_are_known_to_the_next_process(tmp_path: Path) -> None:
-    """Those of the last process, and nobody once that knows of none."""
+    """The next process learns what the last one knew, also that nobody is away any more."""
     async with running(tmp_path) as process:
         process.recorder.members_away = b"n1 is away"
         for run_id in (8, 9):
@@ -203,7 +203,7 @@ async def test_shards_are_given_up_at_once(tmp_path: Path) -> None:
 
 
 async def test_taken_shards_have_a_run_of_their_own(tmp_path: Path) -> None:
-    """It is in force before a group of theirs is loaded, and they are served afterwards."""
+    """The run is in force before a group of the shards is loaded. Members are served afterwards."""
     async with running(tmp_path) as process:
         process.say(OwnerTable((0, 0, 0, 0)))
         process.say(Take((1, 3), run_id=9))
@@ -238,7 +238,7 @@ async def test_a_shard_that_cannot_be_opened_costs_no_other(tmp_path: Path) -> N
 
 
 async def test_the_parent_learns_of_a_shard_that_a_start_could_not_open(tmp_path: Path) -> None:
-    """It has it tried again, as one that was to be taken."""
+    """The parent has the shard tried again, like one that was to be taken."""
     other = FleetMember(slot=1, slots=2, shards=SHARDS)
     async with AsyncExitStack() as resources:
         async with open_sharded_log(tmp_path, other, (0,), log_id=LOG_ID, run_id=2):

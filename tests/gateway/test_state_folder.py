@@ -133,13 +133,13 @@ def test_a_folder_of_another_cluster_is_refused(tmp_path: Path, cluster_id: str 
 
 
 def test_a_cluster_that_cannot_be_remembered_is_one_line(read_only_folder: Path) -> None:
-    """It names the file."""
+    """The line names the file."""
     with pytest.raises(StateFolderError, match=r"cannot write .*/cluster_id: Permission denied"):
         bind_to_cluster(read_only_folder, "here")
 
 
 def test_a_cluster_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
-    """It names the file."""
+    """The line names the file."""
     (tmp_path / "cluster_id").mkdir()
     with pytest.raises(StateFolderError, match=r"cannot read .*/cluster_id: Is a directory"):
         cluster_of(tmp_path)

@@ -48,7 +48,7 @@ def event_names() -> Iterator[str]:
 
 
 def test_every_alert_warning_and_error_has_an_entry() -> None:
-    """Nor has the page an entry without a line, or one twice."""
+    """The page has no entry without a line, and none twice."""
     entries = ENTRY.findall(PAGE.read_text())
     alerts = ALERT.findall((CODE / "deploy" / "alerts.yaml").read_text())
     assert sorted(entries) == sorted({*line_names(), *event_names(), *alerts})

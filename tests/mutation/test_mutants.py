@@ -57,7 +57,8 @@ def test_places_that_no_test_should_depend_on_are_left_alone(source: str) -> Non
 
 
 def test_a_mutant_names_its_place() -> None:
-    """It has file and line for people, and the function as in code objects, decorators included."""
+    """The place has file and line for people, and the function as in code objects, decorators
+    included."""
     source = "x = 1\n\n@d\ndef f():\n    return 'ä' + g(1)\n"
     first, *_, last = mutants_of("a.py", source.encode())
     assert (str(first), first.function) == ("a.py:1 in the module: 1  ->  2", None)
@@ -75,7 +76,7 @@ def test_every_mutant_of_the_engine_is_valid_python() -> None:
 
 
 def test_the_code_still_has_every_mutant_listed_as_harmless() -> None:
-    """Otherwise its reason may no longer hold."""
+    """The reason of a mutant that is gone may no longer hold."""
     root = Path(__file__).parent.parent.parent
     files = {file for file, *_ in harmless()}
     listed = [m for file in files for m in mutants_of(file, (root / file).read_bytes())]

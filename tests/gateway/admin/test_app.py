@@ -17,7 +17,7 @@ from tests.support.hosted_groups import GROUP
 
 
 async def test_a_group_is_listed_and_described() -> None:
-    """As the board says; the description of the API says so too."""
+    """The answers match the board, and the description of the API."""
     async with admin_stage() as stage:
         await stage.groups.native("n", client_id="n-1")
         listed = await stage.ask("/api/groups")
@@ -179,7 +179,7 @@ async def follow(stage: AdminStage, query: str = "") -> Reader:
 
 
 async def test_a_stream_tells_events_as_they_happen() -> None:
-    """Of one group, if that is wanted."""
+    """A stream has the events of all groups, or of one."""
     async with admin_stage() as stage:
         reader = await follow(stage, f"?group_id={GROUP}")
         assert (await reader.next())["event"] == "hello"
@@ -203,7 +203,8 @@ async def test_a_stream_goes_on_where_it_was() -> None:
 
 
 async def test_a_stream_that_has_missed_events_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It goes on with the oldest that is left. Of an earlier process, everything is told."""
+    """The stream continues with the oldest event that is left. A reader from an earlier process
+    gets everything."""
     monkeypatch.setattr(recent_events, "EVENTS_MAX", 2)
     async with admin_stage() as stage:
         await stage.groups.native("n")

@@ -40,7 +40,7 @@ async def test_a_page_of_another_site_is_refused() -> None:
 
 
 async def test_a_token_is_asked_for(tmp_path: Path) -> None:
-    """It is read for each request; probes and the page need none. It is in no log."""
+    """The token is read for each request and never logged. Probes and the page need none."""
     path = tmp_path / "token"
     path.write_text("s3cret-1\n")
     with capture_logs() as lines:
@@ -116,7 +116,7 @@ async def _no_body() -> Any:
 
 
 async def test_requests_of_one_address_leave_room_for_others(nursery: trio.Nursery) -> None:
-    """It may keep as many open as it likes, probes included."""
+    """One address may keep any number of requests open, probes included."""
     gate = trio.Event()
 
     async def app(_scope: guard.Scope, _receive: guard.Receive, send: guard.Send) -> None:

@@ -14,7 +14,7 @@ from tests.support.installs import installed, run
 
 PACKAGE = "schemathesis==4.32.5"
 EXAMPLES = 30
-"""Of each operation."""
+"""The examples of each operation."""
 LIMIT_S = 240.0
 CHECKS = (
     "status_code_conformance",

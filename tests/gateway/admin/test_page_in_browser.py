@@ -15,7 +15,7 @@ from tests.support.hosted_groups import GROUP
 from tests.support.until import until
 
 FROZEN_S = 5.0
-"""It is seen after three. The browser may be late."""
+"""The page shows a frozen gateway after three seconds; a browser may be late."""
 LIMIT_S = 120.0
 """The browser's processes compete with other tests."""
 HOLD = "[...document.querySelectorAll('#commands button')].find((b) => b.textContent === 'Hold…')"
@@ -175,7 +175,7 @@ async def test_the_page_says_whether_a_group_is_ready(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("policy", "offered"), [("allow", "Hold…"), ("hold", "Allow…")])
 async def test_a_forwarded_group_can_be_held(tmp_path: Path, policy: str, offered: str) -> None:
-    """It cannot be paused, because the cluster assigns its partitions."""
+    """A forwarded group cannot be paused, because the cluster assigns its partitions."""
     async with watched_page(tmp_path) as (_, page):
         await page.run(
             "fetch = ((real) => async (path, options) => {"

@@ -140,7 +140,7 @@ async def test_no_request_is_an_error_of_the_gateway(sent: bytes) -> None:
 
 
 async def test_a_client_that_does_not_read_delays_no_end() -> None:
-    """It is given up, and its connection is closed when the gateway ends."""
+    """The connection of such a client is closed when the gateway ends."""
     async with admin_stage(max_groups=1_000) as stage:  # a long name counts more than once
         for letter in "abcdefgh":
             await stage.groups.native("n", group=letter * 30_000)
@@ -165,7 +165,7 @@ async def test_tls_is_spoken_where_it_is_configured(tmp_path: Path) -> None:
 
 
 async def test_a_port_that_is_taken_is_one_line() -> None:
-    """It names the setting."""
+    """The line names the setting."""
     async with admin_stage() as stage:
         config = AdminConfig(listen=(HOST, stage.port))
         with pytest.raises(ListenError, match="admin_listen"):

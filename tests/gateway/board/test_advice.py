@@ -14,7 +14,7 @@ CONFIG = GroupConfig()
 
 
 def test_a_roll_that_nobody_has_announced_begins_with_its_announcement() -> None:
-    """Otherwise the first step costs a rebalance, as in Kafka."""
+    """Without the announcement the first step would cost a rebalance, as in Kafka."""
     group = GroupScript()
     group.stable_classic_group({"c1": {"foo": [0, 1]}, "c2": {"foo": [2]}})
     advice = next_step(
@@ -38,7 +38,7 @@ def test_the_next_consumer_of_a_roll_is_named_with_its_cost() -> None:
 
 
 def test_a_client_without_the_new_protocol_is_not_told_to_switch() -> None:
-    """It stays a classic member, also when no other is left."""
+    """Such a client stays a classic member, even as the last one."""
     group = GroupScript()
     ids = group.stable_classic_group({"c1": {"foo": [0, 1]}, "c2": {"foo": [2]}})
     state = glance_of(state=group.engine.state, topics=group.topics, now_ms=group.now_ms)

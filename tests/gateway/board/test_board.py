@@ -77,7 +77,7 @@ async def test_a_mixed_group_says_whom_it_waits_for(autojump_clock: MockClock) -
 
 
 async def test_a_group_that_is_only_in_the_log_is_listed(autojump_clock: MockClock) -> None:
-    """It has no members, but a type and epochs."""
+    """A group in the log has no members, but a type and epochs."""
     async with watched_groups() as (groups, board):
         joined = await groups.lone_classic_member()
         await groups.leave(joined.member_id)
@@ -130,7 +130,7 @@ async def test_a_gateway_is_ready_once_its_groups_are_loaded(autojump_clock: Moc
 async def test_the_readiness_of_a_hosted_group_names_its_clients(
     autojump_clock: MockClock,
 ) -> None:
-    """It is not adopted, because it is hosted already."""
+    """A hosted group cannot be adopted, because it is hosted already."""
     async with watched_groups() as (groups, board):
         await groups.lone_classic_member(client_id="c-1")
         readiness = await board.group_readiness(GROUP)
@@ -263,7 +263,7 @@ async def test_what_time_changes_is_shown_at_each_look(autojump_clock: MockClock
 
 
 async def test_every_change_of_a_line_changes_its_mark(autojump_clock: MockClock) -> None:
-    """Otherwise a watcher would not see it. A step of each kind, one after the other."""
+    """A watcher would not see a change without a new mark. The steps are of each kind."""
     async with watched_groups() as (groups, board):
         shown: dict[str, GroupLine] = {}
         since = 0

@@ -38,7 +38,7 @@ def test_a_group_that_is_gone_is_told_until_it_comes_back() -> None:
 
 
 def test_an_earlier_process_or_none_has_seen_nothing() -> None:
-    """Nor has a look from which on too many groups are gone."""
+    """Marks of an earlier process, and marks that have not been given yet, are unknown."""
     changes = Changes(START)
     assert not changes.knows_since(0)
     assert not changes.knows_since(START)

@@ -107,7 +107,7 @@ def test_the_next_step_follows_from_who_comes_through_the_gateway(
 
 
 def test_a_member_that_has_gone_silent_is_not_said_to_come_another_way() -> None:
-    """It came through the gateway, and was killed, is frozen, or has left."""
+    """A silent member came through the gateway, and then was killed, is frozen, or has left."""
     silent = replace(member("a"), heartbeat_ms=NOW_MS - 10_000)
     group = read_cluster_group(snapshot(group_of(silent, member("b"))))
     assert group.next_step == "a has sent no heartbeat here for 10 s: look at its process"

@@ -87,7 +87,7 @@ def test_what_is_in_the_way_of_a_conversion_is_named() -> None:
 
 
 def test_configs_that_the_new_protocol_refuses_are_named() -> None:
-    """As far as requests show that they are set."""
+    """Only settings that show in requests can be named."""
     sticky = replace(MEMBER, protocols=(("sticky", RANGE[0][1]),), session_timeout_ms=12_000)
     custom = replace(MEMBER, client_id="d", protocols=(("by-region", RANGE[0][1]),))
     sticky, custom = (replace(member, software_version="2.16.1") for member in (sticky, custom))
@@ -124,7 +124,7 @@ def test_a_group_that_is_not_ours_to_convert_says_why(decision: RoutingDecision)
 
 
 def test_a_long_answer_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says how many lines are left out."""
+    """The answer says how many lines are left out."""
     monkeypatch.setattr(group_readiness, "LINES_MAX", 2)
     readiness = readiness_of(MEMBER, adoption=tuple(map(str, range(5))))
     assert readiness.adoption_obstacles == ("0", "1")

@@ -132,7 +132,7 @@ def test_a_partition_whose_grant_was_not_seen_is_unowned_too() -> None:
 
 
 def test_nobody_misses_a_partition_of_a_group_without_members() -> None:
-    """It goes on once the group has members again."""
+    """The time without an owner counts again once the group has members."""
     history = History()
     history.assign("a", 0)
     history.release("a", 0)
@@ -207,7 +207,7 @@ def test_a_deleted_topic_leaves_nothing_unowned() -> None:
 def test_the_client_of_a_member_is_known_until_the_member_goes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Of too many the oldest is forgotten."""
+    """The oldest of too many members is forgotten."""
     monkeypatch.setattr(group_stats, "CLIENTS_MAX", 2)
     history = History()
     for member_id in "abc":
@@ -231,7 +231,7 @@ def test_the_clients_of_all_groups_are_bounded(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_client_with_long_names_is_not_remembered() -> None:
-    """It chooses them, also those in the reason of its refusal."""
+    """A client chooses its names, also those in the reason of its refusal."""
     history = History()
     history.tell(client_seen("x" * group_stats.LINE_CHARS_MAX))
     assert not history.stats().clients

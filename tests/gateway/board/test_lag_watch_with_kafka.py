@@ -39,8 +39,8 @@ def produce(kafka: KafkaCluster) -> int:
 async def test_lag_is_what_the_cluster_has_beyond_the_commits(
     kafka: KafkaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It follows a commit. A consumer that switches while the group is on hold learns why, and the
-    next one switches."""
+    """The lag follows a commit. A consumer that switches while the group is on hold learns why, and
+    the next one switches."""
     monkeypatch.setattr(lag_watch, "LOOK_S", 0.2)
     monkeypatch.setattr(offset_reporter, "INTERVAL_S", 0.2)
     group = fresh_group("lag")

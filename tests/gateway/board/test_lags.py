@@ -40,8 +40,8 @@ def observe_event(lags: Lags, event: GatewayEvent, group: str = "g") -> None:
 
 
 def test_the_lag_is_the_sum_over_the_partitions_that_are_known() -> None:
-    """As they were at the last look: commits since then go on while the known ends do not. What was
-    consumed counts from the first commit on."""
+    """The sum is as old as the last look: ends stay as they were while commits continue.
+    Consumption counts from the first commit."""
     lags = Lags()
     observe_event(lags, offsets_committed(p0=10, p1=20))
     assert lags.total("g", 0) is None
@@ -73,7 +73,7 @@ def test_an_end_that_was_asked_for_before_the_commit_is_no_negative_lag() -> Non
 
 
 def test_a_start_counts_as_a_commit() -> None:
-    """It is what the group has committed last. -1 is none."""
+    """A start offset is what the group last committed; -1 means none."""
     lags = Lags()
     starts = (FetchedOffset(partition=0, offset=3), FetchedOffset(partition=1, offset=-1))
     observe_event(lags, OffsetsFetched(member_id="m", starts={"t": starts}))
@@ -84,7 +84,7 @@ def test_a_start_counts_as_a_commit() -> None:
     "event", [TopicsDeleted(topics=("t",)), OffsetsDeleted(partitions={"t": (0,)}), GroupDeleted()]
 )
 def test_what_is_gone_has_no_lag(event: GatewayEvent) -> None:
-    """Nor is it asked for, nor remembered."""
+    """What is gone is neither looked up nor remembered."""
     lags = Lags()
     observe_event(lags, offsets_committed(p0=1))
     observe_event(lags, event)

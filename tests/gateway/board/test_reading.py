@@ -66,7 +66,7 @@ def test_whoever_computes_the_target_is_named() -> None:
 
 
 def test_a_hold_in_the_cluster_is_shown() -> None:
-    """As that of a hosted group."""
+    """The policy of a forwarded group is shown like that of a hosted one."""
     line = group_line(snapshot(FORWARDED, policy=RollMode.HOLD), None, None)
     assert line.policy == "hold"
     assert line.stands.endswith("; on hold")

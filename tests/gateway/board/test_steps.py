@@ -205,7 +205,8 @@ def test_a_consumer_that_reads_ahead_and_handles_less_is_told() -> None:
 
 
 def test_a_consumer_that_was_behind_and_reads_less_is_told() -> None:
-    """It would have enough to read. Its own lag does not grow: producers send less, too."""
+    """The consumer has enough to read. Its own lag does not grow, because producers send less,
+    too."""
     group = Four(behind=5_000)
     group.switch(1000.0, 500.0)
     events = group.pass_minute([4, 2, 2, 2], produced=4)
@@ -233,7 +234,7 @@ def test_a_step_that_loses_nothing_is_not_told(
 
 
 def test_a_group_that_was_idle_before_may_have_more_on_its_way_now() -> None:
-    """It had nothing to read, and commits once in a while now."""
+    """The idle group had nothing to read, and now commits once in a while."""
     idle = Watched()
     idle.join("classic")
     idle.run(70, produced=0, consumed=0)
@@ -253,7 +254,7 @@ def test_a_step_without_a_time_before_is_not_judged() -> None:
 
 
 def test_a_group_whose_members_were_here_before_is_watched() -> None:
-    """Those of an adopted group do not join."""
+    """The members of an adopted group do not join."""
     adopted = Watched()
     adopted.run(70, produced=10, consumed=10)
     adopted.observe_event(
@@ -284,7 +285,7 @@ def test_a_consumer_in_a_new_container_is_known_by_its_client_id(watched_group: 
 
 
 def test_a_consumer_that_restarts_or_is_new_makes_no_step(watched_group: Watched) -> None:
-    """It changes nothing."""
+    """Neither consumer has switched its protocol."""
     watched_group.join("classic", member_id="again")
     watched_group.join("consumer", client_id="new", member_id="n")
     assert watched_group.steps.groups_to_judge == []
@@ -331,7 +332,7 @@ def test_slow_switches_are_no_flapping(watched_group: Watched) -> None:
 
 
 def test_memory_has_a_bound(monkeypatch: pytest.MonkeyPatch, watched_group: Watched) -> None:
-    """Of clients and of steps that wait."""
+    """The bound holds for clients and for steps that wait."""
     monkeypatch.setattr(module, "CLIENTS_MAX", 3)
     monkeypatch.setattr(module, "OPEN_STEPS_MAX", 1)
     for number in range(9):
@@ -465,7 +466,7 @@ def test_a_dropped_topic_hides_no_regression() -> None:
 
 
 def test_the_backlog_of_a_topic_that_a_new_version_adds_does_not_count() -> None:
-    """It was there before the step. How it grows afterwards counts."""
+    """The backlog is older than the step. How it grows afterwards counts."""
     group = TwoTopics()
     group.observe_event(OffsetsDeleted(partitions={"old": (0,)}))
     group.run(70, produced=10, consumed=10)

@@ -219,7 +219,7 @@ def test_a_long_name_lengthens_no_other_line_of_a_pipe() -> None:
 
 
 def test_a_partition_owned_twice_is_told() -> None:
-    """It must never be seen."""
+    """The list shows two owners of a partition, although there must never be two."""
     assert "owned twice 1" in "\n".join(lines_of(group_text(page(member("c"), owned_twice=1))))
 
 
@@ -320,7 +320,8 @@ def test_a_client_is_shown_over_all_its_groups() -> None:
 
 
 def test_a_list_says_how_old_a_lag_is_that_was_not_looked_at_lately() -> None:
-    """Of a group whose partitions have to wait for their turn, or while the cluster is away."""
+    """The age is shown for a group whose partitions wait for their turn, or while the cluster is
+    away."""
     recent, old = LAG_AT_MS + 4_000 - RECENT_MS, LAG_AT_MS + 4_000 - RECENT_MS - 1
     groups = [page(group_id="a", lag_at_ms=recent), page(group_id="b", lag_at_ms=old)]
     lines = lines_of(groups_table(groups, columns=("group", "lag")), PLAIN_WIDTH)
@@ -354,7 +355,7 @@ def test_what_a_group_waits_for_goes_on_in_further_lines() -> None:
 
 
 def test_a_cut_line_has_single_spaces() -> None:
-    """It is cut where it would go on in a third line."""
+    """A line is cut where it would need a third row."""
     (of_stands,) = [
         line for line in lines_of(group_text(page(blocker="word " * 60))) if "…" in line
     ] or [""]
@@ -362,7 +363,7 @@ def test_a_cut_line_has_single_spaces() -> None:
 
 
 def test_long_names_take_no_column_from_the_members() -> None:
-    """Nor does a member with many partitions."""
+    """Neither long names nor a member with many partitions take room from the columns."""
     scattered = {"orders": tuple(range(0, 200, 2))}
     group = page(member(LONG * 3, owned=scattered, to_get={"orders": (1,)}))
     line = next(line for line in lines_of(group_text(group)) if line.startswith("team-07."))

@@ -41,7 +41,7 @@ def test_a_consumer_that_left_in_a_roll_is_waited_for_by_name() -> None:
 
 
 def test_a_member_that_has_sent_no_heartbeat_for_half_its_session_is_silent() -> None:
-    """It is removed at the end of the session. Until then its partitions are nobody else's."""
+    """The member is removed at the end of the session. Until then it owns its partitions."""
     group = GroupScript()
     group.native("n1")
     group.wait(22_000)

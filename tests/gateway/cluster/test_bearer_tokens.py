@@ -75,7 +75,7 @@ def test_a_refusal_has_the_status(server: TokenServer, status: int) -> None:
     ],
 )
 def test_an_answer_without_a_token_is_not_shown(server: TokenServer, body: bytes) -> None:
-    """It could be a token all the same."""
+    """The unreadable answer could contain a token."""
     server.body = body
     with pytest.raises(UpstreamRefused) as caught:
         tokens_of(server.url).get()

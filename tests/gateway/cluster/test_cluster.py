@@ -126,7 +126,7 @@ async def test_any_bootstrap_address_is_enough(nursery: trio.Nursery) -> None:
 
 
 async def test_no_reachable_bootstrap_address_is_one_clear_line() -> None:
-    """It has the reason for each address."""
+    """The line has the reason for each address."""
     async with running_fake_broker(FakeBroker()) as gone:
         dead = gone.address
     with pytest.raises(UpstreamError, match=f"cannot connect to 127.0.0.1:{dead[1]}: ") as caught:
@@ -478,7 +478,7 @@ async def test_invented_names_are_requested_once_and_dropped(
 async def test_one_client_leaves_the_names_that_others_wait_for(
     nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It names thousands of topics, and another one a topic that will be created soon."""
+    """One client names thousands of topics, another one a topic that will soon be created."""
     monkeypatch.setattr(cluster_module, "UNKNOWN_NAMES_MAX", 4)
     async with following(nursery) as (cluster, asked):
         await cluster.topics_for(["soon"], QuotaKey("10.0.0.1"))
@@ -589,7 +589,7 @@ async def test_another_cluster_at_the_same_addresses_counts_as_away(nursery: tri
 async def test_a_bootstrap_address_of_another_cluster_is_passed_over(
     nursery: trio.Nursery,
 ) -> None:
-    """It counts as one that does not answer, also at the start."""
+    """An address of another cluster counts as one that does not answer, also at the start."""
     async with (
         running_fake_broker(FakeBroker(cluster_id="there")) as other,
         running_fake_broker(FakeBroker(cluster_id="here")) as broker,

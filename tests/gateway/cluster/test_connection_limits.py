@@ -101,7 +101,7 @@ async def test_limits_below_the_gateways_own_are_found(
 
 
 async def test_a_broker_that_hangs_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is the first of the list."""
+    """The first broker of the list hangs."""
     monkeypatch.setattr(connection_limits, "ANSWER_TIMEOUT_S", 2.0)
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         hanging = MetadataResponseBroker(node_id=0, host="127.0.0.1", port=deaf.getsockname()[1])

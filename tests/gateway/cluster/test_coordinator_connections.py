@@ -104,7 +104,7 @@ async def test_a_lost_connection_is_reopened() -> None:
 
 
 async def test_a_hanging_broker_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may hang before or after the connection opens. All waiting requests fail."""
+    """The broker may hang before or after the connection opens. All waiting requests fail."""
     monkeypatch.setattr(module, "ANSWER_TIMEOUT_S", 0.1)
     broker = Parking()
     broker.park_at(trio.Event())
@@ -136,7 +136,7 @@ async def test_a_hanging_broker_is_given_up(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 async def test_requests_are_pipelined() -> None:
-    """Otherwise a slow line could not carry a thousand heartbeats."""
+    """A slow line could not carry a thousand heartbeats one by one."""
     arrived, broker = trio.Event(), FakeBroker()
     seen = []
 
@@ -214,7 +214,7 @@ async def test_a_broker_without_an_api_answers_with_an_error() -> None:
 async def test_all_requests_to_a_missing_broker_fail_at_once(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
 ) -> None:
-    """Otherwise each of a thousand would need its own timeout of nine seconds, in turn."""
+    """One after the other, a thousand requests would each wait for a timeout of nine seconds."""
     tries = 0
 
     async def open_(host: str, port: int, access: Access) -> BrokerConnection:

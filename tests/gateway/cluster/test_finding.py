@@ -28,13 +28,13 @@ async def test_an_id_that_does_not_last_is_none(broker: FakeBroker) -> None:
 
 
 async def test_the_embedded_cluster_has_no_id_that_lasts() -> None:
-    """It states one, and another at its next start."""
+    """The embedded cluster states another id at each start."""
     async with running_mock_cluster(1) as upstream:
         assert (await find_cluster(upstream.bootstrap, PLAIN_ACCESS)).cluster_id is None
 
 
 async def test_no_cluster_is_an_error() -> None:
-    """It names the address."""
+    """The error names the address."""
     address = (HOST, free_port())
     with pytest.raises(UpstreamError, match=f"{address[1]}: Connection refused"):
         await find_cluster([address], PLAIN_ACCESS)

@@ -60,7 +60,8 @@ async def test_tokens_come_from_the_endpoint_with_the_same_authority(tmp_path: P
 
 
 def test_a_look_up_creates_no_topic() -> None:
-    """Otherwise a deleted topic would return with the broker's default settings."""
+    """A look-up that creates topics would bring back a deleted topic with the broker's default
+    settings."""
     assert client_config([("kafka", 9092)], "c")["allow.auto.create.topics"] is False
 
 

@@ -39,7 +39,7 @@ def answer_about(*topics: MetadataRequestTopic) -> MetadataResponse | None:
 
 
 def test_a_topic_keeps_its_partitions_without_leaders() -> None:
-    """It is found by name and by id. A client that misses a partition would rebalance."""
+    """The topic is found by name and by id. A client that misses a partition would rebalance."""
     by_name = answer_about(MetadataRequestTopic(name="orders"))
     for name in (None, "", "other"):
         assert answer_about(MetadataRequestTopic(name=name, topic_id=ORDERS)) == by_name

@@ -85,8 +85,8 @@ async def test_each_missing_permission_is_named(secure_kafka: SecureKafka) -> No
 
 
 async def test_each_documented_permission_is_checked(secure_kafka: SecureKafka) -> None:
-    """Those of the commands in `security.md`, with their prefixed names. Only what another one
-    implies, and CREATE of a topic that exists, may be missing without a word."""
+    """The documented permissions are those of the commands in `security.md`, with prefixed names.
+    No warning is needed for what another one implies, or for CREATE of a topic that exists."""
     documented = documented_rules()
     state, transactional_id = f"topic {STATE}", f"transactional id {STATE}-0"
     expected = {

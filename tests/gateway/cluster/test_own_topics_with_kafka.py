@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
 
 def test_a_topic_is_created_with_its_settings_and_partitions(kafka: KafkaCluster) -> None:
-    """It has replicas on both brokers, and stays writable while one is down."""
+    """The topic has replicas on both brokers, and stays writable while one is down."""
     config = {"bootstrap.servers": kafka.bootstrap_servers}
     assert "own-made" not in list_topics(config).topics
     settings = made_or_found(config, "own-made", partitions=4, settings={"segment.ms": "60000"})

@@ -59,7 +59,7 @@ def test_special_characters_of_a_user_name_are_escaped() -> None:
 def test_a_broker_that_does_not_know_the_password_is_refused(
     exchange: Exchange, answer: bytes
 ) -> None:
-    """It might be a stranger who listens."""
+    """A listener that does not know the password might be a stranger."""
     next(exchange)
     exchange.send(SERVER_FIRST)
     with pytest.raises(UpstreamRefused, match="does not know the password"):

@@ -26,5 +26,5 @@ def test_a_file_is_read_each_time(tmp_path: Path) -> None:
 
 
 def test_a_secret_appears_in_no_representation() -> None:
-    """It may end up in a traceback."""
+    """A representation may end up in a traceback."""
     assert "pencil" not in repr(Secret("pencil"))

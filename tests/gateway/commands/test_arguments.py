@@ -81,7 +81,7 @@ def test_spark_settings_split_at_the_first_equals_sign() -> None:
 def test_the_folder_of_a_gateway_may_come_from_the_environment(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """As for `serve`, the flag takes precedence."""
+    """The flag takes precedence, as for `serve`."""
     monkeypatch.setenv("GROUPFERRY_STATE_DIR", f"{tmp_path}")
     for command in ("state", "events"):
         assert parser().parse_args([command]).state_dir == f"{tmp_path}"

@@ -13,7 +13,7 @@ ALL = [example for examples in EXAMPLES.values() for example in examples]
 
 @pytest.mark.parametrize("example", ALL, ids=[example.line for example in ALL])
 def test_an_example_is_a_valid_command_line(example: Example) -> None:
-    """Of the command whose help shows it."""
+    """Each example is one of the command whose help shows it."""
     program, *arguments = shlex.split(example.line)
     assert program == "groupferry"
     command = parser().parse_args(arguments).command

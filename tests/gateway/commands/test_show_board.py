@@ -42,7 +42,7 @@ class Gateway:
         self.asked: list[Command] = []
 
     async def answer(self, command: Command, _given_by: str) -> Answer:
-        """Of this gateway."""
+        """Answer a command as this gateway would."""
         self.asked.append(command)
         view: View
         match command:
@@ -88,7 +88,7 @@ async def test_groups_are_listed_whole(tmp_path: Path, capsys: pytest.CaptureFix
 async def test_json_has_one_view_a_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], count: int
 ) -> None:
-    """As the gateway sent it."""
+    """Each line is the view that the gateway sent."""
     assert await run(tmp_path, *arguments) == 0
     views: list[dict[str, Any]] = [
         json.loads(line) for line in capsys.readouterr().out.splitlines()
@@ -109,7 +109,7 @@ async def test_an_unknown_group_is_one_line(
 def test_a_gateway_that_does_not_run_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
-    """It names the folder."""
+    """The line names the folder."""
     assert dispatch.run([command, f"--state-dir={tmp_path}"]) == FAILED
     assert f"no gateway is running in {tmp_path}" in capsys.readouterr().err
 

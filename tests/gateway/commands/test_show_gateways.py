@@ -48,7 +48,7 @@ STATES = [
 
 
 def test_the_table_has_a_line_for_each_process(capsys: pytest.CaptureFixture[str]) -> None:
-    """Those of which nothing is known, too."""
+    """A process of which nothing is known has a line, too."""
     terminal.console().print(terminal.gateways_table(STATES))
     heading, *lines = capsys.readouterr().out.splitlines()
     assert heading.split()[:4] == ["PROCESS", "STATE", "PID", "AGE"]
@@ -77,6 +77,6 @@ async def test_programs_get_a_line_of_json_for_each_process(
 
 
 async def test_a_gateway_that_does_not_run_is_one_line(tmp_path: Path) -> None:
-    """As for every command."""
+    """The error of a gateway that does not run is that of every command."""
     with pytest.raises(NoControlSocket, match="no gateway is running"):
         await show_gateways.run(tmp_path, as_json=False)

@@ -132,7 +132,7 @@ async def journal_of(folder: Path) -> AsyncIterator[tuple[Journal, LineFiles]]:
 async def test_who_answers_for_each_group_follows_the_records(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As told last, with the reason. A deleted group has no mode."""
+    """The last record decides, and its reason is shown. A deleted group has no mode."""
     async with journal_of(tmp_path) as (journal, files):
         journal.tell(GroupForwarded(reason="1 member (payments)"), GROUP)
         journal.tell(HostingStarted(reason="it has no members in the cluster"), GROUP)

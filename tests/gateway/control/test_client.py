@@ -57,7 +57,7 @@ async def answering(
 
 
 async def test_an_outcome_is_returned(tmp_path: Path) -> None:
-    """As the gateway sent it."""
+    """The caller gets the outcome that the gateway sent."""
     async with answering(tmp_path, DONE.model_dump_json().encode() + b"\n"):
         assert await give(tmp_path, COMMAND) == DONE
 
@@ -199,7 +199,7 @@ async def test_a_process_that_is_away_is_one_line(tmp_path: Path) -> None:
 
 
 async def test_an_unreadable_state_of_a_fleet_is_one_line(tmp_path: Path) -> None:
-    """It says who is to be asked."""
+    """The line says which process to ask."""
     write_state(tmp_path, open_state(tmp_path, SLOTS))
     (tmp_path / FILE_NAME).write_text("{}")
     for command in (DrainCommand(), AdoptCommand(group_id="g")):

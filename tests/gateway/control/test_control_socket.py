@@ -58,7 +58,7 @@ async def test_the_socket_of_a_killed_gateway_is_replaced(tmp_path: Path) -> Non
 
 
 async def test_a_file_in_its_place_stays(tmp_path: Path) -> None:
-    """It is not ours."""
+    """A file that the gateway did not make is not removed."""
     (tmp_path / SOCKET_NAME).write_text("precious")
     with pytest.raises(NoControlSocket, match=f"cannot listen at {tmp_path}/{SOCKET_NAME}: "):
         with listening(tmp_path):
@@ -97,7 +97,7 @@ async def test_a_gateway_that_accepts_nobody_is_busy(tmp_path: Path) -> None:
 async def test_a_process_without_free_descriptors_reaches_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It says so like any other reason."""
+    """Running out of descriptors is reported like any other reason."""
 
     def fail(*_: object) -> None:
         raise OSError(24, "Too many open files")

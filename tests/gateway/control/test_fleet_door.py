@@ -146,7 +146,7 @@ async def test_a_group_is_shown_by_the_process_that_has_it(processes: Processes)
 async def test_processes_that_cannot_be_found_are_a_refusal(
     processes: Processes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As without a free file descriptor. Whoever follows events goes on."""
+    """A lack of free file descriptors is one cause. Followers of events are not interrupted."""
 
     def fail(_folder: Path) -> None:
         raise NoControlSocket("too many open files")
@@ -176,7 +176,7 @@ async def test_a_command_reaches_the_owner_with_the_name_of_who_gave_it(
 async def test_the_latest_events_of_all_processes_stand_by_their_times(
     processes: Processes,
 ) -> None:
-    """Those of a process that is away are missing."""
+    """The events of a process that is away are missing."""
     processes.shown = {0: events(1, 4), 1: events(2, 3)}
     shown = cast(Events, await processes.door.show(LatestEvents()))
     assert [line.line for line in shown.events] == [f'{{"at_ms":{at_ms}}}' for at_ms in range(1, 5)]

@@ -138,7 +138,7 @@ async def test_the_reasons_are_bounded() -> None:
 
 
 async def test_an_event_names_who_gave_a_command() -> None:
-    """It belongs to the group."""
+    """The event belongs to the group."""
     context = ApiContext(FakeGroups("b is outside"))
     await context.adopt("g", dry_run=True)
     assert [group_id for _, group_id in context.told] == ["g"]
@@ -213,7 +213,7 @@ def test_a_question_is_told_from_an_order_by_its_name(line: bytes) -> None:
 
 
 async def test_a_removal_begins_once_no_group_is_hosted() -> None:
-    """It belongs to no group. Without clients it is over at once."""
+    """The event of a removal belongs to no group. Without clients the removal ends immediately."""
     context = ApiContext(FakeGroups("orders"))
     answer = await context.handlers.answer(RemoveCommand(), "me")
     hosted = "orders is hosted: groupferry release orders"
@@ -265,7 +265,7 @@ async def test_a_drain_ends_the_gateway_once_it_is_answered() -> None:
 
 
 async def test_another_process_s_group_is_refused_by_name_of_the_process() -> None:
-    """Otherwise this one would say that nobody knows the group, or adopt it a second time."""
+    """Without the refusal this process would not know the group, or adopt it a second time."""
     member = FleetMember(slot=0, slots=2, shards=SHARDS)
     own = next(name for name in "abcdef" if member.owns(name))
     other = next(name for name in "abcdef" if not member.owns(name))

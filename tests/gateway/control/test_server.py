@@ -92,7 +92,7 @@ async def test_an_unknown_command_is_refused(tmp_path: Path, line: bytes) -> Non
 async def test_a_client_that_sends_nothing_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has a limited time for its command."""
+    """A client has a limited time for its command."""
     monkeypatch.setattr(server, "RECEIVE_S", 0.05)
     async with serving(tmp_path):
         assert "waited 0.05 s" in (await answer(tmp_path, b"{"))["reason"]
@@ -145,7 +145,7 @@ async def test_a_client_that_does_not_read_is_cut_off(
 
 
 async def test_connections_beyond_the_limit_are_refused(tmp_path: Path) -> None:
-    """Those within it go on."""
+    """Connections within the limit continue."""
     goes_on = trio.Event()
 
     async def slow(_command: Command, _by: str) -> Answer:

@@ -101,7 +101,7 @@ async def test_a_mechanism_that_the_cluster_lacks_begins_no_exchange() -> None:
 
 
 async def test_a_session_goes_on_if_its_client_authenticates_again_too_early() -> None:
-    """As at a broker, which allows it once in a second."""
+    """A broker behaves the same: it allows an authentication once a second."""
     refused = SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
     authentication, _ = await authenticate_client(refused)
     step = await authentication.advance(PLAIN, 1)

@@ -20,7 +20,7 @@ async def test_a_wait_counts_while_it_goes_on(autojump_clock: MockClock) -> None
 
 
 async def test_a_cancelled_wait_counts(autojump_clock: MockClock) -> None:
-    """As when the connection ends."""
+    """A wait is cancelled when the connection ends, for example."""
     pressure = BackpressureTimes()
     with trio.move_on_after(3), pressure.waits("broker"):
         await trio.sleep_forever()

@@ -62,5 +62,5 @@ def test_a_pattern_must_fit_into_a_host_name() -> None:
 
 
 def test_a_pattern_has_no_case() -> None:
-    """It is kept in lower case."""
+    """Patterns are kept in lower case."""
     assert BrokerNames.check("Broker-$(id).Example") == "broker-$(id).example"

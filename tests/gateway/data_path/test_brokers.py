@@ -124,7 +124,8 @@ async def test_any_live_broker_serves_requests_without_a_broker(nursery: trio.Nu
 
 
 async def test_a_slow_broker_is_not_down(nursery: trio.Nursery) -> None:
-    """It accepts connections, so all requests continue. Only one check runs at a time."""
+    """A slow broker accepts connections, so all requests continue. Only one check runs at a
+    time."""
     async with running_fake_broker(FakeBroker()) as broker:
         brokers = Brokers(lambda: {1: broker.address}, nursery)
         brokers.learn({1: broker.address})

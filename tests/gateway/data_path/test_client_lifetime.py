@@ -334,7 +334,7 @@ async def test_nothing_follows_an_answer_that_was_left_out(word: bytes) -> None:
 
 @asynccontextmanager
 async def leavable(apis: GroupApis, limits: Limits = LONG) -> AsyncIterator[Ground]:
-    """As `ground`, in front of a broker that takes last words about groups."""
+    """A server like `ground`, in front of a broker that takes last words about groups."""
     async with ground(group_apis=apis, limits=limits) as on:
         theirs = {ApiKey.LEAVE_GROUP: (0, 5), ApiKey.TXN_OFFSET_COMMIT: (0, 3)}
         on.broker.versions = {**on.broker.versions, **theirs}

@@ -51,7 +51,8 @@ def config_shown(
     ],
 )
 def test_an_address_is_withheld(name: str, value: str) -> None:
-    """It is null and sensitive like a password, also in the synonyms. The source is kept."""
+    """The address is null and sensitive like a password, also in the synonyms. The source is
+    kept."""
     config = config_shown(name, value, synonym=value)
     assert (config.value, config.is_sensitive) == (None, True)
     assert [synonym.value for synonym in config.synonyms] == [None]

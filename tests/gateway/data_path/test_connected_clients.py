@@ -63,7 +63,7 @@ def test_other_clients_and_later_connections_do_not_count(
 
 
 def test_a_member_that_is_heard_has_not_gone(connected_clients: ConnectedClients) -> None:
-    """It has only lost its connections for a moment."""
+    """The member has only lost its connections for a moment."""
     connected_clients.end(CLIENT, USER, SECOND, by_client=True)
     connected_clients.end(CLIENT, USER, FIRST, by_client=True)
     connected_clients.mark_seen(MEMBER)
@@ -123,7 +123,8 @@ def test_the_first_member_of_a_client_with_too_many_is_forgotten(
 
 
 def test_the_first_of_too_many_is_forgotten() -> None:
-    """It is then replaced as in Kafka. A user has half, so that others lose nothing."""
+    """The forgotten client is replaced as in Kafka. One user has half the room, so that others lose
+    nothing."""
     connected_clients = ConnectedClients()
     join_and_go(connected_clients, GONE_MAX // 2 + 1)
     assert connected_clients.find_gone("orders", USER) == {

@@ -77,7 +77,7 @@ async def test_a_malformed_frame_closes_its_connection_with_one_line(name: str) 
 
 
 async def test_a_connection_that_has_ended_needs_no_garbage_collection() -> None:
-    """Otherwise its buffers and permissions are kept for hundreds of thousands of requests."""
+    """Garbage would keep buffers and permissions for hundreds of thousands of requests."""
     with freed_at_once(ClientConnection):
         async with ground() as on:
             async with connected(on.gateway.address) as wire:
@@ -232,7 +232,7 @@ async def test_a_broker_that_answers_produce_without_acks_gets_all_of_them() -> 
 
 
 async def test_a_half_closed_client_gets_its_answers() -> None:
-    """Those that the broker owes: then the connection is closed."""
+    """The client gets the answers that the broker owes; then the connection is closed."""
     asked, release = trio.Event(), trio.Event()
 
     async def produce(wire: Wire, header: RequestHeader, body: bytes) -> None:
@@ -325,7 +325,7 @@ async def test_a_bug_in_the_group_code_ends_only_one_connection() -> None:
 
 
 async def test_an_idle_connection_has_no_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor does it need one to relay. What takes time begins one."""
+    """Relaying needs no task either. A request that takes time starts one."""
     monkeypatch.setattr(ConnectionTasks, "note_rest", doze_soon)
     async with ground() as on:
         (connection,) = cast("Collection[ClientConnection]", on.gateway.places.traffic.open)
@@ -344,7 +344,7 @@ async def test_an_idle_connection_has_no_task(monkeypatch: pytest.MonkeyPatch) -
 
 
 async def test_a_long_answer_wakes_a_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is spliced by a task. A short one behind it comes in its turn."""
+    """A task splices the long answer. A short one behind it is sent in its turn."""
     monkeypatch.setattr(ConnectionTasks, "note_rest", doze_soon)
 
     async def answer(wire: Wire, header: RequestHeader, body: bytes) -> None:

@@ -98,7 +98,7 @@ async def test_a_task_has_the_names_of_its_connection(
 async def test_a_connection_that_has_ended_is_forgotten(
     tasks: ConnectionTasks[Connection], ended_connections: list[Connection]
 ) -> None:
-    """It takes no other's place."""
+    """A connection that has ended takes no other one's place."""
     first, second, third = map(Connection, "123")
     tasks.start(first)
     await trio.testing.wait_all_tasks_blocked()

@@ -81,7 +81,7 @@ async def test_share_groups_are_refused_where_the_upstream_lacks_them() -> None:
 
 
 async def test_requests_for_many_coordinators_are_pipelined() -> None:
-    """Otherwise the client would wait for a round trip per key."""
+    """One by one, the client would wait for a round trip per key."""
     old = OldBroker()
     handler = old.broker.handlers[ApiKey.FIND_COORDINATOR]
     old.broker.handlers[ApiKey.FIND_COORDINATOR] = together(3, handler)

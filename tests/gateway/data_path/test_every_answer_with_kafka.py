@@ -159,8 +159,7 @@ async def offered_by(address: tuple[str, int]) -> set[Api]:
 
 
 async def answers_of(address: tuple[str, int], frames: Frames) -> tuple[set[Api], set[Api]]:
-    """Of all that a listener offers, what it answers, and what has an address of the cluster in the
-    answer."""
+    """The answers to all that a listener offers, and those that have an address of the cluster."""
     answered: set[Api] = set()
     naming: set[Api] = set()
     at_once = trio.CapacityLimiter(AT_ONCE)

@@ -45,7 +45,7 @@ def ids_in(frames: Iterable[bytes]) -> list[int]:
 
 
 async def test_a_parked_group_request_blocks_later_requests_of_its_connection() -> None:
-    """As in a broker, which mutes the channel. Other connections continue."""
+    """A broker mutes the channel in the same way. Other connections continue."""
     apis = Parked()
     async with ground(group_apis=apis) as on, connected(on.gateway.address) as other:
         fetch = request_frame(ApiKey.FETCH, 4, 3, b"")
@@ -223,7 +223,7 @@ async def test_an_answer_that_comes_later_takes_no_task(monkeypatch: pytest.Monk
 
 
 async def test_what_a_client_sends_meanwhile_waits_for_the_answer() -> None:
-    """As in a broker, also if its bytes have woken a task."""
+    """The requests wait, as in a broker, even if their bytes have woken a task."""
     apis = AnswersLater()
     async with ground(group_apis=apis) as on:
         await on.client.ask(HEARTBEAT, 4)

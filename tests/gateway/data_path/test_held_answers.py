@@ -12,7 +12,7 @@ ANNA, BERT, CARL = (QuotaKey(f"10.0.0.{number}") for number in range(3))
 
 
 class Waiters:
-    """Those who ask for room, in the order in which they get it."""
+    """Tasks that ask for room, in the order in which they get it."""
 
     def __init__(self, answers: HeldAnswers, nursery: trio.Nursery) -> None:
         self.answers, self._nursery = answers, nursery
@@ -65,7 +65,8 @@ async def test_an_owner_leaves_room_for_others(nursery: trio.Nursery) -> None:
 
 
 async def test_the_first_answer_of_an_owner_needs_no_share(nursery: trio.Nursery) -> None:
-    """Otherwise answers of others would overtake a long one again and again."""
+    """With a share for every answer, those of other owners would overtake a long one again and
+    again."""
     waiters = Waiters(HeldAnswers(100), nursery)
     await waiters.ask("anna", ANNA, 40)
     await waiters.ask("bert", BERT, 55)

@@ -184,7 +184,7 @@ def test_no_data_api_by_topic_id_is_offered_with_derived_ids() -> None:
 
 
 async def test_an_old_broker_serves_a_client_of_v12() -> None:
-    """It requests topics by name and by id, and gets the gateway's addresses."""
+    """The client requests topics by name and by id, and gets the gateway's addresses."""
 
     async def metadata(wire: Wire, header: RequestHeader, body: bytes) -> None:
         request = decode(MetadataRequest, body, header.api_version)

@@ -21,7 +21,7 @@ TLS_HELLO = bytes.fromhex("1603010200010001fc0303") + bytes(500)
     ],
 )
 def test_other_protocols_are_recognised_by_their_first_bytes(start: bytes, what: str) -> None:
-    """As a frame size the bytes would mean nothing."""
+    """Read as a frame size, the bytes would mean nothing."""
     protocol = what_instead(start)
     assert protocol is not None
     assert protocol.startswith(f"{what}: this port speaks ")

@@ -41,7 +41,7 @@ MOCK = {0: (0, 10), 1: (0, 16), 3: (0, 13), 8: (0, 9), 9: (0, 6), 11: (0, 6), 12
 def test_the_offer_has_common_apis_and_the_gateways_own(
     key: ApiKey, versions: tuple[int, int] | None
 ) -> None:
-    """It has nothing that the upstream would refuse, and no api with unknown answers."""
+    """The offer has nothing that the upstream would refuse, and no api with unknown answers."""
     assert offer.offered_versions(MOCK).get(key) == versions
 
 
@@ -113,7 +113,8 @@ def test_an_api_with_only_unknown_versions_is_not_offered() -> None:
 
 
 def test_the_embedded_cluster_decides_nothing_about_groups() -> None:
-    """It states the new protocol from v1 on, but the gateway answers older clients, too."""
+    """The embedded cluster states the new protocol from v1 on; the gateway also answers older
+    clients."""
     offered = offer.offered_versions({**MOCK, ApiKey.CONSUMER_GROUP_HEARTBEAT: (1, 1)})
     assert offered[ApiKey.CONSUMER_GROUP_HEARTBEAT] == (0, 1)
 

@@ -41,7 +41,7 @@ async def run_old_client(bootstrap: str, topic: str, group: str, version: str) -
 async def test_an_old_client_reads_what_it_owns(
     kafka: KafkaCluster, version: str, is_forwarded: bool
 ) -> None:
-    """It fetches and produces with v1 or v2, and lists offsets with v0."""
+    """The old client fetches and produces with v1 or v2, and lists offsets with v0."""
     topics = [fresh_group("old") for _ in range(2)]
     for topic in topics:
         await kafka.make_topic(topic)
@@ -72,7 +72,7 @@ async def test_every_lowest_version_is_the_brokers(kafka: KafkaCluster) -> None:
 @with_new_protocol()
 @pytest.mark.parametrize("version", range(FIRST_OF_KAFKA_4))
 async def test_kafka_4_refuses_what_it_only_states(kafka: KafkaCluster, version: int) -> None:
-    """It closes the connection, and so does the gateway. Other clients notice nothing."""
+    """Kafka 4 closes the connection, and so does the gateway. Other clients notice nothing."""
     request = produce_frame(version, {b"numbers": [b""]}, acks=1)
     async with whole_gateway(kafka.addresses) as gateway:
         async with await BrokerConnection.open(*gateway.address) as other:

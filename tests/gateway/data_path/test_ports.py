@@ -72,7 +72,8 @@ def test_an_unwritable_folder_is_reported_in_one_line(tmp_path: Path) -> None:
 
 
 def test_the_book_of_a_fleet_has_what_other_processes_have_written(tmp_path: Path) -> None:
-    """Otherwise two of them would give one port to two nodes, or a node two ports."""
+    """Processes that do not share the book could give one port to two nodes, or one node two
+    ports."""
     one, other = PortBook(tmp_path, 19092), PortBook(tmp_path, 19092)
     with one.lock():
         one.keep(1, 19093)

@@ -131,7 +131,7 @@ async def _check_request(
 
 @pytest.mark.parametrize("version", [0, 2, 8, 9, 13])
 async def test_produce_carries_no_private_name_to_the_broker(version: int) -> None:
-    """It is relayed as it arrives, whether it is long or short."""
+    """Produce is relayed as it arrives, whether it is long or short."""
     topic = STATE_ID.bytes if version >= 13 else STATE.encode()
     async with running_fake_broker(Recording()) as broker:
         assert isinstance(broker, Recording)

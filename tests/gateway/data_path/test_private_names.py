@@ -145,8 +145,8 @@ def test_the_answer_refuses_exactly_the_masked_names() -> None:
 
 
 def test_a_private_transactional_id_refuses_the_whole_request() -> None:
-    """Otherwise any client could fence the writer of the state log. The broker gets none, because
-    it would take an unknown one for new."""
+    """Any client could fence the writer of the state log without the refusal. The broker sees no
+    private id, because it would take an unknown one for new."""
     request, masks = PRIVATE.mask(
         AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=WRITER,

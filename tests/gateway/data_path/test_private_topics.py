@@ -269,7 +269,7 @@ async def test_a_private_topic_cannot_be_read_but_others_can() -> None:
 
 
 async def test_a_fetch_longer_than_the_buffer_is_masked_as_it_passes() -> None:
-    """It is not held, its answer arrives, and the next request has its own."""
+    """The long fetch is not held. Its answer arrives, and so does that of the next request."""
     async with ground() as (_, client):
         many = tuple(f"topic-{number}".encode() for number in range(BUFFER_BYTES // 32))
         with trio.fail_after(20):

@@ -82,7 +82,7 @@ def scene() -> Scene:
 
 
 async def test_nobody_is_told_unless_the_gateway_is_being_removed(scene: Scene) -> None:
-    """Nor a client that would not understand."""
+    """A client that would not understand is not told either."""
     assert not scene.asks("a")
     scene.connect("a", version=12)
     async with trio.open_nursery() as nursery:
@@ -128,7 +128,8 @@ async def test_a_client_is_told_once_a_minute(scene: Scene, autojump_clock: Mock
 async def test_the_connections_of_a_told_client_are_closed(
     scene: Scene, autojump_clock: MockClock
 ) -> None:
-    """Those that it opens afterwards, too, but only for a while: it may be unable to go."""
+    """Connections that the client opens later are also closed, for a while only: it may be unable
+    to go."""
     first, other = scene.connect("a"), scene.connect("b", version=None)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(scene.run)
@@ -200,7 +201,7 @@ async def test_a_client_that_comes_back_stops_it(scene: Scene, autojump_clock: M
 async def test_a_client_at_the_bootstrap_port_that_was_not_told_is_no_sign(
     scene: Scene, autojump_clock: MockClock
 ) -> None:
-    """Nor one that was there before."""
+    """A client that was there before is no sign either."""
     scene.connect("b", version=None)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(scene.run)
@@ -241,8 +242,8 @@ async def test_the_clients_that_are_left_are_named(scene: Scene, autojump_clock:
 
 
 async def test_a_real_connection_is_told_and_closed() -> None:
-    """It is closed to be woken, then told, then closed. Back at the bootstrap port, it ends the
-    removal, and is served again."""
+    """The connection is closed to wake the client, then told, then closed again. A client that
+    returns to the bootstrap port ends the removal and is served again."""
     broker, removal = FakeBroker(), Removal()
     broker.versions = {**broker.versions, ApiKey.METADATA: (0, 12)}
     request = MetadataRequest(topics=())

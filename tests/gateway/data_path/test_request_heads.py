@@ -89,7 +89,7 @@ def test_a_private_transactional_id_is_masked(version: int) -> None:
 
 @pytest.mark.parametrize("version", PRODUCE_VERSIONS)
 def test_a_request_without_topics_passes(version: int) -> None:
-    """It is unusual but valid."""
+    """A request without topics is unusual but valid."""
     head = produce_head(version)
     frame = bytearray(produce_frame(version, {}))
     assert 0 < head.advance(memoryview(frame)) <= len(frame)

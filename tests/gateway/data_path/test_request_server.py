@@ -91,7 +91,7 @@ async def test_unsupported_versions_get_error_35_in_the_oldest_layout() -> None:
 
 @pytest.mark.parametrize("name", ["", "-x", "a b"])
 async def test_malformed_client_software_is_refused(name: str) -> None:
-    """As in a broker, the answer is INVALID_REQUEST and the connection continues."""
+    """The answer is INVALID_REQUEST and the connection continues, as in a broker."""
     async with ground() as on:
         request = ApiVersionsRequest(client_software_name=name, client_software_version="1")
         assert (await on.client.ask(request, 3)).error_code == ErrorCode.INVALID_REQUEST

@@ -51,7 +51,7 @@ async def authenticate(client: Wire, user: bytes = b"me") -> None:
 
 
 async def test_a_request_before_the_authentication_closes_the_connection() -> None:
-    """It does not reach the broker."""
+    """The early request does not reach the broker."""
     async with sasl_gateway(Limits()) as (gateway, broker), connected(gateway.address) as client:
         before = len([request for request in broker.seen if request.api_key == ApiKey.METADATA])
         with capture_logs() as lines:
@@ -118,7 +118,7 @@ async def test_unfinished_exchanges_of_one_address_are_limited() -> None:
 
 
 async def test_a_client_may_introduce_itself_once_it_is_accepted() -> None:
-    """As Java does: its first ApiVersions is of version 0. The broker learns the software, too."""
+    """Java does so: its first ApiVersions is of version 0. The broker learns the software, too."""
     named = ApiVersionsRequest(client_software_name="java", client_software_version="4.3.1")
     async with sasl_gateway(Limits()) as (gateway, broker), connected(gateway.address) as client:
         await client.ask(ApiVersionsRequest(), 0)
@@ -132,7 +132,7 @@ async def test_a_client_may_introduce_itself_once_it_is_accepted() -> None:
 
 
 async def test_the_broker_is_asked_nothing_else_during_an_exchange() -> None:
-    """It would close the connection."""
+    """The broker would close the connection."""
     named = ApiVersionsRequest(client_software_name="java", client_software_version="4.3.1")
     async with sasl_gateway(Limits()) as (gateway, broker), connected(gateway.address) as client:
         await client.ask(ApiVersionsRequest(), 0)

@@ -127,7 +127,7 @@ async def test_a_drain_answers_requests_in_flight_and_closes_the_rest() -> None:
 
 
 async def test_a_partial_request_does_not_delay_a_drain() -> None:
-    """It does not end at once either, because the rest may be on its way."""
+    """A partial request is not dropped immediately either, because the rest may be on its way."""
     broker = FakeBroker(handlers={ApiKey.FETCH: answer_size})
     async with running_fake_broker(broker), trio.open_nursery() as nursery:
         stop = trio.Event()
@@ -227,7 +227,7 @@ async def test_a_drain_leaves_requests_behind_the_present_one_unread() -> None:
 
 
 async def test_a_drain_waits_for_an_answer_that_takes_no_task() -> None:
-    """It is in flight like any other."""
+    """An answer without a task is in flight like any other."""
     groups, broker = AnswersLater(), FakeBroker()
     async with running_fake_broker(broker), trio.open_nursery() as nursery:
         stop = trio.Event()

@@ -70,7 +70,7 @@ def test_a_session_ends_and_can_be_renewed() -> None:
 
 
 def test_a_failed_renewal_ends_the_session() -> None:
-    """As in a broker."""
+    """A broker ends the session, too."""
     session = play_answers("PLAIN", answer(), answer(error_code=58))
     assert not session.is_accepted
 

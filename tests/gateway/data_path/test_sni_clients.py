@@ -92,7 +92,7 @@ async def test_a_broker_that_the_cluster_does_not_have_is_refused(
 async def test_a_real_client_finds_the_leader_of_every_partition(
     authority: CertificateAuthority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It checks each broker's certificate. Its resolver finds every host at the gateway."""
+    """The client checks each broker's certificate. Its resolver finds every host at the gateway."""
     asked: set[str] = set()
     resolve = socket.getaddrinfo
 

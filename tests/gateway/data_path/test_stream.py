@@ -277,7 +277,7 @@ async def test_a_frame_that_waits_for_a_task_keeps_no_buffer() -> None:
 
 
 async def test_frames_are_relayed_while_the_task_waits() -> None:
-    """It wakes for none of them."""
+    """None of the frames wakes the task."""
     async with connected_ends(COPYING) as ends, trio.open_nursery() as nursery:
         woken = trio.Event()
 

@@ -117,7 +117,7 @@ async def test_plain_text_at_a_tls_port_is_logged(authority: CertificateAuthorit
 
 
 async def test_a_silent_client_is_given_up_and_limited(authority: CertificateAuthority) -> None:
-    """It costs only its own address."""
+    """A silent client costs its own address only."""
     files = without_ca(authority.issue("gateway", HOST))
     limits = Limits(max_handshakes_per_address=1, handshake_timeout_s=0.2)
     async with tls_gateway(files, limits) as gateway:

@@ -142,9 +142,9 @@ async def test_what_a_broker_has_sent_counts_on_after_it_was_away(
 async def test_a_new_client_gets_the_brokers_earlier_versions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It can then send heartbeats. A Fetch learns that the broker leads nothing, and requests that
-    only the broker can answer close the connection. Both are delayed, so that the client does not
-    retry at once."""
+    """The new client can send heartbeats. Its Fetch learns that the broker leads nothing, and
+    requests that only the broker can answer close the connection. Both are delayed, so that the
+    client does not retry immediately."""
     async with ground(monkeypatch) as on, connected(on.gateway.address) as other:
         offered = await other.ask(VERSIONS, 3)
         assert {api.api_key for api in offered.api_keys} > {ApiKey.FETCH, ApiKey.HEARTBEAT}

@@ -200,7 +200,7 @@ async def test_a_malformed_answer_fails_only_its_caller(nursery: trio.Nursery) -
 async def test_an_unsupported_version_is_never_sent(
     nursery: trio.Nursery,
 ) -> None:
-    """It would close the connection."""
+    """The broker would close the connection."""
     asking = Asking(_echo)
     asking.broker.versions = {**asking.broker.versions, ApiKey.HEARTBEAT: (0, 3)}
     async with running_fake_broker(asking.broker):

@@ -90,7 +90,7 @@ async def test_consumers_roll_there_and_back(kafka: KafkaCluster, tmp_path: Path
 
 @pytest.mark.kafka
 async def test_a_failed_run_leaves_nothing_behind(kafka: KafkaCluster) -> None:
-    """It leaves neither topic nor group, although a member was still in it."""
+    """Neither topic nor group is left, although a member was still in the group."""
     prefix = fresh_group("failed")
 
     async def fail(
@@ -214,7 +214,7 @@ async def test_a_refusal_by_the_cluster_is_reported_in_its_words(
 
 
 async def test_an_unusable_cluster_is_one_line() -> None:
-    """It is unreachable, or requires TLS or SASL."""
+    """The cluster is unreachable, or requires TLS or SASL."""
 
     async def alert(stream: trio.SocketStream) -> None:
         await stream.receive_some()

@@ -76,7 +76,7 @@ def test_a_settled_group_is_accepted() -> None:
 def test_an_unsettled_group_has_a_reason(
     view: ObservedGroup, owners: Mapping[int, set[str]], reason: str
 ) -> None:
-    """It is shown when a step never settles."""
+    """The reason is shown when a step never settles."""
     assert disagreement(view, expected=EXPECTED, owners=owners) == reason
 
 

@@ -48,7 +48,7 @@ def ledger(*reports: tuple[Process, ConsumerReport], partitions: int = 2) -> Led
 
 
 def test_a_record_is_lost_if_no_process_got_it() -> None:
-    """It was produced but never delivered, by any process."""
+    """A lost record was produced, but delivered by no process."""
     books = ledger((A, consumed_report((0, 10, 2))), (B, consumed_report((1, 7, 2))))
     assert books.never_delivered(7) == 0
     assert books.never_delivered(8) == 1
@@ -129,7 +129,7 @@ def test_a_closed_consumer_owns_nothing() -> None:
 
 
 def test_the_partitions_of_a_fenced_member_count_separately() -> None:
-    """It learns of the fence with its next heartbeat, and its commits are refused."""
+    """The member learns of the fence with its next heartbeat, and its commits are refused."""
     books = ledger(
         (A, assigned_report(1, 0, 1)), (B, assigned_report(2, 0)), (A, lost_report(3, 0, 1))
     )

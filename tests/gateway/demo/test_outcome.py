@@ -79,7 +79,7 @@ def test_the_reason_names_the_first_wrong_figure(figures: DemoTotals, reason: st
 
 @pytest.mark.parametrize("options", [Options(), Options(consumers=1, static=True)])
 def test_a_group_that_is_never_empty_must_convert_live(options: Options) -> None:
-    """Otherwise the demo would pass without a live conversion."""
+    """A demo without a live conversion must not pass."""
     seen: dict[Direction, Conversion] = {
         **BOTH_LIVE,
         "consumer->classic": "replaced while empty",

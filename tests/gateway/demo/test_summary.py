@@ -58,14 +58,14 @@ def test_the_text_has_every_step_and_figure(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_an_aborted_run_shows_its_steps(capsys: pytest.CaptureFixture[str]) -> None:
-    """It has no totals, because they would be wrong."""
+    """The totals of an aborted run would be wrong, so there are none."""
     summary.show(BROKEN)
     assert "records produced" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("outcome", [GOOD, BROKEN])
 def test_the_json_summary_is_one_document(outcome: DemoOutcome) -> None:
-    """It has everything, with the verdict first."""
+    """The document has everything, with the verdict first."""
     document = json.loads(summary.as_json(outcome))
     assert document["ok"] is (outcome.reason is None)
     assert document["reason"] == outcome.reason

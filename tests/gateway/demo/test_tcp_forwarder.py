@@ -25,7 +25,7 @@ async def server(name: bytes) -> AsyncIterator[str]:
 
 
 async def test_new_connections_follow_and_old_ones_stay() -> None:
-    """As with a name."""
+    """Connections behave as they do with a name that changes."""
     async with server(b"a") as a, server(b"b") as b, trio.open_nursery() as nursery:
         forwarder = TcpForwarder(a)
         host, _, port = (await nursery.start(forwarder.run)).rpartition(":")

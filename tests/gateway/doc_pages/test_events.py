@@ -22,7 +22,7 @@ def test_the_json_schema_matches_the_models() -> None:
 
 
 def test_the_json_schema_names_every_event() -> None:
-    """It also resolves each reference."""
+    """The schema resolves each reference."""
     schema = json.loads(events.SCHEMA.read_text())
     assert schema["properties"]["event"]["enum"] == list(EVENTS)
     references = {part.split('"')[0] for part in events.SCHEMA.read_text().split('"#/$defs/')[1:]}
@@ -32,13 +32,13 @@ def test_the_json_schema_names_every_event() -> None:
 
 @pytest.mark.parametrize("event", EVENTS.values(), ids=EVENTS)
 def test_every_event_has_its_own_docstring(event: type) -> None:
-    """It does not inherit the docstring of its base class."""
+    """An event does not inherit the docstring of its base class."""
     assert event.__doc__
     assert inspect.getdoc(event) != inspect.getdoc(event.__bases__[0])
 
 
 def test_every_field_has_a_meaning() -> None:
-    """Those of the envelope and of every event."""
+    """The fields are those of the envelope and of every event."""
     rows = [line for line in events.tables().splitlines() if line.startswith("| `")]
     assert rows
     assert [row for row in rows if row.endswith("|  |")] == []

@@ -19,7 +19,7 @@ def test_the_config_file_has_the_settings() -> None:
 
 
 def test_the_config_file_loads_with_every_default_uncommented(tmp_path: Path) -> None:
-    """It has each setting once; those without a default stay comments."""
+    """The file has each setting once; those without a default stay comments."""
     lines = CONFIG_FILE.read_text().splitlines()
     entries = [line.removeprefix("#") for line in lines if line and not line.startswith("# ")]
     assert [entry.partition(" =")[0] for entry in entries] == [

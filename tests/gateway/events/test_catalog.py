@@ -56,7 +56,7 @@ def test_an_event_survives_its_line() -> None:
 def test_an_invalid_line_is_refused_with_a_reason(
     line: bytes | dict[str, Any], reason: str
 ) -> None:
-    """It is damaged, of a later groupferry, or foreign. There is no traceback."""
+    """An invalid line is damaged, of a later groupferry, or foreign. There is no traceback."""
     if isinstance(line, dict):
         line = json.dumps({**json.loads(enveloped(LEFT).line), **line}).encode()
     with pytest.raises(BadLine, match=reason):
@@ -64,6 +64,6 @@ def test_an_invalid_line_is_refused_with_a_reason(
 
 
 def test_an_envelope_has_the_name_of_its_event() -> None:
-    """Otherwise a reader would take its fields for those of another event."""
+    """With another name, a reader would take its fields for those of another event."""
     with pytest.raises(ValueError, match="member_left"):
         enveloped(LEFT, event="member_fenced")

@@ -38,6 +38,6 @@ def test_a_consumer_group_is_stated_with_what_it_has_to_give_up() -> None:
 
 @pytest.mark.parametrize("topics", [Topics()])
 def test_a_group_that_does_not_exist_has_no_members(topics: Topics) -> None:
-    """It is stated all the same, when its hosting begins."""
+    """A group that does not exist has a snapshot, too, when its hosting begins."""
     loaded = snapshot_group(GroupScript().engine.state, topics)
     assert (loaded.kind, loaded.members) == (None, ())

@@ -178,7 +178,7 @@ def test_a_step_begins_with_the_departure_that_it_is_about() -> None:
 
 
 def test_a_step_may_begin_with_the_consumer_that_replaces_another() -> None:
-    """As in a roll that starts the new consumer first."""
+    """A roll may start the new consumer first."""
     group = Measured().with_members("a", "b")
     group.bump(1_000, joins("n", "consumer"))
     assert not any(isinstance(event, StepEnded) for event in group.rest(2_000))
@@ -199,7 +199,7 @@ def test_a_consumer_that_has_left_again_makes_no_step() -> None:
 
 
 def test_a_restart_with_the_same_protocol_is_no_step() -> None:
-    """Nor is an arrival long after a departure."""
+    """An arrival long after a departure is no step either."""
     group = Measured().with_members("a", "b")
     group.bump(1_000, gives("a", 0, 1, cause="left"), leaves("a"))
     group.bump(2_000, joins("a2"))

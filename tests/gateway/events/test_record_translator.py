@@ -218,7 +218,7 @@ ADOPTED = ClassicGroupValue(
 
 @pytest.mark.parametrize("is_left", [False, True], ids=["unknown", "left here"])
 def test_an_adopted_group_is_told_with_its_members(is_left: bool) -> None:
-    """It is stable. An empty consumer group of that name may be left here."""
+    """The adopted group is stable. An empty consumer group of the same name may be left here."""
     group = Told()
     if is_left:
         group.native("n")
@@ -288,7 +288,7 @@ def test_a_conversion_of_an_empty_group_is_not_live() -> None:
 
 
 def test_a_native_member_that_turns_classic_may_be_the_cause() -> None:
-    """It kept its member id, so no member left or was replaced."""
+    """The member kept its id, so no member left or was replaced."""
     group = Told()
     group.native("n", instance_id="i")
     group.join("n", instance_id="i", owned={})
@@ -298,7 +298,7 @@ def test_a_native_member_that_turns_classic_may_be_the_cause() -> None:
 
 
 def test_an_epoch_that_a_conversion_back_ends_is_not_reported() -> None:
-    """It was never in force: a rebalance of the classic group follows instead."""
+    """The epoch was never in force: a rebalance of the classic group follows instead."""
     group = Told()
     group.native("n", instance_id="i", topics=("bar", "foo"))
     group.join("n", instance_id="i", owned={})
@@ -409,7 +409,7 @@ def test_a_classic_member_of_a_consumer_group_rejoins() -> None:
 
 
 def test_a_member_switches_its_protocol_under_its_own_id() -> None:
-    """It neither left nor joined."""
+    """The member neither left nor joined."""
     group = Told()
     group.native("a")
     group.native("n")

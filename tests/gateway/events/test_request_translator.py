@@ -77,7 +77,7 @@ def test_a_classic_rejoin_is_a_statement() -> None:
 def test_a_subscription_without_owned_partitions_is_no_statement(
     protocol_type: str, metadata: bytes
 ) -> None:
-    """It has the oldest version, is malformed, or belongs to another protocol."""
+    """The subscription has the oldest version, is malformed, or belongs to another protocol."""
     event = replace(CLASSIC_JOIN, protocol_type=protocol_type, protocols=(("range", metadata),))
     assert statement(event, Step(), Stated().topics) is None
 

@@ -209,7 +209,7 @@ def test_a_regression_names_the_next_command() -> None:
 
 
 def test_a_rebalance_is_a_sentence_unless_it_is_a_part_of_another_one() -> None:
-    """It would repeat what its cause has said."""
+    """A rebalance that is a part would repeat what its cause has said."""
     fields: dict[str, Any] = {
         "started_ms": 1,
         "epoch": 5,

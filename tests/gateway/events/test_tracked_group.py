@@ -10,7 +10,7 @@ from tests.support.simulated_events import simulated
 
 @pytest.mark.parametrize("seed", range(6))
 def test_the_events_determine_the_members_and_their_partitions(seed: int) -> None:
-    """As in the engine's state, after every step of a simulated run."""
+    """The tracked group equals the engine's state after every step of a simulated run."""
     group = TrackedGroup()
     for step in simulated(seed):
         for event in step.events:

@@ -32,7 +32,7 @@ def test_a_line_keeps_its_version_and_its_place() -> None:
 
 
 def test_every_renamed_event_is_known() -> None:
-    """Otherwise its lines could not be read."""
+    """The lines of an unknown event could not be read."""
     assert set(RENAMED.values()) <= set(EVENTS)
     assert not set(RENAMED) & set(EVENTS)
 

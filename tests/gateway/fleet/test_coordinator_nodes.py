@@ -93,7 +93,7 @@ def test_transactions_stay_with_their_broker() -> None:
 
 
 def test_an_error_stays_an_error() -> None:
-    """It names no node."""
+    """An error names no node."""
     code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     one = Coordinator(key="orders", node_id=-1, host="", port=-1, error_code=code)
     batch = FindCoordinatorResponse(coordinators=(one,))

@@ -31,7 +31,7 @@ def test_a_new_folder_gets_a_log_of_its_own(tmp_path: Path) -> None:
 
 
 def test_more_processes_than_shards_are_refused(tmp_path: Path) -> None:
-    """Those beyond would have nothing to do."""
+    """A process without a shard would have nothing to do."""
     with pytest.raises(StateFolderError, match="at most as many"):
         open_state(tmp_path, SHARDS + 1)
 
@@ -64,7 +64,7 @@ def test_the_state_of_a_fleet_in_the_cluster_is_apart(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_fleet_has_no_state(tmp_path: Path) -> None:
-    """Nor has one that does not exist."""
+    """A folder that does not exist has no state either."""
     assert read_state(tmp_path) is None
     assert read_state(tmp_path / "none") is None
 

@@ -170,7 +170,8 @@ def is_running(pid: int) -> bool:
 def test_the_shards_of_a_killed_process_are_served_by_another_until_it_is_back(
     tmp_path: Path,
 ) -> None:
-    """It is started again in its slot. Each shard changes hands with a run of its own."""
+    """The killed process is started again in its slot. Each shard changes hands with a run of its
+    own."""
     with running_parent(tmp_path) as parent:
         parent.wait_for(2)
         assert [note.split(maxsplit=2)[2] for note in parent.notes()] == ["[0, 2]", "[1, 3]"]
@@ -243,7 +244,7 @@ def test_a_signal_to_the_parent_drains_every_process(
 
 
 def test_a_hangup_without_a_terminal_reloads_every_process(tmp_path: Path) -> None:
-    """As in a single gateway. Processes that start later have what the parent has read."""
+    """A single gateway does the same. Processes that start later use what the parent has read."""
     with running_parent(tmp_path) as parent:
         parent.wait_for(2)
         parent.process.send_signal(signal.SIGHUP)

@@ -87,7 +87,7 @@ async def test_a_process_drains_when_its_parent_has_ended() -> None:
 
 
 async def test_a_process_that_has_not_started_ends_without_a_drain() -> None:
-    """As at a signal."""
+    """The process ends as at a signal."""
     unstarted = Obedience()
     async with trio.open_nursery() as nursery:
         await nursery.start(
@@ -104,7 +104,7 @@ async def test_a_process_that_has_not_started_ends_without_a_drain() -> None:
 
 
 async def test_a_process_reloads_as_often_as_it_is_told() -> None:
-    """It goes on serving."""
+    """The process continues to serve."""
     async with obeying() as process:
         process.say(Reload())
         process.say(Reload())
@@ -165,7 +165,7 @@ async def test_a_process_gives_signs_of_life(autojump_clock: trio.testing.MockCl
 async def test_a_parent_that_reads_nothing_holds_nobody_up(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """It may be stopped, or have ended."""
+    """The parent may be stopped, or have ended."""
     process = Obedience()
     with trio.move_on_after(2_000 * TICK_S):
         await process.link.beat()
@@ -185,7 +185,7 @@ async def test_a_process_gets_orders_about_shards_in_their_sequence() -> None:
 
 
 async def test_a_process_leaves_new_clients_to_others_when_it_is_told() -> None:
-    """It serves the clients that it has."""
+    """The process serves the clients that it has."""
     async with obeying() as process:
         process.say(StopAccepting())
         await process.link.leaving.wait()

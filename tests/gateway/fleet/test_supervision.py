@@ -140,7 +140,7 @@ def test_a_command_drains_the_fleet_once() -> None:
 
 
 def test_a_second_signal_ends_the_drain_of_every_process() -> None:
-    """As in a single gateway."""
+    """A second signal means the same as for a single gateway."""
     supervision = complete(2)
     list(supervision.on_drain_asked())
     assert list(supervision.on_drain()) == [DrainProcess(0), DrainProcess(1)]
@@ -255,7 +255,7 @@ def test_shards_that_a_starting_process_opens_stay_with_it() -> None:
 
 
 def test_the_shards_of_a_process_that_cannot_start_go_to_others() -> None:
-    """It has opened some of them, perhaps."""
+    """The process may have opened some of its shards."""
     supervision = complete(2)
     kill(supervision, 0)
     kill(supervision, 1)
@@ -273,7 +273,7 @@ def test_a_shard_that_cannot_be_opened_is_tried_again_later() -> None:
 
 
 def test_a_process_that_leaves_does_not_wait_for_a_shard_that_it_could_not_open() -> None:
-    """It has nothing of it that others could take."""
+    """The process has nothing of the shard that others could take."""
     supervision = complete(2)
     kill(supervision, 1)
     start_again(supervision, 1, beating=(0, 1))
@@ -501,7 +501,7 @@ class _Fleet:
             self._obey(self.supervision.on_gave_up(slot, shard))
 
     def fail_to_open_one(self, rng: random.Random) -> None:
-        """As if a process had not opened one of the shards that it was told to open."""
+        """Act like a process that has not opened one of the shards that it was told to open."""
         opened = [
             (slot, shard)
             for slot, held in self.held.items()

@@ -178,7 +178,7 @@ async def test_more_processes_than_shards_are_refused(tmp_path: Path) -> None:
 
 
 async def test_a_fleet_that_cannot_start_says_why_once(tmp_path: Path) -> None:
-    """As a single gateway does."""
+    """A fleet reports the reason once, like a single gateway."""
     upstream, bootstrap = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
     with trio.fail_after(LIMIT_S):
         async with trio.open_nursery() as nursery:

@@ -17,7 +17,7 @@ async def test_it_starts_at_wall_clock_time(autojump_clock: MockClock) -> None:
 async def test_a_step_of_the_wall_clock_has_no_effect(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise it would expire every session, or none."""
+    """A clock that follows the step would expire every session, or none."""
     clock = Clock()
     before = clock.now_ms()
     monkeypatch.setattr(time, "time", lambda: 0.0)

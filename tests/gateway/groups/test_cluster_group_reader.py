@@ -138,7 +138,7 @@ async def test_a_look_tells_native_members_from_classic_ones() -> None:
 async def test_a_look_at_an_empty_group_tells_whether_the_cluster_has_the_new_protocol(
     to_native: ConsumerGroupDescribeResponse | None, *, takes_natives: bool
 ) -> None:
-    """It may lack the api, or have the protocol switched off."""
+    """A cluster without the new protocol lacks the api, or has the protocol switched off."""
     nobody = await ClusterGroupReader(cluster_that_says(classic(), to_native)).look_up("g")
     assert isinstance(nobody, NoMembers)
     assert nobody.takes_natives is takes_natives
@@ -171,7 +171,8 @@ async def test_a_look_finds_the_members_of_a_group(
     to_native: ConsumerGroupDescribeResponse | None,
     outcome: LookupOutcome,
 ) -> None:
-    """Of either protocol: DescribeGroups shows a live group of the new protocol as Dead."""
+    """The group may be of either protocol: DescribeGroups shows a live group of the new protocol as
+    Dead."""
     assert (
         await ClusterGroupReader(cluster_that_says(to_classic, to_native)).look_up("g") == outcome
     )
@@ -237,7 +238,7 @@ async def test_a_look_finds_groups_of_other_kinds(
 
 
 async def test_a_cluster_that_does_not_list_groups_is_not_empty() -> None:
-    """It may have a group of another kind."""
+    """The cluster may have a group of another kind."""
     cluster = cluster_that_says(classic(), native())
     cluster.spoken[ApiKey.LIST_GROUPS] = (0, 5)
     cluster.answers[ListGroupsRequest] = lambda _: ListGroupsResponse(

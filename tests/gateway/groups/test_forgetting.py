@@ -102,7 +102,7 @@ async def alter_config(configs: ConfigApis, group: str, client_host: str = "127.
 async def test_an_empty_group_is_forgotten_after_the_cluster_forgot_it(
     autojump_clock: MockClock,
 ) -> None:
-    """It vanishes from lists and the log. Groups with offsets or members stay."""
+    """The group vanishes from lists and the log. Groups with offsets or members stay."""
     async with hosted_groups() as groups:
         for group in ("gone", "has-offsets"):
             await come_and_go(groups, group)
@@ -144,7 +144,7 @@ async def test_a_group_stays_while_the_cluster_is_silent(autojump_clock: MockClo
 
 
 async def test_a_gateway_that_restarts_daily_forgets(autojump_clock: MockClock) -> None:
-    """It checks soon after its start."""
+    """A gateway checks soon after its start."""
     async with hosted_groups() as groups:
         await come_and_go(groups)
         cluster_knows(groups)
@@ -156,7 +156,7 @@ async def test_a_gateway_that_restarts_daily_forgets(autojump_clock: MockClock) 
 async def test_the_check_repeats(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It continues after the log could not be read."""
+    """The check continues after the log could not be read."""
     monkeypatch.setattr(module, "FIRST_LOOK_S", (60.0, 60.0))
     monkeypatch.setattr(module, "LOOK_INTERVAL_S", 60.0)
     async with hosted_groups() as groups:
@@ -302,7 +302,7 @@ async def test_an_adopted_group_is_forgotten_after_a_while(
 
 
 async def test_the_age_of_configs_survives_restarts(autojump_clock: MockClock) -> None:
-    """It counts from the last change of the group or its configs, by any process."""
+    """The age counts from the last change of the group or its configs, by any process."""
     log = ScriptedLog()
     async with hosted_groups(log=log) as groups:
         await set_config(groups, "old")
@@ -337,7 +337,7 @@ async def test_configs_of_nonexistent_groups_are_limited(
 
 
 async def test_configs_of_one_client_leave_room_for_others(autojump_clock: MockClock) -> None:
-    """Of groups that do not exist."""
+    """A client may set configs of groups that do not exist."""
     async with hosted_groups() as groups:
         configs = ConfigApis(groups.table, ShareRule(per_address=1))
         codes = [await alter_config(configs, group) for group in ("first", "second", "first")]

@@ -333,7 +333,7 @@ async def test_draining_decides_a_pending_request(
 async def test_a_member_that_left_and_keeps_its_connection_is_not_waited_for(
     autojump_clock: MockClock, is_connected: bool
 ) -> None:
-    """It was stuck, and is not being restarted (rule 3.16). Another client that closes its
+    """The member was stuck, and is not being restarted (rule 3.16). Another client that closes its
     connection comes back within the grace."""
     config = GroupConfig(
         replacement_grace_ms=60_000, unaffected_members_rejoin=False, rolled_since_ms=2**50

@@ -108,7 +108,7 @@ async def test_an_adoption_waits_for_calls_that_were_relayed_without_a_driver(
 async def test_a_call_whose_client_has_gone_is_not_waited_for(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was cancelled before it could be relayed."""
+    """The call was cancelled before it could be relayed."""
     async with live_group(monkeypatch) as (groups, driver):
         call = Call(api=GroupApi.HEARTBEAT, is_at_coordinator=True)
         assert driver.begin(call) is None

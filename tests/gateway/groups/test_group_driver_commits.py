@@ -143,7 +143,8 @@ async def test_a_commit_ends_despite_a_failing_log(autojump_clock: MockClock) ->
 async def test_a_commit_in_flight_survives_a_reload(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is in no log, but the cluster may still store it. Its member keeps the partitions."""
+    """The commit is in no log, but the cluster may still store it. Its member keeps the
+    partitions."""
     async with hosted_groups() as groups:
         first = await groups.native("a")
         token, decision = await groups.commit("a", first.member_epoch, {"foo": [0, 1, 2]})
@@ -186,7 +187,7 @@ async def test_a_lost_commit_survives_a_reload(
 async def test_the_end_of_a_commit_survives_an_internal_error(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is handled again a little later, because the cluster has answered."""
+    """The end is handled again a little later, because the cluster has answered."""
     async with hosted_groups() as groups:
         joined = await groups.native("n")
         token, _ = await groups.commit("n", joined.member_epoch, {"foo": [0]})

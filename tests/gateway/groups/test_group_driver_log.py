@@ -42,7 +42,7 @@ async def joining_behind_a_slow_write(groups: HostedGroups, *member_ids: str) ->
 
 
 async def test_requests_wait_for_one_write(autojump_clock: MockClock) -> None:
-    """Otherwise a thousand joining members would wait for a thousand writes."""
+    """A thousand joining members must not wait for a thousand writes."""
     async with hosted_groups() as groups:
         joining = await joining_behind_a_slow_write(groups, *map(str, range(30)))
         assert groups.log.gate is not None

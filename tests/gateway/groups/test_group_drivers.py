@@ -33,7 +33,8 @@ async def test_the_number_of_groups_is_limited(autojump_clock: MockClock) -> Non
 async def test_a_group_that_has_ended_needs_no_garbage_collection(
     autojump_clock: MockClock,
 ) -> None:
-    """Nor do the calls of its members: a client may begin and leave any number of groups."""
+    """The calls of its members need none either: a client may begin and leave any number of
+    groups."""
     with freed_at_once(GroupDriver, HostedGroup, Call, Commit):
         async with hosted_groups() as groups:
             token, _ = await _consume(groups)

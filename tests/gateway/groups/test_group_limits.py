@@ -39,7 +39,7 @@ def test_one_address_leaves_room_for_others() -> None:
 
 
 def test_a_group_without_a_client_counts_only_in_total() -> None:
-    """It was loaded from the state log at the start."""
+    """Such a group was loaded from the state log at the start."""
     quota = GroupQuota("hosted", groups_max=2, share=ShareRule(per_address=1))
     for group_id in ("a", "b"):
         quota.check(None)
@@ -151,7 +151,7 @@ def test_a_commit_that_takes_the_place_of_an_anchor_needs_room_for_one() -> None
 
 
 def test_a_deletion_that_takes_the_place_of_an_anchor_needs_room_for_one() -> None:
-    """It needs none among the groups in memory, because nothing is loaded."""
+    """The deletion needs no room among the groups in memory, because nothing is loaded."""
     limits = GroupLimits(0)
     limits.anchored.limit(0, ShareRule())
     scene = left_behind(limits)

@@ -115,7 +115,7 @@ def test_an_operator_learns_what_cannot_be_held(
 
 
 async def test_a_trial_of_an_adoption_says_that_the_group_moves(autojump_clock: MockClock) -> None:
-    """It is released, or adopted already."""
+    """The group is being released, or is adopted already."""
     async with hosted_groups() as groups:
         groups.table.drivers.driver(GROUP).feed(MoveRequested(ReleaseRequest()))
         outcome = await groups.table.orders.adopt(GROUP, dry_run=True)

@@ -73,8 +73,8 @@ async def test_a_groups_lines_have_no_gap(tmp_path: Path, autojump_clock: MockCl
 async def test_a_gateway_killed_at_any_line_leaves_no_gap(
     tmp_path: Path, autojump_clock: MockClock, killed_at: int
 ) -> None:
-    """It is killed between a batch and its lines. The next gateway writes them, even for groups
-    without requests."""
+    """The gateway is killed between a batch and its lines. The next gateway writes them, even for
+    groups without requests."""
     log = ScriptedLog()
     async with hosted_groups(config=CONFIG, log=log) as groups:
         files = write_lines(groups, tmp_path)
@@ -194,7 +194,7 @@ async def test_a_failed_batch_leaves_no_gap(tmp_path: Path, autojump_clock: Mock
 
 
 async def test_a_doubtful_batch_is_reported_once(tmp_path: Path, autojump_clock: MockClock) -> None:
-    """It is reported when the log turns out to have it."""
+    """The batch is reported when the log turns out to have it."""
     async with hosted_groups(config=CONFIG) as groups:
         write_lines(groups, tmp_path)
         await groups.native("n")

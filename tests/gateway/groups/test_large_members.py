@@ -18,8 +18,8 @@ LIMIT_S = 150
 
 
 async def test_a_member_may_own_thousands_of_partitions_or_topics(tmp_path: Path) -> None:
-    """It joins, the gateway is killed, it continues and leaves. Its events are lines of more than
-    32,767 bytes, which the log stores unchanged."""
+    """The member joins, the gateway is killed, and the member continues and leaves. Its events are
+    lines of more than 32,767 bytes, which the log stores unchanged."""
     many = tuple(f"{number:04}-{'x' * 35}" for number in range(1_000))
     with trio.fail_after(LIMIT_S):
         async with running_mock_cluster(1) as upstream:

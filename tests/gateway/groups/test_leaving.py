@@ -7,7 +7,7 @@ from tests.support.offset_stage import offset_stage
 
 
 async def test_a_gateway_ends_once_its_anchors_have_left() -> None:
-    """It does not wait for the rest of the time that they have."""
+    """The gateway does not wait for the rest of the time that the anchors have."""
     with capture_logs() as lines:
         async with offset_stage() as stage:
             for group in ("a", "b"):

@@ -86,7 +86,7 @@ async def test_a_line_that_waits_too_long_is_dropped(
 async def test_the_end_of_the_gateway_waits_only_briefly(
     cut_off: Callable[[], EventsTopicWriter], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It logs the number of lines that only the files have."""
+    """The gateway logs the number of lines that only the files have."""
     monkeypatch.setattr(events_topic, "CLOSE_TIMEOUT_S", 0.1)
     topic = cut_off()
     topic.write(["one", "two"], "orders")
@@ -98,7 +98,7 @@ async def test_the_end_of_the_gateway_waits_only_briefly(
 async def test_the_last_lines_of_a_gateway_whose_log_is_taken_are_sent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It ends by an error, with lines that have just been written."""
+    """The gateway ends by an error, with lines that have just been written."""
     monkeypatch.setattr(events_topic, "CLOSE_TIMEOUT_S", 0.1)
     monkeypatch.setattr(events_topic, "_make_or_check", lambda _config, _topic: None)
     writers: list[EventsTopicWriter] = []

@@ -71,7 +71,7 @@ def test_the_owners_in_memory_have_a_bound() -> None:
 
 
 def test_what_clients_may_fill_and_what_overflows_fit_into_the_folder() -> None:
-    """Otherwise one of them would push the other out."""
+    """One of the two must not push the other out."""
     overflow = line_files.OVERFLOW_BYTES_MIN
     assert RECORD_BYTES_MAX + OTHER_BYTES_MAX + overflow <= FOLDER_BYTES_MAX
 
@@ -138,8 +138,8 @@ def churn_fixture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Churn:
 
 
 def test_a_client_in_a_loop_cannot_shorten_the_history_of_another_group(churn: Churn) -> None:
-    """It joins and leaves, so that each of its events has a record, under one group id or under
-    many."""
+    """The client joins and leaves, so that each of its events has a record, under one group id or
+    under many."""
     for _ in range(5):
         churn.leave("quiet", OTHER)
     for number in range(500):
@@ -212,7 +212,7 @@ def test_a_reader_finds_each_sequence_in_order(churn: Churn) -> None:
 
 
 def test_a_report_misses_nothing_while_both_kinds_of_files_are_kept(churn: Churn) -> None:
-    """It reads the files in any order."""
+    """A report reads the files in any order."""
     for _ in range(20):
         churn.leave("loop", GREEDY)
         churn.leave("quiet", OTHER)

@@ -53,7 +53,7 @@ def places(folder: Path) -> list[tuple[str | None, bool, int]]:
 
 
 def test_a_group_has_its_own_sequence(tmp_path: Path, files: LineFiles) -> None:
-    """It has no gaps, whatever other groups and the process do meanwhile."""
+    """The sequence has no gaps, whatever other groups and the process do meanwhile."""
     journal = Journal("log", Sinks(files=files))
     for group_id in ("a", "b", "a"):
         batch = journal.stamp_batch(
@@ -125,7 +125,7 @@ def test_a_doubtful_batch_found_in_the_log_is_announced(tmp_path: Path, files: L
 
 
 def test_of_a_huge_batch_the_log_stores_only_the_sequence(monkeypatch: object) -> None:
-    """Otherwise the topic would refuse the record, and the group's change with it."""
+    """The topic would refuse a huge record, and the group's change with it."""
     journal = Journal("log")
     small = last_events(journal.stamp_batch([DecisionEvents((LEFT,), 5)], "a"))
     assert small is not None
@@ -159,7 +159,7 @@ def test_a_forgotten_group_begins_another_sequence(tmp_path: Path, files: LineFi
 
 
 def test_a_sequence_keeps_its_start_across_a_restart(tmp_path: Path, files: LineFiles) -> None:
-    """It also keeps the time of its last event."""
+    """The sequence also keeps the time of its last event."""
     last = last_events(
         Journal("log").stamp_batch([DecisionEvents((LEFT,), 5), DecisionEvents((LEFT,), 7)], "a")
     )
@@ -307,8 +307,8 @@ def test_a_file_states_a_group_before_its_first_line(
 def test_lines_while_a_first_batch_is_on_its_way_belong_to_its_sequence(
     tmp_path: Path, files: LineFiles
 ) -> None:
-    """Otherwise a reader would place them behind all later runs, and see two processes that have
-    the group. A batch that the state log does not get begins no sequence."""
+    """With another sequence, a reader would place them behind all later runs, and see two processes
+    that have the group. A batch that the state log does not get begins no sequence."""
     times_ms = iter(range(50, 100))
     journal = Journal("log", Sinks(files=files), now_ms=lambda: next(times_ms))
     journal.stamp_batch([DecisionEvents((LEFT,), 5)], "g")

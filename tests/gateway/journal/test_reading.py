@@ -24,7 +24,7 @@ def places(folder: Path) -> list[object]:
 
 
 def test_a_repeated_line_is_skipped(tmp_path: Path) -> None:
-    """It has the same group or process. Equal numbers of others are no repeats."""
+    """A repeat has the same group or process. Equal numbers of others are no repeats."""
     (tmp_path / "events-1.jsonl").write_text(
         event_line(1) + event_line(2) + event_line(1, process_id="p") + event_line(1, group_id="b")
     )
@@ -75,7 +75,7 @@ def test_an_invalid_line_is_reported_with_its_place(tmp_path: Path) -> None:
 
 
 def test_a_follower_gets_later_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It gets whole lines only, from one file to the next."""
+    """A follower gets whole lines only, from one file to the next."""
     first, second = tmp_path / "events-1.jsonl", tmp_path / "events-2.jsonl"
     half = event_line(2)
     to_come = [

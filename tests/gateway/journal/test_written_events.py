@@ -76,7 +76,7 @@ def test_a_restart_without_activity_writes_nothing(
 
 
 def test_recent_lines_are_sent_to_a_topic_again(tmp_path: Path) -> None:
-    """It may lack those that a killed process had in its buffer."""
+    """The topic may lack the lines that a killed process had in its buffer."""
     with closing(LineFiles(tmp_path)) as files:
         killed = Journal("log", Sinks(files=files), now_ms=lambda: WRITE_MS_MAX)
         old, last_of_old = batch_of(killed, "old", 5)

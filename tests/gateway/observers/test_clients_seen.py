@@ -220,7 +220,7 @@ def test_the_subject_of_a_certificate_is_reported() -> None:
 
 
 def test_a_client_that_never_comes_back_with_its_id_is_not_reported() -> None:
-    """It could ask for ids without end, and each would be new."""
+    """The client could ask for ids without end, and each would be new."""
     seen = Seen()
     join = replace(JOIN, group_instance_id=None)
     for number in range(100):

@@ -29,7 +29,7 @@ def test_answers_count_by_type_and_code() -> None:
 
 
 def test_refusals_count_by_their_situation() -> None:
-    """Those of commits one by one; what the engine or the cluster has decided does not count."""
+    """Refused commits count one by one; decisions of the engine or the cluster do not count."""
     counts = GroupCounts()
     full = Refused(RefusalReason.TOO_MANY_GROUPS, "8 groups")
     counts.note_answer(full)

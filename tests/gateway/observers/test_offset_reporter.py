@@ -190,7 +190,7 @@ def test_the_first_lowest_and_last_offset_of_a_partition_are_reported() -> None:
 
 
 def test_what_is_committed_and_not_reported_yet_can_be_asked_for() -> None:
-    """Of a transaction under way nothing is committed yet."""
+    """A transaction under way has committed nothing yet."""
     stats = GroupStats()
     stats.commit({0: 5, 1: 7})
     stats.commit({0: 9})
@@ -343,7 +343,8 @@ def test_a_full_interval_ends_early(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_members_first_fetch_is_its_start() -> None:
-    """It is reported at once. Later fetches of a committing member return its own commits."""
+    """The start is reported immediately. Later fetches of a committing member return its own
+    commits."""
     reporter = GroupStats()
     reporter.fetch({1: -1, 0: 7, 2: -1}, errors={2: 14})
     expected = {"member_id": "m", "starts": {"foo": [start_of(0, 7), start_of(1, -1)]}}
@@ -517,7 +518,7 @@ def test_other_events_do_not_end_an_interval() -> None:
 
 
 async def test_an_interval_ends_without_further_commits(autojump_clock: MockClock) -> None:
-    """It ends after its time, or with the gateway."""
+    """The interval ends after its time, or with the gateway."""
     reporter = GroupStats()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(reporter.run)

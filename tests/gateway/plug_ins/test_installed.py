@@ -12,7 +12,7 @@ ASSIGN = "def assign(spec):\n    return {}\n"
 
 @pytest.mark.parametrize("name", ["uniform", "range"])
 def test_our_own_need_no_package(name: str) -> None:
-    """Nor can a package replace them."""
+    """No package can replace them either."""
     assert check_assignor(name) == name
 
 

@@ -87,7 +87,7 @@ async def test_a_plug_in_that_hangs_is_killed(
 async def test_a_huge_answer_is_cut_off(
     install_assignor: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is not read to its end."""
+    """The answer is not read to its end."""
     install_assignor({"takes-all": TAKES_ALL})
     monkeypatch.setattr(runner, "ANSWER_BYTES_MAX", 1_000)
     received = await ask(computation("takes-all", partition_count=20_000))

@@ -24,7 +24,7 @@ def test_who_invents_names_forgets_its_own() -> None:
 
 
 def test_the_quota_is_a_setting_for_users_and_addresses() -> None:
-    """It may change while the table is in use."""
+    """The quota may change while the table is in use."""
     quota = ShareRule(per_address=1, per_principal=2)
     table = quota_cache(quota=quota)
     for number in range(5):
@@ -37,7 +37,7 @@ def test_the_quota_is_a_setting_for_users_and_addresses() -> None:
 
 
 def test_a_name_stays_with_whoever_named_it_first() -> None:
-    """Otherwise a client would name those of others before it invents some."""
+    """A client must not be able to push out an entry of somebody else by naming it again."""
     table = quota_cache()
     table.put("a", 1, ALICE)
     table.put("a", 2, MALLORY)
@@ -47,7 +47,7 @@ def test_a_name_stays_with_whoever_named_it_first() -> None:
 
 
 def test_a_full_table_forgets_the_oldest() -> None:
-    """Of whichever owner; what the gateway itself has named has none."""
+    """The oldest entry may be of any owner; entries that the gateway itself has named have none."""
     table = quota_cache(2)
     table.put("a", 1, None)
     table.put("b", 2, ALICE)

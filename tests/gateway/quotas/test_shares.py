@@ -54,7 +54,7 @@ def test_settings_replace_the_rule() -> None:
 
 
 def test_the_gateway_itself_has_no_share() -> None:
-    """It restores what it had before a restart."""
+    """The gateway restores what it had before a restart."""
     total = SharedTotal(4)
     total.take(None, 4)
     assert not total.has_room(None)

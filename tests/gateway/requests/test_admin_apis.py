@@ -199,7 +199,7 @@ async def test_an_empty_group_is_listed_until_it_is_deleted() -> None:
 
 
 async def test_a_group_that_was_deleted_in_the_cluster_is_dead() -> None:
-    """As in Kafka, and for both kinds, although the state log still has it."""
+    """Both kinds are dead, as in Kafka, although the state log still has them."""
     log = MemoryLog()
     async with open_scene(state_log=log) as scene:
         native = GroupClient(scene.client.connection, "native")
@@ -460,7 +460,7 @@ async def test_groups_beyond_the_limit_of_an_answer_are_not_described(
 async def test_a_deletion_waits_for_the_anchor_to_leave(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise the cluster would refuse it as a group with members."""
+    """The cluster would refuse to delete a group with members."""
 
     async def stays(_group_id: str) -> None:
         raise GroupRefused(RefusalReason.NOT_ANCHORED, "its coordinator is away")

@@ -170,7 +170,8 @@ async def test_kafkas_tool_for_groups_of_all_kinds(kafka: KafkaCluster) -> None:
 
 
 async def test_kafkas_config_tool(kafka: KafkaCluster) -> None:
-    """It sets, shows and deletes a config, which takes effect at once, and reports a refusal."""
+    """The tool sets, shows and deletes a config, which takes effect immediately, and reports a
+    refusal."""
     async with open_scene(kafka) as scene:
         mixed = ("--entity-type", "groups", "--entity-name", scene.names["mixed"])
         both = f"{HEARTBEAT}=7000,{SESSION}=50000"

@@ -51,7 +51,7 @@ def test_parts_are_taken_exactly_up_to_the_limit(
 
 
 def test_no_part_is_taken_after_one_that_did_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise the missing parts would depend on their sizes."""
+    """Which parts are missing must not depend on their sizes."""
     monkeypatch.setattr(answer_room, "ANSWER_BYTES_MAX", 1_000)
     room = AnswerRoom(hold=lambda _: None)
     assert not take_part(room, described_group("large", user_data_bytes=5_000))

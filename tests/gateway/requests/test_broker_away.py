@@ -234,8 +234,8 @@ def _assert_names_no_address(refused: ConsumerGroupHeartbeatResponse, broker: Of
 
 
 async def test_a_new_coordinator_that_vanished_is_looked_up_again() -> None:
-    """It vanished before the cluster's Metadata had its address, and the other broker still names
-    it."""
+    """The coordinator vanished before the cluster's Metadata had its address, and the other broker
+    still names it."""
 
     async def name_the_new_one(wire: Wire, header: RequestHeader, body: bytes) -> None:
         await answer(wire, header, FindCoordinatorResponse(node_id=2, host=HOST, port=free_port()))

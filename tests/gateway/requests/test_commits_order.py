@@ -133,7 +133,7 @@ async def open_scene() -> AsyncIterator[Scene]:
 
 
 async def test_the_broker_has_the_next_commit_before_it_answers_the_first() -> None:
-    """Otherwise later requests of the client wait for a round trip per commit."""
+    """Later requests of the client must not wait for a round trip per commit."""
     async with open_scene() as on:
         on.answers((0, 0, 0))
         await on.wire.send(b"".join(map(on.commit, range(3))))
@@ -141,7 +141,8 @@ async def test_the_broker_has_the_next_commit_before_it_answers_the_first() -> N
 
 
 async def test_a_heartbeat_behind_a_commit_waits_for_its_answer() -> None:
-    """As in a broker. It arrives while the commit, which was sent at once, is on its way."""
+    """A broker does the same. The heartbeat arrives while the commit, which was sent immediately,
+    is on its way."""
     async with open_scene() as on:
         await on.wire.send(on.commit(0))
         assert await on.codes(1) == [(0, 0)]  # the connection has asked what it may do
@@ -218,7 +219,7 @@ async def test_commits_refused_to_the_anchor_are_sent_again_in_order() -> None:
 
 
 async def test_an_overtaken_commit_is_not_sent_again() -> None:
-    """Otherwise an offset would go back. The client may retry."""
+    """A second attempt could set an offset back. The client may retry."""
     async with open_scene() as on:
         on.answers((UNKNOWN_MEMBER_ID, 0, UNKNOWN_MEMBER_ID))
         asked = on.broker.handlers[ApiKey.OFFSET_COMMIT]
@@ -257,7 +258,7 @@ async def test_an_outage_stores_no_commit_late() -> None:
 
 
 async def test_commits_of_a_disconnected_client_end() -> None:
-    """Otherwise their partitions could never move."""
+    """The partitions of a commit that never ends could never move."""
     async with open_scene() as on:
         on.broker.gate = trio.Event()
         await on.wire.send(b"".join(map(on.commit, range(3))))

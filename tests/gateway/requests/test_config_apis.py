@@ -150,7 +150,8 @@ async def scene(
 
 
 async def test_the_cluster_answers_for_other_resources() -> None:
-    """It receives one request, in a version that it supports. Answers are in the client's order."""
+    """The cluster receives one request, in a version that it supports. Answers are in the client's
+    order."""
     broker = ConfigBroker()
     async with scene(broker) as (client, _):
         about = [(TOPIC, "t"), (GROUP, "g"), (BROKER, "1"), (GROUP, "legacy-g"), (GROUP, "")]
@@ -202,7 +203,7 @@ async def test_hosted_groups_alone_need_no_cluster() -> None:
 
 
 async def test_the_first_version_says_which_values_are_defaults() -> None:
-    """It has a flag in place of the source."""
+    """The first version has a flag in place of the source."""
     async with scene(OffsetBroker()) as (client, _):
         await client.alter((GROUP, "g", [FIFTY]), version=1)
         (result,) = await client.describe((GROUP, "g"), synonyms=False, version=0)

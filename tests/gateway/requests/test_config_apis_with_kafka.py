@@ -274,7 +274,7 @@ async def test_configs_contain_no_address_of_the_cluster(kafka: KafkaCluster) ->
 
 
 async def test_a_refusal_contains_no_address_of_the_cluster(kafka: KafkaCluster) -> None:
-    """It may quote the value."""
+    """A refusal may quote the value."""
     change = ("advertised.listeners", SET, "PLAINTEXT://elsewhere:1,OTHER://elsewhere:2")
     async with both(kafka) as (us, _them):
         for name in ("1", "2", ""):

@@ -145,7 +145,7 @@ async def test_a_member_gets_no_partition_of_the_gateways_topics() -> None:
 
 
 async def test_no_member_subscribes_to_the_gateways_topics() -> None:
-    """As in Kafka, it may subscribe to no topic that it may not describe."""
+    """A member may subscribe to no topic that it may not describe, as in Kafka."""
     message = ConsumerGroupHeartbeatRequest(
         group_id="g", member_id="m", member_epoch=0, subscribed_topic_names=("orders", "state")
     )

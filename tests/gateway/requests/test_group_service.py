@@ -114,7 +114,7 @@ async def open_scene(
 async def test_a_classic_member_in_every_version(
     join: int, sync: int, beat: int, leave: int
 ) -> None:
-    """It joins, syncs, sends a heartbeat, is refused, and leaves."""
+    """The member joins, syncs, sends a heartbeat, is refused, and leaves."""
     async with open_scene() as scene:
         client = scene.client
         joined = await client.join(version=join)
@@ -326,7 +326,7 @@ async def test_a_batch_has_one_answer_per_group(*, stable: bool) -> None:
 
 
 async def test_a_group_may_be_only_once_in_a_batch() -> None:
-    """Otherwise the check of one entry could cover the other."""
+    """The check of one entry could cover the other."""
     async with open_scene() as scene:
         joined = await scene.client.native("n")
         request = fetch_many(("g", "n", joined.member_epoch), ("g", "stranger", 1))
@@ -441,7 +441,8 @@ async def test_groups_are_listed_and_filtered() -> None:
 
 
 async def test_the_cluster_answers_a_connect_worker() -> None:
-    """It also answers all later requests for that group. Only that the worker left is told."""
+    """The cluster also answers all later requests for the worker's group. Only the worker's leave
+    is reported."""
     async with open_scene() as scene:
         how: dict[str, Any] = {"protocol_type": "connect", "protocol": "compatible"}
         with capture_logs() as lines:
@@ -551,7 +552,7 @@ async def test_a_forwarded_join_that_an_anchor_overtakes_may_retry(
 
 
 async def test_a_native_member_leaves_a_group_that_went_to_a_cluster_without_it() -> None:
-    """It was hosted before. UNKNOWN_MEMBER_ID makes it give up its partitions."""
+    """The group was hosted before. UNKNOWN_MEMBER_ID makes the member give up its partitions."""
     async with offset_stage() as stage:
         stage.broker.occupants = ("direct",)
         joining, beating = await stage.client.native("n"), await stage.client.native("n", 3)

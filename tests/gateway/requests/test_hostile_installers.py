@@ -206,7 +206,7 @@ async def test_only_the_chosen_member_sees_the_group() -> None:
 
 
 async def test_a_group_that_is_not_there_has_no_target() -> None:
-    """Nor is one made by the question."""
+    """The question does not create the group either."""
     async with scene() as on, group_client(on.gateway.address, "payments") as other:
         prepared = await other.prepare("mallory", 1)
         assert prepared.error_code == ErrorCode.GROUP_ID_NOT_FOUND
@@ -225,8 +225,8 @@ async def test_long_metadata_is_refused() -> None:
 
 @pytest.mark.parametrize("what", ["bytes", "entries"])
 async def test_a_huge_target_costs_the_connection(what: str) -> None:
-    """It is never held in memory as a whole, or never looked at. On another connection the member
-    goes on."""
+    """The target is never held in memory as a whole, or never looked at. The member continues on
+    another connection."""
     limits = Limits()
     async with scene() as on:
         huge = bytes(limits.max_held_request_bytes) if what == "bytes" else b""

@@ -315,7 +315,7 @@ async def test_addresses_are_replaced_in_limited_parts(monkeypatch: pytest.Monke
 async def test_shared_configs_are_described_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Of ten thousand groups hardly any has overrides."""
+    """Hardly any of ten thousand groups has overrides."""
     described = []
     entry = config_apis._entry
 

@@ -119,7 +119,7 @@ def test_a_sync_has_the_leaders_assignments() -> None:
 
 
 def test_a_heartbeat_has_a_generation() -> None:
-    """It has no other data of the member."""
+    """A heartbeat has no other data of the member."""
     request = HeartbeatRequest(group_id="g", generation_id=3, member_id="m", group_instance_id="i")
     event = messages.event(2, header(ApiKey.HEARTBEAT, 4), request, "h")
     assert event == HeartbeatReceived(token=2, member_id="m", instance_id="i", generation=3)

@@ -110,7 +110,7 @@ async def test_a_batch_is_sent_in_the_clients_version_or_the_first_that_has_batc
 
 
 async def test_requests_to_an_old_cluster_are_pipelined() -> None:
-    """Otherwise the client would wait for one round trip per group."""
+    """The client must not wait for one round trip per group."""
     async with open_scene() as (broker, connection):
         handler = broker.handlers[ApiKey.OFFSET_FETCH]
         broker.handlers[ApiKey.OFFSET_FETCH] = together(3, handler)

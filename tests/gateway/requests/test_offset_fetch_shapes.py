@@ -50,7 +50,7 @@ def test_a_request_for_one_group_converts_to_one_for_many(
 
 
 def test_the_flag_for_stable_offsets_is_kept() -> None:
-    """It is a field of the request, not of the group."""
+    """The flag is a field of the request, not of the group."""
     group = OffsetFetchRequestGroup(group_id="g", topics=())
 
     assert request_about(group, require_stable=True).require_stable

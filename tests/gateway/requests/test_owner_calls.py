@@ -118,7 +118,8 @@ async def test_an_owner_that_cannot_answer_counts_as_away(error: Exception, tmp_
 
 
 async def test_what_a_call_takes_is_counted_until_it_is_answered(tmp_path: Path) -> None:
-    """As of the owner's own clients, and beyond the limit the call is refused."""
+    """A call from another process counts like one of the owner's own clients, and is refused beyond
+    the limit."""
     counts: list[int] = []
 
     async def answer(request: GroupRequest) -> Struct:

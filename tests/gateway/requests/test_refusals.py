@@ -97,6 +97,6 @@ def test_a_sync_is_asked_to_rejoin_while_the_broker_is_away(version: int) -> Non
 
 @pytest.mark.parametrize("version", versions_of(BEAT))
 def test_a_classic_heartbeat_never_gets_the_loading_error(version: int) -> None:
-    """It is fatal to aiokafka. Success would be wrong, because the session may end."""
+    """The error is fatal to aiokafka. Success would be wrong, because the session may end."""
     answer: Any = refuse(BEAT, version, RefusalReason.BROKER_AWAY, "away")
     assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -11,8 +11,8 @@ from tests.support.offset_stage import offset_stage
 
 @pytest.mark.parametrize("hidden_by", ["the cluster", "the gateway"])
 async def test_a_regular_expression_matches_what_the_member_may_describe(hidden_by: str) -> None:
-    """Of the other topics it learns neither ids nor partitions. The gateway's own topics are among
-    them."""
+    """The member learns neither ids nor partitions of other topics, which include the gateway's
+    own."""
     is_private = hidden_by == "the gateway"
     broker = GuardedBroker(hidden_topics=frozenset() if is_private else frozenset({"secret"}))
     broker.other_topics = {"secret": UUID(int=2)}

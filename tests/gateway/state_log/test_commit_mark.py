@@ -13,7 +13,7 @@ LATER = FIRST._replace(transaction=123_456)
 
 
 def test_the_last_written_mark_is_read(tmp_path: Path) -> None:
-    """It can be read while the file is open, because a killed process does not close it."""
+    """The mark can be read while the file is open, because a killed process does not close it."""
     path = tmp_path / FILE_NAME
     assert read_mark(path) is None
     with closing(MarkFile.open(path, FIRST)) as mark_file:

@@ -80,7 +80,7 @@ def test_a_tombstone_deletes_its_key(value: DurableRecord, tombstone: DurableRec
 
 
 def test_the_newest_of_a_key_comes_last() -> None:
-    """As in a compacted log, the records that it refers to precede it."""
+    """The records that it refers to precede it, as in a compacted log."""
     log = CompactedLog()
     first, second = (TargetAssignmentMetadata(epoch=epoch) for epoch in (1, 2))
     member = MemberMetadata(member_id="m", value=MEMBER)

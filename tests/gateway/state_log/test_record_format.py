@@ -136,7 +136,7 @@ def test_the_record_of_a_release_keeps_the_epochs_of_members_that_lag() -> None:
 
 
 def test_a_log_of_a_later_version_is_refused() -> None:
-    """It has an unknown type, version or cause."""
+    """The log has an unknown type, version or cause."""
     entry = encode_record(GROUP, RECORDS["group_epoch"])
     assert entry.value is not None
     with pytest.raises(WireError, match="record type 9 is not known"):

@@ -67,7 +67,7 @@ async def test_the_old_file_is_refused_and_stays_readable(tmp_path: Path) -> Non
 
 
 def test_a_new_folder_of_a_fleet_is_refused_by_older_versions(tmp_path: Path) -> None:
-    """Otherwise one would begin with an empty file there."""
+    """An older version would begin with an empty file in the folder."""
     split_state(tmp_path)
     with pytest.raises(StateLogUnusable, match="newer groupferry"):
         read_file(tmp_path)
@@ -76,7 +76,7 @@ def test_a_new_folder_of_a_fleet_is_refused_by_older_versions(tmp_path: Path) ->
 def test_a_first_start_that_failed_can_be_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on a full disk: nothing is there yet that could be lost."""
+    """The first start may fail on a full disk: nothing is there yet that could be lost."""
 
     def fail(_path: Path, _text: str) -> None:
         raise StateFolderError("the disk is full")

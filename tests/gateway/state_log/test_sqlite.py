@@ -183,7 +183,7 @@ async def test_a_batch_whose_sync_failed_is_in_doubt_until_overwritten(
 async def test_a_bug_in_the_writer_leaves_the_batch_in_doubt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may have occurred before or after the commit. The group is read again once that is
+    """The bug may have occurred before or after the commit. The group is read again once that is
     known."""
 
     def write(_batches: Sequence[GroupWrite]) -> list[StateLogError | None]:

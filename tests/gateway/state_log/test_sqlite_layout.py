@@ -38,7 +38,7 @@ class Row:
     ],
 )
 def test_the_checksum_of_a_row_covers_each_of_its_columns(other: Row) -> None:
-    """It also covers the boundaries between columns."""
+    """The checksum also covers the boundaries between columns."""
     assert other.checksum != Row().checksum
     assert other.checksum in SIGNED_INTEGERS_OF_SQLITE
 

@@ -91,7 +91,7 @@ async def test_a_missing_or_empty_file_is_refused_beside_a_mark(tmp_path: Path) 
 
 
 async def test_another_log_in_its_place_is_refused(tmp_path: Path) -> None:
-    """It may be a backup of another gateway. The remedy says how to use it."""
+    """The other log may be a backup of another gateway. The remedy says how to use it."""
     here, there = tmp_path / "here", tmp_path / "there"
     for folder in (here, there):
         folder.mkdir()
@@ -106,7 +106,7 @@ async def test_another_log_in_its_place_is_refused(tmp_path: Path) -> None:
 
 
 async def test_a_damaged_mark_is_refused(tmp_path: Path) -> None:
-    """It cannot show whether transactions are missing."""
+    """A damaged mark cannot show whether transactions are missing."""
     await stored(tmp_path)
     mark = tmp_path / "state.sqlite-mark"
     mark.write_bytes(mark.read_bytes().replace(b"1", b"2"))

@@ -55,7 +55,7 @@ def test_batches_written_together_are_one_transaction(tmp_path: Path) -> None:
 
 
 async def test_an_older_file_gets_the_present_format(tmp_path: Path) -> None:
-    """Otherwise the older groupferry would refuse it as damaged, without the reason."""
+    """The older groupferry would refuse an unmarked file as damaged, without the reason."""
     shutil.copy(GOLDEN / "state_v1.sqlite", tmp_path / "state.sqlite")
     async with open_sqlite_log(tmp_path) as log:
         await log.append(GROUP, [LastEvents(sequence=2, lines=("one", "two"))])
@@ -200,6 +200,6 @@ async def test_a_killed_writer_loses_no_records(tmp_path: Path, transactions: in
 
 
 async def test_a_read_only_folder_is_refused(read_only_folder: Path) -> None:
-    """It is refused at the start, not with the first member."""
+    """The folder is refused at the start, not with the first member."""
     with pytest.raises(StateLogUnusable, match=r"cannot write .*unable to open database file"):
         await stored(read_only_folder)

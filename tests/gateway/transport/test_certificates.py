@@ -39,7 +39,7 @@ def test_brokers_must_prove_who_they_are(authority: CertificateAuthority) -> Non
 
 
 def test_clients_need_a_certificate_only_with_an_authority(authority: CertificateAuthority) -> None:
-    """Otherwise any client may connect."""
+    """Without an authority any client may connect."""
     files = authority.issue("gateway", "gateway.example")
     assert for_clients(files).current.verify_mode == ssl.CERT_REQUIRED
     own = CertificateFiles(cert=files.cert, key=files.key)

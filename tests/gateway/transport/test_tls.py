@@ -114,7 +114,7 @@ async def test_connections_wait_for_slow_peers_side_by_side(
 
 
 async def test_what_counts_as_sent_has_left(authority: CertificateAuthority) -> None:
-    """Otherwise nobody would send the rest of an answer after which the gateway waits."""
+    """Nobody would send the rest of an answer after which the gateway waits."""
     async with tls_pair(authority, authority.trusting()) as (client, server):
         sent = fill_socket(client)
         assert len(client._unsent) <= UNSENT_BYTES_MAX
@@ -231,7 +231,7 @@ async def test_the_end_after_the_last_bytes_is_seen_without_a_wait(
 
 
 async def test_a_closed_connection_ends_its_peer(authority: CertificateAuthority) -> None:
-    """As with a plain socket."""
+    """A plain socket behaves the same."""
     async with tls_pair(authority, authority.trusting()) as (client, server):
         close(client)
         close(client)
@@ -241,7 +241,7 @@ async def test_a_closed_connection_ends_its_peer(authority: CertificateAuthority
 async def test_nothing_is_received_in_plain_text_after_a_shutdown(
     authority: CertificateAuthority,
 ) -> None:
-    """As with a plain socket, its end is all that is left."""
+    """Only the end of the connection is left, as with a plain socket."""
     async with tls_pair(authority, authority.trusting()) as (client, server):
         await send_all(client, b"secret")
         server.shutdown(socket.SHUT_RDWR)

@@ -88,8 +88,8 @@ def test_only_records_of_groups_are_divided() -> None:
 
 
 def test_a_claim_of_an_earlier_gateway_is_none() -> None:
-    """It was written too late, by a process that did not know of the later one. Gateways that have
-    no run yet, or are of one fleet, follow each other as they come."""
+    """The claim was written too late, by a process that did not know of the later one. Gateways
+    that have no run yet, or are of one fleet, follow each other as they come."""
 
     def owner_of(*run_ids: int) -> int:
         claims = [
@@ -135,7 +135,7 @@ def test_a_foreign_record_is_skipped(key: bytes) -> None:
 
 @pytest.mark.parametrize("key", [b"\x00\x11\x00", b"\x4e\x7f\x00"], ids=["Kafka's", "ours"])
 def test_a_record_type_of_a_later_groupferry_is_not_skipped(key: bytes) -> None:
-    """It may be an important part of a group."""
+    """The unknown record may be an important part of a group."""
     with pytest.raises(StateLogUnusable, match=r"offset 0 .* newer groupferry"):
         content_of(stored_entries(Entry(key, b"value")))
 
@@ -151,7 +151,7 @@ OF_0_2_0 = "000004" + b"log".hex() + "00"
 
 
 def test_a_log_of_0_2_0_has_no_cluster_yet() -> None:
-    """It takes the one that it meets. Until then its record has the same bytes."""
+    """The log takes the cluster that it meets first. Until then its record has the same bytes."""
     assert id_entry("log", None).value == bytes.fromhex(OF_0_2_0)
     content = content_of(stored_entries(Entry(LOG_ID_KEY, bytes.fromhex(OF_0_2_0))))
     assert (content.log_id, content.cluster_id) == ("log", None)

@@ -155,8 +155,8 @@ async def test_a_second_gateway_takes_the_log_and_the_first_ends(kafka: KafkaClu
 
 
 async def test_a_late_claimant_does_not_fence_the_owner(kafka: KafkaCluster) -> None:
-    """It paused between reading the claim and its first write, and was fenced meanwhile. It does
-    not fence the gateway that did so."""
+    """The late claimant paused between reading the claim and its first write, and was fenced
+    meanwhile. It does not fence the gateway that did so."""
     looked, go_on = trio.Event(), threading.Event()
 
     class HeldUp(KafkaLog):
@@ -183,7 +183,7 @@ async def test_a_late_claimant_does_not_fence_the_owner(kafka: KafkaCluster) -> 
 
 
 async def test_a_gateway_that_cannot_read_the_log_does_not_take_it(kafka: KafkaCluster) -> None:
-    """It may be an older groupferry. The owner continues."""
+    """The gateway may be an older groupferry. The owner continues."""
     topic = "state-newer"
     async with open_log(kafka, topic) as log:
         await log.append("a", [epoch(1)])
@@ -250,7 +250,7 @@ async def test_many_groups_write_together(kafka: KafkaCluster) -> None:
 
 
 async def test_a_record_beyond_the_clusters_limit_fails_alone(kafka: KafkaCluster) -> None:
-    """It is refused before it is sent."""
+    """The record is refused before it is sent."""
     await make_topic(kafka, "state-small", {"cleanup.policy": "compact", "max.message.bytes": 2000})
     huge = TargetAssignmentMetadata(epoch=1, assignor="x" * 2_000)
     async with open_log(kafka, "state-small") as log, trio.open_nursery() as nursery:
@@ -314,8 +314,8 @@ async def test_a_broker_that_dies_loses_no_batch(one_broker: KafkaCluster) -> No
 
 
 async def test_a_writer_fenced_by_the_cluster_takes_the_log_again(kafka: KafkaCluster) -> None:
-    """It was down for longer than a transaction may last, and no other gateway has claimed the
-    log."""
+    """The writer was down for longer than a transaction may last, and no other gateway has claimed
+    the log."""
     async with open_log(kafka, "state-given-up") as log:
         await log.append("g", [epoch(1)])
         await fence(kafka, "state-given-up-0")
@@ -330,8 +330,8 @@ async def test_a_writer_fenced_by_the_cluster_takes_the_log_again(kafka: KafkaCl
 
 @pytest.mark.parametrize("is_noticed", [True, False])
 async def test_a_recreated_topic_is_not_the_log(kafka: KafkaCluster, *, is_noticed: bool) -> None:
-    """It lacks the groups, so the gateway must not continue silently. Later gateways must not
-    mistake a part of the groups for all of them."""
+    """The new topic lacks the groups, so the gateway must not continue silently. Later gateways
+    must not mistake a part of the groups for all of them."""
     topic = f"state-anew-{is_noticed}"
     with pytest.RaisesGroup(pytest.RaisesExc(StateLogUnusable, match="groups are then forgotten")):
         async with open_log(kafka, topic) as log:
@@ -377,7 +377,7 @@ async def test_a_fenced_writer_does_not_continue_in_another_log(kafka: KafkaClus
 def test_a_gateway_that_may_not_write_does_not_start(
     kafka_of_short_transactions: KafkaCluster,
 ) -> None:
-    """It reports the cluster's error instead of waiting."""
+    """The gateway reports the cluster's error instead of waiting."""
 
     async def open_it() -> None:
         with trio.fail_after(60):
@@ -427,7 +427,7 @@ async def make_topic(cluster: KafkaCluster, name: str, config: Mapping[str, obje
 
 
 async def claim(cluster: KafkaCluster, topic: str) -> None:
-    """As a gateway does that then ends before it fences anybody."""
+    """Claim the log like a gateway that ends before it fences anybody."""
     config = {"bootstrap.servers": cluster.bootstrap_servers}
     entry = owner_entry(LogOwnerValue(owner_id="other", host="h", process_id=1, since=1))
     await trio.to_thread.run_sync(partial(write_at_once, config, {PARTITION: [entry]}, topic=topic))

@@ -39,7 +39,7 @@ def test_an_earlier_request_does_not_shorten_it(clock: list[int]) -> None:
 
 
 def test_it_ends_at_once_when_the_log_is_lost(clock: list[int]) -> None:
-    """It runs again after the gateway has confirmed its ownership."""
+    """The lease runs again after the gateway has confirmed its ownership."""
     lease = Lease(2_000)
     lease.renew(clock[0])
     lease.end()

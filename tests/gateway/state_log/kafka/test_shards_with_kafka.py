@@ -162,8 +162,8 @@ async def test_a_former_gateway_takes_no_shard_back(kafka: KafkaCluster) -> None
 
 
 async def test_the_state_of_one_process_is_divided_into_shards(kafka: KafkaCluster) -> None:
-    """As a whole, in one transaction, under the id that it has. Whoever has it meanwhile ends, and
-    only shards can be opened afterwards."""
+    """The state is divided as a whole, in one transaction, under its old id. A process that has it
+    meanwhile ends, and only shards can be opened afterwards."""
 
     async def run_alone(task_status: trio.TaskStatus[KafkaLog]) -> None:
         with pytest.RaisesGroup(pytest.RaisesExc(StateLogTaken, match=str(os.getpid()))):
@@ -256,7 +256,7 @@ async def test_two_first_starts_at_once_leave_one_log(
 async def test_a_log_that_is_left_fences_the_next_owner_no_more(
     kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was about to take a shard back that the cluster had given up."""
+    """The former owner was about to take back a shard that the cluster had given up."""
     opening, is_open = trio.Event(), threading.Event()
 
     class HeldUp(TransactionalWriter):
