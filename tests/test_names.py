@@ -101,20 +101,19 @@ def bare_participles(tree: ast.Module) -> Iterator[str]:
 LIMITS: Mapping[str, Mapping[str, int]] = {
     "vague variables": {
         "tests/coordinator": 83,
-        "tests/gateway/hosting": 84,
+        "tests/gateway/hosting": 86,
         "tests/gateway/pipeline": 23,
-        "tests/support": 113,
     },
     "leaning docstrings": {
-        "tests/coordinator": 102,
-        "tests/gateway/hosting": 79,
+        "tests/coordinator": 103,
+        "tests/gateway/hosting": 80,
         "tests/gateway/pipeline": 23,
     },
     "bare participles": {
         "tests/coordinator": 23,
-        "tests/gateway/hosting": 25,
-        "tests/gateway/pipeline": 15,
-        "tests/support": 71,
+        "tests/gateway/hosting": 33,
+        "tests/gateway/pipeline": 19,
+        "tests/support": 52,
     },
 }
 """How often each package may still break a rule."""

@@ -21,7 +21,7 @@ from coordinator.interface.records import (
     RemovalCause,
     TargetAssignmentMember,
 )
-from tests.bench.engine_stage import Stage, joined, members_of, seconds
+from tests.bench.engine_stage import Stage, member_metadata, members_of, seconds
 
 SIZES = (100, 1_000, 10_000)
 FULL_RUNS = 5
@@ -50,7 +50,7 @@ def in_full(size: int, assignor: str) -> tuple[Stage, Cost]:
 
 def one_joins(stage: Stage, assignor: str, member_id: str) -> Cost:
     """One heartbeat."""
-    alone = assignor_after(stage, assignor, joined(member_id))
+    alone = assignor_after(stage, assignor, member_metadata(member_id))
     return alone, seconds(lambda: stage.native(member_id, 0))
 
 

@@ -51,7 +51,7 @@ def members_of(size: int) -> list[str]:
     return [f"member-{n:05}" for n in range(size)]
 
 
-def joined(member_id: str, classic: ClassicMetadata | None = None) -> MemberMetadata:
+def member_metadata(member_id: str, classic: ClassicMetadata | None = None) -> MemberMetadata:
     """The durable record of a member, native unless `classic` is given."""
     member = Member(
         member_id=member_id,
@@ -175,7 +175,7 @@ class Stage:
 
     def _members(self, size: int, classic: ClassicMetadata | None) -> Iterator[DurableRecord]:
         for member_id in members_of(size):
-            yield joined(member_id, classic)
+            yield member_metadata(member_id, classic)
             value = Assignment(member_epoch=1, previous_epoch=1)
             yield CurrentAssignment(member_id=member_id, value=value)
         metadata_hash = self.topics.metadata_hash(TOPIC_NAMES)

@@ -193,7 +193,7 @@ class TrialStage:
             topics=dict(ids),
             profile=self.profile,
         )
-        simulated = self._simulated(case, group, topics, ids)
+        simulated = self._play_simulated(case, group, topics, ids)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(simulated.pass_time)
             both = BothBrokers(
@@ -211,7 +211,7 @@ class TrialStage:
             await real.close()
         return failure
 
-    def _simulated(
+    def _play_simulated(
         self, case: Case, group: str, topics: dict[str, Topic], ids: dict[str, UUID]
     ) -> SimulatedSide:
         config = case.settings.group_config()

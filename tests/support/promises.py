@@ -15,10 +15,10 @@ class PromiseBroken(AssertionError):
     """A promise was broken. What has happened once can happen."""
 
 
-def promise(is_kept: bool, told: object) -> None:
-    """Raise PromiseBroken unless the promise is kept; `told` explains the failure."""
+def promise(is_kept: bool, explanation: object) -> None:
+    """Raise PromiseBroken unless the promise is kept; `explanation` explains the failure."""
     if not is_kept:
-        raise PromiseBroken(told)
+        raise PromiseBroken(explanation)
 
 
 def raise_broken(group: BaseExceptionGroup) -> None:

@@ -19,8 +19,8 @@ async def violations(page: Page) -> list[str]:
     """Each rule that the page breaks now, with the element. Skips the test without npm."""
     if await page.run("typeof axe") == "undefined":
         await page.run(_script())
-    found: list[str] = await page.run(_RUN)
-    return found
+    breaches: list[str] = await page.run(_RUN)
+    return breaches
 
 
 def _script() -> str:

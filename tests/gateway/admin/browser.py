@@ -138,7 +138,7 @@ class Page:
         theme = {"name": "prefers-color-scheme", "value": "dark" if is_dark else "light"}
         await self.command("Emulation.setEmulatedMedia", features=[theme])
 
-    async def unnamed(self) -> list[str]:
+    async def roles_without_name(self) -> list[str]:
         """The roles of elements that a screen reader could not name."""
         tree = await self.command("Accessibility.getFullAXTree")
         return [

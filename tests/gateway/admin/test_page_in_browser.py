@@ -197,11 +197,11 @@ async def test_the_page_fits_a_phone_and_names_its_controls(tmp_path: Path, is_d
         for width in (360, 1280):
             await page.look(width=width, is_dark=is_dark)
             assert await page.run("document.documentElement.scrollWidth") <= width
-        assert await page.unnamed() == []
+        assert await page.roles_without_name() == []
         await open_group(page)
         await page.look(width=360, is_dark=is_dark)
         assert await page.run("document.documentElement.scrollWidth") <= 360
-        assert await page.unnamed() == []
+        assert await page.roles_without_name() == []
         background = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)"
         brightness = sum(await page.run(background)) / 3
         assert brightness < 100 if is_dark else brightness > 200

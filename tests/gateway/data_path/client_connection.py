@@ -127,7 +127,7 @@ class AnswersLater(GroupApis):
         self.pending.append(Later())
         return self.pending[-1]
 
-    async def asked(self, count: int) -> Later:
+    async def wait_for_requests(self, count: int) -> Later:
         """Wait for so many requests. Returns the latest."""
         while len(self.pending) < count:
             await trio.sleep(0.001)

@@ -35,7 +35,7 @@ ADDRESSES_PASS = {
 _COMMENT = re.compile(r"(^|\s)//.*$", re.MULTILINE)
 
 
-def _defined(jar: Path, kind: str) -> Iterator[Any]:
+def _definitions(jar: Path, kind: str) -> Iterator[Any]:
     """The definitions of all requests, or of all responses. Retired ones are left out."""
     with ZipFile(jar) as archive:
         for name in archive.namelist():
@@ -53,7 +53,7 @@ def requests_in(jar: Path) -> Mapping[int, tuple[str, int]]:
             definition["name"],
             int(definition["validVersions"].rpartition("-")[2]),
         )
-        for definition in _defined(jar, "Request")
+        for definition in _definitions(jar, "Request")
     }
 
 
@@ -61,7 +61,7 @@ def answers_with_addresses(jar: Path) -> Mapping[int, int]:
     """The apis whose answers have a host with a port, and the first version that has them."""
     return {
         answer["apiKey"]: min(since)
-        for answer in _defined(jar, "Response")
+        for answer in _definitions(jar, "Response")
         if (since := list(_addresses_since([answer, *answer.get("commonStructs", ())])))
     }
 

@@ -275,7 +275,7 @@ async def test_an_answer_that_a_group_gives_later_holds_no_socket(more: bytes) -
             await client.send(FETCH_FRAME)
             await client.frame()  # after the negotiation, requests are answered without a task
             await client.send(HEARTBEAT_FRAME)
-            later = await apis.asked(1)
+            later = await apis.wait_for_requests(1)
             if more:
                 await client.send(more)
                 await trio.testing.wait_all_tasks_blocked(0.01)

@@ -212,7 +212,7 @@ async def test_an_answer_that_comes_later_takes_no_task(monkeypatch: pytest.Monk
         started.clear()
         for count in (1, 2):
             await on.client.send(beat_frame(1))
-            later = await apis.asked(count)
+            later = await apis.wait_for_requests(count)
             assert later.changed is not None
             later.answer = WAITING
             with capture_logs(processors=[structlog.contextvars.merge_contextvars]) as lines:
@@ -228,14 +228,14 @@ async def test_what_a_client_sends_meanwhile_waits_for_the_answer() -> None:
     async with ground(group_apis=apis) as on:
         await on.client.ask(HEARTBEAT, 4)
         await on.client.send(beat_frame(1))
-        first = await apis.asked(1)
+        first = await apis.wait_for_requests(1)
         await on.client.send(beat_frame(1) + request_frame(ApiKey.FETCH, 4, 3, b""))
         await trio.testing.wait_all_tasks_blocked(0.001)
         assert len(apis.pending) == 1
         assert first.changed is not None
         first.answer = HeartbeatResponse()
         first.changed()
-        second = await apis.asked(2)
+        second = await apis.wait_for_requests(2)
         second.answer = HeartbeatResponse()
         second.taken.set()
         frames = [await on.client.frame() for _ in range(3)]
@@ -248,7 +248,7 @@ async def test_a_task_awaits_what_the_group_cannot_answer_alone() -> None:
     async with ground(group_apis=apis) as on:
         await on.client.ask(HEARTBEAT, 4)
         await on.client.send(beat_frame(1))
-        later = await apis.asked(1)
+        later = await apis.wait_for_requests(1)
         assert later.changed is not None
         later.changed()
         await trio.testing.wait_all_tasks_blocked(0.001)
@@ -263,7 +263,7 @@ async def test_an_answer_that_fails_ends_its_connection_only() -> None:
     async with ground(group_apis=apis) as on, connected(on.gateway.address) as other:
         await on.client.ask(HEARTBEAT, 4)
         await on.client.send(beat_frame(1))
-        later = await apis.asked(1)
+        later = await apis.wait_for_requests(1)
         assert later.changed is not None
         later.answer = ValueError("a bug")
         with capture_logs() as lines:
@@ -280,7 +280,7 @@ async def test_nobody_waits_for_the_answer_to_a_connection_that_has_ended() -> N
     async with ground(group_apis=apis) as on:
         await on.client.ask(HEARTBEAT, 4)
         await on.client.send(beat_frame(1))
-        later = await apis.asked(1)
+        later = await apis.wait_for_requests(1)
     assert later.is_abandoned
     assert later.changed is not None
     later.answer = WAITING

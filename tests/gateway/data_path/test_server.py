@@ -236,7 +236,7 @@ async def test_a_drain_waits_for_an_answer_that_takes_no_task() -> None:
             await client.send(HEARTBEAT)
             await client.frame()
             await client.send(HEARTBEAT)
-            later = await groups.asked(1)
+            later = await groups.wait_for_requests(1)
             stop.set()
             await trio.testing.wait_all_tasks_blocked(QUIET_S)
             assert later.changed is not None

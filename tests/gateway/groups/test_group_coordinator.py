@@ -82,7 +82,7 @@ async def test_a_coordinator_is_remembered() -> None:
     ],
 )
 async def test_a_coordinator_that_has_moved_has_not_answered_a_move(code: ErrorCode) -> None:
-    """It has done nothing, and the next request goes to the present one."""
+    """The former coordinator has done nothing, and the next request goes to the present one."""
     brokers = Brokers([answer(code), answer()])
     assert await ask(brokers, [MOVE, MOVE]) == [Failed(MOVE, code.name), Done(MOVE, answer())]
     assert brokers.asked == [1, 2]

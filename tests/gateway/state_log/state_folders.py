@@ -32,7 +32,7 @@ def epoch(number: int) -> DurableRecord:
     return TargetAssignmentMetadata(epoch=number)
 
 
-async def stored(folder: Path) -> dict[str, tuple[DurableRecord, ...]]:
+async def stored_groups(folder: Path) -> dict[str, tuple[DurableRecord, ...]]:
     """The content that a starting gateway would find."""
     async with open_sqlite_log(folder) as log:
         return {group_id: tuple(await log.read(group_id)) for group_id in await log.group_ids()}
@@ -41,7 +41,7 @@ async def stored(folder: Path) -> dict[str, tuple[DurableRecord, ...]]:
 async def refusal(folder: Path) -> str:
     """The line with which a gateway refuses to start. It names the folder."""
     with pytest.raises(StateLogUnusable) as refused:
-        await stored(folder)
+        await stored_groups(folder)
     (line,) = str(refused.value).splitlines()
     assert str(folder) in line
     return line

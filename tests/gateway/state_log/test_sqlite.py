@@ -18,7 +18,7 @@ from gateway.state_log.record_format import Entry
 from gateway.state_log.sqlite import BATCHES_MAX, SqliteLog, open_sqlite_log
 from gateway.state_log.sqlite_writer import GroupWrite
 from tests.gateway.state_log.failing_sync import without_sync
-from tests.gateway.state_log.state_folders import epoch, stored
+from tests.gateway.state_log.state_folders import epoch, stored_groups
 from tests.support.durable_records import GROUP, RECORDS, TOMBSTONES
 
 # -- content ---------------------------------------------------------------------------------------
@@ -64,7 +64,7 @@ async def test_it_has_the_content_of_every_log(tmp_path: Path) -> None:
         for group_id, batch in batches:
             await log.append(group_id, batch)
             expected.put(group_id, batch)
-    assert await stored(tmp_path) == {
+    assert await stored_groups(tmp_path) == {
         group_id: expected.read(group_id) for group_id in expected.group_ids()
     }
 
@@ -100,7 +100,7 @@ async def test_groups_that_write_together_share_a_transaction(tmp_path: Path) ->
                 nursery.start_soon(log.append, f"g{number}", [epoch(number)])
         assert log._writer.head.transactions - before <= 3
         assert len(await log.group_ids()) == BATCHES_MAX + 1
-    assert len(await stored(tmp_path)) == BATCHES_MAX + 1
+    assert len(await stored_groups(tmp_path)) == BATCHES_MAX + 1
 
 
 async def test_a_batch_that_cannot_be_written_fails_alone(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ async def test_a_batch_that_cannot_be_written_fails_alone(tmp_path: Path) -> Non
         assert outcomes == dict.fromkeys(["first", "second", "third"], "written")
         assert set(await log.group_ids()) == {"first", "second", "third"}
         assert await log.read("refused") == ()
-    assert set(await stored(tmp_path)) == {"first", "second", "third"}
+    assert set(await stored_groups(tmp_path)) == {"first", "second", "third"}
 
 
 async def test_a_cancelled_writer_learns_the_outcome(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ async def test_a_cancelled_writer_learns_the_outcome(tmp_path: Path) -> None:
         in_memory = {
             group_id: tuple(await log.read(group_id)) for group_id in await log.group_ids()
         }
-    assert await stored(tmp_path) == in_memory
+    assert await stored_groups(tmp_path) == in_memory
 
 
 # -- failures while running ------------------------------------------------------------------------
@@ -159,7 +159,7 @@ async def test_a_batch_whose_sync_failed_is_in_doubt_until_overwritten(
     async def found_if_killed() -> dict[str, tuple[DurableRecord, ...]]:
         shutil.rmtree(of_the_dead, ignore_errors=True)
         shutil.copytree(folder, of_the_dead, ignore=shutil.ignore_patterns("*-shm"))
-        return await stored(of_the_dead)
+        return await stored_groups(of_the_dead)
 
     async with open_sqlite_log(folder) as log:
         await log.append(GROUP, [epoch(1)])
@@ -199,7 +199,7 @@ async def test_a_bug_in_the_writer_leaves_the_batch_in_doubt(
         before = log._writer.head.transactions
         assert await log.read(GROUP) == (epoch(1),)
         assert log._writer.head.transactions == before + 1
-    assert await stored(tmp_path) == {GROUP: (epoch(1),)}
+    assert await stored_groups(tmp_path) == {GROUP: (epoch(1),)}
 
 
 # -- refusals --------------------------------------------------------------------------------------

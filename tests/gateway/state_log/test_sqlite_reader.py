@@ -12,7 +12,7 @@ from gateway.state_log.sqlite import open_sqlite_log
 from gateway.state_log.sqlite_layout import FORMAT
 from gateway.state_log.sqlite_reader import read_state
 from gateway.state_log.sqlite_writer import GroupWrite, SqliteWriter
-from tests.gateway.state_log.state_folders import epoch, killed_writer, refusal, stored
+from tests.gateway.state_log.state_folders import epoch, killed_writer, refusal, stored_groups
 from tests.support.durable_records import FIRST_VERSION, GROUP, RECORDS
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -87,7 +87,7 @@ async def test_a_missing_or_empty_file_is_refused_beside_a_mark(tmp_path: Path) 
     (tmp_path / "state.sqlite").unlink()
     assert "it is missing or empty after 2 transactions" in await refusal(tmp_path)
     (tmp_path / "state.sqlite-mark").unlink()
-    assert await stored(tmp_path) == {}
+    assert await stored_groups(tmp_path) == {}
 
 
 async def test_another_log_in_its_place_is_refused(tmp_path: Path) -> None:
@@ -102,12 +102,12 @@ async def test_another_log_in_its_place_is_refused(tmp_path: Path) -> None:
     assert "state.sqlite-mark beside it belongs to another log" in line
     assert f"remove {here / 'state.sqlite-mark'}" in line
     (here / "state.sqlite-mark").unlink()
-    assert await stored(here) == {"there": (epoch(1),)}
+    assert await stored_groups(here) == {"there": (epoch(1),)}
 
 
 async def test_a_damaged_mark_is_refused(tmp_path: Path) -> None:
     """A damaged mark cannot show whether transactions are missing."""
-    await stored(tmp_path)
+    await stored_groups(tmp_path)
     mark = tmp_path / "state.sqlite-mark"
     mark.write_bytes(mark.read_bytes().replace(b"1", b"2"))
     assert "is damaged" in await refusal(tmp_path)

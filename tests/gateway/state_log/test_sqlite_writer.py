@@ -21,7 +21,7 @@ from gateway.state_log.sqlite import open_sqlite_log
 from gateway.state_log.sqlite_layout import FORMAT
 from gateway.state_log.sqlite_reader import read_state
 from gateway.state_log.sqlite_writer import GroupWrite, SqliteWriter
-from tests.gateway.state_log.state_folders import epoch, killed_writer, refusal, stored
+from tests.gateway.state_log.state_folders import epoch, killed_writer, refusal, stored_groups
 from tests.support.durable_records import FIRST_VERSION, GROUP, RECORDS, TOMBSTONES
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -79,7 +79,7 @@ async def test_its_size_follows_the_live_state(tmp_path: Path) -> None:
         for number in range(200):
             await log.append(f"g{number}", list(TOMBSTONES.values()))
     assert (tmp_path / "state.sqlite").stat().st_size > 100_000
-    await stored(tmp_path)
+    await stored_groups(tmp_path)
     assert (tmp_path / "state.sqlite").stat().st_size < 100_000
 
 
@@ -103,7 +103,7 @@ async def test_free_space_goes_back_while_the_log_is_open(
         assert sizes[-1] < peak_bytes / 10
         assert len(set(sizes)) > 2, "it shrinks step by step"
         await log.append("g", [epoch(1)])
-    assert await stored(tmp_path) == {"g": (epoch(1),)}
+    assert await stored_groups(tmp_path) == {"g": (epoch(1),)}
 
 
 async def test_space_that_cannot_be_given_back_fails_no_write(
@@ -117,7 +117,7 @@ async def test_space_that_cannot_be_given_back_fails_no_write(
         with capture_logs() as lines:
             await log.append("g", [FORGOTTEN, epoch(1)])
     assert {line["event"] for line in lines} == {"state_log_not_shrunk"}
-    assert await stored(tmp_path) == {"g": (epoch(1),)}
+    assert await stored_groups(tmp_path) == {"g": (epoch(1),)}
 
 
 async def test_a_full_disk_is_an_error_until_space_is_free(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ async def test_a_full_disk_is_an_error_until_space_is_free(tmp_path: Path) -> No
             assert await log.read(GROUP) == (epoch(1),)
         await log.append(GROUP, [epoch(5)])
         assert await log.read(GROUP) == (epoch(5),)
-    assert await stored(tmp_path) == {GROUP: (epoch(5),)}
+    assert await stored_groups(tmp_path) == {GROUP: (epoch(5),)}
 
 
 @pytest.mark.parametrize("written", [None, 0, 10])
@@ -152,7 +152,7 @@ async def test_a_failed_first_mark_leaves_none(
             f"cannot write {tmp_path / 'state.sqlite-mark'}: No space left on device;"
             f" {LOOK_AT_FILE}"
         )
-    assert await stored(tmp_path) == {}
+    assert await stored_groups(tmp_path) == {}
 
 
 @pytest.mark.parametrize("name", ["state.sqlite", "state.sqlite-wal"])
@@ -168,7 +168,7 @@ async def test_a_deleted_or_replaced_file_is_noticed(tmp_path: Path, name: str) 
             await log.append(GROUP, [epoch(2)])
         (tmp_path / "away").rename(tmp_path / name)
         await log.append(GROUP, [epoch(3)])
-    assert await stored(tmp_path) == {GROUP: (epoch(3),)}
+    assert await stored_groups(tmp_path) == {GROUP: (epoch(3),)}
 
 
 async def test_a_truncated_file_is_noticed(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ async def test_a_second_writer_is_noticed(tmp_path: Path) -> None:
 async def test_a_killed_writer_loses_no_records(tmp_path: Path, transactions: int) -> None:
     """Appended records are present, and the next gateway continues."""
     killed_writer(tmp_path, transactions)
-    restored = await stored(tmp_path)
+    restored = await stored_groups(tmp_path)
     assert sum(map(len, restored.values())) == min(transactions, 7)
     epochs = {record for records in restored.values() for record in records}
     assert epochs == set(map(epoch, range(max(0, transactions - 7), transactions)))
@@ -202,4 +202,4 @@ async def test_a_killed_writer_loses_no_records(tmp_path: Path, transactions: in
 async def test_a_read_only_folder_is_refused(read_only_folder: Path) -> None:
     """The folder is refused at the start, not with the first member."""
     with pytest.raises(StateLogUnusable, match=r"cannot write .*unable to open database file"):
-        await stored(read_only_folder)
+        await stored_groups(read_only_folder)
