@@ -7,7 +7,6 @@ in Kafka a group only moves between brokers that share a log.
 
 from coordinator.classic.places import end_places
 from coordinator.classic.rebalance import drop_member
-from coordinator.consumer.admission import is_away
 from coordinator.conversion.downgrade import delete_consumer_group
 from coordinator.conversion.upgrade import remove_classic_group
 from coordinator.group.classic_group import ClassicGroup
@@ -98,17 +97,14 @@ def begin(step: StepBuilder, event: ReleaseBegan) -> None:
 
 
 def _recalled_group(step: StepBuilder, group: ConsumerGroup) -> ClassicGroupValue:
-    """The group without the static members that left with -2: their clients hold nothing, and the
-    others would wait without partitions until their sessions are over."""
-    present_ids = [member_id for member_id in group.members if not is_away(group, member_id)]
-    epochs = {member_id: group.assignments[member_id].member_epoch for member_id in present_ids}
+    epochs = {member_id: group.assignments[member_id].member_epoch for member_id in group.members}
     return ClassicGroupValue(
         protocol_type=CONSUMER_PROTOCOL_TYPE,
         generation=group.epoch,
         protocol=None,
         leader=None,
         members=tuple(
-            _recall_member(step, group.members[member_id]) for member_id in sorted(present_ids)
+            _recall_member(step, member) for _id, member in sorted(group.members.items())
         ),
         laggards={id_: epoch for id_, epoch in epochs.items() if epoch != group.epoch},
     )

@@ -14,7 +14,7 @@ from typing import Any
 
 from coordinator.group.state import GroupState
 from coordinator.handlers.release import may_begin, members_not_taken
-from coordinator.interface.events import ReleaseBegan, ReleaseMoved
+from coordinator.interface.events import STATIC_LEAVE_EPOCH, ReleaseBegan, ReleaseMoved
 from coordinator.interface.records import (
     ClassicGroupMember,
     ClassicGroupValue,
@@ -74,6 +74,13 @@ def why_not_released(state: GroupState, cluster: NewProtocol) -> tuple[str, ...]
         key=lambda member: (member.client_id, member.member_id),
     )
     return tuple(f"{_describe_member(member)} {what}, and {reason}: {remedy}" for member in members)
+
+
+def _present(group: ClassicGroupValue | None) -> Sequence[ClassicGroupMember]:
+    """The members that may hold something: not the static ones that left with -2. All others would
+    wait without partitions until the sessions of those are over."""
+    members, epochs = (group.members, group.laggards) if group is not None else ((), {})
+    return [member for member in members if epochs.get(member.member_id) != STATIC_LEAVE_EPOCH]
 
 
 def _describe_member(member: Member) -> str:
@@ -217,7 +224,8 @@ class Releasing(Moving):
         is_unattended = any(
             isinstance(request, ReleaseRequest) and request.is_unattended for request in requests
         )
-        self.holders = Holders(members, now_ms, Grace() if is_unattended else parts.engine.grace)
+        grace = Grace() if is_unattended else parts.engine.grace
+        self.holders = Holders(_present(release.group), now_ms, grace)
         self.is_native_due = release.is_native_due
         self._ids = AnchorIds(member_id=release.guard_id or "", generation=-1)
         self._began_ms = self._gather_until_ms = self._not_before_ms = now_ms

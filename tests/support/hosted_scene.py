@@ -19,6 +19,7 @@ from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
+    STATIC_LEAVE_EPOCH,
     AssignmentReceived,
     ClaimReceived,
     DeleteGroupReceived,
@@ -444,16 +445,22 @@ class HostedScene:
         *,
         owned: Owned | None = None,
         regex: str | None = None,
+        instance_id: str | None = None,
         **how: Any,
     ) -> Call:
         """A ConsumerGroupHeartbeat. With epoch 0 it has all fields that joining needs."""
-        apis = {JOIN_EPOCH: GroupApi.CONSUMER_JOIN, LEAVE_EPOCH: GroupApi.CONSUMER_LEAVE}
+        apis = {
+            JOIN_EPOCH: GroupApi.CONSUMER_JOIN,
+            LEAVE_EPOCH: GroupApi.CONSUMER_LEAVE,
+            STATIC_LEAVE_EPOCH: GroupApi.CONSUMER_LEAVE,
+        }
         make = _making(
             native_received,
             member_id,
             epoch,
             owned=owned,
             regex=regex,
+            instance_id=instance_id,
             rebalance_timeout_ms=60_000 if epoch == JOIN_EPOCH else -1,
         )
         return self.call(apis.get(epoch, GroupApi.CONSUMER_HEARTBEAT), make, **how)

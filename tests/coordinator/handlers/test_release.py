@@ -109,21 +109,6 @@ def test_members_of_a_consumer_group_are_recorded_with_what_tells_them_apart(
     group.check_replay()
 
 
-def test_a_member_that_left_temporarily_is_not_recorded(group: GroupScript) -> None:
-    """Its client has given up everything, and nobody waits for its session to end."""
-    group.native("n-1", instance_id="i1")
-    group.native("n-1", epoch=-2, instance_id="i1")
-    group.native("n-2")
-    group.feed(ReleaseBegan())
-    release = release_in(group.last_step.durable)
-    assert release is not None
-    assert release.group is not None
-    assert [member.member_id for member in release.group.members] == ["n-2"]
-    assert "n-1" not in release.group.laggards
-    assert not group.engine.state.deadlines
-    group.check_replay()
-
-
 def test_the_epochs_of_members_that_lag_are_recorded(group: GroupScript) -> None:
     """Their commits are checked by them."""
     group.native("n-1")

@@ -474,6 +474,22 @@ def test_a_native_member_that_has_left_is_not_waited_for(on: Scene) -> None:
     assert on.log_has() == ReleaseState(guard_id=ANY)
 
 
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_static_member_that_left_temporarily_is_not_waited_for(*, is_killed: bool) -> None:
+    """Its client has given up everything, and comes back in the cluster."""
+    on = HostedScene()
+    on.native("n-1", instance_id="one")
+    on.native("n-1", -2, instance_id="one")
+    on.hold(Ask)
+    ordered(on)
+    last = next_process(on) if is_killed else on
+    ask = last.take(Ask)
+    assert isinstance(ask.message, LeaveGroupRequest)
+    back = last.native("n-2", instance_id="one")
+    last.feed(Done(ask, LeaveGroupResponse()))
+    assert back.answer == Forwarded("released")
+
+
 def test_silent_members_of_an_unattended_group_are_waited_for(on: Scene) -> None:
     """Another gateway has hosted it: the anchor's place is taken over."""
     again = on.killed()
