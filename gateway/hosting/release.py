@@ -22,6 +22,7 @@ from coordinator.interface.records import (
     ReleaseState,
 )
 from gateway.events import group_events
+from gateway.hosting.adoptable import STABLE
 from gateway.hosting.effects import MoveStep, Requester
 from gateway.hosting.grace import Grace
 from gateway.hosting.group_parts import GroupParts
@@ -130,10 +131,11 @@ class Releasing(Moving):
         self._returning = 0
         """How many members have given up by rejoining: their next joins are due at any moment."""
         self._owners: Counter[str] = Counter()
-        """How many of them still own partitions, by client id."""
+        """How many of them still own partitions, by client id, until they have had their round. A
+        native member that joins before its end would get those partitions."""
         self._gather_max_ms = GATHER_MAX_MS
         self._pause_ms = LOOK_AGAIN_MS
-        self._gather_until_ms = self._not_before_ms = 0
+        self._gather_until_ms = self._not_before_ms = self._round_until_ms = 0
 
     # -- beginning and ending --------------------------------------------------------------------
 
@@ -255,7 +257,7 @@ class Releasing(Moving):
         """What it makes of the group."""
         if not self._is_open:
             return GroupSituation.RECALLED
-        if self.stage is not Stage.CONCLUDING:
+        if self.stage is not Stage.CONCLUDING or self._owners:
             return GroupSituation.OPENED
         return GroupSituation.NATIVE_FIRST if self.is_native_due else GroupSituation.LET_GO
 
@@ -298,6 +300,11 @@ class Releasing(Moving):
     def on_done(self, _step: MoveStep, answer: Any, now_ms: int) -> None:
         """The coordinator has answered."""
         match answer:
+            case DescribeGroupsResponse(groups=groups) if self.stage is Stage.CONCLUDING:
+                if any(group.group_state == STABLE for group in groups):
+                    self._owners.clear()
+                else:
+                    self._not_before_ms = now_ms + LOOK_AGAIN_MS
             case DescribeGroupsResponse(groups=groups):
                 if self._are_all_back(groups):
                     self._gather_until_ms = now_ms
@@ -381,12 +388,14 @@ class Releasing(Moving):
                     Requester.RELEASE, self._opener.join(now_ms, member_id=member_id, names=names)
                 )
             case Stage.GATHERING if self._returning and now_ms < self._gather_until_ms:
-                self._ask(Requester.RELEASE, DescribeGroupsRequest(groups=(self._parts.group_id,)))
+                self._describe()
             case Stage.GATHERING:
                 self._move(Stage.LEAVING)
                 self._ask(Requester.RELEASE, self._opener.leave(self._ids))
             case Stage.LEAVING:
                 self._ask(Requester.RELEASE, self._opener.leave(self._ids))
+            case Stage.CONCLUDING if self._owners and now_ms < self._round_until_ms:
+                self._describe()
             case Stage.CONCLUDING if self.is_native_due and now_ms < self._native_until(now_ms):
                 self._not_before_ms = self._native_until(now_ms)
             case Stage.CONCLUDING:
@@ -437,6 +446,7 @@ class Releasing(Moving):
                 self.is_displaced = True  # a late JoinGroup has put another anchor in its place
             case _, Out(is_certain=True):
                 self._mark_open(now_ms)
+                self._round_until_ms = now_ms + GATHER_MAX_MS
                 self._move(Stage.CONCLUDING)
             case _:
                 self._not_before_ms = now_ms + BACKOFF_MS
@@ -466,6 +476,9 @@ class Releasing(Moving):
         return self._native_until_ms
 
     # -- small things ----------------------------------------------------------------------------
+
+    def _describe(self) -> None:
+        self._ask(Requester.RELEASE, DescribeGroupsRequest(groups=(self._parts.group_id,)))
 
     def _mark_open(self, now_ms: int) -> None:
         """The cluster can give out the partitions."""

@@ -233,6 +233,35 @@ def test_it_waits_for_a_member_that_still_owns_partitions(on: Script) -> None:
     assert on.asked() is LeaveGroupRequest
 
 
+@pytest.mark.parametrize("comes", [True, False])
+def test_native_members_wait_for_the_round_of_a_member_that_still_owns_partitions(
+    on: Script, *, comes: bool
+) -> None:
+    """Converted before its end, the group would give a native member all partitions."""
+    on.give_up(A, still_owns=True)
+    on.give_up(B)
+    on.hand_over(IDS)
+    on.stored()
+    on.answer(JOINED)
+    on.answer(SyncGroupResponse())
+    on.describe(IDS.member_id, "x", "y", client_id=MEMBERS[0].client_id)
+    on.answer(LEFT)
+    on.answer(described_as("CompletingRebalance"))
+    assert (on.stage, on.situation) == (Stage.CONCLUDING, GroupSituation.OPENED)
+    if comes:
+        on.wait(LOOK_AGAIN_MS)
+        on.answer(described_as("Stable"))
+        assert on.situation is GroupSituation.LET_GO
+    else:
+        on.wait(GATHER_MAX_MS)
+    assert on.stored() == ReleaseState()
+
+
+def described_as(state: str) -> DescribeGroupsResponse:
+    """The cluster says that the group is in this state."""
+    return DescribeGroupsResponse(groups=(DescribedGroup(group_id=GROUP, group_state=state),))
+
+
 def test_it_waits_for_nobody_who_has_left(on: Script) -> None:
     on.give_up(A, B, comes_back=False)
     on.hand_over(IDS)
