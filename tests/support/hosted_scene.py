@@ -18,19 +18,15 @@ from coordinator.engine import GroupEngine
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import (
     JOIN_EPOCH,
-    LEAVE_EPOCH,
-    STATIC_LEAVE_EPOCH,
     AssignmentReceived,
     ClaimReceived,
     DeleteGroupReceived,
-    OffsetCommitReceived,
     OffsetFetchReceived,
     RegexesResolved,
     Request,
 )
 from coordinator.interface.records import DurableRecord
 from coordinator.interface.replies import ConsumerHeartbeatReply, JoinGroupReply
-from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
 from gateway.events.event import GatewayEvent
 from gateway.groups.group_limits import GroupLimits
@@ -82,18 +78,21 @@ from gateway.hosting.move_requests import AnyRequest
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import LiveMembers, LookupOutcome, Standing, StandingRules
 from gateway.hosting.states import Adoption
+from gateway.requests.commits import _commit
+from gateway.requests.messages import api_of
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
 from tests.simulation import coordinator
 from tests.simulation.coordinator import FakeCoordinator, FakeGroup
+from tests.support.commits import commit_of
 from tests.support.engine_requests import (
-    commit_received,
     heartbeat_received,
     join_received,
     leave_received,
     native_received,
     sync_received,
 )
+from tests.support.group_requests import native_request
 from tests.support.group_values import (
     Owned,
     make_topics,
@@ -449,11 +448,7 @@ class HostedScene:
         **how: Any,
     ) -> Call:
         """A ConsumerGroupHeartbeat. With epoch 0 it has all fields that joining needs."""
-        apis = {
-            JOIN_EPOCH: GroupApi.CONSUMER_JOIN,
-            LEAVE_EPOCH: GroupApi.CONSUMER_LEAVE,
-            STATIC_LEAVE_EPOCH: GroupApi.CONSUMER_LEAVE,
-        }
+        api = api_of(native_request(self.group.group_id, member_id, epoch))
         make = _making(
             native_received,
             member_id,
@@ -463,7 +458,7 @@ class HostedScene:
             instance_id=instance_id,
             rebalance_timeout_ms=60_000 if epoch == JOIN_EPOCH else -1,
         )
-        return self.call(apis.get(epoch, GroupApi.CONSUMER_HEARTBEAT), make, **how)
+        return self.call(api, make, **how)
 
     def commit(self, member_id: str = "", epoch: int = -1, of: Owned | None = None) -> Commits:
         """An OffsetCommit, by default of a consumer that assigns itself."""
@@ -556,25 +551,10 @@ def error_of(call: Call) -> ErrorCode:
     return ErrorCode(error)
 
 
-def order_keys(member_id: str, of: Owned) -> frozenset[object]:
-    """What a commit of these partitions keeps its order by."""
-    if member_id:
-        return frozenset((member_id,))
-    return frozenset((topic, number) for topic, numbers in of.items() for number in numbers)
-
-
 def commit_of_client(member_id: str, epoch: int, of: Owned) -> Commit:
-    """An OffsetCommit with the order that its client relies on."""
-
-    def make(token: Token, topics: Topics) -> OffsetCommitReceived:
-        return commit_received(member_id, epoch, of, topics, token=token)
-
-    return Commit(
-        make=make,
-        topic_names=frozenset(of),
-        has_member=bool(member_id),
-        order_keys=order_keys(member_id, of),
-    )
+    """An OffsetCommit of these partitions, as the gateway reads it."""
+    offsets = {topic: dict.fromkeys(numbers, 0) for topic, numbers in of.items()}
+    return _commit(commit_of(offsets, member_id=member_id, epoch=epoch), version=9)
 
 
 def _making(make: Callable[..., Request], *values: Any, **fields: Any) -> MakeRequest:
