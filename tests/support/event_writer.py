@@ -110,11 +110,6 @@ def lines_of(histories: Mapping[str, WriteHistory]) -> list[str]:
     return lines
 
 
-def seconds(at_ms: int | None) -> float | None:
-    """A time of a table in seconds since START_MS, as in the tests."""
-    return None if at_ms is None else (at_ms - START_MS) / 1000
-
-
 def without(line: str, *names: str) -> str:
     """A line without some fields."""
     content = json.loads(line)

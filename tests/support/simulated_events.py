@@ -5,8 +5,7 @@ The simulator knows every holder at every step. A reader of the events must reac
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from itertools import count, islice, pairwise
+from itertools import pairwise
 
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
@@ -25,8 +24,6 @@ from gateway.hosting.batch import Decision
 from tests.simulation.process import Process
 from tests.simulation.watch import Watch
 from tests.support.simulated_offsets import SimulatedOffsets, StoringRun
-
-UNDISTURBED_RUNS = 4
 
 Holdings = Mapping[tuple[str, int], str]
 """The topic and partition, and the member that the engine granted it to."""
@@ -202,14 +199,6 @@ def simulated_with_excuses(seed: int) -> tuple[Sequence[SimulatedStep], frozense
     names = run.cluster.names
     excused = {*run.exempt_claims.partitions, *(p for p, _offset in run.untold_resets)}
     return recorder.steps, frozenset((names[p.topic_id], p.number) for p in excused)
-
-
-@cache
-def undisturbed() -> Mapping[int, Sequence[SimulatedStep]]:
-    """The first seeds whose runs have no crash, so that no event is undone."""
-    played = ((seed, simulated(seed)) for seed in count())
-    whole = (run for run in played if all(step.loaded is None for step in run[1]))
-    return dict(islice(whole, UNDISTURBED_RUNS))
 
 
 def is_determined(steps: Sequence[SimulatedStep]) -> bool:

@@ -6,7 +6,7 @@ parked, and compared later.
 """
 
 import traceback
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -55,7 +55,6 @@ FIRST_SYNC_VERSION_WITH_PROTOCOL = 5
 
 Owned = Mapping[str, Iterable[int]]
 Make = Callable[[Side], Struct]
-Protocols = Sequence[tuple[str, bytes]]
 
 
 class _Told:
