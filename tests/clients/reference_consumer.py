@@ -72,7 +72,6 @@ FETCH_VERSION = 12
 COMMIT_INTERVAL_S = 1.0
 COMMIT_VERSION = FETCH_OFFSETS_VERSION = 9
 RETRY_S = 0.2
-NO_OFFSET = -1
 _BATCH = struct.Struct(">qiibIhiqqqhii")
 _BATCH_START = 12  # before the length that the batch states
 _MAGIC, _CONTROL, _COMPRESSION = 2, 0x20, 0x07

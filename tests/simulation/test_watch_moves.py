@@ -16,7 +16,6 @@ from tests.simulation.stage import PEACEFUL, Stage
 
 COOPERATIVE: dict[str, Any] = {"protocols": (STICKY,), "is_cooperative": True}
 CLASSIC = ("classic", "classic")
-MIXED = ("native", "classic", "native")
 FORWARDS = replace(PEACEFUL, hosts_all=False)
 SLOW = {"heartbeat_interval_ms": 4_000, "session_timeout_ms": 6_000}
 LONG_CALLBACK = {"session_timeout_ms": 4_000, "rebalance_timeout_ms": 60_000, "callback_ms": 60_000}

@@ -21,7 +21,6 @@ from tests.support.hosted_scene import (
 
 HELD = {NATIVE_MEMBERS_MAX: 1}
 MIXED = LiveMembers("consumer", ("c", "n"), native_ids=(frozenset({"n", "i"}),))
-UNTOLD = LiveMembers("consumer", ("c",), native_ids=(frozenset({"c"}),), tells_natives=False)
 NATIVE = LiveMembers("consumer", ("n",), native_ids=(frozenset({"n"}),))
 
 

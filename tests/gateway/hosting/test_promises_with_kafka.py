@@ -39,7 +39,6 @@ pytestmark = [
     with_anchors(),
 ]
 
-LIMIT_S = 30
 SHORT_SESSION_MS = 3_000
 
 
