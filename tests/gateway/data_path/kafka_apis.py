@@ -1,20 +1,21 @@
 """Compares the table of apis with the message definitions of Kafka's own client library.
 
 `python -m tests.gateway.data_path.kafka_apis` takes the newest kafka-clients that Maven finds, and
-fails if it has an api or a version that is neither served nor left out with a reason, or an answer
-with addresses that is relayed.
+fails if it has an api or a version that is neither served nor left out with a reason, an answer
+with addresses that is relayed, or a request that could name the gateway's own topics.
 """
 
 import json
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
 from gateway.data_path.api_table import API_TABLE, LEFT_OUT, ApiHandling
+from gateway.data_path.entities import NAMING_APIS
 from kafka_codecs.api_keys import ApiKey
 from tests.support.installs import run
 
@@ -32,6 +33,17 @@ ADDRESSES_PASS = {
     ApiKey.FIND_COORDINATOR,  # they are replaced
 }
 """The apis that may be inspected or relayed although their answers have addresses."""
+NAMES_PASS = {
+    # They name topics in the offsets of a group, which are not the topics' own.
+    *(ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH, ApiKey.OFFSET_DELETE),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+    *(ApiKey.ALTER_SHARE_GROUP_OFFSETS, ApiKey.DELETE_SHARE_GROUP_OFFSETS),
+    # A member may not subscribe to a topic that it may not describe: requests/authorization.py.
+    ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    ApiKey.DESCRIBE_QUORUM,  # the controllers' log
+    ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE,  # a text for people
+}
+"""The apis whose requests name topics, and may name the gateway's own."""
 _COMMENT = re.compile(r"(^|\s)//.*$", re.MULTILINE)
 
 
@@ -75,6 +87,29 @@ def _addresses_since(structures: Sequence[Any]) -> Iterator[int]:
         yield from _addresses_since(fields)
 
 
+def requests_with_names(jar: Path) -> set[int]:
+    """The apis whose requests name topics or transactional ids."""
+    return {
+        request["apiKey"]
+        for request in _defined(jar, "Request")
+        if _has_names([request, *request.get("commonStructs", ())])
+    }
+
+
+def _has_names(structures: Sequence[Any]) -> bool:
+    return any(
+        structure.get("entityType") in ("topicName", "transactionalId")
+        or _has_names(structure.get("fields", ()))
+        for structure in structures
+    )
+
+
+def unmasked_names(naming: Collection[int]) -> Iterator[str]:
+    """A line for each api that could name the gateway's own topics and transactional ids."""
+    for key in sorted(set(naming) & set(API_TABLE) - NAMING_APIS - NAMES_PASS):
+        yield f"{ApiKey(key).name} names topics or transactional ids, which no codec declares"
+
+
 def relayed_addresses(addressed: Mapping[int, int]) -> Iterator[str]:
     """A line for each api whose answers pass although they have addresses."""
     for key in sorted(set(addressed) & set(API_TABLE) - ADDRESSES_PASS):
@@ -106,11 +141,12 @@ def main() -> int:
         lines = [
             *unknown_apis(requests_in(jar)),
             *relayed_addresses(answers_with_addresses(jar)),
+            *unmasked_names(requests_with_names(jar)),
         ]
     for line in lines:
         print(f"{jar.stem}: {line}")
     if not lines:
-        print(f"{jar.stem}: every api and version is known, and none with addresses is relayed")
+        print(f"{jar.stem}: every api and version is known, and no address or name passes")
     return 1 if lines else 0
 
 
