@@ -43,14 +43,14 @@ class ShardsTaken(GatewayEvent):
     """A process of a fleet serves shards that another one has had. The first event of a run."""
 
     shards: tuple[int, ...]
-    """Their numbers."""
+    """The numbers of the shards."""
 
 
 class ShardsGivenUp(GatewayEvent):
     """A process of a fleet has left shards to another one, or ends."""
 
     shards: tuple[int, ...]
-    """Their numbers."""
+    """The numbers of the shards."""
     groups: int
     """Groups with members that other processes go on with; 0 if the process ends."""
     took_ms: int
@@ -77,15 +77,15 @@ class UpstreamBack(GatewayEvent):
 
 
 class CommandGiven(GatewayEvent):
-    """An operator's command has been carried out, or refused. Commands that change nothing are not
-    told."""
+    """An operator's command was carried out or refused. Commands that only show something are not
+    reported."""
 
     command: str
-    """Its name, such as `adopt`."""
+    """The name of the command, such as `adopt`."""
     is_trial: bool
-    """Whether it was only to say what would become of it."""
+    """Whether the command only asked what it would do (`--dry-run`)."""
     given_by: str
-    """Who gave it, and where."""
+    """Who gave the command, and where."""
     reasons: tuple[str, ...]
-    """Why it had no effect: the first few reasons. Empty if it was carried out, or if a trial found
-    nothing in its way."""
+    """The first few reasons why the command had no effect. Empty if it was carried out, or if a
+    trial found nothing in its way."""

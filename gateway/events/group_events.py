@@ -109,9 +109,9 @@ class ClientFlapped(GatewayEvent):
     client_id: str
     """The consumer's client id."""
     switches: int
-    """How often it did so within ten minutes."""
+    """How often the consumer did so within ten minutes."""
     protocol: Protocol
-    """Its protocol now."""
+    """The consumer's present protocol."""
 
 
 class GroupForwarded(GatewayEvent):
@@ -243,11 +243,11 @@ class Blocker:
     """A member that is in the way of a conversion."""
 
     client_id: str
-    """Its client id; empty if the reason concerns the whole group."""
+    """The member's client id; empty if the reason concerns the whole group."""
     client_host: str
-    """Its address; empty if the reason concerns the whole group."""
+    """The member's address; empty if the reason concerns the whole group."""
     member_id: str
-    """Its member id; empty if the reason concerns the whole group."""
+    """The member's id; empty if the reason concerns the whole group."""
     reason: str
     """What is in the way."""
 
@@ -381,9 +381,9 @@ class TopicsDeleted(GatewayEvent):
     more, and no further event mentions them."""
 
     topics: tuple[str, ...]
-    """Their names."""
+    """The names of the topics."""
     topic_ids: TopicIds = field(default_factory=dict)
-    """The ids that they had."""
+    """The ids that the topics had."""
 
 
 class RegexResolved(GatewayEvent):

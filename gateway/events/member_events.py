@@ -42,9 +42,9 @@ class MemberSnapshot:
     instance_id: str | None
     """The group.instance.id of a static member."""
     client_id: str
-    """Its client id."""
+    """The member's client id."""
     client_host: str
-    """Its address."""
+    """The member's address."""
     protocol: Protocol
     """The protocol that it speaks."""
     member_epoch: int | None
@@ -90,9 +90,9 @@ class MemberJoined(GatewayEvent):
     member_id: str
     """The new member."""
     client_id: str
-    """Its client id."""
+    """The member's client id."""
     client_host: str
-    """Its address."""
+    """The member's address."""
     instance_id: str | None
     """The group.instance.id of a static member."""
     protocol: Protocol
