@@ -91,7 +91,7 @@ def requests_with_names(jar: Path) -> set[int]:
     """The apis whose requests name topics or transactional ids."""
     return {
         request["apiKey"]
-        for request in _defined(jar, "Request")
+        for request in _definitions(jar, "Request")
         if _has_names([request, *request.get("commonStructs", ())])
     }
 
