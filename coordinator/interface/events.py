@@ -172,6 +172,8 @@ class ConsumerHeartbeatReceived:
     """The members whose clients were the sender's own user, and have closed their connections."""
     connection: int = 0
     """The client's connection; a later one has a greater number."""
+    newest_connection: int = 0
+    """The newest connection of all clients when this request arrived."""
     follows_answers: bool = True
     """Whether all earlier answers on that connection had been sent before this request arrived."""
     calls_within_ms: int = 0

@@ -257,7 +257,7 @@ class Grant:
     connection: int
     """The connection of the client on which it was sent; a later one has a greater number."""
     newest_connection: int
-    """The newest connection on which the member has had such an answer."""
+    """The newest connection of all clients when the member's request arrived."""
     member_epoch: int
     is_doubted: bool = False
     """Whether the client has stated since what it owns, and perhaps without having heard of the

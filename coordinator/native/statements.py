@@ -38,10 +38,9 @@ def note_answer(
     last = step.consumer.grants.get(member_id)
     grants_more = before is None or not current.assigned.keys() <= before.assigned.keys()
     is_doubted = event.owned is not None and not grants_more and not _has_heard(last, event)
-    newest = event.connection if last is None else max(event.connection, last.newest_connection)
     grant = Grant(
         connection=event.connection,
-        newest_connection=newest,
+        newest_connection=event.newest_connection,
         member_epoch=current.member_epoch,
         is_doubted=is_doubted,
     )
@@ -54,8 +53,9 @@ def _has_heard(grant: Grant | None, event: ConsumerHeartbeatReceived) -> bool:
 
     It has if it states a later epoch, or wrote on the same connection after the answer had been
     sent. On another connection, the answer may have been lost. The client then gets it again, and
-    its next statement counts, also on a connection that is newer than all before. One on any other
-    connection may be late: its client had gone on to a newer one, though it may come back.
+    its next statement counts, also on a connection that was opened after the first had arrived. On
+    any other connection, both may be late: their client may have gone on to a third one, which can
+    be older than theirs.
     """
     if grant is None or event.member_epoch > grant.member_epoch:
         return True

@@ -76,6 +76,9 @@ class Upstream:
         "software",
     )
 
+    newest_number = 0
+    """That of the newest connection of all clients."""
+
     def __init__(
         self,
         route: BrokerRoute,
@@ -86,7 +89,7 @@ class Upstream:
         place: ConnectionSlot,
     ) -> None:
         """The broker's answers go to `client`. `place`: whose connection it is."""
-        self.number = next(_numbers)
+        self.number = Upstream.newest_number = next(_numbers)
         """Counts the client connections of the process."""
         self.node_id = -1
         self.offer = NOTHING_OFFERED

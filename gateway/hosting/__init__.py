@@ -28,8 +28,9 @@ its answer:
 
 The first stage reads a table of the group's situation and the kind of the call (`routes.py`).
 `OpenCalls` (`open_calls.py`) has the calls that wait, and `CommitsInFlight` (`commits.py`) the
-commits that have not certainly ended. During a move, `Recall` (`recall.py`) answers the members
-that have to rejoin, and `Holders` (`holders.py`) knows who may still have partitions.
+commits that have not certainly ended. A move that gives the group back has a `Recall`
+(`recall.py`): the members that may still have partitions (`holders.py`), what they are answered,
+and their commits under way.
 `WatchedGroups` (`forwarded.py`) knows what passes by of groups that the cluster serves.
 
 Three orders always hold. Nothing is reserved for a call that the engine would refuse. No member

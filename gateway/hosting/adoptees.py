@@ -4,10 +4,11 @@ Only two members ever join: the leader's, under the id that its client has, and 
 they offer is no readable subscription, so that no native consumer can convert the group.
 """
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
 
+from coordinator.interface.events import HeartbeatReceived, Request
 from coordinator.interface.records import ClassicGroupMember, ClassicGroupValue, protocol_names
 from gateway.hosting.identity import AnchorIds, AnchorJoinMetadata
 from gateway.hosting.moving import ANCHOR_SESSION_MS
@@ -46,6 +47,17 @@ class Adoptees:
     def names(self) -> tuple[str, ...]:
         """The protocols that the leader's member has in common with the others."""
         return protocol_names(self.leader.protocols)
+
+    @cached_property
+    def _by_id(self) -> Mapping[str, ClassicGroupMember]:
+        return {member.member_id: member for member in self.group.members}
+
+    def is_current(self, event: Request | None) -> bool:
+        """Whether it is the heartbeat of a member in the group's generation."""
+        if not isinstance(event, HeartbeatReceived) or event.generation != self.group.generation:
+            return False
+        member = self._by_id.get(event.member_id)
+        return member is not None and event.instance_id in (None, member.instance_id)
 
     def leaders_ids(self, generation: int) -> AnchorIds:
         """The ids of the leader's member in a generation."""

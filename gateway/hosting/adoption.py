@@ -12,20 +12,20 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from coordinator.interface.events import AdoptionEnded, AdoptionMoved
-from coordinator.interface.records import AdoptionState, ClassicGroupMember, ClassicGroupValue
+from coordinator.interface.events import AdoptionEnded, AdoptionMoved, Request
+from coordinator.interface.records import AdoptionState, ClassicGroupMember
 from gateway.events import group_events
 from gateway.hosting.adoptable import HOSTED_ALREADY, is_promising, resumes_at, snapshot, why_not
 from gateway.hosting.adoptees import Adoptees, have_left
 from gateway.hosting.adoption_rollback import AdoptionRollback
 from gateway.hosting.effects import Ask, Describe, Hold, MoveStep, Requester
-from gateway.hosting.grace import Grace
 from gateway.hosting.group_parts import GroupParts
 from gateway.hosting.holders import Holders
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.move_requests import AdoptionOutcome, AnyRequest
 from gateway.hosting.moving import BACKOFF_MS, Moving
 from gateway.hosting.pending_ids import REMEMBERED_MS, PendingIds
+from gateway.hosting.recall import Recall
 from gateway.hosting.routes import GroupSituation
 from gateway.hosting.states import ADOPTION, AdoptionStage
 from gateway.hosting.upstream_member import NOTHING, In, Joined, Meaning, Out, Refusal
@@ -86,8 +86,6 @@ class Adopting(Moving):
     why_ending = "the gateway is shutting down"
     why_forwarded = "it is about to be adopted"
     outcome_type = AdoptionOutcome
-    has_all_members = False
-    leads_rounds = True
 
     def __init__(self, parts: GroupParts) -> None:
         super().__init__(parts)
@@ -100,6 +98,8 @@ class Adopting(Moving):
         """For how long calls were held. Final once the adoption has ended."""
         self._join_metadata = parts.rules.standing.gateway.join_metadata
         self._adoption: AdoptionState | None = None
+        self._is_resumed = False
+        """Whether an earlier process began it, or this one before a bug."""
         self._has_held = False
         self._is_erasing = False
         self._held_from_ms: int | None = None
@@ -112,7 +112,7 @@ class Adopting(Moving):
         """What the engine takes over, once the anchor has completed its generation."""
         self.handed_over: AnchorIds | None = None
         """The anchor's ids, once the engine may take over."""
-        self._has_resumed = False
+        self._has_earlier_anchor = False
         """Whether an anchor was found after a restart, and may not have followed the lock."""
         self._needs_anchor = False
         """Whether only an anchor that the cluster has confirmed shows that the group is held."""
@@ -122,11 +122,6 @@ class Adopting(Moving):
         """When the next attempt is due, if the latest one was in vain."""
 
     # -- what the move asks ----------------------------------------------------------------------
-
-    @property
-    def group(self) -> ClassicGroupValue | None:
-        """The group as it is adopted."""
-        return None if self._adoption is None else self._adoption.group
 
     @property
     def situation(self) -> GroupSituation | None:
@@ -145,6 +140,10 @@ class Adopting(Moving):
         is_certain = not self._needs_anchor or self._anchor.ids is not None
         return self.stage in _GUARDED and is_certain
 
+    def vouches_for(self, event: Request | None) -> bool:
+        """Whether it is a heartbeat that succeeds while calls are held."""
+        return self.vouches and self._adoptees.is_current(event)
+
     @property
     def is_over(self) -> bool:
         """Whether the adoption has ended, one way or the other."""
@@ -157,10 +156,9 @@ class Adopting(Moving):
         return None if self._rollback is None else self._leader.ids
 
     @property
-    def holders(self) -> Holders:
-        """The members that may still hold partitions while the group is given back."""
-        rollback = self._rollback
-        return Holders((), 0, Grace()) if rollback is None else rollback.holders
+    def recall(self) -> Recall | None:
+        """The members, while the group is given back."""
+        return None if self._rollback is None else self._rollback.recall
 
     @property
     def is_hold_bounded(self) -> bool:
@@ -191,7 +189,7 @@ class Adopting(Moving):
             return AdoptionOutcome.refuse(parts.group_id, STILL_ENDING)
         if stored is not None:
             parts.log("warning", "adoption_resumed", is_locked=stored.lock_generation is not None)
-            self.stage, self._has_held = Stage.RESUMING, True
+            self.stage, self._has_held, self._is_resumed = Stage.RESUMING, True, True
             self._announce(stored)
         self.has_begun = True
         parts.rules.adopting.add(parts.group_id)
@@ -253,10 +251,6 @@ class Adopting(Moving):
         else:
             self.handed_over = None
             self._pause(BACKOFF_MS, now_ms)
-
-    def on_member_gave_up(self, member_id: str, **_how: bool) -> None:
-        """A recalled member holds no partition any more."""
-        self.holders.let_go(member_id)
 
     def advance(self, now_ms: int) -> None:
         """Do what is due."""
@@ -492,8 +486,8 @@ class Adopting(Moving):
     def _is_successor(self, joined: Joined) -> bool:
         """Whether an anchor that was found there after a restart followed the locked round
         immediately. Otherwise others may have had the group in between."""
-        has_resumed, self._has_resumed = self._has_resumed, False
-        return not has_resumed or joined.since == self._locked_ids.generation + 1
+        has_earlier_anchor, self._has_earlier_anchor = self._has_earlier_anchor, False
+        return not has_earlier_anchor or joined.since == self._locked_ids.generation + 1
 
     # -- after a restart -------------------------------------------------------------------------
 
@@ -508,7 +502,7 @@ class Adopting(Moving):
             case Stage.GIVING_BACK:
                 self._fail("the gateway was restarted", now_ms)
             case stage:
-                self._has_resumed = self._needs_anchor = stage is Stage.HANDING_OVER
+                self._has_earlier_anchor = self._needs_anchor = stage is Stage.HANDING_OVER
                 if stage is Stage.ANCHORING:
                     self._leader.take_place(self._locked_ids, now_ms)
                 self._move(stage, now_ms)
@@ -523,12 +517,23 @@ class Adopting(Moving):
             return
         self._move(Stage.GIVING_BACK, now_ms)
         assert self._adoption is not None
+        if self._is_resumed and isinstance(self._leader.stage, In):
+            # Commits in this generation may still be on their way. They are void in the next one.
+            self._leader.give_up(Refusal(Meaning.UNUSABLE, reason), now_ms)
+        group = self._adoption.group
         self._rollback = AdoptionRollback(
             self._adoptees,
             self._leader,
             self._anchor,
             is_locked=self._adoption.lock_generation is not None,
-            holders=Holders(self._adoptees.group.members, now_ms, self._parts.engine.grace),
+            recall=Recall(
+                self._parts.group_id,
+                group,
+                self._parts.config,
+                Holders(group.members, now_ms, self._parts.engine.grace),
+                leads_rounds=True,
+                has_all_members=False,
+            ),
         )
 
     # -- answers of the coordinator --------------------------------------------------------------

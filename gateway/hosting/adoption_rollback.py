@@ -7,8 +7,8 @@ leave, so that requests that are still on their way are void.
 
 from gateway.hosting.adoptees import Adoptees, have_left
 from gateway.hosting.effects import Ask, Requester
-from gateway.hosting.holders import Holders
 from gateway.hosting.moving import BACKOFF_MS
+from gateway.hosting.recall import Recall
 from gateway.hosting.upstream_member import (
     NOTHING,
     In,
@@ -32,13 +32,12 @@ class AdoptionRollback:
         anchor: UpstreamMember,
         *,
         is_locked: bool,
-        holders: Holders,
+        recall: Recall,
     ) -> None:
         """`guard`: the leader's member, wherever the failure has left it. `is_locked`: whether an
         anchor in the group is ours. It joins only a locked group; before, it may be another
         gateway's."""
-        self.holders = holders
-        """The members that may still hold partitions."""
+        self.recall = recall
         self.is_releasing_all = False
         """Whether the LeaveGroup of all members is on its way."""
         self._adoptees = adoptees
@@ -48,15 +47,14 @@ class AdoptionRollback:
 
     def next_ms(self, *, is_asking: bool) -> int | None:
         """When `advance` has something to do; None while only an answer can change anything."""
-        times_ms = [self.holders.next_ms(), self._guard_ms]
+        times_ms = [self.recall.holders.next_ms(), self._guard_ms]
         if self._may_release_all and not is_asking:
             times_ms.append(self._release_from_ms)
         return min((at_ms for at_ms in times_ms if at_ms is not None), default=None)
 
     def advance(self, now_ms: int, *, is_asking: bool) -> list[Ask]:
         """Return what is due. `is_asking`: whether a request about other members is under way."""
-        for _given_up in self.holders.give_up(now_ms):
-            pass
+        self.recall.give_up_overdue(now_ms)
         guard_ms = self._guard_ms
         if self._may_release_all and now_ms >= self._release_from_ms and not is_asking:
             self.is_releasing_all = True
@@ -78,13 +76,13 @@ class AdoptionRollback:
     @property
     def _may_release_all(self) -> bool:
         """Whether nobody holds anything, and the anchor cannot join afterwards."""
-        return not (self.holders or self._anchor.awaits_answer or self.is_releasing_all)
+        return not (self.recall.holders or self._anchor.awaits_answer or self.is_releasing_all)
 
     @property
     def _guard_ms(self) -> int | None:
         """When the guard has something to do. Once it was removed, it is not missed: its client has
         come back under another id, or its session is over."""
-        is_needed = self.holders or self._anchor.awaits_answer
+        is_needed = self.recall.holders or self._anchor.awaits_answer
         match self._guard.stage:
             case Out(refusal=Refusal(meaning=Meaning.GONE)):
                 return None

@@ -73,9 +73,9 @@ class Holders:
             heard_until_ms = now_ms + holder.session_timeout_ms
             holder.silent_from_ms = max(holder.silent_from_ms, heard_until_ms)
 
-    def let_go(self, member_id: str) -> bool:
-        """The member holds nothing any more. Whether it was the last one that could."""
-        return self._by_id.pop(member_id, None) is not None and not self._by_id
+    def drop(self, member_id: str) -> None:
+        """The member holds nothing any more."""
+        self._by_id.pop(member_id, None)
 
     def give_up(self, now_ms: int) -> Iterator[GivenUp]:
         """Let the members go whose time is over."""

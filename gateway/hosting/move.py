@@ -26,7 +26,7 @@ from gateway.hosting.effects import Conclude, MoveStep
 from gateway.hosting.group_parts import GroupParts
 from gateway.hosting.logged_engine import StepOfMove
 from gateway.hosting.move_requests import AnyRequest, MoveOutcome, ReleaseRequest
-from gateway.hosting.recall import Recall, record_stored, refuse_commits
+from gateway.hosting.recall import Recall, record_stored
 from gateway.hosting.release import Releasing
 from gateway.hosting.routes import GroupSituation
 from gateway.hosting.states import AdoptionStage, LogPhase, ReleaseStage
@@ -40,8 +40,6 @@ class Move:
     """At most one move at a time."""
 
     def __init__(self, parts: GroupParts) -> None:
-        self._recall: Recall | None = None
-        """From the first request of a member that is told to rejoin, to the end of the move."""
         self.is_expected = False
         """Whether the log is known to have a move that is not loaded yet."""
         self._parts = parts
@@ -70,6 +68,10 @@ class Move:
     def _active(self) -> Adopting | Releasing | None:
         current = self._current
         return current if current is not None and current.has_begun else None
+
+    @property
+    def _recall(self) -> Recall | None:
+        return None if self._active is None else self._active.recall
 
     @property
     def has_begun(self) -> bool:
@@ -206,7 +208,7 @@ class Move:
         current.advance(now_ms)
         if current.is_over:
             self._earlier_steps += current.steps
-            self._recall = self._current = None
+            self._current = None
             self._conclude_all(current.end(now_ms))
 
     def _begin(self, now_ms: int) -> None:
@@ -296,41 +298,29 @@ class Move:
         for an anchor that renews its place."""
         if (current := self._active) is None:
             return None
-        recall = self._recall_of(current)
-        if current.situation is GroupSituation.HELD:
-            vouches = current.vouches and recall is not None and recall.is_current(call.event)
+        if (recall := current.recall) is None:
+            vouches = isinstance(current, Adopting) and current.vouches_for(call.event)
             return HeartbeatReply() if vouches else None
         if not isinstance(call, Commits):
-            return None if recall is None else recall.answer(call, now_ms)
+            return recall.answer(call, now_ms)
         engine, anchor, guard = self._parts.engine, self._parts.anchor, current.guard
         if self.keeps_anchor:
             guard = anchor.ids(now_ms)
             if guard is None and anchor.is_here:
                 return None
-        if recall is None:
-            return refuse_commits(call)
         return recall.store(call, topics=engine.topics, guard=guard, now_ms=now_ms)
 
     def answer_stored(self, call: Commits, codes: CommitCodes) -> Answer:
         """The answer to commits that the cluster has stored under the ids of the guard, or not."""
-        if self._recall is not None:
-            self._recall.on_stored(call, codes)
+        if (recall := self._recall) is not None:
+            recall.on_stored(call, codes)
         record_stored(call, codes)
         return call.outcomes
 
     def lose(self, call: Commits) -> None:
         """Nobody waits for the answer to the call any more."""
-        if self._recall is not None:
-            self._recall.lose(call)
-
-    def _recall_of(self, current: Adopting | Releasing) -> Recall | None:
-        """The recall of the group's members. After a bug it outlives the move, which continues."""
-        if self._recall is not None:
-            self._recall.moving = current
-        elif current.group is not None:
-            parts = self._parts
-            self._recall = Recall(parts.group_id, current.group, parts.config, current)
-        return self._recall
+        if (recall := self._recall) is not None:
+            recall.lose(call)
 
 
 def _kind_of(request: AnyRequest) -> type[Adopting | Releasing]:

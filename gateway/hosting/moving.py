@@ -1,6 +1,5 @@
 """What an adoption and a release have in common."""
 
-from coordinator.interface.volatile_records import Token
 from gateway.hosting.effects import Ask, MoveStep, Requester
 from gateway.hosting.group_parts import GroupParts
 from gateway.hosting.logged_engine import StepOfMove
@@ -26,8 +25,6 @@ class Moving:
         """When `begin` no longer waits for what has to come first, if it waits."""
         self.steps: list[MoveStep] = []
         """The effects that have no result yet. The move takes one out when its result is here."""
-        self.commits_in_flight: set[Token] = set()
-        """The calls of recalled members whose commits are sent, and have no answer yet."""
         self._parts = parts
         self._is_storing = False
 

@@ -6,6 +6,9 @@ reconciliation. Once it has acknowledged that, it is fenced, and comes back with
 A member is recalled before its group goes back to the cluster. Its former id has no future there,
 so requests under it that are still on their way are void. Its commits travel under the ids of the
 member that keeps the group meanwhile, the *guard*.
+
+A release has a recall from its beginning, an adoption once it is undone. After a kill, or a bug,
+the next one begins with all members that the log has.
 """
 
 from collections import deque
@@ -42,7 +45,7 @@ from coordinator.interface.replies import (
     SyncGroupReply,
 )
 from coordinator.interface.topics import Topics
-from gateway.hosting.adoption import Adopting
+from coordinator.interface.volatile_records import Token
 from gateway.hosting.anchor import ABOUT_THE_ANCHOR
 from gateway.hosting.answers import RefusalReason
 from gateway.hosting.calls import (
@@ -54,8 +57,8 @@ from gateway.hosting.calls import (
     Refused,
     StoreCommits,
 )
+from gateway.hosting.holders import Holders
 from gateway.hosting.identity import AnchorIds
-from gateway.hosting.release import Releasing
 from kafka_codecs import WireError
 from kafka_codecs.consumer_protocol import (
     NO_GENERATION,
@@ -77,23 +80,41 @@ _ACCEPTED = Outcome(decision=OffsetVerdict())
 
 
 class Recall:
-    """The members of one group that may still hold partitions, until its move has ended. An engine
-    of its own has the group as it was, so that the engine's rules decide what its members may do.
-    """
+    """The members of one group that is given back, from the moment when they are told to rejoin.
+
+    It knows who may still hold partitions, who comes back, and which commits are on their way. An
+    engine of its own has the group as it was, so that the engine's rules decide what its members
+    may do."""
 
     def __init__(
         self,
         group_id: str,
         group: ClassicGroupValue,
         config: GroupConfig,
-        moving: Adopting | Releasing,
+        holders: Holders,
+        *,
+        leads_rounds: bool,
+        has_all_members: bool,
     ) -> None:
-        """`moving` learns which members are alive, and which have given up."""
-        self.moving = moving
-        self._generation = group.generation
-        self._members: Mapping[str, ClassicGroupMember] = {
+        """`holders`: those of the members that may hold partitions. `leads_rounds`: whether a
+        member that still owns partitions gets a round, in which it is assigned nothing.
+        `has_all_members`: whether nobody else can be in the group."""
+        self.members: Mapping[str, ClassicGroupMember] = {
             member.member_id: member for member in group.members
         }
+        self.holders = holders
+        self.returning = 0
+        """The number of members that have given up by rejoining: their next joins are due at any
+        moment."""
+        self.owners: list[ClassicGroupMember] = []
+        """Members that have come back and still own partitions."""
+        self.is_native_due = False
+        """Whether a native member is among those that come back."""
+        self.commits_in_flight: set[Token] = set()
+        """The calls whose commits are sent, and have no answer yet."""
+        self.leads_rounds = leads_rounds
+        self._has_all_members = has_all_members
+        self._generation = group.generation
         self._instances: Mapping[str, str] = {
             member.instance_id: member.member_id
             for member in group.members
@@ -115,26 +136,41 @@ class Recall:
         self._has_stray = False
         """Whether the answer to a commit under the ids of the guard was lost."""
 
-    def is_current(self, event: Request | None) -> bool:
-        """Whether it is the heartbeat of a member in the group's generation."""
-        if not isinstance(event, HeartbeatReceived) or event.generation != self._generation:
-            return False
-        member = self._members.get(event.member_id)
-        return member is not None and event.instance_id in (None, member.instance_id)
+    # -- who has given up ------------------------------------------------------------------------
+
+    def let_go(self, member_id: str, *, comes_back: bool = True, still_owns: bool = False) -> None:
+        """A member holds no partition any more, as far as the group is concerned. `comes_back`:
+        whether its client is about to join again. `still_owns`: whether its JoinGroup without an id
+        claims partitions."""
+        if member_id not in self.holders:
+            return
+        self.holders.drop(member_id)
+        member = self.members[member_id]
+        if comes_back:
+            self.returning += 1
+            self.is_native_due |= member.is_native
+        if still_owns:
+            self.owners.append(member)
+
+    def give_up_overdue(self, now_ms: int) -> None:
+        """Wait no longer for members whose time is over."""
+        for member_id, is_alive in self.holders.give_up(now_ms):
+            self.is_native_due |= is_alive and self.members[member_id].is_native
 
     # -- requests of membership ------------------------------------------------------------------
 
     def answer(self, call: Call, now_ms: int) -> Answer | None:
         """The answer to a call, None while it has to wait."""
-        moving, holders = self.moving, self.moving.holders
+        if not self.members:
+            return None  # an earlier process may have let them into the cluster
         match call.event:
             case (
                 HeartbeatReceived(member_id=member_id)
                 | SyncGroupReceived(member_id=member_id) as event
-            ) if member_id not in holders:
+            ) if member_id not in self.holders:
                 return self._refuse_former(event, member_id)
             case HeartbeatReceived(member_id=member_id):
-                moving.holders.mark_seen(member_id, now_ms)
+                self.holders.mark_seen(member_id, now_ms)
                 return RECALLED
             case SyncGroupReceived(member_id=member_id):
                 return _NOTHING if member_id in self._to_own_nothing else RECALLED
@@ -142,7 +178,7 @@ class Recall:
                 return self._leave(event)
             case ConsumerHeartbeatReceived() as event:
                 return self._reconcile(event, now_ms)
-            case JoinGroupReceived(member_id=member_id) as event if member_id in self._members:
+            case JoinGroupReceived(member_id=member_id) as event if member_id in self.members:
                 return self._rejoin(call, event, now_ms)
             case JoinGroupReceived(member_id="") as event:
                 former_id = self._former_id(call, event)
@@ -150,14 +186,14 @@ class Recall:
                     return None
                 if not event.protocols:
                     return _without_protocols(event)
-                moving.on_member_gave_up(former_id, still_owns=not _owns_nothing(event))
+                self.let_go(former_id, still_owns=not _owns_nothing(event))
                 return None
             case _:
                 return None
 
     def _refuse_former(self, event: Request, member_id: str) -> Answer | None:
         """The answer to a member that is not in the group any more, or never was."""
-        if member_id in self._members or self.moving.has_all_members:
+        if member_id in self.members or self._has_all_members:
             return event.refuse(_unknown_member(member_id))
         return None
 
@@ -168,9 +204,9 @@ class Recall:
             error = ErrorCode.NONE
             try:
                 member_id = self._member_id_of(leaver)
-                if member_id not in self.moving.holders:
+                if member_id not in self.holders:
                     raise _unknown_member(member_id)
-                self.moving.on_member_gave_up(member_id, comes_back=False)
+                self.let_go(member_id, comes_back=False)
             except GroupError as refusal:
                 error = refusal.code
             left.append(
@@ -182,21 +218,21 @@ class Recall:
         """Assign nothing to the member. Only its epoch 0 proves that it has given up its
         partitions: a heartbeat that states none may have been sent before it got them. So may one
         with epoch 0 (DEV D25), unless the member was told to send it."""
-        moving, member_id = self.moving, event.member_id
-        member = self._members.get(member_id)
+        member_id = event.member_id
+        member = self.members.get(member_id)
         if event.member_epoch == JOIN_EPOCH:
-            may_be_late = member_id in moving.holders and member_id not in self._told_to_join
+            may_be_late = member_id in self.holders and member_id not in self._told_to_join
             if may_be_late and member is not None and member.assignment:
                 return self._tell_to_join(member_id)
             self._let_joiner_go(event)
             return None
-        if member is None or (member_id not in moving.holders and event.member_epoch > JOIN_EPOCH):
+        if member is None or (member_id not in self.holders and event.member_epoch > JOIN_EPOCH):
             is_back = member_id in self._back_with_epoch_0
             return FENCED if is_back else self._refuse_former(event, member_id)
         if event.member_epoch < JOIN_EPOCH:
-            moving.on_member_gave_up(member_id, comes_back=False)
+            self.let_go(member_id, comes_back=False)
             return _repeat_epoch(event)
-        moving.holders.mark_seen(member_id, now_ms)
+        self.holders.mark_seen(member_id, now_ms)
         has_acknowledged = member_id in self._to_own_nothing and event.owned == frozenset()
         if has_acknowledged or not (member.is_native and member.assignment):
             return self._tell_to_join(member_id)
@@ -215,25 +251,24 @@ class Recall:
         """Count a member that returns with epoch 0 as one that has given up, and likewise one whose
         instance returns after its client has closed its connections."""
         predecessor = self._instances.get(event.instance_id or "")
-        if event.member_id in self._members:
+        if event.member_id in self.members:
             self._back_with_epoch_0.add(event.member_id)
-            self.moving.on_member_gave_up(event.member_id)
+            self.let_go(event.member_id)
         elif predecessor is not None and predecessor in event.disconnected:
-            self.moving.on_member_gave_up(predecessor)
+            self.let_go(predecessor)
 
     def _rejoin(self, call: Call, event: JoinGroupReceived, now_ms: int) -> Answer:
         """Tell the member to rejoin. This JoinGroup, or the next one on its connection, says
         whether it has given up all its partitions; its id is void from then on."""
         if not event.protocols:
             return _without_protocols(event)
-        moving = self.moving
         if _owns_nothing(event, since=self._epoch_of(event.member_id)):
-            moving.on_member_gave_up(event.member_id)
+            self.let_go(event.member_id)
             return RECALLED
-        if event.member_id not in moving.holders:
+        if event.member_id not in self.holders:
             return RECALLED
-        moving.holders.mark_seen(event.member_id, now_ms)
-        if moving.leads_rounds:
+        self.holders.mark_seen(event.member_id, now_ms)
+        if self.leads_rounds:
             self._to_own_nothing.add(event.member_id)
             return JoinGroupReply(
                 member_id=event.member_id,
@@ -257,12 +292,12 @@ class Recall:
     def _former_id(self, call: Call, event: JoinGroupReceived) -> str | None:
         """The id of the member whose client has come back without it, or whose instance another
         client takes over; None if the call is that of a new member."""
-        holders, predecessor = self.moving.holders, self._instances.get(event.instance_id or "")
+        predecessor = self._instances.get(event.instance_id or "")
         if predecessor is not None:
-            is_classic = not self._members[predecessor].is_native
-            return predecessor if is_classic and predecessor in holders else None
+            is_classic = not self.members[predecessor].is_native
+            return predecessor if is_classic and predecessor in self.holders else None
         waiting = self._on_their_way.get(call.connection, deque())
-        while waiting and waiting[0] not in holders:
+        while waiting and waiting[0] not in self.holders:
             waiting.popleft()
         return waiting[0] if waiting else None
 
@@ -293,7 +328,7 @@ class Recall:
                 accepted.append(token)
         if not accepted or guard is None:
             return call.outcomes
-        self.moving.commits_in_flight.add(call.token)
+        self.commits_in_flight.add(call.token)
         call.pending_action = pending_action = StoreCommits(call, tuple(accepted), guard)
         return pending_action
 
@@ -306,13 +341,13 @@ class Recall:
         now_ms: int,
     ) -> Outcome:
         """Whether a commit may be stored, and why not."""
-        member = self._members.get(event.member_id)
-        if not event.member_id:
+        member = self.members.get(event.member_id)
+        if not (event.member_id and self.members):
             return Outcome(refused=RECALLED)
         if event.member_id in self._back_with_epoch_0:
             return Outcome(refused=FENCED)
         decision = self._check_commit(event, topics=topics, now_ms=now_ms)
-        if member is not None and event.member_id not in self.moving.holders:
+        if member is not None and event.member_id not in self.holders:
             decision = event.refuse(_unknown_member(event.member_id))
         if decision.error:
             return Outcome(decision=decision)
@@ -329,7 +364,7 @@ class Recall:
         step = self._engine.handle(event, now_ms=now_ms, topics=topics)
         ((_token, decision),) = step.replies
         assert isinstance(decision, OffsetVerdict)
-        member = self._members.get(event.member_id)
+        member = self.members.get(event.member_id)
         is_stale = decision.error is ErrorCode.ILLEGAL_GENERATION and event.knows_member_epochs
         if is_stale and member is not None and member.is_native:
             return replace(decision, error=ErrorCode.STALE_MEMBER_EPOCH)
@@ -346,13 +381,13 @@ class Recall:
         """Handle the cluster's answer to the commits of a call, or its absence."""
         if any(isinstance(code, str) for code in codes.values()):
             self.lose(call)
-        self.moving.commits_in_flight.discard(call.token)
+        self.commits_in_flight.discard(call.token)
 
     def lose(self, call: Commits) -> None:
         """Handle a call whose answer was lost. The cluster may store its commits at any time, if
         they were sent."""
-        if call.token in self.moving.commits_in_flight:
-            self.moving.commits_in_flight.remove(call.token)
+        if call.token in self.commits_in_flight:
+            self.commits_in_flight.remove(call.token)
             self._has_stray = True
 
 
@@ -363,13 +398,6 @@ def record_stored(call: Commits, codes: CommitCodes) -> None:
             call.commits[token].outcome = Outcome(decision=OffsetVerdict(), is_away=True)
         elif code & ABOUT_THE_ANCHOR:
             call.commits[token].outcome = Outcome(refused=NOT_GUARDED)
-
-
-def refuse_commits(call: Commits) -> Answer:
-    """The answer to commits where all members had given up before this process."""
-    for commit in call.commits.values():
-        commit.outcome = Outcome(refused=RECALLED)
-    return call.outcomes
 
 
 def _repeat_epoch(event: ConsumerHeartbeatReceived) -> ConsumerHeartbeatReply:

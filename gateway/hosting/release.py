@@ -9,7 +9,7 @@ protocol needs no round. The first one there has to be native.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from coordinator.group.state import GroupState
@@ -31,6 +31,7 @@ from gateway.hosting.identity import AnchorIds
 from gateway.hosting.move_requests import AnyRequest, NewProtocol, ReleaseOutcome, ReleaseRequest
 from gateway.hosting.moving import ANCHOR_SESSION_MS, BACKOFF_MS, Moving
 from gateway.hosting.pending_ids import REMEMBERED_MS, PendingIds
+from gateway.hosting.recall import Recall
 from gateway.hosting.routes import GroupSituation
 from gateway.hosting.standing import RELEASED
 from gateway.hosting.states import RELEASE, AnchorPhase, Mode, ReleaseStage
@@ -57,6 +58,8 @@ s for which clients back off from a gateway that was killed, and a heartbeat int
 
 REASON = "groupferry releases this group"
 
+NO_MEMBERS = ClassicGroupValue(protocol_type=None, generation=-1, protocol=None, leader=None)
+
 Stage = ReleaseStage
 
 
@@ -77,11 +80,13 @@ def why_not_released(state: GroupState, cluster: NewProtocol) -> tuple[str, ...]
     return tuple(f"{_describe_member(member)} {what}, and {reason}: {remedy}" for member in members)
 
 
-def _present(group: ClassicGroupValue | None) -> Sequence[ClassicGroupMember]:
+def _present(group: ClassicGroupValue) -> Sequence[ClassicGroupMember]:
     """The members that may hold something: not the static ones that left with -2. All others would
     wait without partitions until the sessions of those are over."""
-    members, epochs = (group.members, group.laggards) if group is not None else ((), {})
-    return [member for member in members if epochs.get(member.member_id) != STATIC_LEAVE_EPOCH]
+    epochs = group.laggards
+    return [
+        member for member in group.members if epochs.get(member.member_id) != STATIC_LEAVE_EPOCH
+    ]
 
 
 def _describe_member(member: Member) -> str:
@@ -95,27 +100,21 @@ class Releasing(Moving):
     why_ending = "the gateway is shutting down; a release that has begun goes on with the next"
     why_forwarded = RELEASED
     outcome_type = ReleaseOutcome
-    has_all_members = True
     vouches = False
     guard: AnchorIds | None = None
 
     def __init__(self, parts: GroupParts) -> None:
         super().__init__(parts)
         self.stage = Stage.RECALLING
-        self.group: ClassicGroupValue | None = None
-        """The group as it is released; None if all had given up before this process."""
-        self.holders = Holders((), 0, Grace())
-        """The members that may still hold something."""
+        self.recall = self._recall(NO_MEMBERS, 0, Grace())
+        """The members, once they are told to rejoin; none if all had given up before this
+        process."""
         self.is_native_due = False
         """Whether a native member comes back that is not in the cluster yet."""
         self.is_displaced = False
         """Whether another anchor may be in the group, in the place of the one that was to leave."""
         self._has_begun_here = False
         """Whether this process has decided to release the group, and not an earlier one."""
-        self.leads_rounds = False
-        """Whether members that still own partitions get a round, in which they are assigned
-        nothing: the coordinator of native members does not ask what a member owns."""
-        self._members: Mapping[str, ClassicGroupMember] = {}
         self._native_until_ms: int | None = None
         self._began_ms = 0
         self._unowned_until_ms: int | None = None
@@ -128,12 +127,9 @@ class Releasing(Moving):
         )
         """The anchor, whose place the release has."""
         self._is_open = False
-        self._returning = 0
-        """How many members have given up by rejoining: their next joins are due at any moment."""
-        self._owners: Counter[str] = Counter()
-        """How many of them still own partitions, by client id, until they have had their round. A
-        native member that joins before its end would get those partitions."""
-        self._gather_max_ms = GATHER_MAX_MS
+        self._has_had_round = False
+        """Whether the members that still own partitions have had their round. A native member that
+        joins before its end would get those partitions."""
         self._pause_ms = LOOK_AGAIN_MS
         self._gather_until_ms = self._not_before_ms = self._round_until_ms = 0
 
@@ -214,27 +210,37 @@ class Releasing(Moving):
     def _continue(self, release: ReleaseState, requests: Sequence[AnyRequest], now_ms: int) -> None:
         """Go on with what the log has."""
         parts = self._parts
-        self.has_begun, self.group = True, release.group
-        members = () if release.group is None else release.group.members
-        self._members = {member.member_id: member for member in members}
-        self.leads_rounds = any(member.is_native for member in members)
+        self.has_begun = True
         if release.group is None:
             self.stage = Stage.LEAVING
+        group = release.group or NO_MEMBERS
         if not self._has_begun_here:
-            parts.log("warning", "release_resumed", members=len(members))
+            parts.log("warning", "release_resumed", members=len(group.members))
         # No client can reach an unattended process, so that a pause keeps none away.
         is_unattended = any(
             isinstance(request, ReleaseRequest) and request.is_unattended for request in requests
         )
         grace = Grace() if is_unattended else parts.engine.grace
-        self.holders = Holders(_present(release.group), now_ms, grace)
+        self.recall = self._recall(group, now_ms, grace)
         self.is_native_due = release.is_native_due
         self._ids = AnchorIds(member_id=release.guard_id or "", generation=-1)
         self._began_ms = self._gather_until_ms = self._not_before_ms = now_ms
         parts.standing.pending_ids = PendingIds()
-        parts.emit(group_events.ReleaseStarted(members=len(members)))
-        if members:
+        parts.emit(group_events.ReleaseStarted(members=len(group.members)))
+        if group.members:
             parts.anchor.need(now_ms, is_live=True)
+
+    def _recall(self, group: ClassicGroupValue, now_ms: int, grace: Grace) -> Recall:
+        parts = self._parts
+        return Recall(
+            parts.group_id,
+            group,
+            parts.config,
+            Holders(_present(group), now_ms, grace),
+            # The coordinator of native members does not ask what a member owns.
+            leads_rounds=any(member.is_native for member in group.members),
+            has_all_members=True,
+        )
 
     def end(self, now_ms: int) -> ReleaseOutcome:
         """Leave the group to the cluster."""
@@ -247,7 +253,7 @@ class Releasing(Moving):
         return ReleaseOutcome(
             group_id=parts.group_id,
             is_released=True,
-            unowned_ms=self.unowned_ms if self._members else None,
+            unowned_ms=self.unowned_ms if self.recall.members else None,
         )
 
     # -- what the move asks ----------------------------------------------------------------------
@@ -257,23 +263,27 @@ class Releasing(Moving):
         """What it makes of the group."""
         if not self._is_open:
             return GroupSituation.RECALLED
-        if self.stage is not Stage.CONCLUDING or self._owners:
+        if self.stage is not Stage.CONCLUDING or self._awaits_round:
             return GroupSituation.OPENED
         return GroupSituation.NATIVE_FIRST if self.is_native_due else GroupSituation.LET_GO
+
+    @property
+    def _awaits_round(self) -> bool:
+        return bool(self.recall.owners) and not self._has_had_round
 
     @property
     def unowned_ms(self) -> int:
         """The time from the recall until the cluster could give out the partitions, once it is.
         Without members there are none."""
         until_ms = self._unowned_until_ms
-        return 0 if until_ms is None or not self._members else until_ms - self._began_ms
+        return 0 if until_ms is None or not self.recall.members else until_ms - self._began_ms
 
     def is_ready(self, commits: int) -> bool:
         """Whether the anchor's place is wanted. `commits` travel under its ids, and have no answer
         yet."""
         if self.stage is Stage.LEAVING:
             return self.is_displaced
-        return self.stage is Stage.RECALLING and not self.holders and not commits
+        return self.stage is Stage.RECALLING and not self.recall.holders and not commits
 
     @property
     def is_over(self) -> bool:
@@ -284,7 +294,7 @@ class Releasing(Moving):
         """When `advance` is due; None while only an answer can change anything."""
         match self.stage:
             case Stage.RECALLING:
-                return self.holders.next_ms()
+                return self.recall.holders.next_ms()
             case Stage.RELEASED:
                 return None
             case _:
@@ -302,7 +312,7 @@ class Releasing(Moving):
         match answer:
             case DescribeGroupsResponse(groups=groups) if self.stage is Stage.CONCLUDING:
                 if any(group.group_state == STABLE for group in groups):
-                    self._owners.clear()
+                    self._has_had_round = True
                 else:
                     self._not_before_ms = now_ms + LOOK_AGAIN_MS
             case DescribeGroupsResponse(groups=groups):
@@ -336,18 +346,6 @@ class Releasing(Moving):
         else:
             self._move(Stage.OPENING if self._can_open else Stage.LEAVING)
 
-    def on_member_gave_up(
-        self, member_id: str, *, comes_back: bool = True, still_owns: bool = False
-    ) -> None:
-        """A recalled member holds no partition any more. `comes_back`: whether its client is about
-        to join again. `still_owns`: whether its JoinGroup without an id claims partitions."""
-        if member_id in self.holders:
-            self._returning += comes_back
-            self.is_native_due |= comes_back and self._members[member_id].is_native
-            if still_owns:
-                self._note_owner(member_id)
-            self.holders.let_go(member_id)
-
     def on_native_joined(self, now_ms: int) -> None:
         """The cluster has a native member."""
         if self._is_open:
@@ -356,9 +354,9 @@ class Releasing(Moving):
 
     def advance(self, now_ms: int) -> None:
         """Do what is due."""
-        for member_id, is_alive in self.holders.give_up(now_ms):
-            self.is_native_due |= is_alive and self._members[member_id].is_native
-        if self.is_ready(len(self._parts.engine.core.state.commits) + len(self.commits_in_flight)):
+        self.recall.give_up_overdue(now_ms)
+        commits = self._parts.engine.core.state.commits
+        if self.is_ready(len(commits) + len(self.recall.commits_in_flight)):
             self._take_anchors_place(now_ms)
         if now_ms >= self._not_before_ms and not self._is_waiting:
             self._advance(now_ms)
@@ -383,18 +381,19 @@ class Releasing(Moving):
                 release = ReleaseState(guard_id=member_id, is_native_due=self.is_native_due)
                 self._store(ReleaseMoved(release=release))
             case Stage.OPENING:
-                names = [name for m in self._members.values() for name, _data in m.protocols]
+                members = self.recall.members.values()
+                names = [name for member in members for name, _data in member.protocols]
                 self._ask(
                     Requester.RELEASE, self._opener.join(now_ms, member_id=member_id, names=names)
                 )
-            case Stage.GATHERING if self._returning and now_ms < self._gather_until_ms:
+            case Stage.GATHERING if self.recall.returning and now_ms < self._gather_until_ms:
                 self._describe()
             case Stage.GATHERING:
                 self._move(Stage.LEAVING)
                 self._ask(Requester.RELEASE, self._opener.leave(self._ids))
             case Stage.LEAVING:
                 self._ask(Requester.RELEASE, self._opener.leave(self._ids))
-            case Stage.CONCLUDING if self._owners and now_ms < self._round_until_ms:
+            case Stage.CONCLUDING if self._awaits_round and now_ms < self._round_until_ms:
                 self._describe()
             case Stage.CONCLUDING if self.is_native_due and now_ms < self._native_until(now_ms):
                 self._not_before_ms = self._native_until(now_ms)
@@ -410,7 +409,6 @@ class Releasing(Moving):
         is_again, self.is_displaced = self.is_displaced, False
         if ids is None:
             # Another member is in the group, which needs no native one to be the first.
-            self.is_native_due &= is_again
             if is_again:
                 self._mark_open(now_ms)
             self._move(Stage.CONCLUDING)
@@ -418,13 +416,14 @@ class Releasing(Moving):
             self._ids = ids
             self._opener.take_place(ids, now_ms)
             if not is_again:
+                self.is_native_due |= self.recall.is_native_due
                 self._move(Stage.ANNOUNCING)
 
     @property
     def _can_open(self) -> bool:
         """Whether the anchor can be in one group with the members. Native ones are refused as long
         as it is there, with an error that is fatal to some clients."""
-        return bool(self._members) and not self.leads_rounds
+        return bool(self.recall.members) and not self.recall.leads_rounds
 
     # -- answers of the coordinator --------------------------------------------------------------
 
@@ -438,7 +437,7 @@ class Releasing(Moving):
                 )
             case Stage.OPENING, _ if self._opener.ids is not None:
                 self._is_open = True
-                self._gather_until_ms = now_ms + self._gather_max_ms
+                self._gather_until_ms = now_ms + self._gather_max_ms()
                 self._move(Stage.GATHERING)
             case Stage.OPENING, _:
                 self._move(Stage.LEAVING)
@@ -460,15 +459,14 @@ class Releasing(Moving):
             for member in group.members
             if member.member_id != self._ids.member_id
         )
-        return clients.total() >= self._returning and self._owners <= clients
+        owners = Counter(member.client_id for member in self.recall.owners)
+        return clients.total() >= self.recall.returning and owners <= clients
 
-    def _note_owner(self, member_id: str) -> None:
-        """A member that still owns partitions must be in the first round, or its session must be
-        over."""
-        member = self._members[member_id]
-        self._owners[member.client_id] += 1
-        session_ms = min(member.session_timeout_ms, GATHER_OWNERS_MAX_MS)
-        self._gather_max_ms = max(self._gather_max_ms, session_ms)
+    def _gather_max_ms(self) -> int:
+        """How long to wait for members. One that still owns partitions must be in the first round,
+        or its session must be over."""
+        sessions_ms = (member.session_timeout_ms for member in self.recall.owners)
+        return max(GATHER_MAX_MS, min(max(sessions_ms, default=0), GATHER_OWNERS_MAX_MS))
 
     def _native_until(self, now_ms: int) -> int:
         if self._native_until_ms is None:

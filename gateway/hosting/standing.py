@@ -204,6 +204,13 @@ class StandingRules:
     """The groups that are hosted until an operator releases them, also while they are empty; and
     those of the log that have not been read yet."""
 
+    @property
+    def why_none_is_taken(self) -> str:
+        """Why the gateway takes no group over, not even an empty one; empty if it does."""
+        if self.is_removing:
+            return "the gateway is being removed"
+        return "as configured (groups.adopt)" if self.adoption == "never" else ""
+
 
 @dataclass(slots=True)
 class Standing:
@@ -331,18 +338,10 @@ class Standing:
         lately = self.lately(now_ms)
         return None if lately is None or lately.has_anchor else False
 
-    def forward(self, reason: str, now_ms: int) -> RoutingDecision:
-        """Leave the group to the cluster's coordinator until it is seen to be free again."""
-        self._reported = ""
-        if self._told is not Mode.FORWARDED:
-            self.outbox.append(EmitNow(GroupForwarded(reason=reason)))
-        self._told = Mode.FORWARDED
-        return self._move(RoutingDecision(Mode.FORWARDED, reason), now_ms)
-
     def adopt(self, now_ms: int, anchor_generation: int | None) -> None:
         """The gateway has taken over the group, and its anchor holds it."""
         self.rules.released.discard(self.group_id)
-        self._free(RoutingDecision(Mode.HOSTED, "it was adopted", has_anchor=True), now_ms)
+        self._serve("it was adopted", now_ms, has_anchor=True)
         self.host(self.decision.reason, anchor_generation)
 
     def forget(self, reason: str) -> None:
@@ -384,13 +383,10 @@ class Standing:
         is_alone = len(anchored.members) == 1 and not self._is_older(anchored)
         return has_our_log and is_alone and not self._is_successors(anchored)
 
-    def _is_older(self, anchored: DescribedGroup | None) -> bool:
+    def _is_older(self, anchored: DescribedGroup) -> bool:
         """Whether groupferry 0.2 has joined the anchor, with our state log as far as known."""
-        return (
-            anchored is not None
-            and anchored.protocol_type == OLDER_PROTOCOL_TYPE
-            and log_of(anchored) in ("", self.rules.gateway.log_id)
-        )
+        is_older = anchored.protocol_type == OLDER_PROTOCOL_TYPE
+        return is_older and log_of(anchored) in ("", self.rules.gateway.log_id)
 
     def _is_successors(self, anchored: DescribedGroup) -> bool:
         """Whether a process that opened our state log after this one joined the anchor. An earlier
@@ -406,44 +402,44 @@ class Standing:
         is_held: bool = False,
         has_native_join: bool = False,
     ) -> RoutingDecision:
-        """The decision on what a look has found. `is_held`: whether the group has members or an
-        anchor here. `has_native_join`: whether a consumer of the new protocol waits to join."""
-        if isinstance(outcome, LiveMembers) and self._is_older(outcome.anchored):
-            self._report("older_anchor", OLDER, level="error")
-            return self._move(RoutingDecision(Mode.UNKNOWN, OLDER), now_ms)
-        if self.is_left and not is_held:
-            return self._leave_to_cluster(outcome, now_ms)
+        """The decision on what a look has found: the first case that applies. `is_held`: whether
+        the group has members or an anchor here. `has_native_join`: whether a consumer of the new
+        protocol waits to join."""
+        is_left, rules = self.is_left and not is_held, self.rules
         match outcome:
+            case LiveMembers(anchored=DescribedGroup() as group) if self._is_older(group):
+                return self._withhold(Mode.UNKNOWN, "older_anchor", OLDER, now_ms)
+            case LiveMembers(anchored=DescribedGroup() as group) if self._may_be_ours(group):
+                # One that is there again after a failover of the coordinator has to leave first.
+                reason = "its anchor is still in the cluster" if is_left else "its anchor holds it"
+                return self._serve(reason, now_ms, has_anchor=True)
+            case _ if is_left:
+                return self.forward(self.why_left, now_ms)
             case BrokerTooOld():
                 reason = "its coordinator is older than Kafka 2.3, so no anchor can hold the group"
                 return self.forward(reason, now_ms)
-            case LookupFailed(reason):
-                return self._leave_unknown(reason, now_ms)
-            case NoMembers() if self.rules.is_removing and not is_held:
-                return self.forward("the gateway is being removed", now_ms)
-            case NoMembers() if self.rules.adoption == "never" and not is_held:
-                return self.forward("as configured (groups.adopt)", now_ms)
-            case NoMembers(takes_natives):
-                is_hosted = is_held or self.is_adopted or self.is_hosted_by_setting
-                if not is_hosted and has_native_join and not takes_natives:
-                    return self._left_alone(now_ms, NATIVE_FIRST)
-                return self._left_alone(now_ms, EMPTY if is_hosted else "")
-            case LiveMembers(anchored=DescribedGroup() as group):
-                return self._on_anchored_group(group, now_ms)
-            case _:
-                return self._on_occupied(outcome, now_ms)
-
-    def _leave_to_cluster(self, outcome: LookupOutcome, now_ms: int) -> RoutingDecision:
-        """Decide for a group that the operator leaves to the cluster. An anchor that is still
-        there, or there again after a failover of the coordinator, has to leave first."""
-        match outcome:
-            case LiveMembers(anchored=DescribedGroup() as group) if self._may_be_ours(group):
-                decision = RoutingDecision(
-                    Mode.HOSTED, "its anchor is still in the cluster", has_anchor=True
+            case LookupFailed(error):
+                return self._leave_unknown(error, now_ms)
+            case NoMembers() if rules.why_none_is_taken and not is_held:
+                return self.forward(rules.why_none_is_taken, now_ms)
+            case NoMembers() if now_ms < self._others_gone_ms:
+                reason = (
+                    "its members are in another state log, or in one that was lost: the gateway"
+                    " grants nothing until their longest possible session has ended,"
+                    f" {rules.longest_session_ms / 1000:.0f} s after the other gateway's anchor was"
+                    " last seen (group.max.session.timeout.ms)"
                 )
-                return self._free(decision, now_ms)
+                return self._withhold(Mode.UNKNOWN, "group_waits_for_sessions", reason, now_ms)
+            case NoMembers() if is_held or self.is_adopted or self.is_hosted_by_setting:
+                return self._serve(EMPTY, now_ms)
+            case NoMembers(takes_natives=False) if has_native_join:
+                return self._serve(NATIVE_FIRST, now_ms)
+            case NoMembers():
+                return self.forward(NOT_ADOPTED, now_ms)
+            case LiveMembers(anchored=DescribedGroup() as group):
+                return self._leave_elsewhere(group, now_ms)
             case _:
-                return self.forward(self.why_left, now_ms)
+                return self._leave_occupied(outcome, now_ms)
 
     def _leave_unknown(self, error: str, now_ms: int) -> RoutingDecision:
         if self.decision.mode is Mode.FORWARDED:
@@ -451,10 +447,13 @@ class Standing:
             self.seen_ms = now_ms - FORWARDED_FOR_MS + FOUND_FREE_FOR_MS
             return self.decision
         reason = "the cluster does not say who is in the group"
-        self._report("group_state_unknown", f"{reason}: {error}")
-        return self._move(RoutingDecision(Mode.UNKNOWN, reason), now_ms)
+        self._report("group_state_unknown", f"{reason}: {error}", level="warning")
+        return self._decide(RoutingDecision(Mode.UNKNOWN, reason), now_ms)
 
-    def _on_occupied(self, outcome: LiveMembers | OtherGroupType, now_ms: int) -> RoutingDecision:
+    def _leave_occupied(
+        self, outcome: LiveMembers | OtherGroupType, now_ms: int
+    ) -> RoutingDecision:
+        """Leave a group to its members in the cluster."""
         protocol = outcome.protocol if isinstance(outcome, LiveMembers) else ""
         if kind := foreign_kind(outcome.protocol_type, protocol):
             return self.forward(kind, now_ms)
@@ -467,36 +466,12 @@ class Standing:
             self.outbox.append(Log("warning", "adopted_group_forwarded", fields))
         return self.forward(reason, now_ms)
 
-    def _left_alone(self, now_ms: int, why_hosted: str) -> RoutingDecision:
-        """Decide for a group without members in the cluster; `why_hosted` is empty if it stays
-        there. After an anchor with a foreign state log has gone, its members may still believe that
-        they own partitions, until their sessions are over."""
-        if now_ms >= self._others_gone_ms:
-            if not why_hosted:
-                return self.forward(NOT_ADOPTED, now_ms)
-            return self._free(RoutingDecision(Mode.HOSTED, why_hosted), now_ms)
-        reason = (
-            "its members are in another state log, or in one that was lost: the gateway grants"
-            " nothing until their longest possible session has ended,"
-            f" {self.rules.longest_session_ms / 1000:.0f} s after the other gateway's anchor was"
-            " last seen (group.max.session.timeout.ms)"
-        )
-        self._report("group_waits_for_sessions", reason, level="error")
-        return self._move(RoutingDecision(Mode.UNKNOWN, reason), now_ms)
-
-    def _on_anchored_group(self, group: DescribedGroup, now_ms: int) -> RoutingDecision:
-        """Decide for a group that an anchor holds: ours, an earlier process's, or another
-        gateway's.
-
-        While an anchor rejoins, the group does not show its state log. Our own join then finds out.
-        """
+    def _leave_elsewhere(self, group: DescribedGroup, now_ms: int) -> RoutingDecision:
+        """Leave a group to the gateway whose anchor holds it. After that has gone, its members may
+        still believe that they own partitions, until their sessions are over."""
         gateway, log_id = self.rules.gateway, log_of(group)
         if len(group.members) > 1:
             reason = f"more than one gateway is in the group: {_whereabouts(group)}"
-        elif self._may_be_ours(group):
-            return self._free(
-                RoutingDecision(Mode.HOSTED, "its anchor holds it", has_anchor=True), now_ms
-            )
         elif log_id in ("", gateway.log_id):
             reason = f"a gateway with our state log has taken the group, {_whereabouts(group)}"
         else:
@@ -506,18 +481,33 @@ class Standing:
             )
         self._others_gone_ms = now_ms + self.rules.longest_session_ms
         self._told = None
-        self._report("group_hosted_elsewhere", reason, level="error")
-        return self._move(RoutingDecision(Mode.ELSEWHERE, reason), now_ms)
+        return self._withhold(Mode.ELSEWHERE, "group_hosted_elsewhere", reason, now_ms)
 
-    def _free(self, decision: RoutingDecision, now_ms: int) -> RoutingDecision:
+    # -- how a decision takes effect -------------------------------------------------------------
+
+    def forward(self, reason: str, now_ms: int) -> RoutingDecision:
+        """Leave the group to the cluster's coordinator until it is seen to be free again."""
         self._reported = ""
-        return self._move(decision, now_ms)
+        if self._told is not Mode.FORWARDED:
+            self.outbox.append(EmitNow(GroupForwarded(reason=reason)))
+        self._told = Mode.FORWARDED
+        return self._decide(RoutingDecision(Mode.FORWARDED, reason), now_ms)
 
-    def _move(self, decision: RoutingDecision, now_ms: int) -> RoutingDecision:
+    def _serve(self, reason: str, now_ms: int, *, has_anchor: bool = False) -> RoutingDecision:
+        """Have the gateway's engine serve the group."""
+        self._reported = ""
+        return self._decide(RoutingDecision(Mode.HOSTED, reason, has_anchor=has_anchor), now_ms)
+
+    def _withhold(self, mode: Mode, event: str, reason: str, now_ms: int) -> RoutingDecision:
+        """Have neither the gateway nor the cluster serve the group."""
+        self._report(event, reason, level="error")
+        return self._decide(RoutingDecision(mode, reason), now_ms)
+
+    def _decide(self, decision: RoutingDecision, now_ms: int) -> RoutingDecision:
         self.decision, self.seen_ms = decision, now_ms
         return decision
 
-    def _report(self, event: str, reason: str, *, level: Level = "warning") -> None:
+    def _report(self, event: str, reason: str, *, level: Level) -> None:
         """Log one line per reason, however often the group's clients ask."""
         if self._reported != reason:
             fields = {"group_id": self.group_id, "reason": reason}

@@ -90,6 +90,7 @@ class MemberApis:
             message,
             request.client_host,
             connection=request.upstream.number,
+            newest_connection=request.upstream.newest_number,
             follows_answers=request.follows_answers and not request.lacks_answer,
             calls_within_ms=request.calls_within_ms,
         )

@@ -187,6 +187,7 @@ def consumer_heartbeat_event(
     fresh_id: UUID,
     *,
     connection: int = 0,
+    newest_connection: int = 0,
     follows_answers: bool = True,
     calls_within_ms: int = 0,
 ) -> ConsumerHeartbeatReceived:
@@ -217,6 +218,7 @@ def consumer_heartbeat_event(
         lists_owned_topics=bool(owned),
         fresh_id=fresh_id,
         connection=connection,
+        newest_connection=newest_connection,
         follows_answers=follows_answers,
         calls_within_ms=calls_within_ms,
     )
@@ -251,6 +253,7 @@ def event(
     client_host: str,
     *,
     connection: int = 0,
+    newest_connection: int = 0,
     follows_answers: bool = True,
     calls_within_ms: int = 0,
 ) -> Request:
@@ -278,6 +281,7 @@ def event(
                 client_host,
                 fresh_id,
                 connection=connection,
+                newest_connection=newest_connection,
                 follows_answers=follows_answers,
                 calls_within_ms=calls_within_ms,
             )

@@ -214,7 +214,7 @@ class RemoteUpstream:
     def __init__(self, stream: trio.SocketStream, asked: dict[str, Any]) -> None:
         self._stream = stream
         self.versions = {ApiKey(int(key)): tuple(span) for key, span in asked["versions"].items()}
-        self.number = 0
+        self.number = self.newest_number = 0
         self.member: tuple[str, str] | None = None
         self.introduction: ClientSoftware | None = None
         self.has_client = True

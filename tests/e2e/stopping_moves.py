@@ -23,7 +23,7 @@ STOPPED = "move_stopped"
 """The event in its log."""
 
 
-_INPUTS = ("on_done", "on_failed", "on_stored", "on_member_gave_up")
+_INPUTS = ("on_done", "on_failed", "on_stored")
 
 
 class Stop(NamedTuple):

@@ -92,6 +92,13 @@ class DirectLine(Line):
         self._network = network
         self._connection = DirectConnection(network, name)  # type: ignore[assignment]
 
+    def cut(self, *, by_client: bool = False) -> None:
+        """Break the connection."""
+        self._connection.break_up(by_client=by_client)
+
+    def turn(self) -> None:
+        """Stay at the coordinator, which does not move."""
+
     def send(self, ask: Ask) -> None:
         """Send a request."""
         if self._connection.is_broken:

@@ -5,6 +5,7 @@ heartbeats do not state the owned partitions.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 
 from coordinator.interface.events import (
@@ -12,6 +13,7 @@ from coordinator.interface.events import (
     LEAVE_EPOCH,
     STATIC_LEAVE_EPOCH,
     ConsumerHeartbeatReceived,
+    Request,
 )
 from coordinator.interface.replies import ConsumerHeartbeatReply
 from coordinator.interface.topics import Partition
@@ -21,6 +23,7 @@ from tests.simulation.computing import Computing
 from tests.simulation.driver import Answer
 
 SOON_MS = 5
+TURNS_MAX = 3
 
 
 class NativeClient(Client):
@@ -38,6 +41,7 @@ class NativeClient(Client):
         self._heartbeat_interval_ms = spec.heartbeat_interval_ms
         self._must_state_all = True
         self._must_state_owned = self._awaits_beat = self._was_fine = self._is_fenced_off = False
+        self._turns = 0
         self.topic_regex = spec.topic_regex if spec.version > 0 else None
         self._stated: tuple[tuple[str, ...], str | None] | None = None
         self._computing = Computing(self)
@@ -81,6 +85,10 @@ class NativeClient(Client):
         """Make the next heartbeat state the subscription."""
         self._stated = None
 
+    def repeat_all(self) -> None:
+        """Make the next heartbeat full."""
+        self._must_state_all = True
+
     def wants(self, name: str) -> bool:
         by_regex = self.topic_regex is not None and re.fullmatch(self.topic_regex, name)
         return super().wants(name) or bool(by_regex)
@@ -111,6 +119,25 @@ class NativeClient(Client):
             self.ask(self._heartbeat(STATIC_LEAVE_EPOCH), come_back, come_back)
 
         self.revoke(self.claims, leave)
+
+    def lose_coordinator(self) -> None:
+        """Hear no answers to the next heartbeats in time, and turn to another broker each time."""
+        self._turns = self.world.between(1, TURNS_MAX)
+
+    def ask(
+        self,
+        request: Request,
+        heard: Callable[[Answer], None],
+        lost: Callable[[], None],
+        positions: dict[Partition, int] | None = None,
+    ) -> None:
+        """Send a request. Like Java's client, it keeps its connections to other brokers."""
+        super().ask(request, heard, lost, positions)
+        if self._turns and isinstance(request, ConsumerHeartbeatReceived):
+            self._turns -= 1
+            self.world.tell(self.name, "turns to another broker")
+            self.world.counts["turns to other brokers"] += 1
+            self._line.turn()
 
     def stall(self, length_ms: int) -> None:
         if self.is_closing or self._is_fenced_off or self.member_epoch <= JOIN_EPOCH:

@@ -78,6 +78,9 @@ DELAY_MS_MAX = 40
 LATE_MS_MAX = 8_000
 """The longest delay of a request on a connection that its client has abandoned."""
 LATE_TO_HARM_MS_MAX = 600
+BROKERS = 3
+HELD_UP_RATE = 0.5
+"""How often a connection is held up from which its client turns away."""
 ADMIN = "admin"
 """The name of the client that is not a consumer."""
 SLOW_MS_MAX = 3_000
@@ -128,7 +131,8 @@ class Connection:
 
     def __init__(self, network: "Network", owner: "Line", process: Process) -> None:
         self.is_broken = False
-        self.number = next(network.numbers)
+        network.newest += 1
+        self.number = network.newest
         self._network = network
         self._owner = owner
         self._process = process
@@ -140,6 +144,8 @@ class Connection:
         self._sent: list[CommitOnTheWay] = []
         self._codes: dict[Token, int] = {}
         """The cluster's answers to commits, which the client gets."""
+        self._held_up: deque[Ask] | None = None
+        """The requests that the network holds up, if it does."""
         self._last_arrival_ms = self._last_answer_ms = 0
         self._member_id = ""
         """Whose heartbeats it carries, if that is a native member."""
@@ -164,7 +170,8 @@ class Connection:
                 world.counts["late requests"] += 1
                 world.after(world.between(1, LATE_MS_MAX), self._arrive_late, ask)
                 likely_overtaken_ms = LATE_MS_MAX // 8
-                world.after(likely_overtaken_ms, network.late.append, (self._arrive_late, ask))
+                arrive = partial(self._arrive_late, ask)
+                world.after(likely_overtaken_ms, network.late.append, arrive)
             case Fate.FINE | Fate.ANSWER_LOST | Fate.SLOW | Fate.ERROR_INSTEAD:
                 delay_ms = world.between(1, DELAY_MS_MAX)
                 arrival_ms = max(self._last_arrival_ms, world.now_ms + delay_ms)
@@ -177,13 +184,31 @@ class Connection:
         if self.is_broken:
             return
         self.is_broken, self._is_closed = True, by_client
+        self._give_up()
+        self._network.cluster.end_relayed(self._sent)
+        self._expect_gone()
+
+    def _give_up(self) -> None:
         world = self._network.world
         notice_ms = world.between(0, NOTICE_MS_MAX)
         for ask in self._outstanding:
             world.after(notice_ms, ask.lost)
         self._outstanding.clear()
-        self._network.cluster.end_relayed(self._sent)
-        self._expect_gone()
+
+    def set_aside(self, *, is_held_up: bool) -> None:
+        """Stay open while the client goes on on another connection. It waits for no answer here,
+        but what it has sent arrives; if that `is_held_up`, perhaps much later."""
+        self._give_up()
+        if is_held_up and self._held_up is None:
+            self._held_up = deque()
+            world = self._network.world
+            world.after(world.between(1, LATE_MS_MAX), self._let_through)
+            self._network.late.append(self._let_through)
+
+    def _let_through(self) -> None:
+        asks, self._held_up = self._held_up or (), None
+        for ask in asks:
+            self._arrive(ask)
 
     @property
     def process(self) -> Process:
@@ -225,6 +250,9 @@ class Connection:
             self._arrive(ask)
 
     def _arrive(self, ask: Ask) -> None:
+        if self._held_up is not None:
+            self._held_up.append(ask)
+            return
         ask.has_arrived = True
         if not self._process.is_alive:
             self.break_up()
@@ -277,6 +305,7 @@ class Connection:
             request = replace(
                 request,
                 connection=self.number,
+                newest_connection=network.newest,
                 follows_answers=served[0].follows_answers,
                 calls_within_ms=self.calls_within_ms,
             )
@@ -563,12 +592,15 @@ class Connection:
 
 
 class Line:
-    """A client's link to the gateway. It reconnects after the connection broke."""
+    """A client's link to the gateway, whose listeners stand for brokers: one connection to each at
+    most. It reconnects after a connection broke."""
 
     def __init__(self, network: "Network", name: str) -> None:
         self.name = name
         self._network = network
         self._connection = network.connect(self)
+        self._others: list[Connection | None] = [None] * (BROKERS - 1)
+        """The connections to the other brokers, if there are any."""
         self._sent = itertools.count(1)
         self._newest = 0
 
@@ -580,8 +612,24 @@ class Line:
         self._connection.send(ask)
 
     def cut(self, *, by_client: bool = False) -> None:
-        """Break the connection, or close it as the client does when it ends."""
+        """Break the connection, or close all as the client does when it ends."""
         self._connection.break_up(by_client=by_client)
+        for connection in self._others if by_client else ():
+            if connection is not None:
+                connection.break_up(by_client=True)
+
+    def turn(self) -> None:
+        """Go on at another broker, as after the coordinator has moved. The connection there may be
+        older."""
+        world, before = self._network.world, self._connection
+        if before.is_broken:
+            return
+        before.set_aside(is_held_up=world.chance(HELD_UP_RATE))
+        broker = world.between(0, BROKERS - 2)
+        other = self._others[broker]
+        is_open = other is not None and not other.is_broken
+        self._others[broker] = before
+        self._connection = other if other is not None and is_open else self._network.connect(self)
 
     def on_arrival(self, ask: Ask) -> None:
         """Note a request that the gateway begins to handle."""
@@ -624,9 +672,10 @@ class Network:
         self.slow_rate = 0.0
         self.error_rate = 0.0
         self.lines: dict[Token, tuple[Line, int]] = {}
-        self.late: list[tuple[Callable[[Ask], None], Ask]] = []
-        self.numbers = itertools.count(1)
-        """The numbers of the connections."""
+        self.late: list[Callable[[], None]] = []
+        """What lets late requests arrive."""
+        self.newest = 0
+        """The number of the newest connection."""
         self._tokens = itertools.count(1)
         self._connections: list[Connection] = []
         driver.ended = self._process_ended
@@ -720,8 +769,8 @@ class Network:
     def target_moved(self) -> None:
         """Deliver late requests soon, because they do most harm while partitions move."""
         late, self.late = self.late, []
-        for arrive, ask in late:
-            self.world.after(self.world.between(1, LATE_TO_HARM_MS_MAX), arrive, ask)
+        for arrive in late:
+            self.world.after(self.world.between(1, LATE_TO_HARM_MS_MAX), arrive)
 
     def _process_ended(self, process: Process) -> None:
         for connection in self._connections:

@@ -27,6 +27,7 @@ from tests.simulation.world import START_MS, World
 CHAOS_MS = 80_000
 FIRST_OF_SIXTEEN_WITH_MOVES = 12
 """The last four of sixteen seeds have moves, if the cluster holds anchors."""
+TURNS_RATE = 0.15
 CLIENTS_MAX = 6
 REPLACEMENT_GRACES_MS = [0, 500, 3_000]
 LOAN_MS = 6_000
@@ -93,6 +94,8 @@ class Plan:
     """The setting groups_adopt."""
     has_outsiders: bool = False
     """Whether consumers join in the cluster itself."""
+    has_turns: bool = False
+    """Whether native clients turn to other brokers and back, and keep their connections."""
 
     @property
     def holds_anchors(self) -> bool:
@@ -188,7 +191,9 @@ def draw_plan(world: World) -> Plan:
         client_side_assignors=plan.lost_answer_rate == 0.0
         and plan.pause_ms_max == SHORTEST_PAUSE_MS,
     )
-    return _with_moves(replace(plan, config=config), world.seed)
+    # As above: no draw changes the other runs.
+    has_turns = random.Random(f"turns {world.seed}").random() < TURNS_RATE
+    return _with_moves(replace(plan, config=config, has_turns=has_turns), world.seed)
 
 
 def _with_moves(plan: Plan, seed: int) -> Plan:
@@ -217,6 +222,7 @@ def _with_moves(plan: Plan, seed: int) -> Plan:
         has_outsiders=has_outsiders,
         has_misbehaviour=False,
         late_rate=0.0,
+        has_turns=False,
         has_racks=False,
         regex_share=0.0,
         pause_ms_max=dice.choice([2_000, 4_000, 8_000]),

@@ -142,6 +142,7 @@ class RandomActions:
             self._reconfigure: 0.6 * plan.has_moves * plan.has_crashes,
             self._move_coordinator: 0.7 * plan.has_moves,
             self.come_directly: 0.5 * plan.has_outsiders,
+            self._lose_coordinator: 8 * plan.has_turns,
         }
         return {action: weight for action, weight in weights.items() if weight}
 
@@ -239,6 +240,12 @@ class RandomActions:
         client = self.pick()
         if client is not None:
             client.lose_connection()
+
+    def _lose_coordinator(self) -> None:
+        """Let a native client look for its coordinator."""
+        client = self.pick()
+        if isinstance(client, NativeClient):
+            client.later(0, client.lose_coordinator)
 
     def _resubscribe(self) -> None:
         client = self.pick()

@@ -72,6 +72,19 @@ def left_in_a_release() -> Stage:
     return stage
 
 
+def doubled_in_a_release() -> Stage:
+    """A second client with the instance id of one that has not revoked its partitions yet."""
+    stage = Stage()
+    first = stage.native("c1", instance_id="one")
+    stage.native("c2")
+    stage.wait(10_000)
+    stage.driver.process.release()
+    first.freeze()
+    stage.world.after(5_000, first.thaw)
+    stage.native("c3", instance_id="one")
+    return stage
+
+
 SCENES: dict[Bug, Callable[[], Stage]] = {
     moves.a_claim_counts_as_giving_up: lambda: release_group(**COOPERATIVE),
     moves.a_silent_member_gets_half_its_session: lambda: release_group(after_ms=8_500, **SLOW),
@@ -84,6 +97,8 @@ SCENES: dict[Bug, Callable[[], Stage]] = {
     moves.a_recall_lasts_two_seconds: lambda: release_group(
         callback_ms=3_000, rebalance_timeout_ms=30_000
     ),
+    moves.a_return_counts_on_every_connection: lambda: release_group(**COOPERATIVE),
+    moves.a_second_client_of_an_instance_ends_the_claims_of_the_first: doubled_in_a_release,
     moves.a_release_waits_for_nobody: release_group,
     moves.a_restart_takes_a_release_for_over: killed_in_a_release,
     moves.a_commit_ends_a_claim: release_group,

@@ -125,6 +125,7 @@ class GroupScript:
         self.conversation: list[tuple[str, object]] = []
         self.log_is_broken = False
         self._tokens = itertools.count(1)
+        self._newest_connection = 0
         self._asked: set[int] = set()
         self._cuts: list[tuple[int, DurableState]] = []
 
@@ -319,9 +320,26 @@ class GroupScript:
         return self.ask(LeaveGroupReply, leave_received, *members, reason=reason)
 
     def native(
-        self, member_id: str, epoch: int = JOIN_EPOCH, **fields: Any
+        self,
+        member_id: str,
+        epoch: int = JOIN_EPOCH,
+        *,
+        connection: int = 0,
+        newest_connection: int = 0,
+        **fields: Any,
     ) -> ConsumerHeartbeatReply:
-        return self.ask(ConsumerHeartbeatReply, native_received, member_id, epoch, **fields)
+        """Send a ConsumerGroupHeartbeat. `newest_connection`: one that has been opened, besides
+        those that have been used."""
+        self._newest_connection = max(self._newest_connection, connection, newest_connection)
+        return self.ask(
+            ConsumerHeartbeatReply,
+            native_received,
+            member_id,
+            epoch,
+            connection=connection,
+            newest_connection=self._newest_connection,
+            **fields,
+        )
 
     def prepare(self, member_id: str, epoch: int) -> PrepareAssignmentReply:
         return self.ask(

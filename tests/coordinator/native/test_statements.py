@@ -87,6 +87,28 @@ def test_late_statements_on_several_older_connections_prove_nothing(moving: Grou
     assert is_free(moving)
 
 
+def test_late_statements_on_connections_newer_than_that_of_the_grant_prove_nothing(
+    moving: GroupScript,
+) -> None:
+    """Their client has gone back to an older connection, and got the partition there. Only a
+    connection that was opened after the first of them had arrived carries no late one."""
+    moving.native("n1", 10, connection=1, newest_connection=3)
+    moving.native("n1", 10, owned=ONE, connection=2)
+    moving.native("n1", 10, owned=ONE, connection=3)
+    assert not is_free(moving)
+    moving.native("n1", 10, owned=ONE, connection=4)
+    assert is_free(moving)
+
+
+def test_after_a_reload_late_statements_prove_nothing_either(moving: GroupScript) -> None:
+    """The group is read again while its clients keep their connections."""
+    moving.native("n1", 10, connection=1, newest_connection=3)
+    moving.restart()
+    moving.native("n1", 10, owned=ONE, connection=2)
+    moving.native("n1", 10, owned=ONE, connection=3)
+    assert not is_free(moving)
+
+
 def test_a_client_may_come_back_to_an_older_connection(moving: GroupScript) -> None:
     """The coordinator has moved to another broker and back, and the first connection is still open.
     There the second statement counts, as on a new one."""

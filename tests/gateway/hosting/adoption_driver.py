@@ -102,7 +102,8 @@ class _Run:
                     (await receive.receive())()
                 await advance()
                 for member_id in self._given_up():
-                    self.machine.on_member_gave_up(member_id)
+                    assert self.machine.recall is not None
+                    self.machine.recall.let_go(member_id)
                     await advance()
             nursery.cancel_scope.cancel()
 

@@ -9,6 +9,7 @@ from gateway.hosting.adoptable import snapshot
 from gateway.hosting.adoption import Adopting
 from gateway.hosting.effects import Ask, Describe, Hold, MoveStep, Requester
 from gateway.hosting.forwarded import WatchedGroup
+from gateway.hosting.recall import Recall
 from gateway.hosting.routes import GroupSituation
 from gateway.hosting.states import AdoptionStage as Stage
 from kafka_codecs.describe_groups import DescribedGroup
@@ -102,12 +103,17 @@ class Script:
         self.adopting.on_stored(is_durable=is_durable, now_ms=self.now_ms)
         self.advance()
 
+    @property
+    def recall(self) -> Recall:
+        assert self.adopting.recall is not None
+        return self.adopting.recall
+
     def see(self, member_id: str) -> None:
-        self.adopting.holders.mark_seen(member_id, self.now_ms)
+        self.recall.holders.mark_seen(member_id, self.now_ms)
         self.advance()
 
     def give_up(self, member_id: str) -> None:
-        self.adopting.on_member_gave_up(member_id)
+        self.recall.let_go(member_id)
         self.advance()
 
     def answer(self, requester: Requester, answer: Any) -> None:

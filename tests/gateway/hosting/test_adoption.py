@@ -400,6 +400,21 @@ def test_a_restart_goes_on_with_a_locked_group(there: tuple[str, ...]) -> None:
     assert script.asked[Requester.LEADER].generation_id == 9
 
 
+def test_commits_under_a_guard_wait_for_a_generation_that_no_earlier_process_knew() -> None:
+    """The cluster may still store what that one has sent, after what is sent now."""
+    script = resuming(locked=9)
+    script.describe(members(A))
+    script.answer(Requester.ANCHOR, refused(ErrorCode.GROUP_MAX_SIZE_REACHED))
+    assert script.is_at(Stage.GIVING_BACK)
+    assert script.adopting.guard is None
+    script.answer(Requester.LEADER, OK)  # to the heartbeat that was under way
+    assert script.adopting.guard is None
+    assert isinstance(script.asked[Requester.LEADER], JoinGroupRequest)
+    script.answer(Requester.LEADER, joined(10))
+    script.answer(Requester.LEADER, SyncGroupResponse())
+    assert script.adopting.guard == AnchorIds(member_id=A, generation=10, instance_id="")
+
+
 def test_a_restart_takes_over_from_its_own_anchor() -> None:
     script = resuming(locked=9)
     script.describe(members(ANCHOR))

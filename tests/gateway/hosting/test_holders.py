@@ -17,12 +17,13 @@ def told_to_rejoin(grace: Grace | None = None) -> Holders:
     return Holders(MEMBERS, NOW_MS, grace or Grace())
 
 
-def test_the_last_one_that_gives_up_its_partitions_is_noticed() -> None:
+def test_nobody_is_waited_for_once_all_have_given_up() -> None:
     holders = told_to_rejoin()
-    assert not holders.let_go(A)
-    assert not holders.let_go(A)
-    assert not holders.let_go("stranger")
-    assert holders.let_go(B)
+    for member_id in (A, A, "stranger"):
+        holders.drop(member_id)
+        assert holders
+    holders.drop(B)
+    assert not holders
     assert holders.next_ms() is None
 
 

@@ -1,7 +1,8 @@
 """What recalled members are told. The tests of adoption and release have the groups around it."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -13,7 +14,7 @@ from coordinator.interface.events import (
     Leaver,
     OffsetCommitReceived,
 )
-from coordinator.interface.records import ClassicGroupValue
+from coordinator.interface.records import ClassicGroupMember, ClassicGroupValue
 from coordinator.interface.replies import (
     ConsumerHeartbeatReply,
     JoinGroupReply,
@@ -24,9 +25,10 @@ from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import Token
 from gateway.hosting.answers import GroupApi
 from gateway.hosting.calls import Call, Commit, Commits, Outcome, StoreCommits
+from gateway.hosting.grace import Grace
+from gateway.hosting.holders import Holders
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.recall import FENCED, RECALLED, Recall
-from gateway.hosting.release import Releasing
 from kafka_codecs.consumer_protocol import decode_assignment
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.engine_requests import heartbeat_received, join_received, sync_received
@@ -71,39 +73,43 @@ class GaveUp:
     still_owns: bool = False
 
 
-class Holders(set[str]):
-    """Members that may still hold partitions, and those that were seen."""
+class Witness(Holders):
+    """Members that may still hold partitions, and what was seen of them."""
 
-    def __init__(self, told: list[Any], record: ClassicGroupValue) -> None:
-        super().__init__(member.member_id for member in record.members)
-        self._told = told
-
-    def mark_seen(self, member_id: str, _now_ms: int) -> None:
-        self._told.append(Heard(member_id))
-
-
-class Moving:
-    """A move that knows who may still hold partitions, and keeps what it learns."""
-
-    def __init__(self, record: ClassicGroupValue, *, has_all_members: bool) -> None:
+    def __init__(self, members: Iterable[ClassicGroupMember]) -> None:
+        super().__init__(members, 0, Grace())
         self.told: list[Any] = []
-        self.holders = Holders(self.told, record)
-        self.has_all_members, self.leads_rounds = has_all_members, False
-        self.commits_in_flight: set[Token] = set()
 
-    def on_member_gave_up(self, member_id: str, **how: bool) -> None:
-        self.told.append(GaveUp(member_id, **how))
-        self.holders.discard(member_id)
+    def mark_seen(self, member_id: str, now_ms: int) -> None:
+        self.told.append(Heard(member_id))
+        super().mark_seen(member_id, now_ms)
+
+
+class Recorded(Recall):
+    """A recall that keeps what it learns."""
+
+    holders: Witness
+
+    def let_go(self, member_id: str, **how: bool) -> None:
+        self.holders.told.append(GaveUp(member_id, **how))
+        super().let_go(member_id, **how)
 
 
 class Script:
-    """A recall, and what it tells."""
+    """A recall, and what it learns."""
 
     def __init__(self, record: ClassicGroupValue = RECORD, *, has_all_members: bool = True) -> None:
-        self.moving = Moving(record, has_all_members=has_all_members)
-        self.told = self.moving.told
+        holders = Witness(record.members)
+        self.told = holders.told
         config = GroupConfig(consumer_heartbeat_interval_ms=5_000)
-        self.recall = Recall("orders", record, config, cast(Releasing, self.moving))
+        self.recall = Recorded(
+            "orders",
+            record,
+            config,
+            holders,
+            leads_rounds=False,
+            has_all_members=has_all_members,
+        )
 
     def ask(self, event: Any, connection: int = CONNECTION) -> Any:
         call = Call(api=GroupApi.JOIN, make=None, event=event, connection=connection)
@@ -284,7 +290,7 @@ def test_a_native_member_that_leaves_does_not_come_back(on: Script, epoch: int) 
 
 def test_a_classic_member_beside_native_ones_gets_a_round_without_partitions(on: Script) -> None:
     """The coordinator of native members does not ask a joining one what it owns."""
-    on.moving.leads_rounds = True
+    on.recall.leads_rounds = True
     joined = on.join("a", owned={"foo": (0,)})
     assert isinstance(joined, JoinGroupReply)
     assert (joined.error, joined.protocol_name) == (ErrorCode.NONE, "range")
@@ -301,15 +307,49 @@ def test_a_classic_member_beside_native_ones_gets_a_round_without_partitions(on:
 
 
 def test_an_earlier_round_does_not_end(on: Script) -> None:
-    on.moving.leads_rounds = True
+    on.recall.leads_rounds = True
     assert on.sync("a") is RECALLED
+
+
+def test_the_release_learns_who_comes_back(on: Script) -> None:
+    """Members that have left, or whose time is over, are not waited for in the cluster."""
+    on.join("a")
+    on.leave(Leaver(member_id="b"))
+    on.join("", owned={"foo": (2,)}, instance_id="one", connection=2)
+    on.recall.give_up_overdue(10**9)
+    assert on.recall.returning == 2
+    assert [member.member_id for member in on.recall.owners] == ["s"]
+    assert not on.recall.is_native_due, "nobody has heard of it"
+
+
+@pytest.mark.parametrize("is_overdue", [True, False])
+def test_the_release_learns_of_a_native_member_that_comes_back(
+    on: Script, *, is_overdue: bool
+) -> None:
+    """One that is heard, and does not rejoin in time, is fenced by the cluster."""
+    if is_overdue:
+        rejoin_by_ms = max(NATIVE.session_timeout_ms, NATIVE.rebalance_timeout_ms)
+        on.recall.holders.mark_seen("n", rejoin_by_ms - 1)
+        on.recall.give_up_overdue(rejoin_by_ms)
+    else:
+        on.native("n", 0)
+    assert on.recall.is_native_due
+
+
+def test_nobody_is_known_to_a_process_before_which_all_had_given_up() -> None:
+    """They may be members of the cluster's group, which answers them once the anchor has left."""
+    on = Script(replace(RECORD, members=()))
+    assert (on.beat("a"), on.sync("a"), on.native("n", 7), on.join("a")) == (None,) * 4
+    assert on.ask(LeaveGroupReceived(token=1, members=(Leaver(member_id="a"),))) is None
+    assert on.commit("a", 7) == Outcome(refused=RECALLED)
 
 
 # -- members that are not in the group any more, and strangers -------------------------------------
 
 
 def test_a_member_whose_session_is_over_is_unknown(on: Script) -> None:
-    on.moving.holders -= {"a", "n"}
+    for member_id in ("a", "n"):
+        on.recall.holders.drop(member_id)
     for answer in (on.beat("a"), on.sync("a"), on.native("n", 7)):
         assert answer.error is ErrorCode.UNKNOWN_MEMBER_ID
     assert on.commit("a", 7).decision.error is ErrorCode.UNKNOWN_MEMBER_ID
@@ -373,7 +413,7 @@ def test_each_of_two_members_on_one_connection_is_followed(on: Script) -> None:
 
 @pytest.mark.parametrize("leads_rounds", [False, True])
 def test_a_join_without_protocols_is_refused(on: Script, *, leads_rounds: bool) -> None:
-    on.moving.leads_rounds = leads_rounds
+    on.recall.leads_rounds = leads_rounds
     for answer in (on.join("a", protocols=()), on.join("", instance_id="one", protocols=())):
         assert answer.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert on.told == []

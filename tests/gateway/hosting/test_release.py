@@ -78,12 +78,12 @@ class Script:
         self.advance()
 
     def see(self, member_id: str) -> None:
-        self.machine.holders.mark_seen(member_id, self.now_ms)
+        self.machine.recall.holders.mark_seen(member_id, self.now_ms)
         self.advance()
 
     def give_up(self, *member_ids: str, **how: bool) -> None:
         for member_id in member_ids:
-            self.machine.on_member_gave_up(member_id, **how)
+            self.machine.recall.let_go(member_id, **how)
             self.advance()
 
     def hand_over(self, ids: AnchorIds | None) -> None:
@@ -101,9 +101,9 @@ class Script:
     @property
     def holders(self) -> int:
         """How many members may hold something."""
-        assert self.machine.is_ready(commits=0) == (not self.machine.holders)
+        assert self.machine.is_ready(commits=0) == (not self.machine.recall.holders)
         assert not self.machine.is_ready(commits=1)
-        return len(self.machine.holders)
+        return len(self.machine.recall.holders)
 
     def stored(self) -> ReleaseState:
         """The log has what it was asked to store."""
@@ -360,7 +360,7 @@ def test_the_conclusion_waits_for_a_native_member(*, joins: bool) -> None:
 def test_no_native_member_is_due_where_somebody_else_is() -> None:
     on = Script(MIXED)
     on.give_up(A, B)
-    assert on.machine.is_native_due
+    assert on.machine.recall.is_native_due
     on.hand_over(None)
     assert on.stored() == ReleaseState()
 

@@ -656,7 +656,7 @@ async def test_a_forwarded_group_is_answered_while_another_gateway_may_own_the_l
 async def test_an_answer_begins_when_it_is_awaited(is_allowed: bool) -> None:
     """A client may go before a task awaits its answer: a coroutine would warn of that on stderr."""
     message = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
-    upstream = cast(Upstream, SimpleNamespace(number=1))
+    upstream = cast(Upstream, SimpleNamespace(number=1, newest_number=1))
     request = replace(lone_request(message, 1), upstream=upstream)
 
     async def answer(*_arguments: object) -> Struct:

@@ -126,7 +126,7 @@ def test_a_client_that_lacks_an_answer_follows_none(*, lacks_answer: bool) -> No
     groups = SimpleNamespace(drivers=SimpleNamespace(in_memory=lambda _group_id: Driver()))
     coordinators = SimpleNamespace(is_at_lately=lambda *_: True)
     apis = MemberApis(cast(Any, groups), cast(Any, coordinators), cast(Any, None), None)
-    upstream = SimpleNamespace(number=1)
+    upstream = SimpleNamespace(number=1, newest_number=1)
     request = replace(lone_request(NATIVE, 1), upstream=cast(Upstream, upstream))
     request.lacks_answer = lacks_answer
     apis.answer(request, NATIVE)

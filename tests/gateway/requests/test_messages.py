@@ -259,6 +259,14 @@ def test_a_native_heartbeat_says_what_its_connection_proves() -> None:
     """DEV D90: the engine knows no connections itself."""
     request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=1)
     key = ApiKey.CONSUMER_GROUP_HEARTBEAT
-    event = messages.event(1, header(key, 1), request, "h", connection=7, follows_answers=False)
+    event = messages.event(
+        1,
+        header(key, 1),
+        request,
+        "h",
+        connection=7,
+        newest_connection=9,
+        follows_answers=False,
+    )
     assert isinstance(event, ConsumerHeartbeatReceived)
-    assert (event.connection, event.follows_answers) == (7, False)
+    assert (event.connection, event.newest_connection, event.follows_answers) == (7, 9, False)

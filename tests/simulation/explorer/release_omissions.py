@@ -32,7 +32,7 @@ def a_member_that_does_not_come_is_not_waited_for(patch: pytest.MonkeyPatch) -> 
     """The group is opened though a member may still hold partitions."""
 
     def is_ready(releasing: Releasing, commits: int) -> bool:
-        is_somebody_back = bool(releasing._returning) or not releasing.holders
+        is_somebody_back = bool(releasing.recall.returning) or not releasing.recall.holders
         return releasing.stage is ReleaseStage.RECALLING and is_somebody_back and not commits
 
     patch.setattr(Releasing, "is_ready", is_ready)
@@ -43,7 +43,7 @@ def a_native_member_is_done_once_it_is_told(patch: pytest.MonkeyPatch) -> None:
     """A native member counts as one without partitions as soon as it has been told."""
 
     def mark_seen(holders: Holders, member_id: str, _now_ms: int) -> None:
-        holders.let_go(member_id)
+        holders.drop(member_id)
 
     patch.setattr(Holders, "mark_seen", mark_seen)
 
@@ -128,7 +128,9 @@ def commits_of_recalled_members_are_not_waited_for(patch: pytest.MonkeyPatch) ->
     patch.setattr(
         Releasing,
         "is_ready",
-        lambda releasing, commits: real(releasing, commits - len(releasing.commits_in_flight)),
+        lambda releasing, commits: real(
+            releasing, commits - len(releasing.recall.commits_in_flight)
+        ),
     )
 
 

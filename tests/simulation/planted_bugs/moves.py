@@ -11,6 +11,7 @@ from coordinator.engine import GroupEngine
 from coordinator.interface.events import (
     ConsumerHeartbeatReceived,
     HeartbeatReceived,
+    JoinGroupReceived,
     LeaveGroupReceived,
     OffsetCommitReceived,
     SyncGroupReceived,
@@ -88,8 +89,8 @@ def a_leaver_takes_all_members_with_it(patch: Patch) -> None:
 
     def leave(recalling: Recall, event: LeaveGroupReceived) -> LeaveGroupReply:
         reply = real(recalling, event)
-        for member_id in recalling._members:
-            recalling.moving.on_member_gave_up(member_id)
+        for member_id in recalling.members:
+            recalling.let_go(member_id)
         return reply
 
     patch.setattr(Recall, "_leave", leave)
@@ -111,7 +112,7 @@ def a_native_member_is_let_go_when_it_is_told(patch: Patch) -> None:
     ) -> Answer | None:
         answer = real(recalling, event, now_ms)
         if event.member_id in recalling._to_own_nothing:
-            recalling.moving.on_member_gave_up(event.member_id)
+            recalling.let_go(event.member_id)
         return answer
 
     patch.setattr(Recall, "_reconcile", reconcile)
@@ -129,6 +130,29 @@ def a_recall_lasts_two_seconds(patch: Patch) -> None:
         holders._due = [(now_ms, member_id) for member_id in holders._by_id]
 
     patch.setattr(Holders, "__init__", init)
+
+
+@noticed_by(*OWNERS)
+def a_return_counts_on_every_connection(patch: Patch) -> None:
+    """A JoinGroup without an id is taken for the return of any recalled member."""
+
+    def former_id(recalling: Recall, _call: Call, _event: JoinGroupReceived) -> str | None:
+        ids = (id_ for waiting in recalling._on_their_way.values() for id_ in waiting)
+        return next((id_ for id_ in ids if id_ in recalling.holders), None)
+
+    patch.setattr(Recall, "_former_id", former_id)
+
+
+@noticed_by(*OWNERS)
+def a_second_client_of_an_instance_ends_the_claims_of_the_first(patch: Patch) -> None:
+    """A native member has given up once another client joins with its instance id."""
+    real = Recall._let_joiner_go
+
+    def let_joiner_go(recalling: Recall, event: ConsumerHeartbeatReceived) -> None:
+        real(recalling, event)
+        recalling.let_go(recalling._instances.get(event.instance_id or "", ""))
+
+    patch.setattr(Recall, "_let_joiner_go", let_joiner_go)
 
 
 # -- how a release goes on -------------------------------------------------------------------------
@@ -158,7 +182,7 @@ def a_restart_takes_a_release_for_over(patch: Patch) -> None:
     def go_on(releasing: Releasing, release: ReleaseState, requests: Any, now_ms: int) -> None:
         real(releasing, release, requests, now_ms)
         if not releasing._has_begun_here:
-            releasing.holders = Holders((), now_ms, Grace())
+            releasing.recall.holders = Holders((), now_ms, Grace())
 
     patch.setattr(Releasing, "_continue", go_on)
 
@@ -170,7 +194,7 @@ def let_go_after(patch: Patch, kind: type[SyncGroupReceived | HeartbeatReceived]
     def answer(recalling: Recall, call: Call, now_ms: int) -> Answer | None:
         answer = real(recalling, call, now_ms)
         if isinstance(call.event, kind):
-            recalling.moving.on_member_gave_up(call.event.member_id)
+            recalling.let_go(call.event.member_id)
         return answer
 
     patch.setattr(Recall, "answer", answer)
@@ -182,7 +206,7 @@ def a_commit_ends_a_claim(patch: Patch) -> None:
     real = Recall._outcome
 
     def outcome(recalling: Recall, event: OffsetCommitReceived, **how: Any) -> Outcome:
-        recalling.moving.on_member_gave_up(event.member_id)
+        recalling.let_go(event.member_id)
         return real(recalling, event, **how)
 
     patch.setattr(Recall, "_outcome", outcome)
@@ -196,7 +220,7 @@ def a_restart_undoes_without_waiting(patch: Patch) -> None:
     def resume(adopting: Adopting, described: DescribedGroup | None, now_ms: int) -> None:
         real(adopting, described, now_ms)
         if adopting._rollback is not None:
-            adopting._rollback.holders = Holders((), now_ms, Grace())
+            adopting._rollback.recall.holders = Holders((), now_ms, Grace())
 
     patch.setattr(Adopting, "_resume", resume)
 
