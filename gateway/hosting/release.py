@@ -445,7 +445,8 @@ class Releasing(Moving):
                 self.is_displaced = True  # a late JoinGroup has put another anchor in its place
             case _, Out(is_certain=True):
                 self._mark_open(now_ms)
-                self._round_until_ms = now_ms + GATHER_MAX_MS
+                if self._owners:
+                    self._round_until_ms = now_ms + GATHER_MAX_MS
                 self._move(Stage.CONCLUDING)
             case _:
                 self._not_before_ms = now_ms + BACKOFF_MS
