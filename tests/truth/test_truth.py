@@ -33,10 +33,11 @@ def test_the_tables_agree_with_the_simulator(seed: int) -> None:
     assert problems(*simulated_with_excuses(seed)) == []
 
 
-@pytest.mark.parametrize("seed", [*range(6), 60_045])
+@pytest.mark.parametrize("seed", [*range(6), 60_045, 300_619])
 def test_a_move_to_another_gateway_is_no_fault(seed: int) -> None:
     """Its log and its clock are its own. In 60,045 commits before and after the move would be told
-    together."""
+    together. In 300,619 the last commit before the move is stored in the last millisecond, and the
+    other clock is so far behind that all lines of that log come first."""
     assert moves.findings(seed, *simulated_with_excuses(seed))[0] == []
 
 

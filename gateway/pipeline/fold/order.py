@@ -209,9 +209,9 @@ def in_memory(lines: Iterable[Line]) -> tuple[list[Placed], "Hostings"]:
     hostings = Hostings(logs)
     if len(placed) == 1:
         return placed[0], hostings
-    merged = [line for log_lines in placed for line in hostings.move_behind(log_lines)]
-    merged.sort(key=itemgetter(0))  # stable: each log stays in its order
-    return merged, hostings
+    merged = [item for log_lines in placed for item in hostings.move_behind(log_lines)]
+    merged.sort(key=itemgetter(0, 1))  # stable: each log stays in its order
+    return [place for _at_ms, _is_moved, place in merged], hostings
 
 
 class Hostings:
@@ -247,15 +247,14 @@ class Hostings:
         elif how == "after":
             one.not_before_ms = max(one.not_before_ms, other.last_ms)
 
-    def move_behind(self, placed: Iterable[Placed]) -> Iterator[Placed]:
-        """The lines of a log, behind the hostings that came earlier, if clocks contradict that."""
+    def move_behind(self, placed: Iterable[Placed]) -> Iterator[tuple[int, bool, Placed]]:
+        """The lines of a log with their times and whether they were moved behind the hostings that
+        came earlier, because clocks contradict that."""
         not_before_ms = 0
         for place in placed:
             not_before_ms = max(not_before_ms, place.hosting.not_before_ms)
-            if place.at_ms < not_before_ms:
-                yield place._replace(at_ms=not_before_ms)
-            else:
-                yield place
+            at_ms = max(place.at_ms, not_before_ms)
+            yield at_ms, at_ms == not_before_ms, place._replace(at_ms=at_ms)
 
     def relation(self, one: Hosting, other: Hosting) -> Relation:
         """How two hostings are ordered."""
