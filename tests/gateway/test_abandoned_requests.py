@@ -30,7 +30,7 @@ from tests.support.group_client import GroupClient, group_client
 from tests.support.group_requests import join_request
 from tests.support.offset_broker import OffsetBroker
 from tests.support.offset_stage import offset_stage
-from tests.support.until import LOOK_INTERVAL_S, until
+from tests.support.until import until, until_answered
 from tests.support.wire import Wire, connected, request_frame
 
 CLIENTS = 200
@@ -181,8 +181,7 @@ async def test_joins_that_wait_hold_no_sockets() -> None:
 
 async def until_members(scene: Scene, count: int) -> None:
     """Wait until the group has so many members."""
-    while len((await scene.client.described()).members) < count:
-        await trio.sleep(LOOK_INTERVAL_S)
+    await until_answered(scene.client.described, lambda group: len(group.members) >= count)
 
 
 async def test_a_follower_that_waits_for_its_leader_holds_no_socket() -> None:

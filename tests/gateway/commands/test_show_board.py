@@ -25,6 +25,7 @@ from gateway.control.messages import (
 )
 from gateway.control.server import serve_commands
 from tests.gateway.board.test_terminal import ROLL, lines_of, page
+from tests.support.until import until
 
 FAILED = 1
 
@@ -128,15 +129,10 @@ async def test_a_watch_in_a_pipe_prints_changes(
         async with trio.open_nursery() as nursery:
             await nursery.start(partial(serve_commands, tmp_path, gateway.answer, stop=stop))
             nursery.start_soon(partial(show_board.watch, tmp_path, group_id, as_json=False))
-
-            async def wait_until_shown(is_done: Callable[[], bool]) -> None:
-                while not is_done():
-                    await trio.sleep(0.001)
-
-            await wait_until_shown(lambda: len(gateway.asked) > 6)
+            await until(lambda: len(gateway.asked) > 6)
             gateway.groups["orders-readers"] = page(blocker=None, stands="all is well")
             asked = len(gateway.asked)
-            await wait_until_shown(lambda: len(gateway.asked) > asked + 6)
+            await until(lambda: len(gateway.asked) > asked + 6)
             out = capsys.readouterr().out
             nursery.cancel_scope.cancel()
     changes = [line for line in out.splitlines() if line.startswith("orders-readers")]

@@ -25,6 +25,7 @@ from tests.support.fake_broker import (
     answer_size,
     running_fake_broker,
 )
+from tests.support.until import until
 from tests.support.wire import Wire, connected
 
 HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
@@ -129,8 +130,7 @@ class AnswersLater(GroupApis):
 
     async def wait_for_requests(self, count: int) -> Later:
         """Wait for so many requests. Returns the latest."""
-        while len(self.pending) < count:
-            await trio.sleep(0.001)
+        await until(lambda: len(self.pending) >= count)
         await trio.testing.wait_all_tasks_blocked(0.001)
         return self.pending[-1]
 

@@ -38,6 +38,7 @@ from tests.gateway.data_path.running_data_path import RunningGateway, running_ga
 from tests.support.fake_broker import FakeBroker, answer, running_fake_broker
 from tests.support.mock_cluster import running_mock_cluster
 from tests.support.ports import free_port, is_open
+from tests.support.until import until
 from tests.support.wire import Wire, connected
 
 SLOTS = 2
@@ -100,8 +101,7 @@ async def test_data_ports_are_shared_and_coordinator_ports_are_not(tmp_path: Pat
         nodes = await nodes_at(("127.0.0.1", scene.port))
         scene.processes[1].stop.set()
         own = [nodes[coordinator_id(1, broker)] for broker in (1, 2)]
-        while any(map(is_open, own)):
-            await trio.sleep(0.01)
+        await until(lambda: not any(map(is_open, own)))
         others = [port for port in (scene.port, *nodes.values()) if port not in own]
         for port in others * 4:  # the system would give some connections to another one
             assert await nodes_at(("127.0.0.1", port)) == nodes

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -108,6 +108,14 @@ sys.exit(run_fleet(slots, 4, Plan()))
 """
 
 
+def wait_until(is_so: Callable[[], object]) -> None:
+    """Poll until the condition holds: processes have no event to wait for."""
+    deadline_s = time.monotonic() + 30
+    while not is_so():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+
+
 class RunningParent:
     """The parent, and what its processes have noted."""
 
@@ -131,17 +139,11 @@ class RunningParent:
 
     def wait_for(self, count: int) -> None:
         """Wait until the fleet has started, and so many processes have served."""
-        deadline_s = time.monotonic() + 30
-        while len(self.pids()) < count or "fleet_started" not in self.log():
-            assert time.monotonic() < deadline_s
-            time.sleep(0.01)
+        wait_until(lambda: len(self.pids()) >= count and "fleet_started" in self.log())
 
     def wait_for_note(self, note: str) -> None:
         """Wait until a process has noted this."""
-        deadline_s = time.monotonic() + 30
-        while note not in self.notes():
-            assert time.monotonic() < deadline_s, self.notes()
-            time.sleep(0.01)
+        wait_until(lambda: note in self.notes())
 
     def exit_status(self) -> int:
         """Its exit status."""
@@ -248,10 +250,7 @@ def test_a_hangup_without_a_terminal_reloads_every_process(tmp_path: Path) -> No
     with running_parent(tmp_path) as parent:
         parent.wait_for(2)
         parent.process.send_signal(signal.SIGHUP)
-        deadline_s = time.monotonic() + 30
-        while len(parent.notes()) < 5:
-            assert time.monotonic() < deadline_s
-            time.sleep(0.01)
+        wait_until(lambda: len(parent.notes()) >= 5)
         assert sorted(parent.notes()[2:]) == ["0 reloads", "1 reloads", "parent reloads"]
 
 
@@ -262,10 +261,7 @@ def test_no_process_outlives_its_parent(tmp_path: Path) -> None:
         pids = [pid for _slot, pid in parent.pids()]
         parent.process.kill()
         parent.exit_status()
-        deadline_s = time.monotonic() + 30
-        while any(map(is_running, pids)):
-            assert time.monotonic() < deadline_s
-            time.sleep(0.01)
+        wait_until(lambda: not any(map(is_running, pids)))
         assert sorted(parent.notes()[2:]) == ["0 is alone", "1 is alone"]
 
 

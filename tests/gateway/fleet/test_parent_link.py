@@ -27,6 +27,7 @@ from gateway.fleet.words import (
     encode,
     make_link,
 )
+from tests.support.until import until
 
 
 class Obedience:
@@ -74,8 +75,7 @@ async def test_a_process_drains_when_it_is_told() -> None:
         await process.stop.wait()
         assert not process.everything.cancel_called
         process.say(Drain())
-        while not process.everything.cancel_called:
-            await trio.sleep(0.01)
+        await until(lambda: process.everything.cancel_called)
 
 
 async def test_a_process_drains_when_its_parent_has_ended() -> None:
@@ -108,8 +108,7 @@ async def test_a_process_reloads_as_often_as_it_is_told() -> None:
     async with obeying() as process:
         process.say(Reload())
         process.say(Reload())
-        while process.reloads < 2:
-            await trio.sleep(0.01)
+        await until(lambda: process.reloads >= 2)
         assert not process.stop.is_set()
 
 

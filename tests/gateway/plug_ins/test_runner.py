@@ -18,6 +18,7 @@ from gateway.plug_ins import runner
 from gateway.plug_ins.runner import PlugIns
 from gateway.settings_sources import ENVIRONMENT_PREFIX
 from tests.support.plug_ins import FOO, computation, install
+from tests.support.until import until
 
 Install = Callable[[Mapping[str, str]], None]
 TAKES_ALL = """
@@ -172,8 +173,7 @@ async def test_a_cancelled_computation_leaves_no_process(
     install_assignor({"sleeps": source})
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ask, computation("sleeps"))
-        while not (pid_file.exists() and pid_file.read_text()):
-            await trio.sleep(0.01)
+        await until(lambda: pid_file.exists() and pid_file.read_text())
         nursery.cancel_scope.cancel()
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid_file.read_text()), 0)

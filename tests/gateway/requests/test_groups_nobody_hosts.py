@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from gateway.groups.group_driver import GroupDriver
 from kafka_codecs.api_keys import ApiKey
@@ -133,7 +134,7 @@ async def test_members_of_one_group_share_a_look() -> None:
 
         for _ in range(10):
             nursery.start_soon(beat)
-        await trio.sleep(0.3)
+        await trio.testing.wait_all_tasks_blocked(0.05)
         broker.look_gate.set()
         await until(lambda: len(answers) == 10)
         assert len(broker.looks) == 1
