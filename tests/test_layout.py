@@ -222,8 +222,8 @@ def name_of(value: object) -> str:
 def test_codecs_coordinator_hosting_fold_and_simulation_are_pure(
     folder: Path, allowed: frozenset[str]
 ) -> None:
-    """They use no IO, clock, randomness, logging or Spark. The simulation may use randomness from a
-    seed."""
+    """The packages use no IO, clock, randomness, logging or Spark. The simulation may use
+    randomness from a seed."""
     assert in_modules(folder, lambda module: impurities(parse(module), allowed=allowed)) == {}
 
 
@@ -238,7 +238,7 @@ def test_imports_point_in_one_direction(folder: Path, package: str) -> None:
 
 
 def test_the_hosting_machine_knows_nothing_of_its_drivers() -> None:
-    """So that tests and the simulator can play what ships."""
+    """Tests and the simulator can play what ships."""
 
     def above(module: Path) -> list[str]:
         of_gateway = [imported for imported in imports_of(module) if is_under(imported, "gateway")]
@@ -441,7 +441,7 @@ def test_a_planted_import_is_found(package: str, planted: str, wrong: list[str])
     ],
 )
 def test_a_planted_import_of_a_package_is_found(planted: str, packages: set[str]) -> None:
-    """However it is written."""
+    """The import may be written in any form."""
     assert packages_imported(imports(ast.parse(planted))) == packages
 
 

@@ -23,7 +23,10 @@ MODULE = re.compile(r"(?<![\w./])(?:\w+/)*\w+\.py\b")
 
 VAGUE = {"each", "found", "some", "mine", "said", "told", "kept", "most", "least"}
 """Names that say nothing of what a variable holds."""
-LEANING = {"Of", "Those", "It", "Nor", "As", "Otherwise"}
+LEANING = {
+    *("Also", "And", "As", "Else", "However", "It", "Nor", "Of", "Otherwise", "Then", "They"),
+    "Those",
+}
 """First words of a docstring that need another text before them."""
 IRREGULAR = {
     *("begun", "done", "found", "given", "gone", "heard", "held", "kept", "known", "left", "lost"),
@@ -105,9 +108,9 @@ LIMITS: Mapping[str, Mapping[str, int]] = {
         "tests/gateway/pipeline": 23,
     },
     "leaning docstrings": {
-        "tests/coordinator": 103,
-        "tests/gateway/hosting": 80,
-        "tests/gateway/pipeline": 23,
+        "tests/coordinator": 123,
+        "tests/gateway/hosting": 105,
+        "tests/gateway/pipeline": 29,
     },
     "bare participles": {
         "tests/coordinator": 23,

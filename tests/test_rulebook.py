@@ -124,7 +124,7 @@ def test_the_files_that_docs_name_exist(page: Path) -> None:
 
 
 def test_the_functions_that_the_architecture_names_exist() -> None:
-    """They are named `Class.method`."""
+    """The page writes a method as `Class.method`."""
     page = (PAGES.parent / "architecture.md").read_text()
     named = re.findall(r"`([A-Z]\w+)\.(\w+)`", page)
     assert len(named) > 10

@@ -248,7 +248,7 @@ async def join_in_order(clients: Sequence[GroupClient]) -> list[JoinGroupRespons
 
 
 async def connect(port: int, group_id: str, size: int, stack: AsyncExitStack) -> list[GroupClient]:
-    """So many clients of a group."""
+    """Connect this many clients of a group."""
     return [
         await stack.enter_async_context(group_client((HOST, port), group_id)) for _ in range(size)
     ]

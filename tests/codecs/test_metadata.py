@@ -23,7 +23,8 @@ EVERY_VERSION = pytest.mark.parametrize("version", MetadataResponse.SCHEMA.versi
 @settings(max_examples=examples(5))
 @given(data=st.data())
 def test_a_relay_passes_partitions_on_as_they_came(version: int, data: st.DataObject) -> None:
-    """Also those with tagged fields, which the straight reader leaves to the construct."""
+    """Partitions with tagged fields, which the straight reader leaves to the construct, pass as
+    well."""
     wire = encode(data.draw(values(MetadataResponse, version)), version)
     relayed = decode(RelayedMetadataResponse, wire, version)
     assert encode(relayed, version) == wire

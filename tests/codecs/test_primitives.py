@@ -170,7 +170,7 @@ def test_malformed_bytes_are_refused(wire_type: WireType, wire: str) -> None:
     ],
 )
 def test_values_that_do_not_fit_are_refused(wire_type: WireType, value: object) -> None:
-    """They are never truncated."""
+    """A value is never truncated."""
     with pytest.raises(REFUSALS):
         build_all(wire_type, value)
 

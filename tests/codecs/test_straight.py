@@ -53,7 +53,7 @@ def check_agreement(message_type: Any, version: int, wire: bytes) -> bool:
 def test_what_is_read_straight_is_what_the_construct_reads(
     message_type: type[Struct], version: int, data: st.DataObject
 ) -> None:
-    """Also if one byte is wrong, or the last ones are missing."""
+    """Both readers also agree if one byte is wrong, or the last ones are missing."""
     wire = encode(data.draw(values(message_type, version)), version)
     check_agreement(message_type, version, wire)
     position = data.draw(st.integers(0, len(wire)))

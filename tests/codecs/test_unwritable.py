@@ -67,7 +67,7 @@ def test_texts_that_are_only_passed_on_do_not_count() -> None:
 
 
 def test_one_byte_less_can_be_written() -> None:
-    """So shorter requests need no look."""
+    """Requests of this length or less need no check."""
     wire = encode(HeartbeatRequest(group_id="g" * 10_922, generation_id=1, member_id="m"), 0)
     decoded = decode(HeartbeatRequest, wire.replace(b"g", b"\xff"), 0)
     assert not has_unwritable_text(decoded)

@@ -84,7 +84,8 @@ async def test_a_client_that_is_refused_floods_neither_log_nor_events(tmp_path: 
 
 
 async def test_a_coordinator_that_loads_is_one_condition(tmp_path: Path) -> None:
-    """However many groups wait for it. At the end of the process, the number is told."""
+    """Any number of waiting groups is one condition. The number is logged at the end of the
+    process."""
     broker = GuardedBroker()
 
     async def loading(wire: Wire, header: RequestHeader, body: bytes) -> None:

@@ -40,7 +40,8 @@ def _all_clients() -> None:
 
 @pytest.mark.usefixtures("_all_clients")
 async def test_all_libraries_share_one_group(tmp_path: Path) -> None:
-    """They have one assignor's name in common. Each leaves and returns while the group is mixed."""
+    """The libraries have one assignor's name in common. Each leaves and returns while the group is
+    mixed."""
     async with open_group(tmp_path) as group:
         for name, client in CLIENTS.items():
             await group.join(name, client)

@@ -118,7 +118,7 @@ MIXED = {
 async def test_native_members_go_to_a_cluster_with_the_new_protocol(
     kafka: KafkaCluster, clients: Mapping[str, Client], tmp_path: Path
 ) -> None:
-    """They revoke their partitions here, and come back with epoch 0 there.
+    """The members revoke their partitions here, and return with epoch 0 there.
 
     The first one consumes before the others come: librdkafka fetches a partition from offset 0 that
     it has given up while it was looking for its beginning.

@@ -32,8 +32,8 @@ async def test_it():
 def test_only_a_broken_promise_is_final(
     tmp_path: Path, fails: str, seen: str, status: int, workers: int
 ) -> None:
-    """Also one that was broken within nurseries, whose type is that of an exception group. CI
-    repeats no test after its exit status."""
+    """A promise may also be broken within nurseries, as part of an exception group. CI repeats no
+    test after this exit status."""
     test = tmp_path / "test_it.py"
     test.write_text(FAILING.format(fails=fails))
     options = ("-p", "tests.conftest", "-p", "no:cacheprovider", "-c", "pyproject.toml")

@@ -67,7 +67,7 @@ def test_a_skip_within_nurseries_keeps_its_reason(tmp_path: Path) -> None:
 
 
 def test_importing_the_clients_of_tests_prints_no_warnings() -> None:
-    """They would come from each worker, and hide ours."""
+    """Each worker would print the warnings, and hide ours."""
     modules = [path for path in TESTS.rglob("test_*.py") if CLIENTS.search(path.read_text())]
     assert modules
     done = subprocess.run(

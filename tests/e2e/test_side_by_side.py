@@ -33,8 +33,8 @@ def test_it():
 
 
 def test_the_tests_of_a_cluster_stay_together() -> None:
-    """They have the same release, from any file, whatever their other parameters. The many tests on
-    two brokers also have the same folder."""
+    """Tests with the same release stay together, from any file, whatever their other parameters.
+    The many tests on two brokers also have the same folder."""
     assert (
         scope("tests/e2e/test_a.py::test_one[kafka-3.9]")
         == scope("tests/e2e/deep/test_b.py::test_two[classic-kafka-3.9-x]")

@@ -36,8 +36,8 @@ PATIENCE_S = 20.0
 """How long an attacker waits for the next answer: a JoinGroup may wait for other members, and the
 gateway for a busy machine."""
 UNPLAYED_MAX = 4 * TOGETHER
-"""So many connections in a row may be cut, or get no answer, before a frame is played. All that are
-open may be, by a busy machine."""
+"""The number of connections in a row that may be cut, or get no answer, before a frame is played. A
+busy machine may cut all that are open."""
 BROKER_TIMEOUT_MS = 30_000
 """Longer than the machine may leave the broker without processor time. It is in this process."""
 WARM_UP = 0.2

@@ -44,7 +44,8 @@ def test_a_json_line_has_time_level_event_and_context() -> None:
 def test_the_lines_of_a_process_of_a_fleet_say_which_it_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Also after SIGHUP has changed the format, which configures the log again."""
+    """The lines still say so after SIGHUP has changed the format, which configures the log
+    again."""
     monkeypatch.setattr(logs, "_OF_PROCESS", {})
     stream = io.StringIO()
     logs.name_process(3)
@@ -113,7 +114,7 @@ def test_lines_below_the_level_are_dropped() -> None:
 
 @pytest.mark.parametrize("log_format", ["console", "json"])
 def test_a_traceback_contains_no_local_variables(log_format: logs.LogFormat) -> None:
-    """They may contain client data or passwords."""
+    """Local variables may contain client data or passwords."""
     stream = io.StringIO()
     logs.configure(log_format, stream=stream)
     password = "hunter" + "2"

@@ -141,7 +141,7 @@ def test_the_refusals_are_found() -> None:
 def test_without_a_gateway_each_command_says_so_in_one_line(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """And how to name another state folder."""
+    """The line says how to name another state folder."""
     assert main([*command.split(), "--state-dir", f"{tmp_path}"]) == 1
     shown = capsys.readouterr()
     (line,) = shown.err.splitlines()

@@ -118,7 +118,7 @@ def test_a_kind_of_one_address_is_one_line_whatever_the_reason(log: Log) -> None
 
 
 def test_refused_requests_of_one_client_are_counted_by_error(log: Log) -> None:
-    """They are no warnings, but a client can cause them with each request."""
+    """Refused requests are no warnings, but a client can cause them with each request."""
     for number in range(600):
         log.write.info(
             "request_refused",

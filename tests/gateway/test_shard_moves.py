@@ -212,7 +212,7 @@ async def test_taken_shards_have_a_run_of_their_own(tmp_path: Path) -> None:
 
 
 async def test_a_shard_that_is_taken_and_wanted_back_at_once_is_given_up(tmp_path: Path) -> None:
-    """Not before it is open: the parent waits for its end."""
+    """The shard is given up once it is open: the parent waits for its end."""
     async with running(tmp_path) as process:
         process.say(OwnerTable((0, 0, 0, 1)))
         process.say(Take((1,), run_id=9))

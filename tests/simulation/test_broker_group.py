@@ -366,7 +366,7 @@ def test_a_short_subscription_keeps_a_group_classic() -> None:
 
 
 def test_user_data_in_an_assignment_keeps_a_group_classic() -> None:
-    """Also that of the sticky assignors."""
+    """The sticky assignors have such user data."""
     stage = BrokerStage(KAFKA_4_3)
     sticky = ("cooperative-sticky", RANGE[1])
     joined = stage.answers[stage.join(protocols=(sticky,))]

@@ -7,7 +7,7 @@ from tests.simulation.test_native_client import heartbeats
 
 
 def test_heartbeats_are_full_until_the_first_assignment() -> None:
-    """Then the client states its partitions once. It acknowledges no assignment that changes
+    """After that the client states its partitions once. It acknowledges no assignment that changes
     nothing."""
     stage = Stage()
     first = stage.librdkafka("l1")

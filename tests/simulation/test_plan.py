@@ -13,7 +13,7 @@ def test_plans_differ_and_repeat() -> None:
 
 
 def test_classic_clients_of_a_run_can_be_in_one_group() -> None:
-    """They share an assignor, and cooperative clients can state owned partitions."""
+    """The clients share an assignor, and cooperative ones can state owned partitions."""
     for seed in range(60):
         world = World(seed)
         plan = draw_plan(world)

@@ -28,7 +28,7 @@ def test_the_seed_is_the_only_randomness() -> None:
 
 
 def test_calls_that_never_let_time_pass_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They reach the limit on the calls of a run, and do not fill the machine's memory."""
+    """Such calls reach the limit on the calls of a run, and do not fill the machine's memory."""
     monkeypatch.setattr(simulated, "CALLS_MAX", 10)
     world, calls = World(1), list[int]()
 

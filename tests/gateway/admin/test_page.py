@@ -57,7 +57,7 @@ def test_the_page_has_nothing_that_its_policy_forbids() -> None:
 
 @pytest.mark.parametrize("name", FILES)
 async def test_the_page_is_served_with_its_types(name: str) -> None:
-    """And with a policy that lets it load only itself."""
+    """The policy of the page lets it load only itself."""
     async with admin_stage() as stage:
         answer = await stage.ask("/" if name == "index.html" else f"/{name}")
         loaded = [await stage.ask(f"/{path}") for path in parse_page().loaded]

@@ -123,7 +123,7 @@ async def test_a_broker_that_is_away_holds_up_no_other() -> None:
 
 
 async def test_without_the_permission_the_lag_is_unknown() -> None:
-    """And nothing is judged by it."""
+    """No step is judged by an unknown lag."""
     stage = Stage(FakeCluster(error_code=29))
     await stage.watch.look()
     assert stage.lags.total("g", 5_000) is None

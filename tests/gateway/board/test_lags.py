@@ -238,7 +238,7 @@ def test_a_group_with_a_partition_of_unknown_end_is_behind_by_nobody_knows_how_m
 
 
 def test_the_ends_of_a_partition_that_are_remembered_reach_back_and_are_few() -> None:
-    """They lie further apart then, so the age is an upper limit all the same."""
+    """The ends that are kept lie further apart, so the age is an upper limit all the same."""
     group = GroupLag()
     group.commit(("t", 0), 0)
     observe_ends(group, *range(1_000))

@@ -228,7 +228,7 @@ def test_a_lag_of_long_standing_is_no_regression() -> None:
 def test_a_step_that_loses_nothing_is_not_told(
     watched_group: Watched, produced: int, consumed: int
 ) -> None:
-    """Also if producers send less: then nothing stays behind."""
+    """Nothing stays behind, even if producers send less."""
     watched_group.join("consumer", member_id="n")
     assert watched_group.run(70, produced=produced, consumed=consumed) == []
 
@@ -292,7 +292,7 @@ def test_a_consumer_that_restarts_or_is_new_makes_no_step(watched_group: Watched
 
 
 def test_the_first_native_member_makes_a_step(watched_group: Watched) -> None:
-    """Also if the gateway has not seen its client before, as after a restart."""
+    """The gateway may not have seen the client before, for example after a restart."""
     watched_group.observe_event(
         GroupConverted(
             direction="classic->consumer", is_live=True, group_epoch=3, members=1, cause="n"

@@ -53,7 +53,7 @@ def test_a_member_that_has_sent_no_heartbeat_for_half_its_session_is_silent() ->
 
 
 def test_a_state_log_that_fails_is_what_every_group_waits_for() -> None:
-    """Also one at rest: the next consumer that is restarted does not come back."""
+    """A group at rest waits, too: the next consumer that is restarted does not come back."""
     group = GroupScript()
     group.native("n1")
     waits = explain_log_failure(45_296_000)

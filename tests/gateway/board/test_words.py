@@ -12,7 +12,7 @@ from gateway.board.words import (
 
 
 def test_names_that_clients_chose_are_cut() -> None:
-    """They may have 32 KiB."""
+    """A name may have 32 KiB."""
     assert short("x" * 200) == "x" * 200
     assert len(short("x" * 30_000)) == CHARS_MAX
 

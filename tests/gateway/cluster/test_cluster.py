@@ -367,7 +367,8 @@ async def test_the_number_of_followed_topics_is_limited(
 async def test_one_address_leaves_topics_for_others(
     nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many groups name them. Others get theirs, and what is dropped may be had again."""
+    """Any number of groups may name the topics of one address. Others get theirs, and what is
+    dropped may be had again."""
     monkeypatch.setattr(cluster_module, "TOPICS_MAX", 8)
     monkeypatch.setattr(cluster_module, "GIVE_UP_INTERVAL_S", 0)
     greedy, modest = QuotaKey("10.0.0.1"), QuotaKey("10.0.0.2")
@@ -390,7 +391,7 @@ async def test_one_address_leaves_topics_for_others(
 async def test_the_topics_of_others_are_followed_although_one_has_too_many(
     nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are asked for together when they come at the same time."""
+    """Topics that come at the same time are requested together."""
     monkeypatch.setattr(cluster_module, "TOPICS_MAX", 8)
     greedy, modest = QuotaKey("10.0.0.1"), QuotaKey("10.0.0.2")
     async with running_mock_cluster(1) as upstream:

@@ -50,7 +50,7 @@ def test_scram_agrees_with_the_example_of_its_rfc(exchange: Exchange) -> None:
 
 
 def test_special_characters_of_a_user_name_are_escaped() -> None:
-    """They would otherwise begin another attribute."""
+    """An unescaped character would begin another attribute."""
     exchange = credentials("SCRAM-SHA-512", username="a=b,c", password="p").exchange()
     assert next(exchange).startswith(b"n,,n=a=3Db=2Cc,r=")
 
@@ -78,7 +78,7 @@ def test_a_broker_that_does_not_know_the_password_is_refused(
     ],
 )
 def test_a_malformed_challenge_is_refused(exchange: Exchange, answer: bytes) -> None:
-    """So is one with somebody else's nonce, or without one of the broker."""
+    """A challenge with another nonce, or without one of the broker, is refused, too."""
     next(exchange)
     with pytest.raises(UpstreamRefused, match="malformed"):
         exchange.send(answer)

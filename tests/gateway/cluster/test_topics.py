@@ -49,7 +49,7 @@ def test_a_topic_has_sorted_partitions_and_their_racks() -> None:
 
 
 def test_topics_with_an_error_are_missing() -> None:
-    """So are topics looked up by an unknown id."""
+    """Topics that are looked up by an unknown id are missing, too."""
     answer = MetadataResponse(
         topics=(
             MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name="t"),

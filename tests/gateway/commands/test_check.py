@@ -61,7 +61,7 @@ def test_the_last_line_and_the_exit_status_say_whether_groups_can_be_hosted(
 def test_each_trial_is_one_line_where_the_output_is_no_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """However long it is."""
+    """A long trial is one line, too."""
     play(monkeypatch, [works("apis", "word " * 90), LIMITED])
     assert dispatch.run(["check", "--upstream", "kafka-1:9092"]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if line.strip(" ─")]

@@ -107,7 +107,7 @@ async def test_the_log_must_be_in_the_state_folder(
 async def test_each_group_that_cannot_be_released_says_why(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """And nothing of it changes."""
+    """Nothing changes in such a group."""
     groups: dict[str, list[DurableRecord]] = {
         "adopting": [RECORDS["group_adoption"]],
         "empty": [ClassicGroupMetadata(value=EMPTY)],

@@ -72,7 +72,7 @@ def offsets_through(cluster: object) -> _GroupOffsets:
 async def test_an_offset_outside_its_partition_becomes_the_nearer_end(
     target: str, new: int
 ) -> None:
-    """Also a shift below offset 0. Only a time after all records is the end."""
+    """A shift below offset 0 becomes the beginning. Only a time after all records is the end."""
     committed: Mapping[tuple[str, int], int] = {("t", 0): 10 if target == "-3" else 3}
     (change,) = await offsets_through(OneTopic()).plan_reset(
         {("t", 0): 1}, committed, parse_target(target)

@@ -249,7 +249,7 @@ async def test_a_picture_older_than_three_seconds_says_so(autojump_clock: MockCl
 async def test_a_look_at_a_frozen_gateway_ends_after_five_seconds(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
-    """So that a watch can say so, and a command ends."""
+    """The watch can then say so, and a command ends."""
     never = trio.Event()
 
     async def hang(_command: Command, _given_by: str) -> Answer:

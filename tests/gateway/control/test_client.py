@@ -156,7 +156,7 @@ async def test_a_group_that_is_not_known_is_told_apart(tmp_path: Path) -> None:
 
 
 async def test_a_command_reaches_the_process_that_has_the_group(tmp_path: Path) -> None:
-    """And no other."""
+    """No other process gets the command."""
     member = FleetMember(slot=0, slots=SLOTS, shards=SHARDS)
     async with fake_fleet(tmp_path) as fleet:
         for group_id in GROUPS:

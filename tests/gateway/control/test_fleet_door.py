@@ -186,7 +186,7 @@ async def test_the_latest_events_of_all_processes_stand_by_their_times(
 
 
 def test_each_sample_has_the_number_of_its_process() -> None:
-    """And each family stands once, as Prometheus wants it."""
+    """Each family stands once, as Prometheus requires."""
     text = (
         "# HELP groupferry_x_total About.\n# TYPE groupferry_x_total counter\n"
         'groupferry_x_total{group="a b} {"} 2.0\n'

@@ -118,7 +118,7 @@ class ApiContext:
 
 
 async def test_the_outcome_is_that_of_the_groups() -> None:
-    """So is the request."""
+    """The request is passed on unchanged, too."""
     groups = FakeGroups()
     outcome = await ApiContext(groups).adopt(dry_run=True)
     assert isinstance(outcome, AdoptionAnswer)

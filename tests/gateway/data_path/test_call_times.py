@@ -4,7 +4,7 @@ from gateway.data_path.call_times import WINDOW_S, CallTimes
 
 
 def test_the_longest_call_counts_for_a_while() -> None:
-    """However many short ones follow it."""
+    """Short calls that follow do not hide it."""
     times = CallTimes()
     assert times.longest_ms(100.0) == 0
     times.note(1.2, 100.0)

@@ -187,7 +187,8 @@ def go(wire: Wire, *, resets: bool) -> None:
 async def test_a_request_that_waits_for_a_broker_ends_with_its_client(
     sent: bytes, frozen_key: ApiKey, *, resets: bool
 ) -> None:
-    """So does the connection to the broker: while it is opened, and while an answer is awaited."""
+    """The connection to the broker ends as well, while it is opened and while an answer is
+    awaited."""
     async with ground(limits=LONG) as on:
         frozen = await freeze(on, frozen_key)
         connections = on.broker.connections

@@ -127,7 +127,7 @@ async def test_no_buffer_is_lent_while_brokers_are_being_opened(
 
 
 async def test_fragmented_frames_are_reassembled() -> None:
-    """However the bytes arrive, the broker receives whole requests in order."""
+    """The broker receives whole requests in order, in whatever pieces the bytes arrive."""
     frames = [
         request_frame(ApiKey.FETCH, 4, 1, b"abc"),
         request_frame(ApiKey.PRODUCE, 9, 2, produce_body(9, -1, b"abc")),

@@ -179,7 +179,7 @@ async def test_ports_that_other_processes_need_are_left_out(tmp_path: Path) -> N
 
 
 async def test_the_ports_of_all_processes_are_checked_before_the_start(tmp_path: Path) -> None:
-    """Also those of coordinator nodes of other slots."""
+    """The ports of coordinator nodes of other slots are checked, too."""
     port, kept_port = free_port(), free_port()
     PortBook(tmp_path, port).keep(coordinator_id(1, 7), kept_port)
     config = config_of(0, port, tmp_path)

@@ -25,7 +25,8 @@ def test_a_grant_counts_for_its_lifetime() -> None:
 
 
 def test_a_refusal_ends_a_grant() -> None:
-    """Also for a member who would go on while the cluster cannot be asked."""
+    """The refusal also ends the grant of a member who would continue while the cluster cannot be
+    asked."""
     grants = Grants(LIMITS)
     grants.add(READ, 0, OWNER)
     grants.remove(READ)
@@ -34,7 +35,7 @@ def test_a_refusal_ends_a_grant() -> None:
 
 
 def test_an_old_grant_counts_a_little_longer_while_the_cluster_cannot_be_asked() -> None:
-    """So that not each heartbeat waits for a broker that hangs."""
+    """A broker that hangs must not delay each heartbeat."""
     grants = Grants(LIMITS)
     grants.add(READ, 0, OWNER)
     late_s = 10 * LIFETIME_S

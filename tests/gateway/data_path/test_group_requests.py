@@ -140,7 +140,7 @@ async def test_an_answer_that_is_there_at_once_wakes_no_task(
 
 
 async def test_many_group_requests_at_once_let_others_run() -> None:
-    """They are answered in order, each by the connection's task, which yields in between."""
+    """The connection's task answers the requests in order, and yields in between."""
     turns = 0
 
     async def count() -> None:

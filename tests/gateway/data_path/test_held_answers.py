@@ -47,7 +47,7 @@ async def test_an_answer_waits_until_others_are_done(
 
 
 async def test_one_answer_is_always_admitted(nursery: trio.Nursery) -> None:
-    """However long it is."""
+    """The answer may have any length."""
     waiters = Waiters(HeldAnswers(100), nursery)
     await waiters.ask("long", ANNA, 1_000)
     assert set(waiters.rooms) == {"long"}
@@ -102,7 +102,7 @@ async def test_owners_take_turns(autojump_clock: MockClock, nursery: trio.Nurser
 async def test_all_that_fit_get_room_together(
     autojump_clock: MockClock, nursery: trio.Nursery
 ) -> None:
-    """Also if they are of one owner."""
+    """The answers may be of one owner."""
     waiters = Waiters(HeldAnswers(100), nursery)
     await waiters.ask("long", ANNA, 100)
     await waiters.ask("second", BERT, 20)
@@ -112,7 +112,7 @@ async def test_all_that_fit_get_room_together(
 
 
 async def test_waiting_is_bounded_in_time(autojump_clock: MockClock, nursery: trio.Nursery) -> None:
-    """Then the connection closes, and whoever waits behind it may go on."""
+    """The connection then closes, and the next answer in the queue may continue."""
     answers = HeldAnswers(100)
     waiters = Waiters(answers, nursery)
     await waiters.ask("first", ANNA, 50)
@@ -127,7 +127,7 @@ async def test_waiting_is_bounded_in_time(autojump_clock: MockClock, nursery: tr
 async def test_whoever_goes_gives_its_place_up(
     autojump_clock: MockClock, nursery: trio.Nursery
 ) -> None:
-    """Also if it is given room before it notices that it has to go."""
+    """The place is also free if room was given before the task notices that it has to go."""
     answers = HeldAnswers(100)
     waiters = Waiters(answers, nursery)
     await waiters.ask("first", ANNA, 60)

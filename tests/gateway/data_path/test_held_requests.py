@@ -12,7 +12,7 @@ SOMEWHERE = QuotaKey("10.0.0.1")
 
 
 def test_one_owner_leaves_room_for_others() -> None:
-    """However many connections it has."""
+    """The owner may have any number of connections."""
     held = HeldRequests(Limits(max_held_requests_bytes=100))
     held.take(MALLORY, 30)
     held.take(MALLORY, 20)

@@ -70,7 +70,7 @@ def test_a_client_may_mean_another_cluster_or_node(
 
 
 def test_a_client_at_the_bootstrap_listener_may_mean_any_node() -> None:
-    """So may one that comes before the cluster's id is known."""
+    """A client that comes before the cluster's id is known may mean any node, too."""
     request = ApiVersionsRequest(cluster_id="other", node_id=7)
     assert offer.is_meant_for(request, None, None)
 

@@ -56,7 +56,7 @@ async def test_an_old_client_reads_what_it_owns(
 
 @with_anchors()
 async def test_every_lowest_version_is_the_brokers(kafka: KafkaCluster) -> None:
-    """Also that of Produce, which Kafka 4 states and refuses."""
+    """The lowest version of Produce is the broker's, too, which Kafka 4 states and refuses."""
     async with (
         whole_gateway(kafka.addresses) as gateway,
         await BrokerConnection.open(*kafka.addresses[0]) as direct,

@@ -53,7 +53,7 @@ def test_a_connection_that_ends_counts_no_longer() -> None:
 
 
 def test_one_address_leaves_connections_for_others() -> None:
-    """Also as one user, whose connections do not count towards an address."""
+    """The connections of one user do not count towards an address, and leave room as well."""
     places = ConnectionLimiter(Limits(max_connections=8))
     for _ in range(4):
         places.take(HERE, has_handshake=False)

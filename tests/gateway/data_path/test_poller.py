@@ -73,8 +73,8 @@ async def test_the_end_behind_bytes_is_told(poller: Poller) -> None:
 
 
 async def test_a_forgotten_socket_is_not_told(poller: Poller) -> None:
-    """Not even within the turn in which another handler forgets it. Forgetting twice is harmless,
-    and the socket may be watched again."""
+    """The socket may be forgotten by another handler within the same turn. Forgetting twice is
+    harmless, and the socket may be watched again."""
     pairs = [pair(), pair()]
     arrivals: list[int] = []
 
@@ -98,7 +98,7 @@ async def test_a_forgotten_socket_is_not_told(poller: Poller) -> None:
 
 
 async def test_a_handler_with_more_to_do_comes_after_the_others(poller: Poller) -> None:
-    """And other tasks run in between."""
+    """Other tasks run in between."""
     busy, other = pair(), pair()
     order: list[str] = []
 

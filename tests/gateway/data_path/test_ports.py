@@ -35,7 +35,7 @@ def test_another_listen_port_assigns_new_ports(tmp_path: Path) -> None:
 
 
 def test_ephemeral_ports_are_not_stored(tmp_path: Path) -> None:
-    """They are valid for one run only."""
+    """Ephemeral ports are valid for one run only."""
     book = PortBook(tmp_path, 0)
     assert list(islice(book.free(), 2)) == [0, 0]
     book.keep(1, 34567)

@@ -113,7 +113,7 @@ def test_a_mask_in_place_is_as_long_as_the_name(entity: Entity, name: bytes) -> 
 
 
 def test_a_topic_may_have_the_name_of_a_private_transactional_id() -> None:
-    """They are different things."""
+    """Topics and transactional ids are different things."""
     assert PRIVATE.mask_bytes(WRITER.encode(), Entity.TOPIC, Masks()) is None
     assert not PRIVATE.mask(creation(WRITER))[1]
 

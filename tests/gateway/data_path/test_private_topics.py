@@ -236,7 +236,7 @@ async def test_a_private_topic_is_not_deleted_but_others_are() -> None:
 
 
 async def test_requests_longer_than_the_buffer_are_searched() -> None:
-    """They are held, and relayed if they have no private name."""
+    """A long request is held, and relayed if it has no private name."""
     async with ground() as (_, client):
         many = tuple(f"topic-{number}" for number in range(BUFFER_BYTES // 8))
         for names in (many, (*many, STATE.decode())):

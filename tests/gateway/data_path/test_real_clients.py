@@ -83,7 +83,7 @@ async def test_a_transaction_completes() -> None:
 
 
 async def test_long_records_pass_unchanged() -> None:
-    """They are long enough for splice."""
+    """The records are long enough for splice."""
     record = random.Random(1).randbytes(900_000)
     async with running_mock_cluster() as upstream:
         await upstream.create_topic("long", 4)

@@ -95,7 +95,7 @@ async def test_nobody_is_told_unless_the_gateway_is_being_removed(scene: Scene) 
 
 
 async def test_the_clients_in_memory_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They choose their ids, and those of one address push out no others."""
+    """Clients choose their ids; those of one address push out no others."""
     monkeypatch.setattr(module, "REMEMBERED_MAX", 4)
     removal = Removal()
     removal.tells(ClientIdentity("10.0.0.1", "c"), 12)
@@ -106,7 +106,7 @@ async def test_the_clients_in_memory_have_a_bound(monkeypatch: pytest.MonkeyPatc
 
 
 async def test_a_client_is_told_once_a_minute(scene: Scene, autojump_clock: MockClock) -> None:
-    """Also across two commands."""
+    """The minute also counts across two commands."""
     scene.connect("stays", version=None)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(scene.run)

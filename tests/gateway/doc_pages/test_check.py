@@ -4,5 +4,5 @@ from gateway.doc_pages.check import PAGE, page
 
 
 def test_the_page_has_the_tables() -> None:
-    """Else run: python -m gateway.doc_pages.check"""
+    """Write the tables with `python -m gateway.doc_pages.check`."""
     assert PAGE.read_text() == page()

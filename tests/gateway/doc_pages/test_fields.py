@@ -70,5 +70,5 @@ def test_each_field_is_one_line() -> None:
     ],
 )
 def test_types_are_described_in_words(annotation: Any, words: str) -> None:
-    """They are JSON types, and references are resolved."""
+    """The types are those of JSON, and references are resolved."""
     assert type_of(annotation) == words

@@ -5,7 +5,7 @@ from gateway.limits import TOTALS
 
 
 def test_the_page_has_the_tables() -> None:
-    """Else run: python -m gateway.doc_pages.limits"""
+    """Write the tables with `python -m gateway.doc_pages.limits`."""
     assert PAGE.read_text() == page()
 
 

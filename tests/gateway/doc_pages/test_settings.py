@@ -9,12 +9,12 @@ from gateway.settings_sources import load
 
 
 def test_the_page_has_the_settings() -> None:
-    """Else run: python -m gateway.doc_pages.settings"""
+    """Write the settings with `python -m gateway.doc_pages.settings`."""
     assert PAGE.read_text() == page()
 
 
 def test_the_config_file_has_the_settings() -> None:
-    """Else run: python -m gateway.doc_pages.settings"""
+    """Write the file with `python -m gateway.doc_pages.settings`."""
     assert CONFIG_FILE.read_text() == config_file()
 
 

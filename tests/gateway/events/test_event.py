@@ -86,7 +86,7 @@ def test_an_envelope_is_one_line() -> None:
 
 
 def test_the_fields_match_the_name_of_the_event() -> None:
-    """They also match the schema version. A reader finds the model by both."""
+    """The fields also match the schema version. A reader finds the model by both."""
     with pytest.raises(ValidationError, match="the fields are those of gateway_ended"):
         envelope(GatewayEnded(), event="member_left")
     with pytest.raises(ValidationError, match="the fields are those of member_left"):

@@ -130,7 +130,7 @@ def test_the_next_rebalance_interrupts_the_one_under_way() -> None:
 
 
 def test_all_members_of_a_classic_group_are_disturbed() -> None:
-    """They have to rejoin, whatever they get. A new member is not disturbed."""
+    """The members have to rejoin, whatever they get. A new member is not disturbed."""
     group = Measured()
     group.tell(0, GroupCreated(kind="classic"), joins("a"), joins("b"))
     group.tell(

@@ -125,7 +125,8 @@ def test_the_policy_may_be_the_reason() -> None:
 
 
 def test_other_refusals_are_not_reported() -> None:
-    """They concern unknown ids, errors within a classic group, and members that may join."""
+    """Other refusals concern unknown ids, errors within a classic group, and members that may
+    join."""
     group = Refused()
     group.native("n")
     group.join("stranger", owned={"foo": [0]})

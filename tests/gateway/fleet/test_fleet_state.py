@@ -77,7 +77,8 @@ def test_a_single_gateway_may_have_all_shards(tmp_path: Path) -> None:
 
 
 def test_a_single_gateway_is_reached_where_a_fleet_was(tmp_path: Path) -> None:
-    """Also if it keeps its state elsewhere, as in the cluster. The shards stay."""
+    """The single gateway may keep its state elsewhere, for example in the cluster. The shards
+    stay."""
     end_fleet(tmp_path)
     assert read_state(tmp_path) is None
     state = open_state(tmp_path, 2)

@@ -54,7 +54,7 @@ def test_the_groups_are_spread_over_the_shards() -> None:
 
 
 def test_ids_of_coordinator_nodes_differ_from_each_other_and_from_those_of_brokers() -> None:
-    """They fit into the protocol's four bytes, and lead back to their broker."""
+    """The ids fit into the protocol's four bytes, and lead back to their broker."""
     brokers = (0, 1, 1001, BROKER_ID_MAX)
     ids = {
         node_id: broker
@@ -69,5 +69,5 @@ def test_ids_of_coordinator_nodes_differ_from_each_other_and_from_those_of_broke
 
 
 def test_a_member_lists_a_broker_before_its_coordinator_nodes() -> None:
-    """So that ports are given to brokers first."""
+    """Brokers are the first to get ports."""
     assert members(2)[1].node_ids(7) == (7, coordinator_id(0, 7), coordinator_id(1, 7))

@@ -232,8 +232,7 @@ def test_a_stopped_process_is_killed_and_started_again(tmp_path: Path) -> None:
 def test_a_signal_to_the_parent_drains_every_process(
     number: signal.Signals, tmp_path: Path
 ) -> None:
-    """And to the processes themselves, as a terminal or a supervisor sends it to all, it adds
-    nothing."""
+    """A terminal or a supervisor may send the signal to all processes, which adds nothing."""
     with running_parent(tmp_path) as parent:
         parent.wait_for(2)
         for _slot, pid in parent.pids():
@@ -255,7 +254,7 @@ def test_a_hangup_without_a_terminal_reloads_every_process(tmp_path: Path) -> No
 
 
 def test_no_process_outlives_its_parent(tmp_path: Path) -> None:
-    """However that ends."""
+    """The parent may end in any way."""
     with running_parent(tmp_path) as parent:
         parent.wait_for(2)
         pids = [pid for _slot, pid in parent.pids()]

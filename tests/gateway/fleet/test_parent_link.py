@@ -69,7 +69,7 @@ async def obeying() -> AsyncIterator[Obedience]:
 
 
 async def test_a_process_drains_when_it_is_told() -> None:
-    """And ends without when it is told again."""
+    """A process that is told again ends without a drain."""
     async with obeying() as process:
         process.say(Drain())
         await process.stop.wait()

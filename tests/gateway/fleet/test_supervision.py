@@ -195,7 +195,7 @@ def test_the_shards_of_a_killed_process_go_to_those_that_have_the_fewest() -> No
 
 
 def test_a_process_that_is_back_gets_its_shards_once_the_others_have_given_them_up() -> None:
-    """Not before their clients have found the others, or they would look for them twice."""
+    """The clients have found the other processes before, and need not look for them twice."""
     supervision = complete(3)
     kill(supervision, 2)
     assert list(supervision.on_serving(2)) == []

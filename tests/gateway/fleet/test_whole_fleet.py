@@ -191,7 +191,7 @@ async def test_a_fleet_that_cannot_start_says_why_once(tmp_path: Path) -> None:
 
 
 async def test_commands_see_the_groups_of_all_processes(tmp_path: Path) -> None:
-    """And a drain ends all of them."""
+    """A drain ends all processes."""
     group_ids = ("a", "bb", "ccc", "dddd")
     member = FleetMember(slot=0, slots=PROCESSES, shards=SHARDS)
     assert {member.slot_of(group_id) for group_id in group_ids} == set(range(PROCESSES))
@@ -259,8 +259,8 @@ async def get(port: int, path: str) -> Any:
 
 
 async def test_any_process_answers_for_all_at_the_admin_port(tmp_path: Path) -> None:
-    """So that one port is enough for people, programs and Prometheus, while each process serves and
-    while one of them is away."""
+    """One port is enough for people, programs and Prometheus, while each process serves and while
+    one of them is away."""
     port = free_port()
     group_ids = ("a", "bb", "ccc", "dddd")
     with trio.fail_after(LIMIT_S):

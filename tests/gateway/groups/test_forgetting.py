@@ -246,7 +246,7 @@ async def test_many_new_groups_are_forgotten_on_the_same_day(
 async def test_groups_with_long_names_are_forgotten_earlier(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They count as many, and no longer once they are gone."""
+    """A long name counts as many groups, and no longer once its group is gone."""
     monkeypatch.setattr(module, "FIRST_LOOK_S", (60.0, 60.0))
     monkeypatch.setattr(module, "NEW_GROUPS_MAX", 3)
     async with hosted_groups() as groups:

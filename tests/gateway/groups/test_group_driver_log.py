@@ -211,7 +211,7 @@ async def test_a_member_whose_heartbeat_waited_does_not_time_out(autojump_clock:
 async def test_requests_to_an_unreadable_group_are_retried(
     autojump_clock: MockClock,
 ) -> None:
-    """They are refused at once, as by a coordinator that is loading. SyncGroup is asked to rejoin,
+    """The refusal is immediate, as by a coordinator that is loading. SyncGroup is asked to rejoin,
     and a classic Heartbeat succeeds. One log line reports it, and the group is loaded once the log
     recovers."""
     async with hosted_groups() as groups:

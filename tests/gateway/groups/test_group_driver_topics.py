@@ -122,7 +122,7 @@ async def test_a_deleted_topic_is_named_in_an_event(autojump_clock: MockClock) -
 
 
 async def test_the_partitions_that_a_member_states_are_an_event(autojump_clock: MockClock) -> None:
-    """They precede the events of the same heartbeat."""
+    """The event precedes the others of the same heartbeat."""
     async with hosted_groups() as groups:
         joined = await groups.native("n")
         await groups.native("n", joined.member_epoch, owned={"foo": (0, 1, 2)})
@@ -181,7 +181,7 @@ async def test_a_failed_resolution_is_retried(monkeypatch: pytest.MonkeyPatch) -
 async def test_matched_topics_that_cannot_be_looked_up_fail_the_resolution(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """They may exceed the gateway's limit. The group continues."""
+    """The topics may exceed the gateway's limit. The group continues."""
     async with hosted_groups() as groups:
 
         async def too_many(*_asked: object) -> NoReturn:

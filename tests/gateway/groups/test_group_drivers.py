@@ -101,7 +101,7 @@ async def test_groups_do_not_wait_for_each_other(autojump_clock: MockClock) -> N
 async def test_hosted_groups_are_known_until_their_anchors_have_left(
     autojump_clock: MockClock,
 ) -> None:
-    """They keep the gateway from being removed. Meanwhile none is adopted."""
+    """The groups keep the gateway from being removed. Meanwhile none is adopted."""
     async with hosted_groups() as groups:
         await groups.native("n", group="a")
         with groups.table.orders.taking_none():

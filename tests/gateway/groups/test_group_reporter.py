@@ -252,7 +252,7 @@ async def test_a_members_commits_are_reported_before_its_departure(
 async def test_commits_are_reported_before_the_end_of_their_topic(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
-    """They would otherwise count for a topic that is created under the same name."""
+    """Later commits would count for a topic that is created under the same name."""
     async with hosted_groups(config=CONFIG) as groups:
         write_lines(groups, tmp_path)
         joined = await groups.native("n")

@@ -57,7 +57,7 @@ async def test_groups_with_only_joins_make_room(
 async def test_the_search_for_room_is_rate_limited(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many joins are refused, all groups are scanned at most once per second."""
+    """All groups are scanned at most once per second, for any number of refused joins."""
     looks = 0
 
     def has_stalled(_work: LoggedEngine, _now_ms: int) -> bool:

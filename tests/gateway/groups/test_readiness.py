@@ -84,7 +84,7 @@ def test_a_member_whose_join_was_not_seen_is_not_called_malformed() -> None:
 
 
 def test_workers_and_streams_stay_with_the_cluster() -> None:
-    """They get no advice on assignors."""
+    """Workers and streams get no advice on assignors."""
     workers = snapshot(MEMBER, protocol_type="connect")
     for foreign in (workers, snapshot(MEMBER, protocol="stream")):
         (reason,) = reasons(assess_conversion(foreign, GroupConfig()))

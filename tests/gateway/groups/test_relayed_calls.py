@@ -11,7 +11,7 @@ from gateway.hosting.calls import Call
 
 
 async def test_all_calls_are_waited_for(autojump_clock: MockClock) -> None:
-    """Also those that begin meanwhile."""
+    """Calls that begin meanwhile are waited for, too."""
     relayed, has_ended = RelayedCalls(), trio.Event()
 
     async def wait() -> None:

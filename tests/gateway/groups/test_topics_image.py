@@ -134,8 +134,8 @@ async def test_a_failed_refresh_keeps_the_known_names(monkeypatch: pytest.Monkey
 
 
 async def test_unused_names_are_forgotten() -> None:
-    """They come from refused requests and removed members. A group with many topics is not checked
-    each time."""
+    """Unused names come from refused requests and removed members. A group with many topics is not
+    checked each time."""
     image = TopicsImage(ScriptedCluster(foo=3, bar=1))
     await image.get(["foo", "bar", *(f"made-up-{n}" for n in range(NAMES_MAX))])
     crowded = [image.is_crowded]

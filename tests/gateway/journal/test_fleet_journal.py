@@ -47,7 +47,8 @@ def host(journal: FleetJournal, group_id: str) -> None:
 
 
 def test_lines_of_a_taken_shard_have_its_run(journal: FleetJournal, tmp_path: Path) -> None:
-    """And all others that of the process. Each run has its own process id and numbers from 1."""
+    """All other lines have the run of the process. Each run has its own process id and numbers from
+    1."""
     assert shard_of(OWN, SHARDS) != SHARD
     journal.begin_run(9, (SHARD,), ShardsTaken(shards=(SHARD,)))
     for group_id in (OWN, TAKEN):

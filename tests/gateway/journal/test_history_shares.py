@@ -46,7 +46,7 @@ def test_an_owner_has_half_of_what_others_leave() -> None:
 
 
 def test_a_share_comes_back_when_the_files_may_be_gone() -> None:
-    """So an owner that never stops has one share at any time."""
+    """An owner that never stops has one share at any time."""
     now_ms = 0
     shares = HistoryShares(1_000, lambda: now_ms)
     shares.spend(GREEDY, 300)
@@ -79,8 +79,8 @@ def test_what_clients_may_fill_and_what_overflows_fit_into_the_folder() -> None:
 def test_events_beyond_a_share_leave_no_gap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They get no number. Events of a group's own sequence are always written, and those of others
-    as well."""
+    """Events beyond a share get no number. Events of a group's own sequence are always written, and
+    those of others as well."""
     monkeypatch.setattr(journal, "OTHER_BYTES_MAX", 2_000)
     with closing(LineFiles(tmp_path)) as files, capture_logs() as lines:
         writer = Journal("log", Sinks(files=files), now_ms=lambda: 5)
@@ -174,7 +174,7 @@ def test_several_clients_in_a_loop_cannot_either(churn: Churn) -> None:
 
 
 def test_the_overflow_takes_what_is_free(churn: Churn) -> None:
-    """So the history of a gateway with one client is no shorter than it would be without shares."""
+    """The history of a gateway with one client is no shorter than it would be without shares."""
     for _ in range(500):
         churn.leave("loop", GREEDY)
     usual, overflow = (
@@ -196,7 +196,7 @@ def test_the_usual_files_are_not_kept_beyond_their_own_part(churn: Churn) -> Non
 
 
 def test_a_reader_finds_each_sequence_in_order(churn: Churn) -> None:
-    """Also across both kinds of files, and after a restart."""
+    """The order holds across both kinds of files, and after a restart."""
     for _ in range(30):
         churn.leave("loop", GREEDY)
         churn.leave("quiet", OTHER)

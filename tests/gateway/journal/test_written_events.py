@@ -56,8 +56,8 @@ def test_lines_are_repeated_only_if_some_are_missing(tmp_path: Path, written: in
 def test_a_restart_without_activity_writes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many groups there are, and however long their last events were ago. Only the end of
-    the files is read."""
+    """The number of groups and the age of their last events do not matter. Only the end of the
+    files is read."""
     monkeypatch.setattr(written_events, "END_BYTES_MAX", 4_000)
     in_log: dict[str, LastEvents] = {}
     with closing(LineFiles(tmp_path)) as files:

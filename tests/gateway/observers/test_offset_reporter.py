@@ -300,7 +300,8 @@ def test_an_aborted_transaction_is_reported_by_itself() -> None:
 
 
 def test_a_transaction_that_lasts_ends_after_its_commits() -> None:
-    """They were reported with an earlier interval. Each group of the transaction has its end."""
+    """The commits were reported with an earlier interval. Each group of the transaction has its
+    end."""
     reporter = GroupStats()
     for group_id in ("orders", "others"):
         reporter.commit_in_transaction({0: 5}, group_id=group_id)

@@ -40,7 +40,7 @@ async def ask(question: Computation) -> AssignmentReceived:
 
 
 async def test_a_plug_in_computes_a_target(install_assignor: Install) -> None:
-    """However large the group is: a pipe holds 64 KiB."""
+    """The group may be large: a pipe holds 64 KiB."""
     install_assignor({"takes-all": TAKES_ALL})
     received = await ask(computation("takes-all", partition_count=20_000))
     everything = frozenset(Partition(FOO, number) for number in range(20_000))
@@ -146,7 +146,7 @@ async def test_further_groups_wait_their_turn(
 async def test_a_plug_in_that_hangs_holds_up_no_other(
     install_assignor: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many groups use it."""
+    """The plug-in may be that of any number of groups."""
     monkeypatch.setattr(runner, "PROCESSES_MAX", 1)
     install_assignor({"hangs": "import time\ndef assign(spec):\n    time.sleep(600)\n"})
     install_assignor({"takes-all": TAKES_ALL})

@@ -57,7 +57,7 @@ def test_a_full_table_forgets_the_oldest() -> None:
 
 
 def test_a_forgotten_name_no_longer_counts() -> None:
-    """Not for its owner, either; forgetting it twice is harmless."""
+    """The name does not count for its owner, either; forgetting it twice is harmless."""
     table = quota_cache(4)
     table.put("a", 1, ALICE)
     assert (table.pop("a"), table.pop("a")) == ((1,), ())

@@ -46,7 +46,7 @@ def test_what_one_owner_frees_another_may_take() -> None:
 
 
 def test_settings_replace_the_rule() -> None:
-    """They may change, as may the total. What exceeds them stays."""
+    """The settings may change, as may the total. Entries that exceed them stay."""
     total = SharedTotal(10, ShareRule(per_address=2, per_principal=9))
     assert (take_all(total, SOMEWHERE), take_all(total, ALICE)) == (2, 8)
     total.total, total.rule = 20, ShareRule(per_principal=8)

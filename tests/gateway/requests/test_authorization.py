@@ -155,7 +155,7 @@ async def test_members_go_on_while_the_cluster_does_not_tell(mock_clock: MockClo
 
 
 async def test_groups_that_the_client_may_not_describe_are_withheld() -> None:
-    """Also from lists."""
+    """Such groups are also missing from lists."""
     broker = GuardedBroker()
     async with offset_stage(broker) as stage:
         await stage.client.enter()

@@ -132,7 +132,8 @@ LOOSE = GroupConfig(
 
 
 def test_the_brokers_values_and_bounds_apply() -> None:
-    """They are among the synonyms. The heartbeat interval must be below the session timeout."""
+    """The brokers' values are among the synonyms. The heartbeat interval must be below the session
+    timeout."""
 
     async def compare(kafka: KafkaCluster) -> None:
         group = fresh_group("configured")
@@ -286,7 +287,7 @@ async def test_a_refusal_contains_no_address_of_the_cluster(kafka: KafkaCluster)
 
 @with_new_protocol()
 async def test_configs_are_independent_of_the_group(kafka: KafkaCluster) -> None:
-    """They apply from the first heartbeat on, and survive the group's deletion, as in Kafka."""
+    """Configs apply from the first heartbeat on, and survive the group's deletion, as in Kafka."""
     group = fresh_group("kept")
     async with whole_gateway(kafka.addresses) as gateway:
         for address in (gateway.address, kafka.addresses[0]):

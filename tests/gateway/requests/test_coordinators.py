@@ -202,7 +202,7 @@ async def test_a_limited_number_of_coordinators_is_remembered(
 async def test_one_user_leaves_the_coordinators_of_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """However many groups it invents."""
+    """The user may invent any number of groups."""
     monkeypatch.setattr(module, "REMEMBERED_MAX", 4)
     coordinators = Coordinators(ScriptedCluster(), ShareRule())
     await coordinators.node_of("a", QuotaKey("alice", is_principal=True))

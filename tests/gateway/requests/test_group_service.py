@@ -591,7 +591,7 @@ async def test_groups_beyond_max_groups_are_refused() -> None:
 
 
 async def test_members_get_no_answers_while_another_gateway_may_own_the_log() -> None:
-    """They look for the coordinator, and continue once the gateway owns the log again. Stored
+    """Members look for the coordinator, and continue once the gateway owns the log again. Stored
     commits stay stored."""
 
     class Doubtful(MemoryLog):

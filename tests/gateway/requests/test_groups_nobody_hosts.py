@@ -180,6 +180,6 @@ async def test_a_relayed_heartbeat_leaves_no_driver_behind(drivers: list[str]) -
 
 
 def test_every_kind_is_tried() -> None:
-    """So that an api that is added is tried as well."""
+    """An api that is added is tried as well."""
     asked = {make("g").SCHEMA.api_key for make in (*REQUESTS.values(), *OF_NO_MEMBER.values())}
     assert len(asked) == 10

@@ -132,7 +132,7 @@ async def test_a_wrong_target_is_refused(shares: list[tuple[str, tuple[int, ...]
 
 
 async def test_an_unknown_topic_is_refused() -> None:
-    """Also besides all partitions of the known one."""
+    """The target is refused even if it has all partitions of the known topic."""
     async with scene() as on:
         (first, partitions), second = on.good()
         wrong = (first, {**partitions, STRANGER: (0,)}), second

@@ -77,5 +77,5 @@ def test_only_existing_partitions_have_the_groups_error() -> None:
     [("foo", 0, True), ("foo", 2, True), ("foo", 3, False), ("foo", -1, False), ("bar", 0, False)],
 )
 def test_partition_numbers_start_at_zero(name: str, index: int, *, is_there: bool) -> None:
-    """They end before the topic's partition count."""
+    """The numbers end before the topic's partition count."""
     assert exists(IMAGE, name, index) is is_there

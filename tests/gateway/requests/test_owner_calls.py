@@ -71,7 +71,7 @@ def request_at(broker: Broker) -> GroupRequest:
 
 
 async def test_the_owner_asks_the_cluster_by_the_client_s_own_connection(tmp_path: Path) -> None:
-    """So that the cluster decides what that client may see."""
+    """The cluster decides what that client may see."""
     seen: list[GroupRequest] = []
 
     async def answer(request: GroupRequest) -> Struct:

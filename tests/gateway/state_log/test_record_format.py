@@ -96,7 +96,7 @@ def test_a_line_of_the_last_events_may_exceed_a_kafka_string() -> None:
 
 
 def test_last_events_that_are_not_text_are_refused() -> None:
-    """They are refused like any unreadable record."""
+    """Such events are refused like any unreadable record."""
     entry = encode_record(GROUP, LastEvents(sequence=1, lines=("xy",)))
     assert entry.value is not None
     with pytest.raises(WireError, match="LAST_EVENTS"):
@@ -161,7 +161,7 @@ def test_partitions_without_their_epochs_are_refused() -> None:
 
 
 def test_additions_of_a_later_version_are_skipped() -> None:
-    """They are tagged fields, so an older groupferry can read the log after a downgrade."""
+    """Additions are tagged fields, so an older groupferry can read the log after a downgrade."""
     record = RECORDS["current_assignment"]
     assert isinstance(record, CurrentAssignment)
     entry = encode_record(GROUP, record)

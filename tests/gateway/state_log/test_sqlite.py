@@ -72,7 +72,7 @@ async def test_it_has_the_content_of_every_log(tmp_path: Path) -> None:
 async def test_the_last_events_of_a_group_outlive_it_until_they_are_forgotten(
     tmp_path: Path,
 ) -> None:
-    """They make no group, because there would be nothing to show of it."""
+    """The events make no group, because there would be nothing to show of it."""
     async with open_sqlite_log(tmp_path) as log:
         await log.append(GROUP, [epoch(1), LastEvents(sequence=1, lines=("one",))])
         gone = TargetAssignmentMetadata(epoch=None)

@@ -40,7 +40,7 @@ def full_disk(folder: Path) -> Iterator[None]:
 
 
 def test_batches_written_together_are_one_transaction(tmp_path: Path) -> None:
-    """They share one sync and one mark."""
+    """The batches share one sync and one mark."""
     writer = SqliteWriter.open(tmp_path, None)
     before = writer.head
     batches = [GroupWrite(group, [encode_record(group, epoch(1))]) for group in ("a", "b", "c")]

@@ -31,7 +31,7 @@ def test_no_version_before_1_2_is_spoken(authority: CertificateAuthority) -> Non
 
 
 def test_brokers_must_prove_who_they_are(authority: CertificateAuthority) -> None:
-    """Also if the name of the host is not checked."""
+    """The proof is also required if the name of the host is not checked."""
     tls = for_brokers(CertificateFiles(ca=authority.ca), check_host=False)
     assert tls.current.verify_mode == ssl.CERT_REQUIRED
     assert not tls.checks_host

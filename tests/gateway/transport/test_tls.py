@@ -93,7 +93,7 @@ async def test_records_arrive_whatever_the_room_and_however_they_are_cut(
 async def test_connections_wait_for_slow_peers_side_by_side(
     authority: CertificateAuthority,
 ) -> None:
-    """They share OpenSSL's memory, but no byte goes to another connection."""
+    """The connections share OpenSSL's memory, but no byte goes to another connection."""
     count = 3
     async with contextlib.AsyncExitStack() as stack:
         pairs = [
@@ -179,7 +179,7 @@ async def test_a_peer_cannot_make_tls_answer_without_end(authority: CertificateA
 
 
 async def test_a_receive_takes_a_limited_number_of_records(authority: CertificateAuthority) -> None:
-    """And says that there are more, though no byte of them is left in the socket."""
+    """The receive says that there are more, though no byte of them is left in the socket."""
     async with tls_pair(authority, authority.trusting()) as (client, server):
         sent = bytes(index % 256 for index in range(3 * RECORDS_PER_RECEIVE + 5))
         for index in range(len(sent)):

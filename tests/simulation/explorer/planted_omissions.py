@@ -78,7 +78,7 @@ def no_lock(patch: Patch) -> None:
 
 @shows_in("adopt-outsider", " own ", {}, ("start o", "send o", "adopt"))
 def a_lock_by_another_member_than_the_leader(patch: Patch) -> None:
-    """Not the leader's member stays, but another one."""
+    """Another member than the leader stays."""
     real = adoptable.snapshot
 
     def snapshot(described: DescribedGroup, watched: WatchedGroup) -> ClassicGroupValue:

@@ -55,7 +55,7 @@ def _request(consumer: ComputingConsumer, kind: type[T]) -> T:
 
 
 def test_it_asks_for_the_group_and_installs_a_whole_target() -> None:
-    """Then it sends a heartbeat at once."""
+    """The consumer then sends a heartbeat immediately."""
     consumer = consumer_asked_to_compute()
     assert consumer.has_something_to_say()
     assert _request(consumer, PrepareAssignmentReceived).member_epoch == 1

@@ -20,7 +20,8 @@ def test_a_copy_goes_on_like_the_original() -> None:
 
 
 def test_moves_of_a_copy_leave_the_original_alone() -> None:
-    """Also in the middle of a write, when the machine has a batch with a copy of the group."""
+    """The copy may be made in the middle of a write, when the machine has a batch with a copy of
+    the group."""
     world = begin(WORLDS["switch"])
     make(world, "switch a")
     while "answer Write" not in free_moves(world):

@@ -141,7 +141,7 @@ def test_a_record_type_of_a_later_groupferry_is_not_skipped(key: bytes) -> None:
 
 
 def test_the_logs_own_records_must_be_readable() -> None:
-    """They name the log and its owner."""
+    """These records name the log and its owner."""
     with pytest.raises(StateLogUnusable, match="offset 1 of the state log cannot be read"):
         content_of(stored_entries(encode_record("a", EPOCH), Entry(LOG_ID_KEY, b"garbage")))
 

@@ -128,8 +128,8 @@ async def test_a_second_owner_of_a_shard_is_fenced_by_the_epoch(kafka: KafkaClus
 
 
 async def test_a_later_gateway_goes_on_with_the_shards(kafka: KafkaCluster) -> None:
-    """Also with another number of processes. Its runs are greater than those that the former one
-    has counted on."""
+    """The number of processes may differ. The runs of the later gateway are greater than those that
+    the former one has counted on."""
     with trio.fail_after(LIMIT_S):
         async with open_shards(kafka, "shards-later") as first:
             await first.append(GROUPS[2], [epoch(1)])
