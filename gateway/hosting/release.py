@@ -445,7 +445,7 @@ class Releasing(Moving):
                 self.is_displaced = True  # a late JoinGroup has put another anchor in its place
             case _, Out(is_certain=True):
                 self._mark_open(now_ms)
-                if self._owners:
+                if self._awaits_round:
                     self._round_until_ms = now_ms + GATHER_MAX_MS
                 self._move(Stage.CONCLUDING)
             case _:
