@@ -20,12 +20,6 @@ class DeadlineQueue:
     def __len__(self) -> int:
         return len(self._heap)
 
-    def copy(self) -> "DeadlineQueue":
-        """An independent copy."""
-        twin = DeadlineQueue({})
-        twin._heap = self._heap.copy()
-        return twin
-
     def note(self, record: DeadlineSet, deadlines: Mapping[DeadlineKey, int]) -> None:
         """Add a deadline. If it is later cleared or moved, its entry becomes stale."""
         heapq.heappush(self._heap, (record.at_ms, record.key))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from functools import partial
 from types import MappingProxyType
 
+from coordinator.engine import GroupEngine
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.classic_phases import stored_phase
 from coordinator.group.consumer_group import ConsumerGroup
@@ -43,6 +44,7 @@ from coordinator.interface.volatile_records import (
     ComputationFailed,
     DeadlineCleared,
     DeadlineSet,
+    GrantMoved,
     JoinParked,
     JoinReleased,
     MemberChosen,
@@ -93,7 +95,7 @@ _WITHOUT_EVENT = frozenset(
     {
         *(DeadlineSet, DeadlineCleared, CommitStarted, CommitEnded),
         *(JoinParked, JoinReleased, SyncParked, SyncReleased, SyncsExpected, SyncReceived),
-        *(TopicsChecked, RepetitionMoved, RegexResolutionMoved),
+        *(TopicsChecked, RepetitionMoved, GrantMoved, RegexResolutionMoved),
     }
 )
 """Frequent records that cause no event, and that no event depends on."""
@@ -115,21 +117,23 @@ _NOTHING = Assignment(member_epoch=0, previous_epoch=0)
 _STILL_THERE = frozenset({RemovalCause.REPLACED, RemovalCause.GROUP_CONVERTED})
 
 
-def tell(state: GroupState, records: Sequence[Record], topics: Topics) -> list[GatewayEvent]:
-    """The events of one batch. The batch was decided on `state` and is not applied yet."""
-    telling = [record for record in records if type(record) not in _WITHOUT_EVENT]
-    if not telling:
-        return []  # a heartbeat that changed nothing, or a commit
-    # Nothing is applied after the last record, so a single one needs no fork.
-    before = state.fork() if len(telling) > 1 else state
-    return list(_Teller(before, telling, topics).tell())
+def has_events(records: Iterable[Record]) -> bool:
+    """Whether records may cause events. Those of a heartbeat that changes nothing, or of a commit,
+    do not."""
+    return not _WITHOUT_EVENT.issuperset(map(type, records))
+
+
+def tell(fork: GroupEngine, records: Sequence[Record], topics: Topics) -> list[GatewayEvent]:
+    """The events of one decision. Its records are applied to `fork`, the group as it was before."""
+    return list(_Teller(fork, records, topics).tell())
 
 
 class _Teller:
-    """Applies a batch to a fork of the state and compares before and after each record."""
+    """Compares the group before and after each record of a decision."""
 
-    def __init__(self, state: GroupState, records: Sequence[Record], topics: Topics) -> None:
-        self._state = state
+    def __init__(self, fork: GroupEngine, records: Sequence[Record], topics: Topics) -> None:
+        self._fork = fork
+        self._state = state = fork.state
         self._records = records
         self._topics = topics
         self._removals = {
@@ -147,11 +151,10 @@ class _Teller:
         self._moved = 0
 
     def tell(self) -> Iterator[GatewayEvent]:
-        last = self._records[-1]
         for record in self._records:
-            yield from self._events(record)
-            if record is not last:
-                self._state.apply(record)
+            if type(record) not in _WITHOUT_EVENT:
+                yield from self._events(record)
+            self._fork.apply(record)
 
     def _events(self, record: Record) -> Iterator[GatewayEvent]:
         match record:

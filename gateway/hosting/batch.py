@@ -3,20 +3,18 @@
 Later requests are decided on a copy of the group to which the earlier records are applied.
 """
 
+from collections.abc import Sequence
+
 from coordinator.engine import GroupEngine, Step
+from coordinator.group.state import Record
 from coordinator.interface.errors import LongComputation
-from coordinator.interface.events import (
-    ConsumerHeartbeatReceived,
-    Event,
-    JoinGroupReceived,
-    Request,
-)
+from coordinator.interface.events import Event, Request
 from coordinator.interface.records import DurableRecord
 from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Topics
 from coordinator.interface.value import value
-from gateway.events.event import DecisionEvents
-from gateway.events.record_translator import tell
+from gateway.events.event import DecisionEvents, GatewayEvent
+from gateway.events.record_translator import has_events, tell
 from gateway.events.request_translator import refused_conversion, statement
 from gateway.quotas.quota_key import QuotaKey
 
@@ -43,6 +41,7 @@ class Batch:
         """The records to write, in the order of the decisions."""
         self._engine = engine
         self._copy: GroupEngine | None = None
+        """The group as the first `_copied` decisions leave it."""
         self._copied = 0
 
     @property
@@ -66,14 +65,26 @@ class Batch:
         Raises InvariantError or LongComputation."""
         engine = self._latest() if self.decisions else self._engine
         step = engine.handle(event, now_ms=now_ms, topics=topics, may_take_long=may_take_long)
-        events = tell(engine.state, step.records, topics)
-        if isinstance(event, JoinGroupReceived | ConsumerHeartbeatReceived):
-            if (stated := statement(event, step, topics)) is not None:
-                events.insert(0, stated)
-            if (refused := refused_conversion(engine.state, event, step)) is not None:
-                events.append(refused)
+        refused = refused_conversion(engine.state, event, step)
+        events = self._tell(step.records, topics) if has_events(step.records) else []
+        if (stated := statement(event, step, topics)) is not None:
+            events.insert(0, stated)
+        if refused is not None:
+            events.append(refused)
         self.durable += step.durable
         self.decisions.append(Decision(event, step, DecisionEvents(events, now_ms, owner)))
+
+    def _tell(self, records: Sequence[Record], topics: Topics) -> list[GatewayEvent]:
+        """The events of the next decision, which the copy has then."""
+        if self._copy is None:
+            self._copy = self._engine.fork()
+        try:
+            events = tell(self._copy, records, topics)
+        except Exception:
+            self.close()  # the copy has a part of the decision
+            raise
+        self._copied += 1
+        return events
 
     def refusal(self, event: Request, *, now_ms: int, topics: Topics) -> Reply | None:
         """The engine's refusal of an event after the earlier decisions. None if the event would

@@ -77,14 +77,3 @@ def test_the_queue_does_not_grow_with_every_heartbeat() -> None:
         queue.note(DeadlineSet(KEYS[0], 1_000_000 + at_ms), running)
         queue.note(DeadlineSet(KEYS[1], 1_000), running)
     assert len(queue) < 200
-
-
-def test_a_copy_is_independent() -> None:
-    """A deadline added to one is not in the other."""
-    first, second = KEYS[:2]
-    queue = DeadlineQueue({first: 5})
-    copy = queue.copy()
-    both = {first: 5, second: 3}
-    copy.note(DeadlineSet(second, 3), both)
-    assert copy.next_ms(both) == 3
-    assert (len(queue), len(copy)) == (1, 2)

@@ -44,7 +44,9 @@ class Told(GroupScript):
 
     def feed(self, event: Event) -> Step:
         step = self.engine.handle(event, now_ms=self.now_ms, topics=self.topics)
-        self.last = tell(self.engine.state, step.records, self.topics)
+        fork = self.engine.fork()
+        self.last = tell(fork, step.records, self.topics)
+        fork.release()
         self.all += self.last
         for record in step.records:
             self.engine.apply(record)
@@ -528,14 +530,14 @@ def test_translating_one_members_step_reads_no_other(
 
 
 def test_translating_changes_nothing() -> None:
-    """A batch is translated before it is applied, on a fork of the state."""
+    """A decision is translated before it is applied, on a fork of the group."""
     group = Told()
     group.stable_classic_group({"a": {"foo": [0, 1, 2]}})
     before = group.view()
     step = group.engine.handle(
         DeleteGroupReceived(token=0), now_ms=group.now_ms, topics=group.topics
     )
-    tell(group.engine.state, step.records, group.topics)
+    tell(group.engine.fork(), step.records, group.topics)
     assert group.view() == before
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Never
 import pytest
 
 from coordinator.engine import GroupEngine
+from coordinator.group.state import GroupState, Record
 from coordinator.interface.config import GroupConfig, MigrationPolicy
 from coordinator.interface.errors import InvariantError, LongComputation
 from coordinator.interface.events import Event, HeartbeatReceived, TimePassed
@@ -101,6 +102,26 @@ def test_the_group_cannot_change_while_a_batch_still_decides_on_it() -> None:
         engine.apply(record)
     batch.close()
     engine.apply(record)
+
+
+def test_a_record_is_applied_to_one_copy_after_its_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The events of a decision, and the decisions that follow, need the same copy."""
+    requests = Recorded(1)
+    for member_id in "abc":
+        requests.script.native(member_id, 0)
+    batch = Batch(GroupEngine("g", requests.script.config))
+    applied: list[Record] = []
+
+    def counted(state: GroupState, record: Record) -> None:
+        applied.append(record)
+        apply(state, record)
+
+    apply = GroupState.apply
+    monkeypatch.setattr(GroupState, "apply", counted)
+    for event, now_ms, topics in requests.sent:
+        batch.decide(event, now_ms=now_ms, topics=topics)
+    records = [record for decision in batch.decisions for record in decision.step.records]
+    assert len(applied) == 2 * len(records), "in the step, and in the copy"
 
 
 def test_requests_without_records_do_not_wait_for_the_log() -> None:
