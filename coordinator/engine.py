@@ -201,10 +201,20 @@ class GroupEngine:
             computation=step.computation,
         )
 
-    def decide_at_rest(self, event: Event, *, now_ms: int, topics: Topics) -> SteadyStep | None:
+    def decide_at_rest(
+        self, event: Event, *, now_ms: int, topics: Topics, answers_within_ms: int = 0
+    ) -> SteadyStep | None:
         """What `handle` would decide on an event that meets a group at rest, at a fraction of the
-        cost. None for any other event."""
-        return steady.decide(self.state, event, config=self._config, topics=topics, now_ms=now_ms)
+        cost. None for any other event. `answers_within_ms`: how long the latest heartbeats of the
+        group took to be answered, if the event does not say it."""
+        return steady.decide(
+            self.state,
+            event,
+            config=self._config,
+            topics=topics,
+            now_ms=now_ms,
+            answers_within_ms=answers_within_ms,
+        )
 
     def apply(self, record: Record) -> None:
         """Apply one record of a step to the state. Raises InvariantError while a step is being
@@ -220,7 +230,8 @@ class GroupEngine:
 
     def next_deadline_ms(self) -> int | None:
         """When to handle `TimePassed` next, in wall-clock milliseconds."""
-        return self._deadlines().next_ms(self.state.deadlines)
+        queue = self._queue if self._queue is not None else self._make_queue()
+        return queue.next_ms(self.state.deadlines)
 
     def describe(self, topics: Topics) -> GroupView:
         """The group as admin tools see it."""
@@ -313,13 +324,13 @@ class GroupEngine:
             case _:
                 assert_never(event)
 
-    def _deadlines(self) -> DeadlineQueue:
+    def _make_queue(self) -> DeadlineQueue:
         if self._queue is None:
             self._queue = DeadlineQueue(self.state.deadlines)
         return self._queue
 
     def _pass_time(self, step: StepBuilder) -> None:
-        for key in self._deadlines().due(self.state.deadlines, step.now_ms):
+        for key in self._make_queue().due(self.state.deadlines, step.now_ms):
             # An earlier deadline of this loop may have cleared or moved this one.
             if step.state.deadlines.get(key) == self.state.deadlines[key]:
                 deadline_reached(step, key)

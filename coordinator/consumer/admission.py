@@ -130,7 +130,8 @@ def _take_over(
     if may_have_departed(step, member_id):
         # DEV D68: the instance had this id in this epoch already. Its client may not know that it
         # was replaced meanwhile, and would go on where it was. The new member needs another epoch.
-        if step.config.roll_policy.is_paused or step.now_ms < target_due_at_ms(step):
+        due_at_ms = target_due_at_ms(group, step.config, step.now_ms)
+        if step.config.roll_policy.is_paused or step.now_ms < due_at_ms:
             raise GroupError(
                 ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
                 f"the instance id {holder.instance_id} has been taken from this member, which may"

@@ -113,7 +113,7 @@ def _may_move(step: StepBuilder) -> bool:
         group.assignment_epoch == group.epoch
         and group.topics_checked == step.topics.version
         and not step.config.roll_policy.is_paused
-        and step.now_ms >= target_due_at_ms(step)
+        and step.now_ms >= target_due_at_ms(group, step.config, step.now_ms)
     )
 
 

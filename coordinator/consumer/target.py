@@ -38,7 +38,9 @@ def update_target(step: StepBuilder, *, rejoining: str = "") -> None:
 
 def is_target_due(step: StepBuilder) -> bool:
     """Whether the computation of the next target may begin."""
-    return is_target_awaited(step) and step.now_ms >= target_due_at_ms(step)
+    return is_target_awaited(step) and step.now_ms >= target_due_at_ms(
+        step.consumer, step.config, step.now_ms
+    )
 
 
 def is_target_awaited(step: StepBuilder) -> bool:
@@ -54,18 +56,17 @@ def is_target_awaited(step: StepBuilder) -> bool:
     )
 
 
-def target_due_at_ms(step: StepBuilder) -> int:
+def target_due_at_ms(group: ConsumerGroup, config: GroupConfig, now_ms: int) -> int:
     """When the next target may be computed, in wall-clock milliseconds; 0 means at once.
 
     DEV D83: the second target after a quiet time does not wait, either. A consumer that restarts
     changes its group twice.
     """
-    group = step.consumer
-    waits = step.config.second_target_waits
+    waits = config.second_target_waits
     computed_at_ms = group.target_timestamp_ms if waits else group.earlier_target_ms
-    if not computed_at_ms or computed_at_ms > step.now_ms:  # stored while the clock was ahead
+    if not computed_at_ms or computed_at_ms > now_ms:  # stored while the clock was ahead
         return group.retry_at_ms
-    return max(computed_at_ms + step.config.consumer_assignment_interval_ms, group.retry_at_ms)
+    return max(computed_at_ms + config.consumer_assignment_interval_ms, group.retry_at_ms)
 
 
 def may_be_uneven(step: StepBuilder) -> bool:

@@ -38,7 +38,7 @@ def schedule(step: StepBuilder) -> None:
         and group.is_left_to_classic_members
         and client_side_assignor(group, step.config) is None
     ):
-        wait_ms = max(0, target_due_at_ms(step) - step.now_ms)
+        wait_ms = max(0, target_due_at_ms(group, step.config, step.now_ms) - step.now_ms)
     else:
         wait_ms = None
     if wait_ms is None:

@@ -5,11 +5,13 @@ nearly all of them are such. They are recognised on the group itself, by reading
 fields; the rules would reach the same step on a copy. Where anything is in doubt, the rules decide.
 """
 
+from coordinator.consumer.target import target_due_at_ms
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.state import GroupState
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import (
+    JOIN_EPOCH,
     ConsumerHeartbeatReceived,
     Event,
     HeartbeatReceived,
@@ -27,7 +29,7 @@ from coordinator.interface.volatile_records import (
     DeadlineKind,
     DeadlineSet,
 )
-from coordinator.native.heartbeat_interval import has_short_interval
+from coordinator.native.heartbeat_interval import next_interval_ms
 from kafka_codecs.error_codes import ErrorCode
 
 SteadyRecord = DeadlineSet | CommitStarted | CommitEnded
@@ -49,23 +51,31 @@ _ACCEPTED = OffsetVerdict()
 
 
 def decide(
-    state: GroupState, event: Event, *, config: GroupConfig, topics: Topics, now_ms: int
+    state: GroupState,
+    event: Event,
+    *,
+    config: GroupConfig,
+    topics: Topics,
+    now_ms: int,
+    answers_within_ms: int = 0,
 ) -> SteadyStep | None:
-    """The whole step of an event that meets a group at rest, None for any other event."""
+    """The whole step of an event that meets a group at rest, None for any other event.
+    `answers_within_ms`: as in `ConsumerHeartbeatReceived`, where that is not in the event."""
     group = state.group
     if isinstance(event, HeartbeatReceived):
         if isinstance(group, ClassicGroup):
             return _classic(group, event, topics, now_ms)
         if isinstance(group, ConsumerGroup) and _is_steady(group, topics):
             return _answer_mixed(group, event, config, now_ms)
-    elif (
-        isinstance(event, ConsumerHeartbeatReceived)
-        and isinstance(group, ConsumerGroup)
-        and _is_steady(group, topics)
-    ):
-        if has_short_interval(state, group, config, now_ms=now_ms):
-            return None  # the next heartbeat may have to come sooner
-        return _native(group, event, config, now_ms)
+    elif isinstance(event, ConsumerHeartbeatReceived):
+        if (
+            isinstance(group, ConsumerGroup)
+            and not state.places  # the sender may be the consumer that a place is kept for
+            and (_is_steady(group, topics) or _is_between_targets(group, config, topics, now_ms))
+        ):
+            return _native(
+                state, group, event, config, now_ms=now_ms, answers_within_ms=answers_within_ms
+            )
     elif isinstance(event, OffsetCommitReceived):
         return _commit(state, event, topics, now_ms)
     elif isinstance(event, OffsetCommitEnded):
@@ -104,6 +114,20 @@ def _is_steady(group: ConsumerGroup, topics: Topics) -> bool:
     )
 
 
+def _is_between_targets(
+    group: ConsumerGroup, config: GroupConfig, topics: Topics, now_ms: int
+) -> bool:
+    """Whether the group needs another target, which is not due yet. Its members keep what they
+    have meanwhile."""
+    return (
+        JOIN_EPOCH < group.assignment_epoch < group.epoch
+        and group.chosen is None
+        and group.topics_checked == topics.version
+        and group.has_native_members
+        and now_ms < target_due_at_ms(group, config, now_ms)
+    )
+
+
 def _answer_mixed(
     group: ConsumerGroup, event: HeartbeatReceived, config: GroupConfig, now_ms: int
 ) -> SteadyStep | None:
@@ -122,13 +146,19 @@ def _answer_mixed(
 
 
 def _native(
-    group: ConsumerGroup, event: ConsumerHeartbeatReceived, config: GroupConfig, now_ms: int
+    state: GroupState,
+    group: ConsumerGroup,
+    event: ConsumerHeartbeatReceived,
+    config: GroupConfig,
+    *,
+    now_ms: int,
+    answers_within_ms: int,
 ) -> SteadyStep | None:
     """A heartbeat that states nothing new, from a native member that has its target and has
     received it."""
     member_id = event.member_id
     member = group.members.get(member_id)
-    if member is None or member.is_classic or event.member_epoch != group.epoch:
+    if member is None or member.is_classic or event.member_epoch != group.assignment_epoch:
         return None
     if not group.is_settled(member_id) or not _holds(group, event.instance_id, member_id):
         return None
@@ -152,8 +182,15 @@ def _native(
         return None
     reply = ConsumerHeartbeatReply(
         member_id=member_id,
-        member_epoch=group.epoch,
-        heartbeat_interval_ms=config.consumer_heartbeat_interval_ms,
+        member_epoch=group.assignment_epoch,
+        heartbeat_interval_ms=next_interval_ms(
+            state,
+            group,
+            config,
+            calls_within_ms=event.calls_within_ms,
+            answers_within_ms=max(event.answers_within_ms, answers_within_ms),
+            now_ms=now_ms,
+        ),
     )
     return (_session(member_id, now_ms + config.consumer_session_timeout_ms),), reply
 

@@ -99,7 +99,14 @@ def heartbeat(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
         ConsumerHeartbeatReply(
             member_id=member_id,
             member_epoch=current.member_epoch,
-            heartbeat_interval_ms=next_interval_ms(step, event),
+            heartbeat_interval_ms=next_interval_ms(
+                step.state,
+                group,
+                step.config,
+                calls_within_ms=event.calls_within_ms,
+                answers_within_ms=event.answers_within_ms,
+                now_ms=step.now_ms,
+            ),
             should_compute=is_told_to_compute(step, after),
             assignment=frozenset(_partitions_assigned(current)) if must_list else None,
             assignment_metadata=metadata if must_list else None,

@@ -17,6 +17,7 @@ from coordinator.interface.events import (
 )
 from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Topics
+from coordinator.native.heartbeat_interval import ANSWER_TIMES_PER_INTERVAL
 from gateway.hosting import hold
 from gateway.hosting.answers import BY_MEMBERS, JOINS, GroupApi, RefusalReason
 from gateway.hosting.calls import (
@@ -76,9 +77,16 @@ class CallStages:
         self._engine, self._anchor = parts.engine, parts.anchor
         self._effects = parts.effects
         self._move = move
+        self.answers_within_ms = 0
+        """The longest of `_times`."""
+        self._quick_ms = (
+            parts.rules.config.unsettled_heartbeat_interval_ms // ANSWER_TIMES_PER_INTERVAL
+        )
+        """How long answers may take before intervals have to be longer."""
+        self.answers_are_slow = False
         self._times: deque[int] = deque(maxlen=ANSWER_TIMES_KEPT)
-        """How long the latest heartbeats took, in milliseconds, that took the long way. Those at
-        rest take no time."""
+        """How long the latest heartbeats took, in milliseconds. Those at rest take no time, and
+        count only while others are slow."""
         self._seen: object = None
         """How the anchor and the move stood when the waiting calls were last advanced."""
         self._has_looked = False
@@ -262,7 +270,8 @@ class CallStages:
         if self._engine.phase is LogPhase.UNREADABLE:
             self.open_calls.refuse(call, RefusalReason.LOADING)
             return
-        refusal = None if call.is_checked else self._engine.refusal(call, now_ms)
+        is_decided_anyway = call.is_checked or self._needs_nothing(call, now_ms)
+        refusal = None if is_decided_anyway else self._engine.refusal(call, now_ms)
         if refusal is not None:
             self._effects.append(refusal_line(self._parts.group_id, call, refusal))
             self.open_calls.answer(call, refusal)
@@ -274,6 +283,13 @@ class CallStages:
                 self.open_calls.start_action(LearnTopics(call))
             return
         call.move(Stage.ADMITTING if self._engine.is_live or call.has_look else Stage.PLACING)
+
+    def _needs_nothing(self, call: Call, now_ms: int) -> bool:
+        """Whether the call can go to the engine without anything that is taken or asked for it, so
+        that a decision in advance would save nothing."""
+        if not (self._engine.is_live and call.knows_topics) or self._move.bars_anchor:
+            return False
+        return not self._parts.rules.can_anchor or self._anchor.ids(now_ms) is not None
 
     def _admit(self, call: Call, now_ms: int) -> None:
         """Hold the group before a member may join."""
@@ -306,7 +322,7 @@ class CallStages:
         call.move(Stage.DECIDING)
         call.give_up_ms = None
         if isinstance(call.event, ConsumerHeartbeatReceived):
-            call.event = replace(call.event, answers_within_ms=max(self._times, default=0))
+            call.event = replace(call.event, answers_within_ms=self.answers_within_ms)
         if call.knows_topics:
             self._engine.put(call.items)
         elif not self._refuse_at_once(call.items, now_ms):
@@ -459,7 +475,16 @@ class CallStages:
     def _note_time(self, call: Call, now_ms: int) -> None:
         """Only of members: a first member also waits for the anchor."""
         if isinstance(call.event, ConsumerHeartbeatReceived) and call.event.member_epoch > 0:
-            self._times.append(now_ms - call.asked_ms)
+            self._note_answer_time(now_ms - call.asked_ms)
+
+    def _note_answer_time(self, time_ms: int) -> None:
+        self._times.append(time_ms)
+        self.answers_within_ms = max(self._times)
+        self.answers_are_slow = self.answers_within_ms > self._quick_ms
+
+    def note_answer_at_rest(self) -> None:
+        """Let an answer that took no time make slow ones be forgotten."""
+        self._note_answer_time(0)
 
     def _release(self, call: Call, now_ms: int) -> None:
         """Have the anchor leave an empty group, so that the cluster may change it. If an earlier

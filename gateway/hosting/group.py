@@ -166,7 +166,9 @@ class HostedGroup:
         is_held = self.anchor.is_here or not self.rules.can_anchor
         if not (is_held and self.engine.is_live and isinstance(event, STEADY_REQUESTS)):
             return None
-        decided = self.engine.decide_at_rest(event, now_ms)
+        decided = self.engine.decide_at_rest(event, now_ms, self.calls.answers_within_ms)
+        if self.calls.answers_are_slow and decided is not None:
+            self.calls.note_answer_at_rest()
         return None if decided is None else decided[1]
 
     def handle(self, event: Input, now_ms: int) -> Sequence[Effect]:  # noqa: PLR0912

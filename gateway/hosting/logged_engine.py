@@ -352,9 +352,12 @@ class LoggedEngine:
 
     # -- deciding --------------------------------------------------------------------------------
 
-    def decide_at_rest(self, event: Event, now_ms: int) -> SteadyStep | None:
+    def decide_at_rest(
+        self, event: Event, now_ms: int, answers_within_ms: int = 0
+    ) -> SteadyStep | None:
         """Decide and apply an event that meets the group at rest: there is nothing to write, to
-        tell or to grant. None if it needs more than that; then nothing has changed."""
+        tell or to grant. None if it needs more than that; then nothing has changed.
+        `answers_within_ms`: how long the latest heartbeats took to be answered."""
         if self.phase is not _READY or self._queue or self._happened:
             return None
         due_ms = self.core.next_deadline_ms()
@@ -368,7 +371,9 @@ class LoggedEngine:
         ):
             return None
         try:
-            decided = self.core.decide_at_rest(event, now_ms=now_ms, topics=self.topics)
+            decided = self.core.decide_at_rest(
+                event, now_ms=now_ms, topics=self.topics, answers_within_ms=answers_within_ms
+            )
         except Exception:  # the boundary of the group: the decision that follows finds the same bug
             return None
         if decided is None:

@@ -40,6 +40,19 @@ def test_a_steady_native_heartbeat_is_answered_at_rest() -> None:
     assert (len(on.done), len(on.events)) == (done, events)
 
 
+def test_a_heartbeat_before_the_next_target_is_answered_at_rest() -> None:
+    """While thousands join, the members that are there already wait for the assignment interval."""
+    on = HostedScene()
+    epoch = on.native_member().member_epoch
+    on.native_member("m")
+    on.native_member("o")
+    waiting = on.native("n", epoch)
+    assert on.group.engine.core.describe(on.topics).state == "Assigning"
+    assert waiting in on.at_rest
+    on.wait(on.rules.config.consumer_assignment_interval_ms)
+    assert on.native("n", epoch) not in on.at_rest, "a target is due"
+
+
 def test_what_a_member_repeats_is_told_once() -> None:
     """Some clients state in each heartbeat what they own. Events tell it when it is new."""
     on = HostedScene()

@@ -2,12 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from coordinator.engine import GroupEngine, Step
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import (
     ConsumerHeartbeatReceived,
+    Event,
     InstallAssignmentReceived,
     OffsetDeleteReceived,
     OffsetFetchReceived,
@@ -115,6 +118,24 @@ def test_what_the_engine_refuses_takes_nothing(
     assert not on.pending
     assert (on.records, on.group.anchor.is_here) == (stored, had_anchor)
     assert has_members or on.group.is_idle
+
+
+def test_a_join_to_a_held_group_is_decided_once(
+    on: HostedScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The anchor is in its place and the topics are known: a refusal would cost as little."""
+    on.native_member()
+    handled: list[Event] = []
+
+    def counted(engine: GroupEngine, event: Event, **how: Any) -> Step:
+        handled.append(event)
+        return handle(engine, event, **how)
+
+    handle = GroupEngine.handle
+    monkeypatch.setattr(GroupEngine, "handle", counted)
+    joined = on.native("m")
+    assert error_of(joined) is ErrorCode.NONE
+    assert [type(event) for event in handled].count(ConsumerHeartbeatReceived) == 1
 
 
 def test_a_refused_join_needs_no_look_where_one_is_recent(on: HostedScene) -> None:
@@ -281,6 +302,21 @@ def test_a_heartbeat_that_takes_long_or_is_given_up_lengthens_the_interval(
         on.gone(slow)
     on.release(AskCoordinator)
     assert interval_of(on.native("n", 2)) == expected_ms
+
+
+def test_heartbeats_at_rest_count_among_the_answers_until_slow_ones_are_forgotten() -> None:
+    """A group that moves answers most of its members at rest."""
+    config = GroupConfig(lost_commit_hold_ms=None, unsettled_heartbeat_interval_ms=1_000)
+    on = HostedScene(config=config)
+    on.native_member()
+    on.native_member("m")
+    on.native_member("o")  # within the interval after the second target
+    on.group.calls._note_answer_time(200)
+    for _ in range(ANSWER_TIMES_KEPT):
+        beat = on.native("n", 2)
+        assert beat in on.at_rest
+        assert interval_of(beat) == 2_000
+    assert interval_of(on.native("n", 2)) == 1_000
 
 
 def interval_of(call: Call) -> int:

@@ -86,7 +86,8 @@ _UNREAD = (Conversions,)
 _DEAD = {
     "fresh_id",  # random, and read once
     *("_answered_ms", "_has_served"),  # only `has_stalled` reads them: it concerns other groups
-    *("_times", "answers_within_ms"),  # read only with a shorter interval, as in no world
+    # Read only with a shorter interval, as in no world.
+    *("_times", "_quick_ms", "answers_are_slow", "answers_within_ms"),
     # Read only where no roll is announced: each world with places has one.
     *("protocol_changed_ms", "left_last"),
     "next_token",

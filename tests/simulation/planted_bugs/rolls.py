@@ -2,11 +2,10 @@
 members that are not restarting."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from typing import Any
 
 from coordinator.consumer.target import is_target_awaited
 from coordinator.group.step_builder import StepBuilder
-from coordinator.interface.events import ConsumerHeartbeatReceived
 from coordinator.interface.roll_policy import RollMode, RollPolicy
 from coordinator.native.heartbeat_interval import next_interval_ms
 from tests.simulation.invariants import Invariant
@@ -63,7 +62,8 @@ def a_leaver_that_stays_connected_is_followed_by_no_target(patch: Patch) -> None
 def a_member_with_a_slow_connection_is_hurried(patch: Patch) -> None:
     """A member is told the short interval while its heartbeats wait behind slow commits."""
 
-    def interval_ms(step: StepBuilder, event: ConsumerHeartbeatReceived) -> int:
-        return next_interval_ms(step, replace(event, calls_within_ms=0))
+    def interval_ms(*group: Any, calls_within_ms: int, **how: Any) -> int:
+        return next_interval_ms(*group, calls_within_ms=0, **how)
 
     patch.setattr("coordinator.native.heartbeat.next_interval_ms", interval_ms)
+    patch.setattr("coordinator.handlers.steady.next_interval_ms", interval_ms)

@@ -4,8 +4,10 @@ from typing import Any
 
 from coordinator.consumer import target
 from coordinator.consumer.reconcile import would_change
+from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.step_builder import StepBuilder
 from coordinator.group.target_loads import Loads
+from coordinator.interface.config import GroupConfig
 from tests.simulation.invariants import Invariant
 from tests.simulation.planted_bugs.bug import Patch, noticed_by
 
@@ -16,11 +18,12 @@ _RELEASES = ("coordinator.assignors.uniform.release", "coordinator.assignors.ran
 def a_burst_waits_for_nothing(patch: Patch) -> None:
     """Each target counts as the second after a quiet time."""
 
-    def due_at_ms(step: StepBuilder) -> int:
-        return real(step) if step.config.second_target_waits else 0
+    def due_at_ms(group: ConsumerGroup, config: GroupConfig, now_ms: int) -> int:
+        return real(group, config, now_ms) if config.second_target_waits else 0
 
     real = target.target_due_at_ms
     patch.setattr(target, "target_due_at_ms", due_at_ms)
+    patch.setattr("coordinator.handlers.steady.target_due_at_ms", due_at_ms)
 
 
 @noticed_by(Invariant.DISTURBED)

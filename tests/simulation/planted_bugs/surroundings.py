@@ -68,9 +68,9 @@ def a_lost_commit_without_deadline_ends_at_once(patch: Patch) -> None:
 def a_future_target_delays_the_next(patch: Patch) -> None:
     """After a restart with a slower clock, no target is computed until the clock has caught up."""
 
-    def due_at_ms(step: StepBuilder) -> int:
-        computed_at_ms = step.consumer.target_timestamp_ms
-        interval_ms = step.config.consumer_assignment_interval_ms
+    def due_at_ms(group: ConsumerGroup, config: GroupConfig, _now_ms: int) -> int:
+        computed_at_ms = group.target_timestamp_ms
+        interval_ms = config.consumer_assignment_interval_ms
         return computed_at_ms + interval_ms if computed_at_ms else 0
 
     patch.setattr(target, "target_due_at_ms", due_at_ms)
