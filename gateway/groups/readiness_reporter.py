@@ -1,7 +1,8 @@
 """Reports whether groups can change their protocol, and who is in forwarded groups, each time when
 that has changed.
 
-A hosted group is looked at when a rebalance has ended, which has cost as much. A forwarded one is
+A hosted group is looked at when a rebalance has ended that no other has interrupted, which has cost
+as much. A forwarded one is
 looked at when its leader has distributed an assignment, or the cluster has described it.
 """
 
@@ -46,8 +47,11 @@ class ReadinessReporter:
 
     def take(self, envelope: Envelope) -> None:
         """Look at the group of an event that may have changed its readiness."""
-        if envelope.group_id is not None and isinstance(envelope.fields, _OCCASIONS):
-            self._report_readiness(envelope.group_id, self._glance_of(envelope.group_id))
+        event, group_id = envelope.fields, envelope.group_id
+        if group_id is None or not isinstance(event, _OCCASIONS):
+            return
+        if not (isinstance(event, RebalanceEnded) and event.was_interrupted):
+            self._report_readiness(group_id, self._glance_of(group_id))
 
     def on_watched(self, group_id: str) -> None:
         """Assess a forwarded group whose members have become known."""

@@ -9,6 +9,7 @@ from gateway.events.group_events import (
     ClusterMembersSeen,
     GroupForwarded,
     ReadinessChanged,
+    RebalanceEnded,
     RegexResolved,
 )
 from gateway.groups.group_snapshot import GroupSnapshot
@@ -61,4 +62,24 @@ def test_only_events_that_may_change_readiness_cost_a_look() -> None:
     on.reporter.take(enveloped(resolved, group_id="g"))
     assert on.take_told() == []
     on.reporter.take(enveloped(GroupForwarded(reason="it has members"), group_id="g"))
+    assert on.take_told() == [ReadinessChanged]
+
+
+def test_a_rebalance_that_another_interrupts_costs_no_look() -> None:
+    """Each of a thousand members that join at once interrupts the rebalance before."""
+    on = Reports()
+    ended = RebalanceEnded(
+        started_ms=0,
+        epoch=2,
+        cause="member_joined",
+        members=1,
+        was_interrupted=True,
+        partitions_moved=0,
+        least_possible=0,
+        members_disturbed=0,
+        unowned_ms=0,
+    )
+    on.reporter.take(enveloped(ended, group_id="g"))
+    assert on.take_told() == []
+    on.reporter.take(enveloped(replace(ended, was_interrupted=False), group_id="g"))
     assert on.take_told() == [ReadinessChanged]
