@@ -8,9 +8,11 @@ Silent connections never keep others out: a new one replaces the one that has be
 So a probe, which sends its request immediately, is always served.
 """
 
+import logging
 import math
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -27,7 +29,6 @@ from gateway.admin.config import AdminConfig
 from gateway.admin.guard import PROBES_MAX, REQUESTS_MAX, Receive, Scope, Send
 from gateway.cluster.broker_connection import Address
 from gateway.data_path.errors import ListenError
-from gateway.data_path.listeners import quiet_accept_failures
 from gateway.data_path.shared_ports import listen_shared, resolve
 from gateway.quotas.quota_key import QuotaKey
 from gateway.quotas.shares import SharedTotal
@@ -48,6 +49,29 @@ STREAMS_MAX = 8
 """Requests at a time on one connection of HTTP/2."""
 
 log = structlog.get_logger()
+
+
+class AcceptFailures(logging.Handler):
+    """Replaces the log lines with traceback that Trio writes when it cannot accept a client."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Log the reason."""
+        error = record.exc_info[1] if record.exc_info else None
+        reason = error.strerror if isinstance(error, OSError) else record.getMessage()
+        log.warning("connection_not_accepted", reason=reason)
+
+
+@contextmanager
+def quiet_accept_failures() -> Iterator[None]:
+    """Install `AcceptFailures` while listeners run."""
+    trios, ours = logging.getLogger("trio.serve_listeners"), AcceptFailures()
+    before, trios.propagate = trios.propagate, False
+    trios.addHandler(ours)
+    try:
+        yield
+    finally:
+        trios.removeHandler(ours)
+        trios.propagate = before
 
 
 async def serve_http(

@@ -4,9 +4,8 @@ If the brokers have names, the bootstrap port serves them all.
 """
 
 import errno
-import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+import socket
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,6 +15,7 @@ import trio
 
 from gateway.batches import batches
 from gateway.cluster.broker_connection import Address
+from gateway.data_path.accepting import accept_clients
 from gateway.data_path.brokers import BrokerRoute, Brokers
 from gateway.data_path.config import DataPathConfig
 from gateway.data_path.errors import BrokerLost, ListenError
@@ -26,31 +26,8 @@ from kafka_codecs.find_coordinator import Coordinator, FindCoordinatorResponse
 
 log = structlog.get_logger()
 
-Accept = Callable[[BrokerRoute, trio.SocketStream], Awaitable[None]]
-"""Serves one client of the broker that the port represents."""
-
-
-class AcceptFailures(logging.Handler):
-    """Replaces the log lines with traceback that Trio writes when it cannot accept a client."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Log the reason."""
-        error = record.exc_info[1] if record.exc_info else None
-        reason = error.strerror if isinstance(error, OSError) else record.getMessage()
-        log.warning("connection_not_accepted", reason=reason)
-
-
-@contextmanager
-def quiet_accept_failures() -> Iterator[None]:
-    """Install `AcceptFailures` while listeners run."""
-    trios, ours = logging.getLogger("trio.serve_listeners"), AcceptFailures()
-    before, trios.propagate = trios.propagate, False
-    trios.addHandler(ours)
-    try:
-        yield
-    finally:
-        trios.removeHandler(ours)
-        trios.propagate = before
+Accept = Callable[[BrokerRoute, socket.socket], None]
+"""Begins to serve one client of the broker that the port represents."""
 
 
 async def check_ports(config: DataPathConfig, node_ids: Iterable[int]) -> None:
@@ -91,7 +68,6 @@ class Listeners:
         brokers: Brokers,
         accept: Accept,
         accepting: trio.Nursery,
-        clients: trio.Nursery,
     ) -> None:
         """`accepting` runs the listening tasks; its owner cancels it to stop listening.
 
@@ -101,7 +77,6 @@ class Listeners:
         self._brokers = brokers
         self._accept = accept
         self._accepting = accepting
-        self._clients = clients
         self._book = PortBook(config.state_folder, config.listen_port)
         self._bootstrap_port = 0
         self._ports: dict[int, int] = {}
@@ -207,6 +182,6 @@ class Listeners:
 
     async def _serve(self, listeners: list[trio.SocketListener], route: BrokerRoute) -> None:
         """Accept clients until cancelled, and close the listeners then."""
-        await trio.serve_listeners(
-            partial(self._accept, route), listeners, handler_nursery=self._clients
-        )
+        async with trio.open_nursery() as nursery:
+            for listener in listeners:
+                nursery.start_soon(accept_clients, listener, partial(self._accept, route))

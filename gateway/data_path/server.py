@@ -26,7 +26,7 @@ from gateway.data_path.fleet_listeners import FleetListeners
 from gateway.data_path.grants import OF_THE_ANONYMOUS_MAX, Grants
 from gateway.data_path.group_apis import GroupApis
 from gateway.data_path.held_requests import HeldRequests
-from gateway.data_path.listeners import Listeners, quiet_accept_failures
+from gateway.data_path.listeners import Listeners
 from gateway.data_path.offer import client_side_apis
 from gateway.data_path.places import ConnectionLimiter, ConnectionSlot
 from gateway.data_path.private_names import NOTHING_PRIVATE, PrivateNames
@@ -95,7 +95,7 @@ async def serve(
     failure: ListenError | None = None
     clients = _Clients(context, config.tls, places)
     async with looking_after(resources), clients.serve_all() as connections:
-        async with accepting_quietly() as accepting:
+        async with trio.open_nursery() as accepting:
             try:
                 member = config.member
                 make = Listeners if member is None else partial(FleetListeners, member)
@@ -109,7 +109,6 @@ async def serve(
                     ),
                     accept=clients.accept,
                     accepting=accepting,
-                    clients=connections,
                 )
                 address = await listeners.open_bootstrap()
                 await listeners.learn(cluster.brokers)
@@ -143,14 +142,6 @@ async def looking_after(resources: StreamResources) -> AsyncIterator[None]:
             nursery.cancel_scope.cancel()
     finally:
         resources.close()
-
-
-@asynccontextmanager
-async def accepting_quietly() -> AsyncIterator[trio.Nursery]:
-    """A nursery for listeners."""
-    with quiet_accept_failures():
-        async with trio.open_nursery() as accepting:
-            yield accepting
 
 
 async def _follow(cluster: Cluster, listeners: Listeners) -> None:
@@ -201,9 +192,8 @@ class _Clients:
         """The number of connected clients, including those whose handshake goes on."""
         return self._places.count
 
-    async def accept(self, route: BrokerRoute, stream: trio.SocketStream) -> None:
-        """Begin to serve one client, in another task: this one would keep `stream` in memory."""
-        sock = socket.socket(fileno=stream.socket.detach())
+    def accept(self, route: BrokerRoute, sock: socket.socket) -> None:
+        """Begin to serve one client."""
         try:
             client_host = sock.getpeername()[0]
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

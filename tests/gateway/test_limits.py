@@ -61,6 +61,7 @@ OF_ONE_THING: Mapping[str, str] = {
     "gateway.control.handlers": "REASONS_TOLD_MAX",
     "gateway.control.messages": "GROUP_ID_BYTES_MAX COMMAND_BYTES_MAX REASONS_MAX REASON_CHARS_MAX"
     " ANSWER_BYTES_MAX",
+    "gateway.data_path.accepting": "ACCEPTED_TOGETHER_MAX UNSENT_BYTES_MAX",
     "gateway.data_path.authentication": "TOKEN_BYTES_MAX",
     "gateway.data_path.broker_names": "HOST_LENGTH_MAX",
     "gateway.data_path.claims": "CLAIM_BYTES_MAX",

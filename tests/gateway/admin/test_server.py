@@ -1,5 +1,7 @@
 """Connections to the admin API."""
 
+import errno
+import logging
 import ssl
 from contextlib import suppress
 from pathlib import Path
@@ -7,10 +9,11 @@ from pathlib import Path
 import pytest
 import trio
 import trustme
+from structlog.testing import capture_logs
 
 from gateway.admin import server
 from gateway.admin.config import AdminConfig
-from gateway.admin.server import CONNECTIONS_MAX, serve_http
+from gateway.admin.server import CONNECTIONS_MAX, quiet_accept_failures, serve_http
 from gateway.data_path.errors import ListenError
 from gateway.transport.certificates import CertificateFiles, for_clients
 from tests.support.admin import HOST, admin_stage
@@ -186,3 +189,16 @@ async def test_garbage_ends_its_own_connection_only() -> None:
             await stream.send_eof()
             await stream.aclose()
         assert (await stage.ask("/livez")).status == 200
+
+
+async def test_a_failed_accept_is_one_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """This holds for any number of attempts, and there is no traceback."""
+    failed = OSError(errno.EMFILE, "Too many open files")
+    with capture_logs() as lines, quiet_accept_failures():
+        logging.getLogger("trio.serve_listeners").error("accept failed", exc_info=failed)
+    assert [(line["event"], line["reason"]) for line in lines] == [
+        ("connection_not_accepted", "Too many open files")
+    ]
+    assert capsys.readouterr().err == ""

@@ -205,7 +205,6 @@ async def test_a_coordinator_port_that_is_taken_leaves_no_listener(tmp_path: Pat
             brokers=cast(Brokers, None),
             accept=cast(Accept, trio.sleep),
             accepting=nursery,
-            clients=nursery,
         )
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", own_port))

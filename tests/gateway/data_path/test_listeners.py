@@ -1,7 +1,5 @@
 """The ports of the brokers: numbers, opening, and upstream."""
 
-import errno
-import logging
 import socket
 from pathlib import Path
 
@@ -14,7 +12,6 @@ from gateway.data_path import brokers as brokers_module
 from gateway.data_path import upstream as upstream_module
 from gateway.data_path.config import DataPathConfig, Limits
 from gateway.data_path.errors import ListenError
-from gateway.data_path.listeners import quiet_accept_failures
 from gateway.data_path.server import serve
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.describe_quorum import DescribeQuorumResponse, Listener, Node
@@ -200,16 +197,3 @@ async def test_an_invalid_file_of_ports_stops_the_start(tmp_path: Path) -> None:
         with pytest.raises(ListenError, match=r"broker_ports\.json"):
             await serve(config, ForwardEverything(), cluster, stop=trio.Event())
         nursery.cancel_scope.cancel()
-
-
-async def test_a_failed_accept_is_one_line(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """This holds for any number of attempts, and there is no traceback."""
-    failed = OSError(errno.EMFILE, "Too many open files")
-    with capture_logs() as lines, quiet_accept_failures():
-        logging.getLogger("trio.serve_listeners").error("accept failed", exc_info=failed)
-    assert [(line["event"], line["reason"]) for line in lines] == [
-        ("connection_not_accepted", "Too many open files")
-    ]
-    assert capsys.readouterr().err == ""
