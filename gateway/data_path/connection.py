@@ -32,7 +32,9 @@ from gateway.data_path.errors import (
     UpstreamChanged,
 )
 from gateway.data_path.group_requests import GroupRequests
+from gateway.data_path.introductions import introduce_at_once
 from gateway.data_path.not_kafka import what_instead
+from gateway.data_path.offer import NOTHING_OFFERED
 from gateway.data_path.places import ConnectionSlot
 from gateway.data_path.relayed_requests import RelayedRequests
 from gateway.data_path.removal import ClientIdentity
@@ -143,7 +145,7 @@ class ClientConnection:
     def sleep(self) -> None:
         """Begin, or go on, without a task. Work for one may be here already."""
         self._is_asleep = True
-        self._source.sleep(self._relay_arrivals, self._wake)
+        self._source.sleep(self._relay_arrivals, self._end_or_wake)
         if self._is_asleep:
             self._upstream.sleep(self._wake)
         if self._state not in _STARTING:
@@ -162,6 +164,22 @@ class ClientConnection:
         self._source.go_idle()
         self._upstream.go_idle()
         return True
+
+    def _end_or_wake(self) -> None:
+        """End without a task if the client of an idle connection has gone."""
+        if not (
+            self._is_asleep
+            and self._state is _RESTING
+            and self._source.is_at_end
+            and self._upstream.connection is None
+            and not self._groups.has_begun()
+        ):
+            self._wake()
+            return
+        self._is_asleep = False
+        self.place.note_end(by_client=True)
+        self.close()
+        self._task_runner.note_end(self)
 
     def _wake(self) -> None:
         if self._is_asleep:
@@ -445,7 +463,13 @@ class ClientConnection:
             )
             if not is_done and (
                 self._lifetime.has_ended  # what still counts is left to the task
-                or not self._groups.answer_at_once(size, api_key, version)
+                or not (
+                    (
+                        self._upstream.offer is NOTHING_OFFERED
+                        and self._introduce_at_once(size, api_key)
+                    )
+                    or self._groups.answer_at_once(size, api_key, version)
+                )
             ):
                 return False
             is_new = True
@@ -457,6 +481,16 @@ class ClientConnection:
             if source.rest_is_long:
                 return False
         return upstream is None or source.send_run(upstream.sock)
+
+    def _introduce_at_once(self, size: int, api_key: int) -> bool:
+        """Answer ApiVersions as the first request of the client. False if that is to be served."""
+        answer = introduce_at_once(self._frames, self._shared, self.place, size, api_key)
+        if answer is None:
+            return False
+        sent = self._sock.send(answer)  # the first bytes of a connection find room
+        if sent < len(answer):
+            raise StreamEnded
+        return True
 
     async def _arrivals(self) -> Arrival:
         """Wait for what cannot be relayed at once."""

@@ -58,10 +58,14 @@ class ConnectionTasks(Generic[_C]):
             if not first.go_idle():
                 self._resting[first] = None
 
+    def note_end(self, connection: _C) -> None:
+        """The connection has ended."""
+        self._resting.pop(connection, None)
+        self._on_end(connection)
+
     async def _serve(self, connection: _C) -> None:
         try:
             await connection.serve()
         finally:
             if connection.has_ended:
-                self._resting.pop(connection, None)
-                self._on_end(connection)
+                self.note_end(connection)

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from gateway.cluster.broker_connection import SOFTWARE_NAME, SOFTWARE_VERSION
 from gateway.data_path import offer
 from gateway.data_path.api_table import API_TABLE, LEFT_OUT, ApiHandling
 from gateway.data_path.authentication import TOKEN_BYTES_MAX, Authentication
@@ -12,14 +11,18 @@ from gateway.data_path.connection_context import ConnectionContext
 from gateway.data_path.conversions import ask_for_metadata
 from gateway.data_path.errors import BadFrame, NotAuthenticated, RequestRefused
 from gateway.data_path.group_requests import GroupRequests
+from gateway.data_path.introductions import (
+    VersionsRefusal,
+    read_introduction,
+    software_of,
+    versions_answer,
+)
 from gateway.data_path.places import ConnectionSlot
 from gateway.data_path.private_names import Masks
 from gateway.data_path.relayed_requests import RelayedRequests
 from gateway.data_path.removal import REBOOTSTRAP, ClientIdentity
 from gateway.data_path.upstream_connection import SIZE
-from kafka_codecs import decode
-from kafka_codecs.api_versions import ApiVersionsRequest
-from kafka_codecs.apis import APIS, ApiKey
+from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.metadata import MetadataRequest, MetadataResponse
@@ -131,28 +134,16 @@ class RequestServer:
 
     async def _answer_api_versions(self, size: int) -> None:
         header, body = await self._frames.hold_body(size)
-        if header.api_version not in APIS[ApiKey.API_VERSIONS].versions:
-            await self._frames.send(header, offer.too_new_answer(), version=0)
+        request = read_introduction(header, body, self._shared, self._upstream)
+        if isinstance(request, VersionsRefusal):
+            await self._frames.send(header, request.answer, request.version)
             return
-        request = decode(ApiVersionsRequest, body, header.api_version, trailing_ok=True)
-        if not offer.is_well_formed(request, header.api_version):
-            await self._frames.send(header, offer.refused_answer())
-            return
-        cluster_id, node_id = self._shared.cluster_id(), self._upstream.listener_node_id
-        if not offer.is_meant_for(request, cluster_id, node_id):
-            await self._frames.send(header, offer.meant_for_another_answer())
-            return
-        software = ClientSoftware(
-            client_id=header.client_id,
-            name=request.client_software_name or SOFTWARE_NAME,
-            version=request.client_software_version or SOFTWARE_VERSION,
-        )
+        software = software_of(header, request)
         if not self._upstream.is_negotiated:
             await self._negotiate(software)
         elif request.client_software_name:
             await self._introduce(software)
-        client_side = tuple(self._shared.client_side_apis.items())
-        answer = offer.answer_to_client(self._upstream.offer, client_side, header.api_version)
+        answer = versions_answer(self._upstream, self._shared, header.api_version)
         await self._frames.send(header, answer)
 
     async def _negotiate(self, software: ClientSoftware) -> None:

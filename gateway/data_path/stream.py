@@ -171,6 +171,11 @@ class FrameSource:
         return self._end == self._start and not self.rest
 
     @property
+    def is_at_end(self) -> bool:
+        """Whether the end of the stream has woken its reader, and every frame before is whole."""
+        return self._woken_by is Arrival.END and self.is_empty()
+
+    @property
     def has_run(self) -> bool:
         """Whether relayed bytes wait to be sent."""
         return self._run < self._start

@@ -179,17 +179,31 @@ class Upstream:
         """Whether the client has connected to a coordinator node of a fleet."""
         return self._route.listed_id is not None
 
+    @property
+    def can_recall_offer(self) -> bool:
+        """Whether the broker's versions are remembered."""
+        return self._route.find_offer() is not None
+
+    def recall_offer(self, software: ClientSoftware) -> bool:
+        """Take the broker's versions from memory. False if they are not there.
+
+        Many clients never ask for anything that goes up: members at rest.
+        """
+        if (offer := self._route.find_offer()) is None:
+            return False
+        assert self._route.node_id is not None, "a broker of its own is spoken to"
+        self.software, self.node_id, self.offer = software, self._route.node_id, offer
+        return True
+
     async def negotiate(self, software: ClientSoftware) -> None:
         """Learn the broker's versions: from memory, or from the broker if this is the first
         connection to it.
 
         Raises UpstreamError if the broker is away and nothing is remembered.
         """
+        if self.recall_offer(software):
+            return
         self.software = software
-        if (offer := self._route.find_offer()) is not None:
-            assert self._route.node_id is not None, "a broker of its own is spoken to"
-            self.node_id, self.offer = self._route.node_id, offer
-            return  # many clients never ask for anything that goes up: members at rest
         try:
             await self._open_connection()
         except UpstreamError:

@@ -1,0 +1,79 @@
+"""ApiVersions: a client learns what it may use, and says what software it is."""
+
+from dataclasses import dataclass
+
+from gateway.cluster.broker_connection import SOFTWARE_NAME, SOFTWARE_VERSION
+from gateway.data_path import offer
+from gateway.data_path.brokers import ClientSoftware
+from gateway.data_path.client_frames import ASIDE_FROM_BYTES, ClientFrames, framed_answer
+from gateway.data_path.connection_context import ConnectionContext
+from gateway.data_path.places import ConnectionSlot
+from gateway.data_path.upstream import Upstream
+from kafka_codecs import decode
+from kafka_codecs.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kafka_codecs.apis import APIS, ApiKey
+from kafka_codecs.header import RequestHeader, decode_request_header
+
+
+@dataclass(frozen=True, slots=True)
+class VersionsRefusal:
+    """The answer to a client that gets no versions, and its version."""
+
+    answer: ApiVersionsResponse
+    version: int
+
+
+def read_introduction(
+    header: RequestHeader, body: bytes, context: ConnectionContext, upstream: Upstream
+) -> ApiVersionsRequest | VersionsRefusal:
+    """The client's request, or why it gets no versions. Raises WireError."""
+    version = header.api_version
+    if version not in APIS[ApiKey.API_VERSIONS].versions:
+        return VersionsRefusal(offer.too_new_answer(), 0)
+    request = decode(ApiVersionsRequest, body, version, trailing_ok=True)
+    if not offer.is_well_formed(request, version):
+        return VersionsRefusal(offer.refused_answer(), version)
+    if not offer.is_meant_for(request, context.cluster_id(), upstream.listener_node_id):
+        return VersionsRefusal(offer.meant_for_another_answer(), version)
+    return request
+
+
+def software_of(header: RequestHeader, request: ApiVersionsRequest) -> ClientSoftware:
+    """What the client says it is. One that does not say it goes under our name."""
+    return ClientSoftware(
+        client_id=header.client_id,
+        name=request.client_software_name or SOFTWARE_NAME,
+        version=request.client_software_version or SOFTWARE_VERSION,
+    )
+
+
+def versions_answer(
+    upstream: Upstream, context: ConnectionContext, version: int
+) -> ApiVersionsResponse:
+    """What a client of this broker may use."""
+    client_side = tuple(context.client_side_apis.items())
+    return offer.answer_to_client(upstream.offer, client_side, version)
+
+
+def introduce_at_once(
+    frames: ClientFrames, context: ConnectionContext, place: ConnectionSlot, size: int, api_key: int
+) -> bytes | None:
+    """Take what a broker offers from memory for the first request of a client. Returns the answer
+    if the request is an ApiVersions that has been taken out; None if it is still to be served."""
+    upstream, source = frames.upstream, frames.source
+    if api_key != ApiKey.API_VERSIONS:
+        if upstream.recall_offer(ClientSoftware()):
+            place.introduce(None, upstream.number)
+        return None
+    if not source.is_alone(size) or size >= ASIDE_FROM_BYTES or not upstream.can_recall_offer:
+        return None
+    frame = source.take_out(size)
+    header, body_at = decode_request_header(frame)
+    request = read_introduction(header, frame[body_at:], context, upstream)
+    if isinstance(request, VersionsRefusal):
+        return framed_answer(header, request.version, request.answer)
+    software = software_of(header, request)
+    upstream.recall_offer(software)
+    place.introduce(software.client_id, upstream.number)
+    answer = versions_answer(upstream, context, header.api_version)
+    return framed_answer(header, header.api_version, answer)

@@ -1,0 +1,87 @@
+"""The first request of a connection is served from memory where the broker is known."""
+
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import cast
+
+import pytest
+import trio
+
+from gateway.data_path.connection import ClientConnection
+from gateway.data_path.connection_tasks import ConnectionTasks
+from kafka_codecs.api_versions import ApiVersionsRequest
+from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.metadata import MetadataRequest
+from tests.support.client_connection import Ground, ground
+from tests.support.wire import Wire, connected
+
+NAMED = ApiVersionsRequest(client_software_name="lib", client_software_version="1.2")
+
+
+@asynccontextmanager
+async def at_known_broker(on: Ground) -> AsyncIterator[Wire]:
+    """A client at the listener of a broker that has been connected before."""
+    (broker,) = (await on.client.ask(MetadataRequest(topics=()), 9)).brokers
+    async with connected((broker.host, broker.port)) as earlier:
+        await earlier.ask(MetadataRequest(topics=()), 9)
+    async with connected((broker.host, broker.port)) as client:
+        yield client
+
+
+def newest(on: Ground) -> ClientConnection:
+    """The connection that was accepted last."""
+    connections = cast("Collection[ClientConnection]", on.gateway.places.traffic.open)
+    return max(connections, key=lambda connection: connection.accepted_s)
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[ClientConnection]:
+    """The connections that got tasks since the last `clear`."""
+    connections: list[ClientConnection] = []
+    start = ConnectionTasks.start
+
+    def note(tasks: ConnectionTasks[ClientConnection], connection: ClientConnection) -> None:
+        connections.append(connection)
+        start(tasks, connection)
+
+    monkeypatch.setattr(ConnectionTasks, "start", note)
+    return connections
+
+
+async def test_versions_come_from_memory(started: list[ClientConnection]) -> None:
+    """There is neither a task nor a connection to the broker, from the beginning to the end."""
+    async with ground() as on:
+        async with at_known_broker(on) as client:
+            await on.broker.down_to(1)  # that of the bootstrap client
+            started.clear()
+            answer = await client.ask(NAMED, 3)
+            assert (answer.error_code, bool(answer.api_keys)) == (ErrorCode.NONE, True)
+            connection = newest(on)
+            assert (connection.software.name, connection.is_asleep) == ("lib", True)
+            assert on.broker.connections == 1
+        with trio.fail_after(5):
+            while not connection.has_ended:
+                await trio.sleep(0.01)
+        assert not started
+
+
+@pytest.mark.parametrize(
+    ("request_", "version", "error"),
+    [
+        (replace(NAMED, client_software_name="\n"), 3, ErrorCode.INVALID_REQUEST),
+        (replace(NAMED, cluster_id="other", node_id=1), 5, ErrorCode.REBOOTSTRAP_REQUIRED),
+    ],
+)
+async def test_refusals_come_from_memory_too(
+    request_: ApiVersionsRequest,
+    version: int,
+    error: ErrorCode,
+    started: list[ClientConnection],
+) -> None:
+    """The client may ask again on the same connection."""
+    async with ground() as on, at_known_broker(on) as client:
+        started.clear()
+        assert (await client.ask(request_, version)).error_code == error
+        assert (await client.ask(NAMED, 3)).error_code == ErrorCode.NONE
+        assert not started
