@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-SIDE_BY_SIDE = ("group_calls", "relay", "tls")
+SIDE_BY_SIDE = ("group_calls", "members", "relay", "tls")
 """Benches that measure peers, keep results and have a short form."""
 GUARD, HERD, ROLL, LEAVES, FLEET = "guard", "herd", "roll", "leaves", "fleet"
 """Run by their names: the first counts instead of measuring, the others take long."""
