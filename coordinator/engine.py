@@ -115,7 +115,7 @@ class GroupEngine:
         self._broker_config = config
         self._config = config  # including the group's overrides
         self.state = GroupState(group_id)
-        self._queue: DeadlineQueue | None = DeadlineQueue({})  # None until a fork needs it
+        self._deadlines: DeadlineQueue | None = DeadlineQueue({})  # None until a fork needs it
         self._original: Self | None = None  # of a fork in use
         self._readers = 0  # steps being decided on this state, and forks in use
 
@@ -126,7 +126,7 @@ class GroupEngine:
         self._readers += 1
         twin._config = self._config
         twin.state = self.state.fork()
-        twin._queue = None
+        twin._deadlines = None
         return twin
 
     def release(self) -> None:
@@ -223,14 +223,14 @@ class GroupEngine:
             raise InvariantError("a group changed while a copy of it was in use")
         self.state.apply(record)
         if isinstance(record, DeadlineSet):
-            if self._queue is not None:
-                self._queue.note(record, self.state.deadlines)
+            if self._deadlines is not None:
+                self._deadlines.note(record, self.state.deadlines)
         elif isinstance(record, GroupConfigs):
             self._config = group_configs.in_force(self._broker_config, record.overrides)
 
     def next_deadline_ms(self) -> int | None:
         """When to handle `TimePassed` next, in wall-clock milliseconds."""
-        queue = self._queue if self._queue is not None else self._make_queue()
+        queue = self._deadlines if self._deadlines is not None else self._index_deadlines()
         return queue.next_ms(self.state.deadlines)
 
     def describe(self, topics: Topics) -> GroupView:
@@ -324,13 +324,13 @@ class GroupEngine:
             case _:
                 assert_never(event)
 
-    def _make_queue(self) -> DeadlineQueue:
-        if self._queue is None:
-            self._queue = DeadlineQueue(self.state.deadlines)
-        return self._queue
+    def _index_deadlines(self) -> DeadlineQueue:
+        if self._deadlines is None:
+            self._deadlines = DeadlineQueue(self.state.deadlines)
+        return self._deadlines
 
     def _pass_time(self, step: StepBuilder) -> None:
-        for key in self._make_queue().due(self.state.deadlines, step.now_ms):
+        for key in self._index_deadlines().due(self.state.deadlines, step.now_ms):
             # An earlier deadline of this loop may have cleared or moved this one.
             if step.state.deadlines.get(key) == self.state.deadlines[key]:
                 deadline_reached(step, key)
