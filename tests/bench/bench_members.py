@@ -37,7 +37,7 @@ from tests.bench.processes import (
     allow_many_connections,
     enter_private_network,
     gateway,
-    required,
+    required_peer,
 )
 from tests.support.group_client import find_coordinator
 from tests.support.kafka_broker import TOPIC, running_kafka
@@ -230,7 +230,7 @@ def measure_all(results: Results, form: Form, servers: Mapping[str, Server]) -> 
 def measure(results: Results, form: Form) -> None:
     """Start Kafka and a gateway in front of it, and measure."""
     try:
-        with required("Apache Kafka"):
+        with required_peer("Apache Kafka"):
             kafka_release(RELEASE)
     except PeerMissing as reason:
         results.skip(f"{reason}")

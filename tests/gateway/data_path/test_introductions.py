@@ -13,7 +13,7 @@ from gateway.data_path.connection_tasks import ConnectionTasks
 from kafka_codecs.api_versions import ApiVersionsRequest
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.metadata import MetadataRequest
-from tests.support.client_connection import Ground, ground
+from tests.gateway.data_path.client_connection import Ground, ground
 from tests.support.wire import Wire, connected
 
 NAMED = ApiVersionsRequest(client_software_name="lib", client_software_version="1.2")
