@@ -30,7 +30,7 @@ from coordinator.interface.events import (
     OffsetDeleteReceived,
     OffsetFetchReceived,
 )
-from coordinator.interface.replies import DeleteGroupReply, OffsetDeleteVerdict, OffsetVerdict
+from coordinator.interface.replies import DeleteGroupReply, OffsetDeleteReply, OffsetReply
 from coordinator.interface.topics import Partition
 from coordinator.interface.volatile_records import (
     CommitEnded,
@@ -64,7 +64,7 @@ def commit(step: StepBuilder, event: OffsetCommitReceived) -> None:
     _check_no_stray_commit(step, event.partitions)
     if event.member_id or not event.is_transactional:
         step.emit(CommitStarted(event.token, _in_flight(step, event)))
-    step.answer(event.token, OffsetVerdict(gone=gone))
+    step.answer(event.token, OffsetReply(gone=gone))
 
 
 def _in_flight(step: StepBuilder, event: OffsetCommitReceived) -> CommitInFlight:
@@ -112,7 +112,7 @@ def fetch(step: StepBuilder, event: OffsetFetchReceived) -> None:
     if isinstance(step.state.group, ConsumerGroup):
         check_consumer_fetch(step, event)
     _check_no_stray_commit(step, event.partitions)
-    step.answer(event.token, OffsetVerdict())
+    step.answer(event.token, OffsetReply())
 
 
 def delete(step: StepBuilder, event: OffsetDeleteReceived) -> None:
@@ -134,7 +134,7 @@ def delete(step: StepBuilder, event: OffsetDeleteReceived) -> None:
             subscribed = frozenset()
     step.answer(
         event.token,
-        OffsetDeleteVerdict(subscribed=subscribed, group_exists=step.state.group is not None),
+        OffsetDeleteReply(subscribed=subscribed, group_exists=step.state.group is not None),
     )
 
 

@@ -18,7 +18,7 @@ from coordinator.interface.events import (
     OffsetCommitEnded,
     OffsetCommitReceived,
 )
-from coordinator.interface.replies import ConsumerHeartbeatReply, HeartbeatReply, OffsetVerdict
+from coordinator.interface.replies import ConsumerHeartbeatReply, HeartbeatReply, OffsetReply
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import (
     ClassicPhase,
@@ -34,7 +34,7 @@ from kafka_codecs.error_codes import ErrorCode
 
 SteadyRecord = DeadlineSet | CommitStarted | CommitEnded
 SteadyStep = tuple[
-    tuple[SteadyRecord, ...], HeartbeatReply | ConsumerHeartbeatReply | OffsetVerdict | None
+    tuple[SteadyRecord, ...], HeartbeatReply | ConsumerHeartbeatReply | OffsetReply | None
 ]
 """The records, all volatile, and the reply, None if the event is no request."""
 
@@ -47,7 +47,7 @@ _SESSION = DeadlineKind.SESSION
 
 _ALIVE = HeartbeatReply()
 _REBALANCING = HeartbeatReply(error=ErrorCode.REBALANCE_IN_PROGRESS)
-_ACCEPTED = OffsetVerdict()
+_ACCEPTED = OffsetReply()
 
 
 def decide(

@@ -28,8 +28,8 @@ from coordinator.interface.replies import (
     InstallAssignmentReply,
     JoinGroupReply,
     LeaveGroupReply,
-    OffsetDeleteVerdict,
-    OffsetVerdict,
+    OffsetDeleteReply,
+    OffsetReply,
     PrepareAssignmentReply,
     SyncGroupReply,
 )
@@ -248,8 +248,8 @@ class OffsetCommitReceived:
             return self.version >= FIRST_TXN_COMMIT_WITH_MEMBER_EPOCHS
         return self.version >= FIRST_COMMIT_WITH_MEMBER_EPOCHS
 
-    def refuse(self, error: GroupError) -> OffsetVerdict:
-        return OffsetVerdict(error=error.code, reason=error.reason)
+    def refuse(self, error: GroupError) -> OffsetReply:
+        return OffsetReply(error=error.code, reason=error.reason)
 
 
 @value()
@@ -269,8 +269,8 @@ class OffsetFetchReceived:
     epoch: int
     partitions: frozenset[Partition] | None
 
-    def refuse(self, error: GroupError) -> OffsetVerdict:
-        return OffsetVerdict(error=error.code, reason=error.reason)
+    def refuse(self, error: GroupError) -> OffsetReply:
+        return OffsetReply(error=error.code, reason=error.reason)
 
 
 @value()
@@ -280,8 +280,8 @@ class OffsetDeleteReceived:
     token: Token
     topic_names: tuple[str, ...]
 
-    def refuse(self, error: GroupError) -> OffsetDeleteVerdict:
-        return OffsetDeleteVerdict(error=error.code, reason=error.reason)
+    def refuse(self, error: GroupError) -> OffsetDeleteReply:
+        return OffsetDeleteReply(error=error.code, reason=error.reason)
 
 
 @value()

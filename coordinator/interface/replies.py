@@ -144,7 +144,7 @@ class InstallAssignmentReply:
 
 
 @value()
-class OffsetVerdict:
+class OffsetReply:
     """Whether the gateway may store or fetch these offsets in the cluster. Offsets of topics that
     are `gone` get UNKNOWN_TOPIC_OR_PARTITION."""
 
@@ -154,7 +154,7 @@ class OffsetVerdict:
 
 
 @value()
-class OffsetDeleteVerdict:
+class OffsetDeleteReply:
     """Offsets of `subscribed` topics stay (GROUP_SUBSCRIBED_TO_TOPIC); the others may go."""
 
     error: ErrorCode = ErrorCode.NONE
@@ -243,8 +243,8 @@ Reply = (
     | ConsumerHeartbeatReply
     | PrepareAssignmentReply
     | InstallAssignmentReply
-    | OffsetVerdict
-    | OffsetDeleteVerdict
+    | OffsetReply
+    | OffsetDeleteReply
     | DeleteGroupReply
     | ClaimReply
     | ConfigsReply

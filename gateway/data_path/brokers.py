@@ -37,7 +37,7 @@ VERSIONS_FRESH_S = 30.0
 """How long a broker's api versions and features are told to new clients without asking it."""
 
 SUSPECT_PATIENCE_S = 0.5
-"""How long a new connection waits for the verdict on a broker that was slow to answer."""
+"""How long a new connection waits to hear whether a slow broker answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The commits of one group, from the engine's verdict to their certain end.
+"""The commits of one group, from the engine's decision to their certain end.
 
 An accepted commit holds its partitions until it has ended (DEV D34). If its answer is lost it is a
 stray, which ends once the cluster refuses it: when the anchor has a new member id.
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from coordinator.interface.events import OffsetCommitEnded
-from coordinator.interface.replies import ConsumerHeartbeatReply, OffsetVerdict, Reply
+from coordinator.interface.replies import ConsumerHeartbeatReply, OffsetReply, Reply
 from coordinator.interface.volatile_records import Token
 from gateway.hosting.anchor import ABOUT_THE_ANCHOR, Anchor
 from gateway.hosting.answers import RefusalReason
@@ -136,7 +136,7 @@ class CommitsInFlight:
         """The engine has checked a commit."""
         call = commit.call
         assert call is not None
-        if not isinstance(outcome, OffsetVerdict):
+        if not isinstance(outcome, OffsetReply):
             call.has_failed |= isinstance(outcome, Unanswerable)
             commit.outcome = Outcome(refused=outcome if isinstance(outcome, Refused) else None)
             commit.move(CommitPhase.ENDED)

@@ -41,7 +41,7 @@ from coordinator.interface.replies import (
     JoinGroupReply,
     LeaveGroupReply,
     LeftMember,
-    OffsetVerdict,
+    OffsetReply,
     SyncGroupReply,
 )
 from coordinator.interface.topics import Topics
@@ -76,7 +76,7 @@ _LEADER = "groupferry"
 _NOTHING = SyncGroupReply(assignment=encode_assignment(Assignment(assigned_partitions=()), 0))
 """The answers of a round in which a member is assigned nothing."""
 
-_ACCEPTED = Outcome(decision=OffsetVerdict())
+_ACCEPTED = Outcome(decision=OffsetReply())
 
 
 class Recall:
@@ -358,12 +358,12 @@ class Recall:
 
     def _check_commit(
         self, event: OffsetCommitReceived, *, topics: Topics, now_ms: int
-    ) -> OffsetVerdict:
-        """The engine's verdict on a commit. In the record native members have their epochs as
+    ) -> OffsetReply:
+        """The engine's decision on a commit. In the record native members have their epochs as
         classic members have generations; a wrong one is STALE_MEMBER_EPOCH for them."""
         step = self._engine.handle(event, now_ms=now_ms, topics=topics)
         ((_token, decision),) = step.replies
-        assert isinstance(decision, OffsetVerdict)
+        assert isinstance(decision, OffsetReply)
         member = self.members.get(event.member_id)
         is_stale = decision.error is ErrorCode.ILLEGAL_GENERATION and event.knows_member_epochs
         if is_stale and member is not None and member.is_native:
@@ -395,7 +395,7 @@ def record_stored(call: Commits, codes: CommitCodes) -> None:
     """Record in the call which of its commits the cluster stored under the ids of the guard."""
     for token, code in codes.items():
         if isinstance(code, str):
-            call.commits[token].outcome = Outcome(decision=OffsetVerdict(), is_away=True)
+            call.commits[token].outcome = Outcome(decision=OffsetReply(), is_away=True)
         elif code & ABOUT_THE_ANCHOR:
             call.commits[token].outcome = Outcome(refused=NOT_GUARDED)
 

@@ -12,7 +12,7 @@ from typing import cast
 import trio
 
 from coordinator.interface.events import OffsetCommitReceived
-from coordinator.interface.replies import OffsetVerdict
+from coordinator.interface.replies import OffsetReply
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
 from gateway.data_path.errors import BrokerLost, ConnectionAbandoned, UpstreamAway
@@ -103,7 +103,7 @@ class _Sending:
     async def _send(self, tokens: Sequence[Token], ids: AnchorIds | None) -> CommitCodes:
         asked = []
         for token in tokens:
-            decision = cast(OffsetVerdict, self.call.commits[token].outcome.decision)
+            decision = cast(OffsetReply, self.call.commits[token].outcome.decision)
             message = self.messages[token]
             asked.append(split(message, decision.gone)[1] if decision.gone else message)
         try:
@@ -257,7 +257,7 @@ class CommitApis:
             if not self._groups.drivers.may_answer_for(message.group_id):
                 cause, reason = RefusalReason.LOG_NOT_OURS, ""
             return refuse(message, version, cause, reason)
-        decision = cast(OffsetVerdict, outcome.decision)
+        decision = cast(OffsetReply, outcome.decision)
         if needs_lease(api_of(message), decision.error) and not self._groups.drivers.may_answer_for(
             message.group_id
         ):
@@ -276,7 +276,7 @@ class CommitApis:
 
 
 async def _refused_for_good(
-    request: GroupRequest, message: CommitRequest, decision: OffsetVerdict
+    request: GroupRequest, message: CommitRequest, decision: OffsetReply
 ) -> Struct:
     """Refuse a commit, its unknown and denied topics with their own codes: a broker looks at the
     topics before it looks for the member."""

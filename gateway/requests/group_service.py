@@ -282,7 +282,7 @@ class GroupService:
         if self._groups.drivers.may_answer_for(message.group_id):
             return response
         if self._belongs_to_cluster(message):
-            return response  # a commit's or fetch's own api has checked the engine's verdict
+            return response  # a commit's or fetch's own api has checked the engine's decision
         if needs_lease(api_of(message)):
             reason = "another gateway may own the state log"
             request.is_refused = True

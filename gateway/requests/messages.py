@@ -292,7 +292,7 @@ def event(
 
 
 def response(reply: Reply, version: int) -> Struct:
-    """The message for a reply of the engine. Raises TypeError for a verdict on offsets, configs or
+    """The message for a reply of the engine. Raises TypeError for a reply about offsets, configs or
     a deletion."""
     match reply:
         case JoinGroupReply():

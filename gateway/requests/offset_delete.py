@@ -1,7 +1,7 @@
 """OffsetDelete of a hosted group: offsets of subscribed topics stay, the cluster deletes the others
 after the anchor has left the group.
 
-The image of the topics says what exists, the engine's verdict which topics are subscribed.
+The image of the topics says what exists, the engine's decision which topics are subscribed.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from typing import cast
 import trio
 
 from coordinator.interface.events import OffsetDeleteReceived
-from coordinator.interface.replies import OffsetDeleteVerdict
+from coordinator.interface.replies import OffsetDeleteReply
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
 from gateway.data_path.grants import Resource
@@ -90,7 +90,7 @@ class OffsetDeleteApi:
             is_at_coordinator=self._coordinators.is_at_lately(group_id, request),
         )
         answer = await self._groups.router.answer_without_driver(group_id, call)
-        if isinstance(answer, OffsetDeleteVerdict) and not answer.error:
+        if isinstance(answer, OffsetDeleteReply) and not answer.error:
             if not answer.group_exists:  # nor has it an anchor
                 return cast(OffsetDeleteResponse, await forward(request, message))
             answer = None  # the topics have to be known
@@ -101,7 +101,7 @@ class OffsetDeleteApi:
         if isinstance(answer, Forwarded):
             with self._groups.drivers.relaying(group_id, call):
                 return cast(OffsetDeleteResponse, await ask_cluster(request, message))
-        decision = cast(OffsetDeleteVerdict, require_reply(answer))
+        decision = cast(OffsetDeleteReply, require_reply(answer))
         if needs_lease(
             GroupApi.OFFSET_DELETE, decision.error
         ) and not self._groups.drivers.may_answer_for(group_id):
@@ -115,7 +115,7 @@ class OffsetDeleteApi:
         request: GroupRequest,
         message: OffsetDeleteRequest,
         image: Topics,
-        decision: OffsetDeleteVerdict,
+        decision: OffsetDeleteReply,
     ) -> OffsetDeleteResponse:
         def stays(name: str, index: int) -> bool:
             return name in decision.subscribed and exists(image, name, index)

@@ -15,7 +15,7 @@ from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import OffsetCommitReceived, Request
-from coordinator.interface.replies import OffsetVerdict
+from coordinator.interface.replies import OffsetReply
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import ClassicPhase, Token
 from gateway.hosting.standing import LiveMembers, LookupOutcome, NoMembers
@@ -147,12 +147,10 @@ class Broker:
             answer for group in self.groups.values() for answer in self._answers(group.move(now_ms))
         ]
 
-    def check_commit(
-        self, group_id: str, commit: OffsetCommitReceived, now_ms: int
-    ) -> OffsetVerdict:
+    def check_commit(self, group_id: str, commit: OffsetCommitReceived, now_ms: int) -> OffsetReply:
         """Whether the group accepts a commit under these ids."""
         ((_token, decision),) = self.group(group_id).handle(commit, self.topics, now_ms)
-        assert isinstance(decision, OffsetVerdict)
+        assert isinstance(decision, OffsetReply)
         return decision
 
     def describe(self, group_id: str, version: int | None = None) -> DescribedGroup:

@@ -48,8 +48,8 @@ from coordinator.interface.replies import (
     InstallAssignmentReply,
     JoinGroupReply,
     LeaveGroupReply,
-    OffsetDeleteVerdict,
-    OffsetVerdict,
+    OffsetDeleteReply,
+    OffsetReply,
     PrepareAssignmentReply,
     Reply,
     SyncGroupReply,
@@ -398,25 +398,25 @@ class GroupScript:
 
     def commit(
         self, member_id: str, epoch: int, of: Owned, **fields: Any
-    ) -> tuple[Token, OffsetVerdict]:
+    ) -> tuple[Token, OffsetReply]:
         """Send an OffsetCommit, and return its token, too."""
         token = self.send(commit_received, member_id, epoch, of, self.topics, **fields)
-        return token, self.answer(token, OffsetVerdict)
+        return token, self.answer(token, OffsetReply)
 
     def fetch(
         self, member_id: str | None = None, epoch: int = -1, of: Owned | None = None
-    ) -> OffsetVerdict:
+    ) -> OffsetReply:
         """Send an OffsetFetch, for all partitions if none are named."""
         return self.ask(
-            OffsetVerdict,
+            OffsetReply,
             OffsetFetchReceived,
             member_id=member_id,
             epoch=epoch,
             partitions=None if of is None else partitions(of),
         )
 
-    def delete_offsets(self, *topic_names: str) -> OffsetDeleteVerdict:
-        return self.ask(OffsetDeleteVerdict, OffsetDeleteReceived, topic_names=topic_names)
+    def delete_offsets(self, *topic_names: str) -> OffsetDeleteReply:
+        return self.ask(OffsetDeleteReply, OffsetDeleteReceived, topic_names=topic_names)
 
     def delete_group(self) -> DeleteGroupReply:
         return self.ask(DeleteGroupReply, DeleteGroupReceived)

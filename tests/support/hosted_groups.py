@@ -34,7 +34,7 @@ from coordinator.interface.replies import (
     HeartbeatReply,
     JoinGroupReply,
     LeaveGroupReply,
-    OffsetVerdict,
+    OffsetReply,
     Reply,
     SyncGroupReply,
 )
@@ -401,7 +401,7 @@ class HostedGroups:
 
     async def commit(
         self, member_id: str, epoch: int, of: Owned, *, group: str = GROUP
-    ) -> tuple[int, OffsetVerdict]:
+    ) -> tuple[int, OffsetReply]:
         """Check an OffsetCommit. Returns the verdict and the commit's token."""
         commit = commit_of_client(member_id, epoch, of)
         call = Commits(api=GroupApi.COMMIT, is_placed=True, commits={commit.token: commit})
@@ -429,11 +429,11 @@ class HostedGroups:
             raise
         if isinstance(call.answer, Refused):
             code = code_for(call.answer.cause, GroupApi.COMMIT)
-            return commit.token, OffsetVerdict(error=code, reason=call.answer.reason)
+            return commit.token, OffsetReply(error=code, reason=call.answer.reason)
         if commit.outcome.refused is not None:
             code = code_for(commit.outcome.refused.cause, GroupApi.COMMIT)
-            return commit.token, OffsetVerdict(error=code)
-        return commit.token, cast(OffsetVerdict, commit.outcome.decision)
+            return commit.token, OffsetReply(error=code)
+        return commit.token, cast(OffsetReply, commit.outcome.decision)
 
     def end_commit(self, event: OffsetCommitEnded) -> None:
         """The cluster answers a commit, or its answer is lost."""
@@ -441,7 +441,7 @@ class HostedGroups:
             self._lost.add(event.commit)
         self._ends[event.commit].set()
 
-    async def fetch(self, of: Owned) -> OffsetVerdict:
+    async def fetch(self, of: Owned) -> OffsetReply:
         """Check an OffsetFetch without a member."""
         reply = await self.ask(
             lambda token, topics: OffsetFetchReceived(
@@ -449,7 +449,7 @@ class HostedGroups:
             ),
             names=of,
         )
-        assert isinstance(reply, OffsetVerdict)
+        assert isinstance(reply, OffsetReply)
         return reply
 
     # -- situations ------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from coordinator.interface.records import Assignment
-from coordinator.interface.replies import OffsetVerdict
+from coordinator.interface.replies import OffsetReply
 from coordinator.interface.topics import Topic, Topics
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
@@ -82,7 +82,7 @@ def test_a_last_commit_for_a_deleted_topic_is_not_stored(
     bar = make_topics(bar=1).by_name["bar"]
     group.topics = Topics({topic.name: topic for topic in (bar, *foo)}, version=2)
     token, verdict = group.commit("m", 10, owned)
-    assert verdict == OffsetVerdict(gone=frozenset({"foo"}))
+    assert verdict == OffsetReply(gone=frozenset({"foo"}))
     assert group.engine.state.commits[token].partitions == partitions({"bar": (0,)})
 
 

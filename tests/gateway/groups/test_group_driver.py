@@ -13,7 +13,7 @@ from coordinator.interface.events import LEAVE_EPOCH
 from coordinator.interface.replies import (
     ConsumerHeartbeatReply,
     JoinGroupReply,
-    OffsetVerdict,
+    OffsetReply,
     SyncGroupReply,
 )
 from gateway.groups.group_driver import CLOSES_WITHIN_S, GroupDriver
@@ -202,7 +202,7 @@ async def test_the_task_ends_when_the_group_is_quiet(autojump_clock: MockClock) 
 async def test_no_request_is_lost_between_two_tasks(autojump_clock: MockClock) -> None:
     """A request that arrives while one task ends is answered by the next."""
     async with hosted_groups() as groups:
-        verdicts: list[OffsetVerdict] = []
+        verdicts: list[OffsetReply] = []
 
         async def fetch_for_ever() -> None:
             verdicts.extend([await groups.fetch({"foo": [0]}) for _ in range(50)])
@@ -211,7 +211,7 @@ async def test_no_request_is_lost_between_two_tasks(autojump_clock: MockClock) -
             async with trio.open_nursery() as nursery:
                 for _ in range(2 * BEFORE_A_DEADLINE_MAX):
                     nursery.start_soon(fetch_for_ever)
-        assert verdicts == [OffsetVerdict()] * (2 * BEFORE_A_DEADLINE_MAX * 50)
+        assert verdicts == [OffsetReply()] * (2 * BEFORE_A_DEADLINE_MAX * 50)
         await wait_all_tasks_blocked()
         assert groups.running == ()
 

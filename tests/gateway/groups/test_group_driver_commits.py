@@ -11,7 +11,7 @@ from coordinator.interface.events import (
     SyncGroupReceived,
 )
 from coordinator.interface.replies import (
-    OffsetVerdict,
+    OffsetReply,
 )
 from gateway.groups.group_driver import GroupDriver
 from gateway.hosting.calls import PendingAction
@@ -148,7 +148,7 @@ async def test_a_commit_in_flight_survives_a_reload(
     async with hosted_groups() as groups:
         first = await groups.native("a")
         token, decision = await groups.commit("a", first.member_epoch, {"foo": [0, 1, 2]})
-        assert decision == OffsetVerdict()
+        assert decision == OffsetReply()
         break_engine(monkeypatch, SyncGroupReceived, InvariantError("any"))
         with capture_logs():
             await groups.sync("nobody", 1)

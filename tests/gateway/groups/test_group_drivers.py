@@ -6,7 +6,7 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from coordinator.interface.events import OffsetCommitEnded
-from coordinator.interface.replies import OffsetVerdict
+from coordinator.interface.replies import OffsetReply
 from gateway.groups.group_driver import GroupDriver
 from gateway.groups.group_drivers import GroupRefused
 from gateway.hosting.calls import Call, Commit
@@ -44,7 +44,7 @@ async def test_a_group_that_has_ended_needs_no_garbage_collection(
             assert not groups.running
 
 
-async def _consume(groups: HostedGroups) -> tuple[int, OffsetVerdict]:
+async def _consume(groups: HostedGroups) -> tuple[int, OffsetReply]:
     """A member joins, sends a heartbeat, is refused once, and commits."""
     joined = await groups.native("n")
     await groups.native("n", joined.member_epoch)

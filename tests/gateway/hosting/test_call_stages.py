@@ -21,7 +21,7 @@ from coordinator.interface.replies import (
     ConsumerHeartbeatReply,
     JoinGroupReply,
     LeaveGroupReply,
-    OffsetDeleteVerdict,
+    OffsetDeleteReply,
 )
 from coordinator.interface.volatile_records import Token
 from gateway.hosting.answers import GroupApi, RefusalReason
@@ -110,7 +110,7 @@ def test_what_the_engine_refuses_takes_nothing(
             assert outcome.decision.error
         case LeaveGroupReply(members=(left,)):
             assert left.error is ErrorCode.UNKNOWN_MEMBER_ID
-        case OffsetDeleteVerdict(subscribed=subscribed):
+        case OffsetDeleteReply(subscribed=subscribed):
             assert subscribed == {"foo"}
         case _:
             assert error_of(call) is not ErrorCode.NONE
