@@ -36,7 +36,7 @@ def newest(on: Ground) -> ClientConnection:
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[ClientConnection]:
+def started_tasks(monkeypatch: pytest.MonkeyPatch) -> list[ClientConnection]:
     """The connections that got tasks since the last `clear`."""
     connections: list[ClientConnection] = []
     start = ConnectionTasks.start
@@ -49,12 +49,12 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[ClientConnection]:
     return connections
 
 
-async def test_versions_come_from_memory(started: list[ClientConnection]) -> None:
+async def test_versions_come_from_memory(started_tasks: list[ClientConnection]) -> None:
     """There is neither a task nor a connection to the broker, from the beginning to the end."""
     async with ground() as on:
         async with at_known_broker(on) as client:
             await on.broker.down_to(1)  # that of the bootstrap client
-            started.clear()
+            started_tasks.clear()
             answer = await client.ask(NAMED, 3)
             assert (answer.error_code, bool(answer.api_keys)) == (ErrorCode.NONE, True)
             connection = newest(on)
@@ -63,7 +63,7 @@ async def test_versions_come_from_memory(started: list[ClientConnection]) -> Non
         with trio.fail_after(5):
             while not connection.has_ended:
                 await trio.sleep(0.01)
-        assert not started
+        assert not started_tasks
 
 
 @pytest.mark.parametrize(
@@ -77,11 +77,11 @@ async def test_refusals_come_from_memory_too(
     request_: ApiVersionsRequest,
     version: int,
     error: ErrorCode,
-    started: list[ClientConnection],
+    started_tasks: list[ClientConnection],
 ) -> None:
     """The client may ask again on the same connection."""
     async with ground() as on, at_known_broker(on) as client:
-        started.clear()
+        started_tasks.clear()
         assert (await client.ask(request_, version)).error_code == error
         assert (await client.ask(NAMED, 3)).error_code == ErrorCode.NONE
-        assert not started
+        assert not started_tasks

@@ -112,12 +112,12 @@ def test_a_record_is_applied_to_one_copy_after_its_step(monkeypatch: pytest.Monk
     batch = Batch(GroupEngine("g", requests.script.config))
     applied: list[Record] = []
 
-    def counted(state: GroupState, record: Record) -> None:
+    def count(state: GroupState, record: Record) -> None:
         applied.append(record)
         apply(state, record)
 
     apply = GroupState.apply
-    monkeypatch.setattr(GroupState, "apply", counted)
+    monkeypatch.setattr(GroupState, "apply", count)
     for event, now_ms, topics in requests.sent:
         batch.decide(event, now_ms=now_ms, topics=topics)
     records = [record for decision in batch.decisions for record in decision.step.records]

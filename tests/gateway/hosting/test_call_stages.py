@@ -127,12 +127,12 @@ def test_a_join_to_a_held_group_is_decided_once(
     on.native_member()
     handled: list[Event] = []
 
-    def counted(engine: GroupEngine, event: Event, **how: Any) -> Step:
+    def count(engine: GroupEngine, event: Event, **how: Any) -> Step:
         handled.append(event)
         return handle(engine, event, **how)
 
     handle = GroupEngine.handle
-    monkeypatch.setattr(GroupEngine, "handle", counted)
+    monkeypatch.setattr(GroupEngine, "handle", count)
     joined = on.native("m")
     assert error_of(joined) is ErrorCode.NONE
     assert [type(event) for event in handled].count(ConsumerHeartbeatReceived) == 1

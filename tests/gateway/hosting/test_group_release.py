@@ -183,7 +183,7 @@ def test_a_native_join_waits_until_the_anchor_has_left(on: Scene) -> None:
 
 
 def test_a_held_join_of_a_client_that_has_joined_again_is_not_relayed(on: Scene) -> None:
-    """It might reach the cluster last, and replace the static member that is alive."""
+    """A held JoinGroup might reach the cluster last, and replace the living static member."""
     on.begin()
     older = on.join(instance_id="one", connection=1)
     newer = on.join(instance_id="one", connection=2)
@@ -781,7 +781,7 @@ def test_a_killed_gateway_recalls_the_members_again(on: Scene) -> None:
 
 
 def test_a_gateway_that_was_killed_after_the_hand_over_takes_no_anchor_again(on: Scene) -> None:
-    """It would keep out the members, which may be back in the cluster already."""
+    """An anchor that stays would keep out the members, which may be back in the cluster already."""
     on.begin()
     on.join(on.member_id)
     assert on.log_has() == ReleaseState(guard_id=on.in_cluster.member_id)

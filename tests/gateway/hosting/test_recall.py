@@ -202,13 +202,13 @@ def test_an_eager_join_shows_that_it_has_given_up(on: Script) -> None:
 def test_an_eager_join_of_an_earlier_generation_may_be_late(
     on: Script, generation: int, told: list[Any]
 ) -> None:
-    """It proves nothing about the partitions that the member has got since (DEV D5)."""
+    """An earlier one proves nothing about what the member has got since (DEV D5)."""
     assert on.join("a", generation=generation, embedded_version=2) is RECALLED
     assert on.told == told
 
 
 def test_a_cooperative_member_has_given_up_when_its_client_returns(on: Script) -> None:
-    """It loses its partitions when it gets UNKNOWN_MEMBER_ID."""
+    """A cooperative client loses its partitions when it gets UNKNOWN_MEMBER_ID."""
     assert on.join("a", owned={"foo": (0,)}) is RECALLED
     assert on.told == [Heard("a")]
     assert on.join("", connection=CONNECTION + 1) is None
@@ -337,7 +337,7 @@ def test_the_release_learns_of_a_native_member_that_comes_back(
 
 
 def test_nobody_is_known_to_a_process_before_which_all_had_given_up() -> None:
-    """They may be members of the cluster's group, which answers them once the anchor has left."""
+    """Strangers may be members in the cluster, which answers them once the anchor has left."""
     on = Script(replace(RECORD, members=()))
     assert (on.beat("a"), on.sync("a"), on.native("n", 7), on.join("a")) == (None,) * 4
     assert on.ask(LeaveGroupReceived(token=1, members=(Leaver(member_id="a"),))) is None
@@ -439,7 +439,7 @@ def test_a_commit_of_the_present_epoch_is_stored(on: Script, member_id: str, epo
     ],
 )
 def test_a_commit_of_an_older_epoch_is_refused(on: Script, member_id: str, code: ErrorCode) -> None:
-    """It was on its way while the member got other partitions."""
+    """The statement was on its way while the member got other partitions."""
     assert on.commit(member_id, 6).decision.error is code
 
 
