@@ -455,6 +455,8 @@ class ClientConnection:
         if self._groups.has_begun():
             return False  # as in a broker, what follows a commit waits for it
         relay_at_once, is_new = self._relayed.relay_at_once, False
+        is_known = self._upstream.offer is not NOTHING_OFFERED
+        answer_at_once = self._groups.answer_at_once if is_known else self._answer_first
         while (start := source.next_start(REQUEST_START)) is not None:
             size, api_key, version, correlation_id = start
             self._check_size(size)
@@ -463,13 +465,7 @@ class ClientConnection:
             )
             if not is_done and (
                 self._lifetime.has_ended  # what still counts is left to the task
-                or not (
-                    (
-                        self._upstream.offer is NOTHING_OFFERED
-                        and self._introduce_at_once(size, api_key)
-                    )
-                    or self._groups.answer_at_once(size, api_key, version)
-                )
+                or not answer_at_once(size, api_key, version)
             ):
                 return False
             is_new = True
@@ -482,13 +478,14 @@ class ClientConnection:
                 return False
         return upstream is None or source.send_run(upstream.sock)
 
-    def _introduce_at_once(self, size: int, api_key: int) -> bool:
-        """Answer ApiVersions as the first request of the client. False if that is to be served."""
+    def _answer_first(self, size: int, api_key: int, version: int) -> bool:
+        """Answer one of the first requests of the client at once. False if it is to be served."""
+        if self._upstream.is_negotiated:
+            return self._groups.answer_at_once(size, api_key, version)
         answer = introduce_at_once(self._frames, self._shared, self.place, size, api_key)
         if answer is None:
-            return False
-        sent = self._sock.send(answer)  # the first bytes of a connection find room
-        if sent < len(answer):
+            return self._groups.answer_at_once(size, api_key, version)
+        if self._sock.send(answer) < len(answer):  # the first bytes of a connection find room
             raise StreamEnded
         return True
 
