@@ -29,7 +29,7 @@ def leave(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
             ErrorCode.UNKNOWN_MEMBER_ID, f"{event.member_id!r} is not a member of the group"
         )
     grant = group.grants.get(event.member_id)
-    if grant is not None and event.connection < grant.newest_connection:
+    if grant is not None and event.connection < grant.connection:
         # DEV D25: the request has waited on a connection that its client has given up, and joined
         # again since. Nobody reads the answer.
         raise GroupError(
