@@ -27,6 +27,7 @@ def join_request(
     instance_id: str | None = None,
     owned: Owned | None = None,
     generation: int = -1,
+    rack: str | None = None,
     embedded_version: int = 1,
     protocol: str = "range",
     metadata: bytes | None = None,
@@ -39,7 +40,11 @@ def join_request(
     if protocols is None:
         if metadata is None:
             metadata = subscription(
-                topics, owned=owned, generation=generation, version=embedded_version
+                topics,
+                owned=owned,
+                generation=generation,
+                rack_id=rack,
+                version=embedded_version,
             )
         protocols = [(protocol, metadata)]
     usual: dict[str, Any] = {
