@@ -182,11 +182,24 @@ async def subscriptions_of_classic_members(both: BothSides) -> None:
     await both.sync("A")
     await both.join("A", topics=["zar"], owned={"bar": (0,), "zar": (0,)})
     await both.sync("A")
-    await both.join("A", topics=["zar"], owned={"zar": (0,)}, rack="r1", embedded_version=3)
+    await both.join("A", topics=["zar"], owned={"zar": (0,)}, embedded_version=3)
     await both.sync("A")
     await both.join("A", topics=[])
     await both.sync("A")
     await both.describe()
+
+
+@script()
+async def another_rack_of_a_classic_member_bumps_the_epoch(both: BothSides) -> None:
+    await both.native("N", 0)
+    await both.join("A", "A", version=3, topics=["zar"], rack="r1", embedded_version=3)
+    await both.sync("A")
+    bumps = Unlike(
+        deviation=Deviation.ANOTHER_RACK,
+        kafka={"generation_id": 3},
+        gateway={"generation_id": 4},
+    )
+    await both.join("A", topics=["zar"], rack="r2", embedded_version=3, owned=TOLD, unlike=bumps)
 
 
 @script()
