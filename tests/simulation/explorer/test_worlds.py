@@ -13,7 +13,7 @@ EXHAUSTED = {
     **{"upgrade": 12_000, "place": 2_000, "loan-eager": 3_500},
     **{
         "compute": 3_000,
-        "adopt-restart": 40_000,
+        "adopt-restart": 38_000,
         "release-restart": 10_000,
     },
     **{"release-setting": 8_500, "release-native-setting": 900},
