@@ -191,6 +191,20 @@ def test_an_anchor_that_was_removed_before_it_left_has_left(on: AnchorStage) -> 
     assert on.logged() == ["anchor_taken", "anchor_left"]
 
 
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_the_group_is_free_of_anchors_unless_a_late_join_has_put_another_one_there(
+    on: AnchorStage, *, is_replaced: bool
+) -> None:
+    """A release that believed otherwise would leave that one in the consumers' way."""
+    on.hold()
+    if is_replaced:
+        on.group.member_id = "groupferry-anchor-newer"
+    on.anchor.drop()
+    on.run()
+    assert not on.is_here
+    assert on.anchor.is_known_absent == (not is_replaced)
+
+
 def test_an_anchor_without_stray_commits_need_not_leave_for_sure(on: AnchorStage) -> None:
     """Its session ends without it. A warning says so."""
     on.hold()
