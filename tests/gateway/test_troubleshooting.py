@@ -14,7 +14,8 @@ PAGE = CODE / "docs" / "troubleshooting.md"
 OTHER_COMMANDS = {"demo", "pipeline"}
 LEVELS = {"warning", "error"}
 BY_LEVEL = re.compile(
-    r"(log|told)\.(warning|error|exception)|.*(complain|client_warnings\.tell)|.*\._report"
+    r"(log|told)\.(warning|error|exception)|.*(complain|client_warnings\.tell)"
+    r"|.*\.(_report|_withhold)"
 )
 """What a call looks like that always writes such a line."""
 BY_ARGUMENT = re.compile(r"Log|.*\._?log")
