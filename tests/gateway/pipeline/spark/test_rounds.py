@@ -3,7 +3,7 @@
 import os
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -60,7 +60,16 @@ def test_an_end_that_goes_back_for_a_moment_ends_nothing() -> None:
     assert [(span.begin, span.end) for span in grown.spans] == [(500, 520)]
 
 
+@pytest.fixture
+def _heeds_ctrl_c() -> Iterator[None]:
+    """Have SIGINT interrupt, also in a process of the background, which a shell has ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.timeout(100)
+@pytest.mark.usefixtures("_heeds_ctrl_c")
 @pytest.mark.parametrize("follows", [True, False])
 def test_a_signal_ends_the_wait_for_a_cluster_that_is_away(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], *, follows: bool
