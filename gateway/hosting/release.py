@@ -376,6 +376,8 @@ class Releasing(Moving):
     def _advance(self, now_ms: int) -> None:
         """Do what is due."""
         member_id = self._ids.member_id
+        if self.stage is Stage.CONCLUDING and self._awaits_round:
+            self._has_had_round = now_ms >= self._round_until_ms  # it may never have one
         match self.stage:
             case Stage.ANNOUNCING:
                 release = ReleaseState(guard_id=member_id, is_native_due=self.is_native_due)
@@ -393,7 +395,7 @@ class Releasing(Moving):
                 self._ask(Requester.RELEASE, self._opener.leave(self._ids))
             case Stage.LEAVING:
                 self._ask(Requester.RELEASE, self._opener.leave(self._ids))
-            case Stage.CONCLUDING if self._awaits_round and now_ms < self._round_until_ms:
+            case Stage.CONCLUDING if self._awaits_round:
                 self._describe()
             case Stage.CONCLUDING if self.is_native_due and now_ms < self._native_until(now_ms):
                 self._not_before_ms = self._native_until(now_ms)

@@ -257,6 +257,23 @@ def test_native_members_wait_for_the_round_of_a_member_that_still_owns_partition
     assert on.stored() == ReleaseState()
 
 
+def test_the_wait_for_a_round_ends_before_the_wait_for_a_native_member(on: Script) -> None:
+    """Otherwise the native member, which is to be the first, would wait for itself."""
+    on.give_up(A, still_owns=True)
+    on.give_up(B)
+    on.machine.is_native_due = True
+    on.hand_over(IDS)
+    on.stored()
+    on.answer(JOINED)
+    on.answer(SyncGroupResponse())
+    on.describe(IDS.member_id, "x", "y", client_id=MEMBERS[0].client_id)
+    on.answer(LEFT)
+    on.answer(described_as("CompletingRebalance"))
+    before = on.situation
+    on.wait(GATHER_MAX_MS)
+    assert (before, on.situation) == (GroupSituation.OPENED, GroupSituation.NATIVE_FIRST)
+
+
 def described_as(state: str) -> DescribeGroupsResponse:
     """The cluster says that the group is in this state."""
     return DescribeGroupsResponse(groups=(DescribedGroup(group_id=GROUP, group_state=state),))
