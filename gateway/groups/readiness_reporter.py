@@ -1,9 +1,9 @@
 """Reports whether groups can change their protocol, and who is in forwarded groups, each time when
 that has changed.
 
-A hosted group is looked at when a rebalance has ended that no other has interrupted, which has cost
-as much. A forwarded one is
-looked at when its leader has distributed an assignment, or the cluster has described it.
+A hosted group is assessed when a rebalance has ended that no other has interrupted, which has cost
+as much. A forwarded one is assessed when its leader has distributed an assignment, or the cluster
+has described it.
 """
 
 from collections.abc import Callable, Hashable

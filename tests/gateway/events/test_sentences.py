@@ -337,8 +337,8 @@ def test_a_sentence_follows_from_the_json_line_alone() -> None:
 
 
 def test_members_that_are_removed_at_one_time_are_told_together() -> None:
-    """The last sentence stands for those before it. Another time, or another sentence in between,
-    begins anew; a log, which cannot take a line back, has one for each."""
+    """One sentence replaces those before it, until the time differs or another sentence comes in
+    between. A log cannot take a line back, so it has a sentence for each member."""
     narrator = Narrator()
     for name in "abcde":
         narrator.tell_event(member_joined(name), "g", 1)

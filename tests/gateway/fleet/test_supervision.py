@@ -342,7 +342,7 @@ def test_processes_are_restarted_one_after_another() -> None:
 
 
 def test_a_fleet_of_one_is_restarted_in_place() -> None:
-    """There is nobody who could take its shards, or its clients."""
+    """No other process could take its shards or its clients."""
     supervision = complete(1)
     supervision.on_restart((0,))
     assert tick(supervision, 1, beating=(0,)) == [DrainProcess(0)]
