@@ -39,6 +39,18 @@ GATEWAY_S_MAX = 60
 LOOK_INTERVAL_S = 0.1
 BAD_RECORDS = (None, b"\xff\xfe\x00", b"{}")
 BAD_LINES = ["", "\ufffd\ufffd\x00", "{}"]
+KILLED_IN_A_ROUND = """
+import os, signal, sys
+from gateway.cli import main
+from gateway.pipeline.following import Round
+write = Round.write
+def write_and_die(self, folder, name, data):
+    write(self, folder, name, data)
+    if folder == "shelves":
+        os.kill(os.getpid(), signal.SIGKILL)
+Round.write = write_and_die
+main(sys.argv[1:])
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,8 +157,10 @@ def test_a_killed_follow_equals_a_report(spark: SparkSession, told: Told, tmp_pa
     half = len(records) // 2
     told.produce(name, [*records[:half], *BAD_RECORDS])
     run = command(told, name, output, "--follow", "--interval=1")
-    with started(run) as child:
-        wait_until(child, (output / "round").exists)
+    killed = [sys.executable, "-c", KILLED_IN_A_ROUND, *run[run.index("report") :]]
+    ended = subprocess.run(killed, timeout=CHILD_S_MAX, check=False)
+    assert ended.returncode == -signal.SIGKILL
+    assert not reached(output)
     ends = told.produce(name, records[half - 2 :])
     with started(run) as child:
         wait_until(child, lambda: reached(output) == {f"kafka:{name}/0": (ends[-1] or 0) + 1})
