@@ -475,13 +475,6 @@ TOTALS = (
         "the broker has no listener, with `broker_listener_failed`",
     ),
     Total(
-        "gateway.control.server",
-        "CONNECTIONS_MAX",
-        "connections to the control socket",
-        Share.MACHINE,
-        "refused",
-    ),
-    Total(
         "gateway.control.control_socket",
         "WAITING_MAX",
         "connections that wait there",

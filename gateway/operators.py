@@ -2,16 +2,18 @@
 HTTP."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import structlog
 import trio
 
 from gateway.admin.config import AdminConfig
+from gateway.admin.socket_server import serve_commands
 from gateway.board.board import REGRESSION_SHARE, About, Board
 from gateway.board.lag_watch import LagWatch
 from gateway.board.lags import UnreportedCommits
@@ -21,8 +23,7 @@ from gateway.cluster.broker_connection import Address
 from gateway.cluster.cluster import Cluster
 from gateway.control.fleet_door import FleetDoor
 from gateway.control.handlers import Handlers
-from gateway.control.messages import HoldCommand
-from gateway.control.server import serve_commands
+from gateway.control.messages import CommandRefused, HoldCommand
 from gateway.data_path.client_warnings import ClientWarnings
 from gateway.data_path.config import Limits
 from gateway.data_path.places import ConnectionLimiter
@@ -39,7 +40,13 @@ from gateway.observers.counts import AnswerCounts, GroupCounts
 from gateway.shard_moves import ShardMoves
 from gateway.state_log.log import StateLogError
 
+if TYPE_CHECKING:
+    from gateway.admin.guard import App
+
 log = structlog.get_logger()
+
+Measure = Callable[[], Awaitable[bytes]]
+"""The metrics of this moment, as text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +123,7 @@ class Operators:
         self._handlers = Handlers(
             groups, self._board, journal.tell, removal, stop, member=config.member, link=config.link
         )
+        self._measure: Measure | None = None
         if config != NO_OPERATORS:
             journal.listen(self._board.take)
 
@@ -134,7 +142,7 @@ class Operators:
 
     async def _hold(self, group_id: str, reason: str) -> None:
         """Hold a group, unless an operator has done so already."""
-        with suppress(StateLogError):  # then nothing could be stored, either
+        with suppress(StateLogError, CommandRefused):
             if (await self._board.line(group_id)).policy == "allow":
                 await self._handlers.answer(
                     HoldCommand(group_id=group_id), f"hold_on_regression: {reason}"
@@ -162,8 +170,8 @@ class Operators:
             )
         )
         nursery.start_soon(metrics.watch_lag)
-        self._handlers.measure = metrics.measure
-        door = self._open_door(nursery)
+        self._measure = metrics.measure
+        door = self._open_door(metrics.measure, nursery)
         app = admin_app(
             ApiContext(
                 board=self._board,
@@ -177,14 +185,14 @@ class Operators:
         log.info("admin_listening", address=f"{host}:{port}")
         self._config.on_admin(port)
 
-    def _open_door(self, nursery: trio.Nursery) -> FleetDoor | None:
+    def _open_door(self, measure: Measure, nursery: trio.Nursery) -> FleetDoor | None:
         """What answers for all processes of a fleet; None for a single process."""
         member, folder = self._config.member, self._config.fleet_folder
         if member is None or folder is None:
             return None
         events = RecentEvents()
         self._journal.listen(events.take)
-        door = FleetDoor(self._handlers, member, folder, events)
+        door = FleetDoor(self._handlers, measure, member, folder, events)
         nursery.start_soon(door.follow_others)
         return door
 
@@ -199,10 +207,20 @@ class Operators:
             return
         await nursery.start(
             partial(
-                serve_commands,
-                self._config.control_folder,
-                self._handlers.answer,
-                stop=self._stop,
+                serve_commands, self._config.control_folder, self._make_local_app, stop=self._stop
+            )
+        )
+
+    def _make_local_app(self) -> "App":
+        """The admin API for this process alone, at the control socket."""
+        from gateway.admin.app import ApiContext, admin_app  # slow to load, and not always needed
+
+        return admin_app(
+            ApiContext(
+                board=self._board,
+                handlers=self._handlers,
+                measure=self._measure,
+                is_local=True,
             )
         )
 

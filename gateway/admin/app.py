@@ -1,6 +1,6 @@
 """The admin API: views of the board, its events as a stream, and commands.
 
-The handlers are those of the control socket. What an address means is in the description that
+It is served at a port, and at the control socket. What an address means is in the description that
 `openapi.py` makes, at `/api/openapi.json`.
 """
 
@@ -28,17 +28,14 @@ from gateway.control.fleet_door import FleetDoor
 from gateway.control.handlers import Handlers
 from gateway.control.messages import (
     COMMAND_BYTES_MAX,
+    COMMANDS_PATH,
+    GIVEN_BY_HEADER,
+    METRICS_PATH,
     ORDERS,
-    AssessGroup,
+    QUESTIONS,
     CommandRefused,
-    DescribeClient,
-    DescribeGateway,
-    DescribeGroup,
-    LatestEvents,
-    ListGroups,
     NotKnown,
     Question,
-    RefusalAnswer,
 )
 from gateway.metrics import CONTENT_TYPE
 from gateway.quotas.quota_key import QuotaKey
@@ -70,10 +67,13 @@ class ApiContext:
 
     board: Board
     handlers: Handlers | FleetDoor
-    measure: Callable[[], Awaitable[bytes]]
-    """The metrics as text for Prometheus."""
+    measure: Callable[[], Awaitable[bytes]] | None
+    """The metrics as text for Prometheus; None if nothing is measured, without a port."""
     token: Secret | None = None
     view_token: Secret | None = None
+    is_local: bool = False
+    """Whether it is served at the control socket, where a process of the fleet may pass on what
+    somebody else has commanded."""
 
 
 def admin_app(context: ApiContext) -> App:
@@ -83,24 +83,10 @@ def admin_app(context: ApiContext) -> App:
     routes = [
         Route("/livez", api.livez),
         Route("/readyz", api.readyz),
-        Route("/metrics", api.metrics),
-        Route("/api/gateway", api.show(lambda _: DescribeGateway())),
-        Route("/api/groups", api.show(_list)),
-        Route("/api/group", api.show(_describe)),
-        Route(
-            "/api/client",
-            api.show(lambda asked: DescribeClient(client_id=_text(asked, "client_id") or "")),
-        ),
-        Route(
-            "/api/readiness",
-            api.show(lambda asked: AssessGroup(group_id=_text(asked, "group_id") or "")),
-        ),
-        Route(
-            "/api/latest-events",
-            api.show(lambda asked: LatestEvents(group_id=_text(asked, "group_id"))),
-        ),
+        Route(METRICS_PATH, api.metrics),
+        *(Route(path, api.show(question)) for path, question in QUESTIONS.items()),
         Route("/api/events", api.events),
-        Route("/api/commands/{command}", api.command, methods=["POST"]),
+        Route(f"{COMMANDS_PATH}/{{command}}", api.command, methods=["POST"]),
         Route("/api/openapi.json", api.openapi),
         *(Route(path, _serve_bytes(content, kind)) for path, (content, kind) in page.items()),
     ]
@@ -129,18 +115,24 @@ class _Api:
 
     async def metrics(self, _: Request) -> Response:
         """For Prometheus."""
+        if self._context.measure is None:
+            return _reason(503, "nothing is measured without admin_listen: set it")
         return Response(await self._context.measure(), headers={"Content-Type": CONTENT_TYPE})
 
     async def openapi(self, _: Request) -> Response:
         """The description of this API."""
         return self._description
 
-    def show(self, question: Callable[[Request], Question]) -> Endpoint:
-        """An endpoint that answers a question."""
+    def show(self, question: type[Question]) -> Endpoint:
+        """An endpoint that answers a question, whose fields are the query."""
+        fields = question.model_fields.keys()
 
         async def answer(request: Request) -> Response:
+            # Not a part of the path: a group id may have slashes, dots and line ends.
+            query = {name: text for name, text in request.query_params.items() if name in fields}
             try:
-                return _view(await self._context.handlers.show(question(request)))
+                asked = question.model_validate_strings(query)
+                return _view(await self._context.handlers.show(asked))
             except ValidationError as error:
                 return _reason(400, _first(error))
             except NotKnown as unknown:
@@ -169,12 +161,13 @@ class _Api:
             return _reason(413, f"a command has at most {COMMAND_BYTES_MAX} bytes")
         except ValidationError as error:
             return _reason(400, _first(error))
-        client = request.client
-        given_by = f"admin API: {client.host if client else 'somebody'}"
-        answer = await self._context.handlers.answer(order, given_by)
-        if isinstance(answer, RefusalAnswer):
-            return _reason(409, answer.reason)
-        return _view(answer)
+        given_by = request.scope["given_by"]
+        if self._context.is_local:
+            given_by = request.headers.get(GIVEN_BY_HEADER, given_by)
+        try:
+            return _view(await self._context.handlers.answer(order, given_by))
+        except CommandRefused as refused:
+            return _reason(409, str(refused))
 
     async def events(self, request: Request) -> Response:
         """Events as they happen."""
@@ -239,21 +232,6 @@ async def _body(request: Request) -> bytes:
             if len(body) > COMMAND_BYTES_MAX:
                 raise _TooLong
     return bytes(body)
-
-
-def _list(request: Request) -> Question:
-    given = {name: _text(request, name) for name in ("after", "since")}
-    return ListGroups.model_validate_strings({k: v for k, v in given.items() if v is not None})
-
-
-def _describe(request: Request) -> Question:
-    # Not a part of the path: a group id may have slashes, dots and line ends.
-    return DescribeGroup(group_id=_text(request, "group_id") or "")
-
-
-def _text(request: Request, name: str) -> str | None:
-    value: str | None = request.query_params.get(name)
-    return value
 
 
 def _start(recent: RecentEvents, given: str | None) -> int | None:

@@ -10,7 +10,9 @@ So a probe, which sends its request immediately, is always served.
 
 import logging
 import math
+import socket
 import ssl
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -47,6 +49,8 @@ SEND_S = 10.0
 """How long a client may not read what it is sent."""
 STREAMS_MAX = 8
 """Requests at a time on one connection of HTTP/2."""
+_PEER = struct.Struct("3i")
+"""Process, user and group at the other end of a Unix socket."""
 
 log = structlog.get_logger()
 
@@ -86,7 +90,7 @@ async def serve_http(
         listeners = await _listen(config)
     except OSError as error:
         raise _cannot_listen(config, error) from None
-    server = _AdminServer(app, config.tls)
+    server = HttpServer(app, config.tls)
     bound = listeners[0].socket.getsockname()
     try:
         with quiet_accept_failures():
@@ -130,8 +134,12 @@ async def _listen(config: AdminConfig) -> list[trio.SocketListener]:
     return [listen_shared(address, port) for address in await resolve(host)]
 
 
-class _AdminServer:
-    def __init__(self, app: Any, tls: TlsContext | None) -> None:
+class HttpServer:
+    """Serves the application on connections that somebody else accepts."""
+
+    def __init__(self, app: Any, tls: TlsContext | None = None) -> None:
+        """The scope of each request has `given_by`: the client as the event about a command names
+        it."""
         self._app = app
         self._tls = tls
         self._config = _hypercorn_config()
@@ -143,8 +151,8 @@ class _AdminServer:
     async def serve(self, stream: trio.SocketStream) -> None:
         """Serve one connection."""
         try:
-            connection = _Connection(stream, QuotaKey(stream.socket.getpeername()[0]))
-        except OSError:  # the client has gone already
+            connection = _Connection(stream)
+        except OSError:
             stream.socket.close()
             return
         if not self._has_room(connection.owner):
@@ -202,6 +210,7 @@ class _AdminServer:
         """Have the application answer a request, for which the connection may take its time."""
         connection.requests += 1
         connection.scope.deadline = math.inf
+        scope["given_by"] = connection.given_by
         try:
             await self._app(scope, receive, send)
         finally:
@@ -212,6 +221,13 @@ class _AdminServer:
                     del self._open[connection]
                     self._open[connection] = None
 
+    def finish(self, within_s: float) -> None:
+        """End the connections: those that are silent now, the others once they had so long to be
+        answered."""
+        until = trio.current_time() + within_s
+        for connection in self._open:
+            connection.scope.deadline = until if connection.requests else -math.inf
+
     def close(self) -> None:
         """Close all connections."""
         for connection in self._open:
@@ -221,12 +237,23 @@ class _AdminServer:
 class _Connection:
     """One connection, which ends when its client is silent for too long."""
 
-    def __init__(self, stream: trio.SocketStream, owner: QuotaKey) -> None:
+    def __init__(self, stream: trio.SocketStream) -> None:
+        """Raises OSError if the client has gone already."""
         self.stream = stream
-        self.owner = owner
+        self.owner, self.given_by = _identify(stream.socket)
         self.requests = 0
         """Requests that are being answered."""
         self.scope = trio.CancelScope(deadline=trio.current_time() + FIRST_REQUEST_S)
+
+
+def _identify(connected: trio.socket.SocketType) -> tuple[QuotaKey, str]:
+    """Whose share of the places a client takes, and its name. Raises OSError."""
+    if connected.family == socket.AF_UNIX:
+        credentials = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+        process, user, _ = _PEER.unpack(credentials)
+        return QuotaKey(f"user {user}"), f"control socket: user {user}, process {process}"
+    host = connected.getpeername()[0]
+    return QuotaKey(host), f"admin API: {host}"
 
 
 class _Patient(trio.abc.HalfCloseableStream):

@@ -1,39 +1,40 @@
-"""Gives a command to a running gateway."""
+"""Asks a running gateway, and gives it commands: speaks the admin API at the control socket."""
 
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TypeVar, cast, overload
+from urllib.parse import urlencode
 
 import trio
 from pydantic import ValidationError
 
 from gateway.board.views import View
 from gateway.control.control_socket import NoControlSocket, connect
-from gateway.control.lines import UnreadableLine, receive_line
+from gateway.control.http_client import NoAnswer, NotHttp, send_request
 from gateway.control.messages import (
-    ANSWER_BYTES_MAX,
-    ANSWERS,
     COMMAND_S,
-    RECEIVE_S,
-    SEND_S,
+    COMMANDS_PATH,
+    GIVEN_BY_HEADER,
+    METRICS_PATH,
+    QUESTIONS,
     AdoptCommand,
     AdoptionAnswer,
     AllowCommand,
-    Answer,
-    Command,
     CommandRefused,
     DrainAnswer,
     DrainCommand,
     HoldCommand,
     NotKnown,
     Order,
+    Outcome,
     PauseCommand,
     PolicyCommand,
     PolicySet,
     Question,
     QuestionToAll,
-    RefusalAnswer,
     ReleaseAnswer,
     ReleaseCommand,
     RemovalAnswer,
@@ -41,20 +42,18 @@ from gateway.control.messages import (
     RestartAnswer,
     RestartCommand,
     RollCommand,
-    ViewAnswer,
 )
 from gateway.fleet.fleet_state import control_folder_of, control_folders
 from gateway.state_folder import StateFolderError
 
-ANSWER_S = RECEIVE_S + COMMAND_S + SEND_S
+ANSWER_S = COMMAND_S + 10.0
 """How long a gateway that works may take to carry out a command."""
 LOOK_S = 5.0
 """How long it may take to show what it knows."""
 
-
+_PATHS = {question: path for path, question in QUESTIONS.items()}
 _V = TypeVar("_V", bound=View)
-_Outcome = AdoptionAnswer | ReleaseAnswer | PolicySet | DrainAnswer | RemovalAnswer | RestartAnswer
-_OUTCOMES: Mapping[type[Order], type[_Outcome]] = {
+_OUTCOMES: Mapping[type[Order], type[Outcome]] = {
     AdoptCommand: AdoptionAnswer,
     ReleaseCommand: ReleaseAnswer,
     HoldCommand: PolicySet,
@@ -79,7 +78,7 @@ async def give(folder: Path, command: DrainCommand) -> DrainAnswer: ...
 async def give(folder: Path, command: RemoveCommand) -> RemovalAnswer: ...
 @overload
 async def give(folder: Path, command: RestartCommand) -> RestartAnswer: ...
-async def give(folder: Path, command: Order) -> _Outcome:
+async def give(folder: Path, command: Order) -> Outcome:
     """Give a command to the gateway of a state folder, and return its outcome. Of several
     processes, the one that has the group gets it; commands about no group, each of them.
 
@@ -96,15 +95,30 @@ async def give(folder: Path, command: Order) -> _Outcome:
             (folder,) = find_processes(folder)
         case _:
             folder = find_process(folder, command.group_id)
-    outcome: _Outcome = await _give(folder, command)
+    outcome: Outcome = await _give(folder, command)
     return outcome
 
 
-async def _give(folder: Path, command: Order) -> Any:
-    answer = await ask(folder, command, ANSWER_S)
-    if not isinstance(answer, _OUTCOMES[type(command)]):
-        raise _other_version(folder)
-    return answer
+async def pass_on(folder: Path, command: Order, given_by: str) -> Outcome:
+    """Give a command to the process with this control folder, in the name of who gave it to
+    another one. Raises CommandRefused, NoControlSocket."""
+    outcome: Outcome = await _give(folder, command, {GIVEN_BY_HEADER: given_by})
+    return outcome
+
+
+async def _give(folder: Path, command: Order, headers: Mapping[str, str] | None = None) -> Any:
+    answer = await _ask(
+        folder,
+        "POST",
+        f"{COMMANDS_PATH}/{command.command}",
+        body=command.model_dump_json().encode(),
+        headers={"Content-Type": "application/json", **(headers or {})},
+        limit_s=ANSWER_S,
+    )
+    try:
+        return _OUTCOMES[type(command)].model_validate_json(answer)
+    except ValidationError:
+        raise _other_version(folder) from None
 
 
 async def _give_any(folders: Sequence[Path], command: RestartCommand) -> RestartAnswer:
@@ -171,13 +185,19 @@ async def look(folder: Path, question: Question, view: type[_V], *, limit_s: flo
     group_id = None if isinstance(question, QuestionToAll) else question.group_id
     if group_id is not None:
         folder = find_process(folder, group_id)
-    answer = await ask(folder, question, limit_s)
+    query = urlencode(question.model_dump(exclude_none=True))
+    path = _PATHS[type(question)]
+    answer = await _ask(folder, "GET", f"{path}?{query}" if query else path, limit_s=limit_s)
     try:
-        if isinstance(answer, ViewAnswer):
-            return view.model_validate(answer.view)
+        return view.model_validate_json(answer)
     except ValidationError:
-        pass
-    raise _other_version(folder)
+        raise _other_version(folder) from None
+
+
+async def get_metrics(folder: Path) -> bytes:
+    """The metrics of the process with this control folder. Raises CommandRefused,
+    NoControlSocket."""
+    return await _ask(folder, "GET", METRICS_PATH, limit_s=LOOK_S)
 
 
 def find_processes(folder: Path) -> Sequence[Path]:
@@ -200,27 +220,36 @@ def _other_version(folder: Path) -> CommandRefused:
     return CommandRefused(f"the gateway in {folder} runs another version; use the same one")
 
 
-async def ask(folder: Path, command: Command, limit_s: float) -> Answer:
-    """The answer of the process with this folder. Raises CommandRefused, NoControlSocket."""
+async def _ask(
+    folder: Path,
+    method: str,
+    target: str,
+    *,
+    limit_s: float,
+    body: bytes = b"",
+    headers: Mapping[str, str] | None = None,
+) -> bytes:
+    """What the process with this control folder answers. Raises CommandRefused, NoControlSocket."""
     try:
         with trio.fail_after(limit_s):
             async with await connect(folder) as stream:
-                with suppress(trio.BrokenResourceError):  # a busy gateway answers before it reads
-                    await stream.send_all(command.model_dump_json().encode() + b"\n")
-                line = await receive_line(stream, ANSWER_BYTES_MAX)
-        answer = ANSWERS.validate_json(line)
+                status, answer = await send_request(stream, method, target, body, headers)
     except trio.TooSlowError:
         raise CommandRefused(
             f"the gateway in {folder} did not answer in {limit_s:g} s: look at its process and the"
             " end of its log"
         ) from None
-    except (trio.BrokenResourceError, UnreadableLine):
+    except NoAnswer:
         raise CommandRefused(
             f"the gateway in {folder} ended before it answered; groupferry state tells what became"
             " of the group"
         ) from None
-    except ValidationError:
+    except NotHttp:
         raise _other_version(folder) from None
-    if isinstance(answer, RefusalAnswer):
-        raise NotKnown(answer.reason) if answer.is_unknown else CommandRefused(answer.reason)
-    return answer
+    if status == HTTPStatus.OK:
+        return answer
+    try:
+        reason = json.loads(answer)["reason"]
+    except (ValueError, TypeError, KeyError):
+        raise _other_version(folder) from None
+    raise NotKnown(reason) if status == HTTPStatus.NOT_FOUND else CommandRefused(reason)

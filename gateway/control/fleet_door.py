@@ -2,11 +2,11 @@
 meets any process.
 
 What concerns a group is asked of the process that has it, at its control socket, and what concerns
-the gateway of each.
+the gateway, of each.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,25 +25,29 @@ from gateway.board.views import (
     Readiness,
     View,
 )
-from gateway.control.client import ANSWER_S, LOOK_S, ask, find_processes, give, look
+from gateway.control.client import (
+    ANSWER_S,
+    LOOK_S,
+    find_processes,
+    get_metrics,
+    give,
+    look,
+    pass_on,
+)
 from gateway.control.control_socket import NoControlSocket
 from gateway.control.handlers import Handlers
 from gateway.control.messages import (
-    Answer,
     AssessGroup,
     CommandRefused,
     DescribeClient,
     DescribeGateway,
     DescribeGroup,
     DrainCommand,
-    GetMetrics,
     LatestEvents,
     ListGroups,
-    MetricsAnswer,
-    OnBehalf,
     Order,
+    Outcome,
     Question,
-    RefusalAnswer,
     RemoveCommand,
     RestartCommand,
 )
@@ -65,11 +69,18 @@ class FleetDoor:
     """Answers like `Handlers`, for all processes."""
 
     def __init__(
-        self, own: Handlers, member: FleetMember, folder: Path, events: RecentEvents
+        self,
+        own: Handlers,
+        measure: Callable[[], Awaitable[bytes]],
+        member: FleetMember,
+        folder: Path,
+        events: RecentEvents,
     ) -> None:
-        """`folder`: the state folder of the fleet. `events`: those of all processes, for streams;
-        this process's own arrive there by themselves."""
+        """`measure`: the metrics of this process. `folder`: the state folder of the fleet.
+        `events`: those of all processes, for streams; this process's own arrive there by
+        themselves."""
         self._own = own
+        self._measure_own = measure
         self._member = member
         self._folder = folder
         self.events = events
@@ -97,8 +108,8 @@ class FleetDoor:
         except NoControlSocket as error:
             raise CommandRefused(str(error)) from None
 
-    async def answer(self, order: Order, given_by: str) -> Answer:
-        """The answer to a command. A refusal is an answer, too."""
+    async def answer(self, order: Order, given_by: str) -> Outcome:
+        """Have a command carried out. Raises CommandRefused."""
         try:
             if isinstance(order, RestartCommand):
                 return await self._own.answer(order, given_by)
@@ -106,10 +117,9 @@ class FleetDoor:
                 return await give(self._folder, order)
             if self._member.owns(order.group_id):
                 return await self._own.answer(order, given_by)
-            command = OnBehalf(order=order, given_by=given_by)
-            return await ask(self._folder_of(order.group_id), command, ANSWER_S)
-        except (CommandRefused, NoControlSocket) as error:
-            return RefusalAnswer(reason=str(error))
+            return await pass_on(self._folder_of(order.group_id), order, given_by)
+        except NoControlSocket as error:
+            raise CommandRefused(str(error)) from None
 
     async def readiness(self) -> Readiness:
         """Whether any process can serve clients, and otherwise why this one cannot."""
@@ -131,11 +141,9 @@ class FleetDoor:
         async def measure_one(slot: int, folder: Path) -> None:
             try:
                 if slot == self._member.slot:
-                    texts[slot] = (await self._own.measure()).decode()
+                    texts[slot] = (await self._measure_own()).decode()
                     return
-                answer = await ask(folder, GetMetrics(), LOOK_S)
-                if isinstance(answer, MetricsAnswer):
-                    texts[slot] = answer.text
+                texts[slot] = (await get_metrics(folder)).decode()
             except (CommandRefused, NoControlSocket):
                 pass  # it is away, as its sample of `up` says
 

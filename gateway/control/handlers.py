@@ -1,9 +1,9 @@
-"""What each command does, however it arrives: at the control socket or by HTTP.
+"""What each command does, whether it arrives at the control socket or at the admin API's port.
 
 Whoever changes something is named in an event, together with what became of it.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 import structlog
 import trio
@@ -19,29 +19,24 @@ from gateway.control.messages import (
     AdoptCommand,
     AdoptionAnswer,
     AllowCommand,
-    Answer,
     AssessGroup,
-    Command,
     CommandRefused,
     DescribeClient,
     DescribeGateway,
     DescribeGroup,
     DrainAnswer,
     DrainCommand,
-    GetMetrics,
     HoldCommand,
     LatestEvents,
     ListGroups,
-    MetricsAnswer,
     NotKnown,
     OfGateway,
-    OnBehalf,
     Order,
+    Outcome,
     PauseCommand,
     PolicySet,
     Question,
     QuestionToAll,
-    RefusalAnswer,
     ReleaseAnswer,
     ReleaseCommand,
     RemovalAnswer,
@@ -49,7 +44,6 @@ from gateway.control.messages import (
     RestartAnswer,
     RestartCommand,
     RollCommand,
-    ViewAnswer,
 )
 from gateway.data_path.removal import Removal, reasons_of_hosted
 from gateway.events.event import EventSink
@@ -85,33 +79,34 @@ class Handlers:
         """`stop` ends the gateway. `member`, `link`: this process and its link to the parent, if
         there are others as well."""
         self._member, self._link = member, link
-        self.measure: Callable[[], Awaitable[bytes]] = _measure_nothing
-        """The metrics, once there are any."""
         self._groups = groups
         self._board = board
         self._tell = tell
         self._removal = removal
         self._stop = stop
 
-    async def answer(self, command: Command, given_by: str) -> Answer:
-        """The answer to a command. A refusal or a bug is an answer, too."""
+    async def answer(self, order: Order, given_by: str) -> Outcome:
+        """Carry out a command, until the gateway stops. Raises CommandRefused."""
         try:
             with trio.fail_after(COMMAND_S):
-                if isinstance(command, Question):
-                    view = await self.show(command)
-                    return ViewAnswer(view=view.model_dump(mode="json"))
-                if isinstance(command, GetMetrics):
-                    return MetricsAnswer(text=(await self.measure()).decode())
-                if isinstance(command, OnBehalf):
-                    return await self._obey(command.order, command.given_by)
-                return await self._obey(command, given_by)
-        except CommandRefused as refused:
-            return RefusalAnswer(reason=str(refused), is_unknown=isinstance(refused, NotKnown))
+                return await self._obey_until_stop(order, given_by)
         except trio.TooSlowError:
-            return RefusalAnswer(reason=_OPEN_END)
-        except Exception:  # the boundary: a bug in a command ends no gateway
-            log.exception("command_failed", **command.model_dump(), given_by=given_by)
-            return RefusalAnswer(reason="the gateway failed to carry it out: look at its log")
+            raise CommandRefused(_OPEN_END) from None
+
+    async def _obey_until_stop(self, order: Order, given_by: str) -> Outcome:
+        """Raises CommandRefused."""
+        outcome: Outcome | CommandRefused = CommandRefused(SHUTS_DOWN)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._cancel_at_stop, nursery.cancel_scope)
+            outcome = await self._obey(order, given_by)
+            nursery.cancel_scope.cancel()
+        if isinstance(outcome, CommandRefused):
+            raise outcome
+        return outcome
+
+    async def _cancel_at_stop(self, scope: trio.CancelScope) -> None:
+        await self._stop.wait()
+        scope.cancel()
 
     async def show(self, question: Question) -> View:
         """What was asked for. Raises CommandRefused."""
@@ -136,28 +131,30 @@ class Handlers:
         except StateLogError as error:
             raise CommandRefused(_unread(error)) from None
 
-    async def _obey(self, order: Order, given_by: str) -> Answer:
-        answer: Answer = RefusalAnswer(reason=SHUTS_DOWN)
+    async def _obey(self, order: Order, given_by: str) -> Outcome | CommandRefused:
+        """The outcome of a command, which an event tells."""
+        outcome: Outcome | CommandRefused = CommandRefused(SHUTS_DOWN)
         try:
             if not isinstance(order, OfGateway):
                 await self._check_owner(order.group_id)
-            answer = await self._carry_out(order)
+            outcome = await self._carry_out(order)
         except (CommandRefused, GroupRefused) as refused:
-            answer = RefusalAnswer(reason=str(refused))
+            outcome = CommandRefused(str(refused))
         except StateLogError as error:
-            answer = RefusalAnswer(reason=_unread(error))
+            outcome = CommandRefused(_unread(error))
         except trio.Cancelled:
-            answer = RefusalAnswer(reason="nobody waited for its end: look at groupferry events")
+            if not self._stop.is_set():
+                outcome = CommandRefused("nobody waited for its end: look at groupferry events")
             raise
-        except Exception:
-            answer = RefusalAnswer(reason="the gateway failed to carry it out: look at its log")
-            raise
+        except Exception:  # the boundary: a bug in a command ends no gateway
+            log.exception("command_failed", **order.model_dump(), given_by=given_by)
+            outcome = CommandRefused("the gateway failed to carry it out: look at its log")
         finally:
             group_id = None if isinstance(order, OfGateway) else order.group_id
-            self._tell(_audit(order, given_by, answer), group_id)
-        return answer
+            self._tell(_audit(order, given_by, outcome), group_id)
+        return outcome
 
-    async def _carry_out(self, order: Order) -> Answer:
+    async def _carry_out(self, order: Order) -> Outcome:
         """Raises CommandRefused, GroupRefused, StateLogError."""
         match order:
             case AdoptCommand():
@@ -291,20 +288,16 @@ def _unread(error: StateLogError) -> str:
     return f"the state log cannot be read, look at state_log_failed in the log: {error}"
 
 
-async def _measure_nothing() -> bytes:
-    return b""
-
-
-def _audit(order: Order, given_by: str, answer: Answer) -> CommandGiven:
+def _audit(order: Order, given_by: str, outcome: Outcome | CommandRefused) -> CommandGiven:
     reasons: Sequence[str] = ()
-    match answer:
+    match outcome:
         case AdoptionAnswer() | ReleaseAnswer() | PolicySet():
-            reasons = answer.reasons
+            reasons = outcome.reasons
         case RemovalAnswer():
-            reasons = answer.reasons or (() if order.dry_run else answer.clients_left)
-        case RefusalAnswer(reason=reason):
-            reasons = (reason,)
-        case DrainAnswer() | RestartAnswer() | ViewAnswer() | MetricsAnswer():
+            reasons = outcome.reasons or (() if order.dry_run else outcome.clients_left)
+        case CommandRefused():
+            reasons = (str(outcome),)
+        case DrainAnswer() | RestartAnswer():
             pass
     return CommandGiven(
         command=order.command,

@@ -1,26 +1,23 @@
-"""Commands to a running gateway and their answers. Each is one line of JSON at the socket."""
+"""Questions and commands to a running gateway, and the answers: the bodies and queries of the admin
+API."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 GROUP_ID_BYTES_MAX = 32_767
 """The most that a Kafka request can carry."""
 COMMAND_BYTES_MAX = 6 * GROUP_ID_BYTES_MAX + 1024
-"""A line with a command. JSON may write a character in six bytes."""
+"""The body of a command. JSON may write a character in six bytes."""
 REASONS_MAX = 200
 """Reasons in an answer. A large group may have one for each member."""
 REASON_CHARS_MAX = 500
 """The length of a reason. Clients choose the ids in it, up to 32 KiB each."""
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
-"""A line with an answer. A group may have 2,000 members with 100,000 partitions."""
-RECEIVE_S = 5.0
-"""How long a client may take to send its command."""
+"""The body of an answer. A group may have 2,000 members with 100,000 partitions."""
 COMMAND_S = 60.0
 """How long a client waits for the end of its command."""
-SEND_S = 5.0
-"""How long a client may take to receive its answer."""
 
 SHUTS_DOWN = "the gateway is shutting down: start it, and give the command then"
 
@@ -121,7 +118,6 @@ class ListGroups(_Message):
     """Say how the groups stand, those after a group id. `since` the revision of an earlier look:
     only those that have changed; 0 for the first look."""
 
-    command: Literal["groups"] = "groups"
     after: Annotated[str, Field(max_length=GROUP_ID_BYTES_MAX)] = ""
     since: int | None = None
 
@@ -129,41 +125,29 @@ class ListGroups(_Message):
 class DescribeGroup(_Message):
     """Say how a group and its members stand."""
 
-    command: Literal["describe"] = "describe"
     group_id: Annotated[str, Field(min_length=1, max_length=GROUP_ID_BYTES_MAX)]
 
 
 class AssessGroup(_Message):
     """Say whether a group is ready for the new protocol and for adoption."""
 
-    command: Literal["readiness"] = "readiness"
     group_id: Annotated[str, Field(min_length=1, max_length=GROUP_ID_BYTES_MAX)]
 
 
 class LatestEvents(_Message):
     """Say what happened lately: to a group, or to the gateway and all groups."""
 
-    command: Literal["events"] = "events"
     group_id: Annotated[str, Field(min_length=1, max_length=GROUP_ID_BYTES_MAX)] | None = None
 
 
 class DescribeClient(_Message):
     """Say of which groups a client is a member, and how it stands there."""
 
-    command: Literal["client"] = "client"
     client_id: Annotated[str, Field(min_length=1, max_length=GROUP_ID_BYTES_MAX)]
 
 
 class DescribeGateway(_Message):
     """Say how the gateway stands."""
-
-    command: Literal["gateway"] = "gateway"
-
-
-class GetMetrics(_Message):
-    """Say what is counted, for the process that is asked for the metrics of all."""
-
-    command: Literal["metrics"] = "metrics"
 
 
 class AdoptionAnswer(_Message):
@@ -240,31 +224,6 @@ class RestartAnswer(_Message):
     processes: tuple[int, ...]
 
 
-class MetricsAnswer(_Message):
-    """The metrics of one process."""
-
-    kind: Literal["metrics"] = "metrics"
-    text: str
-    """For Prometheus."""
-
-
-class ViewAnswer(_Message):
-    """What was asked for."""
-
-    kind: Literal["shown"] = "shown"
-    view: Mapping[str, Any]
-    """A view of the board, in `gateway/board/views.py`."""
-
-
-class RefusalAnswer(_Message):
-    """The command had no effect."""
-
-    kind: Literal["refusal"] = "refusal"
-    reason: str
-    is_unknown: bool = False
-    """Whether the gateway does not know the group."""
-
-
 QuestionToAll = ListGroups | DescribeClient | DescribeGateway
 """A question about no group in particular: each process of a gateway answers for its own."""
 Question = QuestionToAll | DescribeGroup | AssessGroup | LatestEvents
@@ -274,17 +233,8 @@ OfGateway = DrainCommand | RemoveCommand | RestartCommand
 """Concerns no group."""
 Order = AdoptCommand | ReleaseCommand | PolicyCommand | OfGateway
 """Changes something."""
-Answer = (
-    AdoptionAnswer
-    | ReleaseAnswer
-    | PolicySet
-    | DrainAnswer
-    | RemovalAnswer
-    | RestartAnswer
-    | MetricsAnswer
-    | ViewAnswer
-    | RefusalAnswer
-)
+Outcome = AdoptionAnswer | ReleaseAnswer | PolicySet | DrainAnswer | RemovalAnswer | RestartAnswer
+"""What became of an order."""
 
 ORDERS: Mapping[str, type[Order]] = {
     order.model_fields["command"].default: order
@@ -302,16 +252,17 @@ ORDERS: Mapping[str, type[Order]] = {
 }
 """The orders by name."""
 
-
-class OnBehalf(_Message):
-    """An order that another process of the fleet passes on, because this one has the group."""
-
-    command: Literal["on_behalf"] = "on_behalf"
-    order: Annotated[Order, Field(discriminator="command")]
-    given_by: str
-    """Who gave it, and where."""
-
-
-Command = Question | Order | GetMetrics | OnBehalf
-COMMANDS: TypeAdapter[Command] = TypeAdapter(Annotated[Command, Field(discriminator="command")])
-ANSWERS: TypeAdapter[Answer] = TypeAdapter(Annotated[Answer, Field(discriminator="kind")])
+QUESTIONS: Mapping[str, type[Question]] = {
+    "/api/groups": ListGroups,
+    "/api/group": DescribeGroup,
+    "/api/client": DescribeClient,
+    "/api/gateway": DescribeGateway,
+    "/api/readiness": AssessGroup,
+    "/api/latest-events": LatestEvents,
+}
+"""The questions by path. Their fields are the query."""
+COMMANDS_PATH = "/api/commands"
+"""The path of a command is below it, and ends with the command's name."""
+METRICS_PATH = "/metrics"
+GIVEN_BY_HEADER = "X-Given-By"
+"""Names who gave a command that one process of a fleet passes on to another."""

@@ -20,7 +20,6 @@ import structlog
 import trio
 
 from gateway.control.control_socket import NoControlSocket, connect, listening
-from gateway.control.lines import UnreadableLine, receive_line
 from gateway.data_path.brokers import ClientSoftware
 from gateway.data_path.config import Limits
 from gateway.data_path.errors import BrokerLost, TooMuchHeld
@@ -45,7 +44,13 @@ CALL_S = 20.0
 LINE_BYTES_MAX = 128 * 1024 * 1024
 """A line has the longest answer of a broker that is held in memory, in base64."""
 
+_CHUNK_BYTES = 64 * 1024
+
 log = structlog.get_logger()
+
+
+class UnreadableLine(Exception):
+    """The line is too long, or the stream ended first."""
 
 
 class OwnerAway(Exception):
@@ -148,7 +153,7 @@ async def _answer(
     limits: Limits,
     held: HeldRequests,
 ) -> None:
-    line = await receive_line(stream, LINE_BYTES_MAX)
+    line = await _receive_line(stream)
     asked = json.loads(line)
     owner, held_bytes = QuotaKey(*asked["owner"]), 0
 
@@ -248,7 +253,19 @@ async def _send(stream: trio.SocketStream, line: dict[str, Any]) -> None:
 
 async def _receive(stream: trio.SocketStream) -> Any:
     """Raises UnreadableLine, trio.BrokenResourceError."""
-    return json.loads(await receive_line(stream, LINE_BYTES_MAX))
+    return json.loads(await _receive_line(stream))
+
+
+async def _receive_line(stream: trio.SocketStream) -> bytes:
+    """The next line, without its end: nothing follows before it is answered. Raises UnreadableLine,
+    trio.BrokenResourceError."""
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        chunk = await stream.receive_some(_CHUNK_BYTES)
+        line += chunk
+        if not chunk or len(line) > LINE_BYTES_MAX:
+            raise UnreadableLine
+    return bytes(line)
 
 
 def _to_text(message: Struct, version: int) -> str:

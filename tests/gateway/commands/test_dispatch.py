@@ -11,17 +11,18 @@ from gateway.control.messages import (
     AdoptCommand,
     AdoptionAnswer,
     AllowCommand,
-    Answer,
-    Command,
+    CommandRefused,
     DrainAnswer,
     DrainCommand,
     HoldCommand,
+    Order,
+    Outcome,
     PauseCommand,
     PolicySet,
-    RefusalAnswer,
+    Question,
     RollCommand,
 )
-from gateway.control.server import serve_commands
+from tests.support.fake_gateway import fake_gateway
 
 FAILED, WRONG_CALL = 1, 2
 
@@ -105,7 +106,7 @@ MARKED = "without members in the cluster, it is hosted from its next join on, un
 NOT_STABLE = "the cluster says that it is PreparingRebalance"
 
 
-def adoption(command: AdoptCommand) -> Answer:
+def adoption(command: AdoptCommand) -> AdoptionAnswer:
     """The groups are named after what becomes of them."""
     group_id = command.group_id
     match group_id:
@@ -123,10 +124,10 @@ def adoption(command: AdoptCommand) -> Answer:
             reasons = (OUTSIDE, NOT_STABLE)
             return AdoptionAnswer(group_id=group_id, is_adopted=False, reasons=reasons)
         case _:
-            return RefusalAnswer(reason="groups_adopt is never")
+            raise CommandRefused("groups_adopt is never")
 
 
-async def steer(command: Command, _given_by: str) -> Answer:
+async def steer(command: Question | Order, _given_by: str) -> Outcome:
     """A gateway that hosts only "orders"."""
     match command:
         case HoldCommand() | PauseCommand() | AllowCommand():
@@ -139,7 +140,7 @@ async def steer(command: Command, _given_by: str) -> Answer:
         case DrainCommand():
             return DrainAnswer(is_draining=not command.dry_run, connections=3, hosted=2)
         case _:
-            return RefusalAnswer(reason="no")
+            raise CommandRefused("no")
 
 
 ROLLED = "being rolled: the partitions of a consumer that leaves wait for its replacement"
@@ -212,13 +213,9 @@ async def test_a_command_to_the_gateway_prints_its_outcome(
     err: list[str],
 ) -> None:
     """What prevents it is on stderr, one line each."""
-    stop = trio.Event()
-    with trio.fail_after(20):
-        async with trio.open_nursery() as nursery:
-            await nursery.start(partial(serve_commands, tmp_path, steer, stop=stop))
-            run = partial(dispatch.run, [*arguments, f"--state-dir={tmp_path}"])
-            assert await trio.to_thread.run_sync(run) == status
-            stop.set()
+    async with fake_gateway(tmp_path, steer):
+        run = partial(dispatch.run, [*arguments, f"--state-dir={tmp_path}"])
+        assert await trio.to_thread.run_sync(run) == status
     shown = capsys.readouterr()
     assert shown.out.splitlines() == out
     assert shown.err.splitlines() == [f"groupferry: {line}" for line in err]

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 import trio
 
+from gateway.board.views import GroupList
 from gateway.commands import dispatch
 from gateway.control.messages import (
-    Answer,
-    Command,
+    CommandRefused,
     ListGroups,
-    RefusalAnswer,
+    Order,
+    Question,
     ReleaseAnswer,
     ReleaseCommand,
-    ViewAnswer,
 )
-from gateway.control.server import serve_commands
+from tests.support.fake_gateway import fake_gateway
 
 NATIVE = "n at 10.0.0.1 (n-1) uses the new protocol"
 
@@ -49,10 +49,12 @@ class Gateway:
     def __init__(self, *group_ids: str) -> None:
         self.hosted = list(group_ids)
 
-    async def carry_out(self, command: Command, _given_by: str) -> Answer:
+    async def carry_out(
+        self, command: Question | Order, _given_by: str
+    ) -> GroupList | ReleaseAnswer:
         if isinstance(command, ListGroups):
-            return ViewAnswer(
-                view={"groups": [line(group_id) for group_id in self.hosted], "next_after": None}
+            return GroupList.model_validate(
+                {"groups": [line(group_id) for group_id in self.hosted], "next_after": None}
             )
         assert isinstance(command, ReleaseCommand)
         match group_id := command.group_id:
@@ -61,7 +63,7 @@ class Gateway:
                     group_id=group_id, is_released=False, reasons=(NATIVE, "so does m")
                 )
             case "busy":
-                return RefusalAnswer(reason="the gateway is busy")
+                raise CommandRefused("the gateway is busy")
             case _ if command.dry_run:
                 return ReleaseAnswer(group_id=group_id, is_released=False)
             case _:
@@ -103,13 +105,9 @@ async def test_a_release_prints_its_outcome(
     err: list[str],
 ) -> None:
     """A line for each group on stdout; what prevents it on stderr, one line each."""
-    gateway, stop = Gateway(*hosted), trio.Event()
-    with trio.fail_after(20):
-        async with trio.open_nursery() as nursery:
-            await nursery.start(partial(serve_commands, tmp_path, gateway.carry_out, stop=stop))
-            run = partial(dispatch.run, ["release", *arguments, f"--state-dir={tmp_path}"])
-            assert await trio.to_thread.run_sync(run) == status
-            stop.set()
+    async with fake_gateway(tmp_path, Gateway(*hosted).carry_out):
+        run = partial(dispatch.run, ["release", *arguments, f"--state-dir={tmp_path}"])
+        assert await trio.to_thread.run_sync(run) == status
     printed = capsys.readouterr()
     assert sorted(line for line in printed.out.splitlines() if "command_" not in line) == out
     assert printed.err.splitlines() == [f"groupferry: {line}" for line in err]

@@ -1,14 +1,19 @@
 """What `groupferry remove` prints, and its exit status."""
 
-from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
 
 from gateway.commands import dispatch
-from gateway.control.messages import Answer, Command, RefusalAnswer, RemovalAnswer, RemoveCommand
-from gateway.control.server import serve_commands
+from gateway.control.messages import (
+    CommandRefused,
+    Order,
+    Question,
+    RemovalAnswer,
+    RemoveCommand,
+)
+from tests.support.fake_gateway import fake_gateway
 
 OLD = "old at 10.0.0.1 (librdkafka 2.3.0) needs a restart: it asks for Metadata v12"
 HOSTED = "orders is hosted: groupferry release orders"
@@ -40,7 +45,7 @@ HOSTED = "orders is hosted: groupferry release orders"
         ),
         (
             [],
-            RefusalAnswer(reason="the gateway is busy"),
+            CommandRefused("the gateway is busy"),
             1,
             [],
             ["groupferry: the gateway is not removed: the gateway is busy"],
@@ -65,23 +70,22 @@ async def test_a_removal_prints_its_outcome(
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
     arguments: list[str],
-    answer: Answer,
+    answer: RemovalAnswer | CommandRefused,
     status: int,
     out: list[str],
     err: list[str],
 ) -> None:
     """Status 0 means that the gateway can be stopped, or, after a dry run, that it can begin."""
 
-    async def carry_out(command: Command, _given_by: str) -> Answer:
+    async def carry_out(command: Question | Order, _given_by: str) -> RemovalAnswer:
         await trio.lowlevel.checkpoint()
         assert command == RemoveCommand(dry_run="--dry-run" in arguments)
+        if isinstance(answer, CommandRefused):
+            raise answer
         return answer
 
-    stop = trio.Event()
-    async with trio.open_nursery() as nursery:
-        await nursery.start(partial(serve_commands, tmp_path, carry_out, stop=stop))
+    async with fake_gateway(tmp_path, carry_out):
         words = ["remove", *arguments, f"--state-dir={tmp_path}"]
         assert await trio.to_thread.run_sync(dispatch.run, words) == status
-        stop.set()
     printed = capsys.readouterr()
     assert (printed.out.splitlines(), printed.err.splitlines()) == (out, err)

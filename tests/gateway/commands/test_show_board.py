@@ -1,6 +1,7 @@
 """`groupferry groups`, `describe` and `watch` at a running gateway."""
 
 import json
+import math
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,17 +15,16 @@ from gateway.board.views import Events, GroupLine, GroupList, GroupPage, View
 from gateway.commands import dispatch, show_board
 from gateway.commands.show_board import KnownGroups
 from gateway.control.messages import (
-    Answer,
-    Command,
     CommandRefused,
     DescribeGroup,
     LatestEvents,
     ListGroups,
-    RefusalAnswer,
-    ViewAnswer,
+    NotKnown,
+    Order,
+    Question,
 )
-from gateway.control.server import serve_commands
 from tests.gateway.board.test_terminal import ROLL, lines_of, page
+from tests.support.fake_gateway import fake_gateway
 from tests.support.until import until
 
 FAILED = 1
@@ -40,9 +40,9 @@ class Gateway:
 
     def __init__(self) -> None:
         self.groups = {"orders-readers": ROLL, "other": page(group_id="other")}
-        self.asked: list[Command] = []
+        self.asked: list[Question | Order] = []
 
-    async def answer(self, command: Command, _given_by: str) -> Answer:
+    async def answer(self, command: Question | Order, _given_by: str) -> View:
         """Answer a command as this gateway would."""
         self.asked.append(command)
         view: View
@@ -57,21 +57,15 @@ class Gateway:
             case LatestEvents():
                 view = Events(stream_id="s", last=0, events=())
             case _:
-                return RefusalAnswer(reason="the gateway does not know this group")
-        return ViewAnswer(view=view.model_dump(mode="json"))
+                raise NotKnown("the gateway does not know this group")
+        return view
 
 
 async def run(folder: Path, *arguments: str, gateway: Gateway | None = None) -> int:
     """The exit status of a command at this gateway."""
-    stop = trio.Event()
-    with trio.fail_after(20):
-        async with trio.open_nursery() as nursery:
-            get_answer = (gateway or Gateway()).answer
-            await nursery.start(partial(serve_commands, folder, get_answer, stop=stop))
-            command = partial(dispatch.run, [*arguments, f"--state-dir={folder}"])
-            status = await trio.to_thread.run_sync(command)
-            stop.set()
-    return status
+    async with fake_gateway(folder, (gateway or Gateway()).answer):
+        command = partial(dispatch.run, [*arguments, f"--state-dir={folder}"])
+        return await trio.to_thread.run_sync(command)
 
 
 async def test_groups_are_listed_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -124,17 +118,15 @@ async def test_a_watch_in_a_pipe_prints_changes(
 ) -> None:
     """A group that stands as before is not printed again."""
     monkeypatch.setattr(show_board, "LOOK_INTERVAL_S", 0.001)
-    gateway, stop, out = Gateway(), trio.Event(), ""
-    with trio.fail_after(20):
-        async with trio.open_nursery() as nursery:
-            await nursery.start(partial(serve_commands, tmp_path, gateway.answer, stop=stop))
-            nursery.start_soon(partial(show_board.watch, tmp_path, group_id, as_json=False))
-            await until(lambda: len(gateway.asked) > 6)
-            gateway.groups["orders-readers"] = page(blocker=None, stands="all is well")
-            asked = len(gateway.asked)
-            await until(lambda: len(gateway.asked) > asked + 6)
-            out = capsys.readouterr().out
-            nursery.cancel_scope.cancel()
+    gateway, out = Gateway(), ""
+    async with fake_gateway(tmp_path, gateway.answer), trio.open_nursery() as nursery:
+        nursery.start_soon(partial(show_board.watch, tmp_path, group_id, as_json=False))
+        await until(lambda: len(gateway.asked) > 6)
+        gateway.groups["orders-readers"] = page(blocker=None, stands="all is well")
+        asked = len(gateway.asked)
+        await until(lambda: len(gateway.asked) > asked + 6)
+        out = capsys.readouterr().out
+        nursery.cancel_scope.cancel()
     changes = [line for line in out.splitlines() if line.startswith("orders-readers")]
     assert [line.split("  ")[-1] for line in changes] == [
         "1 of 8 members with the new protocol; waits for c-2 to rejoin",
@@ -158,21 +150,18 @@ async def test_a_watcher_asks_for_what_has_changed(tmp_path: Path) -> None:
         ),
         GroupList(groups=(roll,), next_after=None, revision=3),
     ]
-    asked: list[Command] = []
+    asked: list[Question | Order] = []
 
-    async def answer(command: Command, _given_by: str) -> Answer:
+    async def answer(command: Question | Order, _given_by: str) -> GroupList:
         asked.append(command)
-        return ViewAnswer(view=answers[len(asked) - 1].model_dump(mode="json"))
+        return answers[len(asked) - 1]
 
-    stop, known = trio.Event(), KnownGroups(tmp_path)
-    with trio.fail_after(20):
-        async with trio.open_nursery() as nursery:
-            await nursery.start(partial(serve_commands, tmp_path, answer, stop=stop))
-            shown = []
-            for _ in range(4):
-                changed = [line.group_id for line in await known.look()]
-                shown.append((changed, [(line.group_id, line.members) for line in known.lines()]))
-            stop.set()
+    known = KnownGroups(tmp_path)
+    async with fake_gateway(tmp_path, answer):
+        shown = []
+        for _ in range(4):
+            changed = [line.group_id for line in await known.look()]
+            shown.append((changed, [(line.group_id, line.members) for line in known.lines()]))
     assert shown == [
         (["orders-readers", "other"], [("orders-readers", roll.members), ("other", other.members)]),
         ([], [("orders-readers", roll.members), ("other", other.members)]),
@@ -206,19 +195,14 @@ async def test_a_watch_continues_over_a_restart_of_the_gateway(
             out, err = out + captured.out, err + captured.err
             await trio.sleep(0.001)
 
-    async def run_gateway(stop: trio.Event, task_status: trio.TaskStatus[None]) -> None:
-        await serve_commands(tmp_path, gateway.answer, stop=stop, task_status=task_status)
-
-    with trio.fail_after(20):
-        async with trio.open_nursery() as nursery:
-            stop = trio.Event()
-            await nursery.start(run_gateway, stop)
+    async with trio.open_nursery() as nursery:
+        async with fake_gateway(tmp_path, gateway.answer):
             nursery.start_soon(partial(show_board.watch, tmp_path, group_id, as_json=False))
             await wait_until_shown(lambda: "orders-readers" in out)
-            stop.set()
+        with trio.fail_after(20):
             await wait_until_shown(lambda: "waiting for it" in err)
-            gateway.groups["orders-readers"] = page(blocker=None, stands="all is well")
-            await nursery.start(run_gateway, trio.Event())
+        gateway.groups["orders-readers"] = page(blocker=None, stands="all is well")
+        async with fake_gateway(tmp_path, gateway.answer):
             await wait_until_shown(lambda: "answers again" in err and "all is well" in out)
             nursery.cancel_scope.cancel()
     silent, again = err.splitlines()
@@ -252,14 +236,12 @@ async def test_a_look_at_a_frozen_gateway_ends_after_five_seconds(
     """The watch can then say so, and a command ends."""
     never = trio.Event()
 
-    async def hang(_command: Command, _given_by: str) -> Answer:
+    async def hang(_command: Question | Order, _given_by: str) -> View:
         await never.wait()
         raise AssertionError
 
-    async with trio.open_nursery() as nursery:
-        await nursery.start(partial(serve_commands, tmp_path, hang, stop=trio.Event()))
+    async with fake_gateway(tmp_path, hang, limit_s=math.inf):  # the clock runs while it loads
         started_s = trio.current_time()
         with pytest.raises(CommandRefused, match="did not answer in 5 s"):
             await show_board.describe(tmp_path, "orders", as_json=False)
         assert trio.current_time() - started_s == pytest.approx(5, abs=0.5)
-        nursery.cancel_scope.cancel()

@@ -1,53 +1,52 @@
 """What a command prints when the gateway does not answer as it should."""
 
 from collections.abc import AsyncIterator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
 
-from gateway.board.views import Events
+from gateway.board.views import Events, GatewayLine
 from gateway.control import client
 from gateway.control.client import give, look
 from gateway.control.control_socket import NoControlSocket, listening
 from gateway.control.messages import (
-    COMMANDS,
     AdoptCommand,
     AdoptionAnswer,
-    Answer,
-    Command,
     CommandRefused,
+    DescribeGateway,
     DescribeGroup,
     DrainAnswer,
     DrainCommand,
     LatestEvents,
     NotKnown,
-    RefusalAnswer,
+    Order,
+    Question,
     RemovalAnswer,
     RemoveCommand,
-    ViewAnswer,
 )
 from gateway.fleet.fleet_state import FILE_NAME, control_folders, open_state, write_state
 from gateway.fleet.member import SHARDS, FleetMember
+from tests.support.fake_gateway import fake_gateway
 
 COMMAND = AdoptCommand(group_id="g", dry_run=True)
-DONE = AdoptionAnswer(group_id="g", is_adopted=False, reasons=("b is outside",))
+EVENTS = Events(stream_id="s", last=0, events=())
+OK, CUT = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", b"HTTP/1.1 200 OK\r\nConte"
 
 
 @asynccontextmanager
-async def answering(
-    folder: Path, line: bytes | None, command: Command = COMMAND
-) -> AsyncIterator[None]:
-    """A gateway that answers everything with this line; None: not at all."""
+async def answering(folder: Path, data: bytes | None) -> AsyncIterator[None]:
+    """A gateway that answers everything with these bytes; None: not at all."""
 
     async def answer(stream: trio.SocketStream) -> None:
-        assert COMMANDS.validate_json(await stream.receive_some()) == command
-        if line is None:
+        assert await stream.receive_some()
+        if data is None:
             await trio.sleep_forever()
         else:
-            await stream.send_all(line)
+            await stream.send_all(data)
 
     with trio.fail_after(10), listening(folder) as listener:
         async with trio.open_nursery() as nursery:
@@ -56,42 +55,53 @@ async def answering(
             nursery.cancel_scope.cancel()
 
 
-async def test_an_outcome_is_returned(tmp_path: Path) -> None:
-    """The caller gets the outcome that the gateway sent."""
-    async with answering(tmp_path, DONE.model_dump_json().encode() + b"\n"):
-        assert await give(tmp_path, COMMAND) == DONE
-
-
 @pytest.mark.parametrize(
-    ("line", "reason"),
+    ("data", "reason"),
     [
-        (RefusalAnswer(reason="not now").model_dump_json().encode() + b"\n", "not now"),
-        (b"{}\n", "runs another version"),
-        (b"HTTP/1.1 400 Bad Request\r\n", "runs another version"),
+        (b'{"kind":"refusal","reason":"as older gateways answer"}\n', "runs another version"),
+        (b"HTTP/1.1 500 Error\r\nContent-Length: 0\r\n\r\n", "runs another version"),
+        (OK, "runs another version"),
+        (OK[:-1], "ended before it answered"),
+        (CUT, "ended before it answered"),
         (b"", "ended before it answered"),
         (None, "did not answer in 0.1 s"),
     ],
 )
-async def test_anything_else_is_one_line(
-    tmp_path: Path, line: bytes | None, reason: str, monkeypatch: pytest.MonkeyPatch
+async def test_whatever_is_no_answer_is_one_line(
+    tmp_path: Path, data: bytes | None, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The line says what to do."""
-    monkeypatch.setattr(client, "ANSWER_S", 0.1 if line is None else 5.0)
-    async with answering(tmp_path, line):
+    monkeypatch.setattr(client, "ANSWER_S", 0.1 if data is None else 5.0)
+    async with answering(tmp_path, data):
         with pytest.raises(CommandRefused, match=reason):
             await give(tmp_path, COMMAND)
 
 
-async def test_an_answer_to_a_question_is_a_view(tmp_path: Path) -> None:
-    """One that it is not, is of another version."""
-    view = Events(stream_id="s", last=0, events=())
-    question = LatestEvents(group_id="g")
-    answer = ViewAnswer(view=view.model_dump(mode="json")).model_dump_json().encode() + b"\n"
-    async with answering(tmp_path, answer, question):
-        assert await look(tmp_path, question, Events) == view
-    async with answering(tmp_path, b'{"kind":"shown","view":{"x":1}}\n', question):
+async def test_a_view_of_another_version_is_one_line(tmp_path: Path) -> None:
+    """Its fields are others."""
+    async with fake_gateway(tmp_path, _show_events):
+        assert await look(tmp_path, LatestEvents(group_id="g"), Events) == EVENTS
         with pytest.raises(CommandRefused, match="another version"):
-            await look(tmp_path, question, Events)
+            await look(tmp_path, DescribeGateway(), GatewayLine)
+
+
+async def _show_events(_asked: Question | Order, _given_by: str) -> Events:
+    return EVENTS
+
+
+@pytest.mark.parametrize("refusal", [NotKnown, CommandRefused])
+async def test_a_group_that_is_not_known_is_told_apart(
+    tmp_path: Path, refusal: type[CommandRefused]
+) -> None:
+    """The admin API of any process says 404, as that of the owner does."""
+
+    async def refuse(_asked: Question | Order, _given_by: str) -> Events:
+        raise refusal("not shown")
+
+    async with fake_gateway(tmp_path, refuse):
+        with pytest.raises(CommandRefused, match=r"^not shown$") as refused:
+            await look(tmp_path, DescribeGroup(group_id="g"), Events)
+    assert type(refused.value) is refusal
 
 
 # -- a gateway of several processes --------------------------------------------------------------
@@ -101,20 +111,16 @@ GROUPS = ("orders", "a", "b", "payments")
 
 
 class FakeFleet:
-    """A control socket for each process, and the commands that have arrived there."""
+    """What has arrived at the control socket of each process."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.commands: list[list[Command]] = [[] for _ in range(SLOTS)]
+        self.commands: list[list[Question | Order]] = [[] for _ in range(SLOTS)]
         self.reasons: list[tuple[str, ...]] = [()] * SLOTS
 
-    async def serve(self, slot: int, stream: trio.SocketStream) -> None:
-        """Answer a command at the socket of a slot."""
-        command = COMMANDS.validate_json(await stream.receive_some())
+    async def answer(self, slot: int, command: Question | Order, _given_by: str) -> Any:
+        """Answer as the process of a slot."""
         self.commands[slot].append(command)
-        await stream.send_all(self._answer(slot, command).model_dump_json().encode() + b"\n")
-
-    def _answer(self, slot: int, command: Command) -> Answer:
         match command:
             case AdoptCommand(group_id=group_id):
                 return AdoptionAnswer(group_id=group_id, is_adopted=True)
@@ -125,9 +131,7 @@ class FakeFleet:
                     is_removed=not is_trial, redirected=3 * slot, reasons=self.reasons[slot]
                 )
             case _:
-                return ViewAnswer(
-                    view=Events(stream_id="s", last=slot, events=()).model_dump(mode="json")
-                )
+                return EVENTS
 
 
 @asynccontextmanager
@@ -135,24 +139,12 @@ async def fake_fleet(folder: Path) -> AsyncIterator[FakeFleet]:
     """A fleet for the length of the block."""
     write_state(folder, open_state(folder, SLOTS))
     fleet = FakeFleet(folder)
-    with trio.fail_after(10), ExitStack() as sockets:
-        async with trio.open_nursery() as nursery:
-            for slot, control_folder in enumerate(control_folders(folder)):
-                control_folder.mkdir(parents=True)
-                listener = sockets.enter_context(listening(control_folder))
-                serve = partial(trio.serve_listeners, partial(fleet.serve, slot), [listener])
-                await nursery.start(serve)
-            yield fleet
-            nursery.cancel_scope.cancel()
-
-
-async def test_a_group_that_is_not_known_is_told_apart(tmp_path: Path) -> None:
-    """The admin API of any process says 404, as that of the owner does."""
-    question = DescribeGroup(group_id="g")
-    refusal = RefusalAnswer(reason="not known", is_unknown=True).model_dump_json().encode() + b"\n"
-    async with answering(tmp_path, refusal, question):
-        with pytest.raises(NotKnown, match="not known"):
-            await look(tmp_path, question, Events)
+    async with AsyncExitStack() as processes:
+        for slot, control_folder in enumerate(control_folders(folder)):
+            control_folder.mkdir(parents=True)
+            process = fake_gateway(control_folder, partial(fleet.answer, slot))
+            await processes.enter_async_context(process)
+        yield fleet
 
 
 async def test_a_command_reaches_the_process_that_has_the_group(tmp_path: Path) -> None:

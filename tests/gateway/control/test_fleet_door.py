@@ -15,17 +15,16 @@ from gateway.control.control_socket import NoControlSocket
 from gateway.control.fleet_door import FleetDoor, join_metrics
 from gateway.control.handlers import Handlers
 from gateway.control.messages import (
-    Command,
     CommandRefused,
     DescribeClient,
     DescribeGroup,
     HoldCommand,
     LatestEvents,
     ListGroups,
-    OnBehalf,
+    Order,
+    Outcome,
     PolicySet,
     Question,
-    RefusalAnswer,
 )
 from gateway.fleet.member import SHARDS, FleetMember
 
@@ -61,24 +60,30 @@ class Processes:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.shown: Mapping[int, Any] = {}
         """What each shows."""
-        self.asked: list[Command] = []
+        self.asked: list[Question] = []
         """What the other one was asked."""
+        self.orders: list[tuple[Order, str]] = []
+        """What the other one was told to do, and in whose name."""
         self.is_other_away = False
         self._folder = folder
         monkeypatch.setattr(fleet_door, "look", self._look)
-        monkeypatch.setattr(fleet_door, "ask", self._ask)
+        monkeypatch.setattr(fleet_door, "pass_on", self._pass_on)
         monkeypatch.setattr(
             fleet_door, "find_processes", lambda folder: [folder / "0", folder / "1"]
         )
-        self.door = FleetDoor(cast(Handlers, self), MEMBER, folder, RecentEvents())
+        self.door = FleetDoor(cast(Handlers, self), self.measure, MEMBER, folder, RecentEvents())
 
     async def show(self, _question: Question) -> Any:
         """Answer as this process's handlers."""
         return self.shown[0]
 
-    async def answer(self, _order: Command, given_by: str) -> Any:
+    async def answer(self, _order: Order, given_by: str) -> Any:
         """Carry out a command as this process's handlers."""
-        return RefusalAnswer(reason=f"own, {given_by}")
+        raise CommandRefused(f"own, {given_by}")
+
+    async def measure(self) -> bytes:
+        """The metrics of this process."""
+        return b""
 
     async def _look(self, _folder: Path, question: Question, *_: Any, **__: Any) -> Any:
         if self.is_other_away:
@@ -86,9 +91,9 @@ class Processes:
         self.asked.append(question)
         return self.shown[1]
 
-    async def _ask(self, folder: Path, command: Command, _limit_s: float) -> Any:
+    async def _pass_on(self, folder: Path, order: Order, given_by: str) -> Outcome:
         assert folder == self._folder / "1"
-        self.asked.append(command)
+        self.orders.append((order, given_by))
         return PolicySet(group_id=OTHER, policy="hold")
 
 
@@ -168,9 +173,9 @@ async def test_a_command_reaches_the_owner_with_the_name_of_who_gave_it(
     order = HoldCommand(group_id=OTHER)
     answer = await processes.door.answer(order, "admin API: h")
     assert answer == PolicySet(group_id=OTHER, policy="hold")
-    assert processes.asked == [OnBehalf(order=order, given_by="admin API: h")]
-    own = await processes.door.answer(HoldCommand(group_id=OWN), "admin API: h")
-    assert own == RefusalAnswer(reason="own, admin API: h")
+    assert processes.orders == [(order, "admin API: h")]
+    with pytest.raises(CommandRefused, match=r"^own, admin API: h$"):
+        await processes.door.answer(HoldCommand(group_id=OWN), "admin API: h")
 
 
 async def test_the_latest_events_of_all_processes_stand_by_their_times(
