@@ -22,7 +22,9 @@ def move_about(scene: Scene) -> None:
         come_to_rest(scene)
         if outcomes and not is_disturbed:
             outcome = outcomes[-1]
-            is_done = scene.whereabouts.is_hosted is not was_hosted
+            is_hosted = scene.whereabouts.is_hosted
+            has_emptied = not (is_hosted or scene.cluster.group.has_other_members)
+            is_done = has_emptied or is_hosted is not was_hosted
             require(is_done or bool(outcome.reasons), Invariant.LIVENESS, outcome)
             is_undone = any(reason.startswith("undone") for reason in outcome.reasons)
             require(may_be_late or not is_undone, Invariant.LIVENESS, outcome)
