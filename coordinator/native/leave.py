@@ -13,6 +13,9 @@ from coordinator.interface.replies import ConsumerHeartbeatReply
 from coordinator.interface.volatile_records import DeadlineKind
 from kafka_codecs.error_codes import ErrorCode
 
+JOINED_AGAIN = "the member has joined again on a newer connection"
+"""Why a leave on an older one is refused."""
+
 
 def leave(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
     """Decide a leave request. Raises GroupError: GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID,
@@ -32,9 +35,7 @@ def leave(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
     if grant is not None and event.connection < grant.connection:
         # DEV D25: the request has waited on a connection that its client has given up, and joined
         # again since. Nobody reads the answer.
-        raise GroupError(
-            ErrorCode.FENCED_MEMBER_EPOCH, "the member has joined again on a newer connection"
-        )
+        raise GroupError(ErrorCode.FENCED_MEMBER_EPOCH, JOINED_AGAIN)
     if event.member_epoch != STATIC_LEAVE_EPOCH:
         fence.leave(step, {event.member_id: RemovalCause.LEFT})
     elif not is_away(group, event.member_id):

@@ -28,7 +28,8 @@ its answer:
 
 The first stage reads a table of the group's situation and the kind of the call (`routes.py`).
 `OpenCalls` (`open_calls.py`) has the calls that wait, and `CommitsInFlight` (`commits.py`) the
-commits that have not certainly ended. A move that gives the group back has a `Recall`
+commits that have not certainly ended. `NewestConnections` (`newest_connections.py`) tells what has
+waited on a connection that its client has given up. A move that gives the group back has a `Recall`
 (`recall.py`): the members that may still have partitions (`holders.py`), what they are answered,
 and their commits under way.
 `WatchedGroups` (`forwarded.py`) knows what passes by of groups that the cluster serves.

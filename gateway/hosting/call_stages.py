@@ -9,15 +9,17 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from coordinator.interface.errors import GroupError
 from coordinator.interface.events import (
     ConsumerHeartbeatReceived,
     JoinGroupReceived,
     OffsetCommitEnded,
     SyncGroupReceived,
 )
-from coordinator.interface.replies import Reply
+from coordinator.interface.replies import ConsumerHeartbeatReply, JoinGroupReply, Reply
 from coordinator.interface.topics import Topics
 from coordinator.native.heartbeat_interval import ANSWER_TIMES_PER_INTERVAL
+from coordinator.native.leave import JOINED_AGAIN
 from gateway.hosting import hold
 from gateway.hosting.answers import BY_MEMBERS, JOINS, GroupApi, RefusalReason
 from gateway.hosting.calls import (
@@ -57,6 +59,7 @@ from gateway.hosting.routes import (
 )
 from gateway.hosting.standing import LookupOutcome, RoutingDecision
 from gateway.hosting.states import CommitPhase, LogPhase, Stage
+from kafka_codecs.error_codes import ErrorCode
 
 # Every request asks for these, and Python 3.11 takes long to find an Enum's member.
 _SENT, _ENDED = CommitPhase.SENT, CommitPhase.ENDED
@@ -180,6 +183,8 @@ class CallStages:
         """Find out who answers the call, by the table in `routes.py`, and do what that says."""
         situation, decision = self._situation(call, now_ms)
         match ROUTES[situation, CallKind.of(call)]:
+            case Route.HERE | Route.MOVE if (late := self._refusal_of_late_leave(call)) is not None:
+                self.open_calls.answer(call, late)
             case Route.HERE:
                 self._place_here(call, now_ms)
             case Route.MOVE:
@@ -223,8 +228,22 @@ class CallStages:
         elif call.pending_action is None:
             self.open_calls.start_action(LocateCoordinator(call))
 
+    def _refusal_of_late_leave(self, call: Call) -> Reply | None:
+        """The refusal of a native member's leave that has waited on a connection that its client
+        has given up, and joined again since (DEV D25). The engine refuses it as well, unless it was
+        loaded meanwhile; a move serves members without it. Other requests are only marked."""
+        event, number = call.event, call.connection
+        if not isinstance(event, JoinGroupReceived | ConsumerHeartbeatReceived) or number is None:
+            return None
+        call.is_overtaken = self.open_calls.joined_on.has_newer((event.member_id,), number)
+        if not call.is_overtaken or call.api is not GroupApi.CONSUMER_LEAVE:
+            return None
+        return event.refuse(GroupError(ErrorCode.FENCED_MEMBER_EPOCH, JOINED_AGAIN))
+
     def _place_in_move(self, call: Call, answer: Answer | StoreCommits | None, now_ms: int) -> None:
         """The move has an answer, or the call waits for its end."""
+        if isinstance(call, Commits) and answer is not None:
+            self._commits.on_recalled(call)
         if isinstance(answer, StoreCommits):
             self._effects.append(answer)
         elif answer is not None:
@@ -423,8 +442,8 @@ class CallStages:
                 self.open_calls.drop_anchor()
             self.open_calls.answer(call, outcome)
             return
-        if call.api is GroupApi.CONSUMER_JOIN:
-            self._commits.on_native_join(call, outcome)
+        if isinstance(outcome, JoinGroupReply | ConsumerHeartbeatReply) and call.api in JOINS:
+            self._note_join(call, outcome)
         if call.answer is not None:
             return
         if call.is_placed or not self._parts.rules.can_anchor:
@@ -441,6 +460,13 @@ class CallStages:
             self.open_calls.answer(call, outcome)
         elif self._anchor.is_here or self.open_calls.need_anchor(call, now_ms):
             self._reply(call, outcome, now_ms)
+
+    def _note_join(self, call: Call, reply: JoinGroupReply | ConsumerHeartbeatReply) -> None:
+        if call.connection is None or reply.error:
+            return
+        self.open_calls.joined_on.note((reply.member_id,), call.connection)
+        if call.api is GroupApi.CONSUMER_JOIN:
+            self._commits.on_native_join(reply.member_id, call.connection)
 
     def _confirm(self, call: Call, now_ms: int) -> None:
         """Before an answer grants partitions, the cluster confirms the anchor: an admin may have

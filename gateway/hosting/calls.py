@@ -154,6 +154,8 @@ class Call:
     """Whether the group's anchor was here before the call."""
     is_gone: bool = field(default=False, init=False)
     """Whether the client will not see the answer."""
+    is_overtaken: bool = field(default=False, init=False)
+    """Whether it joins or leaves on an older connection than its member has joined on since."""
     is_superseded: bool = field(default=False, init=False)
     """Whether another member has had the group in the cluster since: a commit may be older than its
     offsets, and a grant may be of partitions that the group has lost."""

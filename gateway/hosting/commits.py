@@ -4,17 +4,16 @@ An accepted commit holds its partitions until it has ended (DEV D34). If its ans
 stray, which ends once the cluster refuses it: when the anchor has a new member id.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from coordinator.interface.events import OffsetCommitEnded
-from coordinator.interface.replies import ConsumerHeartbeatReply, OffsetReply, Reply
+from coordinator.interface.replies import OffsetReply, Reply
 from coordinator.interface.volatile_records import Token
 from gateway.hosting.anchor import ABOUT_THE_ANCHOR, Anchor
 from gateway.hosting.answers import RefusalReason
 from gateway.hosting.calls import (
     LOST,
-    Call,
     Commit,
     CommitCodes,
     Commits,
@@ -25,6 +24,7 @@ from gateway.hosting.calls import (
 )
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.logged_engine import LoggedEngine
+from gateway.hosting.newest_connections import NewestConnections
 from gateway.hosting.states import CommitPhase, Stage
 from kafka_codecs.error_codes import ErrorCode
 
@@ -47,16 +47,25 @@ STORED = frozenset({int(ErrorCode.NONE)})
 class CommitsInFlight:
     """Moves each commit from phase to phase, and tells the engine when it has ended."""
 
-    def __init__(self, engine: LoggedEngine, anchor: Anchor, *, can_anchor: bool) -> None:
-        """`can_anchor`: whether an anchor ends strays, and not a timer of the engine."""
+    def __init__(
+        self,
+        engine: LoggedEngine,
+        anchor: Anchor,
+        members: Callable[[], Collection[str]],
+        *,
+        can_anchor: bool,
+    ) -> None:
+        """`members`: the ids of the members that may commit. `can_anchor`: whether an anchor ends
+        strays, and not a timer of the engine."""
         self._engine = engine
+        self._members = members
         self._anchor = anchor
         self._can_anchor = can_anchor
         self._strays: dict[Token, Commit] = {}
         self._queues: dict[object, dict[Token, Commits]] = {}
         """The calls without an answer under each of their keys, the earliest first."""
-        self._newest: dict[object, int] = {}
-        """The newest connection on which each member has committed, or has tried in vain behind an
+        self._newest = NewestConnections(members)
+        """The connections on which each member has committed, or has tried in vain behind an
         earlier commit, or a former member has tried, or a native member has joined."""
         self.next_up: list[Commits] = []
         """Calls that may no longer have an earlier one to wait for."""
@@ -87,11 +96,7 @@ class CommitsInFlight:
         native member (DEV D73). Its older one may have held an older commit back, behind a parked
         JoinGroup."""
         number = call.connection
-        if number is not None:
-            for key in call.order_keys:  # every commit comes here
-                if self._newest.get(key, 0) > number:
-                    return True
-        return False
+        return number is not None and self._newest.has_newer(call.order_keys, number)
 
     def has_later(self, call: Commits) -> bool:
         """Whether other calls wait for the answer to this one."""
@@ -100,22 +105,25 @@ class CommitsInFlight:
                 return True
         return False
 
-    def on_native_join(self, call: Call, reply: Reply) -> None:
-        """A native member has joined, if the engine has let it: perhaps again, or as a new process
-        with the id of one that crashed. It may fetch before a commit of the same epoch arrives that
-        it, or that process, had sent on an older connection."""
-        assert isinstance(reply, ConsumerHeartbeatReply)
-        if not reply.error and call.connection is not None:
-            self._note_connection((reply.member_id,), call.connection)
+    def on_native_join(self, member_id: str | None, connection: int) -> None:
+        """A native member has joined: perhaps again, or as a new process with the id of one that
+        crashed. It may fetch before a commit of the same epoch arrives that it, or that process,
+        had sent on an older connection."""
+        self._newest.note((member_id,), connection)
 
     def waited_in_vain(self, call: Commits) -> None:
         """The call is refused because an earlier one has no answer yet. The engine has not seen it,
         so it may name a member that there is not."""
-        members = self._engine.members
+        members = self._members()
         for commit in call.commits.values():
             is_of_member = commit.has_member and all(key in members for key in commit.order_keys)
             if is_of_member and call.connection is not None:
-                self._note_connection(commit.order_keys, call.connection)
+                self._newest.note(commit.order_keys, call.connection)
+
+    def on_recalled(self, call: Commits) -> None:
+        """A move has checked the commits of recalled members, which travel under other ids."""
+        for commit in call.commits.values():
+            self._note_decided(call, commit, commit.outcome.decision)
 
     def on_answer(self, call: Commits) -> None:
         """The call has its answer. Its commits have ended, or are strays, or the engine never had
@@ -142,9 +150,7 @@ class CommitsInFlight:
             commit.move(CommitPhase.ENDED)
             return
         commit.outcome = Outcome(decision=outcome)
-        tells_connection = outcome.error in _TELLS_CONNECTION
-        if tells_connection and commit.has_member and call.connection is not None:
-            self._note_connection(commit.order_keys, call.connection)
+        self._note_decided(call, commit, outcome)
         if outcome.error:
             commit.move(CommitPhase.ENDED)
             return
@@ -152,12 +158,10 @@ class CommitsInFlight:
         if call.is_gone or (outcome.gone and commit.topic_names <= outcome.gone):
             self._end(commit)
 
-    def _note_connection(self, keys: Iterable[object], number: int) -> None:
-        for key in keys:
-            self._newest[key] = max(number, self._newest.get(key, 0))
-        members = self._engine.members
-        if len(self._newest) > 2 * max(1, len(members)):
-            self._newest = {key: self._newest[key] for key in self._newest if key in members}
+    def _note_decided(self, call: Commits, commit: Commit, reply: Reply | None) -> None:
+        tells_connection = reply is not None and reply.error in _TELLS_CONNECTION
+        if tells_connection and commit.has_member and call.connection is not None:
+            self._newest.note(commit.order_keys, call.connection)
 
     def send(
         self, call: Commits, commits: Sequence[Commit], ids: AnchorIds | None, now_ms: int

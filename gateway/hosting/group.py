@@ -375,6 +375,7 @@ class HostedGroup:
             self._effects.append(EmitNow(loss))
             self.engine.note(GroupLost(cause=RemovalCause(loss.name)))
         self.calls.supersede()
+        self.move.on_group_lost()
 
     # -- beginning and ending --------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ At most one move is under way: a request for the other kind is refused. Steps of
 have no result yet are never taken for its own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from coordinator.interface.events import ReleaseBegan
@@ -110,6 +110,11 @@ class Move:
         if self._active is not None:
             return self._active.situation
         return GroupSituation.HELD if self.is_expected else None
+
+    @property
+    def recalled(self) -> Collection[str]:
+        """The ids of the members that are told to rejoin."""
+        return () if self._recall is None else self._recall.members
 
     @property
     def why_forwarded(self) -> str:
@@ -316,6 +321,11 @@ class Move:
             recall.on_stored(call, codes)
         record_stored(call, codes)
         return call.outcomes
+
+    def on_group_lost(self) -> None:
+        """Another member has had the group in the cluster."""
+        if (recall := self._recall) is not None:
+            recall.bars_commits = True
 
     def lose(self, call: Commits) -> None:
         """Nobody waits for the answer to the call any more."""

@@ -126,15 +126,17 @@ class Recall:
         self._heartbeat_interval_ms = config.consumer_heartbeat_interval_ms
         self._to_own_nothing: set[str] = set()
         """The members that were told to own nothing: native ones, and classic ones in a round."""
-        self._told_to_join: set[str] = set()
-        """The native members that were told to join again, or to repeat their join."""
+        self._told_to_join: dict[str, int | None] = {}
+        """The native members that were told to join again, or to repeat their join, and on which
+        connection."""
         self._back_with_epoch_0: set[str] = set()
         """The native members that wait under their ids for the cluster."""
         self._on_their_way: dict[int | None, deque[str]] = {}
         """The former ids of clients that got UNKNOWN_MEMBER_ID instead of a place in the next
         round, by their connections. The first one comes back first, or has at least its answer."""
-        self._has_stray = False
-        """Whether the answer to a commit under the ids of the guard was lost."""
+        self.bars_commits = False
+        """Whether no commit is sent any more: the cluster may still store one whose answer was
+        lost, or has stored those of another member that had the group."""
 
     # -- who has given up ------------------------------------------------------------------------
 
@@ -177,7 +179,7 @@ class Recall:
             case LeaveGroupReceived() as event:
                 return self._leave(event)
             case ConsumerHeartbeatReceived() as event:
-                return self._reconcile(event, now_ms)
+                return self._reconcile(call, event, now_ms)
             case JoinGroupReceived(member_id=member_id) as event if member_id in self.members:
                 return self._rejoin(call, event, now_ms)
             case JoinGroupReceived(member_id="") as event:
@@ -214,16 +216,18 @@ class Recall:
             )
         return LeaveGroupReply(members=tuple(left))
 
-    def _reconcile(self, event: ConsumerHeartbeatReceived, now_ms: int) -> Answer | None:
+    def _reconcile(
+        self, call: Call, event: ConsumerHeartbeatReceived, now_ms: int
+    ) -> Answer | None:
         """Assign nothing to the member. Only its epoch 0 proves that it has given up its
         partitions: a heartbeat that states none may have been sent before it got them. So may one
         with epoch 0 (DEV D25), unless the member was told to send it."""
         member_id = event.member_id
         member = self.members.get(member_id)
         if event.member_epoch == JOIN_EPOCH:
-            may_be_late = member_id in self.holders and member_id not in self._told_to_join
+            may_be_late = member_id in self.holders and not self._was_told_to_join(call, member_id)
             if may_be_late and member is not None and member.assignment:
-                return self._tell_to_join(member_id)
+                return FENCED if call.is_overtaken else self._tell_to_join(call, member_id)
             self._let_joiner_go(event)
             return None
         if member is None or (member_id not in self.holders and event.member_epoch > JOIN_EPOCH):
@@ -235,7 +239,7 @@ class Recall:
         self.holders.mark_seen(member_id, now_ms)
         has_acknowledged = member_id in self._to_own_nothing and event.owned == frozenset()
         if has_acknowledged or not (member.is_native and member.assignment):
-            return self._tell_to_join(member_id)
+            return self._tell_to_join(call, member_id)
         self._to_own_nothing.add(member_id)
         return replace(
             _repeat_epoch(event),
@@ -243,9 +247,14 @@ class Recall:
             assignment=frozenset(),
         )
 
-    def _tell_to_join(self, member_id: str) -> Refused:
-        self._told_to_join.add(member_id)
+    def _tell_to_join(self, call: Call, member_id: str) -> Refused:
+        self._told_to_join[member_id] = call.connection
         return FENCED
+
+    def _was_told_to_join(self, call: Call, member_id: str) -> bool:
+        """Whether the member was told, and may have sent this join afterwards."""
+        is_late = call.is_overtaken and self._told_to_join.get(member_id) != call.connection
+        return member_id in self._told_to_join and not is_late
 
     def _let_joiner_go(self, event: ConsumerHeartbeatReceived) -> None:
         """Count a member that returns with epoch 0 as one that has given up, and likewise one whose
@@ -262,7 +271,8 @@ class Recall:
         whether it has given up all its partitions; its id is void from then on."""
         if not event.protocols:
             return _without_protocols(event)
-        if _owns_nothing(event, since=self._epoch_of(event.member_id)):
+        since = self._epoch_of(event.member_id)
+        if not call.is_overtaken and _owns_nothing(event, since=since):
             self.let_go(event.member_id)
             return RECALLED
         if event.member_id not in self.holders:
@@ -351,7 +361,7 @@ class Recall:
             decision = event.refuse(_unknown_member(event.member_id))
         if decision.error:
             return Outcome(decision=decision)
-        if not has_guard or self._has_stray:
+        if not has_guard or self.bars_commits:
             is_native = member is not None and member.is_native
             return Outcome(refused=FENCED if is_native else RECALLED)
         return _ACCEPTED
@@ -388,7 +398,7 @@ class Recall:
         they were sent."""
         if call.token in self.commits_in_flight:
             self.commits_in_flight.remove(call.token)
-            self._has_stray = True
+            self.bars_commits = True
 
 
 def record_stored(call: Commits, codes: CommitCodes) -> None:

@@ -214,17 +214,6 @@ def test_the_last_member_to_leave_closes_its_older_connection_if_it_tries_again(
     assert isinstance(member_commit(on, connection=1).answer, Abandoned)
 
 
-def test_the_connections_of_former_members_are_forgotten(on: HostedScene) -> None:
-    """Memory follows the members that are there."""
-    for number in range(8):
-        name = f"m{number}"
-        epoch = on.native_member(name).member_epoch
-        on.commits((name, epoch, {"foo": [1]}), connection=number)
-        on.native(name, -1)
-    member_commit(on, connection=9)
-    assert len(on.group.calls.open_calls.commits._newest) <= 4
-
-
 def test_members_commit_side_by_side(on: HostedScene) -> None:
     """A partition has one owner, so the order of different members does not matter."""
     other = on.native_member("m")

@@ -279,3 +279,15 @@ def test_a_group_that_is_read_again_is_stated_again(live: HostedScene) -> None:
     live.native("m")
     live.feed(Failed(live.take(Write), Damage.UNSURE))
     assert hosting_of(live) == ["hosting_started", "group_loaded", "group_loaded"]
+
+
+def test_a_late_leave_removes_no_member_after_the_group_was_read_again(live: HostedScene) -> None:
+    """DEV D25: connections outlive the engine, which knew on which one the member has joined."""
+    live.native("n", connection=2)
+    live.hold(Write)
+    live.native("m")
+    live.feed(Failed(live.take(Write), Damage.UNSURE))
+    live.release(Write)
+    assert error_of(live.native("n", -1, connection=1)) is ErrorCode.FENCED_MEMBER_EPOCH
+    assert "n" in live.group.engine.members
+    assert error_of(live.native("n", -1, connection=2)) is ErrorCode.NONE

@@ -10,9 +10,24 @@ from unittest.mock import ANY
 import pytest
 
 from coordinator.interface.records import ReleaseRecord, ReleaseState
-from coordinator.interface.replies import ClaimReply, ConsumerHeartbeatReply, Reply
+from coordinator.interface.replies import (
+    ClaimReply,
+    ConsumerHeartbeatReply,
+    JoinGroupReply,
+    OffsetReply,
+    Reply,
+)
+from gateway.hosting.anchor import GENERATIONS_OF_A_CONSUMER
 from gateway.hosting.answers import GroupApi, RefusalReason, code_for
-from gateway.hosting.calls import LOST, Call, Forwarded, StoreCommits, Unanswerable
+from gateway.hosting.calls import (
+    LOST,
+    Abandoned,
+    Call,
+    Forwarded,
+    Outcome,
+    StoreCommits,
+    Unanswerable,
+)
 from gateway.hosting.effects import Ask, AskCoordinator, Load, Write
 from gateway.hosting.forwarded import Client
 from gateway.hosting.inputs import (
@@ -36,6 +51,7 @@ from gateway.hosting.move_requests import (
 from gateway.hosting.release import NATIVE_FIRST_MAX_MS, SETTLE_MAX_MS
 from gateway.hosting.standing import LookupFailed
 from gateway.hosting.states import AnchorPhase, Mode, ReleaseStage
+from gateway.hosting.upstream_member import HEARTBEAT_INTERVAL_MS
 from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -297,6 +313,28 @@ def test_the_anchor_stays_until_the_commit_of_a_recalled_member_has_its_answer(o
     assert not on.group.anchor.is_here
 
 
+def test_a_late_commit_of_a_recalled_member_takes_no_offset_back(on: Scene) -> None:
+    """DEV D73: it has waited on a connection that its client has given up."""
+    on.begin()
+    request = (on.member_id, on.joined.generation, {"foo": [0]})
+    newer = on.commits(request, connection=2)
+    assert outcomes(newer) == [Outcome(decision=OffsetReply())]
+    assert on.commits(request, connection=1).answer == Abandoned()
+    assert len(on.sent) == 1
+
+
+def test_a_recalled_member_commits_nothing_after_another_one_has_had_the_group(on: Scene) -> None:
+    """Its commit would undo those of the other one."""
+    on.begin()
+    on.in_cluster.remove_member()
+    on.in_cluster.generation += GENERATIONS_OF_A_CONSUMER
+    on.wait(HEARTBEAT_INTERVAL_MS)
+    assert on.group.anchor.phase is AnchorPhase.STABLE
+    commit = on.commit(on.member_id, on.joined.generation)
+    assert cause_of(commit) is RefusalReason.RECALLED
+    assert not on.sent
+
+
 def test_no_commit_of_a_stranger_travels_under_the_anchors_ids(on: Scene) -> None:
     """Together with that of a recalled member, only the latter is stored."""
     on.begin()
@@ -437,6 +475,62 @@ def test_a_late_join_does_not_give_a_native_members_partitions_to_the_cluster() 
     told = on.native("n-1", epoch).answer
     assert isinstance(told, ConsumerHeartbeatReply)
     assert told.assignment == frozenset()
+
+
+def _begin_with_native(*, connection: int) -> HostedScene:
+    """A group that is being released, with a native member that has joined on this connection."""
+    on = HostedScene()
+    on.native("n-1", connection=connection)
+    on.wait(1_000)
+    on.hold(Ask)
+    on.feed(MoveRequested(ReleaseRequest(new_protocol=NOT_MIXED)))
+    return on
+
+
+def test_two_late_joins_do_not_give_a_native_members_partitions_to_the_cluster() -> None:
+    """Both have waited on connections that the client had given up before it joined."""
+    on = _begin_with_native(connection=3)
+    assert cause_of(on.native("n-1", 0, connection=1)) is RefusalReason.FENCED
+    assert cause_of(on.native("n-1", 0, connection=2)) is RefusalReason.FENCED
+    assert on.waits(Ask) == 0
+    assert cause_of(on.native("n-1", 0, connection=3)) is RefusalReason.FENCED
+    assert is_waiting(on.native("n-1", 0, connection=3))
+    assert on.waits(Ask) == 1
+
+
+def test_a_native_member_may_go_on_with_an_older_connection() -> None:
+    """Each broker has one, and the client has turned to another broker."""
+    on = _begin_with_native(connection=3)
+    assert isinstance(on.native("n-1", 1, connection=2).answer, ConsumerHeartbeatReply)
+    assert cause_of(on.native("n-1", 1, owned={}, connection=2)) is RefusalReason.FENCED
+    assert is_waiting(on.native("n-1", 0, connection=2))
+    assert on.waits(Ask) == 1
+
+
+@pytest.mark.parametrize("epoch", [-1, -2])
+def test_a_late_leave_does_not_give_a_native_members_partitions_to_the_cluster(epoch: int) -> None:
+    """The client gave its connection up while an earlier commit there had no answer, and has joined
+    again."""
+    on = _begin_with_native(connection=2)
+    late = on.native("n-1", epoch, connection=1)
+    assert error_of(late) is ErrorCode.FENCED_MEMBER_EPOCH
+    assert on.waits(Ask) == 0
+    assert error_of(on.native("n-1", epoch, connection=2)) is ErrorCode.NONE
+    assert on.waits(Ask) == 1
+
+
+def test_a_late_join_does_not_give_a_classic_members_partitions_to_the_cluster(on: Scene) -> None:
+    """An eager member states no generation, and owns nothing whenever it joins."""
+    rejoined = on.join(on.member_id, connection=2)
+    on.wait(5_000)
+    joined = rejoined.answer
+    assert isinstance(joined, JoinGroupReply)
+    on.sync(on.member_id, joined.generation, {on.member_id: {"foo": (0, 1, 2)}})
+    on.begin()
+    assert cause_of(on.join(on.member_id, connection=1)) is RefusalReason.RECALLED
+    assert on.waits(Ask) == 0
+    assert cause_of(on.join(on.member_id, connection=2)) is RefusalReason.RECALLED
+    assert on.waits(Ask) == 1
 
 
 @pytest.mark.parametrize("is_killed", [False, True])

@@ -108,9 +108,9 @@ def a_native_member_is_let_go_when_it_is_told(patch: Patch) -> None:
     real = Recall._reconcile
 
     def reconcile(
-        recalling: Recall, event: ConsumerHeartbeatReceived, now_ms: int
+        recalling: Recall, call: Call, event: ConsumerHeartbeatReceived, now_ms: int
     ) -> Answer | None:
-        answer = real(recalling, event, now_ms)
+        answer = real(recalling, call, event, now_ms)
         if event.member_id in recalling._to_own_nothing:
             recalling.let_go(event.member_id)
         return answer

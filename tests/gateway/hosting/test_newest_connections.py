@@ -1,0 +1,23 @@
+"""The newest connection of each member."""
+
+from gateway.hosting.newest_connections import NewestConnections
+
+
+def test_a_later_connection_is_newer() -> None:
+    newest = NewestConnections(lambda: ["n"])
+    newest.note(["n"], 2)
+    newest.note(["n"], 1)
+    assert newest.has_newer(["m", "n"], 1)
+    assert not newest.has_newer(["n"], 2)
+    assert not newest.has_newer(["m"], 1)
+
+
+def test_former_members_are_forgotten() -> None:
+    """Memory follows the members that are there."""
+    members: list[str] = []
+    newest = NewestConnections(lambda: members)
+    for number in range(8):
+        members[:] = ["n", f"m{number}"]
+        newest.note(members, number)
+    assert newest.has_newer(["n", "m7"], 6)
+    assert not newest.has_newer(["m1", "m2"], 0)
