@@ -21,7 +21,7 @@ from coordinator.interface.topics import Topics
 from coordinator.native.heartbeat_interval import ANSWER_TIMES_PER_INTERVAL
 from coordinator.native.leave import JOINED_AGAIN
 from gateway.hosting import hold
-from gateway.hosting.answers import BY_MEMBERS, JOINS, GroupApi, RefusalReason
+from gateway.hosting.answers import JOINS, GroupApi, RefusalReason
 from gateway.hosting.calls import (
     Abandoned,
     Answer,
@@ -479,22 +479,29 @@ class CallStages:
             )
         elif self.open_calls.anchor_ids(call, MEMBER_WAIT_MS, now_ms, since=since) is not None:
             assert call.reply is not None
-            refusal = self._engine.refusal(call, now_ms) if self._has_gone(call) else None
+            refusal = self._refusal_of_gone(call, now_ms)
             if refusal is not None:
                 self._effects.append(refusal_line(self._parts.group_id, call, refusal))
-                call.reply = refusal
-            self._reply(call, call.reply, now_ms)
+            self._reply(call, refusal or call.reply, now_ms)
 
-    def _has_gone(self, call: Call) -> bool:
-        """Whether the member that sent the call is no longer in the group. A thousand members may
-        wait for the same heartbeat of the anchor, so the engine is not asked for each."""
-        match call.event:
-            case SyncGroupReceived(member_id=id_) | ConsumerHeartbeatReceived(member_id=id_):
-                return call.api in BY_MEMBERS and id_ not in self._engine.members
+    def _refusal_of_gone(self, call: Call, now_ms: int) -> Reply | Refused | None:
+        """The refusal if the member that sent the call is no longer in the group. A thousand
+        members may wait for the same heartbeat of the anchor, so the engine is not asked for
+        each."""
+        match call.event, call.reply:
+            case SyncGroupReceived(member_id=id_), _:
+                pass
+            case ConsumerHeartbeatReceived(), ConsumerHeartbeatReply(member_id=id_):
+                pass
             case _:
-                return False
+                return None
+        if id_ in self._engine.members:
+            return None
+        # The engine would let it join once more.
+        reason = "the member was removed meanwhile"
+        return self._engine.refusal(call, now_ms) or refuse(RefusalReason.NOT_ANCHORED, reason)
 
-    def _reply(self, call: Call, reply: Reply, now_ms: int) -> None:
+    def _reply(self, call: Call, reply: Reply | Refused, now_ms: int) -> None:
         self._note_time(call, now_ms)
         self.open_calls.answer(call, reply)
 

@@ -2,17 +2,19 @@
 
 import pytest
 
+from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import ConsumerHeartbeatReceived
+from coordinator.interface.replies import ConsumerHeartbeatReply
+from gateway.hosting.answers import RefusalReason
 from gateway.hosting.effects import AskCoordinator, Write
 from gateway.hosting.states import Stage
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.broken_engine import break_engine
-from tests.support.hosted_scene import HostedScene, error_of
+from tests.support.hosted_scene import HostedScene, cause_of, error_of
 
 
 def test_a_grant_waits_for_the_anchor_though_its_member_has_left_again() -> None:
-    """Both requests are in one batch, after which the group is empty. Its client does not know that
-    yet, and would consume what the cluster may have given to somebody else."""
+    """Both requests are in one batch, after which the group is empty."""
     on = HostedScene()
     on.native_member()
     on.hold(Write, AskCoordinator)
@@ -24,7 +26,23 @@ def test_a_grant_waits_for_the_anchor_though_its_member_has_left_again() -> None
     assert not on.group.is_live
     assert granted.answer is None
     on.release(AskCoordinator)
-    assert error_of(granted) is ErrorCode.NONE
+    assert cause_of(granted) is RefusalReason.NOT_ANCHORED
+
+
+def test_a_withheld_join_does_not_reach_a_member_that_was_removed_meanwhile() -> None:
+    """The engine would let it join again, but what it has granted belongs to another member."""
+    on = HostedScene(config=GroupConfig(consumer_assignment_interval_ms=0))
+    on.native_member()
+    on.native("n", -1)
+    on.hold(AskCoordinator)
+    withheld = on.native("removed")
+    assert withheld.stage is Stage.CONFIRMING
+    on.leave("removed")
+    other = on.native("other")
+    on.release(AskCoordinator)
+    assert isinstance(other.answer, ConsumerHeartbeatReply)
+    assert len(other.answer.assignment or ()) == 3
+    assert cause_of(withheld) is RefusalReason.NOT_ANCHORED
 
 
 def test_a_withheld_grant_does_not_reach_a_member_that_was_removed_meanwhile() -> None:
