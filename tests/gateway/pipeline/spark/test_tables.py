@@ -19,6 +19,7 @@ def test_the_rows_of_every_table_can_be_stored() -> None:
     for name, row in ALL_ROWS.items():
         assert SCHEMAS[name].names == list(columns(row))
         assert SCHEMAS[name].metadata == {b"schema_version": b"2"}
+        assert [column.name for column in SCHEMAS[name] if not column.metadata[b"comment"]] == []
     comment = SCHEMAS["findings"].field("is_certain").metadata[b"comment"]
     assert b"False if the order of two logs" in comment
 
