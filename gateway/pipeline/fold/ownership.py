@@ -193,6 +193,8 @@ class OwnershipFold(EventFold):
                 partition.begin_grant(grant)
                 self.first_grants += 1
             self._end(partition, grant, source, event.cause)
+            if event.cause == "topic_deleted":
+                partition.delete_offset(source)
 
     def _end(
         self, partition: PartitionHistory, grant: GrantPeriod, source: Source, cause: str | None
@@ -375,9 +377,7 @@ class OwnershipFold(EventFold):
         partition.handover = None
         reason = handover.not_compared
         if reason is None and not handover.is_compared:
-            if partition.pending or partition.is_open_transaction:
-                reason = "transactional"
-            elif handover.was_forwarded:
+            if handover.was_forwarded:
                 reason = "forwarded"
             elif partition.stored is None:
                 reason = "no commit"

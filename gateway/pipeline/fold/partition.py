@@ -129,6 +129,8 @@ class PartitionHistory:
     was_forwarded: bool = False
     """Whether the cluster has had the group since the latest grant."""
     stored: KnownOffset | None = None
+    settled: KnownOffset | None = None
+    """What had been stored before the commits of the last second, or the lowest offset of these."""
     shown: KnownOffset | None = None
     """What was last fetched; null if a commit has been stored since."""
     begun: KnownOffset | None = None
@@ -178,16 +180,17 @@ class PartitionHistory:
         is_start = is_owner and not self.has_acted
         if fetched is not None and (stored is None or fetched != stored.offset):
             self.early = KnownOffset(fetched, source)
-        known = self._highest(source.at_ms)
         fetched_from = -1 if fetched is None else fetched
-        if known is not None and known.offset is not None and known.offset > fetched_from:
-            if self._was_stored_before(known, source, member_id, is_owner=is_owner):
+        if _is_above(self._highest(source.at_ms), fetched_from):
+            known = self._stored_before(source, member_id, is_owner=is_owner)
+            if _is_above(known, fetched_from):
                 ids = member_id or owner_id or NO_MEMBER, known.member_id or None
                 lines = source, known.source
                 fault = Fault("commit_lost", known.is_certain, *ids, *lines, fetched, known.offset)
                 # The client continues from there, which is no further fault.
                 if stored is not None:
                     self.stored = KnownOffset(fetched, source, stored.member_id)
+                self.settled = None
         elif is_start and fetched is not None and self._skips(fetched):
             before = (None, fetched) if stored is None else (stored.source, fetched, stored.offset)
             skipped = Fault("records_skipped", False, owner_id or NO_MEMBER, None, source, *before)
@@ -211,15 +214,26 @@ class PartitionHistory:
             return stored
         return shown if _is_above(shown, -1 if offset is None else offset) else stored
 
-    def _was_stored_before(
-        self, stored: KnownOffset, source: Source, member_id: str, *, is_owner: bool
-    ) -> bool:
-        """Whether the offset was stored before the fetch was requested."""
-        if is_owner and self._is_older_than_grant(stored):
-            return True
-        if is_owner and member_id == stored.member_id:
-            return True
-        return stored.source.at_ms <= source.at_ms - IN_FLIGHT_MS_MAX
+    def _stored_before(
+        self, source: Source, member_id: str, *, is_owner: bool
+    ) -> KnownOffset | None:
+        """The offset that the cluster had at least when the fetch was requested."""
+        for known in (self._highest(source.at_ms), self.stored):
+            if known is None:
+                continue
+            is_own = is_owner and (member_id == known.member_id or self._is_older_than_grant(known))
+            if is_own or known.source.at_ms <= source.at_ms - IN_FLIGHT_MS_MAX:
+                return known
+        return self.settled
+
+    def _settle(self, lowest: int, member_id: str, source: Source) -> None:
+        """The cluster stores commits. What it had is in force until no fetch is under way."""
+        before = self.stored
+        if before is not None and before.source.at_ms <= source.at_ms - IN_FLIGHT_MS_MAX:
+            self.settled = before
+        if _is_above(self.settled, lowest):
+            is_certain = self.settled.is_certain
+            self.settled = KnownOffset(lowest, source, member_id, is_certain=is_certain)
 
     def _is_older_than_grant(self, stored: KnownOffset) -> bool:
         return self.latest is not None and stored.source.at_ms <= self.latest.source.at_ms
@@ -249,6 +263,7 @@ class PartitionHistory:
             return
         self.handover.fetched = fetched
         if self.pending or self.is_open_transaction:
+            self.handover.not_compared = self.handover.not_compared or "transactional"
             return
         if stored is not None:
             self.handover.stored = stored.offset
@@ -260,8 +275,11 @@ class PartitionHistory:
         """The cluster stored commits of one client. Returns what is wrong with them."""
         last, stored, start = entry.last, self.stored, self.start
         fault = None
+        self._settle(entry.lowest, member_id, source)
         if member_id == NO_MEMBER:
             self.stored = KnownOffset(last, source, member_id, is_reset=True)
+            if not self.has_acted:
+                self.start = self.stored
         else:
             if (
                 self.shown is not None
@@ -308,16 +326,17 @@ class PartitionHistory:
     def delete_offset(self, source: Source) -> None:
         """An admin deleted the offset."""
         self.stored = KnownOffset(None, source, is_reset=True)
-        self.shown = self.begun = self.start = None
+        self.settled = self.shown = self.begun = self.start = None
 
     def doubt_offset(self) -> None:
         """What is stored may have been that of a deleted topic."""
         if self.stored is not None:
             self.stored = self.stored._replace(is_certain=False)
+        self.settled = None
 
     def forget_offset(self) -> None:
         """What is stored is not known any more."""
-        self.stored = self.shown = self.begun = self.start = None
+        self.stored = self.settled = self.shown = self.begun = self.start = None
         self.skips = ()
         self.is_whole = False
 
