@@ -170,7 +170,8 @@ class SeveralLogs:
             is_certain = is_stated and overlap_ms > CLOCKS_DIFFER_MS_MAX
         else:
             # A log that stops, as of a gateway that was killed, says nothing of what followed.
-            is_known = first.end is not None or first.committed_ms > _start_ms(second)
+            is_stopped = first.end is None or first.held_in.end is None
+            is_known = not is_stopped or first.committed_ms > _start_ms(second)
             least_ms = 0 if is_known else CLOCKS_DIFFER_MS_MAX
             is_certain = is_stated and overlap_ms > least_ms and gateways not in self._apart
         ids, lines = (second.member_id, first.member_id), (second.source, first.end or first.source)

@@ -30,7 +30,7 @@ from gateway.pipeline.fold.order import (
     source_of,
 )
 from gateway.pipeline.fold.ownership import OwnershipFold
-from gateway.pipeline.fold.rows import GroupRow, GroupVerdict, Tables
+from gateway.pipeline.fold.rows import GroupRow, GroupVerdict, Tables, UnreadRow
 from gateway.pipeline.fold.sequences import (
     GroupSequences,
     Number,
@@ -76,6 +76,9 @@ class GroupFold:
         self._last_ms = at_ms
         succession = self._sequences.take(line, number)
         if succession == "repeated":
+            return None
+        if succession == "contradicts":
+            self._ownership.doubt_grants(line.gateway_id)
             return None
         self._lines += 1
         if hosting is not self._hosting:
@@ -284,6 +287,9 @@ def fold_in_memory(group_id: str, of_group: Iterable[Line]) -> Iterator[Tables]:
     for cluster_id in sorted(in_clusters):
         its_lines = in_clusters.pop(cluster_id)
         unread = sum(line.fields is None for line in its_lines)
+        if not cluster_id and any(clusters.values()):
+            yield Tables(unread=[_cluster_row(its_lines[0])])
+            unread += 1
         placed, hostings = in_memory(its_lines)
         has_others = len({line.gateway_id for line in its_lines}) > 1
         group = GroupFold(cluster_id, group_id, hostings if has_others else NO_HOSTINGS)
@@ -291,6 +297,18 @@ def fold_in_memory(group_id: str, of_group: Iterable[Line]) -> Iterator[Tables]:
             if (made := group.take(place)) is not None:
                 yield made
         yield group.finish(unread)
+
+
+def _cluster_row(line: Line) -> UnreadRow:
+    """The row of a group that may be the one of any of several clusters."""
+    return UnreadRow(
+        kind="no cluster",
+        cluster_id="",
+        group_id=line.group_id,
+        gateway_id=line.gateway_id,
+        problem="no line states the cluster, and several have a group with this name",
+        at_ms=line.at_ms,
+    )
 
 
 BUFFERED_MS = TOLD_MS_MAX + 10_000

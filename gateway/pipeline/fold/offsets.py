@@ -129,11 +129,13 @@ class OffsetFold(EventFold):
         self, partition: PartitionHistory, member_id: str, source: Source
     ) -> None:
         """A member in the cluster commits. The latest owner here must have ended before, also at
-        another gateway."""
+        another gateway, or in another process with the same log."""
         latest = partition.latest
         if latest is None or member_id in (NO_MEMBER, latest.member_id):
             return
-        if latest.end is None:
+        if latest.end is None and latest.gateway_id == source.gateway_id:
+            is_possible = not partition.was_forwarded
+        elif latest.end is None:
             is_possible = source.at_ms < latest.held_in.last_ms
         else:
             is_possible = latest.ended_by is None and not latest.is_certain

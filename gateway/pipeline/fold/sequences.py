@@ -24,8 +24,9 @@ class _Sequence:
     """The highest number that a line of a process names."""
 
 
-Succession: TypeAlias = Literal["next", "repeated", "behind a hole", "begins again"]
-"""What a line is to those before it in its log. One that begins again begins another sequence."""
+Succession: TypeAlias = Literal["next", "repeated", "contradicts", "behind a hole", "begins again"]
+"""What a line is to those before it in its log. One that contradicts has the number of another one,
+of which one was never sent; one that begins again begins another sequence."""
 
 
 class GroupSequences:
@@ -58,6 +59,7 @@ class GroupSequences:
             if its.content != line.content:
                 problem = f"{line.event} has two versions"
                 self._add("conflict", problem, line.gateway_id, line.at_ms, number, number)
+                return "contradicts"
             return "repeated"
         first, last = its.reached + 1, number - is_of_group
         its.reached = max(its.reached, number)

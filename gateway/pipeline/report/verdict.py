@@ -26,8 +26,9 @@ FAULTS = {
 UNREAD = {
     "line": ("line could not be read", "lines could not be read"),
     "missing": ("gap in a sequence of lines", "gaps in sequences of lines"),
-    "conflict": ("number has two lines that differ", "numbers have two lines that differ"),
+    "conflict": ("contradiction between lines", "contradictions between lines"),
     "no end": ("log has no end", "logs have no end"),
+    "no cluster": ("group of an unknown cluster", "groups of unknown clusters"),
     "version 1": ("group has lines of version 1", "groups have lines of version 1"),
 }
 _WHERE_MAX = 3
@@ -221,7 +222,7 @@ def unread_sentence(row: UnreadRow) -> str:
         whose = f"process {show_value(row.process_id)} at " if row.process_id is not None else ""
         parts.append(f"{whose}gateway {show_value(row.gateway_id)}")
     problem = row.problem
-    if row.kind == "missing":
+    if row.kind == "missing" and row.first is not None:
         problem += f": {row.first} to {row.last}"
     at = "" if row.at_ms is None else f", {moment(row.at_ms)}"
     return f"{': '.join([*parts, problem])}{at}"

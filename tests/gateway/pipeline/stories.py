@@ -73,8 +73,8 @@ class Gateway:
     process_sequence: int = 0
     others: dict[str, tuple[int | None, int]] = field(default_factory=dict)
     """The hosting and the sequence of each other group."""
-    others_sequences: dict[int, int] = field(default_factory=dict)
-    """The sequence of each other process."""
+    other_runs: dict[int, tuple[int | None, int]] = field(default_factory=dict)
+    """The hosting and the sequence of each other process."""
 
     @property
     def process_id(self) -> str:
@@ -111,7 +111,7 @@ class Story:
             "cluster_id": self.cluster_id,
             "brokers": [1],
         }
-        if gateway.run > 1 and not gateway.others_sequences:
+        if gateway.run > 1 and not gateway.other_runs:
             started["previous_run"] = gateway.run - 1
         self._of_process(gateway, at_ms, "gateway_started", started, about=None)
 
@@ -270,10 +270,9 @@ class Story:
         gateway.hosting = None
 
     def _run(self, gateway: Gateway, _at_ms: int, run: str) -> None:
-        gateway.others_sequences[gateway.run] = gateway.process_sequence
+        gateway.other_runs[gateway.run] = gateway.hosting, gateway.process_sequence
         gateway.run = int(run)
-        gateway.process_sequence = gateway.others_sequences.get(gateway.run, 0)
-        gateway.hosting = None
+        gateway.hosting, gateway.process_sequence = gateway.other_runs.get(gateway.run, (None, 0))
 
     def _topic_id(self, _gateway: Gateway, _at_ms: int, topic: str, topic_id: str = "") -> None:
         self._topic_ids.pop(topic, None)
