@@ -14,11 +14,11 @@ from urllib.request import Request, urlopen
 import trio
 
 from tests.support.ports import HOST, free_port
+from tests.support.until import until_answered
 
 WORKER = "org.apache.kafka.connect.cli.ConnectDistributed"
 CONVERTER = "org.apache.kafka.connect.storage.StringConverter"
 QUICK_START = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-LOOK_INTERVAL_S = 0.5
 REST_TIMEOUT_S = 20
 
 Method = Literal["GET", "PUT", "PATCH", "DELETE"]
@@ -54,14 +54,15 @@ class Worker:
 
     async def must(self, path: str, body: object = None, method: Method | None = None) -> Any:
         """The answer of its REST api, asked for until there is one."""
-        while (answer := await self.ask(path, body, method)) is None:
-            await trio.sleep(LOOK_INTERVAL_S)
-        return answer
+        return await until_answered(
+            lambda: self.ask(path, body, method), lambda answer: answer is not None
+        )
 
     async def until_running(self, names: list[str], *, tasks_each: int, workers: int) -> None:
         """Wait until all tasks of these connectors run, on so many workers. None may have
         failed."""
-        while True:
+
+        async def are_running() -> bool:
             tasks: list[dict[str, str]] = []
             for name in names:
                 status = await self.ask(f"/connectors/{name}/status")
@@ -69,9 +70,9 @@ class Worker:
             failed = [task["trace"] for task in tasks if task["state"] == "FAILED"]
             assert failed == []
             running = [task["worker_id"] for task in tasks if task["state"] == "RUNNING"]
-            if len(running) == tasks_each * len(names) and len(set(running)) == workers:
-                return
-            await trio.sleep(LOOK_INTERVAL_S)
+            return len(running) == tasks_each * len(names) and len(set(running)) == workers
+
+        await until_answered(are_running)
 
 
 def write_settings(
@@ -116,9 +117,12 @@ async def running_worker(
     with (folder / "log").open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output)  # noqa: ASYNC220
         try:
-            while await worker.ask("/connectors") is None:
+
+            async def is_started() -> bool:
                 assert process.poll() is None, f"see {folder}/log"
-                await trio.sleep(LOOK_INTERVAL_S)
+                return await worker.ask("/connectors") is not None
+
+            await until_answered(is_started)
             yield worker
         finally:
             process.terminate()

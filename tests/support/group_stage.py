@@ -30,6 +30,7 @@ from tests.support.group_client import fresh_group
 from tests.support.kafka_broker import KafkaCluster
 from tests.support.promises import promise
 from tests.support.serve_process import PROGRAM, ServeProcess, serving
+from tests.support.until import until, until_answered
 
 PARTITIONS = 8
 """The most members of a group. kafkajs's assignor omits members without partitions, and the Java
@@ -230,11 +231,8 @@ class GroupStage:
     async def _drain(self, produced: ProducedReport) -> None:
         """Let the members read and commit everything, as far as the time allows."""
         with trio.move_on_after(DRAIN_LIMIT_S):
-            while True:
-                is_read = self.ledger.delivered_numbers() >= produced.acknowledged
-                if is_read and await self._committed() == produced.end_offsets:
-                    return
-                await trio.sleep(LOOK_INTERVAL_S)
+            await until(lambda: self.ledger.delivered_numbers() >= produced.acknowledged)
+            await until_answered(self._committed, lambda offsets: offsets == produced.end_offsets)
 
     async def _committed(self) -> tuple[int, ...]:
         """The offsets in the cluster, fetched without the gateway."""

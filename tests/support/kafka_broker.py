@@ -17,7 +17,7 @@ import trio
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.cluster.errors import UpstreamError
 from kafka_codecs.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from kafka_codecs.offset_fetch import OffsetFetchRequest
+from kafka_codecs.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from tests.support.group_client import group_client
 from tests.support.installs import HEAVY, one_at_a_time
 from tests.support.kafka_jars import FETCH_TIMEOUT_S
@@ -30,6 +30,7 @@ from tests.support.kafka_release import (
     kafka_release,
 )
 from tests.support.ports import HOST, free_port
+from tests.support.until import until_answered
 
 __all__ = ["FETCH_TIMEOUT_S", "PARTITIONS", "TOPIC", "KafkaCluster", "KafkaNode", "running_kafka"]
 
@@ -40,7 +41,6 @@ PARTITIONS = 3
 REPLICAS = 3
 """In clusters whose brokers tests stop. Followers would fetch each record in smaller ones too."""
 _GROUPS_LOOKED_AT = 12  # enough groups to reach every coordinator
-_LOOK_INTERVAL_S = 0.05
 
 
 class KafkaCluster:
@@ -223,26 +223,29 @@ async def _make_topic(address: Address, name: str) -> None:
     """Wait until the broker knows the topic and all leaders of its partitions."""
     topic = MetadataRequestTopic(name=name)
     request = MetadataRequest(topics=(topic,), allow_auto_topic_creation=True)
-    led = 0
-    while led < PARTITIONS:
-        (seen,) = (await _ask(address, request)).topics
-        led = sum(partition.leader_id >= 0 for partition in seen.partitions)
+    await until_answered(
+        lambda: _ask(address, request),
+        lambda seen: (
+            sum(partition.leader_id >= 0 for partition in seen.topics[0].partitions) >= PARTITIONS
+        ),
+    )
 
 
 async def _until_in_sync(address: Address, brokers: set[int]) -> None:
     """Wait until the broker knows all brokers, and every partition is fully replicated."""
-    while True:
-        seen = await _ask(address, MetadataRequest(topics=None, allow_auto_topic_creation=False))
+    request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+
+    def is_in_sync(seen: MetadataResponse) -> bool:
         partitions = itertools.chain.from_iterable(topic.partitions for topic in seen.topics)
-        if {broker.node_id for broker in seen.brokers} == brokers and all(
+        return {broker.node_id for broker in seen.brokers} == brokers and all(
             set(partition.isr_nodes) == set(partition.replica_nodes) and partition.leader_id >= 0
             for partition in partitions
-        ):
-            return
+        )
+
+    await until_answered(lambda: _ask(address, request), is_in_sync)
 
 
 async def _ask(address: Address, request: MetadataRequest) -> MetadataResponse:
-    await trio.sleep(_LOOK_INTERVAL_S)
     async with await BrokerConnection.open(*address) as connection:
         answer: MetadataResponse = await connection.ask(request, 9)
         return answer
@@ -250,12 +253,14 @@ async def _ask(address: Address, request: MetadataRequest) -> MetadataResponse:
 
 async def _look_at_offsets(address: Address, group: str) -> None:
     """Wait until the group's coordinator has loaded its offsets partition."""
-    while True:
+    request = OffsetFetchRequest(group_id=group, topics=None)
+
+    async def are_loaded() -> bool:
         try:
             async with group_client(address, group) as client:
-                request = OffsetFetchRequest(group_id=group, topics=None)
-                if (await client.connection.ask(request, 5)).error_code == 0:
-                    return
-        except UpstreamError:
-            pass  # its coordinator is shutting down
-        await trio.sleep(_LOOK_INTERVAL_S)
+                answer: OffsetFetchResponse = await client.connection.ask(request, 5)
+                return answer.error_code == 0
+        except UpstreamError:  # its coordinator is shutting down
+            return False
+
+    await until_answered(are_loaded)

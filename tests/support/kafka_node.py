@@ -13,12 +13,12 @@ from pathlib import Path
 import trio
 
 from tests.support.kafka_release import (
-    LOOK_INTERVAL_S,
     START_TIMEOUT_S,
     STOP_TIMEOUT_S,
     KafkaRelease,
 )
 from tests.support.ports import is_open
+from tests.support.until import until
 
 _PR_SET_PDEATHSIG = 1
 _LOG_BYTES_SHOWN = 4000
@@ -57,10 +57,9 @@ class KafkaNode:
         """Start the node and wait until its port is open."""
         self._process = self._spawned()
         with trio.move_on_after(START_TIMEOUT_S):
-            while self.is_running:
-                if is_open(self.port):
-                    return
-                await trio.sleep(LOOK_INTERVAL_S)
+            await until(lambda: is_open(self.port) or not self.is_running)
+            if self.is_running:
+                return
         log_end = (self._home / "log").read_text(errors="replace")[-_LOG_BYTES_SHOWN:]
         raise RuntimeError(f"the node at port {self.port} did not start:\n{log_end}")
 
@@ -92,8 +91,7 @@ class KafkaNode:
         assert self._process is not None
         self._signal(how)
         with trio.fail_after(STOP_TIMEOUT_S):
-            while self._process.poll() is None:  # trio did not start the process
-                await trio.sleep(LOOK_INTERVAL_S)
+            await until(lambda: not self.is_running)
 
     def _spawned(self) -> subprocess.Popen[bytes]:
         with (self._home / "log").open("ab") as log:

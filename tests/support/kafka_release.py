@@ -6,7 +6,6 @@ once per machine.
 
 import shutil
 import subprocess
-import time
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 from tests.support.installs import installed, run
 from tests.support.kafka_jars import kafka_jars
 from tests.support.ports import HOST, free_port, is_open
+from tests.support.until import until_outside_trio
 
 CLUSTER_ID = "groupferry-tests-kafkQ"
 """128 bits in base64: Kafka 2.8 decodes it, so the last letter stands for two bits only."""
@@ -22,7 +22,6 @@ LISTENER_PROTOCOLS = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT"
 """The default since 3.0."""
 START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 60
-LOOK_INTERVAL_S = 0.05
 QUICK_START = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """Options of Java for tests: small, and without the compiler that pays off after minutes."""
 _FORMAT = ("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c")
@@ -81,11 +80,9 @@ def _prepare(jars: Path, folder: Path) -> None:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     ) as node:
-        until_s = time.monotonic() + START_TIMEOUT_S
-        while node.poll() is None and time.monotonic() < until_s and not is_open(port):
-            time.sleep(LOOK_INTERVAL_S)
-        node.terminate()
         try:
+            until_outside_trio(lambda: node.poll() is not None or is_open(port))
+            node.terminate()
             node.wait(STOP_TIMEOUT_S)
         finally:
             node.kill()

@@ -86,6 +86,7 @@ class Asked:
     answers: dict[str, Struct | str] = field(default_factory=dict)
     answered_s: dict[str, float] = field(default_factory=dict)
     progress: trio.Event = field(default_factory=trio.Event)
+    all_answered: trio.Event = field(default_factory=trio.Event)
     plain: Plain | None = None
     """The answer, once both sides gave the same one."""
     unlike: Unlike | None = None
@@ -199,6 +200,8 @@ class BothSides:
         asked.answers[side.name] = answer
         asked.answered_s[side.name] = trio.current_time()
         asked.progress.set()
+        if len(asked.answers) == len(self.sides):
+            asked.all_answered.set()
 
     async def _settle(self, asked: list[Asked]) -> None:
         """Wait for the second answer where one side has answered, and compare."""
@@ -209,8 +212,8 @@ class BothSides:
         answered = [*(request for request in asked if request not in progressed), *progressed]
         one_waits = any(request.unlike and WAITS in request.unlike.sides for request in answered)
         with trio.move_on_after(PARKED_AFTER_S if one_waits else ANSWER_WITHIN_S):
-            while any(len(request.answers) < len(self.sides) for request in answered):
-                await trio.sleep(0.005)
+            for request in answered:
+                await request.all_answered.wait()
         for request in answered:
             self._compare(request)
 

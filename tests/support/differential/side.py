@@ -6,8 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
-import trio
-
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.cluster.errors import UpstreamError
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
@@ -18,13 +16,13 @@ from kafka_codecs.join_group import JoinGroupResponse
 from kafka_codecs.list_groups import ListGroupsResponse
 from kafka_codecs.sync_group import SyncGroupResponse
 from tests.support.differential.plain import Names, Plain, shape
+from tests.support.until import until_answered
 
 Address = tuple[str, int]
 Held = dict[str, tuple[int, ...]]
 """Partitions by topic."""
 
 LOADING = 14
-LOADING_S = 0.05
 NO_ANSWER = "no answer: the connection ended"
 
 
@@ -56,6 +54,10 @@ class Side:
     async def ask(self, who: str, message: Struct, version: int | None) -> Struct | str:
         """The answer to a request on the member's own connection, or the reason why there is none.
         A parked request keeps its connection, and the next one uses another."""
+
+        def is_loaded(answer: Struct) -> bool:  # other groups of this broker, not the script's
+            return not (isinstance(answer, ListGroupsResponse) and answer.error_code == LOADING)
+
         connections = self._idle.setdefault(who, [])
         if connections:
             connection = connections.pop()
@@ -63,10 +65,9 @@ class Side:
             connection = await BrokerConnection.open(*self.address, client_id=who)
             self._open.push_async_exit(connection)
         try:
-            answer: Struct = await connection.ask(message, version)
-            while isinstance(answer, ListGroupsResponse) and answer.error_code == LOADING:
-                await trio.sleep(LOADING_S)  # other groups of this broker, not the script's
-                answer = await connection.ask(message, version)
+            answer: Struct = await until_answered(
+                lambda: connection.ask(message, version), is_loaded
+            )
         except UpstreamError:
             return NO_ANSWER
         connections.append(connection)

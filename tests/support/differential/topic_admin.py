@@ -80,15 +80,18 @@ class TopicAdmin:
     async def _wait_until_assigned(self, name: str) -> None:
         """Join and leave a group of this broker repeatedly, until its coordinator assigns the
         topic."""
-        join = native_request("", "nobody", topics=(name,))
+        attempts = itertools.count()
+
+        async def is_assigned() -> bool:
+            group_id = f"who has {name}, attempt {next(attempts)}"
+            join = replace(native_request("", "nobody", topics=(name,)), group_id=group_id)
+            answer = await connection.ask(join, HEARTBEAT_VERSION)
+            if answer.error_code in OTHER_COORDINATOR:
+                return False
+            assert answer.error_code == 0, answer
+            await connection.ask(replace(join, member_epoch=LEAVING), HEARTBEAT_VERSION)
+            return bool(answer.assignment and answer.assignment.topic_partitions)
+
         with trio.fail_after(READY_TIMEOUT_S):
             async with await BrokerConnection.open(*self._address) as connection:
-                for attempt in itertools.count():
-                    join = replace(join, group_id=f"who has {name}, attempt {attempt}")
-                    answer = await connection.ask(join, HEARTBEAT_VERSION)
-                    if answer.error_code not in OTHER_COORDINATOR:
-                        assert answer.error_code == 0, answer
-                        await connection.ask(replace(join, member_epoch=LEAVING), HEARTBEAT_VERSION)
-                        if answer.assignment and answer.assignment.topic_partitions:
-                            return
-                    await trio.sleep(0.02)
+                await until_answered(is_assigned)
