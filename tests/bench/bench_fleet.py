@@ -49,6 +49,7 @@ from tests.bench.processes import Load, Requests, Server, load, running
 from tests.support.group_client import GroupClient, find_coordinator, fresh_group, group_client
 from tests.support.kafka_broker import running_kafka
 from tests.support.ports import HOST, free_port
+from tests.support.until import until_answered
 
 FLEETS = (1, 2, 4)
 ROUNDS = 5
@@ -105,15 +106,16 @@ def gateway(upstream: str, processes: int, state: str) -> Iterator[Gateway]:
 
 async def until_at_home(folder: Path, processes: int) -> Mapping[int, int]:
     """Wait until each process serves its own shards. Returns the process ids by slot."""
-    with trio.fail_after(LIMIT_S):
-        while True:
-            states = await find_states(folder)
-            lines = [state.gateway and state.gateway.process for state in states]
-            homes = [line.own_shards if line else 0 for line in lines]
-            held = [len(line.shards) if line else 0 for line in lines]
-            if len(lines) == processes and sum(homes) == sum(held) == SHARDS:
-                return {line.slot: line.pid for line in lines if line}
-            await trio.sleep(0.1)
+
+    async def pids() -> Mapping[int, int]:
+        states = await find_states(folder)
+        lines = [state.gateway and state.gateway.process for state in states]
+        homes = [line.own_shards if line else 0 for line in lines]
+        held = [len(line.shards) if line else 0 for line in lines]
+        is_home = len(lines) == processes and sum(homes) == sum(held) == SHARDS
+        return {line.slot: line.pid for line in lines if line} if is_home else {}
+
+    return await until_answered(pids)
 
 
 # -- cost ----------------------------------------------------------------------------------------
@@ -225,7 +227,7 @@ async def measure_handovers(server: Gateway, fault: str, faults: int) -> None:
             else:
                 await give(server.folder, RestartCommand(processes=(slot,)))
             while (await until_at_home(server.folder, PROCESSES_OF_HANDOVERS))[slot] == pids[slot]:
-                await trio.sleep(0.1)
+                pass
             await trio.sleep(0.5)
             times_s.append(max(member.worst_s for member in own))
         nursery.cancel_scope.cancel()

@@ -48,6 +48,7 @@ from tests.support.group_client import GroupClient, find_coordinator, group_clie
 from tests.support.kafka_broker import TOPIC, KafkaCluster, running_kafka
 from tests.support.kafka_release import kafka_release
 from tests.support.ports import HOST, free_port
+from tests.support.until import until_answered
 from tests.support.wire import request_frame
 
 RELEASE = "4.3"
@@ -137,8 +138,7 @@ async def native_group(server: Server, group_id: str, size: int = MEMBERS) -> Gr
         async with group_client(address, group_id) as client:
             epochs = {str(uuid4()): 0 for _ in range(size)}
             owned: dict[str, Mapping[UUID, Sequence[int]]] = {member_id: {} for member_id in epochs}
-            while not await _is_settled(client, epochs, owned):
-                await trio.sleep(0.2)
+            await until_answered(lambda: _is_settled(client, epochs, owned))
         coordinator = await find_coordinator(address, group_id)
     return Group(
         group_id=group_id,

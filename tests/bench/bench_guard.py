@@ -56,7 +56,8 @@ from tests.bench.processes import (
 )
 from tests.support.group_client import GroupClient, find_coordinator, group_client
 from tests.support.kafka_broker import TOPIC
-from tests.support.ports import HOST, free_port
+from tests.support.ports import HOST, free_port, is_open
+from tests.support.until import until
 
 FLEET_ROOM = 1.1
 """How much dearer the work of a process of a fleet may be than that of a single gateway."""
@@ -386,13 +387,7 @@ async def until_served(server: Server, group_id: str) -> None:
     """Wait until the process of the group accepts clients."""
     with trio.fail_after(FORM_LIMIT_S):
         coordinator = await find_coordinator((HOST, server.port), group_id)
-        while True:
-            try:
-                await (await trio.open_tcp_stream(HOST, coordinator.port)).aclose()
-            except OSError:
-                await trio.sleep(SETTLE_S)
-            else:
-                return
+        await until(lambda: is_open(coordinator.port))
 
 
 def count_fold(look: Look) -> Costs:

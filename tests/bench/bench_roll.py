@@ -46,6 +46,7 @@ from tests.support.clients import HANGING, Client, ClientProcess, run_client
 from tests.support.kafka_broker import KafkaCluster, running_kafka
 from tests.support.kafka_release import kafka_release
 from tests.support.ports import HOST
+from tests.support.until import until
 
 PAGE = Path(__file__).parents[2] / "gateway" / "docs" / "rolls.md"
 PICTURE = PAGE.with_name("roll.svg")
@@ -251,9 +252,9 @@ class RolledGroup:
         assert self._producer is not None
         await self._producer.finish(CLOSE_LIMIT_S)
         assert self.produced is not None
+        acknowledged = self.produced.acknowledged
         with trio.move_on_after(CLOSE_LIMIT_S):
-            while self.ledger.never_delivered(self.produced.acknowledged):
-                await trio.sleep(LOOK_INTERVAL_S)
+            await until(lambda: not self.ledger.never_delivered(acknowledged))
         for name in list(self._members):
             await self.leave(name)
         for child in self._hung:
