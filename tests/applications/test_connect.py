@@ -16,9 +16,10 @@ from tests.support.applications import (
     check_alike,
     connect_class_path,
 )
-from tests.support.connect_worker import LOOK_INTERVAL_S, Worker, running_worker
+from tests.support.connect_worker import Worker, running_worker
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 from tests.support.releases import with_new_protocol
+from tests.support.until import until, until_answered
 
 LIMIT_OF_TEST_S = 2 * LIMIT_S
 pytestmark = [
@@ -34,9 +35,8 @@ EXACTLY_ONCE = {"exactly.once.source.support": "enabled"}
 
 async def until_lines(file: Path, count: int) -> Counter[str]:
     """Wait until a sink has written so many lines. Returns how often it has written each."""
-    while len(lines := lines_in(file)) < count:
-        await trio.sleep(LOOK_INTERVAL_S)
-    return Counter(lines)
+    await until(lambda: len(lines_in(file)) >= count)
+    return Counter(lines_in(file))
 
 
 def lines_in(file: Path) -> list[str]:
@@ -46,11 +46,10 @@ def lines_in(file: Path) -> list[str]:
 
 async def until_state(worker: Worker, name: str, state: str) -> None:
     """Wait until a connector is in a state."""
-    while True:
-        status = await worker.must(f"/connectors/{name}/status")
-        if status["connector"]["state"] == state:
-            return
-        await trio.sleep(LOOK_INTERVAL_S)
+    await until_answered(
+        lambda: worker.must(f"/connectors/{name}/status"),
+        lambda status: status["connector"]["state"] == state,
+    )
 
 
 def sum_of(offsets: Any) -> int:

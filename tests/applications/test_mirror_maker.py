@@ -4,6 +4,7 @@ It mirrors one topic within a cluster, which it takes for two: with transactions
 offsets of a group.
 """
 
+import contextlib
 import subprocess
 import time
 from collections.abc import Sequence
@@ -22,9 +23,10 @@ from tests.support.applications import (
     connect_class_path,
     filled_topic,
 )
-from tests.support.connect_worker import LOOK_INTERVAL_S, QUICK_START
+from tests.support.connect_worker import QUICK_START
 from tests.support.kafka_broker import PARTITIONS, KafkaCluster
 from tests.support.ports import HOST, free_port
+from tests.support.until import until_answered
 
 pytestmark = MARKS
 
@@ -97,14 +99,13 @@ def offsets_of(admin: AdminClient, group: str, topic: str) -> list[int]:
 
 async def until_synced(admin: AdminClient, group: str, topic: str) -> list[int]:
     """Wait until a group has offsets in the mirrored topic."""
-    while True:
-        try:
-            offsets = await trio.to_thread.run_sync(offsets_of, admin, group, topic)
-        except KafkaException:
-            offsets = []
-        if offsets == [COMMITTED] * PARTITIONS:
-            return offsets
-        await trio.sleep(LOOK_INTERVAL_S)
+
+    async def mirrored() -> list[int]:
+        with contextlib.suppress(KafkaException):
+            return await trio.to_thread.run_sync(offsets_of, admin, group, topic)
+        return []
+
+    return await until_answered(mirrored, lambda offsets: offsets == [COMMITTED] * PARTITIONS)
 
 
 async def test_mirror_maker_mirrors_behind_the_gateway_as_at_the_broker(

@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-import trio
-
 from gateway.control.client import give
 from gateway.control.messages import AdoptCommand, AdoptionAnswer
 from tests.support.clients import Client
@@ -13,6 +11,7 @@ from tests.support.group_client import group_client
 from tests.support.group_stage import GroupStage
 from tests.support.kafka_broker import KafkaCluster
 from tests.support.serve_process import ServeProcess
+from tests.support.until import until_answered
 
 NOBODY: Mapping[str, ServeProcess] = MappingProxyType({})
 LONG_SESSIONS = "--session-timeout-ms=45000"
@@ -42,9 +41,13 @@ async def begin_in_cluster(
         joined = await first.enter()
         for name, client in clients.items():
             await group.join(name, client, *flags_of(client, flags), behind=behind.get(name))
-        while len((await first.described()).members) <= len(clients):
-            await trio.sleep(0.05)
+
+        async def have_all_come() -> bool:
+            nonlocal joined
             if (await first.beat(joined)).error_code:
                 joined = await first.join(joined.member_id)
                 await first.sync(joined)  # as the leader, it assigns nothing
+            return len((await first.described()).members) > len(clients)
+
+        await until_answered(have_all_come)
         await first.leave(joined.member_id)

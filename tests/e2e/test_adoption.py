@@ -24,6 +24,7 @@ from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 from tests.support.promises import promise
 from tests.support.releases import with_new_protocol
 from tests.support.serve_process import PROGRAM, serving
+from tests.support.until import until
 
 LIMIT_S = 200
 CALM_S = 2.0
@@ -129,8 +130,7 @@ async def test_a_group_adopts_itself_when_its_last_consumer_has_come(
         await other.until_event("group_hosted_elsewhere")
         await group.leave("c")
         await group.join("c", EAGER, LONG_SESSIONS, beside=True)
-        while not any("c: consume" in trouble for trouble in group.troubles):
-            await trio.sleep(0.1)
+        await until(lambda: any("c: consume" in trouble for trouble in group.troubles))
         await group.leave("c")
         await group.settled("classic")
         disturbance = group.ledger.disturbance(None, since_s, time.monotonic())

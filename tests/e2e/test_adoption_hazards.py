@@ -22,6 +22,7 @@ from tests.support.group_stage import GroupStage, open_groups
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 from tests.support.promises import promise
 from tests.support.serve_process import serving
+from tests.support.until import until_answered
 
 LIMIT_S = 240
 CALM_S = 2.0
@@ -142,13 +143,11 @@ async def test_consumers_move_without_a_pause_or_with_a_long_one(
             await group.leave(name)
             await group.join(name, client, *flags_of(client))
             await trio.sleep(pause_s)
-        reasons: list[str] = []
-        while not (outcome := await adopt(tmp_path, group.group)).is_adopted:
-            reasons += outcome.reasons
-            if outcome.reasons == (HOSTED_ALREADY,):
-                break
-            await trio.sleep(0.2)
-        print(f"held for {outcome.held_ms} ms; before: {set(reasons)}")
+        outcome = await until_answered(
+            lambda: adopt(tmp_path, group.group),
+            lambda outcome: outcome.is_adopted or outcome.reasons == (HOSTED_ALREADY,),
+        )
+        print(f"held for {outcome.held_ms} ms")
         await group.settled("classic")
         await calm(group, time.monotonic())
         await group.end_after(await group.produced())

@@ -16,7 +16,6 @@ import trio
 from gateway.demo.group_view import Protocol
 from tests.support.clients import Client
 from tests.support.group_stage import (
-    LOOK_INTERVAL_S,
     PARTITIONS,
     SETTLE_LIMIT_S,
     GroupStage,
@@ -27,6 +26,7 @@ from tests.support.kafka_broker import KafkaCluster
 from tests.support.matrix import NATIVE
 from tests.support.promises import promise
 from tests.support.releases import LAST_CLASSIC, NEWEST, on_release
+from tests.support.until import until
 
 ON = "--client-side-assignors=true"
 SEED = int(os.environ.get("GROUPFERRY_TEST_SEED", "1"))
@@ -60,8 +60,7 @@ async def settle(group: GroupStage, protocol: Protocol) -> None:
     total = sum(WEIGHTS[name] for name in group.members)
     wanted = {name: PARTITIONS * WEIGHTS[name] // total for name in group.members}
     with trio.move_on_after(SETTLE_LIMIT_S):
-        while group.shares() != wanted:
-            await trio.sleep(LOOK_INTERVAL_S)
+        await until(lambda: group.shares() == wanted)
     assert group.shares() == wanted
 
 

@@ -22,6 +22,7 @@ from tests.support.ports import HOST
 from tests.support.secure_kafka import USERS, Rule, SecureKafka
 from tests.support.serve_process import serving
 from tests.support.token_server import token_server
+from tests.support.until import until, until_answered
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
@@ -73,16 +74,17 @@ def settings_of(secure: SecureKafka) -> Mapping[str, Mapping[str, str]]:
 
 async def wait_until_shared(stage: GroupStage) -> None:
     """Wait until each member owns partitions, each partition has one owner, and records arrive."""
-    while True:
-        owners = stage.ledger.owners()
-        is_split = len(owners) == PARTITIONS and all(len(owner) == 1 for owner in owners.values())
-        if is_split and set().union(*owners.values()) == set(stage.members):
-            break
+
+    def is_shared() -> bool:
         dead = [
             member.child.fate for member in stage.members.values() if member.child.ended.is_set()
         ]
         assert not dead, dead
-        await trio.sleep(0.2)
+        owners = stage.ledger.owners()
+        is_split = len(owners) == PARTITIONS and all(len(owner) == 1 for owner in owners.values())
+        return is_split and set().union(*owners.values()) == set(stage.members)
+
+    await until(is_shared)
     await stage.progress()
 
 
@@ -216,5 +218,4 @@ async def replace_certificate(
     shutil.copy(renewed.key, files.key)
     shutil.copy(renewed.cert, files.cert)
     os.kill(pid, signal.SIGHUP)
-    while await shown_certificate(address, trusted) == before:
-        await trio.sleep(0.1)
+    await until_answered(lambda: shown_certificate(address, trusted), lambda shown: shown != before)

@@ -16,6 +16,7 @@ from tests.support.gateway import QUICK, whole_gateway
 from tests.support.group_client import fresh_group
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, PARTITIONS, KafkaCluster
 from tests.support.releases import in_turn
+from tests.support.until import until, until_answered
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
@@ -130,15 +131,15 @@ async def test_a_read_process_write_loop_loses_and_repeats_nothing(
             two = await start(protocol=second, transactional_id=f"{group}-2")
             while not two.committed:
                 await feed_more()
-                await trio.sleep(0.5)
+                await until(lambda: two.committed or one.committed >= written)
             await feed_more()
             await one.kill()
             one_again = await start(protocol=first, transactional_id=f"{group}-1")
             await feed_more()
-            values: list[int] = []
-            while len(values) < written:
-                await trio.sleep(0.5)
-                values = await trio.to_thread.run_sync(everything_in, servers, target)
+            await until_answered(
+                lambda: trio.to_thread.run_sync(everything_in, servers, target),
+                lambda values: len(values) >= written,
+            )
             for worker in (one_again, two):
                 await worker.end()
         values = await trio.to_thread.run_sync(everything_in, kafka.bootstrap_servers, target)

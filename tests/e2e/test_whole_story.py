@@ -19,9 +19,9 @@ from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 from tests.support.kafka_jars import kafka_jars
 from tests.support.releases import CHOSEN, in_turn
 from tests.support.serve_process import PROGRAM
+from tests.support.until import until_answered
 
 LIMIT_S = 400
-COMMANDS_MAX = 60
 UNDISTURBED = ("the group is adopted", "consumer-3 bootstraps again")
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S + LIMIT_S)]
@@ -102,23 +102,18 @@ async def adopt_group(group: GroupStage, folder: Path) -> None:
     """Adopt the group, as soon as that is possible. The gateway hosts it already if the cluster's
     group was empty for a moment."""
     await group.settled("classic")
-    for _ in range(COMMANDS_MAX):
-        done = await command("adopt", group.group, f"--state-dir={folder}")
-        if done.returncode == 0 or b"it is hosted already" in done.stderr:
-            return
-        await trio.sleep(1)
-    raise AssertionError(done.stderr.decode())
+    await until_answered(
+        lambda: command("adopt", group.group, f"--state-dir={folder}"),
+        lambda done: done.returncode == 0 or b"it is hosted already" in done.stderr,
+    )
 
 
 async def release_group(group: GroupStage, folder: Path) -> None:
     """Release the group, as soon as that is possible. A cluster without the new protocol cannot
     have native members. If librdkafka is closed before its first heartbeat is answered, it does not
     leave, and its member stays for a session."""
-    for _ in range(COMMANDS_MAX):
-        done = await command("release", group.group, f"--state-dir={folder}")
-        if done.returncode == 0:
-            assert done.stderr == b""
-            return
-        assert b"uses the new protocol" in done.stderr
-        await trio.sleep(1)
-    raise AssertionError(done.stderr.decode())
+    done = await until_answered(
+        lambda: command("release", group.group, f"--state-dir={folder}"),
+        lambda done: b"uses the new protocol" not in done.stderr,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
