@@ -23,6 +23,7 @@ from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
 )
 from kafka_codecs.declaration import Struct
 from kafka_codecs.delete_groups import DeleteGroupsRequest
@@ -59,6 +60,7 @@ from tests.support.group_requests import join_request
 from tests.support.kafka_broker import TOPIC
 from tests.support.ports import HOST
 from tests.support.secure_kafka import USERS, Address, Rule, SecureKafka
+from tests.support.until import until_answered
 
 pytestmark = pytest.mark.kafka
 
@@ -317,10 +319,11 @@ async def test_a_right_that_is_taken_away_ends_a_membership(
                 beat = partial(client.native, "m", joined.member_epoch)
             assert (await beat()).error_code == 0
             await trio.to_thread.run_sync(secure_kafka.rule, [deny])
-            code = 0
-            while not code:
-                await trio.sleep(0.1)
-                code = (await beat()).error_code
+
+            async def code_of_beat() -> int:
+                return (await beat()).error_code
+
+            code = await until_answered(code_of_beat)
     assert code == ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
@@ -342,13 +345,15 @@ async def test_a_right_that_is_taken_away_in_mid_roll_ends_one_membership(
             epoch = (await native.native("n")).member_epoch
             assert (await classic.beat(joined)).error_code in _IN_MID_ROLL
             await trio.to_thread.run_sync(secure_kafka.rule, [deny])
-            code = 0
-            while code in _IN_MID_ROLL:
-                await trio.sleep(0.1)
-                code = (await classic.beat(joined)).error_code
+
+            async def beat_both() -> int:
+                nonlocal epoch
                 beaten = await native.native("n", epoch)
                 assert beaten.error_code == 0
                 epoch = beaten.member_epoch
+                return (await classic.beat(joined)).error_code
+
+            code = await until_answered(beat_both, lambda code: code not in _IN_MID_ROLL)
     assert code == ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
@@ -372,17 +377,21 @@ async def test_a_regular_expression_matches_what_the_member_may_describe(
             gateway_before(secure_kafka) as address,
             await BrokerConnection.open(*address, access=who) as connection,
         ):
-            answer: ConsumerGroupHeartbeatResponse = await connection.ask(join, 1)
-            while answer.assignment is None or not answer.assignment.topic_partitions:
+            joined: ConsumerGroupHeartbeatResponse = await connection.ask(join, 1)
+            beat = replace(
+                join,
+                member_epoch=joined.member_epoch,
+                rebalance_timeout_ms=-1,
+                subscribed_topic_regex=None,
+                topic_partitions=None,
+            )
+
+            async def assigned() -> tuple[TopicPartitions, ...]:
+                nonlocal beat
+                answer: ConsumerGroupHeartbeatResponse = await connection.ask(beat, 1)
                 assert answer.error_code == 0
-                await trio.sleep(0.1)
-                beat = replace(
-                    join,
-                    member_epoch=answer.member_epoch,
-                    rebalance_timeout_ms=-1,
-                    subscribed_topic_regex=None,
-                    topic_partitions=None,
-                )
-                answer = await connection.ask(beat, 1)
-            (given,) = answer.assignment.topic_partitions
+                beat = replace(beat, member_epoch=answer.member_epoch)
+                return answer.assignment.topic_partitions if answer.assignment else ()
+
+            (given,) = await until_answered(assigned)
             assert given.topic_id == await GroupClient(connection, group).topic_id(TOPIC)

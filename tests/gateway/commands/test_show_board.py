@@ -188,12 +188,14 @@ async def test_a_watch_continues_over_a_restart_of_the_gateway(
     monkeypatch.setattr(show_board, "LOOK_INTERVAL_S", 0.001)
     gateway, out, err = Gateway(), "", ""
 
-    async def wait_until_shown(is_done: Callable[[], bool]) -> None:
-        nonlocal out, err
-        while not is_done():
+    async def wait_until_shown(is_shown: Callable[[], bool]) -> None:
+        def is_done() -> bool:
+            nonlocal out, err
             captured = capsys.readouterr()
             out, err = out + captured.out, err + captured.err
-            await trio.sleep(0.001)
+            return is_shown()
+
+        await until(is_done)
 
     async with trio.open_nursery() as nursery:
         async with fake_gateway(tmp_path, gateway.answer):

@@ -9,6 +9,7 @@ import trio
 from structlog.testing import capture_logs
 
 from gateway.data_path.accepting import ACCEPTED_TOGETHER_MAX, accept_clients
+from tests.support.until import until
 
 
 async def listening(nursery: trio.Nursery, accept: Callable[[socket.socket], None]) -> int:
@@ -22,13 +23,6 @@ async def listening(nursery: trio.Nursery, accept: Callable[[socket.socket], Non
 async def connect(port: int, count: int) -> list[trio.SocketStream]:
     """So many clients."""
     return [await trio.open_tcp_stream("127.0.0.1", port) for _ in range(count)]
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    """Wait until it is so."""
-    with trio.fail_after(5):
-        while not is_so():
-            await trio.sleep(0.01)
 
 
 async def test_clients_that_come_together_get_no_tasks() -> None:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import cast
 
 import pytest
-import trio
 
 from gateway.data_path.connection import ClientConnection
 from gateway.data_path.connection_tasks import ConnectionTasks
@@ -14,6 +13,7 @@ from kafka_codecs.api_versions import ApiVersionsRequest
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.metadata import MetadataRequest
 from tests.gateway.data_path.client_connection import Ground, ground
+from tests.support.until import until
 from tests.support.wire import Wire, connected
 
 NAMED = ApiVersionsRequest(client_software_name="lib", client_software_version="1.2")
@@ -60,9 +60,7 @@ async def test_versions_come_from_memory(started_tasks: list[ClientConnection]) 
             connection = newest(on)
             assert (connection.software.name, connection.is_asleep) == ("lib", True)
             assert on.broker.connections == 1
-        with trio.fail_after(5):
-            while not connection.has_ended:
-                await trio.sleep(0.01)
+        await until(lambda: connection.has_ended)
         assert not started_tasks
 
 

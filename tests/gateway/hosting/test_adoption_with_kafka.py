@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 import trio
@@ -16,6 +17,7 @@ from tests.gateway.hosting.adoption_driver import Coordinator, coordinator, now_
 from tests.support.group_client import GroupClient, fresh_group, group_client, joined_by_two
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 from tests.support.releases import with_anchors, with_new_protocol
+from tests.support.until import until_answered
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
@@ -145,8 +147,7 @@ async def partitions_of(client: GroupClient) -> list[int]:
             mine = [n for partition in given.assigned_partitions for n in partition.partitions]
             if mine:
                 return mine
-            while not (await client.beat(joined)).error_code:
-                await trio.sleep(0.1)
+            await until_answered(partial(client.beat, joined), lambda answer: answer.error_code)
 
 
 @with_new_protocol()

@@ -14,6 +14,7 @@ from kafka_codecs.sync_group import SyncGroupAssignment, SyncGroupRequest
 from tests.support.group_client import GroupClient, fresh_group, group_client, parked_join
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 from tests.support.releases import with_anchors
+from tests.support.until import until, until_answered
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
@@ -83,14 +84,12 @@ async def test_consumers_join_in_the_round_in_which_the_anchor_leaves(kafka: Kaf
         assert opened.generation_id == held.generation_id + 1
         nursery.start_soon(come, "a", a)
         nursery.start_soon(come, "b", b)
-        while len((described := await anchor.described()).members) < 3:
-            await trio.sleep(0.01)
+        described = await until_answered(anchor.described, lambda group: len(group.members) == 3)
         assert described.group_state == "PreparingRebalance"
         assert answers == {}
         assert await leave(anchor, opened.member_id) == 0
         with trio.fail_after(ANSWERED_S):
-            while len(answers) < 2:
-                await trio.sleep(0.01)
+            await until(lambda: len(answers) == 2)
         assert {answer.generation_id for answer in answers.values()} == {opened.generation_id + 1}
         (leader,) = [answer for answer in answers.values() if answer.members]
         assert {member.member_id for member in leader.members} == {

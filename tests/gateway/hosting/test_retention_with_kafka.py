@@ -19,6 +19,7 @@ from tests.support.gateway import Gateway, whole_gateway
 from tests.support.group_client import fresh_group, group_client
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster, running_kafka
 from tests.support.releases import WITH_ANCHORS
+from tests.support.until import until_answered
 
 pytestmark = [pytest.mark.long, pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
@@ -84,8 +85,7 @@ async def outlive(cluster: KafkaCluster) -> None:
             assert (await direct.join()).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
             assert (await control.committed())[0] == 7
             with trio.fail_after(EXPIRY_LIMIT_S):
-                while (await control.committed())[0] != -1:
-                    await trio.sleep(1)
+                await until_answered(control.committed, lambda offsets: offsets[0] == -1)
             await trio.sleep(FURTHER_CHECKS_S)
             assert (await direct.committed())[0] == 7
             assert (await direct.committed(UNSUBSCRIBED))[0] == 8

@@ -53,8 +53,7 @@ async def test_a_group_with_a_live_classic_member_is_forwarded(kafka: KafkaClust
                 second.append(await client.join(joined))
 
             nursery.start_soon(enter)
-            while (await direct.beat(first)).error_code == 0:
-                await trio.sleep(0.01)
+            await until_answered(partial(direct.beat, first), lambda answer: answer.error_code)
             first = await direct.join(first.member_id)
         (behind,) = second
         assert (behind.error_code, behind.generation_id) == (0, first.generation_id)

@@ -88,12 +88,16 @@ async def both(
 
 async def check_same(us: ConfigClient, them: ConfigClient, group_id: str, **how: Any) -> None:
     """Wait until Kafka's description matches. Its brokers learn of a change later."""
-    ours = list(await us.describe((GROUP, group_id), **how))
-    theirs = list(await them.describe((GROUP, group_id), **how))
+    theirs: list[object] = []
+
+    async def described() -> list[object]:
+        nonlocal theirs
+        theirs = list(await them.describe((GROUP, group_id), **how))
+        return theirs
+
+    ours: list[object] = list(await us.describe((GROUP, group_id), **how))
     with trio.move_on_after(CATCH_UP_TIMEOUT_S):
-        while theirs != ours:
-            await trio.sleep(0.02)
-            theirs = list(await them.describe((GROUP, group_id), **how))
+        await until_answered(described, ours.__eq__)
     assert ours == theirs
 
 

@@ -18,11 +18,12 @@ from structlog.testing import capture_logs
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path.config import Limits
 from gateway.requests import assignments
-from kafka_codecs.consumer_group_heartbeat import ClientAssignor
+from kafka_codecs.consumer_group_heartbeat import ClientAssignor, ConsumerGroupHeartbeatResponse
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.gateway import QUICK, Gateway, whole_gateway
 from tests.support.group_client import GroupClient, given_to, group_client
 from tests.support.mock_cluster import running_mock_cluster
+from tests.support.until import until_answered
 
 ON = replace(QUICK, client_side_assignors=True)
 TOPIC = "numbers"
@@ -67,13 +68,16 @@ class Scene:
 
     async def until_told(self, client: GroupClient, member_id: str, epoch: int) -> int:
         """Send heartbeats until the member is told to compute. Its epoch then."""
-        while True:
+
+        async def beat() -> ConsumerGroupHeartbeatResponse:
+            nonlocal epoch
             answer = await client.native(member_id, epoch)
             assert answer.error_code == 0, answer
             epoch = answer.member_epoch
-            if answer.should_compute_assignment:
-                return epoch
-            await trio.sleep(0.01)
+            return answer
+
+        await until_answered(beat, lambda answer: answer.should_compute_assignment)
+        return epoch
 
     async def alice_owns(self) -> set[int]:
         """What a heartbeat of the other member brings."""

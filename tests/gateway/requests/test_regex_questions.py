@@ -3,10 +3,11 @@
 from uuid import UUID
 
 import pytest
-import trio
 
+from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from tests.support.guarded_broker import GuardedBroker, native_join
 from tests.support.offset_stage import offset_stage
+from tests.support.until import until_answered
 
 
 @pytest.mark.parametrize("hidden_by", ["the cluster", "the gateway"])
@@ -21,15 +22,18 @@ async def test_a_regular_expression_matches_what_the_member_may_describe(hidden_
         joined = await native_join(stage, regex=".*")
         assert joined.error_code == 0
         assert joined.member_id is not None
-        given: set[UUID] = set()
-        epoch = joined.member_epoch
-        while not given:
-            beat = await stage.client.native(joined.member_id, epoch)
-            assert beat.error_code == 0
-            epoch = beat.member_epoch
-            if beat.assignment is not None:
-                given = {topic.topic_id for topic in beat.assignment.topic_partitions}
-            await trio.sleep(0.02)
+        member_id, epoch = joined.member_id, joined.member_epoch
+
+        async def beat() -> ConsumerGroupHeartbeatResponse:
+            nonlocal epoch
+            answer = await stage.client.native(member_id, epoch)
+            assert answer.error_code == 0
+            epoch = answer.member_epoch
+            return answer
+
+        await until_answered(
+            beat, lambda answer: answer.assignment and answer.assignment.topic_partitions
+        )
         (member,) = (await stage.client.described_as_consumer_group(0)).members
         for shown in (member.assignment, member.target_assignment):
             assert {topic.topic_name for topic in shown.topic_partitions} == {"numbers"}
