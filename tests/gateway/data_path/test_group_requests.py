@@ -11,6 +11,7 @@ import trio
 import trio.lowlevel
 import trio.testing
 from structlog.testing import capture_logs
+from trio.testing import MockClock
 
 from gateway.data_path.connection_tasks import ConnectionTasks
 from gateway.data_path.group_apis import GroupApis, GroupRequest
@@ -380,7 +381,9 @@ async def test_a_client_lacks_an_answer_from_an_error_until_the_next_assignment(
     assert lacks == [False, False, True, True, True, False]
 
 
-async def test_a_heartbeat_that_waited_behind_a_slow_call_is_known_to_come_too_late() -> None:
+async def test_a_heartbeat_that_waited_behind_a_slow_call_is_known_to_come_too_late(
+    autojump_clock: MockClock,
+) -> None:
     """Its client has sent the next one before the answer left. The gateway knows how long calls on
     this connection take."""
     frame = request_frame(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, BEAT)
@@ -389,7 +392,7 @@ async def test_a_heartbeat_that_waited_behind_a_slow_call_is_known_to_come_too_l
 
     class Slow(AtOnce):
         def answer(self, request: GroupRequest) -> Any:
-            seen.append((request.follows_answers, request.calls_within_ms >= 100))
+            seen.append((request.follows_answers, request.calls_within_ms >= 150))
             return slowly() if len(seen) == 1 else answer
 
     async def slowly() -> Struct:

@@ -492,7 +492,7 @@ async def test_a_source_that_goes_to_sleep_relays_more_than_a_turn(tmp_path: Pat
         client._flush()
         source = FrameSource(server, resources, "client")
         ends = Ends(receiver, source, sink, receiver, resources.spare_buffers, resources.pressure)
-        await trio.sleep(0.1)
+        await trio.testing.wait_all_tasks_blocked()
         source.sleep(ends.consume, lambda: nursery.start_soon(ends.relay))
         with trio.fail_after(10):
             assert await _exactly(receiver, len(sent)) == sent

@@ -113,7 +113,7 @@ async def test_an_answer_in_pieces_is_delivered_whole(nursery: trio.Nursery) -> 
         frame = framed(start + encode(answered, header.api_version))
         for at in range(0, len(frame), 5):
             await wire.send(frame[at : at + 5])
-            await trio.sleep(0.001)  # a piece of its own
+            await trio.testing.wait_all_tasks_blocked(0.001)  # a piece of its own
 
     asking = Asking(piecemeal)
     async with running_fake_broker(asking.broker):

@@ -167,7 +167,7 @@ async def test_an_answer_to_a_commit_may_arrive_in_pieces() -> None:
         whole = framed(start + encode(commit_response(0), version))
         for piece in (whole[:2], whole[2:9], whole[9:]):
             await wire.send(piece)
-            await trio.sleep(0.01)
+            await trio.testing.wait_all_tasks_blocked(0.001)
 
     async with open_scene() as on:
         on.broker.handlers[ApiKey.OFFSET_COMMIT] = handler
