@@ -20,8 +20,8 @@ from gateway.cluster.errors import UpstreamRefused
 from gateway.data_path.client_warnings import ClientWarnings
 from gateway.data_path.config import DataPathConfig
 from gateway.data_path.connected_clients import ConnectedClients
+from gateway.data_path.connection_limiter import ConnectionLimiter
 from gateway.data_path.held_requests import HeldRequests
-from gateway.data_path.places import ConnectionLimiter
 from gateway.data_path.private_names import PrivateNames
 from gateway.data_path.removal import Removal
 from gateway.data_path.server import serve
@@ -232,7 +232,7 @@ async def run_gateway(
             cluster, hosted_groups, services = behind.cluster, behind.groups, behind.services
             nursery, tell = services.nursery, services.journal.tell
             closes_count = config.groups.static_takeover is StaticTakeover.CONNECTION_CLOSED
-            places = ConnectionLimiter(
+            limiter = ConnectionLimiter(
                 config.data_path.limits, ConnectedClients() if closes_count else None
             )
             removal = Removal()
@@ -249,7 +249,7 @@ async def run_gateway(
                 client_warnings=behind.client_warnings,
                 limits=config.data_path.limits,
                 group_limits=services.limits,
-                places=places,
+                limiter=limiter,
                 removal=removal,
                 stop=stop,
                 unreported_commits=services.offsets.find_unreported,
@@ -268,7 +268,7 @@ async def run_gateway(
                 tell=tell,
                 names=config.data_path.names,
                 client_warnings=behind.client_warnings,
-                connected_clients=places.connected_clients,
+                connected_clients=limiter.connected_clients,
             )
             private_names = PrivateNames(
                 config.private_topics,
@@ -302,7 +302,7 @@ async def run_gateway(
                         service,
                         cluster,
                         stop=stop,
-                        places=places,
+                        limiter=limiter,
                         held=held,
                         removal=removal,
                         private_names=private_names,

@@ -26,7 +26,7 @@ from gateway.control.handlers import Handlers
 from gateway.control.messages import CommandRefused, HoldCommand
 from gateway.data_path.client_warnings import ClientWarnings
 from gateway.data_path.config import Limits
-from gateway.data_path.places import ConnectionLimiter
+from gateway.data_path.connection_limiter import ConnectionLimiter
 from gateway.data_path.removal import Removal
 from gateway.fleet.member import FleetMember, home_of
 from gateway.fleet.parent_link import ParentLink
@@ -92,7 +92,7 @@ class Operators:
         client_warnings: ClientWarnings,
         limits: Limits,
         group_limits: GroupLimits,
-        places: ConnectionLimiter,
+        limiter: ConnectionLimiter,
         removal: Removal,
         stop: trio.Event,
         unreported_commits: UnreportedCommits,
@@ -110,13 +110,13 @@ class Operators:
             clock=clock,
             config_of=rules.config_of,
             stop=stop,
-            places=places,
+            limiter=limiter,
             regression_share=config.regression_share,
             show_process=None if moves is None else partial(_process_line, moves),
         )
         pauses.listen(lambda _length_ms, _grace_ms: self._board.steps.drop_open())
         self._cluster, self._tell, self._journal = cluster, journal.tell, journal
-        self._traffic = places.traffic
+        self._traffic = limiter.traffic
         self._group_limits = group_limits
         self._clock = clock
         self._counts, self._client_warnings = counts, client_warnings

@@ -44,7 +44,7 @@ from gateway.board.views import (
 from gateway.board.waits import explain_absence
 from gateway.board.words import short
 from gateway.cluster.cluster import Cluster
-from gateway.data_path.places import ConnectionLimiter
+from gateway.data_path.connection_limiter import ConnectionLimiter
 from gateway.events.event import Envelope
 from gateway.groups.clock import Clock
 from gateway.groups.group_snapshot import GroupSnapshot
@@ -88,7 +88,7 @@ class Board:
         clock: Clock,
         config_of: Callable[[str], GroupConfig],
         stop: trio.Event,
-        places: ConnectionLimiter,
+        limiter: ConnectionLimiter,
         regression_share: float = REGRESSION_SHARE,
         show_process: Callable[[], ProcessLine] | None = None,
     ) -> None:
@@ -98,13 +98,13 @@ class Board:
         self.events = RecentEvents()
         self.group_stats = AllGroupStats(groups.views.state_of)
         self.lags = Lags(groups.views.subscribed_topics)
-        self.steps = Steps(self.lags, self.group_stats, places.traffic, share=regression_share)
+        self.steps = Steps(self.lags, self.group_stats, limiter.traffic, share=regression_share)
         self._groups = groups
         self._cluster = cluster
         self._clock = clock
         self._config_of = config_of
         self._stop = stop
-        self._places = places
+        self._limiter = limiter
         self._started_ms = clock.now_ms()
         self._changes = Changes(self._started_ms)
         self.about = About(gateway_id="", bootstrap="", connections_max=lambda: 0)
@@ -318,7 +318,7 @@ class Board:
             bootstrap=self.about.bootstrap,
             brokers=tuple(sorted(self._cluster.brokers)),
             readiness=self.readiness(),
-            connections=self._places.count,
+            connections=self._limiter.count,
             max_connections=self.about.connections_max(),
             hosted=len(self._groups.drivers.hosted_ids()),
             process=None if self._show_process is None else self._show_process(),

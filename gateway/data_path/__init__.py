@@ -24,5 +24,5 @@ run only for what takes time, and end when there has been nothing to do for a wh
 (`connection_tasks.py`).
 
 All memory that clients can fill is shared under named limits, of which one user or address gets a
-part (`places.py`, `held_requests.py`, `held_answers.py`, `gateway/quotas/`).
+part (`connection_limiter.py`, `held_requests.py`, `held_answers.py`, `gateway/quotas/`).
 """

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import trio
 
 from gateway.data_path.api_table import ApiHandling
+from gateway.data_path.connection_limiter import ConnectionSlot
 from gateway.data_path.errors import BrokerLost, NotAuthenticated
-from gateway.data_path.places import ConnectionSlot
 from gateway.data_path.session import RELAYED, Session, why_not_relayed
 from gateway.data_path.upstream import Upstream
 from kafka_codecs.api_versions import ApiVersionsRequest
@@ -41,11 +41,11 @@ class AuthenticationStep:
 class Authentication:
     """The SASL exchange of one client, and what the client may do before and after it."""
 
-    def __init__(self, upstream: Upstream, place: ConnectionSlot, *, timeout_s: float) -> None:
-        """The client has `timeout_s` from now on to authenticate. Its place then counts towards
+    def __init__(self, upstream: Upstream, slot: ConnectionSlot, *, timeout_s: float) -> None:
+        """The client has `timeout_s` from now on to authenticate. Its slot then counts towards
         its principal."""
         self._upstream = upstream
-        self._place = place
+        self._slot = slot
         self._session = Session()
         self._due_s = trio.current_time() + timeout_s
         self._broker_heard_s = trio.current_time()
@@ -105,7 +105,7 @@ class Authentication:
         if self._session.follow(answer, begun_s):
             self.expects_raw_tokens = False
             if self._session.is_accepted:
-                self._place.settle(self._session.principal)
+                self._slot.end_handshake(self._session.principal)
         return AuthenticationStep(answer, REFUSED if answer.error_code else None)
 
     async def advance_raw(self, token: bytes) -> bytes:

@@ -9,10 +9,10 @@ import trio
 
 from gateway.data_path.client_lifetime import ClientLifetime
 from gateway.data_path.connection_context import ConnectionContext, Rewrite
+from gateway.data_path.connection_limiter import ConnectionSlot
 from gateway.data_path.entries import bytes_of, entries_of
 from gateway.data_path.errors import BadFrame
 from gateway.data_path.held_requests import COUNTED_FROM_BYTES
-from gateway.data_path.places import ConnectionSlot
 from gateway.data_path.splice import StreamEnded
 from gateway.data_path.stream import FrameSource
 from gateway.data_path.upstream import Upstream
@@ -55,8 +55,8 @@ class ClientFrames:
         "_held_bytes",
         "_held_of",
         "_limits",
-        "_place",
         "_sink",
+        "_slot",
         "_work_limiter",
         "is_sending",
         "lifetime",
@@ -71,7 +71,7 @@ class ClientFrames:
         source: FrameSource,
         upstream: Upstream,
         context: ConnectionContext,
-        place: ConnectionSlot,
+        slot: ConnectionSlot,
         *,
         lifetime: ClientLifetime,
     ) -> None:
@@ -84,9 +84,9 @@ class ClientFrames:
         self.upstream = upstream
         self._work_limiter = context.work_limiter
         self._limits = context.limits
-        self._place = place
+        self._slot = slot
         self._held = context.held
-        self._held_bytes, self._held_of = 0, place.owner
+        self._held_bytes, self._held_of = 0, slot.owner
 
     async def receive(self) -> None:
         """Wait for more bytes. Raises StreamEnded."""
@@ -111,7 +111,7 @@ class ClientFrames:
     def count_held(self, count_bytes: int) -> None:
         """So many bytes of a request or its answer are held until `let_go`. Raises TooMuchHeld."""
         if not self._held_bytes:
-            self._held_of = self._place.owner
+            self._held_of = self._slot.owner
         self._held.take(self._held_of, count_bytes)
         self._held_bytes += count_bytes
 

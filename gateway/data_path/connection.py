@@ -18,6 +18,7 @@ from gateway.data_path.brokers import BrokerRoute, ClientSoftware
 from gateway.data_path.client_frames import REQUEST_START, SHORTEST_REQUEST, ClientFrames
 from gateway.data_path.client_lifetime import ClientLifetime
 from gateway.data_path.connection_context import ConnectionContext
+from gateway.data_path.connection_limiter import ConnectionSlot
 from gateway.data_path.connection_tasks import ConnectionTasks
 from gateway.data_path.errors import (
     BadAnswer,
@@ -35,7 +36,6 @@ from gateway.data_path.group_requests import GroupRequests
 from gateway.data_path.introductions import introduce_at_once
 from gateway.data_path.not_kafka import what_instead
 from gateway.data_path.offer import NOTHING_OFFERED
-from gateway.data_path.places import ConnectionSlot
 from gateway.data_path.relayed_requests import RelayedRequests
 from gateway.data_path.removal import ClientIdentity
 from gateway.data_path.request_server import RequestServer
@@ -88,7 +88,7 @@ class ClientConnection:
         "_upstream",
         "accepted_s",
         "log_context",
-        "place",
+        "slot",
     )
 
     def __init__(
@@ -97,7 +97,7 @@ class ClientConnection:
         *,
         client_host: str,
         route: BrokerRoute,
-        place: ConnectionSlot,
+        slot: ConnectionSlot,
         context: ConnectionContext,
         log_context: contextvars.Context,
         tasks: "ConnectionTasks[ClientConnection]",
@@ -106,7 +106,7 @@ class ClientConnection:
         self._sock = sock
         self._client_host = client_host
         self._route = route
-        self.place = place
+        self.slot = slot
         self._shared = context
         self._task_runner = tasks
         self._tasks: trio.Nursery | None = None  # while it serves
@@ -119,15 +119,15 @@ class ClientConnection:
         self._lifetime = ClientLifetime(limits)
         self._source = FrameSource(sock, context.resources, "broker", self._lifetime.end)
         self._upstream = Upstream(
-            route, sock, limits=limits, resources=context.resources, place=place
+            route, sock, limits=limits, resources=context.resources, slot=slot
         )
         self._authentication: Authentication | None = None
         if context.clients_authenticate:
             self._authentication = Authentication(
-                self._upstream, self.place, timeout_s=limits.handshake_timeout_s
+                self._upstream, self.slot, timeout_s=limits.handshake_timeout_s
             )
         self._frames = ClientFrames(
-            sock, self._source, self._upstream, context, place, lifetime=self._lifetime
+            sock, self._source, self._upstream, context, slot, lifetime=self._lifetime
         )
         self._relayed = RelayedRequests(self._frames, context, self._authentication)
         self.log_context = log_context
@@ -137,7 +137,7 @@ class ClientConnection:
             self._authentication,
             self._relayed,
             client_host=client_host,
-            place=place,
+            slot=slot,
             log_context=log_context,
             on_end=self._note_end_of_request,
         )
@@ -177,7 +177,7 @@ class ClientConnection:
             self._wake()
             return
         self._is_asleep = False
-        self.place.note_end(by_client=True)
+        self.slot.note_end(by_client=True)
         self.close()
         self._task_runner.note_end(self)
 
@@ -191,22 +191,22 @@ class ClientConnection:
     async def serve(self) -> None:
         """Serve until the end, or until `go_idle`. Errors of the connection are logged and never
         raised."""
-        dozes = goes_on = False
+        goes_idle = goes_on = False
         try:
             async with trio.open_nursery() as self._tasks:
                 self._upstream.resume(self._tasks)
                 if self._state is ClientState.DRAINING:
                     self._tasks.start_soon(self._abandon_half_sent)
                 try:
-                    dozes = await self._serve_requests()
+                    goes_idle = await self._serve_requests()
                 except Exception as error:  # Trio would keep what leaves the block in a cycle
                     self._tell_end(error)
-                if not dozes:
+                if not goes_idle:
                     self._tasks.cancel_scope.cancel()
         except* Exception as group:
             self._tell_end(group)
         else:
-            goes_on = dozes
+            goes_on = goes_idle
         finally:
             self._tasks = None
             if goes_on:
@@ -215,17 +215,17 @@ class ClientConnection:
                 self.close()
 
     async def _serve_requests(self) -> bool:
-        """Returns whether the connection dozes."""
-        dozes = False
+        """Returns whether the connection goes idle."""
+        goes_idle = False
         if self._state in _READING:
             with trio.CancelScope() as reading:
                 self._reading = reading
                 try:
-                    dozes = await self._read_requests()
+                    goes_idle = await self._read_requests()
                 finally:
                     self._reading = None
-                    if not dozes:
-                        self.place.note_end(by_client=self._lifetime.has_ended)
+                    if not goes_idle:
+                        self.slot.note_end(by_client=self._lifetime.has_ended)
                         if self._state in _READING:
                             self._move(ClientState.FINISHING)
         if self._state is ClientState.FINISHING:
@@ -235,7 +235,7 @@ class ClientConnection:
                 with self._lifetime.limit_work(lingers=not only_polls):
                     await self._upstream.finish()
             return False
-        return dozes
+        return goes_idle
 
     def _tell_end(self, error: Exception) -> None:
         """Log why the connection ends."""
@@ -379,7 +379,7 @@ class ClientConnection:
             self._relayed,
             self._groups,
             client_host=self._client_host,
-            place=self.place,
+            slot=self.slot,
         )
         while (arrival := await self._relay_up_to_work()) is Arrival.WORK:
             await self._work(requests)
@@ -482,7 +482,7 @@ class ClientConnection:
         """Answer one of the first requests of the client at once. False if it is to be served."""
         if self._upstream.is_negotiated:
             return self._groups.answer_at_once(size, api_key, version)
-        answer = introduce_at_once(self._frames, self._shared, self.place, size, api_key)
+        answer = introduce_at_once(self._frames, self._shared, self.slot, size, api_key)
         if answer is None:
             return self._groups.answer_at_once(size, api_key, version)
         if self._sock.send(answer) < len(answer):  # the first bytes of a connection find room

@@ -1,5 +1,5 @@
-"""The tasks of client connections. A connection has tasks while it has something to do, and those
-that have worked last keep theirs for a while."""
+"""The tasks of client connections. A connection has tasks while it has work, and the ones that
+worked last keep theirs for a while."""
 
 import contextvars
 from collections.abc import Callable
@@ -8,9 +8,9 @@ from typing import Generic, Protocol, TypeVar
 import trio
 
 KEPT_MAX = 32
-"""Connections that keep their tasks although they have nothing to do. Tasks take more memory than
-all else that an idle connection has, but to begin them takes longer than to answer a request, and
-work often comes in streaks."""
+"""Idle connections that keep their tasks. A task takes more memory than everything else of an idle
+connection, but starting one takes longer than answering a request, and requests often come in
+bursts."""
 
 
 class Served(Protocol):
@@ -42,14 +42,15 @@ class ConnectionTasks(Generic[_C]):
         """The connections that keep their tasks, those that have worked last at the end."""
 
     def start(self, connection: _C) -> None:
-        """There is something to do."""
+        """Start a task for a connection that has none and has work."""
         if self._nursery.cancel_scope.cancel_called:
-            return  # whatever sleeps is about to be closed, and may wake another by that
+            return  # closing a connection may wake another one, which is about to be closed too
         context = connection.log_context.copy()  # the task that calls may be in the original
         context.run(self._nursery.start_soon, self._serve, connection)
 
     def note_rest(self, connection: _C) -> None:
-        """There is nothing to do any more."""
+        """Count the connection as idle. The one that has been idle longest loses its tasks if too
+        many keep theirs."""
         self._resting.pop(connection, None)
         self._resting[connection] = None
         if len(self._resting) > KEPT_MAX:
@@ -59,7 +60,7 @@ class ConnectionTasks(Generic[_C]):
                 self._resting[first] = None
 
     def note_end(self, connection: _C) -> None:
-        """The connection has ended."""
+        """Forget a connection that has ended."""
         self._resting.pop(connection, None)
         self._on_end(connection)
 

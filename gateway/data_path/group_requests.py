@@ -20,13 +20,13 @@ from gateway.data_path.client_frames import (
     framed_answer,
 )
 from gateway.data_path.connection_context import ConnectionContext
+from gateway.data_path.connection_limiter import ConnectionSlot
 from gateway.data_path.entities import NAMING_APIS
 from gateway.data_path.entries import bytes_of
 from gateway.data_path.errors import BrokerLost
 from gateway.data_path.grants import Grants
 from gateway.data_path.group_apis import AnswerUnderWay, CommitUnderWay, GroupRequest
 from gateway.data_path.offer import NO_VERSIONS
-from gateway.data_path.places import ConnectionSlot
 from gateway.data_path.private_names import NOTHING_MASKED
 from gateway.data_path.relayed_requests import RelayedRequests
 from gateway.data_path.upstream_connection import SIZE
@@ -85,9 +85,9 @@ class GroupRequests:
         "_heard_from",
         "_lacks_answer",
         "_on_end",
-        "_place",
         "_relayed",
         "_shared",
+        "_slot",
         "_tls_subject",
         "_under_way",
         "lingers",
@@ -101,7 +101,7 @@ class GroupRequests:
         relayed: RelayedRequests,
         *,
         client_host: str,
-        place: ConnectionSlot,
+        slot: ConnectionSlot,
         log_context: contextvars.Context,
         on_end: Callable[[], None],
     ) -> None:
@@ -111,7 +111,7 @@ class GroupRequests:
         self._authentication = authentication
         self._relayed = relayed
         self._client_host = client_host
-        self._place = place
+        self._slot = slot
         self._tls_subject = frames.sock.subject if isinstance(frames.sock, TlsSocket) else None
         self._grants = (
             context.anonymous_grants
@@ -289,7 +289,7 @@ class GroupRequests:
             header=header,
             message=message,
             client_host=self._client_host,
-            owner=self._place.owner,
+            owner=self._slot.owner,
             upstream=upstream,
             node_id=upstream.node_id,
             grants=self._grants,

@@ -7,7 +7,7 @@ from gateway.data_path import offer
 from gateway.data_path.brokers import ClientSoftware
 from gateway.data_path.client_frames import ASIDE_FROM_BYTES, ClientFrames, framed_answer
 from gateway.data_path.connection_context import ConnectionContext
-from gateway.data_path.places import ConnectionSlot
+from gateway.data_path.connection_limiter import ConnectionSlot
 from gateway.data_path.upstream import Upstream
 from kafka_codecs import decode
 from kafka_codecs.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -56,14 +56,14 @@ def versions_answer(
 
 
 def introduce_at_once(
-    frames: ClientFrames, context: ConnectionContext, place: ConnectionSlot, size: int, api_key: int
+    frames: ClientFrames, context: ConnectionContext, slot: ConnectionSlot, size: int, api_key: int
 ) -> bytes | None:
     """Take what a broker offers from memory for the first request of a client. Returns the answer
     if the request is an ApiVersions that has been taken out; None if it is still to be served."""
     upstream, source = frames.upstream, frames.source
     if api_key != ApiKey.API_VERSIONS:
         if upstream.recall_offer(ClientSoftware()):
-            place.introduce(None, upstream.number)
+            slot.introduce(None, upstream.number)
         return None
     if not source.is_alone(size) or size >= ASIDE_FROM_BYTES or not upstream.can_recall_offer:
         return None
@@ -74,6 +74,6 @@ def introduce_at_once(
         return framed_answer(header, request.version, request.answer)
     software = software_of(header, request)
     upstream.recall_offer(software)
-    place.introduce(software.client_id, upstream.number)
+    slot.introduce(software.client_id, upstream.number)
     answer = versions_answer(upstream, context, header.api_version)
     return framed_answer(header, header.api_version, answer)

@@ -8,6 +8,7 @@ from gateway.data_path.authentication import TOKEN_BYTES_MAX, Authentication
 from gateway.data_path.brokers import ClientSoftware
 from gateway.data_path.client_frames import REQUEST_START, ClientFrames
 from gateway.data_path.connection_context import ConnectionContext
+from gateway.data_path.connection_limiter import ConnectionSlot
 from gateway.data_path.conversions import ask_for_metadata
 from gateway.data_path.errors import BadFrame, NotAuthenticated, RequestRefused
 from gateway.data_path.group_requests import GroupRequests
@@ -17,7 +18,6 @@ from gateway.data_path.introductions import (
     software_of,
     versions_answer,
 )
-from gateway.data_path.places import ConnectionSlot
 from gateway.data_path.private_names import Masks
 from gateway.data_path.relayed_requests import RelayedRequests
 from gateway.data_path.removal import REBOOTSTRAP, ClientIdentity
@@ -39,9 +39,9 @@ class RequestServer:
         "_client_host",
         "_frames",
         "_groups",
-        "_place",
         "_relayed",
         "_shared",
+        "_slot",
         "_source",
         "_upstream",
     )
@@ -55,7 +55,7 @@ class RequestServer:
         groups: GroupRequests,
         *,
         client_host: str,
-        place: ConnectionSlot,
+        slot: ConnectionSlot,
     ) -> None:
         self._frames = frames
         self._source = frames.source
@@ -65,7 +65,7 @@ class RequestServer:
         self._relayed = relayed
         self._groups = groups
         self._client_host = client_host
-        self._place = place
+        self._slot = slot
 
     async def serve(self) -> None:
         """Serve the next request, the beginning of which is here.
@@ -148,7 +148,7 @@ class RequestServer:
 
     async def _negotiate(self, software: ClientSoftware) -> None:
         await self._upstream.negotiate(software)
-        self._place.introduce(software.client_id, self._upstream.number)
+        self._slot.introduce(software.client_id, self._upstream.number)
 
     async def _introduce(self, software: ClientSoftware) -> None:
         """Java asks for versions again once it has authenticated, and says what it is only then."""

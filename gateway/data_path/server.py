@@ -20,6 +20,7 @@ from gateway.data_path.client_warnings import ClientWarnings
 from gateway.data_path.config import DataPathConfig
 from gateway.data_path.connection import ClientConnection
 from gateway.data_path.connection_context import ConnectionContext
+from gateway.data_path.connection_limiter import ConnectionLimiter, ConnectionSlot
 from gateway.data_path.connection_tasks import ConnectionTasks
 from gateway.data_path.errors import BrokerLost, ListenError, TooManyConnections
 from gateway.data_path.fleet_listeners import FleetListeners
@@ -28,7 +29,6 @@ from gateway.data_path.group_apis import GroupApis
 from gateway.data_path.held_requests import HeldRequests
 from gateway.data_path.listeners import Listeners
 from gateway.data_path.offer import client_side_apis
-from gateway.data_path.places import ConnectionLimiter, ConnectionSlot
 from gateway.data_path.private_names import NOTHING_PRIVATE, PrivateNames
 from gateway.data_path.removal import Removal
 from gateway.data_path.stream import StreamResources
@@ -58,7 +58,7 @@ async def serve(
     cluster: Cluster,
     *,
     stop: trio.Event,
-    places: ConnectionLimiter | None = None,
+    limiter: ConnectionLimiter | None = None,
     held: HeldRequests | None = None,
     removal: Removal | None = None,
     private_names: PrivateNames = NOTHING_PRIVATE,
@@ -70,12 +70,12 @@ async def serve(
 
     Reports the bootstrap address once every known broker has its listener. The cluster must be
     running already. Raises ListenError if a port is not available at the start. Cancellation closes
-    all connections at once. `places` counts the connections for others to see, `held` their long
+    all connections at once. `limiter` counts the connections for others to see, `held` their long
     requests, `client_warnings` what clients do wrong; `removal` sends the clients away when it is
     told to.
     """
-    places = places or ConnectionLimiter(config.limits)
-    resources = StreamResources(pressure=places.traffic.pressure)
+    limiter = limiter or ConnectionLimiter(config.limits)
+    resources = StreamResources(pressure=limiter.traffic.pressure)
     context = ConnectionContext(
         limits=config.limits,
         group_apis=group_apis,
@@ -93,7 +93,7 @@ async def serve(
         client_warnings=client_warnings or ClientWarnings(),
     )
     failure: ListenError | None = None
-    clients = _Clients(context, config.tls, places)
+    clients = _Clients(context, config.tls, limiter)
     async with looking_after(resources), clients.serve_all() as connections:
         async with trio.open_nursery() as accepting:
             try:
@@ -161,19 +161,19 @@ class _Clients:
     """The client connections of all listeners."""
 
     def __init__(
-        self, context: ConnectionContext, tls: TlsContext | None, places: ConnectionLimiter
+        self, context: ConnectionContext, tls: TlsContext | None, limiter: ConnectionLimiter
     ) -> None:
         self._surroundings = context
         self._tls = tls
         self._nursery: trio.Nursery
         self._tasks: ConnectionTasks[ClientConnection]
-        self._places = places
+        self._limiter = limiter
         self._is_draining = False
         self._ids = itertools.count(1)
         # A listener's own may have the names of the connection that made it known.
         self._context = contextvars.copy_context()
         self._connections: set[ClientConnection] = set()
-        context.removal.visitors = places.traffic.open = self._connections
+        context.removal.visitors = limiter.traffic.open = self._connections
 
     @asynccontextmanager
     async def serve_all(self) -> AsyncIterator[trio.Nursery]:
@@ -190,7 +190,7 @@ class _Clients:
     @property
     def count(self) -> int:
         """The number of connected clients, including those whose handshake goes on."""
-        return self._places.count
+        return self._limiter.count
 
     def accept(self, route: BrokerRoute, sock: socket.socket) -> None:
         """Begin to serve one client."""
@@ -205,12 +205,12 @@ class _Clients:
             return
         has_handshake = self._tls is not None or self._surroundings.clients_authenticate
         try:
-            place = self._places.take(client_host, has_handshake=has_handshake)
+            slot = self._limiter.take(client_host, has_handshake=has_handshake)
         except TooManyConnections as error:
             sock.close()
             self._refuse(client_host, str(error))
             return
-        guest = _Guest(client_host, place, self._context.copy())
+        guest = _Guest(client_host, slot, self._context.copy())
         guest.log_context.run(bind_contextvars, connection_id=f"c{next(self._ids)}")
         if self._tls is None:
             self._begin(guest, route, sock)
@@ -239,7 +239,7 @@ class _Clients:
             subject = transport.subject
             if not self._surroundings.clients_authenticate:
                 try:
-                    guest.place.settle(subject)
+                    guest.slot.end_handshake(subject)
                 except TooManyConnections as error:
                     close(transport)
                     self._refuse(guest.host, str(error))
@@ -250,14 +250,14 @@ class _Clients:
             begun = True
         finally:
             if not begun:
-                guest.place.leave()
+                guest.slot.leave()
 
     def _begin(self, guest: "_Guest", route: BrokerRoute, transport: Transport) -> None:
         connection = ClientConnection(
             transport,
             client_host=guest.host,
             route=route,
-            place=guest.place,
+            slot=guest.slot,
             context=self._surroundings,
             log_context=guest.log_context,
             tasks=self._tasks,
@@ -270,8 +270,8 @@ class _Clients:
     def _forget(self, connection: ClientConnection) -> None:
         """The connection has ended."""
         self._connections.discard(connection)
-        self._places.traffic.note_end(connection)
-        connection.place.leave()
+        self._limiter.traffic.note_end(connection)
+        connection.slot.leave()
 
     async def _handshake(
         self, sock: socket.socket, client_host: str, tls: ssl.SSLContext
@@ -322,7 +322,7 @@ class _Guest:
     """A client that has been accepted."""
 
     host: str
-    place: ConnectionSlot
+    slot: ConnectionSlot
     log_context: contextvars.Context
 
 

@@ -18,9 +18,9 @@ from gateway.cluster.broker_connection import SOFTWARE_NAME, Versions
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path.brokers import BrokerRoute, ClientSoftware
 from gateway.data_path.config import Limits
+from gateway.data_path.connection_limiter import ConnectionSlot
 from gateway.data_path.errors import BadAnswer, BrokerLost, UpstreamAway, UpstreamChanged
 from gateway.data_path.offer import FIRST_WITH_SOFTWARE, NO_VERSIONS, NOTHING_OFFERED, offer_of
-from gateway.data_path.places import ConnectionSlot
 from gateway.data_path.splice import StreamEnded
 from gateway.data_path.states import UpstreamState
 from gateway.data_path.stream import OnWork, StreamResources
@@ -60,11 +60,11 @@ class Upstream:
     __slots__ = (
         "_client",
         "_limits",
-        "_place",
         "_received_before",
         "_resources",
         "_route",
         "_sink",
+        "_slot",
         "_tasks",
         "client_id",
         "connection",
@@ -86,9 +86,9 @@ class Upstream:
         *,
         limits: Limits,
         resources: StreamResources,
-        place: ConnectionSlot,
+        slot: ConnectionSlot,
     ) -> None:
-        """The broker's answers go to `client`. `place`: whose connection it is."""
+        """The broker's answers go to `client`. `slot`: whose connection it is."""
         self.number = Upstream.newest_number = next(_numbers)
         """Counts the client connections of the process."""
         self.node_id = -1
@@ -104,7 +104,7 @@ class Upstream:
         self._tasks: trio.Nursery | None = None
         self._limits = limits
         self._resources = resources
-        self._place = place
+        self._slot = slot
         self.software = ClientSoftware()
         """The client's software name and version."""
         self.is_bound = False
@@ -401,7 +401,7 @@ class Upstream:
             offer.versions,
             limits=self._limits,
             resources=self._resources,
-            place=self._place,
+            slot=self._slot,
         )
 
     async def _pump(self, connection: UpstreamConnection) -> None:

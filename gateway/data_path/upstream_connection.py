@@ -18,10 +18,10 @@ from gateway.cluster.broker_connection import (
     Versions,
 )
 from gateway.data_path.config import Limits
+from gateway.data_path.connection_limiter import ConnectionSlot
 from gateway.data_path.errors import BadAnswer, BrokerLost, UpstreamAway
 from gateway.data_path.held_answers import HeldAnswer
 from gateway.data_path.held_requests import COUNTED_FROM_BYTES
-from gateway.data_path.places import ConnectionSlot
 from gateway.data_path.states import UPSTREAM_MOVES, UpstreamState
 from gateway.data_path.stream import Arrival, FrameSource, OnWork, StreamResources
 from gateway.moves import check_move
@@ -158,7 +158,7 @@ class UpstreamConnection:
         "_last_unanswered_id",
         "_limits",
         "_next_id",
-        "_place",
+        "_slot",
         "_source",
         "sock",
         "state",
@@ -172,15 +172,15 @@ class UpstreamConnection:
         *,
         limits: Limits,
         resources: StreamResources,
-        place: ConnectionSlot,
+        slot: ConnectionSlot,
     ) -> None:
-        """`place`: whose connection it is."""
+        """`slot`: whose connection it is."""
         self.versions = versions
         """The broker's versions by api key."""
         self.sock = sock
         self.state = UpstreamState.OPEN
         self._limits = limits
-        self._place = place
+        self._slot = slot
         self._answers = resources.answers
         self._source = FrameSource(self.sock, resources, "client")
         # Just the correlation id of an answer that passes unchanged: nearly all of them. They are
@@ -347,13 +347,13 @@ class UpstreamConnection:
         try:
             with _blaming_broker():
                 try:
-                    dozes = await self._pump_to(client)
+                    goes_idle = await self._pump_to(client)
                 except OSError:
-                    dozes = await self._pump_to(_NOWHERE)
+                    goes_idle = await self._pump_to(_NOWHERE)
         except BaseException:
             self._end()
             raise
-        if not dozes:
+        if not goes_idle:
             self._end()
             raise BrokerLost
 
@@ -509,7 +509,7 @@ class UpstreamConnection:
             )
         if size < COUNTED_FROM_BYTES:
             return None
-        return await self._answers.take(self._place.owner, size)
+        return await self._answers.take(self._slot.owner, size)
 
     def _note_sent(self) -> None:
         """The client has all answers that were taken, except for the rest of the last."""

@@ -13,11 +13,11 @@ import pytest
 from gateway.admin import app, guard, server
 from gateway.cluster.cluster import TOPICS_MAX, Cluster
 from gateway.data_path.config import Limits
+from gateway.data_path.connection_limiter import ConnectionLimiter
 from gateway.data_path.errors import TooManyConnections, TooMuchHeld
 from gateway.data_path.grants import OF_ALL_CLIENTS_MAX
 from gateway.data_path.held_answers import HeldAnswers
 from gateway.data_path.held_requests import HeldRequests
-from gateway.data_path.places import ConnectionLimiter
 from gateway.groups.group_limits import GroupQuota, TooManyGroups
 from gateway.journal.history_shares import HistoryShares
 from gateway.limits import TOTALS, Share, Total
@@ -174,9 +174,9 @@ def test_every_limit_is_a_total_or_bounds_one_thing() -> None:
     assert set(_limits()) == totals | of_one_thing
 
 
-def _places() -> Callable[[QuotaKey], object]:
-    places = ConnectionLimiter(Limits(max_connections=100))
-    return lambda owner: places.take(owner.name, has_handshake=False)
+def _limiter() -> Callable[[QuotaKey], object]:
+    limiter = ConnectionLimiter(Limits(max_connections=100))
+    return lambda owner: limiter.take(owner.name, has_handshake=False)
 
 
 def _held_requests() -> Callable[[QuotaKey], object]:
@@ -203,7 +203,7 @@ def _shared_total(total: SharedTotal) -> Callable[[QuotaKey], object]:
 
 
 TAKERS: Mapping[str, Callable[[], Callable[[QuotaKey], object]]] = {
-    "max_connections": _places,
+    "max_connections": _limiter,
     "max_held_requests_bytes": _held_requests,
     "TOTAL_BYTES_MAX": lambda: _shared_total(HeldAnswers(100)._total),
     "max_groups": _groups,

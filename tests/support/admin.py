@@ -18,7 +18,7 @@ from gateway.cluster.secret import Secret
 from gateway.control.handlers import Handlers
 from gateway.data_path.client_warnings import ClientWarnings
 from gateway.data_path.config import Limits
-from gateway.data_path.places import ConnectionLimiter
+from gateway.data_path.connection_limiter import ConnectionLimiter
 from gateway.data_path.removal import Removal
 from gateway.groups.clock import Clock
 from gateway.metrics import Metrics, MetricSources
@@ -116,14 +116,14 @@ async def admin_stage(
         async with hosted_groups(max_groups=max_groups) as groups:
             await groups.nursery.start(groups.table.resume)
             stop = trio.Event()
-            places, client_warnings = ConnectionLimiter(Limits()), ClientWarnings()
+            limiter, client_warnings = ConnectionLimiter(Limits()), ClientWarnings()
             board = Board(
                 groups.table,
                 cluster=groups.cluster,
                 clock=Clock(),
                 config_of=lambda _: groups.config,
                 stop=stop,
-                places=places,
+                limiter=limiter,
             )
             groups.journal.listen(board.take)
             handlers = Handlers(groups.table, board, groups.journal.tell, Removal(), stop)
@@ -132,7 +132,7 @@ async def admin_stage(
                     board=board,
                     limits=groups.table._services.limits,
                     answers=AnswerCounts(),
-                    traffic=places.traffic,
+                    traffic=limiter.traffic,
                     counts=groups.table._services.counts,
                     client_warnings=client_warnings,
                     now_ms=Clock().now_ms,

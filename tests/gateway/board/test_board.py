@@ -15,7 +15,7 @@ from gateway.board import board as module
 from gateway.board.board import Board, NoSuchGroup
 from gateway.board.views import GroupLine
 from gateway.data_path.config import Limits
-from gateway.data_path.places import ConnectionLimiter
+from gateway.data_path.connection_limiter import ConnectionLimiter
 from gateway.groups.clock import Clock
 from tests.gateway.board.test_lags import offsets_committed
 from tests.support.hosted_groups import GROUP, QUIET_S, HostedGroups, hosted_groups
@@ -32,7 +32,7 @@ async def watched_groups() -> AsyncIterator[tuple[HostedGroups, Board]]:
             clock=Clock(),
             config_of=lambda _: groups.config,
             stop=trio.Event(),
-            places=ConnectionLimiter(Limits()),
+            limiter=ConnectionLimiter(Limits()),
         )
         groups.journal.listen(board.take)
         yield groups, board

@@ -57,7 +57,7 @@ async def ground(
                 yield Ground(broker, gate, client)
 
 
-def doze_soon(tasks: ConnectionTasks[ClientConnection], connection: ClientConnection) -> None:
+def go_idle_soon(tasks: ConnectionTasks[ClientConnection], connection: ClientConnection) -> None:
     """Keep no tasks."""
 
     async def go_idle() -> None:

@@ -8,8 +8,8 @@ import trio
 
 from gateway.cluster.cluster import Cluster
 from gateway.data_path.config import DataPathConfig, Limits
+from gateway.data_path.connection_limiter import ConnectionLimiter
 from gateway.data_path.group_apis import GroupApis
-from gateway.data_path.places import ConnectionLimiter
 from gateway.data_path.private_names import NOTHING_PRIVATE, PrivateNames
 from gateway.data_path.removal import Removal
 from gateway.data_path.server import serve
@@ -24,7 +24,7 @@ class RunningGateway:
 
     address: Address
     cluster: Cluster
-    places: ConnectionLimiter
+    limiter: ConnectionLimiter
     """The clients' connections, and what passes on them."""
     stop: trio.Event
     """Set this to let the gateway drain. The block then ends when it has drained."""
@@ -52,7 +52,7 @@ async def running_gateway(
     config = config or DataPathConfig(
         listen_port=0, advertised_host="127.0.0.1", limits=limits or Limits()
     )
-    places = ConnectionLimiter(config.limits)
+    limiter = ConnectionLimiter(config.limits)
     async with trio.open_nursery() as nursery:
         await nursery.start(cluster.run)
 
@@ -63,12 +63,12 @@ async def running_gateway(
                 apis,
                 cluster,
                 stop=stop,
-                places=places,
+                limiter=limiter,
                 private_names=private_names,
                 removal=removal,
                 task_status=task_status,
             )
 
         address = await nursery.start(start)
-        yield RunningGateway(address=address, cluster=cluster, places=places, stop=stop)
+        yield RunningGateway(address=address, cluster=cluster, limiter=limiter, stop=stop)
         nursery.cancel_scope.cancel()

@@ -10,8 +10,8 @@ from trio.testing import MockClock
 from gateway.data_path.api_table import ApiHandling
 from gateway.data_path.authentication import KEEP_ALIVE_S, REFUSED, Authentication
 from gateway.data_path.config import Limits
+from gateway.data_path.connection_limiter import ConnectionLimiter
 from gateway.data_path.errors import BrokerLost, NotAuthenticated
-from gateway.data_path.places import ConnectionLimiter
 from gateway.data_path.session import AWAY_S, RELAYED
 from gateway.data_path.upstream import Upstream
 from kafka_codecs.api_versions import ApiVersionsRequest
@@ -51,8 +51,8 @@ class Broker:
 
 
 def facing(broker: Broker) -> Authentication:
-    place = ConnectionLimiter(Limits()).take("10.0.0.1", has_handshake=True)
-    return Authentication(cast("Upstream", broker), place, timeout_s=TIMEOUT_S)
+    slot = ConnectionLimiter(Limits()).take("10.0.0.1", has_handshake=True)
+    return Authentication(cast("Upstream", broker), slot, timeout_s=TIMEOUT_S)
 
 
 async def authenticate_client(

@@ -30,7 +30,7 @@ from tests.gateway.data_path.client_connection import (
     AnswersLater,
     Ground,
     Parked,
-    doze_soon,
+    go_idle_soon,
     ground,
 )
 from tests.support.fake_broker import answer_size
@@ -131,7 +131,7 @@ async def test_nothing_ends_without_work() -> None:
 def sleepiness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether the connection keeps its tasks while it has nothing to do."""
     if request.param == "sleepy":
-        monkeypatch.setattr(ConnectionTasks, "note_rest", doze_soon)
+        monkeypatch.setattr(ConnectionTasks, "note_rest", go_idle_soon)
 
 
 class Frozen:
@@ -151,7 +151,7 @@ async def freeze(on: Ground, *keys: ApiKey) -> Frozen:
     await on.client.send(FETCH_FRAME)
     await on.client.frame()  # the gateway's own requests at the start are over
     frozen = Frozen()
-    assert on.gateway.places.count == 1
+    assert on.gateway.limiter.count == 1
     on.broker.handlers |= dict.fromkeys(keys, frozen.answer)
     return frozen
 
@@ -159,8 +159,8 @@ async def freeze(on: Ground, *keys: ApiKey) -> Frozen:
 async def until_closed(on: Ground) -> None:
     """Only the scene's own client is connected, and nothing is left of another one."""
     with trio.fail_after(5):
-        await until(lambda: on.gateway.places.count == 1)
-        await until(lambda: len(on.gateway.places.traffic.open) == 1)
+        await until(lambda: on.gateway.limiter.count == 1)
+        await until(lambda: len(on.gateway.limiter.traffic.open) == 1)
 
 
 def go(wire: Wire, *, resets: bool) -> None:

@@ -19,18 +19,24 @@ from gateway.data_path.config import Limits
 from gateway.data_path.connected_clients import ConnectedClients
 from gateway.data_path.connection import ClientConnection
 from gateway.data_path.connection_context import ConnectionContext
+from gateway.data_path.connection_limiter import ConnectionLimiter
 from gateway.data_path.connection_tasks import ConnectionTasks
 from gateway.data_path.grants import Grants
 from gateway.data_path.group_apis import GroupApis, GroupRequest
 from gateway.data_path.held_requests import HeldRequests
-from gateway.data_path.places import ConnectionLimiter
 from gateway.quotas.quota_key import QuotaKey
 from kafka_codecs import encode
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.metadata import MetadataRequest
-from tests.gateway.data_path.client_connection import HEARTBEAT, Ground, Parked, doze_soon, ground
+from tests.gateway.data_path.client_connection import (
+    HEARTBEAT,
+    Ground,
+    Parked,
+    go_idle_soon,
+    ground,
+)
 from tests.support.fake_broker import (
     answer_bytes,
 )
@@ -56,7 +62,7 @@ BAD_FRAMES = {
 def sleepiness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every rule holds whether a connection keeps its tasks or not."""
     if request.param == "sleepy":
-        monkeypatch.setattr(ConnectionTasks, "note_rest", doze_soon)
+        monkeypatch.setattr(ConnectionTasks, "note_rest", go_idle_soon)
 
 
 @pytest.mark.parametrize("name", BAD_FRAMES)
@@ -326,9 +332,9 @@ async def test_a_bug_in_the_group_code_ends_only_one_connection() -> None:
 
 async def test_an_idle_connection_has_no_task(monkeypatch: pytest.MonkeyPatch) -> None:
     """Relaying needs no task either. A request that takes time starts one."""
-    monkeypatch.setattr(ConnectionTasks, "note_rest", doze_soon)
+    monkeypatch.setattr(ConnectionTasks, "note_rest", go_idle_soon)
     async with ground() as on:
-        (connection,) = cast("Collection[ClientConnection]", on.gateway.places.traffic.open)
+        (connection,) = cast("Collection[ClientConnection]", on.gateway.limiter.traffic.open)
         await on.client.send(request_frame(ApiKey.FETCH, 4, 1, b""))
         await on.client.frame()
         await until(lambda: connection.is_asleep)
@@ -345,7 +351,7 @@ async def test_an_idle_connection_has_no_task(monkeypatch: pytest.MonkeyPatch) -
 
 async def test_a_long_answer_wakes_a_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """A task splices the long answer. A short one behind it is sent in its turn."""
-    monkeypatch.setattr(ConnectionTasks, "note_rest", doze_soon)
+    monkeypatch.setattr(ConnectionTasks, "note_rest", go_idle_soon)
 
     async def answer(wire: Wire, header: RequestHeader, body: bytes) -> None:
         await answer_bytes(wire, header, bytes(300_000 if header.correlation_id % 2 else 10))
@@ -363,9 +369,9 @@ async def test_a_drain_ends_connections_without_tasks(
     monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
     """With and without a part of a request."""
-    monkeypatch.setattr(ConnectionTasks, "note_rest", doze_soon)
+    monkeypatch.setattr(ConnectionTasks, "note_rest", go_idle_soon)
     async with ground(limits=Limits(linger_timeout_s=0.1)) as on:
-        (connection,) = cast("Collection[ClientConnection]", on.gateway.places.traffic.open)
+        (connection,) = cast("Collection[ClientConnection]", on.gateway.limiter.traffic.open)
         await on.client.send(request_frame(ApiKey.FETCH, 4, 1, b""))
         await on.client.frame()
         await until(lambda: connection.is_asleep)
@@ -398,11 +404,11 @@ async def test_only_a_close_by_the_client_counts_as_one(
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     connected_clients = ConnectedClients()
-    places = ConnectionLimiter(Limits(), connected_clients)
+    limiter = ConnectionLimiter(Limits(), connected_clients)
     async with ground() as on:
-        connection = connection_at(on, ours, places, nursery)
+        connection = connection_at(on, ours, limiter, nursery)
         nursery.start_soon(connection._shared.resources.poller.run)
-        connection.place.introduce("consumer-1", 1)
+        connection.slot.introduce("consumer-1", 1)
         connected_clients.spoke(("orders", "m1"), 1)
         nursery.start_soon(connection.serve)
         await trio.testing.wait_all_tasks_blocked(0.01)
@@ -420,14 +426,14 @@ async def test_only_a_close_by_the_client_counts_as_one(
 
 
 def connection_at(
-    on: Ground, sock: socket.socket, places: ConnectionLimiter, nursery: trio.Nursery
+    on: Ground, sock: socket.socket, limiter: ConnectionLimiter, nursery: trio.Nursery
 ) -> ClientConnection:
     """A connection to the broker, from the host h."""
     return ClientConnection(
         sock,
         client_host="h",
         route=BrokerRoute(Brokers(lambda: {1: on.broker.address}, nursery), None),
-        place=places.take("h", has_handshake=False),
+        slot=limiter.take("h", has_handshake=False),
         context=ConnectionContext(
             limits=Limits(),
             group_apis=Parked(),

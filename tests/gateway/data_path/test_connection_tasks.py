@@ -13,7 +13,7 @@ NAME = contextvars.ContextVar("NAME", default="none")
 
 
 class Connection:
-    """Works until it is told to doze."""
+    """Works until it is told to go idle."""
 
     def __init__(self, name: str, *, is_busy: bool = False) -> None:
         self.log_context = contextvars.Context()
@@ -21,24 +21,24 @@ class Connection:
         self.is_busy = is_busy
         self.has_ended = False
         self.names: list[str] = []
-        self._dozes = trio.Event()
+        self._is_told = trio.Event()
 
     @property
-    def dozes(self) -> bool:
-        return self._dozes.is_set()
+    def is_idle(self) -> bool:
+        return self._is_told.is_set()
 
     async def serve(self) -> None:
         self.names.append(NAME.get())
-        await self._dozes.wait()
+        await self._is_told.wait()
 
     def go_idle(self) -> bool:
         if not self.is_busy:
-            self._dozes.set()
+            self._is_told.set()
         return not self.is_busy
 
     def end(self) -> None:
         self.has_ended = True
-        self._dozes.set()
+        self._is_told.set()
 
 
 @pytest.fixture
@@ -59,21 +59,21 @@ def tasks(
 async def test_those_that_have_worked_last_keep_their_tasks(
     tasks: ConnectionTasks[Connection],
 ) -> None:
-    """The others doze."""
+    """The others go idle."""
     first, second, third = map(Connection, "123")
     for connection in (first, second, first, third):
         tasks.note_rest(connection)
-    assert [connection.dozes for connection in (first, second, third)] == [False, True, False]
+    assert [connection.is_idle for connection in (first, second, third)] == [False, True, False]
 
 
-async def test_a_connection_that_works_does_not_doze(tasks: ConnectionTasks[Connection]) -> None:
+async def test_a_connection_that_works_does_not_go_idle(tasks: ConnectionTasks[Connection]) -> None:
     """Another does, as soon as it can."""
     busy, second, third, fourth = Connection("1", is_busy=True), *map(Connection, "234")
     for connection in (busy, second, third):
         tasks.note_rest(connection)
-    assert not any(connection.dozes for connection in (busy, second, third))
+    assert not any(connection.is_idle for connection in (busy, second, third))
     tasks.note_rest(fourth)
-    assert [connection.dozes for connection in (busy, second, third, fourth)] == [
+    assert [connection.is_idle for connection in (busy, second, third, fourth)] == [
         False,
         True,
         False,
@@ -108,4 +108,4 @@ async def test_a_connection_that_has_ended_is_forgotten(
     await trio.testing.wait_all_tasks_blocked()
     assert ended_connections == [first]
     tasks.note_rest(third)
-    assert not second.dozes
+    assert not second.is_idle

@@ -31,7 +31,7 @@ async def at_known_broker(on: Ground) -> AsyncIterator[Wire]:
 
 def newest(on: Ground) -> ClientConnection:
     """The connection that was accepted last."""
-    connections = cast("Collection[ClientConnection]", on.gateway.places.traffic.open)
+    connections = cast("Collection[ClientConnection]", on.gateway.limiter.traffic.open)
     return max(connections, key=lambda connection: connection.accepted_s)
 
 

@@ -68,7 +68,7 @@ async def test_the_fetches_of_a_client_are_counted() -> None:
     async with ground() as on:
         await on.client.send(request_frame(ApiKey.FETCH, 4, 1, b"x"))
         await on.client.frame()
-        (flow,) = on.gateway.places.traffic.open
+        (flow,) = on.gateway.limiter.traffic.open
         assert flow.fetches == 1
         requests = [request_frame(ApiKey.FETCH, 4, n, b"x") for n in (2, 3)]
         produce = request_frame(ApiKey.PRODUCE, 9, 4, produce_body(9, 1, b"abc"))

@@ -212,4 +212,4 @@ async def test_a_request_over_tls_ends_with_its_client(authority: CertificateAut
             await stream.send_all(request_frame(ApiKey.HEARTBEAT, 4, 1, beat))
             await apis.asked.wait()
         with trio.fail_after(5):
-            await until(lambda: gateway.places.count == 0)
+            await until(lambda: gateway.limiter.count == 0)

@@ -132,11 +132,11 @@ async def test_what_a_broker_has_sent_counts_on_after_it_was_away(
 ) -> None:
     """A counter of bytes never falls."""
     async with ground(monkeypatch) as on:
-        before = on.gateway.places.traffic.totals()[1]
+        before = on.gateway.limiter.traffic.totals()[1]
         assert before > 0
         async with running_fake_broker(on.broker):
             await on.back()
-            assert on.gateway.places.traffic.totals()[1] > before
+            assert on.gateway.limiter.traffic.totals()[1] > before
 
 
 async def test_a_new_client_gets_the_brokers_earlier_versions(

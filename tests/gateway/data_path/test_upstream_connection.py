@@ -10,9 +10,9 @@ import trio.testing
 
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.data_path.config import Limits
+from gateway.data_path.connection_limiter import ConnectionLimiter
 from gateway.data_path.errors import BadAnswer, BrokerLost, UpstreamAway
 from gateway.data_path.held_answers import HeldAnswers
-from gateway.data_path.places import ConnectionLimiter
 from gateway.data_path.splice import StreamEnded
 from gateway.data_path.stream import StreamResources
 from gateway.data_path.upstream_connection import ExpectedAnswer, UpstreamConnection
@@ -75,7 +75,7 @@ class Asking:
             opened.versions,
             limits=self._limits,
             resources=resources,
-            place=ConnectionLimiter(self._limits).take("127.0.0.1", has_handshake=False),
+            slot=ConnectionLimiter(self._limits).take("127.0.0.1", has_handshake=False),
         )
 
         async def pump() -> None:

@@ -22,7 +22,7 @@ class ConnectionLimiter:
         """`connected_clients` learns whose connections they are."""
         self._limits = limits
         self.connected_clients = connected_clients
-        self._shaking: Counter[str] = Counter()
+        self._handshakes: Counter[str] = Counter()
         self._by_owner: Counter[QuotaKey] = Counter()
         self.count = 0
         self.traffic = Traffic()
@@ -32,7 +32,7 @@ class ConnectionLimiter:
         """Count a new connection. `has_handshake`: whether it begins with one, of TLS or SASL.
         Raises TooManyConnections."""
         limits = self._limits
-        if has_handshake and self._shaking[client_host] >= limits.max_handshakes_per_address:
+        if has_handshake and self._handshakes[client_host] >= limits.max_handshakes_per_address:
             count = limits.max_handshakes_per_address
             raise TooManyConnections(f"{count} handshakes with this address go on")
         if self.count >= limits.max_connections:
@@ -41,7 +41,7 @@ class ConnectionLimiter:
         self.add(owner)
         self.count += 1
         if has_handshake:
-            self._shaking[client_host] += 1
+            self._handshakes[client_host] += 1
         return ConnectionSlot(self, client_host, in_handshake=has_handshake)
 
     def move(self, before: QuotaKey, owner: QuotaKey) -> None:
@@ -70,38 +70,38 @@ class ConnectionLimiter:
 
     def end_handshake(self, client_host: str) -> None:
         """A handshake with this address has ended."""
-        _reduce(self._shaking, client_host)
+        _reduce(self._handshakes, client_host)
 
 
 class ConnectionSlot:
-    """One connection, and whom it counts towards."""
+    """A connection that counts towards the limits, and its owner."""
 
-    __slots__ = ("_client", "_client_host", "_is_shaking", "_number", "_places", "owner")
+    __slots__ = ("_client", "_client_host", "_in_handshake", "_limiter", "_number", "owner")
 
-    def __init__(self, places: ConnectionLimiter, client_host: str, *, in_handshake: bool) -> None:
-        self._places = places
+    def __init__(self, limiter: ConnectionLimiter, client_host: str, *, in_handshake: bool) -> None:
+        self._limiter = limiter
         self._client_host = client_host
-        self._is_shaking = in_handshake
+        self._in_handshake = in_handshake
         self._client: ClientIdentity | None = None
         self._number = 0
         self.owner = QuotaKey(client_host)
 
-    def settle(self, principal: str | None) -> None:
+    def end_handshake(self, principal: str | None) -> None:
         """The handshake has ended. If it has shown a principal, the connection counts towards that
         instead of its address. Raises TooManyConnections."""
-        if self._is_shaking:
-            self._is_shaking = False
-            self._places.end_handshake(self._client_host)
+        if self._in_handshake:
+            self._in_handshake = False
+            self._limiter.end_handshake(self._client_host)
         if principal is None:
             return
         owner = QuotaKey(principal, is_principal=True)
         if owner != self.owner:
-            self._places.move(self.owner, owner)
+            self._limiter.move(self.owner, owner)
             self.owner = owner
 
     def introduce(self, client_id: str | None, number: int) -> None:
         """The client has told its id. `number` is that of the connection."""
-        if (connected_clients := self._places.connected_clients) is not None:
+        if (connected_clients := self._limiter.connected_clients) is not None:
             self._number = number
             self._client = ClientIdentity(self._client_host, client_id)
             connected_clients.begin(self._client)
@@ -109,16 +109,19 @@ class ConnectionSlot:
     def note_end(self, *, by_client: bool) -> None:
         """Nothing more comes on the connection."""
         client, self._client = self._client, None
-        if client is not None and (connected_clients := self._places.connected_clients) is not None:
+        if (
+            client is not None
+            and (connected_clients := self._limiter.connected_clients) is not None
+        ):
             connected_clients.end(client, self.owner, self._number, by_client=by_client)
 
     def leave(self) -> None:
         """The connection has ended."""
         self.note_end(by_client=False)
-        if self._is_shaking:
-            self._places.end_handshake(self._client_host)
-        self._places.remove(self.owner)
-        self._places.count -= 1
+        if self._in_handshake:
+            self._limiter.end_handshake(self._client_host)
+        self._limiter.remove(self.owner)
+        self._limiter.count -= 1
 
 
 def _reduce(counts: Counter[_T], key: _T) -> None:
