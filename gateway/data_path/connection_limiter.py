@@ -109,10 +109,8 @@ class ConnectionSlot:
     def note_end(self, *, by_client: bool) -> None:
         """Nothing more comes on the connection."""
         client, self._client = self._client, None
-        if (
-            client is not None
-            and (connected_clients := self._limiter.connected_clients) is not None
-        ):
+        connected_clients = self._limiter.connected_clients
+        if client is not None and connected_clients is not None:
             connected_clients.end(client, self.owner, self._number, by_client=by_client)
 
     def leave(self) -> None:

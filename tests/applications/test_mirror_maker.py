@@ -100,12 +100,12 @@ def offsets_of(admin: AdminClient, group: str, topic: str) -> list[int]:
 async def until_synced(admin: AdminClient, group: str, topic: str) -> list[int]:
     """Wait until a group has offsets in the mirrored topic."""
 
-    async def mirrored() -> list[int]:
+    async def fetch_offsets() -> list[int]:
         with contextlib.suppress(KafkaException):
             return await trio.to_thread.run_sync(offsets_of, admin, group, topic)
         return []
 
-    return await until_answered(mirrored, lambda offsets: offsets == [COMMITTED] * PARTITIONS)
+    return await until_answered(fetch_offsets, lambda offsets: offsets == [COMMITTED] * PARTITIONS)
 
 
 async def test_mirror_maker_mirrors_behind_the_gateway_as_at_the_broker(

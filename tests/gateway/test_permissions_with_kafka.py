@@ -386,12 +386,12 @@ async def test_a_regular_expression_matches_what_the_member_may_describe(
                 topic_partitions=None,
             )
 
-            async def assigned() -> tuple[TopicPartitions, ...]:
+            async def fetch_assignment() -> tuple[TopicPartitions, ...]:
                 nonlocal beat
                 answer: ConsumerGroupHeartbeatResponse = await connection.ask(beat, 1)
                 assert answer.error_code == 0
                 beat = replace(beat, member_epoch=answer.member_epoch)
                 return answer.assignment.topic_partitions if answer.assignment else ()
 
-            (given,) = await until_answered(assigned)
+            (given,) = await until_answered(fetch_assignment)
             assert given.topic_id == await GroupClient(connection, group).topic_id(TOPIC)

@@ -90,14 +90,14 @@ async def check_same(us: ConfigClient, them: ConfigClient, group_id: str, **how:
     """Wait until Kafka's description matches. Its brokers learn of a change later."""
     theirs: list[object] = []
 
-    async def described() -> list[object]:
+    async def describe() -> list[object]:
         nonlocal theirs
         theirs = list(await them.describe((GROUP, group_id), **how))
         return theirs
 
     ours: list[object] = list(await us.describe((GROUP, group_id), **how))
     with trio.move_on_after(CATCH_UP_TIMEOUT_S):
-        await until_answered(described, ours.__eq__)
+        await until_answered(describe, ours.__eq__)
     assert ours == theirs
 
 
