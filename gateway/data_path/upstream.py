@@ -20,11 +20,12 @@ from gateway.data_path.brokers import BrokerRoute, ClientSoftware
 from gateway.data_path.config import Limits
 from gateway.data_path.connection_limiter import ConnectionSlot
 from gateway.data_path.errors import BadAnswer, BrokerLost, UpstreamAway, UpstreamChanged
+from gateway.data_path.expected_answers import ExpectedAnswer, Inspect
 from gateway.data_path.offer import FIRST_WITH_SOFTWARE, NO_VERSIONS, NOTHING_OFFERED, offer_of
 from gateway.data_path.splice import StreamEnded
 from gateway.data_path.states import UpstreamState
 from gateway.data_path.stream import OnWork, StreamResources
-from gateway.data_path.upstream_connection import ExpectedAnswer, Inspect, UpstreamConnection
+from gateway.data_path.upstream_connection import UpstreamConnection
 from gateway.transport.sockets import Nowhere, Sink, Transport
 from kafka_codecs.api_versions import ApiVersionsRequest
 from kafka_codecs.apis import ApiKey

@@ -12,10 +12,11 @@ from gateway.cluster.broker_connection import BrokerConnection
 from gateway.data_path.config import Limits
 from gateway.data_path.connection_limiter import ConnectionLimiter
 from gateway.data_path.errors import BadAnswer, BrokerLost, UpstreamAway
+from gateway.data_path.expected_answers import ExpectedAnswer
 from gateway.data_path.held_answers import HeldAnswers
 from gateway.data_path.splice import StreamEnded
 from gateway.data_path.stream import StreamResources
-from gateway.data_path.upstream_connection import ExpectedAnswer, UpstreamConnection
+from gateway.data_path.upstream_connection import UpstreamConnection
 from kafka_codecs import decode, encode
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.describe_groups import (
@@ -265,19 +266,6 @@ async def test_long_answers_of_all_connections_wait_for_each_other(nursery: trio
         nursery.cancel_scope.cancel()
     first.close()
     second.close()
-
-
-async def test_an_answer_that_nobody_waits_for_gives_its_room_back(nursery: trio.Nursery) -> None:
-    """Its client has gone before it came."""
-    answers = HeldAnswers()
-    asking = Asking(_echo, answers=answers)
-    async with running_fake_broker(asking.broker):
-        upstream, asked = await _begin_long_answer(asking, nursery)
-        asked.forget()
-        await asked.wait_until_arrived()
-        assert answers._total.used == 0
-        nursery.cancel_scope.cancel()
-    upstream.close()
 
 
 async def test_a_lost_answer_gives_its_room_back(nursery: trio.Nursery) -> None:

@@ -1,0 +1,60 @@
+"""Expected answers: decoded once, and no room is kept for one that nobody needs."""
+
+import pytest
+
+from gateway.data_path.errors import BadAnswer
+from gateway.data_path.expected_answers import ExpectedAnswer
+from gateway.data_path.held_answers import HeldAnswers
+from gateway.quotas.quota_key import QuotaKey
+from kafka_codecs import encode
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.header import encode_response_header
+from kafka_codecs.heartbeat import HeartbeatResponse
+
+VERSION = 4
+START = encode_response_header(ApiKey.HEARTBEAT, VERSION, 1)
+FRAME = START + encode(HeartbeatResponse(error_code=7), VERSION)
+
+
+@pytest.fixture
+def expected() -> ExpectedAnswer:
+    return ExpectedAnswer(1, ApiKey.HEARTBEAT, VERSION)
+
+
+async def test_an_answer_is_decoded_once(expected: ExpectedAnswer) -> None:
+    """What it takes is free from then on."""
+    answers = HeldAnswers()
+    expected.arrive(FRAME, await answers.take(QuotaKey("h"), len(FRAME)))
+    await expected.wait_until_arrived()
+    response = await expected.answer()
+    assert response is not None
+    assert response.error_code == 7
+    assert answers._total.used == 0
+    assert await expected.answer() is None
+
+
+async def test_a_lost_connection_has_no_answer(expected: ExpectedAnswer) -> None:
+    expected.arrive(None)
+    await expected.wait_until_arrived()
+    assert await expected.answer() is None
+
+
+async def test_a_malformed_answer_is_the_fault_of_the_broker(expected: ExpectedAnswer) -> None:
+    """The client, whose request was well-formed, is not blamed."""
+    expected.arrive(START + b"\xff")
+    with pytest.raises(BadAnswer, match="the broker sent a malformed answer"):
+        await expected.answer()
+
+
+@pytest.mark.parametrize("is_here", [True, False])
+async def test_an_answer_that_nobody_waits_for_gives_its_room_back(
+    expected: ExpectedAnswer, is_here: bool
+) -> None:
+    """Its client has gone, after or before it came."""
+    answers = HeldAnswers()
+    if not is_here:
+        expected.forget()
+    expected.arrive(FRAME, await answers.take(QuotaKey("h"), len(FRAME)))
+    if is_here:
+        expected.forget()
+    assert answers._total.used == 0
