@@ -112,7 +112,7 @@ class Move:
         return GroupSituation.HELD if self.is_expected else None
 
     @property
-    def recalled(self) -> Collection[str]:
+    def recalled_members(self) -> Collection[str]:
         """The ids of the members that are told to rejoin."""
         return () if self._recall is None else self._recall.members
 

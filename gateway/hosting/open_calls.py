@@ -56,7 +56,7 @@ class OpenCalls:
 
     def _members(self) -> Collection[str]:
         """The ids of the members, also while they are recalled."""
-        return self._engine.members or self._move.recalled
+        return self._engine.members or self._move.recalled_members
 
     def add(self, call: Call, now_ms: int) -> None:
         """A client has sent a request."""

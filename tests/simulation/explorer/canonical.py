@@ -30,6 +30,7 @@ from gateway.hosting.adoption import Adopting
 from gateway.hosting.anchor import Anchor
 from gateway.hosting.calls import Call
 from gateway.hosting.group_parts import GroupParts
+from gateway.hosting.newest_connections import NewestConnections
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import (
     FORWARDED_FOR_MS,
@@ -291,6 +292,11 @@ class _Walk:
         """Only for how long calls may still be held."""
         self.moment(value if adopting.is_hold_bounded else None, LONG_AGO_MS)
 
+    def joins_of_members(self, _calls: Any, value: NewestConnections) -> None:
+        """Whoever returns is noted again. Nobody turns back to an older connection here."""
+        members = value._members()
+        self.rows({key: used for key, used in value._by_key.items() if key in members})
+
     def asked_by_consumer(self, consumer: Consumer, value: int) -> None:
         is_open = consumer.name in self.asked
         self.out.append(max(value - self.now_ms, -LONG_AGO_MS) if is_open else None)
@@ -406,6 +412,7 @@ def _adder(kind: type[Any], name: str) -> Add | None:
 _OF_CLASSES: dict[tuple[str, str], Add] = {
     ("Standing", "seen_ms"): _Walk.seen_at,
     ("Anchor", "_lost_ms"): _Walk.walk_lost,
+    ("OpenCalls", "joined_on"): _Walk.joins_of_members,
     ("Adopting", "_held_from_ms"): _Walk.held_from,
     ("_Watch", "members"): _Walk.walk_unordered,
     ("_Watch", "size"): _Walk.nothing,

@@ -1,4 +1,4 @@
-"""Known defects. Whoever repairs one removes its name from `OPEN`."""
+"""Defects that were found, and repaired."""
 
 import pytest
 

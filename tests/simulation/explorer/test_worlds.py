@@ -17,7 +17,7 @@ EXHAUSTED = {
         "release-restart": 10_000,
     },
     **{"release-setting": 8_500, "release-native-setting": 900},
-    **{"adopt": 14_000, "release": 11_500, "release-native": 10_000, "release-librdkafka": 5_500},
+    **{"adopt": 14_000, "release": 11_000, "release-native": 10_000, "release-librdkafka": 5_500},
     **{"release-fail": 3_500},
 }
 """The worlds that are played here, and roughly how many transitions each has. If a world has become
