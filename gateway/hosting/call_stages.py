@@ -466,7 +466,7 @@ class CallStages:
             return
         self.open_calls.joined_on.note((reply.member_id,), call.connection)
         if call.api is GroupApi.CONSUMER_JOIN:
-            self._commits.on_native_join(reply.member_id, call.connection)
+            self._commits.on_native_join(reply.member_id, call.connection, call.newest_connection)
 
     def _confirm(self, call: Call, now_ms: int) -> None:
         """Before an answer grants partitions, the cluster confirms the anchor: an admin may have

@@ -112,6 +112,8 @@ class Call:
     connection: int | None = None
     """The number of the client's connection, if the same client is to be recognised. Later
     connections have higher ones."""
+    newest_connection: int = 0
+    """The newest connection of all clients when the request arrived, if `connection` is known."""
     node_id: int | None = None
     """The broker that the client's listener stands for."""
     is_at_coordinator: bool | None = None

@@ -105,11 +105,11 @@ class CommitsInFlight:
                 return True
         return False
 
-    def on_native_join(self, member_id: str | None, connection: int) -> None:
+    def on_native_join(self, member_id: str | None, connection: int, newest: int) -> None:
         """A native member has joined: perhaps again, or as a new process with the id of one that
         crashed. It may fetch before a commit of the same epoch arrives that it, or that process,
         had sent on an older connection."""
-        self._newest.note((member_id,), connection)
+        self._newest.note((member_id,), connection, newest)
 
     def waited_in_vain(self, call: Commits) -> None:
         """The call is refused because an earlier one has no answer yet. The engine has not seen it,
@@ -118,7 +118,7 @@ class CommitsInFlight:
         for commit in call.commits.values():
             is_of_member = commit.has_member and all(key in members for key in commit.order_keys)
             if is_of_member and call.connection is not None:
-                self._newest.note(commit.order_keys, call.connection)
+                self._newest.note(commit.order_keys, call.connection, call.newest_connection)
 
     def on_recalled(self, call: Commits) -> None:
         """A move has checked the commits of recalled members, which travel under other ids."""
@@ -161,7 +161,7 @@ class CommitsInFlight:
     def _note_decided(self, call: Commits, commit: Commit, reply: Reply | None) -> None:
         tells_connection = reply is not None and reply.error in _TELLS_CONNECTION
         if tells_connection and commit.has_member and call.connection is not None:
-            self._newest.note(commit.order_keys, call.connection)
+            self._newest.note(commit.order_keys, call.connection, call.newest_connection)
 
     def send(
         self, call: Commits, commits: Sequence[Commit], ids: AnchorIds | None, now_ms: int

@@ -1,4 +1,4 @@
-"""The newest connection on which each member is known to have done something.
+"""The connection on which each member was last known to do something.
 
 A request may wait unread on a connection that its client has given up, behind another one that has
 no answer yet. The client has gone on elsewhere, so what the request says is no longer true.
@@ -14,19 +14,24 @@ class NewestConnections:
         """`members`: the ids of the members that the group has now. Others are forgotten when there
         are too many of them."""
         self._members = members
-        self._by_key: dict[object, int] = {}
+        self._by_key: dict[object, tuple[int, int]] = {}
+        """The connection, and the newest one of all clients when it was last used."""
 
-    def note(self, keys: Iterable[object], number: int) -> None:
-        """The members have used this connection."""
+    def note(self, keys: Collection[object], number: int, newest: int = 0) -> None:
+        """The members have used this connection. `newest`: the newest one of all clients at that
+        time; by default this one."""
         for key in keys:
-            self._by_key[key] = max(number, self._by_key.get(key, 0))
+            if not self.has_newer((key,), number):
+                self._by_key[key] = number, max(number, newest)
         members = self._members()
         if len(self._by_key) > 2 * max(1, len(members)):
             self._by_key = {key: at for key, at in self._by_key.items() if key in members}
 
     def has_newer(self, keys: Iterable[object], number: int) -> bool:
-        """Whether one of the members has used a newer connection than this one."""
-        for key in keys:  # noqa: SIM110  # every commit comes here
-            if self._by_key.get(key, 0) > number:
+        """Whether one of the members has used another connection when this one was open already:
+        requests may have waited here since before."""
+        for key in keys:  # every commit comes here
+            used = self._by_key.get(key)
+            if used is not None and used[0] != number <= used[1]:
                 return True
         return False

@@ -203,6 +203,7 @@ class CommitApis:
             api=_COMMIT if is_consumers else GroupApi.TXN_COMMIT,
             owner=first.owner,
             connection=first.upstream.number if is_consumers else None,
+            newest_connection=first.upstream.newest_number,
             node_id=first.node_id,
             is_at_coordinator=self._coordinators.is_at_lately(message.group_id, first),
             commits=commits,

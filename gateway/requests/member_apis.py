@@ -177,6 +177,7 @@ def _call(
         event=event,
         owner=request.owner,
         connection=request.upstream.number,
+        newest_connection=request.upstream.newest_number,
         node_id=request.node_id,
         is_foreign=isinstance(message, JoinGroupRequest) and is_foreign(message),
         is_at_coordinator=is_at_coordinator,

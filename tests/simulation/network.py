@@ -288,6 +288,7 @@ class Connection:
             "api": api_of(request),
             "token": request.token,
             "connection": self.number,
+            "newest_connection": network.newest,
             "owner": OWNER,
             "is_at_coordinator": None if network.cluster.fails_now() else True,
             "knows_topics": process.topics is network.cluster.topics,

@@ -110,6 +110,15 @@ def test_a_commit_on_an_abandoned_connection_is_not_stored(on: HostedScene) -> N
     assert len(on.sent) == 3
 
 
+def test_a_commit_may_wait_on_the_newer_connection_of_a_client_that_has_turned_back(
+    on: HostedScene,
+) -> None:
+    """It has a connection to each broker, and goes on with the older one."""
+    assert isinstance(member_commit(on, connection=1, newest_connection=2).answer, Mapping)
+    assert isinstance(member_commit(on, connection=2, newest_connection=2).answer, Abandoned)
+    assert isinstance(member_commit(on, connection=3, newest_connection=3).answer, Mapping)
+
+
 def test_a_commit_that_waits_its_turn_may_be_on_an_abandoned_connection(on: HostedScene) -> None:
     """The newer one was not decided yet when it arrived."""
     on.hold(LearnTopics)

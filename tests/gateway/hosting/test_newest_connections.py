@@ -12,6 +12,16 @@ def test_a_later_connection_is_newer() -> None:
     assert not newest.has_newer(["m"], 1)
 
 
+def test_a_connection_that_was_open_already_may_be_late() -> None:
+    """The client has turned back to the older one of two, and a request waits on the other."""
+    newest = NewestConnections(lambda: ["n"])
+    newest.note(["n"], 1, newest=3)
+    assert newest.has_newer(["n"], 2)
+    newest.note(["n"], 2, newest=4)
+    assert not newest.has_newer(["n"], 1)
+    assert not newest.has_newer(["n"], 4)
+
+
 def test_former_members_are_forgotten() -> None:
     """Memory follows the members that are there."""
     members: list[str] = []

@@ -172,17 +172,18 @@ async def test_a_commit_ends_although_its_client_disconnected() -> None:
 
 async def test_a_members_commits_on_two_connections_are_stored_in_order() -> None:
     """The first connection may be dead without the gateway knowing."""
-    async with offset_stage() as stage, stage.another_client() as later:
+    async with offset_stage() as stage:
         joined = await stage.client.native("n")
         member: dict[str, Any] = {"member_id": "n", "epoch": joined.member_epoch}
         stage.broker.gate = trio.Event()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(partial(stage.client.commit, {0: 5}, **member))
             await stage.broker.asked.wait()
-            nursery.start_soon(partial(later.commit, {0: 6}, **member))
-            await trio.testing.wait_all_tasks_blocked(0.1)
-            assert len(stage.broker.commits) == 1
-            stage.broker.gate.set()
+            async with stage.another_client() as later, trio.open_nursery() as on_second:
+                on_second.start_soon(partial(later.commit, {0: 6}, **member))
+                await trio.testing.wait_all_tasks_blocked(0.1)
+                assert len(stage.broker.commits) == 1
+                stage.broker.gate.set()
         assert len(stage.broker.commits) == 2
         assert stage.broker.offsets == {0: 6}
 
