@@ -323,9 +323,11 @@ class Move:
         return call.outcomes
 
     def on_group_lost(self) -> None:
-        """Another member has had the group in the cluster."""
-        if (recall := self._recall) is not None:
-            recall.bars_commits = True
+        """Another member has had the group in the cluster. A release that is being written has its
+        members already."""
+        current = self._current
+        if isinstance(current, Releasing) and (current.has_begun or current.is_beginning):
+            current.recall.bars_commits = True
 
     def lose(self, call: Commits) -> None:
         """Nobody waits for the answer to the call any more."""

@@ -221,7 +221,9 @@ class Releasing(Moving):
             isinstance(request, ReleaseRequest) and request.is_unattended for request in requests
         )
         grace = Grace() if is_unattended else parts.engine.grace
+        bars_commits = self.recall.bars_commits
         self.recall = self._recall(group, now_ms, grace)
+        self.recall.bars_commits = bars_commits
         self.is_native_due = release.is_native_due
         self._ids = AnchorIds(member_id=release.guard_id or "", generation=-1)
         self._began_ms = self._gather_until_ms = self._not_before_ms = now_ms

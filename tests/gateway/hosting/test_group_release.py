@@ -323,13 +323,19 @@ def test_a_late_commit_of_a_recalled_member_takes_no_offset_back(on: Scene) -> N
     assert len(on.sent) == 1
 
 
-def test_a_recalled_member_commits_nothing_after_another_one_has_had_the_group(on: Scene) -> None:
+@pytest.mark.parametrize("is_being_written", [False, True])
+def test_a_recalled_member_commits_nothing_after_another_one_has_had_the_group(
+    on: Scene, *, is_being_written: bool
+) -> None:
     """Its commit would undo those of the other one."""
+    if is_being_written:
+        on.hold(Write)
     on.begin()
     on.in_cluster.remove_member()
     on.in_cluster.generation += GENERATIONS_OF_A_CONSUMER
     on.wait(HEARTBEAT_INTERVAL_MS)
     assert on.group.anchor.phase is AnchorPhase.STABLE
+    on.release(Write)
     commit = on.commit(on.member_id, on.joined.generation)
     assert cause_of(commit) is RefusalReason.RECALLED
     assert not on.sent
