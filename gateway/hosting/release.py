@@ -115,7 +115,6 @@ class Releasing(Moving):
         """Whether another anchor may be in the group, in the place of the one that was to leave."""
         self._has_begun_here = False
         """Whether this process has decided to release the group, and not an earlier one."""
-        self._native_until_ms: int | None = None
         self._began_ms = 0
         self._unowned_until_ms: int | None = None
         self._ids = AnchorIds(member_id="", generation=-1)
@@ -127,11 +126,10 @@ class Releasing(Moving):
         )
         """The anchor, whose place the release has."""
         self._is_open = False
-        self._has_had_round = False
-        """Whether the members that still own partitions have had their round. A native member that
-        joins before its end would get those partitions."""
         self._pause_ms = LOOK_AGAIN_MS
-        self._gather_until_ms = self._not_before_ms = self._round_until_ms = 0
+        self._wait_until_ms = 0
+        """When the stage no longer waits for members."""
+        self._not_before_ms = 0
 
     # -- beginning and ending --------------------------------------------------------------------
 
@@ -226,7 +224,7 @@ class Releasing(Moving):
         self.recall.bars_commits = bars_commits
         self.is_native_due = release.is_native_due
         self._ids = AnchorIds(member_id=release.guard_id or "", generation=-1)
-        self._began_ms = self._gather_until_ms = self._not_before_ms = now_ms
+        self._began_ms = self._not_before_ms = now_ms
         parts.standing.pending_ids = PendingIds()
         parts.emit(group_events.ReleaseStarted(members=len(group.members)))
         if group.members:
@@ -265,13 +263,13 @@ class Releasing(Moving):
         """What it makes of the group."""
         if not self._is_open:
             return GroupSituation.RECALLED
-        if self.stage is not Stage.CONCLUDING or self._awaits_round:
-            return GroupSituation.OPENED
-        return GroupSituation.NATIVE_FIRST if self.is_native_due else GroupSituation.LET_GO
-
-    @property
-    def _awaits_round(self) -> bool:
-        return bool(self.recall.owners) and not self._has_had_round
+        match self.stage:
+            case Stage.AWAITING_NATIVE:
+                return GroupSituation.NATIVE_FIRST
+            case Stage.CONCLUDING | Stage.RELEASED:
+                return GroupSituation.LET_GO
+            case _:
+                return GroupSituation.OPENED
 
     @property
     def unowned_ms(self) -> int:
@@ -312,16 +310,11 @@ class Releasing(Moving):
     def on_done(self, _step: MoveStep, answer: Any, now_ms: int) -> None:
         """The coordinator has answered."""
         match answer:
-            case DescribeGroupsResponse(groups=groups) if self.stage is Stage.CONCLUDING:
-                if any(group.group_state == STABLE for group in groups):
-                    self._has_had_round = True
-                else:
-                    self._not_before_ms = now_ms + LOOK_AGAIN_MS
             case DescribeGroupsResponse(groups=groups):
-                if self._are_all_back(groups):
-                    self._gather_until_ms = now_ms
+                if self._is_awaited_there(groups):
+                    self._wait_until_ms = now_ms
                 else:
-                    self._not_before_ms = min(now_ms + self._pause_ms, self._gather_until_ms)
+                    self._not_before_ms = min(now_ms + self._pause_ms, self._wait_until_ms)
                     self._pause_ms *= 2
             case _:
                 request = self._opener.on_answer(answer, now_ms)
@@ -352,6 +345,7 @@ class Releasing(Moving):
         """The cluster has a native member."""
         if self._is_open:
             self.is_native_due = False
+        if self.stage is Stage.AWAITING_NATIVE:
             self._not_before_ms = now_ms
 
     def advance(self, now_ms: int) -> None:
@@ -378,8 +372,7 @@ class Releasing(Moving):
     def _advance(self, now_ms: int) -> None:
         """Do what is due."""
         member_id = self._ids.member_id
-        if self.stage is Stage.CONCLUDING and self._awaits_round:
-            self._has_had_round = now_ms >= self._round_until_ms  # it may never have one
+        is_waiting = now_ms < self._wait_until_ms
         match self.stage:
             case Stage.ANNOUNCING:
                 release = ReleaseState(guard_id=member_id, is_native_due=self.is_native_due)
@@ -390,19 +383,20 @@ class Releasing(Moving):
                 self._ask(
                     Requester.RELEASE, self._opener.join(now_ms, member_id=member_id, names=names)
                 )
-            case Stage.GATHERING if self.recall.returning and now_ms < self._gather_until_ms:
-                self._describe()
+            case Stage.GATHERING | Stage.AWAITING_ROUND if is_waiting:
+                self._ask(Requester.RELEASE, DescribeGroupsRequest(groups=(self._parts.group_id,)))
             case Stage.GATHERING:
                 self._move(Stage.LEAVING)
-                self._ask(Requester.RELEASE, self._opener.leave(self._ids))
+                self._advance(now_ms)
             case Stage.LEAVING:
                 self._ask(Requester.RELEASE, self._opener.leave(self._ids))
-            case Stage.CONCLUDING if self._awaits_round:
-                self._describe()
-            case Stage.CONCLUDING if self.is_native_due and now_ms < self._native_until(now_ms):
-                self._not_before_ms = self._native_until(now_ms)
+            case Stage.AWAITING_ROUND if self.is_native_due:
+                self._wait(Stage.AWAITING_NATIVE, NATIVE_FIRST_MAX_MS, now_ms)
+                self._not_before_ms = self._wait_until_ms
+            case Stage.AWAITING_ROUND | Stage.AWAITING_NATIVE:
+                self._move(Stage.CONCLUDING)
+                self._advance(now_ms)
             case Stage.CONCLUDING:
-                self.is_native_due = False
                 self._store(ReleaseMoved(release=ReleaseState()))
             case _:
                 pass
@@ -411,10 +405,10 @@ class Releasing(Moving):
         """Nobody holds anything, every commit has ended, and the anchor's place is the release's.
         None: there is no anchor any more."""
         is_again, self.is_displaced = self.is_displaced, False
-        if ids is None:
+        if ids is None and is_again:
+            self._await_round(now_ms)
+        elif ids is None:
             # Another member is in the group, which needs no native one to be the first.
-            if is_again:
-                self._mark_open(now_ms)
             self._move(Stage.CONCLUDING)
         else:
             self._ids = ids
@@ -441,23 +435,23 @@ class Releasing(Moving):
                 )
             case Stage.OPENING, _ if self._opener.ids is not None:
                 self._is_open = True
-                self._gather_until_ms = now_ms + self._gather_max_ms()
-                self._move(Stage.GATHERING)
+                wait_ms = self._gather_max_ms() if self.recall.returning else 0
+                self._wait(Stage.GATHERING, wait_ms, now_ms)
             case Stage.OPENING, _:
                 self._move(Stage.LEAVING)
             case _, Out(refusal=refusal) if refusal is not None and refusal.is_replaced:
                 self.is_displaced = True  # a late JoinGroup has put another anchor in its place
             case _, Out(is_certain=True):
-                self._mark_open(now_ms)
-                if self._awaits_round:
-                    self._round_until_ms = now_ms + GATHER_MAX_MS
-                self._move(Stage.CONCLUDING)
+                self._await_round(now_ms)
             case _:
                 self._not_before_ms = now_ms + BACKOFF_MS
 
-    def _are_all_back(self, groups: Sequence[DescribedGroup]) -> bool:
-        """Whether as many have joined as are due, among them the clients of members that still own
-        partitions: only the leader of their round knows what they claim."""
+    def _is_awaited_there(self, groups: Sequence[DescribedGroup]) -> bool:
+        """Whether the first round in the cluster is over, or before that, whether as many have
+        joined as are due, among them the clients of members that still own partitions: only the
+        leader of their round knows what they claim."""
+        if self.stage is Stage.AWAITING_ROUND:
+            return any(group.group_state == STABLE for group in groups)
         clients = Counter(
             member.client_id
             for group in groups
@@ -473,15 +467,19 @@ class Releasing(Moving):
         sessions_ms = (member.session_timeout_ms for member in self.recall.owners)
         return max(GATHER_MAX_MS, min(max(sessions_ms, default=0), GATHER_OWNERS_MAX_MS))
 
-    def _native_until(self, now_ms: int) -> int:
-        if self._native_until_ms is None:
-            self._native_until_ms = now_ms + NATIVE_FIRST_MAX_MS
-        return self._native_until_ms
-
     # -- small things ----------------------------------------------------------------------------
 
-    def _describe(self) -> None:
-        self._ask(Requester.RELEASE, DescribeGroupsRequest(groups=(self._parts.group_id,)))
+    def _await_round(self, now_ms: int) -> None:
+        """The anchor has left. A native member that joins before the end of a round gets the
+        partitions that its members still own."""
+        self._mark_open(now_ms)
+        self._wait(Stage.AWAITING_ROUND, GATHER_MAX_MS if self.recall.owners else 0, now_ms)
+
+    def _wait(self, stage: Stage, length_ms: int, now_ms: int) -> None:
+        """Enter a stage that waits for members, at most for this time."""
+        self._move(stage)
+        self._not_before_ms, self._wait_until_ms = now_ms, now_ms + length_ms
+        self._pause_ms = LOOK_AGAIN_MS
 
     def _mark_open(self, now_ms: int) -> None:
         """The cluster can give out the partitions."""

@@ -156,6 +156,11 @@ class ReleaseStage(StrEnum):
     """Requests are relayed. The members' joins wait in the cluster until the anchor leaves."""
     LEAVING = "Leaving"
     """The anchor leaves, and the cluster's rebalance goes on without it."""
+    AWAITING_ROUND = "AwaitingRound"
+    """The anchor has left. Native members wait for the first round, if a classic one still owns
+    partitions."""
+    AWAITING_NATIVE = "AwaitingNative"
+    """Classic members wait until the cluster has a native one, if one comes back."""
     CONCLUDING = "Concluding"
     """The log stores that the group is the cluster's."""
     RELEASED = "Released"
@@ -262,7 +267,12 @@ RELEASE: Moves[ReleaseStage] = MappingProxyType(
         ReleaseStage.ANNOUNCING: frozenset({ReleaseStage.OPENING, ReleaseStage.LEAVING}),
         ReleaseStage.OPENING: frozenset({ReleaseStage.GATHERING, ReleaseStage.LEAVING}),
         ReleaseStage.GATHERING: frozenset({ReleaseStage.LEAVING}),
-        ReleaseStage.LEAVING: frozenset({ReleaseStage.CONCLUDING}),
+        ReleaseStage.LEAVING: frozenset({ReleaseStage.AWAITING_ROUND}),
+        # Straight to Concluding: no native member comes back.
+        ReleaseStage.AWAITING_ROUND: frozenset(
+            {ReleaseStage.AWAITING_NATIVE, ReleaseStage.CONCLUDING}
+        ),
+        ReleaseStage.AWAITING_NATIVE: frozenset({ReleaseStage.CONCLUDING}),
         ReleaseStage.CONCLUDING: frozenset({ReleaseStage.RELEASED}),
         ReleaseStage.RELEASED: frozenset(),
     }

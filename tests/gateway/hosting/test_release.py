@@ -247,7 +247,7 @@ def test_native_members_wait_for_the_round_of_a_member_that_still_owns_partition
     on.describe(IDS.member_id, "x", "y", client_id=MEMBERS[0].client_id)
     on.answer(LEFT)
     on.answer(described_as("CompletingRebalance"))
-    assert (on.stage, on.situation) == (Stage.CONCLUDING, GroupSituation.OPENED)
+    assert (on.stage, on.situation) == (Stage.AWAITING_ROUND, GroupSituation.OPENED)
     if comes:
         on.wait(LOOK_AGAIN_MS)
         on.answer(described_as("Stable"))
@@ -362,7 +362,7 @@ def test_the_conclusion_waits_for_a_native_member(*, joins: bool) -> None:
     """So the process after a kill waits for it, too."""
     on = Script(ReleaseState(guard_id=IDS.member_id, is_native_due=True))
     on.answer(LEFT)
-    assert (on.stage, on.todo) == (Stage.CONCLUDING, [])
+    assert (on.stage, on.todo) == (Stage.AWAITING_NATIVE, [])
     if joins:
         on.machine.on_native_joined(on.now_ms)
         on.advance()

@@ -78,7 +78,9 @@ Recalling>Announcing Recalling>Concluding
 Announcing>Opening Announcing>Leaving
 Opening>Gathering Opening>Leaving
 Gathering>Leaving
-Leaving>Concluding
+Leaving>AwaitingRound
+AwaitingRound>AwaitingNative AwaitingRound>Concluding
+AwaitingNative>Concluding
 Concluding>Released
 """
 LEGAL = frozenset(MOVES.split())

@@ -166,8 +166,7 @@ def an_anchor_whose_leave_is_lost_counts_as_gone(patch: pytest.MonkeyPatch) -> N
     def on_failed(releasing: Releasing, step: MoveStep, reason: str, now_ms: int) -> None:
         real(releasing, step, reason, now_ms)
         if releasing.stage is ReleaseStage.LEAVING and not releasing.is_displaced:
-            releasing._mark_open(now_ms)
-            releasing._move(ReleaseStage.CONCLUDING)
+            releasing._await_round(now_ms)
 
     patch.setattr(Releasing, "on_failed", on_failed)
 
