@@ -10,8 +10,8 @@ from functools import cached_property
 
 from coordinator.interface.events import HeartbeatReceived, Request
 from coordinator.interface.records import ClassicGroupMember, ClassicGroupValue, protocol_names
+from gateway.hosting.anchor import SESSION_TIMEOUTS_MS
 from gateway.hosting.identity import AnchorIds, AnchorJoinMetadata
-from gateway.hosting.moving import ANCHOR_SESSION_MS
 from gateway.hosting.upstream_member import UpstreamMember
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest
@@ -83,7 +83,7 @@ class Adoptees:
             self.group_id,
             self.join_metadata,
             reason=REASON,
-            session_timeouts_ms=(ANCHOR_SESSION_MS,),
+            session_timeouts_ms=SESSION_TIMEOUTS_MS,
         )
 
     def beat(self, member: ClassicGroupMember) -> HeartbeatRequest:

@@ -6,7 +6,6 @@ from gateway.hosting.logged_engine import StepOfMove
 from kafka_codecs.declaration import Struct
 
 BACKOFF_MS = 500
-ANCHOR_SESSION_MS = 60_000
 
 
 class Moving:

@@ -23,19 +23,20 @@ from coordinator.interface.records import (
 )
 from gateway.events import group_events
 from gateway.hosting.adoptable import STABLE
+from gateway.hosting.anchor import SESSION_TIMEOUTS_MS
 from gateway.hosting.effects import MoveStep, Requester
 from gateway.hosting.grace import Grace
 from gateway.hosting.group_parts import GroupParts
 from gateway.hosting.holders import Holders
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.move_requests import AnyRequest, NewProtocol, ReleaseOutcome, ReleaseRequest
-from gateway.hosting.moving import ANCHOR_SESSION_MS, BACKOFF_MS, Moving
+from gateway.hosting.moving import BACKOFF_MS, Moving
 from gateway.hosting.pending_ids import REMEMBERED_MS, PendingIds
 from gateway.hosting.recall import Recall
 from gateway.hosting.routes import GroupSituation
 from gateway.hosting.standing import RELEASED
 from gateway.hosting.states import RELEASE, AnchorPhase, Mode, ReleaseStage
-from gateway.hosting.upstream_member import NOTHING, Joined, Out, UpstreamMember
+from gateway.hosting.upstream_member import NOTHING, In, Joined, Out, UpstreamMember
 from gateway.moves import check_move
 from kafka_codecs.describe_groups import (
     DescribedGroup,
@@ -48,8 +49,9 @@ SETTLE_MAX_MS = 30_000
 GATHER_MAX_MS = 3_000
 """How long the anchor waits for joins of members that were here a moment ago. As Kafka's
 `group.initial.rebalance.delay.ms`, which gathers the members of an Empty group."""
-GATHER_OWNERS_MAX_MS = ANCHOR_SESSION_MS - 5_000
-"""How long it waits at most for members that still own partitions: it sends no heartbeats."""
+GATHER_MARGIN_MS = 5_000
+"""How much shorter than the anchor's session it waits for members that still own partitions: it
+sends no heartbeats."""
 LOOK_AGAIN_MS = 25
 """The time between the first two looks at who has come. It doubles from look to look."""
 NATIVE_FIRST_MAX_MS = 15_000
@@ -122,7 +124,7 @@ class Releasing(Moving):
             parts.group_id,
             parts.rules.standing.gateway.join_metadata,
             reason=REASON,
-            session_timeouts_ms=(ANCHOR_SESSION_MS,),
+            session_timeouts_ms=SESSION_TIMEOUTS_MS,
         )
         """The anchor, whose place the release has."""
         self._is_open = False
@@ -433,9 +435,9 @@ class Releasing(Moving):
                 self._ask(
                     Requester.RELEASE, self._opener.sync({self._ids.member_id: NOTHING}, now_ms)
                 )
-            case Stage.OPENING, _ if self._opener.ids is not None:
+            case Stage.OPENING, In(session_ms=session_ms, refusal=None):
                 self._is_open = True
-                wait_ms = self._gather_max_ms() if self.recall.returning else 0
+                wait_ms = self._gather_max_ms(session_ms) if self.recall.returning else 0
                 self._wait(Stage.GATHERING, wait_ms, now_ms)
             case Stage.OPENING, _:
                 self._move(Stage.LEAVING)
@@ -461,11 +463,12 @@ class Releasing(Moving):
         owners = Counter(member.client_id for member in self.recall.owners)
         return clients.total() >= self.recall.returning and owners <= clients
 
-    def _gather_max_ms(self) -> int:
+    def _gather_max_ms(self, anchors_session_ms: int) -> int:
         """How long to wait for members. One that still owns partitions must be in the first round,
         or its session must be over."""
         sessions_ms = (member.session_timeout_ms for member in self.recall.owners)
-        return max(GATHER_MAX_MS, min(max(sessions_ms, default=0), GATHER_OWNERS_MAX_MS))
+        limit_ms = anchors_session_ms - GATHER_MARGIN_MS
+        return max(GATHER_MAX_MS, min(max(sessions_ms, default=0), limit_ms))
 
     # -- small things ----------------------------------------------------------------------------
 

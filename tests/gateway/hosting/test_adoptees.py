@@ -6,7 +6,8 @@ import pytest
 
 from gateway.hosting.adoptable import snapshot
 from gateway.hosting.adoptees import LOCK_MARGIN_MS, Adoptees
-from kafka_codecs.join_group import JoinGroupRequest
+from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.leave_group import MemberIdentity
 from tests.support.adoption import GROUP, JOIN_METADATA, NOW_MS, A, B, described, watched
 
@@ -48,6 +49,16 @@ def test_it_stays_longer_than_any_member_believes_to_own_something(
     join = rejoin(Adoptees(GROUP, group, JOIN_METADATA))
     assert join.session_timeout_ms == 60_000 + LOCK_MARGIN_MS
     assert join.rebalance_timeout_ms == longest_ms + LOCK_MARGIN_MS
+
+
+def test_the_anchor_accepts_the_longest_session_of_the_cluster() -> None:
+    """Refused, it would undo the adoption after the members have left."""
+    anchor = ADOPTEES.anchor()
+    assert anchor.join(NOW_MS).session_timeout_ms == 60_000
+    refusal = JoinGroupResponse(error_code=ErrorCode.INVALID_SESSION_TIMEOUT)
+    shorter = anchor.on_answer(refusal, NOW_MS)
+    assert isinstance(shorter, JoinGroupRequest)
+    assert shorter.session_timeout_ms == 45_000
 
 
 def test_static_members_leave_with_their_instance_ids() -> None:

@@ -7,10 +7,12 @@ import pytest
 
 from coordinator.interface.events import ReleaseMoved
 from coordinator.interface.records import ClassicGroupValue, ReleaseRecord, ReleaseState
+from gateway.hosting.anchor import SESSION_TIMEOUTS_MS
 from gateway.hosting.effects import Ask
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.moving import BACKOFF_MS
 from gateway.hosting.release import (
+    GATHER_MARGIN_MS,
     GATHER_MAX_MS,
     LOOK_AGAIN_MS,
     NATIVE_FIRST_MAX_MS,
@@ -216,6 +218,21 @@ def test_the_anchor_leaves_though_not_all_have_come_back(on: Script) -> None:
     on.describe(IDS.member_id, "x")
     on.wait(LOOK_AGAIN_MS)
     assert on.asked() is LeaveGroupRequest
+
+
+def test_it_opens_with_a_shorter_session_and_waits_no_longer_than_that(on: Script) -> None:
+    """The anchor sends no heartbeats meanwhile, and the cluster may allow no longer session."""
+    on.give_up(A, still_owns=True)
+    on.give_up(B)
+    on.hand_over(IDS)
+    on.stored()
+    for _ in SESSION_TIMEOUTS_MS[1:]:
+        on.answer(JoinGroupResponse(error_code=ErrorCode.INVALID_SESSION_TIMEOUT))
+    on.answer(JOINED)
+    on.answer(SyncGroupResponse())
+    on.describe(IDS.member_id)
+    on.wait(SESSION_TIMEOUTS_MS[-1] - GATHER_MARGIN_MS)
+    assert on.stage is Stage.LEAVING
 
 
 def test_it_waits_for_a_member_that_still_owns_partitions(on: Script) -> None:
