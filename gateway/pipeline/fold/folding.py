@@ -59,7 +59,7 @@ class GroupFold:
         self._sequences = GroupSequences(cluster_id, group_id)
         self._figures = FiguresFold(cluster_id, group_id, self._tables)
         self._ownership = OwnershipFold(self._of, self._tables, findings, hostings, others)
-        self._offsets = OffsetFold(self._ownership, findings)
+        self._folds = self._ownership, OffsetFold(self._ownership, findings), self._figures
         self._hosting: Hosting | None = None
         self._latest: dict[str, Hosting] = {}
         """The hosting of the latest line of each log."""
@@ -88,8 +88,11 @@ class GroupFold:
         if line.fields is None:
             return None
         source = source_of(placed)
-        for fold in (self._ownership, self._offsets, self._figures):
-            fold.take(line, source)
+        for fold in self._folds:
+            handler = fold.handlers.get(line.event)
+            if handler is not None:
+                handler(fold, source, line.fields)
+        self._ownership.has_lines = True
         return self._hand_out() if self._is_alone and self._lines % CLOSED_EVERY == 0 else None
 
     def _doubt(self, line: Line, succession: Succession) -> None:
@@ -312,8 +315,8 @@ def _cluster_row(line: Line) -> UnreadRow:
 
 
 BUFFERED_MS = TOLD_MS_MAX + 10_000
-WAITING_MAX = 1 << 16
-"""Lines that wait for earlier ones."""
+WAITING_MIN, WAITING_MAX = 16, 1 << 16
+"""Lines that wait for earlier ones: so many are placed together, and so many are too many."""
 
 
 class LogFold:
@@ -336,6 +339,8 @@ class LogFold:
                     raise OutOfOrderError
                 self._source = line.gateway_id, line.cluster_id
             self._waiting.append((key_of(line), line))
+            if len(self._waiting) < WAITING_MIN:
+                continue
             is_long = len(self._waiting) > WAITING_MAX
             if is_long or line.at_ms > self._until_ms + 2 * BUFFERED_MS:
                 self._until_ms = line.at_ms - BUFFERED_MS

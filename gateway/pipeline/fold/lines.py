@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from typing import Annotated, Any, TypeAlias
 from zlib import crc32
 
-from msgspec import Meta, MsgspecError, Raw, Struct, ValidationError
+from msgspec import Meta, MsgspecError, Raw, Struct, ValidationError, field
 from msgspec.json import Decoder, decode, encode
-from msgspec.structs import astuple
 from pydantic import TypeAdapter
 
 from gateway.events.catalog import EVENTS, VERSION
@@ -38,8 +37,9 @@ _Number: TypeAlias = Annotated[int, Meta(ge=-NUMBER_MAX - 1, le=NUMBER_MAX)]
 _Count: TypeAlias = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
 
 
-class _Place(Struct):
-    """A place in a sequence. Fields as in `Envelope`; unknown ones are ignored."""
+class Line(Struct):
+    """A line with a place in a sequence, whatever else is wrong with it. Fields as in `Envelope`;
+    unknown ones are ignored."""
 
     event: str
     schema_version: _Number
@@ -53,24 +53,19 @@ class _Place(Struct):
     process_id: str | None = None
     began_ms: _Count | None = None
     after: _Number | None = None
-
-
-class _Envelope(_Place):
-    """An envelope with the text of its fields."""
-
-    run: _Count | None = None
-    fields: Raw = Raw(b"null")
-
-
-class Line(_Place):
-    """A line with a place in a sequence, whatever else is wrong with it."""
-
     run: int = 0
     fields: GatewayEvent | None = None
     """Null if the event is unknown or cannot be read."""
-    content: int = 0
+    content: int = field(default=0, name="")
     """A checksum of the text: a line that is written twice has the same one, also with another kind
     of line end."""
+
+
+class _Envelope(Line):
+    """A line of which only the envelope has been read yet."""
+
+    run: _Count | None = None  # type: ignore[assignment]
+    fields: Raw = Raw(b"null")  # type: ignore[assignment]
 
 
 _ENVELOPES = Decoder(_Envelope)
@@ -96,17 +91,16 @@ def parse(text: str) -> tuple[Line | None, str | None]:
         return None, INCOMPLETE if _names_event(data) else NOT_AN_EVENT
     if envelope.group_id is None and envelope.process_id is None:
         return None, INCOMPLETE
-    fields, problem = _fields_of(envelope)
+    line: Line = envelope
+    text_of_fields = envelope.fields
+    line.run = envelope.run or 0
+    line.fields, problem = _fields_of(envelope)
     if len(data) > STRING_BYTES_MAX or _MAY_BE_HUGE in data.translate(_ZEROS):
         names = [envelope.event, envelope.gateway_id, envelope.group_id, envelope.process_id]
         if not _fits([*names, envelope.cluster_id]):
             return None, INCOMPLETE
-        if fields is not None and not _fields_fit(envelope.fields):
-            fields, problem = None, f"{envelope.event} has an invalid value"
-    *place, run, _text = astuple(envelope)
-    line = Line(*place)
-    line.run = run or 0
-    line.fields = fields
+        if line.fields is not None and not _fields_fit(text_of_fields):
+            line.fields, problem = None, f"{envelope.event} has an invalid value"
     line.content = crc32(data.rstrip())
     return line, problem
 

@@ -147,19 +147,13 @@ def source_of(placed: Placed) -> Source:
 class EventFold:
     """A part of the fold of a group. Its method `_on_NAME` takes the event NAME."""
 
-    _handlers: ClassVar[Mapping[str, Callable[..., None]]]
+    handlers: ClassVar[Mapping[str, Callable[..., None]]]
 
     def __init_subclass__(cls) -> None:
         methods = vars(cls).items()
-        cls._handlers = {
+        cls.handlers = {
             name.removeprefix("_on_"): method for name, method in methods if name.startswith("_on_")
         }
-
-    def take(self, line: Line, source: Source) -> None:
-        """Take the next line."""
-        handler = self._handlers.get(line.event)
-        if handler is not None:
-            handler(self, source, line.fields)
 
 
 class OutOfOrderError(Exception):

@@ -11,7 +11,6 @@ from typing import Any, TypeAlias, TypeVar
 
 from gateway.events.offset_events import NO_MEMBER, CommittedOffsets, FetchedOffset
 from gateway.pipeline.fold.findings import Findings, SeveralLogs
-from gateway.pipeline.fold.lines import Line
 from gateway.pipeline.fold.order import EventFold, Hostings, Source
 from gateway.pipeline.fold.partition import (
     Fault,
@@ -60,7 +59,8 @@ class OwnershipFold(EventFold):
         """Their names, which members may state until they learn of that."""
         self._needs_load: set[str] = set()
         """The logs of which another run has begun, whose `group_loaded` has not come yet."""
-        self._is_first_line = True
+        self.has_lines = False
+        """Whether there are lines before this one."""
         self.is_whole = False
         """Whether the group's beginning is among the lines."""
         self.stated_ms: int | None = None
@@ -68,11 +68,6 @@ class OwnershipFold(EventFold):
         self.is_forwarded = False
         self.not_compared: Counter[str] = Counter()
         self.first_grants = self.handovers = self.compared = 0
-
-    def take(self, line: Line, source: Source) -> None:
-        """Take the next line."""
-        super().take(line, source)
-        self._is_first_line = False
 
     def begin_run(self, gateway_id: str) -> None:
         """Another process has the log from now on."""
@@ -218,7 +213,7 @@ class OwnershipFold(EventFold):
                 # No line states when it ended.
                 grant.is_certain = False
                 self._end(partition, grant, source, None)
-        from_ms = None if self._is_first_line else source.at_ms
+        from_ms = source.at_ms if self.has_lines else None
         for partition, member_ids in self._partitions_held(holders, event.topic_ids, source):
             for member_id in sorted(member_ids):
                 self._grant(partition, member_id, source, from_ms)

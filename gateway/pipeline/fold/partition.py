@@ -226,15 +226,6 @@ class PartitionHistory:
                 return known
         return self.settled
 
-    def _settle(self, lowest: int, member_id: str, source: Source) -> None:
-        """The cluster stores commits. What it had is in force until no fetch is under way."""
-        before = self.stored
-        if before is not None and before.source.at_ms <= source.at_ms - IN_FLIGHT_MS_MAX:
-            self.settled = before
-        if _is_above(self.settled, lowest):
-            is_certain = self.settled.is_certain
-            self.settled = KnownOffset(lowest, source, member_id, is_certain=is_certain)
-
     def _is_older_than_grant(self, stored: KnownOffset) -> bool:
         return self.latest is not None and stored.source.at_ms <= self.latest.source.at_ms
 
@@ -273,19 +264,19 @@ class PartitionHistory:
         self, member_id: str, entry: CommittedOffsets, from_ms: int, source: Source
     ) -> Fault | None:
         """The cluster stored commits of one client. Returns what is wrong with them."""
-        last, stored, start = entry.last, self.stored, self.start
+        last, lowest, stored, start = entry.last, entry.lowest, self.stored, self.start
         fault = None
-        self._settle(entry.lowest, member_id, source)
+        if stored is not None and stored.source.at_ms <= source.at_ms - IN_FLIGHT_MS_MAX:
+            self.settled = stored
+        if _is_above(self.settled, lowest):
+            is_certain = self.settled.is_certain
+            self.settled = KnownOffset(lowest, source, member_id, is_certain=is_certain)
         if member_id == NO_MEMBER:
             self.stored = KnownOffset(last, source, member_id, is_reset=True)
             if not self.has_acted:
                 self.start = self.stored
         else:
-            if (
-                self.shown is not None
-                or _is_above(stored, entry.lowest)
-                or _is_above(start, entry.lowest)
-            ):
+            if self.shown is not None or _is_above(stored, lowest) or _is_above(start, lowest):
                 fault = self._went_back(member_id, entry, from_ms, source)
             if not self.has_acted and member_id == self.owner_id:
                 self.has_acted = True

@@ -28,4 +28,4 @@ def test_every_table_is_described() -> None:
 
 def test_what_takes_an_event_is_named_after_it() -> None:
     for part in (FiguresFold, OffsetFold, OwnershipFold):
-        assert part._handlers.keys() < EVENTS.keys(), part
+        assert part.handlers.keys() < EVENTS.keys(), part
