@@ -129,6 +129,8 @@ class Number(NamedTuple):
     """A checksum of the group's name."""
     previous_run: int = -1
     """The run before, as the start of the process names it; -1 if it names none."""
+    started_ms: int = 0
+    """When the process started, if the start names a run before."""
     is_whole: bool = False
     """Whether it stands for all numbers before it."""
 
@@ -146,10 +148,10 @@ def number_of(line: Line) -> Number:
     group = crc32(line.group_id.encode("utf-8", "surrogatepass")) if line.group_id else 0
     if type(line.fields) is ShardsGivenUp and line.fields.ends_run:
         about = ENDED
-    previous_run = -1
+    number = Number(line.sequence, line.at_ms, about, line.content, group)
     if type(line.fields) is GatewayStarted and line.fields.previous_run is not None:
-        previous_run = line.fields.previous_run
-    return Number(line.sequence, line.at_ms, about, line.content, group, previous_run)
+        return number._replace(previous_run=line.fields.previous_run, started_ms=line.at_ms)
+    return number
 
 
 _ABOUT = {
@@ -201,8 +203,8 @@ def whole_numbers(numbers: list[Number]) -> None:
             break
         count += len(versions)
     if count:
-        stands = numbers[count - 1]._replace(is_whole=True, previous_run=first.previous_run)
-        numbers[:count] = [stands]
+        start = {"previous_run": first.previous_run, "started_ms": first.started_ms}
+        numbers[:count] = [numbers[count - 1]._replace(is_whole=True, **start)]
 
 
 class _ProcessNumbers:
@@ -233,7 +235,7 @@ class _ProcessNumbers:
                     self._stated, self._first = set(), sequence
             yield from self._check_stated(number)
             if self._earlier and number.previous_run not in (-1, *self._earlier):
-                yield _run_row("missing", self._key, _RUN_MISSING, at_ms=number.at_ms)
+                yield _run_row("missing", self._key, _RUN_MISSING, at_ms=number.started_ms)
             reached, at_ms, last = sequence, number.at_ms, number.about
         if self._stated is not None and not self._stated:
             yield self._miss(1, self._first - 1, at_ms)

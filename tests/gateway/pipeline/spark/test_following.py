@@ -36,8 +36,9 @@ from gateway.pipeline.following import Following, Items, Subject, states_version
 from gateway.pipeline.report.verdict import judge
 from gateway.pipeline.tables import FOLDED_TABLES, SCHEMAS, arrow_table, read_rows
 from tests.e2e.follow_loop import history
-from tests.gateway.pipeline.stories import START_MS, Story, played
-from tests.support.folded_lines import folded, joined, summary_of
+from tests.gateway.pipeline.fold.test_stories import FOLDER as STORIES
+from tests.gateway.pipeline.stories import START_MS, Story, played, sections, stories
+from tests.support.folded_lines import folded, joined, sources, summary_of
 
 VERSION = version("groupferry")
 KEY = ItemKey(GATEWAY, "g", 1, "p")
@@ -145,6 +146,18 @@ def batches_of(lines: Sequence[str], rng: random.Random) -> list[list[SourceLine
     places = [SourceLine("f", f"byte {number}", text) for number, text in enumerate(lines)]
     cuts = sorted(rng.sample(range(len(lines)), min(6, len(lines))))
     return [places[start:end] for start, end in pairwise([0, *cuts, len(lines)])]
+
+
+@pytest.mark.parametrize("path", list(stories(STORIES)), ids=lambda path: path.stem)
+def test_two_rounds_have_the_verdict_of_one_fold(path: Path, tmp_path: Path) -> None:
+    """Of each story, wherever it is divided and in whatever order half of them come."""
+    texts, rng = played(sections(path)[0]).lines, random.Random(path.stem)
+    if rng.randrange(2):
+        rng.shuffle(texts)
+    followed, place = Following(Folder(f"{tmp_path}"), top=1), rng.randrange(len(texts) + 1)
+    followed.take_in(sources(texts)[:place], {})
+    summary = followed.take_in(sources(texts)[place:], {})
+    assert judge(summary).lines == judge(summary_of(*texts)).lines
 
 
 def differences(output: Path, *lines: str) -> list[str]:
