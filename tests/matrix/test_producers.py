@@ -1,8 +1,8 @@
 """Each producer writes the same bytes behind the gateway as at the broker.
 
-It writes idempotently and in a transaction, if it can, once with each of its codecs; those of
-librdkafka, Java and franz-go are fenced, too. librdkafka before 2.11 compresses only for a broker
-that states Produce v0; a client that does not compress cannot write a long record.
+It writes idempotently and in a transaction, if it can, once with each of its codecs; then a second
+producer with one transactional id fences the first. librdkafka before 2.11 compresses only for a
+broker that states Produce v0; a client that does not compress cannot write a long record.
 """
 
 import os

@@ -1,5 +1,7 @@
 // A producer of @platformatic/kafka, as librdkafka_producer.py: BOOTSTRAP PREFIX CODEC...
 
+const { inspect } = require("node:util");
+
 const { Producer, stringSerializers } = require("@platformatic/kafka");
 
 const TEXT = "compressible text ".repeat(5000);
@@ -25,7 +27,24 @@ async function main(bootstrap, prefix, ...codecs) {
     await transaction.send({ messages: [{ topic, partition: 0, value: TEXT }] });
     await transaction.commit();
     await transactional.close();
+    if (compression === "none") {
+      await checkFencing({ ...settings, transactionalId: `${topic}-fenced` }, topic);
+    }
   }
+}
+
+// Fails unless the first of two producers with one transactional id is fenced.
+async function checkFencing(settings, topic) {
+  const [first, second] = [new Producer(settings), new Producer(settings)];
+  const fenced = await first.beginTransaction();
+  await fenced.send({ messages: [{ topic, partition: 1, value: TEXT }] });
+  // By default it claims to be producer 0, and is refused itself.
+  await second.beginTransaction({ producerId: -1n, producerEpoch: -1 });
+  const refusal = await fenced.commit().then(() => undefined, (error) => error);
+  if (!/PRODUCER_FENCED|INVALID_PRODUCER_EPOCH/.test(inspect(refusal, { depth: null }))) {
+    throw new Error("the first producer was not fenced", { cause: refusal });
+  }
+  await Promise.all([first.close(true), second.close(true)]);
 }
 
 main(...process.argv.slice(2)).catch((error) => {

@@ -4,6 +4,8 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"strings"
 
@@ -45,7 +47,26 @@ func main() {
 		produce(transactional, topic, text)
 		check(transactional.CommitTxn())
 		check(transactional.Close())
+		if codec == "none" {
+			settings.Producer.Transaction.ID = topic + "-fenced"
+			checkFencing(brokers, settings, topic)
+		}
 	}
+}
+
+// checkFencing fails unless the first of two producers with one transactional id is fenced.
+func checkFencing(brokers []string, settings *sarama.Config, topic string) {
+	first := producer(brokers, settings)
+	check(first.BeginTxn())
+	record := &sarama.ProducerMessage{Topic: topic, Partition: 1, Value: sarama.StringEncoder("fenced")}
+	_, _, err := first.SendMessage(record)
+	check(err)
+	second := producer(brokers, settings)
+	err = first.CommitTxn()
+	if !errors.Is(err, sarama.ErrProducerFenced) && !errors.Is(err, sarama.ErrInvalidProducerEpoch) {
+		panic(fmt.Sprint("the first producer was not fenced: ", err))
+	}
+	check(second.Close())
 }
 
 func producer(brokers []string, settings *sarama.Config) sarama.SyncProducer {
