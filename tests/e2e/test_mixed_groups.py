@@ -11,8 +11,10 @@ import pytest
 
 from gateway.demo.group_view import Protocol
 from tests.support.clients import Client
-from tests.support.group_stage import GroupStage, open_group
+from tests.support.group_stage import GroupStage, on_kafka, open_group
+from tests.support.kafka_broker import KafkaCluster
 from tests.support.matrix import AGAIN_MAX, NATIVE
+from tests.support.releases import OLDEST, on_release
 
 CLIENTS = {
     "librdkafka": Client(library="librdkafka", assignor="range,roundrobin"),
@@ -58,3 +60,28 @@ async def test_all_libraries_share_one_group(tmp_path: Path) -> None:
         await group.end()
         assert group.conversions() == ["classic->consumer", "consumer->classic"]
         assert group.ledger.delivered_again() <= AGAIN_MAX, group.troubles
+
+
+@pytest.mark.kafka
+@on_release(OLDEST)
+async def test_a_group_rolls_on_the_oldest_release(kafka: KafkaCluster, tmp_path: Path) -> None:
+    """Two libraries roll up and down. `tests/matrix/` rolls every client on the others. Without
+    ZooKeeper this release has no idempotent producers yet."""
+    classic = {name: CLIENTS[name] for name in ("librdkafka", "kafka-python")}
+    settings = tmp_path / "producer"
+    settings.write_text("enable.idempotence=false")
+    async with open_group(
+        tmp_path / "state", open_upstream=on_kafka(kafka), producer_settings=settings
+    ) as group:
+        for name, client in classic.items():
+            await group.join(name, client)
+        await settle(group, "classic")
+        for goal in (dict.fromkeys(classic, NATIVE), classic):
+            for name, client in goal.items():
+                await group.leave(name)
+                await group.join(name, client)
+                is_last = goal is classic and name == "kafka-python"
+                await settle(group, "classic" if is_last else "consumer")
+        await group.end()
+        assert group.conversions() == ["classic->consumer", "consumer->classic"]
+        assert group.ledger.delivered_again() == 0, group.troubles

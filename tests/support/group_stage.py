@@ -69,14 +69,16 @@ class GroupStage:
         self._produced: ProducedReport | None = None
         self._producer: Child | None = None
 
-    async def produce(self, *, beside: bool = False) -> None:
-        """Start the producer, beside the gateway or behind it."""
+    async def produce(self, *, beside: bool = False, settings: Path | None = None) -> None:
+        """Start the producer, beside the gateway or behind it, with a file of settings of
+        librdkafka if there is one."""
         bootstrap = self._upstream.bootstrap if beside else self.gateway.bootstrap
         arguments = [
             f"--bootstrap={bootstrap}",
             f"--topic={self._upstream.topic}",
             f"--partitions={PARTITIONS}",
             f"--rate={RATE}",
+            *([f"--security={settings}"] if settings else []),
         ]
         self._producer = await self._nursery.start(
             partial(
@@ -275,6 +277,7 @@ async def open_group(
     open_upstream: OpenUpstream = mock_cluster.embed_cluster,
     bootstrap: str | None = None,
     produces_beside: bool = False,
+    producer_settings: Path | None = None,
     limit_s: float = STAGE_LIMIT_S,
 ) -> AsyncIterator[GroupStage]:
     """Run cluster, gateway (with these flags) and producer. The block's end stops all of them."""
@@ -284,7 +287,7 @@ async def open_group(
                 upstream.bootstrap, state_folder, *flags, bootstrap=bootstrap
             ) as gateway:
                 stage = GroupStage(nursery, upstream, gateway)
-                await stage.produce(beside=produces_beside)
+                await stage.produce(beside=produces_beside, settings=producer_settings)
                 yield stage
                 nursery.cancel_scope.cancel()
 

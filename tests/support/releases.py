@@ -3,8 +3,8 @@
 A new release costs a line here, and its version in `kafka/pom.xml`. A test that does not choose a
 release runs on the newest. CI, and KAFKA_RELEASES=daily, also run it on the last release without
 KIP-848, but each slow test, and each case of one, on only one of the two. `poe releases`, which is
-KAFKA_RELEASES=all, runs all tests on all releases. What an anchor relies on is also tested on an
-older release.
+KAFKA_RELEASES=all, runs all tests on all releases. What an anchor relies on, and a roll, are also
+tested on an older release.
 """
 
 import itertools
@@ -34,8 +34,9 @@ TEST_IDS = {
 """The ids of tests by their fixture, with the release: see `side_by_side.py`."""
 
 
-WITH_ANCHORS = ("2.8", *CHOSEN)
-"""The first of them is the oldest that runs without ZooKeeper."""
+OLDEST = "2.8"
+"""The oldest that runs without ZooKeeper."""
+WITH_ANCHORS = (OLDEST, *CHOSEN)
 
 
 _SLOW = re.compile(r"tests/(e2e|matrix)/")
