@@ -119,7 +119,7 @@ class GroupMember(Struct):
     subscription: bytes
     assignment: bytes
     protocols: tuple[OfferedProtocol, ...] = wire(tag=OUR_TAGS, default=())
-    lags_at: Int32 = wire(tag=OUR_TAGS + 1, default=NO_EPOCH)
+    older_epoch: Int32 = wire(tag=OUR_TAGS + 1, default=NO_EPOCH)
 
 
 @message(None, versions=range(4, 5), flexible=True)

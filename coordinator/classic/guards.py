@@ -48,14 +48,14 @@ def known_leaver(group: ClassicGroup, leaver: Leaver) -> ClassicGroupMember:
     return known_member(group, member_id, leaver.instance_id)
 
 
-def is_laggard(group: ClassicGroup, member_id: str, generation: int) -> bool:
+def is_at_older_epoch(group: ClassicGroup, member_id: str, generation: int) -> bool:
     """DEV D8: whether the member presents the epoch that it had at the downgrade, and no rebalance
     has completed since.
 
     Kafka answers ILLEGAL_GENERATION, which makes clients drop their partitions as lost. Asking the
     member to rejoin is enough, because the join phase is a barrier for all members.
     """
-    return group.core.laggards.get(member_id) == generation
+    return group.core.older_epochs.get(member_id) == generation
 
 
 def check_generation(group: ClassicGroup, generation: int) -> None:

@@ -184,7 +184,7 @@ def _join_with_id(step: StepBuilder, event: JoinGroupReceived) -> None:
             step, member, _member_after_rejoin(member, event)
         ):
             step.emit(ClassicGroupMemberPut(_member_after_rejoin(member, event)))
-            _stop_lagging(step, member.member_id)
+            _learn_generation(step, member.member_id)
             store_group(step, group.stored_value())
             _repeat_answer(step, event, join_reply(group, member.member_id))
         case _:
@@ -217,18 +217,19 @@ def _rejoin(step: StepBuilder, event: JoinGroupReceived, member: ClassicGroupMem
 
 def _repeat_answer(step: StepBuilder, event: JoinGroupReceived, reply: JoinGroupReply) -> None:
     """Repeat a lost answer without a rebalance."""
-    if _stop_lagging(step, reply.member_id):
+    if _learn_generation(step, reply.member_id):
         store_group(step, step.classic.stored_value())
     restart_session(step, step.classic.members[reply.member_id])
     step.answer(event.token, reply)
 
 
-def _stop_lagging(step: StepBuilder, member_id: str) -> bool:
-    """A member learns the generation. Whether it did not know it."""
+def _learn_generation(step: StepBuilder, member_id: str) -> bool:
+    """Note that a member learns the generation from its answer. Returns whether it was at an older
+    epoch."""
     core = step.classic.core
-    if member_id not in core.laggards:
+    if member_id not in core.older_epochs:
         return False
-    step.emit(ClassicCoreMoved(core.without_laggard(member_id)))
+    step.emit(ClassicCoreMoved(core.without_older_epoch(member_id)))
     return True
 
 

@@ -1,6 +1,6 @@
 """Offset commits of a classic group: membership and generation checks (rule 2.9)."""
 
-from coordinator.classic.guards import check_generation, is_laggard, known_member
+from coordinator.classic.guards import check_generation, is_at_older_epoch, known_member
 from coordinator.classic.rebalance import is_join_phase_over, restart_session
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.errors import GroupError
@@ -26,7 +26,7 @@ def check_commit(step: StepBuilder, event: OffsetCommitReceived) -> None:
             ErrorCode.UNKNOWN_MEMBER_ID, "the group has members, and the commit names none"
         )
     member = known_member(group, event.member_id, event.instance_id)
-    if not is_laggard(group, event.member_id, event.epoch):
+    if not is_at_older_epoch(group, event.member_id, event.epoch):
         check_generation(group, event.epoch)
     if group.phase is ClassicPhase.COMPLETING_REBALANCE and not event.is_transactional:
         raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS, "the generation is not complete")

@@ -241,7 +241,7 @@ def _start_generation(step: StepBuilder) -> None:
         protocol=select_protocol([member.protocols for member in group.members.values()]),
         leader=leader,
         unwatched_hash=None,
-        laggards={},
+        older_epochs={},
         held_at_downgrade=None,
     )
     step.emit(ClassicCoreMoved(begun))

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from coordinator.classic.durability import store_group
-from coordinator.classic.guards import check_generation, is_laggard, known_member
+from coordinator.classic.guards import check_generation, is_at_older_epoch, known_member
 from coordinator.classic.loans import note_rejoined
 from coordinator.classic.rebalance import release_sync, restart_session
 from coordinator.group.classic_group import ClassicGroup
@@ -26,7 +26,7 @@ def sync(step: StepBuilder, event: SyncGroupReceived) -> None:
     """Decide a SyncGroup; the caller knows that the group is classic."""
     group = step.classic
     member = known_member(group, event.member_id, event.instance_id)
-    if is_laggard(group, event.member_id, event.generation):
+    if is_at_older_epoch(group, event.member_id, event.generation):
         raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS, "the group became a classic one")
     check_generation(group, event.generation)
     _check_protocol(group, event)

@@ -133,7 +133,7 @@ def _become_classic(
     # Until they rejoin, members with an older epoch go on with that one (DEV D79), or are told to
     # rejoin without losing their partitions (DEV D8), also after a restart.
     epochs = {member_id: group.assignments[member_id].member_epoch for member_id in remaining}
-    laggards = {
+    older_epochs = {
         member_id: epoch
         for member_id, epoch in epochs.items()
         if epoch != generation or not is_quiet
@@ -162,7 +162,7 @@ def _become_classic(
                 leader=members[0].member_id if is_quiet else None,
                 members=members,
                 unwatched_hash=group.metadata_hash if is_quiet else None,
-                laggards=laggards,
+                older_epochs=older_epochs,
             )
         )
     )

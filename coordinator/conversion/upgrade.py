@@ -353,7 +353,7 @@ def _current_assignments(
     taken = {partition for current in currents.values() for partition in current.held_partitions}
 
     def epoch_of(member_id: str) -> int:
-        return group.core.laggards.get(member_id, group.core.generation)
+        return group.core.older_epochs.get(member_id, group.core.generation)
 
     def take(member_id: str, wanted: frozenset[Partition]) -> dict[Partition, int]:
         partitions = wanted - taken

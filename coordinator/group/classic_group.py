@@ -99,8 +99,8 @@ class ClassicGroup(Forkable):
             leader=self.core.leader,
             members=tuple(self.members.values()),
             unwatched_hash=self.core.unwatched_hash,
-            laggards={
-                id_: epoch for id_, epoch in self.core.laggards.items() if id_ in self.members
+            older_epochs={
+                id_: epoch for id_, epoch in self.core.older_epochs.items() if id_ in self.members
             },
         )
 
@@ -156,7 +156,7 @@ class ClassicGroup(Forkable):
             protocol=value.protocol,
             leader=value.leader,
             unwatched_hash=value.unwatched_hash,
-            laggards=value.laggards,
+            older_epochs=value.older_epochs,
             initial_delay=None,
         )
         self.members.clear()
@@ -186,8 +186,8 @@ class ClassicGroup(Forkable):
         self.core = replace(self.core, has_begun=generation is not None)
         if generation is not None:
             before = self.core.generation
-            laggards = {id_: self.core.laggards.get(id_, before) for id_ in self.members}
-            self.core = replace(self.core, generation=generation, laggards=laggards)
+            older_epochs = {id_: self.core.older_epochs.get(id_, before) for id_ in self.members}
+            self.core = replace(self.core, generation=generation, older_epochs=older_epochs)
 
     def _put(self, member: ClassicGroupMember) -> None:
         before = self.members.get(member.member_id)

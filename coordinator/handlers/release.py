@@ -106,7 +106,7 @@ def _recalled_group(step: StepBuilder, group: ConsumerGroup) -> ClassicGroupValu
         members=tuple(
             _recall_member(step, member) for _id, member in sorted(group.members.items())
         ),
-        laggards={id_: epoch for id_, epoch in epochs.items() if epoch != group.epoch},
+        older_epochs={id_: epoch for id_, epoch in epochs.items() if epoch != group.epoch},
     )
 
 

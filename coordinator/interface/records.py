@@ -105,8 +105,9 @@ class ClassicGroupValue:
     members: tuple[ClassicGroupMember, ...] = ()
     unwatched_hash: int | None = None
     """The metadata hash of the members' topics while no leader watches them; None if one does."""
-    laggards: Mapping[str, int] = field(default_factory=dict)
-    """The epochs of members that lag since a downgrade, by member id (deviation D8)."""
+    older_epochs: Mapping[str, int] = field(default_factory=dict)
+    """The epochs of members that have not learned the generation since a downgrade, by member id
+    (deviation D8)."""
 
 
 @value()

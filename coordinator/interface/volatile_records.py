@@ -101,9 +101,9 @@ class ClassicCore:
     """The metadata hash of `topics` at that time."""
     topics_checked: int = NEVER_CHECKED
     """The version of the topic image that `unwatched_hash` was last compared with."""
-    laggards: Mapping[str, int] = field(default_factory=dict)
-    """See `ClassicGroupValue.laggards`. Empty once the first rebalance completes. Until then it may
-    have members that left, because thousands may leave at once."""
+    older_epochs: Mapping[str, int] = field(default_factory=dict)
+    """See `ClassicGroupValue.older_epochs`. Empty once the first rebalance completes. Until then it
+    may have members that left, because thousands may leave at once."""
     held_at_downgrade: Mapping[str, Assignment] | None = None
     """What each member held at the downgrade, until the rebalance that follows completes."""
     has_begun: bool = False
@@ -111,10 +111,10 @@ class ClassicCore:
     told_to_rejoin: frozenset[str] = frozenset()
     """Members that borrow (deviation D85), until they have got what they borrow."""
 
-    def without_laggard(self, member_id: str) -> "ClassicCore":
-        """The same, except that the member does not lag."""
-        others = {id_: epoch for id_, epoch in self.laggards.items() if id_ != member_id}
-        return replace(self, laggards=others)
+    def without_older_epoch(self, member_id: str) -> "ClassicCore":
+        """The same, except that the member knows the generation."""
+        others = {id_: epoch for id_, epoch in self.older_epochs.items() if id_ != member_id}
+        return replace(self, older_epochs=others)
 
 
 @value(kw_only=False)

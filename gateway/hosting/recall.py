@@ -297,7 +297,7 @@ class Recall:
         """The generation in which the member has its partitions."""
         group = self._engine.state.group
         assert isinstance(group, ClassicGroup)
-        return group.core.laggards.get(member_id, self._generation)
+        return group.core.older_epochs.get(member_id, self._generation)
 
     def _former_id(self, call: Call, event: JoinGroupReceived) -> str | None:
         """The id of the member whose client has come back without it, or whose instance another

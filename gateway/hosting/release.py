@@ -85,7 +85,7 @@ def why_not_released(state: GroupState, cluster: NewProtocol) -> tuple[str, ...]
 def _present(group: ClassicGroupValue) -> Sequence[ClassicGroupMember]:
     """The members that may hold something: not the static ones that left with -2. All others would
     wait without partitions until the sessions of those are over."""
-    epochs = group.laggards
+    epochs = group.older_epochs
     return [
         member for member in group.members if epochs.get(member.member_id) != STATIC_LEAVE_EPOCH
     ]

@@ -293,7 +293,7 @@ def _classic_group_members(group: ClassicGroupValue) -> tuple[wire.GroupMember, 
     return tuple(
         replace(
             _classic_group_member(member, group.protocol),
-            lags_at=group.laggards.get(member.member_id, wire.NO_EPOCH),
+            older_epoch=group.older_epochs.get(member.member_id, wire.NO_EPOCH),
         )
         for member in group.members
     )
@@ -433,13 +433,15 @@ def _read_classic_group(value: wire.GroupMetadataValue) -> ClassicGroupValue:
         leader=value.leader,
         members=tuple(_read_classic_member(member) for member in value.members),
         unwatched_hash=None if value.unwatched_hash == wire.NO_HASH else value.unwatched_hash,
-        laggards=_read_laggards(value.members),
+        older_epochs=_read_older_epochs(value.members),
     )
 
 
-def _read_laggards(members: Iterable[wire.GroupMember]) -> Mapping[str, int]:
+def _read_older_epochs(members: Iterable[wire.GroupMember]) -> Mapping[str, int]:
     return {
-        member.member_id: member.lags_at for member in members if member.lags_at != wire.NO_EPOCH
+        member.member_id: member.older_epoch
+        for member in members
+        if member.older_epoch != wire.NO_EPOCH
     }
 
 
@@ -464,7 +466,7 @@ def _read_release(value: wire.GroupReleaseValue) -> ReleaseState:
         protocol=value.protocol,
         leader=value.leader,
         members=tuple(_read_classic_member(member) for member in value.members),
-        laggards=_read_laggards(value.members),
+        older_epochs=_read_older_epochs(value.members),
     )
     return ReleaseState(group=group, guard_id=value.guard_id, is_native_due=value.is_native_due)
 

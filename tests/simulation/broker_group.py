@@ -201,7 +201,7 @@ class BrokerGroup:
         group = self.state
         if not isinstance(group, ClassicGroup):
             return
-        core = replace(group.core, topics_hash=None, unwatched_hash=None, laggards={})
+        core = replace(group.core, topics_hash=None, unwatched_hash=None, older_epochs={})
         if core != group.core:
             self.engine.apply(ClassicCoreMoved(core))
         self._let_first_round_wait(group)

@@ -585,13 +585,13 @@ def _may_commit(group: ClassicGroup | ConsumerGroup, commit: OffsetCommitReceive
     (deviation D8)."""
     if isinstance(group, ConsumerGroup):
         current = group.assignments[commit.member_id]
-    elif commit.epoch in (group.core.generation, group.core.laggards.get(commit.member_id)):
+    elif commit.epoch in (group.core.generation, group.core.older_epochs.get(commit.member_id)):
         return True
     else:
-        laggards = group.core.held_at_downgrade or {}
-        if commit.member_id not in laggards:
+        held = group.core.held_at_downgrade or {}
+        if commit.member_id not in held:
             return False
-        current = laggards[commit.member_id]
+        current = held[commit.member_id]
     return commit.epoch == current.member_epoch or (
         commit.epoch < current.member_epoch
         and _has_held_since(current, commit.epoch, commit.partitions)

@@ -95,7 +95,7 @@ RECORDS: Mapping[str, DurableRecord] = {
             generation=9,
             members=(_CLASSIC_MEMBER, replace(_CLASSIC_MEMBER, member_id="m-2")),
             unwatched_hash=None,
-            laggards={"m-2": 5},
+            older_epochs={"m-2": 5},
         )
     ),
     "classic_group_empty": ClassicGroupMetadata(
@@ -288,7 +288,7 @@ def _groups(draw: st.DrawFn) -> ClassicGroupValue:
     ids = st.sampled_from([member.member_id for member in group.members] or [""])
     lagging = draw(st.dictionaries(ids, st.integers(0, 2**31 - 1), max_size=2))
     known = {member.member_id for member in group.members}
-    return replace(group, laggards={id_: n for id_, n in lagging.items() if id_ in known})
+    return replace(group, older_epochs={id_: n for id_, n in lagging.items() if id_ in known})
 
 
 ANY_RECORD: st.SearchStrategy[DurableRecord] = st.one_of(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator.classic.guards import check_generation, is_laggard, known_member
+from coordinator.classic.guards import check_generation, is_at_older_epoch, known_member
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.interface.errors import GroupError
 from coordinator.interface.volatile_records import (
@@ -21,7 +21,7 @@ def classic() -> ClassicGroup:
     group = ClassicGroup()
     group.apply(ClassicGroupMemberPut(given_classic_group_member("a", instance_id="i1")))
     group.apply(ClassicGroupMemberPut(given_classic_group_member("b")))
-    group.apply(ClassicCoreMoved(ClassicCore(generation=7, laggards={"b": 5})))
+    group.apply(ClassicCoreMoved(ClassicCore(generation=7, older_epochs={"b": 5})))
     return group
 
 
@@ -67,6 +67,6 @@ def test_a_member_that_lagged_at_the_downgrade_is_recognised(
     classic: ClassicGroup, member_id: str, generation: int, lagged: bool
 ) -> None:
     """It presents the epoch that it had then (DEV D8)."""
-    assert is_laggard(classic, member_id, generation) is lagged
+    assert is_at_older_epoch(classic, member_id, generation) is lagged
     classic.apply(ClassicCoreMoved(ClassicCore(generation=8)))
-    assert not is_laggard(classic, member_id, generation)
+    assert not is_at_older_epoch(classic, member_id, generation)

@@ -126,7 +126,7 @@ def test_the_first_member_leads_after_a_downgrade(group: GroupScript) -> None:
     assert {group.answer(token, JoinGroupReply).leader for token in tokens} == {"c1"}
 
 
-def given_laggard(make_group: MakeGroup) -> GroupScript:
+def given_member_at_older_epoch(make_group: MakeGroup) -> GroupScript:
     """A classic member that has its target at an older epoch (DEV D79), and a native static one."""
     group = make_group(config=GroupConfig(unaffected_members_rejoin=False))
     group.given_consumer_group(
@@ -140,7 +140,7 @@ def test_a_member_with_an_older_epoch_goes_on_with_it_after_a_quiet_downgrade(
     make_group: MakeGroup,
 ) -> None:
     """It has its target, so it need not rejoin (DEV D79). Once it has, it has the generation."""
-    group = given_laggard(make_group)
+    group = given_member_at_older_epoch(make_group)
     joined = group.join(instance_id="i1")
     assert (joined.error, joined.generation) == (ErrorCode.NONE, 10)
     assert group.beat("c1", 7).error == ErrorCode.NONE
@@ -155,7 +155,7 @@ def test_a_member_with_an_older_epoch_goes_on_with_it_after_a_quiet_downgrade(
 
 def test_a_restart_after_a_quiet_downgrade_knows_the_older_epoch(make_group: MakeGroup) -> None:
     """Otherwise the client drops its partitions as lost, because a gateway was restarted."""
-    group = given_laggard(make_group)
+    group = given_member_at_older_epoch(make_group)
     group.join(instance_id="i1")
     group.restart()
     assert group.beat("c1", 7).error == ErrorCode.NONE
@@ -169,7 +169,7 @@ def test_a_restart_after_a_quiet_downgrade_knows_the_older_epoch(make_group: Mak
 def test_a_restart_knows_that_a_member_lags_no_more(make_group: MakeGroup) -> None:
     """It has the generation since it joined again, and would be fenced at its older epoch if the
     group is upgraded."""
-    group = given_laggard(make_group)
+    group = given_member_at_older_epoch(make_group)
     group.join(instance_id="i1")
     assert group.join("c1").generation == 10
     group.restart()
@@ -180,17 +180,17 @@ def test_a_restart_knows_that_a_member_lags_no_more(make_group: MakeGroup) -> No
 
 def test_a_member_that_has_left_lags_no_more(make_group: MakeGroup) -> None:
     """The log and the group agree about that."""
-    group = given_laggard(make_group)
+    group = given_member_at_older_epoch(make_group)
     group.join(instance_id="i1")
     group.leave("c1")
-    assert group.classic.stored_value().laggards == {}
+    assert group.classic.stored_value().older_epochs == {}
     group.restart()
-    assert group.classic.stored_value().laggards == {}
+    assert group.classic.stored_value().older_epochs == {}
 
 
 def test_a_restart_forgets_a_lag_that_a_rebalance_has_ended(make_group: MakeGroup) -> None:
     """Who states the older epoch now has missed what others were assigned."""
-    group = given_laggard(make_group)
+    group = given_member_at_older_epoch(make_group)
     static_id = group.join(instance_id="i1").member_id
     new_id = group.take_id()
     tokens = [group.send_join(each) for each in (new_id, "c1")]
@@ -205,7 +205,7 @@ def test_a_restart_forgets_a_lag_that_a_rebalance_has_ended(make_group: MakeGrou
 
 def test_a_replacement_leaves_members_with_an_older_epoch_alone(make_group: MakeGroup) -> None:
     """It needs no rebalance, although the group is stored."""
-    group = given_laggard(make_group)
+    group = given_member_at_older_epoch(make_group)
     group.join(instance_id="i1")
     assert group.join(instance_id="i1").generation == 10
     assert group.classic.phase is ClassicPhase.STABLE
@@ -215,7 +215,7 @@ def test_a_replacement_leaves_members_with_an_older_epoch_alone(make_group: Make
 def test_a_member_that_lags_after_a_quiet_downgrade_is_upgraded_as_it_is(
     make_group: MakeGroup,
 ) -> None:
-    group = given_laggard(make_group)
+    group = given_member_at_older_epoch(make_group)
     group.join(instance_id="i1")
     group.native("n2", instance_id="i1")
     assert group.beat("c1", 7).error == ErrorCode.NONE

@@ -126,10 +126,10 @@ def test_a_dropped_member_need_not_sync() -> None:
 def test_a_removal_costs_the_same_however_many_members_lag() -> None:
     """After a downgrade all may lag, and all that do not rejoin in time are removed in one step."""
     members = [member(f"m{number}") for number in range(3)]
-    lagging = replace(value(*members), laggards={each.member_id: 5 for each in members})
+    lagging = replace(value(*members), older_epochs={each.member_id: 5 for each in members})
     group = ClassicGroup()
     group.apply(ClassicGroupMetadata(value=lagging))
-    laggards = group.core.laggards
+    older_epochs = group.core.older_epochs
     group.apply(ClassicGroupMemberDropped("m0", RemovalCause.JOIN_TIMED_OUT))
-    assert group.core.laggards is laggards
-    assert group.stored_value().laggards == {"m1": 5, "m2": 5}
+    assert group.core.older_epochs is older_epochs
+    assert group.stored_value().older_epochs == {"m1": 5, "m2": 5}

@@ -117,7 +117,7 @@ def test_the_epochs_of_members_that_lag_are_recorded(group: GroupScript) -> None
     release = release_in(group.last_step.durable)
     assert release is not None
     assert release.group is not None
-    assert (release.group.generation, release.group.laggards) == (3, {"n-1": 2, "n-2": 2})
+    assert (release.group.generation, release.group.older_epochs) == (3, {"n-1": 2, "n-2": 2})
     group.check_replay()
 
 

@@ -50,7 +50,7 @@ RECORD = ClassicGroupValue(
         IDLE,
         STATIC,
     ),
-    laggards={"i": 6},
+    older_epochs={"i": 6},
 )
 GUARD = AnchorIds(member_id="guard", generation=3, instance_id="")
 OWNED = frozenset({Partition(UUID(int=1), 1)})

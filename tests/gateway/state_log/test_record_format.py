@@ -129,7 +129,7 @@ def test_the_record_of_a_release_keeps_the_epochs_of_members_that_lag() -> None:
         protocol=None,
         leader=None,
         members=(given_classic_group_member("n-1"), given_classic_group_member("n-2")),
-        laggards={"n-1": 2},
+        older_epochs={"n-1": 2},
     )
     record = ReleaseRecord(value=ReleaseState(group=value))
     assert decode_record(encode_record(GROUP, record)) == (GROUP, record)
