@@ -58,16 +58,29 @@ def heartbeat(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
     if before is not None and _stays_uneven(step, before):
         bump_epoch_if_needed(step, EpochCause.LOADS_UNEVEN)
     update_target(step)
-    group = step.consumer
-    current_before = group.assignments.get(member_id)
+    current_before = step.consumer.assignments.get(member_id)
     # A member that repeats its previous epoch has not received the current one: it cannot advance.
     is_behind = current_before is not None and current_before.member_epoch != event.member_epoch
     if not is_behind:
-        owned = owned_by_sender(group, event, member_id)
+        owned = owned_by_sender(step.consumer, event, member_id)
         reconcile_member(step, after, owned, subscription_changed=has_changed(before, after))
     elif event.member_epoch == JOIN_EPOCH:
         reassign_member(step, after)
     step.arm(DeadlineKind.SESSION, member_id, step.config.consumer_session_timeout_ms)
+    _answer(step, event, after, current_before, is_behind=is_behind)
+
+
+def _answer(
+    step: StepBuilder,
+    event: ConsumerHeartbeatReceived,
+    member: Member,
+    current_before: Assignment | None,
+    *,
+    is_behind: bool,
+) -> None:
+    """Answer a heartbeat that was accepted. The answer lists the assignment if the member may not
+    know it; `current_before` is what it had before."""
+    group, member_id = step.consumer, member.member_id
     current = group.assignments[member_id]
     is_changed = current is not current_before and _partitions_assigned(
         current
@@ -107,7 +120,7 @@ def heartbeat(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
                 answers_within_ms=event.answers_within_ms,
                 now_ms=step.now_ms,
             ),
-            should_compute=is_told_to_compute(step, after),
+            should_compute=is_told_to_compute(step, member),
             assignment=frozenset(_partitions_assigned(current)) if must_list else None,
             assignment_metadata=metadata if must_list else None,
             assignment_error=group.assignment_error if must_list else 0,
