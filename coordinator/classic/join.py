@@ -72,7 +72,7 @@ def join(step: StepBuilder, event: JoinGroupReceived, *, epoch_before: int) -> N
     if step.state.group is None:
         _create_group(step, event, epoch_before)
     elif not _has_room(step, event):
-        _turn_away(step, event)
+        _refuse_full_group(step, event)
         return
     if not _protocols_fit(step.classic, event):
         refusal = _wrong_protocols(event)
@@ -110,7 +110,7 @@ def _has_room(step: StepBuilder, event: JoinGroupReceived) -> bool:
             )
 
 
-def _turn_away(step: StepBuilder, event: JoinGroupReceived) -> None:
+def _refuse_full_group(step: StepBuilder, event: JoinGroupReceived) -> None:
     if event.member_id in step.classic.pending_ids:
         drop_pending_id(step, event.member_id)
         maybe_complete_join(step)
@@ -143,12 +143,12 @@ def _join_without_id(step: StepBuilder, event: JoinGroupReceived) -> None:
     if event.instance_id is not None and event.instance_id in group.instances:
         _replace_static_member(step, event, member_id)
     elif event.asks_for_id:
-        _hand_out(step, event, member_id)
+        _hand_out_id(step, event, member_id)
     else:
         _add_member(step, event, member_id)
 
 
-def _hand_out(step: StepBuilder, event: JoinGroupReceived, member_id: str) -> None:
+def _hand_out_id(step: StepBuilder, event: JoinGroupReceived, member_id: str) -> None:
     """Hand out an id. It blocks the join phase until its client uses it or takes too long.
 
     DEV D12: that time is a setting, and the number of pending ids is limited. In Kafka each id
@@ -195,7 +195,9 @@ def _add_member(step: StepBuilder, event: JoinGroupReceived, member_id: str) -> 
     group = step.classic
     if step.state.places and (left := take_place(step, event)) is not None:
         leads = group.core.leader is None
-        _succeed(step, event, member_id, replace(left, client_host=event.client_host), leads=leads)
+        _take_over(
+            step, event, member_id, replace(left, client_host=event.client_host), leads=leads
+        )
         return
     if not group.members:
         core = replace(group.core, protocol_type=event.protocol_type, leader=member_id)
@@ -244,10 +246,10 @@ def _replace_static_member(step: StepBuilder, event: JoinGroupReceived, member_i
     step.disarm(DeadlineKind.SESSION, old_id)
     leads = group.core.leader == old_id
     step.emit(ClassicGroupMemberDropped(old_id, RemovalCause.REPLACED))
-    _succeed(step, event, member_id, old, leads=leads)
+    _take_over(step, event, member_id, old, leads=leads)
 
 
-def _succeed(
+def _take_over(
     step: StepBuilder,
     event: JoinGroupReceived,
     member_id: str,
@@ -255,8 +257,8 @@ def _succeed(
     *,
     leads: bool,
 ) -> None:
-    """Put a member in the place of one that has been removed, with its assignment, and without a
-    rebalance if that changes nothing for the others."""
+    """Let a new member take over the assignment of one that was removed. A rebalance follows only
+    if that changes something for the others."""
     group = step.classic
     new = replace(_member_after_rejoin(old, event), member_id=member_id)
     step.emit(ClassicGroupMemberPut(new))
@@ -265,12 +267,12 @@ def _succeed(
     protocol_before = group.core.protocol
     protocol_now = select_protocol([member.protocols for member in group.members.values()])
     # DEV D11: no other member noticed topic changes while the leader was away.
-    is_quiet = protocol_now == protocol_before and not (leads and have_topics_changed(step))
+    changes_nothing = protocol_now == protocol_before and not (leads and have_topics_changed(step))
     # DEV D59: without a rebalance, the assignment would not follow the new subscription, and what
-    # the old member had to give up would stay idle.
+    # the old member had to give up would stay unassigned.
     if (
         group.phase is ClassicPhase.STABLE
-        and is_quiet
+        and changes_nothing
         and subscribes_alike(group, before=old, after=new)
         and not has_to_rejoin(step, old)
     ):

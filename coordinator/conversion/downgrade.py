@@ -61,7 +61,7 @@ def may_downgrade_without(step: StepBuilder, removed_ids: Collection[str]) -> bo
 def downgrade_after_removal(step: StepBuilder, causes: Mapping[str, RemovalCause]) -> None:
     """Downgrade after the last native member left, and rebalance (rule 6.4)."""
     held = dict(step.consumer.assignments)
-    _become_classic(step, step.consumer.epoch, causes, is_quiet=False)
+    _become_classic(step, step.consumer.epoch, causes, without_rebalance=False)
     _rebalance_all(step, held)
 
 
@@ -76,9 +76,9 @@ def downgrade_by_replacement(
     uneven. A member with an older epoch (DEV D79) goes on with that one.
     """
     held = dict(step.consumer.assignments)
-    is_quiet = is_at_rest(step) and not may_be_uneven(step)
-    _become_classic(step, generation, {}, is_quiet=is_quiet)
-    if not is_quiet:
+    without_rebalance = is_at_rest(step) and not may_be_uneven(step)
+    _become_classic(step, generation, {}, without_rebalance=without_rebalance)
+    if not without_rebalance:
         park_join(step, event, member_id, is_new=False)
         _rebalance_all(step, held)
         return
@@ -98,9 +98,9 @@ def downgrade_at_rest(step: StepBuilder) -> None:
     """Downgrade a group whose last native member was replaced while its loan was given back (rule
     6.2), without a rebalance unless the group is uneven."""
     held = dict(step.consumer.assignments)
-    is_quiet = not may_be_uneven(step)
-    _become_classic(step, step.consumer.epoch, {}, is_quiet=is_quiet)
-    if not is_quiet:
+    without_rebalance = not may_be_uneven(step)
+    _become_classic(step, step.consumer.epoch, {}, without_rebalance=without_rebalance)
+    if not without_rebalance:
         _rebalance_all(step, held)
 
 
@@ -123,7 +123,11 @@ def _rebalance_all(step: StepBuilder, held: Mapping[str, Assignment]) -> None:
 
 
 def _become_classic(
-    step: StepBuilder, generation: int, causes: Mapping[str, RemovalCause], *, is_quiet: bool
+    step: StepBuilder,
+    generation: int,
+    causes: Mapping[str, RemovalCause],
+    *,
+    without_rebalance: bool,
 ) -> None:
     """Replace the consumer group. A record without a leader means that a rebalance is due: if the
     group is loaded before it completes, the rebalance starts again."""
@@ -136,9 +140,9 @@ def _become_classic(
     older_epochs = {
         member_id: epoch
         for member_id, epoch in epochs.items()
-        if epoch != generation or not is_quiet
+        if epoch != generation or not without_rebalance
     }
-    # Another assignor's words mean nothing to the members.
+    # Metadata of another assignor means nothing to the members.
     target_metadata = group.target_metadata if group.assignor in (None, protocol) else {}
     members = tuple(
         _classic_group_member(
@@ -159,9 +163,9 @@ def _become_classic(
                 protocol_type=CONSUMER_PROTOCOL_TYPE,
                 generation=generation,
                 protocol=protocol,
-                leader=members[0].member_id if is_quiet else None,
+                leader=members[0].member_id if without_rebalance else None,
                 members=members,
-                unwatched_hash=group.metadata_hash if is_quiet else None,
+                unwatched_hash=group.metadata_hash if without_rebalance else None,
                 older_epochs=older_epochs,
             )
         )

@@ -69,8 +69,8 @@ def a_downgrade_resets_the_generation(patch: Patch) -> None:
     """A downgraded group begins at generation 0."""
     real = downgrade._become_classic
 
-    def become_classic(step: StepBuilder, _epoch: int, *rest: Any, is_quiet: bool) -> None:
-        real(step, 0, *rest, is_quiet=is_quiet)
+    def become_classic(step: StepBuilder, _epoch: int, *rest: Any, without_rebalance: bool) -> None:
+        real(step, 0, *rest, without_rebalance=without_rebalance)
 
     patch.setattr(downgrade, "_become_classic", become_classic)
 
