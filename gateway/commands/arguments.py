@@ -1,19 +1,25 @@
-"""The flags of all commands, and the validation of their values."""
+"""The flags of all commands. `argument_values.py` validates their values."""
 
 import argparse
 import os
-import re
-from collections.abc import Callable
-from glob import glob
 from importlib.metadata import version
 from pathlib import Path
 from typing import NoReturn, TypeAlias, get_args
 
 from gateway import logs, settings
 from gateway.commands import examples
+from gateway.commands.argument_values import (
+    check_group_id,
+    check_jars,
+    check_prefix,
+    number_between,
+    parse_addresses,
+    parse_columns,
+    parse_offset_target,
+    parse_process_number,
+    parse_spark_setting,
+)
 from gateway.commands.list_layout import COLUMN_NAMES
-from gateway.commands.offset_target import Target, parse_target
-from gateway.control.messages import GROUP_ID_BYTES_MAX
 from gateway.demo.outcome import Options
 from gateway.events.event import Level
 from gateway.settings_sources import ENVIRONMENT_PREFIX, add_flags
@@ -25,7 +31,6 @@ RATE_MAX = 20_000
 TOP_MAX = 1_000
 KEEP_DAYS_MAX = 36_500
 INTERVAL_S_MAX = 24 * 60 * 60
-PREFIX = re.compile("[a-zA-Z0-9._-]{1,200}")
 """The characters that Kafka allows in topic names. The length leaves room for the rest of a
 name."""
 
@@ -160,7 +165,7 @@ def _add_adopt(commands: _Commands) -> None:
         " each obstacle, and change nothing.",
         allow_abbrev=False,
     )
-    adopt.add_argument("group", type=_group_id, metavar="GROUP", help="its group id")
+    adopt.add_argument("group", type=check_group_id, metavar="GROUP", help="its group id")
     adopt.add_argument(
         "--dry-run", action="store_true", help="only say whether the group can be adopted now"
     )
@@ -178,7 +183,9 @@ def _add_release(commands: _Commands) -> None:
         allow_abbrev=False,
     )
     which = release.add_mutually_exclusive_group(required=True)
-    which.add_argument("group", nargs="?", type=_group_id, metavar="GROUP", help="its group id")
+    which.add_argument(
+        "group", nargs="?", type=check_group_id, metavar="GROUP", help="its group id"
+    )
     which.add_argument(
         "--all", action="store_true", help="release all hosted or adopted groups, also empty ones"
     )
@@ -245,7 +252,7 @@ def _add_roll(commands: _Commands) -> None:
 
 def _add_policy(commands: _Commands, name: str, short: str, long: str) -> argparse.ArgumentParser:
     command = commands.add_parser(name, help=short, description=long, allow_abbrev=False)
-    command.add_argument("group", type=_group_id, metavar="GROUP", help="its group id")
+    command.add_argument("group", type=check_group_id, metavar="GROUP", help="its group id")
     command.add_argument(
         "--dry-run", action="store_true", help="only say whether the gateway would do it"
     )
@@ -277,18 +284,12 @@ def _add_restart(commands: _Commands) -> None:
         allow_abbrev=False,
     )
     restart.add_argument(
-        "--process", type=_process_number, metavar="N", help="only this one, from 0"
+        "--process", type=parse_process_number, metavar="N", help="only this one, from 0"
     )
     restart.add_argument(
         "--dry-run", action="store_true", help="only say which processes it would restart"
     )
     _add_state_dir(restart)
-
-
-def _process_number(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 4):
-        raise argparse.ArgumentTypeError("give the number of a process, from 0")
-    return int(text)
 
 
 def _add_gateways(commands: _Commands) -> None:
@@ -337,7 +338,7 @@ def _add_groups(commands: _Commands) -> None:
 def _add_layout(command: argparse.ArgumentParser) -> None:
     names = ", ".join(COLUMN_NAMES)
     command.add_argument(
-        "--columns", type=_columns, metavar="NAME[,...]", default=(), help=f"among {names}"
+        "--columns", type=parse_columns, metavar="NAME[,...]", default=(), help=f"among {names}"
     )
     command.add_argument(
         "--sort",
@@ -348,13 +349,6 @@ def _add_layout(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _columns(text: str) -> tuple[str, ...]:
-    names = tuple(text.split(","))
-    if unknown := [name for name in names if name not in COLUMN_NAMES]:
-        raise argparse.ArgumentTypeError(f"there is no column {unknown[0]!r}")
-    return names
-
-
 def _add_describe(commands: _Commands) -> None:
     describe = commands.add_parser(
         "describe",
@@ -363,7 +357,7 @@ def _add_describe(commands: _Commands) -> None:
         " and partitions, and what the group waits for.",
         allow_abbrev=False,
     )
-    describe.add_argument("group", type=_group_id, metavar="GROUP", help="its group id")
+    describe.add_argument("group", type=check_group_id, metavar="GROUP", help="its group id")
     describe.add_argument("--lag", action="store_true", help="also show the lag of each partition")
     _add_state_dir(describe)
     describe.add_argument("--json", action="store_true", help="print one JSON line")
@@ -377,7 +371,7 @@ def _add_client(commands: _Commands) -> None:
         " is behind.",
         allow_abbrev=False,
     )
-    client.add_argument("client", type=_group_id, metavar="CLIENT-ID", help="its client id")
+    client.add_argument("client", type=check_group_id, metavar="CLIENT-ID", help="its client id")
     _add_state_dir(client)
     client.add_argument("--json", action="store_true", help="print a JSON line for each process")
 
@@ -391,7 +385,9 @@ def _add_readiness(commands: _Commands) -> None:
         " versions are known to be defective with the new protocol. Nothing is changed.",
         allow_abbrev=False,
     )
-    readiness.add_argument("group", type=_group_id, metavar="GROUP", nargs="?", help="its group id")
+    readiness.add_argument(
+        "group", type=check_group_id, metavar="GROUP", nargs="?", help="its group id"
+    )
     _add_state_dir(readiness)
     readiness.add_argument("--json", action="store_true", help="print a JSON line per group")
 
@@ -404,7 +400,9 @@ def _add_watch(commands: _Commands) -> None:
         " GROUP, show the list of groups. Without a terminal, print a line at each change.",
         allow_abbrev=False,
     )
-    watch.add_argument("group", type=_group_id, metavar="GROUP", nargs="?", help="its group id")
+    watch.add_argument(
+        "group", type=check_group_id, metavar="GROUP", nargs="?", help="its group id"
+    )
     _add_layout(watch)
     _add_state_dir(watch)
     watch.add_argument("--json", action="store_true", help="print a JSON line at each change")
@@ -420,10 +418,10 @@ def _add_offsets(commands: _Commands) -> None:
         allow_abbrev=False,
     )
     offsets.add_argument("action", choices=("reset", "delete"), help="what to do with them")
-    offsets.add_argument("group", type=_group_id, metavar="GROUP", help="its group id")
+    offsets.add_argument("group", type=check_group_id, metavar="GROUP", help="its group id")
     offsets.add_argument(
         "--to",
-        type=_target,
+        type=parse_offset_target,
         metavar="WHERE",
         help="for reset: earliest, latest, an offset, +N or -N records, or a time such as"
         " 2026-11-29T03:00:00Z",
@@ -438,21 +436,12 @@ def _add_offsets(commands: _Commands) -> None:
     )
     offsets.add_argument(
         "--gateway",
-        type=_addresses,
+        type=parse_addresses,
         metavar="HOST:PORT",
         help="where clients reach the gateway; by default the one that runs with --state-dir says",
     )
     offsets.add_argument("--dry-run", action="store_true", help="only show what would change")
     _add_state_dir(offsets)
-
-
-def _target(text: str) -> Target:
-    try:
-        return parse_target(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is neither earliest, latest, an offset, +N or -N, nor a time"
-        ) from None
 
 
 def _add_state(commands: _Commands) -> None:
@@ -501,7 +490,7 @@ def _add_demo(commands: _Commands) -> None:
     )
     demo.add_argument(
         "--upstream",
-        type=_addresses,
+        type=parse_addresses,
         metavar="HOST:PORT[,...]",
         help="a cluster to use instead of the embedded one",
     )
@@ -520,7 +509,7 @@ def _add_demo(commands: _Commands) -> None:
     )
     demo.add_argument(
         "--prefix",
-        type=_prefix,
+        type=check_prefix,
         help="prefix for the temporary topic and group in that cluster (default: a random one)",
     )
     demo.add_argument(
@@ -535,7 +524,9 @@ def _add_demo(commands: _Commands) -> None:
         ("--partitions", PARTITIONS_MAX, defaults.partitions, "partitions of the topic"),
         ("--rate", RATE_MAX, defaults.rate, "records per second, over all partitions"),
     ):
-        demo.add_argument(name, type=_count(limit), metavar="N", default=default, help=about)
+        demo.add_argument(
+            name, type=number_between(limit), metavar="N", default=default, help=about
+        )
     demo.add_argument(
         "--assignor",
         choices=ASSIGNORS,
@@ -583,7 +574,7 @@ def _add_report(commands: _Commands) -> None:
     )
     report.add_argument(
         "--upstream",
-        type=_addresses,
+        type=parse_addresses,
         metavar="HOST:PORT[,...]",
         help="the cluster of the topic",
     )
@@ -596,7 +587,7 @@ def _add_report(commands: _Commands) -> None:
         help="exit with status 1 unless the verdict is SAFE",
     )
     report.add_argument(
-        "--top", type=_count(TOP_MAX), metavar="N", default=50, help="groups with a section"
+        "--top", type=number_between(TOP_MAX), metavar="N", default=50, help="groups with a section"
     )
     report.add_argument(
         "--follow",
@@ -605,20 +596,20 @@ def _add_report(commands: _Commands) -> None:
     )
     report.add_argument(
         "--interval",
-        type=_count(INTERVAL_S_MAX),
+        type=number_between(INTERVAL_S_MAX),
         metavar="S",
         default=60,
         help="with --follow: shortest time between two reports, in seconds",
     )
     report.add_argument(
         "--keep-days",
-        type=_count(KEEP_DAYS_MAX),
+        type=number_between(KEEP_DAYS_MAX),
         metavar="D",
         help="with --follow: days for which lines are kept; by default for ever",
     )
     report.add_argument(
         "--jars",
-        type=_jars,
+        type=check_jars,
         metavar="JAR[,...]",
         help="jars for Spark, such as the connector of an object store",
     )
@@ -642,60 +633,8 @@ def _add_spark_options(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--conf",
-        type=_spark_setting,
+        type=parse_spark_setting,
         action="append",
         metavar="KEY=VALUE",
         help="a Spark setting; can be repeated",
     )
-
-
-def _addresses(text: str) -> tuple[settings.Address, ...]:
-    try:
-        return settings.addresses(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _spark_setting(text: str) -> tuple[str, str]:
-    name, is_set, value = text.partition("=")
-    if not is_set or not name.startswith("spark."):
-        raise argparse.ArgumentTypeError(f"{text!r} is not spark.NAME=VALUE")
-    return name, value
-
-
-def _jars(text: str) -> str:
-    """Check the files here, patterns included, because Spark only warns of missing ones."""
-    for jar in text.split(","):
-        if ":" not in jar and not glob(jar):  # noqa: PTH207  (also absolute ones)
-            raise argparse.ArgumentTypeError(f"there is no {jar!r}")
-    return text
-
-
-def _group_id(text: str) -> str:
-    """Kafka's strings are UTF-8."""
-    try:
-        size = len(text.encode())
-    except UnicodeEncodeError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not UTF-8") from None
-    if not 0 < size <= GROUP_ID_BYTES_MAX:
-        raise argparse.ArgumentTypeError(f"a group id has 1 to {GROUP_ID_BYTES_MAX} bytes")
-    return text
-
-
-def _prefix(text: str) -> str:
-    if not PREFIX.fullmatch(text):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} cannot begin a topic's name: letters, digits, dots, _ and -, at most 200"
-        )
-    return text
-
-
-def _count(number_max: int, *, number_min: int = 1) -> Callable[[str], int]:
-    def count(text: str) -> int:
-        if not (text.isascii() and text.isdigit() and number_min <= int(text) <= number_max):
-            raise argparse.ArgumentTypeError(
-                f"{text!r} is not a number from {number_min} to {number_max}"
-            )
-        return int(text)
-
-    return count

@@ -25,33 +25,20 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         ((), "the following arguments are required: COMMAND; see groupferry --help"),
         (("ferry",), "invalid choice: 'ferry'"),
         (("serve", "--listn", "x"), "unrecognized arguments: --listn x"),
-        (("demo", "--consumers", "0"), "'0' is not a number from 1 to 64"),
-        (("demo", "--consumers", "65"), "'65' is not a number from 1 to 64"),
-        (("demo", "--partitions", "x"), "'x' is not a number from 1 to 1024"),
         (
             ("serve", "--upstream-sasl-password", "hunter2"),
             "the command line is no place for a secret; give GROUPFERRY_UPSTREAM_SASL_PASSWORD",
         ),
         (("demo", "--assignor", "sticky"), "invalid choice: 'sticky'"),
-        (("demo", "--rate", "-1"), "'-1' is not a number from 1 to"),
+        (("demo", "--consumers", "65"), "'65' is not a number from 1 to 64"),
         (("demo", "--upstream", "kafka"), "kafka is not HOST:PORT"),
-        (
-            ("demo", "--upstream", "SASL_SSL://kafka:9092"),
-            "give HOST:PORT, and set upstream_security_protocol",
-        ),
-        (("demo", "--upstream", "h:1", "--prefix", "a b"), "'a b' cannot begin a topic's name"),
-        (("demo", "--prefix", "x" * 201), "cannot begin a topic's name"),
+        (("demo", "--prefix", "a b"), "'a b' cannot begin a topic's name"),
         (("report", "--output=r", "--upstream=kafka"), "not HOST:PORT"),
         (("report", "--output=r", "--jars=/nowhere/*.jar"), "there is no '/nowhere/*.jar'"),
-        (("report", "--output=r", "--conf=master=local"), "is not spark.NAME=VALUE"),
         (("report", "--output=r", "--conf=spark.x"), "is not spark.NAME=VALUE"),
         (("report",), "required: --output"),
         (("adopt",), "required: GROUP"),
         (("adopt", ""), "a group id has 1 to 32767 bytes"),
-        (("adopt", "é" * 16_384), "a group id has 1 to 32767 bytes"),
-        (("adopt", "\udcff"), "is not UTF-8"),
-        (("demo", "--consumers", "65"), "is not a number from 1 to 64"),
-        (("demo", "--consumers", "١"), "is not a number from 1 to"),  # noqa: RUF001
     ],
 )
 def test_an_invalid_argument_is_one_line(
@@ -64,18 +51,6 @@ def test_an_invalid_argument_is_one_line(
 def test_a_flag_cannot_be_abbreviated(capsys: pytest.CaptureFixture[str]) -> None:
     """An abbreviation could have another meaning in the next release."""
     assert "unrecognized arguments" in refusal(capsys, "demo", "--consumer=3")
-
-
-def test_numbers_have_inclusive_limits() -> None:
-    assert parser().parse_args(["demo", "--consumers=64"]).consumers == 64
-
-
-def test_spark_settings_split_at_the_first_equals_sign() -> None:
-    """A value may contain others."""
-    options = parser().parse_args(
-        ["report", "in", "--output=out", "--conf=spark.a=b=c", "--conf=spark.d="]
-    )
-    assert options.conf == [("spark.a", "b=c"), ("spark.d", "")]
 
 
 def test_the_folder_of_a_gateway_may_come_from_the_environment(
