@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 import trio
 
 from coordinator.interface.events import DeleteGroupReceived
-from coordinator.interface.replies import GroupView, MemberView
+from coordinator.interface.replies import GroupView
 from coordinator.interface.topics import Topics
 from gateway.batches import batches
 from gateway.data_path.errors import BrokerLost
@@ -29,13 +29,21 @@ from gateway.requests.answer_room import AnswerRoom
 from gateway.requests.authorization import refused_names
 from gateway.requests.coordinators import Coordinators
 from gateway.requests.forwarding import forward, highest_version
+from gateway.requests.group_descriptions import (
+    FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND,
+    describe_classic,
+    describe_consumer,
+    topics_of,
+    unknown_classic,
+    unknown_consumer,
+    with_hidden_topics,
+)
 from gateway.state_log.log import StateLogError
 from kafka_codecs import consumer_group_describe as described
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
-    MemberType,
 )
 from kafka_codecs.consumer_protocol import (
     CONSUMER_PROTOCOL_TYPE,
@@ -50,7 +58,6 @@ from kafka_codecs.delete_groups import (
 )
 from kafka_codecs.describe_groups import (
     DescribedGroup,
-    DescribedGroupMember,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
@@ -62,17 +69,8 @@ AdminMessage = (
     DescribeGroupsRequest | ConsumerGroupDescribeRequest | ListGroupsRequest | DeleteGroupsRequest
 )
 
-# Before v6, DescribeGroups reports an unknown group as Dead, without an error.
-FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND = 6
-
 FIRST_DESCRIBE_VERSION_WITH_OPERATIONS = 3
 _CLASSIC = "classic"
-
-# The states of a consumer group, translated for tools that know only classic states.
-_CLASSIC_STATES = {
-    "Assigning": "PreparingRebalance",
-    "Reconciling": "PreparingRebalance",
-}
 
 
 UNREAD = (
@@ -174,10 +172,12 @@ class AdminApis:
         room: AnswerRoom,
     ) -> list[DescribedGroup]:
         version = request.header.api_version
-        shown = await self._show(wanted, lambda view, _: self._classic_view(view, version), room)
+        shown = await self._show(
+            wanted, lambda view, _: self._describe_classic(view, version), room
+        )
         await shown.withhold(request)
         others = shown.not_live(wanted)
-        groups = {group_id: _unknown_classic(group_id, version) for group_id in others}
+        groups = {group_id: unknown_classic(group_id, version) for group_id in others}
         highest = highest_version(request.upstream, ApiKey.DESCRIBE_GROUPS)
         if others and highest >= 0:
             asked = DescribeGroupsRequest(
@@ -206,12 +206,12 @@ class AdminApis:
             )
         return [groups[group_id] for group_id in wanted]
 
-    def _classic_view(self, view: GroupView, version: int) -> DescribedGroup:
+    def _describe_classic(self, view: GroupView, version: int) -> DescribedGroup:
         if view.group_type == "consumer" and not self._shows_members:
-            return _unknown_classic(
+            return unknown_classic(
                 view.group_id, version, f"Group {view.group_id} is not a classic group."
             )
-        return _classic_view(view)
+        return describe_classic(view)
 
     async def _describe_consumer_groups(
         self, request: GroupRequest, message: ConsumerGroupDescribeRequest
@@ -230,15 +230,15 @@ class AdminApis:
         wanted: Sequence[str],
         room: AnswerRoom,
     ) -> list[described.DescribedGroup]:
-        shown = await self._show(wanted, _consumer_view, room)
+        shown = await self._show(wanted, describe_consumer, room)
         await shown.withhold(request)
-        topics = {name for group in shown.known.values() for name in _topics_of(group)}
+        topics = {name for group in shown.known.values() for name in topics_of(group)}
         if hidden := await refused_names(request, Resource.TOPIC, topics):
             for group_id, group in shown.known.items():
-                if not hidden.isdisjoint(_topics_of(group)):
-                    shown.known[group_id] = _with_hidden_topics(group_id)
+                if not hidden.isdisjoint(topics_of(group)):
+                    shown.known[group_id] = with_hidden_topics(group_id)
         others = shown.not_live(wanted)
-        groups = {group_id: _no_consumer_group(group_id) for group_id in others}
+        groups = {group_id: unknown_consumer(group_id) for group_id in others}
         describe_groups = highest_version(request.upstream, ApiKey.DESCRIBE_GROUPS)
         empty = tuple(group_id for group_id in others if group_id in shown.known)
         if empty and describe_groups >= 0:
@@ -546,105 +546,6 @@ def _passes(group: ListedGroup, message: ListGroupsRequest) -> bool:
     types = {type_.lower() for type_ in message.types_filter}
     return (not states or group.group_state.lower() in states) and (
         not types or group.group_type.lower() in types
-    )
-
-
-def _classic_view(view: GroupView) -> DescribedGroup:
-    return DescribedGroup(
-        group_id=view.group_id,
-        group_state=_CLASSIC_STATES.get(view.state, view.state),
-        protocol_type=view.protocol_type,
-        protocol_data=view.protocol or view.assignor,
-        members=tuple(
-            DescribedGroupMember(
-                member_id=member.member_id,
-                group_instance_id=member.instance_id,
-                client_id=member.client_id,
-                client_host=member.client_host,
-                member_metadata=member.metadata,
-                member_assignment=member.assignment_bytes,
-            )
-            for member in view.members
-        ),
-    )
-
-
-def _unknown_classic(group_id: str, version: int, reason: str = "") -> DescribedGroup:
-    """An unknown group: Dead as in Kafka, from v6 on with GROUP_ID_NOT_FOUND."""
-    if version < FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND:
-        return DescribedGroup(group_id=group_id, group_state="Dead")
-    return DescribedGroup(
-        group_id=group_id,
-        group_state="Dead",
-        error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-        error_message=reason or f"Group {group_id} not found.",
-    )
-
-
-def _consumer_view(view: GroupView, topics: Topics) -> described.DescribedGroup:
-    if view.group_type != "consumer":
-        return _no_consumer_group(view.group_id, f"Group {view.group_id} is not a consumer group.")
-    return described.DescribedGroup(
-        group_id=view.group_id,
-        group_state=view.state,
-        group_epoch=view.group_epoch,
-        assignment_epoch=view.assignment_epoch,
-        assignor_name=view.assignor,
-        members=tuple(_consumer_member(member, topics) for member in view.members),
-    )
-
-
-def _topics_of(group: described.DescribedGroup) -> set[str]:
-    return {
-        topic.topic_name
-        for member in group.members
-        for assignment in (member.assignment, member.target_assignment)
-        for topic in assignment.topic_partitions
-    }
-
-
-def _with_hidden_topics(group_id: str) -> described.DescribedGroup:
-    return described.DescribedGroup(
-        group_id=group_id,
-        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-        error_message="The group has topics that the client is not authorized to describe.",
-    )
-
-
-def _no_consumer_group(group_id: str, reason: str = "") -> described.DescribedGroup:
-    if not group_id:
-        return described.DescribedGroup(group_id="", error_code=ErrorCode.INVALID_GROUP_ID)
-    return described.DescribedGroup(
-        group_id=group_id,
-        error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-        error_message=reason or f"Group {group_id} not found.",
-    )
-
-
-def _consumer_member(member: MemberView, topics: Topics) -> described.Member:
-    return described.Member(
-        member_id=member.member_id,
-        instance_id=member.instance_id,
-        rack_id=member.rack_id,
-        member_epoch=member.member_epoch,
-        client_id=member.client_id,
-        client_host=member.client_host,
-        subscribed_topic_names=member.topic_names,
-        subscribed_topic_regex=member.topic_regex,
-        assignment=_assignment(member.assignment, topics),
-        target_assignment=_assignment(member.target, topics),
-        member_type=MemberType.CLASSIC if member.is_classic else MemberType.CONSUMER,
-    )
-
-
-def _assignment(named: Mapping[str, tuple[int, ...]], topics: Topics) -> described.Assignment:
-    return described.Assignment(
-        topic_partitions=tuple(
-            described.TopicPartitions(
-                topic_id=topics.by_name[name].topic_id, topic_name=name, partitions=numbers
-            )
-            for name, numbers in named.items()
-        )
     )
 
 
