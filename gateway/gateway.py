@@ -256,20 +256,7 @@ async def run_gateway(
                 moves=moves,
             )
             held = HeldRequests(config.data_path.limits)
-            service = _group_service(config)(
-                hosted_groups,
-                behind.coordinators,
-                topic_names=cluster.names_now,
-                regexes=behind.regexes,
-                compute_thread=services.compute_thread,
-                offsets=services.offsets,
-                shows_members=config.shows_members,
-                refuses_defective=config.refuses_defective,
-                tell=tell,
-                names=config.data_path.names,
-                client_warnings=behind.client_warnings,
-                connected_clients=limiter.connected_clients,
-            )
+            service = _group_service(config, behind, limiter.connected_clients)
             private_names = PrivateNames(
                 config.private_topics,
                 config.private_transactional_ids,
@@ -311,15 +298,8 @@ async def run_gateway(
                     )
                 )
                 await operators.serve_commands(address, serving)
-                tell(
-                    GatewayStarted(
-                        version=version("groupferry"),
-                        bootstrap=f"{address[0]}:{address[1]}",
-                        cluster_id=cluster.cluster_id,
-                        brokers=tuple(sorted(cluster.brokers)),
-                        previous_run=await _record_run(state_log, services.clock.now_ms()),
-                    )
-                )
+                previous_run = await _record_run(state_log, services.clock.now_ms())
+                tell(_describe_start(address, cluster, previous_run))
                 at_end.push(partial(_tell_end, services.journal))
                 if not behind.rules.can_anchor:
                     log.info("anchors_off", reason="the embedded cluster cannot hold anchors")
@@ -331,12 +311,39 @@ async def run_gateway(
                 await hosted_groups.leave_all()
 
 
-def _group_service(config: GatewayConfig) -> Callable[..., GroupService]:
-    """What makes the service that answers about groups."""
+def _group_service(
+    config: GatewayConfig, behind: GatewayServices, connected_clients: ConnectedClients | None
+) -> GroupService:
+    """The service that answers about groups. In a fleet it also asks other processes."""
+    services = behind.services
+    make: Callable[..., GroupService] = GroupService
     member, folder = config.data_path.member, config.operators.fleet_folder
-    if member is None or folder is None:
-        return GroupService
-    return partial(FleetGroupService, member, OwnerCalls(folder))
+    if member is not None and folder is not None:
+        make = partial(FleetGroupService, member, OwnerCalls(folder))
+    return make(
+        behind.groups,
+        behind.coordinators,
+        topic_names=behind.cluster.names_now,
+        regexes=behind.regexes,
+        compute_thread=services.compute_thread,
+        offsets=services.offsets,
+        shows_members=config.shows_members,
+        refuses_defective=config.refuses_defective,
+        tell=services.journal.tell,
+        names=config.data_path.names,
+        client_warnings=behind.client_warnings,
+        connected_clients=connected_clients,
+    )
+
+
+def _describe_start(address: Address, cluster: Cluster, previous_run: int | None) -> GatewayStarted:
+    return GatewayStarted(
+        version=version("groupferry"),
+        bootstrap=f"{address[0]}:{address[1]}",
+        cluster_id=cluster.cluster_id,
+        brokers=tuple(sorted(cluster.brokers)),
+        previous_run=previous_run,
+    )
 
 
 async def _record_run(state_log: StateLog, now_ms: int) -> int | None:
