@@ -17,44 +17,46 @@ FRAME = START + encode(HeartbeatResponse(error_code=7), VERSION)
 
 
 @pytest.fixture
-def expected() -> ExpectedAnswer:
+def heartbeat_answer() -> ExpectedAnswer:
     return ExpectedAnswer(1, ApiKey.HEARTBEAT, VERSION)
 
 
-async def test_an_answer_is_decoded_once(expected: ExpectedAnswer) -> None:
+async def test_an_answer_is_decoded_once(heartbeat_answer: ExpectedAnswer) -> None:
     """What it takes is free from then on."""
     answers = HeldAnswers()
-    expected.arrive(FRAME, await answers.take(QuotaKey("h"), len(FRAME)))
-    await expected.wait_until_arrived()
-    response = await expected.answer()
+    heartbeat_answer.arrive(FRAME, await answers.take(QuotaKey("h"), len(FRAME)))
+    await heartbeat_answer.wait_until_arrived()
+    response = await heartbeat_answer.answer()
     assert response is not None
     assert response.error_code == 7
     assert answers._total.used == 0
-    assert await expected.answer() is None
+    assert await heartbeat_answer.answer() is None
 
 
-async def test_a_lost_connection_has_no_answer(expected: ExpectedAnswer) -> None:
-    expected.arrive(None)
-    await expected.wait_until_arrived()
-    assert await expected.answer() is None
+async def test_a_lost_connection_has_no_answer(heartbeat_answer: ExpectedAnswer) -> None:
+    heartbeat_answer.arrive(None)
+    await heartbeat_answer.wait_until_arrived()
+    assert await heartbeat_answer.answer() is None
 
 
-async def test_a_malformed_answer_is_the_fault_of_the_broker(expected: ExpectedAnswer) -> None:
+async def test_a_malformed_answer_is_the_fault_of_the_broker(
+    heartbeat_answer: ExpectedAnswer,
+) -> None:
     """The client, whose request was well-formed, is not blamed."""
-    expected.arrive(START + b"\xff")
+    heartbeat_answer.arrive(START + b"\xff")
     with pytest.raises(BadAnswer, match="the broker sent a malformed answer"):
-        await expected.answer()
+        await heartbeat_answer.answer()
 
 
 @pytest.mark.parametrize("is_here", [True, False])
 async def test_an_answer_that_nobody_waits_for_gives_its_room_back(
-    expected: ExpectedAnswer, is_here: bool
+    heartbeat_answer: ExpectedAnswer, is_here: bool
 ) -> None:
     """Its client has gone, after or before it came."""
     answers = HeldAnswers()
     if not is_here:
-        expected.forget()
-    expected.arrive(FRAME, await answers.take(QuotaKey("h"), len(FRAME)))
+        heartbeat_answer.forget()
+    heartbeat_answer.arrive(FRAME, await answers.take(QuotaKey("h"), len(FRAME)))
     if is_here:
-        expected.forget()
+        heartbeat_answer.forget()
     assert answers._total.used == 0
