@@ -126,8 +126,8 @@ def computing(group: GroupScript) -> None:
 
 
 SITUATIONS: Mapping[str, Callable[[GroupScript], None]] = {
-    each.__name__: each
-    for each in (
+    event.__name__: event
+    for event in (
         missing,
         stable,
         preparing,

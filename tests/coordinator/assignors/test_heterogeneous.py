@@ -39,9 +39,9 @@ def test_everything_goes_to_one_subscriber(case: Case) -> None:
 def test_no_single_move_improves_the_balance(case: Case) -> None:
     """A member that could take a partition has at most one partition less than its owner."""
     target = case.assigned_by(assign_heterogeneously)
-    for (one, mine), (other_id, other) in product(target.items(), case.members.items()):
-        if any(partition.topic_id in other.topic_ids for partition in mine):
-            assert len(mine) - len(target[other_id]) <= 1, (one, other_id)
+    for (one, share), (other_id, other) in product(target.items(), case.members.items()):
+        if any(partition.topic_id in other.topic_ids for partition in share):
+            assert len(share) - len(target[other_id]) <= 1, (one, other_id)
 
 
 @given(cases())
@@ -116,7 +116,7 @@ def test_the_passes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heterogeneous, "BALANCING_PASSES_MAX", 16)
     target = case.assigned_by(assign_heterogeneously)
     check_contract(case, target)
-    assert max(len(mine) for mine in target.values()) == 3
+    assert max(len(share) for share in target.values()) == 3
 
 
 def test_an_unknown_topic_is_an_error() -> None:
@@ -129,10 +129,10 @@ def test_an_unknown_topic_is_an_error() -> None:
 def sparing(old: Mapping[str, Iterable[int]], eager: str, percent: int) -> Target:
     """Members with one topic and one that has another besides. The eager ones have exactly their
     target."""
-    mine = Subscriber(instance_id=None, topic_ids=frozenset({FOO}))
+    subscriber = Subscriber(instance_id=None, topic_ids=frozenset({FOO}))
     both = Subscriber(instance_id=None, topic_ids=frozenset({FOO, BAR}))
     had = {id_: partitions({"foo": numbers}) for id_, numbers in old.items()}
-    spec = spec_of({**dict.fromkeys(old, mine), "x": both}, {FOO: 12, BAR: 0}, had)
+    spec = spec_of({**dict.fromkeys(old, subscriber), "x": both}, {FOO: 12, BAR: 0}, had)
     spared = Loads()
     for member_id in eager:
         spared.put(member_id, len(had[member_id]))
@@ -145,7 +145,7 @@ def test_eager_members_are_disturbed_only_beyond_the_allowed_imbalance() -> None
     """Rule 9.4: with 50 of a mean load of four, a member may have two more, beside the one that is
     always allowed."""
     old = {"a": range(5), "b": range(5, 12)}
-    loads = {id_: len(mine) for id_, mine in sparing(old, "a", 50).items()}
+    loads = {id_: len(share) for id_, share in sparing(old, "a", 50).items()}
     assert loads == {"a": 5, "b": 4, "x": 3}
-    loads = {id_: len(mine) for id_, mine in sparing(old, "a", 0).items()}
+    loads = {id_: len(share) for id_, share in sparing(old, "a", 0).items()}
     assert loads == {"a": 4, "b": 4, "x": 4}

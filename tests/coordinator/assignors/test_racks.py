@@ -55,12 +55,12 @@ def foo(*numbers: int) -> set[Partition]:
 
 
 def at_home(shares: Shares, rack_of: Mapping[str, str], homes: list[Racks]) -> int:
-    return sum(rack_of.get(id_) in homes[p.number] for id_, mine in shares.items() for p in mine)
+    return sum(rack_of.get(id_) in homes[p.number] for id_, share in shares.items() for p in share)
 
 
 def most_at_home(shares: Shares, rack_of: Mapping[str, str], homes: list[Racks]) -> int:
     """The same for the best of all exchanges: a largest matching of shares and places."""
-    places = [rack_of.get(id_) for id_, mine in shares.items() for _ in mine]
+    places = [rack_of.get(id_) for id_, share in shares.items() for _ in share]
     taken: dict[int, int] = {}
 
     def finds_place(share: int, seen: set[int]) -> bool:
@@ -83,10 +83,10 @@ def test_no_exchange_brings_more_home(
     before, rack_of, homes = drawn
     shares = deepcopy(before)
     bring_home(shares, rack_of, of(homes))
-    assert {id_: len(mine) for id_, mine in shares.items()} == {
-        id_: len(mine) for id_, mine in before.items()
+    assert {id_: len(share) for id_, share in shares.items()} == {
+        id_: len(share) for id_, share in before.items()
     }
-    given = sorted(p.number for mine in shares.values() for p in mine)
+    given = sorted(p.number for share in shares.values() for p in share)
     assert given == list(range(len(homes)))
     assert at_home(shares, rack_of, homes) == most_at_home(before, rack_of, homes)
     again = deepcopy(shares)
@@ -142,8 +142,8 @@ def test_racks_change_no_load(
     plain = case.assigned_by(ASSIGNORS[name])
     target = new_target(ASSIGNORS[name], spec_with_racks(case, homes))
     check_contract(case, target)
-    assert {id_: len(mine) for id_, mine in target.items()} == {
-        id_: len(mine) for id_, mine in plain.items()
+    assert {id_: len(share) for id_, share in target.items()} == {
+        id_: len(share) for id_, share in plain.items()
     }
 
 
@@ -162,7 +162,7 @@ def test_an_unchanged_group_keeps_its_assignment(
 
 def unevenness(target: Target) -> int:
     """It grows with the differences between the loads."""
-    return sum(len(mine) ** 2 for mine in target.values())
+    return sum(len(share) ** 2 for share in target.values())
 
 
 @given(case=cases(), member_racks=MEMBER_RACKS, homes=HOMES)
@@ -172,11 +172,11 @@ def test_topics_that_range_assigns_alike_stay_co_partitioned(
     """A number goes where every one of them has a replica."""
     counts = dict.fromkeys(case.counts, 5)
     common = frozenset(counts)
-    members = {id_: replace(each, topic_ids=common) for id_, each in case.members.items()}
+    members = {id_: replace(member, topic_ids=common) for id_, member in case.members.items()}
     case = in_racks(Case(members, counts, {}), member_racks, homes)
     target = new_target(ASSIGNORS["range"], spec_with_racks(case, homes))
-    for mine in target.values():
-        numbers = {id_: {p.number for p in mine if p.topic_id == id_} for id_ in counts}
+    for share in target.values():
+        numbers = {id_: {p.number for p in share if p.topic_id == id_} for id_ in counts}
         assert len({frozenset(number) for number in numbers.values()}) == 1
 
 

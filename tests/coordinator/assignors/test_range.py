@@ -97,7 +97,7 @@ def test_a_returning_static_member_gets_its_partitions_back() -> None:
     new = {("x" if id_ == "a" else id_): member for id_, member in old.items()}
     before = new_target(assign_range, spec_of(old, {FOO: 7}, {}))
     after = new_target(assign_range, spec_of(new, {FOO: 7}, {}))
-    assert after == {("x" if id_ == "a" else id_): mine for id_, mine in before.items()}
+    assert after == {("x" if id_ == "a" else id_): share for id_, share in before.items()}
 
 
 def test_an_unknown_topic_is_an_error() -> None:

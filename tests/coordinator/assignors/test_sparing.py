@@ -84,13 +84,13 @@ def test_no_smaller_set_of_members_would_do(
         return
     slack = total * percent // (100 * count)
     share = total // count
-    least, most = max(share - slack, min(share, 1)), -(-total // count) + slack
+    load_min, load_max = max(share - slack, min(share, 1)), -(-total // count) + slack
 
     def will_do(disturbed: tuple[int, ...]) -> bool:
-        kept = [load for n, load in enumerate(eager) if n not in disturbed]
-        sharing, rest = count - len(kept), total - sum(kept)
-        in_bounds = all(least <= load <= most for load in kept)
-        return in_bounds and least * sharing <= rest <= most * sharing
+        undisturbed = [load for n, load in enumerate(eager) if n not in disturbed]
+        sharing, rest = count - len(undisturbed), total - sum(undisturbed)
+        in_bounds = all(load_min <= load <= load_max for load in undisturbed)
+        return in_bounds and load_min * sharing <= rest <= load_max * sharing
 
     fewest = next(
         size

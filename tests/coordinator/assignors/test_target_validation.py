@@ -80,4 +80,4 @@ def test_our_own_assignors_have_no_flaw(name: str, data: st.DataObject) -> None:
     if not case.subscribed:
         return
     lost = data.draw(st.sampled_from(sorted(case.subscribed)))
-    assert flaw_in({i: mine - {lost} for i, mine in target.items()}, computation, Topics())
+    assert flaw_in({i: share - {lost} for i, share in target.items()}, computation, Topics())

@@ -34,7 +34,7 @@ V = TypeVar("V")
 
 
 def loads(target: Target) -> list[int]:
-    return sorted(len(mine) for mine in target.values())
+    return sorted(len(share) for share in target.values())
 
 
 def subscribed_to_foo(*member_ids: str) -> dict[str, Subscriber]:
@@ -58,8 +58,8 @@ def test_the_loads_are_within_one(case: Case) -> None:
 def test_a_member_keeps_partitions_up_to_its_quota(case: Case) -> None:
     """It loses only nonexistent partitions and those beyond its quota."""
     target = case.assigned_by(assign_uniformly)
-    for member_id, kept in case.kept.items():
-        assert target[member_id] <= kept or kept <= target[member_id]
+    for member_id, held in case.kept.items():
+        assert target[member_id] <= held or held <= target[member_id]
 
 
 @given(cases(is_homogeneous=True))
@@ -90,7 +90,7 @@ def small_cases(draw: st.DrawFn) -> Case:
     old: dict[str, set[Partition]] = {}
     for id_, number in product(counts, range(5)):
         old.setdefault(draw(st.sampled_from("abcd")), set()).add(Partition(id_, number))
-    return Case(members, counts, {id_: frozenset(mine) for id_, mine in old.items()})
+    return Case(members, counts, {id_: frozenset(share) for id_, share in old.items()})
 
 
 @given(small_cases())
@@ -104,10 +104,10 @@ def test_no_target_needs_fewer_moves(case: Case) -> None:
 @given(cases(is_homogeneous=True))
 def test_the_larger_load_stays_with_members_that_hold_more(case: Case) -> None:
     """No member ends with less than a member that held less before (KAFKA-18688)."""
-    target, kept = case.assigned_by(assign_uniformly), case.kept
+    target, held = case.assigned_by(assign_uniformly), case.kept
     for one, other in product(case.members, repeat=2):
         if len(target[one]) < len(target[other]):
-            assert len(kept[one]) <= len(kept[other])
+            assert len(held[one]) <= len(held[other])
 
 
 @given(cases(is_homogeneous=True), st.randoms(use_true_random=False))
@@ -190,7 +190,7 @@ def test_the_work_follows_the_change(changes: str) -> None:
     match changes:
         case "m999 leaves":
             members.popitem()
-            old = {id_: mine for id_, mine in old.items() if id_ in members}
+            old = {id_: share for id_, share in old.items() if id_ in members}
         case "m999 joins":
             others = subscribed_to_foo(*list(members)[:-1])
             old = new_target(assign_uniformly, spec_of(others, counts, {}))
@@ -244,13 +244,13 @@ def sparing(eager: Mapping[str, int], others: Mapping[str, int], percent: int | 
 def test_eager_members_keep_exactly_what_they_have() -> None:
     """Rule 9.4: the native members share what a member left, evenly."""
     changed = sparing(dict.fromkeys("abcde", 6), {"x": 6, "y": 6}, 50)
-    assert {id_: len(mine) for id_, mine in changed.items()} == {"x": 9, "y": 9}
+    assert {id_: len(share) for id_, share in changed.items()} == {"x": 9, "y": 9}
 
 
 def test_as_few_eager_members_as_possible_are_disturbed() -> None:
     """Rule 9.4: the first native member takes from one of them, and shares evenly with it."""
     changed = sparing(dict.fromkeys("abcdef", 7) | {"g": 6}, {"x": 0}, 50)
-    assert sorted(len(mine) for mine in changed.values()) == [3, 4]
+    assert sorted(len(share) for share in changed.values()) == [3, 4]
     assert "x" in changed
 
 
@@ -259,4 +259,4 @@ def test_of_equally_balanced_targets_one_that_spares_eager_members() -> None:
     loads go to native members."""
     for percent in (0, None):
         changed = sparing(dict.fromkeys("abcde", 7), {"x": 3, "y": 4}, percent)
-        assert {id_: len(mine) for id_, mine in changed.items()} == {"x": 6, "y": 7}
+        assert {id_: len(share) for id_, share in changed.items()} == {"x": 6, "y": 7}

@@ -62,8 +62,8 @@ def test_a_restart_does_not_restore_a_member_that_left(
     assert group.classic.phase is ClassicPhase.PREPARING_REBALANCE
     instances = {"a": "i1", "b": "i2", "c": None}
     for member_id in others:
-        told = group.beat(member_id, 3, instance_id=instances[member_id])
-        assert told.error == ErrorCode.REBALANCE_IN_PROGRESS
+        beaten = group.beat(member_id, 3, instance_id=instances[member_id])
+        assert beaten.error == ErrorCode.REBALANCE_IN_PROGRESS
     tokens = [group.send_join(id_, instance_id=instances[id_]) for id_ in others]
     assert {group.answer(token, JoinGroupReply).generation for token in tokens} == {4}
 
@@ -155,8 +155,8 @@ def test_members_keep_their_partitions_until_a_lost_generation_is_replaced(
     group.restart()
     assert group.classic.phase is ClassicPhase.PREPARING_REBALANCE
     for generation in (3, 4):
-        told = group.beat("c", generation)
-        assert told.error == ErrorCode.REBALANCE_IN_PROGRESS
+        beaten = group.beat("c", generation)
+        assert beaten.error == ErrorCode.REBALANCE_IN_PROGRESS
     assert group.sync("c", 4).error == ErrorCode.REBALANCE_IN_PROGRESS
 
 

@@ -144,7 +144,7 @@ def test_a_borrower_with_an_older_epoch_is_stored_once(lagging: GroupScript) -> 
     joined = lagging.join("b", owned={}, generation=7, embedded_version=2)
     assert joined.generation == 10
     stored = [r for r in lagging.last_step.durable if isinstance(r, ClassicGroupMetadata)]
-    assert [each.value.older_epochs for each in stored if each.value] == [{"d": 7}]
+    assert [record.value.older_epochs for record in stored if record.value] == [{"d": 7}]
 
 
 def test_a_member_that_stays_away_costs_one_loan(group: GroupScript) -> None:

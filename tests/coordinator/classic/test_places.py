@@ -92,7 +92,7 @@ def test_another_native_joiner_ends_the_place(group: GroupScript) -> None:
     group.leave("a")
     group.native("n1", topics=("bar", "foo"))
     group.wait(LONG_MS)
-    targets = {id_: len(each) for id_, each in group.consumer.targets.items()}
+    targets = {id_: len(target) for id_, target in group.consumer.targets.items()}
     assert targets == {"n1": 1, "b": 1, "c": 1}
 
 

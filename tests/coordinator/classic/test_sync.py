@@ -100,10 +100,10 @@ def test_a_member_between_join_and_sync_survives_the_downgrade(make_group: MakeG
     """Its SyncGroup names the protocol of its JoinGroup, the first in its list, but the group may
     select another. The member must rejoin, not fail."""
     group = make_group(config=GroupConfig(consumer_assignment_interval_ms=0))
-    mine = (("sticky", FOO), ("range", FOO))
+    protocols = (("sticky", FOO), ("range", FOO))
     group.native("n1")
     group.join(version=3, protocols=(("range", FOO), ("sticky", FOO)))
-    joined = group.join(version=3, protocols=mine)
+    joined = group.join(version=3, protocols=protocols)
     group.native("n1", -1)
     assert group.classic.core.generation == joined.generation
     assert group.classic.core.protocol == "range"

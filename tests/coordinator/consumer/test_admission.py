@@ -85,7 +85,7 @@ def test_a_static_member_whose_client_has_gone_may_be_replaced(make_group: MakeG
 def test_a_client_that_has_gone_owns_nothing_that_it_had_to_revoke(make_group: MakeGroup) -> None:
     """DEV D82: its replacement does not take it over."""
     group = make_group(config=CRASHED)
-    mine = given_native(
+    static_member = given_native(
         "n1",
         instance_id="i1",
         epoch=10,
@@ -93,7 +93,9 @@ def test_a_client_that_has_gone_owns_nothing_that_it_had_to_revoke(make_group: M
         pending={"foo": (1,)},
         state=MemberState.UNREVOKED_PARTITIONS,
     )
-    group.given_consumer_group(mine, given_native("n2", epoch=11, target={"foo": (1,)}), epoch=11)
+    group.given_consumer_group(
+        static_member, given_native("n2", epoch=11, target={"foo": (1,)}), epoch=11
+    )
     reply = group.native("n3", instance_id="i1", disconnected=("n1",))
     assert group.named(reply.assignment) == {"foo": (0,)}
     assert tuple(p.number for p in group.consumer.target_of("n2")) == (1,)

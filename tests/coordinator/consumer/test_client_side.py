@@ -83,9 +83,9 @@ def test_the_place_of_a_member_that_left_ends_when_the_group_is_prepared(
     group = make_group(
         config=replace(CLIENT_SIDE, replacement_grace_ms=3_000, rolled_since_ms=1_000_000)
     )
-    mine = [weighted()]
-    group.native("n1", client_assignors=mine)
-    group.native("n2", client_assignors=mine)
+    assignors = [weighted()]
+    group.native("n1", client_assignors=assignors)
+    group.native("n2", client_assignors=assignors)
     epoch = group.prepare("n1", 1).group_epoch
     shares: dict[str, Owned] = {"n1": {"foo": (0,)}, "n2": {"foo": (1, 2)}}
     assert group.install("n1", 1, epoch, shares).error == 0
@@ -98,7 +98,7 @@ def test_the_place_of_a_member_that_left_ends_when_the_group_is_prepared(
     assert [member.member_id for member in prepared.members] == ["n1"]
     assert not group.engine.state.places
     assert group.install("n1", epoch, prepared.group_epoch, ALL).error == 0
-    group.native("n3", client_assignors=mine)
+    group.native("n3", client_assignors=assignors)
     assert group.named(group.consumer.target_of("n3")) == {}
 
 
@@ -132,9 +132,9 @@ def test_a_repeated_target_is_refused(group: GroupScript) -> None:
 
 
 def test_metadata_for_a_stranger_and_a_flaw_of_the_message_are_invalid(group: GroupScript) -> None:
-    said = AssignmentMetadata(version=1, metadata=b"")
+    metadata = AssignmentMetadata(version=1, metadata=b"")
     epoch = group.prepare("n1", 1).group_epoch
-    reply = group.install("n1", 1, epoch, ALL, metadata={"n9": said})
+    reply = group.install("n1", 1, epoch, ALL, metadata={"n9": metadata})
     assert (reply.error, reply.reason) == (10_000, "'n9' is not a member of the group")
     group.wait(10_000)
     group.native("n1", 1)
@@ -145,9 +145,9 @@ def test_metadata_for_a_stranger_and_a_flaw_of_the_message_are_invalid(group: Gr
 def test_the_metadata_for_a_member_has_a_limit(group: GroupScript) -> None:
     """So has what it says itself."""
     epoch = group.prepare("n1", 1).group_epoch
-    said = AssignmentMetadata(version=1, metadata=bytes(MEMBER_BYTES_MAX + 1))
-    assert group.install("n1", 1, epoch, ALL, metadata={"n1": said}).error == -1
-    assert group.native("n2", client_assignors=[weighted(metadata=said.metadata)]).error == -1
+    metadata = AssignmentMetadata(version=1, metadata=bytes(MEMBER_BYTES_MAX + 1))
+    assert group.install("n1", 1, epoch, ALL, metadata={"n1": metadata}).error == -1
+    assert group.native("n2", client_assignors=[weighted(metadata=metadata.metadata)]).error == -1
 
 
 def test_a_paused_group_installs_nothing(group: GroupScript) -> None:
@@ -167,11 +167,11 @@ def test_new_metadata_for_the_same_partitions_reaches_the_member(group: GroupScr
     group.install("n1", 1, epoch, ALL)
     group.native("n1", 1)
     group.native("n1", 2, client_assignors=[weighted(metadata=b"new")])
-    said = AssignmentMetadata(version=3, metadata=b"for you")
-    group.install("n1", 2, group.prepare("n1", 2).group_epoch, ALL, metadata={"n1": said})
+    metadata = AssignmentMetadata(version=3, metadata=b"for you")
+    group.install("n1", 2, group.prepare("n1", 2).group_epoch, ALL, metadata={"n1": metadata})
     for _ in range(2):
         reply = group.native("n1", 2)
-        assert (reply.member_epoch, reply.assignment_metadata) == (3, said)
+        assert (reply.member_epoch, reply.assignment_metadata) == (3, metadata)
         assert reply.assignment is not None
     assert group.native("n1", 3).assignment is None
     group.native("n2")

@@ -47,10 +47,10 @@ def begins_a_computation(group: GroupScript) -> bool:
 
 def failure(group: GroupScript) -> ComputationFailed:
     """Why the last step kept the target."""
-    (found,) = [
+    (computation,) = [
         record for record in group.last_step.records if isinstance(record, ComputationFailed)
     ]
-    return found
+    return computation
 
 
 def test_a_group_goes_on_while_its_target_is_computed(settled: GroupScript) -> None:

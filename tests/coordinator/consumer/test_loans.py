@@ -217,8 +217,8 @@ def test_a_classic_replacement_does_not_count_as_other_assignors(make_group: Mak
     """A target for that would come from a server-side assignor, and ignore what the members' own
     one needs. The classic group would keep it."""
     client_side = replace(CONFIG, client_side_assignors=True)
-    mine = (weighted(-1, name="range"),)
-    group = downgrading(make_group, client_side, client_assignors=mine)
+    assignors = (weighted(-1, name="range"),)
+    group = downgrading(make_group, client_side, client_assignors=assignors)
     joined = group.join(group.take_id())
     assert group.consumer.epoch == group.consumer.assignment_epoch == 12
     assert group.consumer.target_of(joined.member_id) == partitions({"foo": (0, 4)})

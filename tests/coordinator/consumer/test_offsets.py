@@ -168,15 +168,15 @@ def test_a_partition_that_another_member_had_is_not_fetched_with_the_epoch_befor
     group.native("n2")
     group.native("n1", 10)
     (lent,) = group.current("n1").pending_revocation
-    kept = {"foo": (1 - lent.number,)}
-    group.native("n1", 10, owned=kept)
+    own = {"foo": (1 - lent.number,)}
+    group.native("n1", 10, owned=own)
     group.native("n2", 11)
     assert group.consumer.holders[lent] == "n2"
     group.native("n2", -1)
     group.wait(1_000)
     group.native("n1", 11)
     assert group.consumer.holders[lent] == "n1"
-    errors = [group.fetch("n1", 10, of).error for of in (kept, {"foo": (lent.number,)})]
+    errors = [group.fetch("n1", 10, of).error for of in (own, {"foo": (lent.number,)})]
     assert errors == [ErrorCode.NONE, ErrorCode.STALE_MEMBER_EPOCH]
 
 

@@ -23,17 +23,17 @@ from tests.support.group_values import topic_id
 
 FOO, BAR = topic_id("foo"), topic_id("bar")
 ALL = [Partition(id_, number) for id_ in (FOO, BAR) for number in range(3)]
-some = st.frozensets(st.sampled_from(ALL))
+subsets = st.frozensets(st.sampled_from(ALL))
 
 
 @st.composite
 def currents(draw: st.DrawFn) -> Assignment:
     """Any assignment of a member at assignment epoch 7."""
     state = draw(st.sampled_from(MemberState))
-    assigned = draw(some)
+    assigned = draw(subsets)
     pending = frozenset[Partition]()
     if state is MemberState.UNREVOKED_PARTITIONS:
-        pending = draw(some) - assigned
+        pending = draw(subsets) - assigned
     epoch = draw(st.integers(3, 7))
     return Assignment(
         member_epoch=epoch,
@@ -47,12 +47,12 @@ def currents(draw: st.DrawFn) -> Assignment:
 @st.composite
 def goals(draw: st.DrawFn) -> Goal:
     """Any target, owned partitions of the client, and partitions held by others."""
-    taken = draw(some)
+    taken = draw(subsets)
     return Goal(
-        target=draw(some),
+        target=draw(subsets),
         assignment_epoch=7,
         topic_ids=draw(st.frozensets(st.sampled_from([FOO, BAR]))),
-        owned=draw(st.none() | some),
+        owned=draw(st.none() | subsets),
         is_free=lambda partition: partition not in taken,
     )
 
@@ -145,7 +145,7 @@ def test_an_unsubscribed_topic_is_revoked_at_once(current: Assignment, goal: Goa
     assert {partition.topic_id for partition in after.assigned} <= goal.topic_ids
 
 
-@given(currents(), some)
+@given(currents(), subsets)
 def test_a_member_that_follows_the_protocol_reaches_its_target(
     current: Assignment, target: frozenset[Partition]
 ) -> None:

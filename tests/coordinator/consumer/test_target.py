@@ -171,7 +171,7 @@ def test_the_assignor_sees_the_union_of_names_and_regexes(group: GroupScript) ->
     spec = group_spec(group.consumer, group.topics, group.config)
     assert spec.subscriber_counts == {topic_id("foo"): 2, topic_id("bar"): 1}
     assert spec.partition_counts == {topic_id("foo"): 3, topic_id("bar"): 2}
-    assert {id_: each.topic_ids for id_, each in spec.members.items()} == {
+    assert {id_: member.topic_ids for id_, member in spec.members.items()} == {
         "n1": {topic_id("foo"), topic_id("bar")},
         "n2": {topic_id("foo")},
     }
@@ -257,13 +257,13 @@ def check_target(group: GroupScript, old: Target) -> None:
     target = {member_id: consumer.target_of(member_id) for member_id in consumer.members}
     check_contract(case, target)
     if group_spec(consumer, group.topics, group.config).is_homogeneous:
-        loads = sorted(len(mine) for mine in target.values())
+        loads = sorted(len(share) for share in target.values())
         assert loads[-1] - loads[0] <= 1
         assert moves(case.kept, target) == fewest_moves(case.kept, len(case.subscribed))
     written = {
         r.member_id for r in group.last_step.durable if isinstance(r, TargetAssignmentMember)
     }
-    assert written == {id_ for id_, mine in target.items() if mine != old.get(id_, frozenset())}
+    assert written == {id_ for id_, share in target.items() if share != old.get(id_, frozenset())}
 
 
 def test_the_first_target_is_computed_whatever_the_clock_says(group: GroupScript) -> None:

@@ -52,12 +52,12 @@ def test_a_replacement_rebalances_unless_every_member_has_synced(
     """A later SyncGroup names the protocol of its JoinGroup, not the selected one."""
     group = make_group(config=GroupConfig(consumer_assignment_interval_ms=0))
     group.native("n1", instance_id="i1")
-    mine = (("sticky", GOOD), ("range", GOOD))
-    c1 = group.join(version=3, protocols=mine)
+    protocols = (("sticky", GOOD), ("range", GOOD))
+    c1 = group.join(version=3, protocols=protocols)
     group.native("n1", 2, owned={"foo": (0, 1, 2)})
     group.native("n1", 2, owned={"foo": (0, 1)})
     while group.view().state != "Stable":
-        c1 = group.join(c1.member_id, protocols=mine)
+        c1 = group.join(c1.member_id, protocols=protocols)
     if has_synced:
         assert group.synced(c1.member_id, c1.generation, protocol_name="sticky")
     token = group.send_join(instance_id="i1", protocols=(("range", GOOD), ("sticky", GOOD)))
@@ -193,7 +193,7 @@ def test_a_restart_forgets_a_lag_that_a_rebalance_has_ended(make_group: MakeGrou
     group = given_member_at_older_epoch(make_group)
     static_id = group.join(instance_id="i1").member_id
     new_id = group.take_id()
-    tokens = [group.send_join(each) for each in (new_id, "c1")]
+    tokens = [group.send_join(member_id) for member_id in (new_id, "c1")]
     tokens.append(group.send_join(static_id, instance_id="i1"))
     replies = [group.answer(token, JoinGroupReply) for token in tokens]
     (leader,) = {reply.leader for reply in replies}

@@ -43,13 +43,13 @@ def test_forks_change_independently(
     """Each behaves like a dict that was copied at the fork, which a table without forks is."""
     table = Table(rows)
     fork, expected = table.fork(), Table(rows)
-    for each in changes:
-        change(fork, *each)
-        change(expected, *each)
+    for drawn in changes:
+        change(fork, *drawn)
+        change(expected, *drawn)
     second, second_expected = fork.fork(), Table(expected)
-    for each in later:
-        change(second, *each)
-        change(second_expected, *each)
+    for drawn in later:
+        change(second, *drawn)
+        change(second_expected, *drawn)
     assert dict(table) == rows
     assert dict(fork) == expected
     assert dict(second) == second_expected
@@ -117,13 +117,13 @@ def test_a_count_is_additions_minus_removals(words: list[str], data: st.DataObje
         stats.add(word)
     fork = stats.fork()
     removed = data.draw(st.lists(st.sampled_from(words), unique_by=id)) if words else []
-    kept = Counter("".join(words))
+    counts = Counter("".join(words))
     for word in removed:
-        if Counter(word) <= kept:
+        if Counter(word) <= counts:
             fork.remove(word)
-            kept -= Counter(word)
+            counts -= Counter(word)
     assert dict(stats) == Counter("".join(words))
-    assert dict(fork) == kept
+    assert dict(fork) == counts
 
 
 def test_removing_an_absent_key_fails() -> None:

@@ -126,7 +126,7 @@ def test_a_dropped_member_need_not_sync() -> None:
 def test_a_removal_costs_the_same_however_many_members_lag() -> None:
     """After a downgrade all may lag, and all that do not rejoin in time are removed in one step."""
     members = [member(f"m{number}") for number in range(3)]
-    lagging = replace(value(*members), older_epochs={each.member_id: 5 for each in members})
+    lagging = replace(value(*members), older_epochs={member.member_id: 5 for member in members})
     group = ClassicGroup()
     group.apply(ClassicGroupMetadata(value=lagging))
     older_epochs = group.core.older_epochs

@@ -40,7 +40,7 @@ def test_a_member_offers_its_assignors_and_a_classic_one_its_protocols() -> None
         rebalance_timeout_ms=1,
         classic=ClassicMetadata(session_timeout_ms=1, protocols=(("w", b""), ("x", b""))),
     )
-    assert [each[:4] for each in offers_of(classic)] == [("w", -1, -1, -1), ("x", -1, -1, -1)]
+    assert [offer[:4] for offer in offers_of(classic)] == [("w", -1, -1, -1), ("x", -1, -1, -1)]
 
 
 @pytest.mark.parametrize(
@@ -77,12 +77,12 @@ def test_who_can_run_an_assignor_handles_every_version_in_use() -> None:
     offers = [offer(1, 5), offer(3, 4), offer(2, 4, 2)]
     in_use = versions_in_use(offers)
     assert in_use == {"w": (2, 5)}
-    assert [can_run(each, "w", in_use) for each in offers] == [True, False, False]
+    assert [can_run(offer, "w", in_use) for offer in offers] == [True, False, False]
     assert not can_run(offer(1, 5), "x", in_use)
 
 
 @pytest.mark.parametrize(
-    ("mine", "others", "expected"),
+    ("own", "others", "expected"),
     [
         (offer(0, 3), [], True),
         (offer(0, 3), [()], True),
@@ -95,7 +95,7 @@ def test_who_can_run_an_assignor_handles_every_version_in_use() -> None:
     ],
 )
 def test_versions_overlap_with_those_of_some_member(
-    mine: AssignorOffers, others: list[AssignorOffers], *, expected: bool
+    own: AssignorOffers, others: list[AssignorOffers], *, expected: bool
 ) -> None:
     """For some assignor that both support, if there is any."""
-    assert overlap(mine, others) is expected
+    assert overlap(own, others) is expected

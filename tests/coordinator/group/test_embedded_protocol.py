@@ -25,15 +25,15 @@ TOPICS = make_topics(foo=3)
 
 
 @pytest.mark.parametrize(
-    ("metadata", "said"),
+    ("metadata", "user_data"),
     [
         (encode_subscription(Subscription(topics=("foo",), user_data=b"to it"), 1), b"to it"),
         (encode_subscription(Subscription(topics=("foo",), user_data=None), 1), b""),
         (b"unreadable", b""),
     ],
 )
-def test_what_a_subscription_says_to_the_assignor(metadata: bytes, said: bytes) -> None:
-    assert user_data_in(metadata) == said
+def test_what_a_subscription_says_to_the_assignor(metadata: bytes, user_data: bytes) -> None:
+    assert user_data_in(metadata) == user_data
 
 
 @pytest.mark.parametrize("user_data", [None, b""])

@@ -137,12 +137,12 @@ def test_a_joiner_is_compared_with_its_own_predecessors_only(
 
     monkeypatch.setattr(places, "_replaces", count)
     step = StepBuilder(state, config=GroupConfig(), topics=Topics(), now_ms=NOW_MS)
-    found = find_place(step, join_from("/10.0.0.999"))
-    assert found is not None
-    assert found[0] == "m999"
+    match = find_place(step, join_from("/10.0.0.999"))
+    assert match is not None
+    assert match[0] == "m999"
     assert len(compared) == 1
     assert find_place(step, join_from("/10.0.1.0")) is None
     step.config = GroupConfig(replacement_needs_host=False)
-    found = find_place(step, join_from("/10.0.1.0"))
-    assert found is not None
-    assert found[0] == "m0"
+    match = find_place(step, join_from("/10.0.1.0"))
+    assert match is not None
+    assert match[0] == "m0"

@@ -38,14 +38,14 @@ def test_forks_change_independently(
     """Each fork finds the members with more or less load, greatest load first, in the order of
     their targets."""
     loads, expected = Loads(), dict[str, int]()
-    for each in at_first:
-        change(loads, expected, *each)
+    for drawn in at_first:
+        change(loads, expected, *drawn)
     fork, expected_of_fork = loads.fork(), dict(expected)
-    for each in then:
-        change(fork, expected_of_fork, *each)
+    for drawn in then:
+        change(fork, expected_of_fork, *drawn)
     second, expected_of_second = fork.fork(), dict(expected_of_fork)
-    for each in later:
-        change(second, expected_of_second, *each)
+    for drawn in later:
+        change(second, expected_of_second, *drawn)
     check(loads, expected)
     check(fork, expected_of_fork)
     check(second, expected_of_second)

@@ -51,11 +51,11 @@ def test_owned_and_unowned_partitions_are_found(
 ) -> None:
     """This includes owned partitions that no longer exist. A fork changes independently."""
     owners, expected = Owners(), dict[Partition, str]()
-    for each in changes:
-        change(owners, expected, *each)
+    for drawn in changes:
+        change(owners, expected, *drawn)
     fork, expected_of_fork = owners.fork(), dict(expected)
-    for each in later:
-        change(fork, expected_of_fork, *each)
+    for drawn in later:
+        change(fork, expected_of_fork, *drawn)
     check(owners, expected, counts)
     check(fork, expected_of_fork, counts)
     assert (owners == fork) is (expected == expected_of_fork)

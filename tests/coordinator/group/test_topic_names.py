@@ -20,7 +20,7 @@ JUNK = b"\x00\x01 junk"
 
 
 def join(*metadata: bytes) -> JoinGroupReceived:
-    protocols = tuple((str(n), each) for n, each in enumerate(metadata))
+    protocols = tuple((str(n), embedded) for n, embedded in enumerate(metadata))
     return replace(CLASSIC_JOIN, protocols=protocols)
 
 
@@ -35,7 +35,7 @@ def sync(*assignments: bytes) -> SyncGroupReceived:
         member_id="m",
         instance_id=None,
         generation=1,
-        assignments=tuple((str(n), each) for n, each in enumerate(assignments)),
+        assignments=tuple((str(n), embedded) for n, embedded in enumerate(assignments)),
     )
 
 

@@ -93,18 +93,20 @@ def test_members_of_a_consumer_group_are_recorded_with_what_tells_them_apart(
     group.native("n-3", topics=("nobody",))
     group.feed(ReleaseBegan())
     assert group.engine.state.group is None
-    (release,) = (each for each in group.last_step.durable if isinstance(each, ReleaseRecord))
+    (release,) = (record for record in group.last_step.durable if isinstance(record, ReleaseRecord))
     assert release.value is not None
     assert release.value.group is not None
     members = {member.member_id: member for member in release.value.group.members}
-    assert {name: each.is_native for name, each in members.items()} == dict.fromkeys(
+    assert {name: member.is_native for name, member in members.items()} == dict.fromkeys(
         ("n-1", "n-2", "n-3"), True
     )
     assert members["n-1"].assignment
     assert members["n-1"].session_timeout_ms == group.config.consumer_session_timeout_ms
     assert members["n-1"].rebalance_timeout_ms == 10_000
     assert not members["n-3"].assignment
-    causes = {each.cause for each in group.last_step.durable if isinstance(each, MemberMetadata)}
+    causes = {
+        record.cause for record in group.last_step.durable if isinstance(record, MemberMetadata)
+    }
     assert causes == {RemovalCause.RELEASED}
     group.check_replay()
 

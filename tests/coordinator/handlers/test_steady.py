@@ -179,9 +179,9 @@ def test_commits_of_a_stable_classic_group_take_the_shorter_way(group: GroupScri
         for commit in commits(group)
         if isinstance(commit, OffsetCommitReceived) and commit.member_id == ids["a"]
     ]
-    mine, other = own[2:4]  # at the epoch, and beyond it
-    in_flight = replace(mine, token=77, partitions=partitions({"foo": (0,)}))
-    seen = Counter(way_of(group, each, group.topics) for each in (mine, in_flight, other))
+    at_epoch, other = own[2:4]  # at the epoch, and beyond it
+    in_flight = replace(at_epoch, token=77, partitions=partitions({"foo": (0,)}))
+    seen = Counter(way_of(group, commit, group.topics) for commit in (at_epoch, in_flight, other))
     assert seen["OffsetCommitReceived in ClassicGroup"] == 2
     group.feed(in_flight)
     again = way_of(group, replace(in_flight, token=78), group.topics)
@@ -193,11 +193,11 @@ def test_commits_of_a_stable_classic_group_take_the_shorter_way(group: GroupScri
 def test_a_parked_sync_stops_the_session(group: GroupScript) -> None:
     """The member waits for the leader, and its client cannot send a heartbeat meanwhile."""
     ids = [group.take_id() for _ in range(2)]
-    tokens = [group.send_join(each) for each in ids]
+    tokens = [group.send_join(member_id) for member_id in ids]
     group.wait(3 * group.config.classic_initial_rebalance_delay_ms)
     joined = [group.answer(token, JoinGroupReply) for token in tokens]
     leader = joined[0].leader
-    (waiting,) = (each for each in ids if each != leader)
+    (waiting,) = (member_id for member_id in ids if member_id != leader)
     assert group.is_parked(group.send_sync(waiting, joined[0].generation))
     assert [way_of(group, beat, group.topics) for beat in beats(group) if beat.member_id == waiting]
     group.beat(waiting, joined[0].generation)

@@ -108,9 +108,9 @@ def test_73_the_chosen_member_gets_the_group_and_its_target(settled: GroupScript
 
 def test_74_the_target_is_validated_and_installed(settled: GroupScript) -> None:
     """It is durable, and the assignor's metadata goes along with the partitions."""
-    said = AssignmentMetadata(version=3, metadata=b"two each")
+    metadata = AssignmentMetadata(version=3, metadata=b"two each")
     epoch = settled.prepare("n2", 2).group_epoch
-    assert settled.install("n2", 2, epoch, HALVES, metadata={"n2": said}).error == 0
+    assert settled.install("n2", 2, epoch, HALVES, metadata={"n2": metadata}).error == 0
     settled.restart()
     assert target(settled) == HALVES
     assert settled.consumer.assignor == "weighted"
@@ -119,19 +119,19 @@ def test_74_the_target_is_validated_and_installed(settled: GroupScript) -> None:
     settled.native("n1", 2, owned={"foo": (0, 1)})
     reply = settled.native("n2", 2)
     assert settled.named(reply.assignment) == {"foo": (2, 3)}
-    assert reply.assignment_metadata == said
+    assert reply.assignment_metadata == metadata
 
 
 def test_74_metadata_belongs_to_the_epoch_of_its_target(settled: GroupScript) -> None:
     """A member that has yet to give up partitions hears nothing of the next epoch's."""
-    said = {id_: AssignmentMetadata(version=3, metadata=id_.encode()) for id_ in HALVES}
+    metadata = {id_: AssignmentMetadata(version=3, metadata=id_.encode()) for id_ in HALVES}
     epoch = settled.prepare("n2", 2).group_epoch
-    settled.install("n2", 2, epoch, HALVES, metadata=said)
+    settled.install("n2", 2, epoch, HALVES, metadata=metadata)
     revokes = settled.native("n1", 2, owned={"foo": (0, 1, 2, 3)})
     assert settled.named(revokes.assignment) == {"foo": (0, 1)}
     assert (revokes.member_epoch, revokes.assignment_metadata) == (2, None)
     advances = settled.native("n1", 2, owned={"foo": (0, 1)})
-    assert (advances.member_epoch, advances.assignment_metadata) == (epoch, said["n1"])
+    assert (advances.member_epoch, advances.assignment_metadata) == (epoch, metadata["n1"])
 
 
 def test_75_a_valid_target_is_installed_although_the_group_epoch_grew(
@@ -381,9 +381,9 @@ def classic(group: GroupScript) -> GroupScript:
 def rolls(group: GroupScript) -> None:
     """n1 joins the classic group, computes a target that gives it half, and gets that."""
     group.native("n1", client_assignors=[weighted(-1, 3)])
-    said = {id_: AssignmentMetadata(version=-1, metadata=id_.encode()) for id_ in HALF_EACH}
+    metadata = {id_: AssignmentMetadata(version=-1, metadata=id_.encode()) for id_ in HALF_EACH}
     epoch = group.prepare("n1", epoch_of(group, "n1")).group_epoch
-    reply = group.install("n1", epoch_of(group, "n1"), epoch, HALF_EACH, metadata=said)
+    reply = group.install("n1", epoch_of(group, "n1"), epoch, HALF_EACH, metadata=metadata)
     assert reply.error == 0, group.transcript()
     group.beat("c1", 5)
     group.join("c1", protocols=WEIGHTS, owned=ALL, generation=5)
@@ -588,18 +588,18 @@ def test_97_after_a_failover_another_computation_begins(
 def test_98_what_the_members_and_the_assignor_say_is_durable(settled: GroupScript) -> None:
     """The records of members and of the target have it. An assignor's error is told until the next
     target, or a restart, after which a member computes at once."""
-    mine = weighted(1, 3, version=2, metadata=b"heavy", reason=1)
-    settled.native("n1", 2, client_assignors=[mine])
-    said = {id_: AssignmentMetadata(version=2, metadata=id_.encode()) for id_ in HALVES}
+    assignor = weighted(1, 3, version=2, metadata=b"heavy", reason=1)
+    settled.native("n1", 2, client_assignors=[assignor])
+    metadata = {id_: AssignmentMetadata(version=2, metadata=id_.encode()) for id_ in HALVES}
     epoch = settled.prepare("n2", 2).group_epoch
-    settled.install("n2", 2, epoch, HALVES, metadata=said)
+    settled.install("n2", 2, epoch, HALVES, metadata=metadata)
     joins(settled, "n3")
     epoch = settled.prepare("n3", epoch_of(settled, "n3")).group_epoch
     settled.install("n3", epoch_of(settled, "n3"), epoch, error=7)
     assert settled.consumer.assignment_error == 7
     settled.restart()
-    assert settled.consumer.members["n1"].client_assignors == (mine,)
-    assert settled.consumer.target_metadata == said
+    assert settled.consumer.members["n1"].client_assignors == (assignor,)
+    assert settled.consumer.target_metadata == metadata
     assert settled.consumer.assignment_error == 0
     assert is_told(settled, "n2")
 

@@ -29,10 +29,10 @@ def functions_of(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]
 def test_no_scenario_is_missing() -> None:
     """Each has its test here or elsewhere, but not in both places."""
     numbers = {
-        int(found[1])
+        int(match[1])
         for path in Path(__file__).parent.glob("test_*.py")
         for test in functions_of(path)
-        if (found := re.match(r"test_(\d+)_", test.name))
+        if (match := re.match(r"test_(\d+)_", test.name))
     }
     assert numbers | ELSEWHERE.keys() == set(SCENARIOS)
     assert numbers.isdisjoint(ELSEWHERE)

@@ -208,11 +208,11 @@ def test_32_an_eager_member_after_the_upgrade(group: GroupScript) -> None:
     assert group.beat("c1", 2).error == ErrorCode.ILLEGAL_GENERATION
     assert group.beat("c1", 1).error == ErrorCode.REBALANCE_IN_PROGRESS
     assert group.join("c1").generation == 2
-    kept = group.synced("c1", 2)["foo"]
+    held = group.synced("c1", 2)["foo"]
     reply = group.native("n2", 2, topics=("foo",), owned={}, rebalance_timeout_ms=10_000)
     given = group.named(reply.assignment)["foo"]
     assert len(given) in (1, 2)
-    assert sorted(kept + given) == [0, 1, 2]
+    assert sorted(held + given) == [0, 1, 2]
     assert group.view().state == "Stable"
 
 
@@ -221,8 +221,8 @@ def test_33_a_cooperative_member_after_the_upgrade(group: GroupScript) -> None:
     group.given_classic_group(given_classic_group_member("c1", ALL), generation=1)
     group.native("n2")
     assert group.join("c1", owned=ALL).generation == 1
-    kept = group.synced("c1", 1)
-    assert len(kept["foo"]) < 3
+    held = group.synced("c1", 1)
+    assert len(held["foo"]) < 3
     assert group.beat("c1", 1).error == ErrorCode.REBALANCE_IN_PROGRESS
-    assert group.join("c1", owned=kept).generation == 2
-    assert group.synced("c1", 2) == kept
+    assert group.join("c1", owned=held).generation == 2
+    assert group.synced("c1", 2) == held

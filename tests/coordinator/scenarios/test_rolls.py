@@ -81,7 +81,7 @@ def test_a_member_that_rejoins_anyway_gets_its_even_share(make_group: MakeGroup)
         assignment_epoch=10,
     )
     group.join("c1", owned={})
-    targets = {id_: len(mine) for id_, mine in group.consumer.targets.items()}
+    targets = {id_: len(share) for id_, share in group.consumer.targets.items()}
     assert targets == {"c1": 5, "c2": 3, "n1": 4}
 
 
@@ -97,7 +97,7 @@ def test_a_group_that_becomes_native_is_even_again(make_group: MakeGroup) -> Non
     group.native("n3", instance_id="i1")
     causes = [record.cause for record in group.last_step.records if isinstance(record, GroupEpoch)]
     assert causes == [EpochCause.LOADS_UNEVEN]
-    assert sorted(len(mine) for mine in group.consumer.targets.values()) == [2, 3, 3]
+    assert sorted(len(share) for share in group.consumer.targets.values()) == [2, 3, 3]
 
 
 def test_an_uneven_group_rebalances_when_it_becomes_classic(make_group: MakeGroup) -> None:
