@@ -55,7 +55,7 @@ def test_a_dropped_step_has_no_effect(group: GroupScript) -> None:
 
 
 def test_the_next_deadline_is_the_earliest(group: GroupScript) -> None:
-    """It is None while none is running."""
+    """The deadline is None while none is running."""
     assert group.engine.next_deadline_ms() is None
     group.native("n1")
     assert group.engine.next_deadline_ms() == group.now_ms + 45_000

@@ -161,7 +161,7 @@ def test_an_unchanged_group_keeps_its_assignment(
 
 
 def unevenness(target: Target) -> int:
-    """It grows with the differences between the loads."""
+    """A measure that grows with the differences between the loads."""
     return sum(len(share) ** 2 for share in target.values())
 
 

@@ -152,6 +152,6 @@ def test_an_eager_member_beyond_the_bounds_is_disturbed_in_all_topics() -> None:
 
 
 def test_an_eager_member_with_partitions_that_are_gone_is_not_spared() -> None:
-    """It has to rejoin anyway, and gets its block."""
+    """The member has to rejoin anyway, and gets its block."""
     target = sparing({"b": range(8, 13)}, eager="b", others="a")
     assert numbers(target, "b", FOO) == [6, 7, 8, 9, 10, 11]

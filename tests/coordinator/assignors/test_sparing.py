@@ -38,12 +38,13 @@ def test_a_joiner_takes_from_the_others_first() -> None:
 
 
 def test_the_first_native_member_disturbs_one_eager_member() -> None:
-    """It needs three partitions. In Kafka it takes one from each of six members."""
+    """The native member needs three partitions. Kafka takes one from each of six members."""
     assert released([7, 7, 7, 7, 7, 7, 6], [0], 48) == [7]
 
 
 def test_a_single_native_member_cannot_take_everything() -> None:
-    """It would have twice its share. The eager member with fewest partitions helps."""
+    """The native member would have twice its share. The eager member with fewest partitions
+    helps."""
     assert released([7, 6, 6, 6, 6, 5], [6], 48) == [5]
 
 
@@ -54,7 +55,7 @@ def test_without_an_allowed_imbalance_the_loads_stay_within_one() -> None:
 
 
 def test_a_member_outside_the_bounds_is_never_spared() -> None:
-    """Otherwise a target of the classic group could stay uneven for ever."""
+    """A target of the classic group could stay uneven for ever."""
     assert released([12, 2, 6, 6], [6, 4], 36, percent=50) == [12, 2]
 
 

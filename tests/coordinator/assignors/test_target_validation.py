@@ -65,7 +65,7 @@ def test_an_old_target_that_has_become_wrong_must_be_changed() -> None:
 @settings(max_examples=examples(100))
 @given(data=st.data())
 def test_our_own_assignors_have_no_flaw(name: str, data: st.DataObject) -> None:
-    """Nor has their result after any single change that matters."""
+    """Their result has none after any single change that matters, either."""
     case: Case = data.draw(cases())
     spec = case.spec
     computation = Computation(

@@ -56,7 +56,7 @@ def test_the_loads_are_within_one(case: Case) -> None:
 
 @given(cases(is_homogeneous=True))
 def test_a_member_keeps_partitions_up_to_its_quota(case: Case) -> None:
-    """It loses only nonexistent partitions and those beyond its quota."""
+    """A member loses only nonexistent partitions and those beyond its quota."""
     target = case.assigned_by(assign_uniformly)
     for member_id, held in case.kept.items():
         assert target[member_id] <= held or held <= target[member_id]
@@ -112,7 +112,8 @@ def test_the_larger_load_stays_with_members_that_hold_more(case: Case) -> None:
 
 @given(cases(is_homogeneous=True), st.randoms(use_true_random=False))
 def test_a_balanced_target_stays(case: Case, dice: Random) -> None:
-    """However the partitions are distributed, and whichever members have the larger load."""
+    """Neither the distribution of the partitions matters, nor which members have the larger
+    load."""
     deck, hands = sorted(case.subscribed), sorted(case.members)
     dice.shuffle(deck)
     dice.shuffle(hands)

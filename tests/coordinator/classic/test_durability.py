@@ -81,8 +81,8 @@ def test_a_restart_does_not_restore_an_expired_member(group: GroupScript) -> Non
 
 
 def test_a_restart_does_not_restore_a_replaced_member(group: GroupScript) -> None:
-    """Otherwise its successor, which learned its id in the join phase, would receive
-    FENCED_INSTANCE_ID from the restarted gateway and end."""
+    """The successor, which learned its id in the join phase, would receive FENCED_INSTANCE_ID from
+    the restarted gateway and end."""
     group.given_classic_group(
         given_classic_group_member("a", FOO_0, instance_id="i1"), generation=3
     )

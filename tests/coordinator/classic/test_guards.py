@@ -66,7 +66,7 @@ def test_the_generation_must_be_the_current_one(classic: ClassicGroup) -> None:
 def test_a_member_that_lagged_at_the_downgrade_is_recognised(
     classic: ClassicGroup, member_id: str, generation: int, lagged: bool
 ) -> None:
-    """It presents the epoch that it had then (DEV D8)."""
+    """The member presents the epoch that it had at the downgrade (DEV D8)."""
     assert is_at_older_epoch(classic, member_id, generation) is lagged
     classic.apply(ClassicCoreMoved(ClassicCore(generation=8)))
     assert not is_at_older_epoch(classic, member_id, generation)

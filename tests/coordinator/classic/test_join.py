@@ -26,7 +26,7 @@ def stable_static_member(group: GroupScript, instance_id: str = "i1") -> str:
 
 
 def test_a_member_stays_static_when_it_leaves_its_instance_id_out(group: GroupScript) -> None:
-    """Otherwise the index of instance ids would point to a removed member."""
+    """The index of instance ids would point to a removed member."""
     member_id = stable_static_member(group)
     group.join(member_id)  # the leader's join completes a rebalance at once
     assert group.classic.members[member_id].instance_id == "i1"
@@ -38,8 +38,8 @@ def test_a_member_stays_static_when_it_leaves_its_instance_id_out(group: GroupSc
 
 
 def test_a_member_keeps_the_client_of_its_first_join(group: GroupScript) -> None:
-    """As in Kafka, neither a restart under its instance id nor a rejoin from elsewhere changes
-    it."""
+    """Neither a restart under its instance id nor a rejoin from elsewhere changes it, as in
+    Kafka."""
     member_id = stable_static_member(group)
     again = group.join(instance_id="i1", client_id="elsewhere").member_id
     assert group.classic.members[again].client_id == "client"
@@ -66,7 +66,7 @@ def test_a_refused_first_join_creates_no_group(group: GroupScript) -> None:
 
 
 def test_a_member_beyond_the_size_limit_is_removed(make_group: MakeGroup) -> None:
-    """It joins too late in a full join phase, and the other members need not wait for it."""
+    """The member joins too late in a full join phase, and the others need not wait for it."""
     group = make_group(config=GroupConfig(classic_max_size=2))
     ids = group.stable_classic_group({"a": {"foo": (0,)}, "b": {"foo": (1,)}})
     group.leave(ids["a"])
@@ -234,7 +234,8 @@ def test_a_topic_change_while_a_static_leader_was_away_starts_a_rebalance(
 def test_a_static_member_that_restarts_when_it_had_to_rejoin_starts_a_rebalance(
     group: GroupScript,
 ) -> None:
-    """It does not know that foo-1, which it had to give up, waits for that (DEV D59)."""
+    """The new process does not know that foo-1, which the member had to give up, waits for that
+    (DEV D59)."""
     sticky = "cooperative-sticky"
     revoking = subscription(("foo",), owned={"foo": (0, 1)})
     group.given_classic_group(
@@ -285,7 +286,7 @@ def test_a_static_member_that_restarts_with_another_subscription(
 
 @pytest.mark.parametrize("version", [8, 9])
 def test_a_static_follower_that_restarts(group: GroupScript, version: int) -> None:
-    """It learns who leads, and has no assignment to skip."""
+    """The follower learns who leads, and has no assignment to skip."""
     group.given_classic_group(
         given_classic_group_member("a"),
         given_classic_group_member("b", instance_id="i2"),

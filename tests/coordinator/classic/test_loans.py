@@ -103,7 +103,7 @@ def test_a_borrower_that_has_not_heard_yet_is_told_by_the_converted_group(
 
 
 def test_a_replacement_gets_nothing_of_a_deleted_topic(group: GroupScript) -> None:
-    """It joins as a new member."""
+    """The replacement joins as a new member."""
     group.topics = make_topics(2, bar=1)
     group.native("n1", topics=("bar", "foo"))
     assert group.consumer.target_of("n1") == partitions({"bar": (0,)})
@@ -226,7 +226,7 @@ def test_a_commit_of_other_partitions_does_not_prevent_a_loan(make_group: MakeGr
 def test_a_borrower_that_has_to_rejoin_anyway_makes_the_group_rebalance(
     make_group: MakeGroup,
 ) -> None:
-    """It has given up foo-2, which waits for that."""
+    """The borrower has given up foo-2, which waits for its rejoin."""
     group = make_group(config=CONFIG)
     sticky: dict[str, Any] = {"protocol": "cooperative-sticky"}
     revoking = subscription(("foo",), owned={"foo": (2,)})

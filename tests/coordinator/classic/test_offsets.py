@@ -29,7 +29,7 @@ def test_an_empty_group_refuses_a_generation(group: GroupScript) -> None:
 
 
 def test_commits_do_not_delay_a_completed_join_phase(group: GroupScript) -> None:
-    """It waits only for commits in flight. Further commits could otherwise delay it for ever."""
+    """The join phase waits only for commits in flight. Further commits could delay it for ever."""
     ids = group.stable_classic_group({"a": {"foo": (0,)}, "b": {"foo": (1,)}})
     waiting = group.send_join(ids["a"], topics=("foo", "bar"))
     commit, verdict = group.commit(ids["b"], 1, {"foo": (1,)})
@@ -68,7 +68,7 @@ def test_a_group_with_members_accepts_only_commits_of_members(group: GroupScript
 
 
 def test_a_commit_is_a_sign_of_life(group: GroupScript) -> None:
-    """It restarts the session like a heartbeat."""
+    """A commit restarts the session like a heartbeat."""
     a = group.stable_classic_group({"a": FOO_0})["a"]
     group.wait(4_000)
     group.commit(a, 1, FOO_0)
@@ -85,7 +85,7 @@ def test_a_commit_between_join_and_sync_is_refused(group: GroupScript) -> None:
 
 
 def test_the_next_generation_waits_for_a_commit_in_flight(group: GroupScript) -> None:
-    """Otherwise it might give the partition to a member that fetches the offset before that
+    """The generation might give the partition to a member that fetches the offset before that
     commit."""
     a = group.stable_classic_group({"a": FOO_0})["a"]
     commit, _ = group.commit(a, 1, FOO_0)

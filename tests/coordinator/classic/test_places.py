@@ -109,7 +109,7 @@ def test_a_place_survives_the_conversion_by_another_member(group: GroupScript) -
 
 @pytest.mark.parametrize("version", [8, 9])
 def test_the_replacement_of_the_leader_leads(group: GroupScript, version: int) -> None:
-    """As a static leader that restarts does. An older client must not assign again."""
+    """The same holds for a static leader that restarts. An older client must not assign again."""
     group.leave("a")
     others_hear_nothing(group)
     joined = group.join(group.take_id(version=version), version=version)
@@ -195,7 +195,7 @@ def test_in_a_rebalance_nobody_is_spared(group: GroupScript) -> None:
 
 
 def test_a_static_member_leaves_no_place(make_group: MakeGroup) -> None:
-    """It has its place by its instance id if it does not leave."""
+    """A static member has its place by its instance id if it does not leave."""
     group = make_group(config=CONFIG)
     group.given_classic_group(
         given_classic_group_member("a", {"foo": (0,)}, instance_id="i1"),

@@ -87,7 +87,7 @@ def test_the_initial_delay_begins_when_the_first_join_arrives(group: GroupScript
 def test_members_that_waited_longer_than_the_initial_delay_join_together(
     group: GroupScript,
 ) -> None:
-    """Those that arrived during the delay extend it."""
+    """Only members that arrived during the delay extend it."""
     ids = [group.take_id() for _ in range(3)]
     first, *_others = (group.send_join(id_, waited_ms=5_000) for id_ in ids)
     group.wait(1)
@@ -110,7 +110,7 @@ def test_the_leader_keeps_its_role_and_gets_the_members(group: GroupScript) -> N
 
 
 def test_an_absent_leader_loses_its_role(group: GroupScript) -> None:
-    """It is static and remains a member. The first joiner leads."""
+    """The leader is static and remains a member. The first joiner leads."""
     group.given_classic_group(
         given_classic_group_member("a", instance_id="i1"),
         given_classic_group_member("b"),

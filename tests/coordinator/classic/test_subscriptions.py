@@ -90,14 +90,14 @@ def test_a_topic_that_grows_after_a_quiet_downgrade(group: GroupScript, is_resta
 
 
 def test_an_aware_leader_watches_the_topics(group: GroupScript) -> None:
-    """As in Kafka, the group does not check them."""
+    """The group does not check the topics itself, as in Kafka."""
     ids = group.stable_classic_group({"a": FOO_0})
     group.topics = make_topics(2, foo=4)
     assert group.beat(ids["a"], 1).error == ErrorCode.NONE
 
 
 def test_topics_are_checked_once_per_change(group: GroupScript) -> None:
-    """They are not checked at each heartbeat. Unreadable bytes contain no topic and cause no
+    """Heartbeats do not check the topics. Unreadable bytes contain no topic and cause no
     failure."""
     junk = given_classic_group_member("a", metadata=b"\x00\x01 junk")
     stored = classic_group(junk, generation=3)[0]

@@ -40,7 +40,7 @@ def test_the_follower_waits_for_the_leader(group: GroupScript) -> None:
 
 
 def test_a_member_that_the_leader_omitted_gets_zero_bytes(group: GroupScript) -> None:
-    """It gets neither a refusal nor an empty structure."""
+    """The member gets neither a refusal nor an empty structure."""
     leader, follower = two_joined_members(group)
     group.sync(leader, 1, assignments={leader: {"foo": (0, 1, 2)}, "stranger": {"foo": (0,)}})
     assert group.sync(follower, 1).assignment == b""

@@ -67,7 +67,8 @@ def test_each_member_says_something_to_the_selected_assignor(make_group: MakeGro
 def test_a_member_that_can_no_longer_compute_does_not_get_the_group_again(
     group: GroupScript,
 ) -> None:
-    """It may install what it has computed, but the group has metadata now that it cannot read."""
+    """The member may install what it has computed, but cannot read the metadata that the group has
+    now."""
     epoch = group.prepare("n1", 1).group_epoch
     group.native("n2", client_assignors=[weighted()])
     group.native("n1", 1, client_assignors=[weighted(0, 1)])
@@ -103,7 +104,7 @@ def test_the_place_of_a_member_that_left_ends_when_the_group_is_prepared(
 
 
 def test_a_member_that_is_not_named_gets_nothing(group: GroupScript) -> None:
-    """Also one that had a share."""
+    """The same holds for a member that had a share."""
     group.install("n1", 1, group.prepare("n1", 1).group_epoch, ALL)
     epoch = group.native("n1", 1).member_epoch
     joined = group.native("n2", client_assignors=[weighted()])

@@ -79,7 +79,7 @@ def test_a_received_target_is_installed(settled: GroupScript) -> None:
 
 
 def test_a_member_that_the_result_omits_keeps_its_target(settled: GroupScript) -> None:
-    """As with the other assignors, the result has the changes only."""
+    """A result has the changes only, like that of any other assignor."""
     settled.native("n2")
     settled.computed({"n2": {}})
     assert settled.consumer.assignment_epoch == 11
@@ -115,7 +115,7 @@ def test_the_result_is_installed_although_the_group_moved_on(settled: GroupScrip
 
 
 def test_a_static_replacement_gets_the_share_of_its_predecessor(group: GroupScript) -> None:
-    """It bumps no epoch, so no later target would have it."""
+    """The replacement bumps no epoch, so no later target would have it."""
     group.given_consumer_group(given_native("n1", assigned=ALL, instance_id="i"))
     group.native("n2")
     group.native("n1", -2, instance_id="i")

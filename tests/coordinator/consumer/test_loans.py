@@ -76,7 +76,7 @@ def test_one_native_member_has_the_partitions_until_the_replacement_comes(
 
 
 def test_the_next_member_is_expected_to_be_away_as_long(make_group: MakeGroup) -> None:
-    """Then the grace is over at once."""
+    """A member that is expected back too late gets no grace."""
     group = rolled(make_group)
     group.native("n1", -1)
     group.wait(GRACE_MS + 1_000)
@@ -192,7 +192,7 @@ def downgrading(make_group: MakeGroup, config: GroupConfig = CONFIG, **how: obje
 
 
 def test_where_no_member_is_native_a_classic_one_borrows(make_group: MakeGroup) -> None:
-    """It alone rejoins. The group is downgraded once all have their own again, without a
+    """Only the borrower rejoins. The group is downgraded once all have their own again, without a
     rebalance."""
     group = downgrading(make_group)
     borrower = next(id_ for id_ in ("c1", "c2") if len(group.assigned(id_)["foo"]) == 4)
@@ -329,7 +329,7 @@ def test_another_client_with_the_id_of_one_that_has_lent_ends_its_place(
 
 
 def test_who_has_lent_may_return_under_its_own_id(make_group: MakeGroup) -> None:
-    """It starts in a new epoch, so no commit of its past counts (DEV D68)."""
+    """The member starts in a new epoch, so no commit of its past counts (DEV D68)."""
     group = rolled(make_group)
     group.native("n1", -1)
     group.wait(GRACE_MS)

@@ -95,7 +95,7 @@ def test_an_unheld_topic_does_not_count_as_deleted(group: GroupScript) -> None:
 
 
 def test_transactions(group: GroupScript) -> None:
-    """They pass without group metadata (KAFKA-18060), in any version."""
+    """Transactions pass without group metadata (KAFKA-18060), in any version."""
     group.given_consumer_group(given_native("n1", assigned=FOO_0))
     errors = [
         group.commit("", -1, FOO_0, is_transactional=True)[1].error,

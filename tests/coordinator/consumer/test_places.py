@@ -53,7 +53,7 @@ def test_a_replacement_gets_exactly_what_its_predecessor_had(group: GroupScript)
 
 
 def test_a_classic_replacement_of_a_native_member_takes_its_place(group: GroupScript) -> None:
-    """And the other way round: the protocol does not matter."""
+    """The protocol does not matter, in either direction."""
     group.native("n1", -1)
     joined = group.join(group.take_id())
     assert group.synced(joined.member_id, joined.generation) == {"foo": (0,)}
@@ -66,7 +66,8 @@ def test_a_classic_replacement_of_a_native_member_takes_its_place(group: GroupSc
 def test_a_classic_replacement_of_the_last_native_member_downgrades_quietly(
     make_group: MakeGroup,
 ) -> None:
-    """As a static replacement does (rule 6.2). While the place is kept, nothing is converted."""
+    """A static replacement does the same (rule 6.2). While the place is kept, nothing is
+    converted."""
     group = make_group(config=CONFIG)
     group.given_consumer_group(
         given_native("n1", assigned=FOO_0), given_classic("c1", assigned=FOO_1)
@@ -157,7 +158,7 @@ def test_a_static_joiner_takes_no_place_of_a_dynamic_member(group: GroupScript) 
 
 
 def test_a_client_that_returns_under_its_own_id_is_no_replacement(group: GroupScript) -> None:
-    """It starts in a new epoch, so that no request of its past counts (DEV D68)."""
+    """The client starts in a new epoch, so that no request of its past counts (DEV D68)."""
     group.native("n1", -1)
     reply = group.native("n1")
     assert reply.member_epoch == group.consumer.epoch == 11
@@ -186,8 +187,8 @@ def test_who_returns_in_person_ends_its_place_while_a_target_is_due(make_group: 
 
 
 def test_who_left_in_this_epoch_takes_no_place_of_another_member(group: GroupScript) -> None:
-    """Else it could hold the same partition twice in one epoch, and a late commit of its past would
-    take the offset back behind those of the member between."""
+    """The member could hold the same partition twice in one epoch, and a late commit of its past
+    would take the offset back behind those of the member between."""
     group.native("n1", -1)
     assert group.native("n9").member_epoch == 10
     group.native("n9", -1)
@@ -229,7 +230,8 @@ def test_a_replacement_with_other_topics_gets_a_new_target(group: GroupScript) -
 def test_a_topic_that_only_its_member_subscribes_to_is_checked_when_the_place_is_taken(
     make_group: MakeGroup,
 ) -> None:
-    """It was created during the grace, when it had no subscriber. The place has no share of it."""
+    """The topic was created during the grace, when it had no subscriber. The place has no share of
+    it."""
     group = make_group(config=CONFIG)
     group.given_consumer_group(
         given_native("n1", assigned=FOO_0, topics=("bar", "foo")),

@@ -121,7 +121,7 @@ def test_an_advance_keeps_and_grants_target_partitions(current: Assignment, goal
 
 @given(currents(), goals(), st.booleans())
 def test_epochs_only_grow(current: Assignment, goal: Goal, subscription_changed: bool) -> None:
-    """They do not exceed the target's. The previous epoch admits a member whose answer was lost
+    """No epoch exceeds that of the target. The previous epoch admits a member whose answer was lost
     (rule 3.4)."""
     after = reconcile(current, goal, subscription_changed=subscription_changed)
     assert current.member_epoch <= after.member_epoch <= goal.assignment_epoch
@@ -186,7 +186,7 @@ def test_a_partition_moves_only_after_it_is_given_up(group: GroupScript) -> None
 
 
 def test_a_commit_in_flight_holds_its_partitions(group: GroupScript) -> None:
-    """Otherwise the new owner could start before that commit."""
+    """A new owner could start before that commit."""
     group.given_consumer_group(
         given_native("a", assigned={"foo": (0,)}, target={}),
         given_native("b", target={"foo": (0,)}),

@@ -56,7 +56,7 @@ def test_an_unresolved_regex_matches_no_topic(group: GroupScript) -> None:
 
 
 def test_the_result_of_a_resolution_from_before_a_load_is_ignored(group: GroupScript) -> None:
-    """It may have waited for the log, and contain other regular expressions."""
+    """The result may have waited for the log, and contain other regular expressions."""
     group.native("n1", regex="f.*")
     step = group.feed(RegexesResolved(topics={"g.*": frozenset()}, version=9))
     assert step.records == ()
@@ -89,7 +89,7 @@ def test_a_failed_resolution_is_repeated(group: GroupScript) -> None:
 
 
 def test_an_unexpected_resolution_is_ignored(resolved: GroupScript) -> None:
-    """It may arrive after a restart."""
+    """A resolution may arrive after a restart."""
     step = resolved.feed(RegexesResolved(topics={"f.*": frozenset()}, version=9))
     assert step.records == ()
 
@@ -182,7 +182,7 @@ def test_names_and_regex_are_united(make_group: MakeGroup) -> None:
 
 
 def test_a_resolved_regex_of_another_member_bumps_at_once(resolved: GroupScript) -> None:
-    """It needs no resolution."""
+    """The expression needs no resolution."""
     resolved.wait(1_000)
     reply = resolved.native("n2", regex="f.*")
     assert (reply.member_epoch, causes(resolved)) == (3, [EpochCause.MEMBER_JOINED])
@@ -193,7 +193,7 @@ def test_a_resolved_regex_of_another_member_bumps_at_once(resolved: GroupScript)
 
 
 def test_leaving_of_the_last_subscriber_deletes_a_regex(resolved: GroupScript) -> None:
-    """It stays while another member subscribes to it."""
+    """The expression stays while another member subscribes to it."""
     resolved.native("n2", regex="f.*")
     resolved.native("n1", -1)
     assert written(resolved) == {}

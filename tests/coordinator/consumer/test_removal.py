@@ -93,8 +93,8 @@ def test_a_return_that_begins_an_epoch_counts_as_a_return_in_that_epoch(
 
 
 def test_an_heir_that_must_revoke_is_believed(group: GroupScript) -> None:
-    """It keeps epoch 0 until then. No partition that it inherits counts as granted later (DEV
-    D5)."""
+    """The heir keeps epoch 0 until it has revoked. No partition that it inherits counts as granted
+    later (DEV D5)."""
     group.given_consumer_group(
         given_classic(
             "c1", epoch=9, instance_id="i1", assigned={"foo": (0, 1)}, target={"foo": (0,)}

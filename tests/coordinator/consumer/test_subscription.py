@@ -76,7 +76,7 @@ def test_another_rack_bumps(group: GroupScript) -> None:
 
 
 def test_a_topic_that_grew_bumps(group: GroupScript) -> None:
-    """It bumps once, because the hash is compared only when the image changes."""
+    """The epoch is bumped once, because the hash is compared only when the image changes."""
     group.given_consumer_group(given_native("n1", assigned=ALL))
     group.native("n1", 10)
     assert TopicsChecked(group.topics.version) in group.last_step.records

@@ -106,7 +106,7 @@ def test_a_paused_group_upgraded_during_its_first_rebalance_waits_at_an_epoch(
 
 
 def test_an_empty_group_computes_no_target(group: GroupScript) -> None:
-    """As in Kafka 4.3, its assignment epoch lags until a member joins."""
+    """The assignment epoch lags until a member joins, as in Kafka 4.3."""
     group.native("n1")
     group.native("n1", -1)
     group.wait(1_000)
@@ -320,7 +320,8 @@ def test_a_classic_member_counts_as_in_the_rack_of_its_subscription(
 
 
 def test_the_range_assignor_ranks_static_members_first(make_group: MakeGroup) -> None:
-    """They are ranked by instance id, so a restart with another member id moves nothing."""
+    """Static members are ranked by instance id, so a restart with another member id moves
+    nothing."""
     group = make_group(config=GroupConfig(consumer_assignment_interval_ms=0))
     group.native("a", assignor="range")
     group.native("b", instance_id="i1", assignor="range")

@@ -61,7 +61,7 @@ def test_an_invalid_regex_is_refused(regex: str, reason: str) -> None:
 
 
 def test_the_time_of_a_match_is_linear() -> None:
-    """It grows with the name, not with the number of ways to match."""
+    """The time grows with the name, not with the number of ways to match."""
     name = "a" * 249
     started = time.perf_counter()
     assert match_topics(["(a*)*b", "(a|aa)+b", "a" * REGEX_LENGTH_MAX], [name]) == {

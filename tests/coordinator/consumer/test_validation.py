@@ -80,7 +80,8 @@ def test_invalid_heartbeats_are_refused(event: ConsumerHeartbeatReceived, code: 
     ],
 )
 def test_contradictory_client_side_assignors_are_refused(how: dict[str, Any]) -> None:
-    """As the KIP says, if they are switched on. They are ignored otherwise (rule 9.7)."""
+    """The KIP says so, where such assignors are switched on. They are ignored elsewhere (rule
+    9.7)."""
     event = replace(NATIVE_BEAT, **{"client_assignors": (weighted(),), **how})
     with pytest.raises(GroupError) as refusal:
         check_heartbeat(event, CLIENT_SIDE)

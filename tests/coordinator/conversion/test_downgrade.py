@@ -139,7 +139,8 @@ def given_member_at_older_epoch(make_group: MakeGroup) -> GroupScript:
 def test_a_member_with_an_older_epoch_goes_on_with_it_after_a_quiet_downgrade(
     make_group: MakeGroup,
 ) -> None:
-    """It has its target, so it need not rejoin (DEV D79). Once it has, it has the generation."""
+    """The member has its target, so it need not rejoin (DEV D79). Once it has, it has the
+    generation."""
     group = given_member_at_older_epoch(make_group)
     joined = group.join(instance_id="i1")
     assert (joined.error, joined.generation) == (ErrorCode.NONE, 10)
@@ -154,7 +155,7 @@ def test_a_member_with_an_older_epoch_goes_on_with_it_after_a_quiet_downgrade(
 
 
 def test_a_restart_after_a_quiet_downgrade_knows_the_older_epoch(make_group: MakeGroup) -> None:
-    """Otherwise the client drops its partitions as lost, because a gateway was restarted."""
+    """The client would drop its partitions as lost, only because a gateway was restarted."""
     group = given_member_at_older_epoch(make_group)
     group.join(instance_id="i1")
     group.restart()
@@ -167,8 +168,8 @@ def test_a_restart_after_a_quiet_downgrade_knows_the_older_epoch(make_group: Mak
 
 
 def test_a_restart_knows_that_a_member_lags_no_more(make_group: MakeGroup) -> None:
-    """It has the generation since it joined again, and would be fenced at its older epoch if the
-    group is upgraded."""
+    """The member has the generation since it joined again, and would be fenced at its older epoch
+    if the group is upgraded."""
     group = given_member_at_older_epoch(make_group)
     group.join(instance_id="i1")
     assert group.join("c1").generation == 10
@@ -204,7 +205,7 @@ def test_a_restart_forgets_a_lag_that_a_rebalance_has_ended(make_group: MakeGrou
 
 
 def test_a_replacement_leaves_members_with_an_older_epoch_alone(make_group: MakeGroup) -> None:
-    """It needs no rebalance, although the group is stored."""
+    """The replacement needs no rebalance, although the group is stored."""
     group = given_member_at_older_epoch(make_group)
     group.join(instance_id="i1")
     assert group.join(instance_id="i1").generation == 10

@@ -174,7 +174,7 @@ def test_forks_of_an_object_change_independently() -> None:
 
 
 def test_only_forks_look_for_missing_fields() -> None:
-    """Otherwise every look at an attribute of a group would take ten times as long."""
+    """A look at an attribute of a group would take ten times as long in all others."""
     assert not hasattr(Outer, "__getattr__")
     assert hasattr(type(Outer().fork()), "__getattr__")
     assert isinstance(Outer().fork().fork(), Outer)
@@ -198,7 +198,7 @@ def _is_filled(outer: Outer, name: str) -> bool:
 
 
 def test_an_unknown_attribute_is_an_error() -> None:
-    """It is an error in an original and in a fork."""
+    """An original and a fork raise the same error."""
     for outer in (Outer(), Outer().fork()):
         with pytest.raises(AttributeError):
             outer.colour  # type: ignore[attr-defined]  # noqa: B018

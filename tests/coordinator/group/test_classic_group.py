@@ -114,7 +114,7 @@ def test_a_group_with_a_pending_answer_is_not_quiet(record: ClassicRecord, is_qu
 
 
 def test_a_dropped_member_need_not_sync() -> None:
-    """Otherwise the sync phase would end in a rebalance because of a removed member."""
+    """The sync phase would end in a rebalance because of a removed member."""
     group = ClassicGroup()
     group.apply(ClassicGroupMemberPut(member("a")))
     group.apply(ClassicGroupMemberPut(member("b")))

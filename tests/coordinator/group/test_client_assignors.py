@@ -61,7 +61,7 @@ def test_a_member_offers_its_assignors_and_a_classic_one_its_protocols() -> None
 def test_an_assignor_needs_the_support_of_all_and_a_native_member_that_can_run_it(
     lists: list[AssignorOffers], assignor: str | None
 ) -> None:
-    """It has to handle the versions in use, not all that others handle."""
+    """The member has to handle the versions in use, not all that others handle."""
     assert select_assignor(dict.fromkeys(lists, 1)) == assignor
 
 

@@ -22,8 +22,8 @@ FOO_0 = {"foo": (0,)}
 
 
 def test_sessions_of_a_loaded_classic_group_restart(group: GroupScript) -> None:
-    """They have full length, or longer to allow a reconnect. Pending ids and a running rebalance
-    are forgotten."""
+    """Sessions have full length, or longer to allow a reconnect. Pending ids and a running
+    rebalance are forgotten."""
     ids = group.stable_classic_group({"a": FOO_0, "b": {}})
     handed_out = group.take_id()
     group.send_join(ids["a"], topics=("bar",))
@@ -127,7 +127,7 @@ def test_a_group_beyond_its_size_limit_rebalances(make_group: MakeGroup) -> None
 
 
 def test_a_member_that_left_temporarily_has_no_revocation_deadline(group: GroupScript) -> None:
-    """It gave up its partitions when it left, so after a restart only its session runs."""
+    """The member gave up its partitions when it left, so after a restart only its session runs."""
     group.given_consumer_group(
         given_native("n1", assigned={"foo": (0, 1)}, target={}, instance_id="i1"), epoch=11
     )

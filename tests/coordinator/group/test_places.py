@@ -67,7 +67,7 @@ def test_nobody_is_awaited_outside_a_roll() -> None:
 def test_a_replacement_that_is_expected_after_the_grace_is_not_awaited(
     away_ms: int, expected: tuple[int, int]
 ) -> None:
-    """It would only make the partitions wait, too."""
+    """The partitions would only wait, too."""
     assert graces(state_after(away_ms)) == expected
 
 

@@ -99,7 +99,7 @@ def test_a_tombstone_of_the_classic_group_spares_a_consumer_group() -> None:
 
 
 def test_deadlines_and_commits_survive_the_group() -> None:
-    """They are independent of the kind of group."""
+    """Deadlines and commits are independent of the kind of group."""
     state = GroupState("orders")
     state.apply(CLASSIC)
     state.apply(DeadlineSet(KEY, 5))

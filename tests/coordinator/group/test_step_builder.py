@@ -83,7 +83,7 @@ def test_deadlines_count_from_now(group: GroupScript) -> None:
 
 
 def test_a_rule_for_the_wrong_kind_of_group_is_an_internal_error(group: GroupScript) -> None:
-    """It is a bug and never a refusal."""
+    """Such a call is a bug and never a refusal."""
     group.given_classic_group(given_classic_group_member("a"))
     assert draft_of(group).classic.members.keys() == {"a"}
     with pytest.raises(InvariantError):

@@ -53,7 +53,7 @@ def test_forks_change_independently(
 
 
 def test_a_load_without_members_has_no_row() -> None:
-    """However often loads change."""
+    """The number of changes does not matter."""
     loads = Loads()
     for load in range(100):
         loads.put("a", load)
@@ -62,7 +62,7 @@ def test_a_load_without_members_has_no_row() -> None:
 
 
 def test_the_heaviest_the_lightest_and_the_sum() -> None:
-    """Of several with the same load, the one that got its target first."""
+    """Among several with the same load, the one that got its target first comes first."""
     loads = Loads()
     for member_id, load in {"a": 2, "b": 5, "c": 2, "d": 5}.items():
         loads.put(member_id, load)

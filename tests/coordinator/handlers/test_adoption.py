@@ -101,7 +101,7 @@ def test_what_is_left_of_an_empty_group_is_replaced(group: GroupScript) -> None:
 
 
 def test_no_timer_of_an_empty_group_outlives_it(group: GroupScript) -> None:
-    """Otherwise the join phase of the group that was here would end in the one that is adopted."""
+    """The join phase of the group that was here would end in the one that is adopted."""
     adopt(group)
     group.take_id()  # an id that nobody uses holds up the round
     group.feed(GroupLost(cause=RemovalCause.GROUP_TAKEN))

@@ -78,7 +78,8 @@ def test_what_an_earlier_version_stored_is_adopted(group: GroupScript) -> None:
 
 
 def test_a_group_that_a_setting_began_is_not_adopted(by_setting: GroupScript) -> None:
-    """Also after a restart. An operator may still adopt it, with and without members."""
+    """A restart does not change that. An operator may still adopt the group, with and without
+    members."""
     by_setting.native("n")
     assert by_setting.last_step.durable[-1] == ServedBySetting(is_so=True)
     by_setting.restart()

@@ -85,8 +85,8 @@ def test_a_sync_must_name_the_protocol(group: GroupScript, given: RefusalReason)
 def test_an_invalid_protocol_list_is_refused(
     group: GroupScript, given: RefusalReason, protocols: Protocols
 ) -> None:
-    """It causes no exception (rule 2.2 row 7). As in Kafka, a consumer group without members has
-    become an empty classic group by then. Without a group, none is created (DEV D55)."""
+    """The list causes no exception (rule 2.2 row 7). A consumer group without members has become an
+    empty classic group by then, as in Kafka. Without a group, none is created (DEV D55)."""
     given(group)
     before = group.view()
     assert group.join(protocols=protocols).error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL

@@ -85,7 +85,7 @@ def test_a_silent_classic_member_is_removed(group: GroupScript) -> None:
 
 
 def test_an_unused_id_expires(group: GroupScript) -> None:
-    """It blocked the join phase for a session timeout."""
+    """The id blocked the join phase for a session timeout."""
     group.given_classic_group(given_classic_group_member("a"))
     group.take_id(session_timeout_ms=6_000)
     waiting = group.send_join("a")

@@ -114,7 +114,7 @@ def test_invalid_numbers_are_refused(group: GroupScript, text: str) -> None:
 
 
 def test_the_least_number_of_32_bits_is_a_number_that_is_too_small(group: GroupScript) -> None:
-    """As in Java, the smallest int is -2147483648. The refusal names the minimum of the config."""
+    """The smallest int is -2147483648, as in Java. The refusal names the minimum of the config."""
     reason = refused(group, (INTERVAL, SET, str(-(2**31))))
     assert reason.endswith("Value must be at least 0")
 
@@ -147,7 +147,7 @@ def test_configs_need_no_group(group: GroupScript) -> None:
 
 
 def test_a_change_takes_effect_at_once(group: GroupScript) -> None:
-    """As in Kafka, a new session timeout applies from the next heartbeat on. Deleting an override
+    """A new session timeout applies from the next heartbeat on, as in Kafka. Deleting an override
     restores the broker's value."""
     group.native("n1")
     group.alter_configs(session_timeout=60_000, heartbeat_interval=7_000)
@@ -211,7 +211,7 @@ def test_deleting_ignores_the_value(group: GroupScript) -> None:
 
 
 def test_configs_survive_the_group_and_a_restart(group: GroupScript) -> None:
-    """They survive conversions, the last member, DeleteGroups, and compaction."""
+    """Configs survive conversions, the last member, DeleteGroups, and compaction."""
     group.given_classic_group(given_classic_group_member("a", {"foo": (0, 1, 2)}))
     group.alter_configs(session_timeout=60_000)
     group.native("n1")
@@ -289,7 +289,8 @@ def test_every_config_has_broker_bounds() -> None:
 
 @pytest.mark.parametrize("kind", ["classic", "consumer"])
 def test_a_classic_member_keeps_its_own_session(group: GroupScript, kind: str) -> None:
-    """It stated its session timeout when it joined. The group's config is for native members."""
+    """The member stated its session timeout when it joined. The group's config is for native
+    members."""
     if kind == "classic":
         group.given_classic_group(given_classic_group_member("c1", {"foo": (0, 1, 2)}))
     else:

@@ -50,7 +50,7 @@ def test_a_late_answer_to_a_lost_commit_stops_its_timer(group: GroupScript) -> N
 
 
 def test_a_returning_static_member_waits_for_its_predecessors_commit(group: GroupScript) -> None:
-    """Otherwise it would start before that commit, or the commit would overwrite a later one of its
+    """The member would start before that commit, or the commit would overwrite a later one of its
     own."""
     foo = {"foo": (0,)}
     group.given_consumer_group(
@@ -151,7 +151,7 @@ def test_offsets_of_topics_that_a_classic_group_subscribes_to_stay(group: GroupS
 
 
 def test_unknown_topics_count_as_subscribed(group: GroupScript) -> None:
-    """They are unknown before a protocol is selected, or if a subscription is unreadable (rule
+    """Topics are unknown before a protocol is selected, or if a subscription is unreadable (rule
     2.9)."""
     member_id = group.take_id()
     group.send_join(member_id)

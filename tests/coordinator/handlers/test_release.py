@@ -126,7 +126,7 @@ def test_the_epochs_of_members_that_lag_are_recorded(group: GroupScript) -> None
 def test_a_native_member_that_commits_meanwhile_is_told_that_its_epoch_is_over(
     group: GroupScript,
 ) -> None:
-    """It expects no REBALANCE_IN_PROGRESS."""
+    """Native members expect no REBALANCE_IN_PROGRESS."""
     group.native("n-1")
     group.feed(ReleaseBegan())
     assert group.commit("n-1", 1, {"foo": (0,)})[1].error == ErrorCode.STALE_MEMBER_EPOCH

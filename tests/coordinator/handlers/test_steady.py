@@ -159,7 +159,7 @@ def test_both_ways_decide_alike(seed: int) -> None:
 
 
 def test_random_groups_take_the_shorter_way_with_each_kind_of_event() -> None:
-    """Otherwise the test above shows nothing."""
+    """The test above shows nothing if they do not."""
     seen = sum((ways(seed) for seed in SEEDS), Counter())
     for way in (
         "HeartbeatReceived in ClassicGroup",

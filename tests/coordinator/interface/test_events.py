@@ -57,7 +57,7 @@ def test_the_tests_cover_every_request() -> None:
 
 
 def test_a_refused_join_echoes_the_errors_member_id() -> None:
-    """It does not echo the request's id (rule 5.2)."""
+    """The answer does not echo the request's id (rule 5.2)."""
     refused = CLASSIC_JOIN.refuse(GroupError(ErrorCode.UNKNOWN_MEMBER_ID, "who?", member_id="x"))
     assert isinstance(refused, JoinGroupReply)
     assert (refused.member_id, refused.generation) == ("x", -1)

@@ -66,7 +66,7 @@ def test_member_states_have_kafkas_numbers() -> None:
 
 
 def test_metadata_of_an_unsupported_protocol_is_empty() -> None:
-    """It is also empty while no protocol is selected."""
+    """The metadata is also empty while no protocol is selected."""
     member = given_classic_group_member("a", metadata=b"subscription")
     assert member.metadata_for("range") == b"subscription"
     assert member.metadata_for("sticky") == b""

@@ -16,7 +16,7 @@ def test_every_reply_has_a_code_and_a_reason(kind: type[Reply]) -> None:
 
 
 def test_a_failed_join_has_no_generation() -> None:
-    """It has -1, Kafka's default (rule 1.2)."""
+    """The generation is -1, Kafka's default (rule 1.2)."""
     assert JoinGroupReply(error=ErrorCode.UNKNOWN_MEMBER_ID).generation == -1
 
 

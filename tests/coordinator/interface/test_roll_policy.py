@@ -118,7 +118,7 @@ def policy_of(group: GroupScript) -> RollMode:
 
 
 def test_a_policy_outlives_a_restart_and_the_group(group: GroupScript) -> None:
-    """It is durable, like a config."""
+    """A policy is durable, like a config."""
     group.set_policy(RollMode.PAUSE)
     group.restart()
     assert policy_of(group) is RollMode.PAUSE
@@ -130,7 +130,7 @@ def test_a_policy_outlives_a_restart_and_the_group(group: GroupScript) -> None:
 
 
 def test_allow_overrules_a_hold_that_is_configured(make_group: MakeGroup) -> None:
-    """And `AS_CONFIGURED` brings it back."""
+    """`AS_CONFIGURED` brings the hold back."""
     group = make_group(config=GroupConfig(roll_policy=RollPolicy(native_members_max=0)))
     assert policy_of(group) is RollMode.HOLD
     group.set_policy(RollMode.ALLOW)
@@ -141,7 +141,7 @@ def test_allow_overrules_a_hold_that_is_configured(make_group: MakeGroup) -> Non
 
 
 def test_clients_neither_see_nor_change_the_policy(group: GroupScript) -> None:
-    """It is the operator's, whatever ALTER_CONFIGS a client has."""
+    """The policy is the operator's, whatever ALTER_CONFIGS a client has."""
     group.given_consumer_group(given_native("n1"))
     group.set_policy(RollMode.HOLD)
     assert not {view.name for view in group.engine.describe_configs()} & set(NAMES)

@@ -16,7 +16,7 @@ class Point:
 
 
 def test_values_are_equal_and_hash_by_their_fields() -> None:
-    """They are keys of tables, and tests compare them."""
+    """Values are keys of tables, and tests compare them."""
     assert Point(x=1) == Point(x=1, y=0) != Point(x=2)
     assert len({Point(x=1), Point(x=1), Point(x=2)}) == 2
     assert not hasattr(Point(x=1), "__dict__")

@@ -12,7 +12,8 @@ SPARES = GroupConfig(unaffected_members_rejoin=False)
 
 
 def test_a_heartbeat_writes_no_record(group: GroupScript) -> None:
-    """It bumps nothing and computes no target. It restarts the session, whatever its answer."""
+    """A heartbeat bumps nothing and computes no target. It restarts the session, whatever its
+    answer."""
     group.given_consumer_group(
         given_classic("c1", assigned=FOO_0), given_native("n1"), epoch=11, assignment_epoch=10
     )
@@ -52,7 +53,7 @@ def test_classic_members_alone_notice_that_a_topic_grew(make_group: MakeGroup) -
 
 
 def test_beside_native_members_a_classic_heartbeat_checks_no_topic(group: GroupScript) -> None:
-    """As in Kafka, the next native heartbeat does."""
+    """The next native heartbeat does, as in Kafka."""
     group.given_consumer_group(given_classic("c1", assigned=FOO_0), given_native("n1"))
     group.topics = make_topics(2, foo=4)
     group.beat("c1", 10)

@@ -104,7 +104,7 @@ def test_a_join_keeps_the_fields_that_it_omits(group: GroupScript) -> None:
 
 
 def test_a_member_of_a_full_group_may_rejoin(make_group: MakeGroup) -> None:
-    """It is already a member."""
+    """The joiner is already a member."""
     group = make_group(config=GroupConfig(consumer_max_size=2))
     group.given_consumer_group(given_classic("c1"), given_native("n1"))
     assert group.join("c1").error == ErrorCode.NONE
@@ -168,8 +168,8 @@ def given_a_late_grant(group: GroupScript) -> None:
 
 @pytest.mark.parametrize("owned", [{}, {"foo": (1,)}])
 def test_a_stale_join_releases_no_partition(group: GroupScript, owned: Owned) -> None:
-    """It was sent in generation 9, and arrives after c1 has rejoined at 10. Its list lacks foo-0,
-    because c1 did not own it then."""
+    """The JoinGroup was sent in generation 9, and arrives after c1 has rejoined at 10. Its list
+    lacks foo-0, because c1 did not own it then."""
     given_a_late_grant(group)
     reply = group.join("c1", owned=owned, generation=9, embedded_version=3)
     assert reply.generation == 10

@@ -35,7 +35,7 @@ def loads(group: GroupScript) -> list[int]:
 
 
 def test_the_first_member_of_a_new_group(group: GroupScript) -> None:
-    """It gets epoch 2 and all partitions, with five kinds of records in Kafka's order (rule
+    """The member gets epoch 2 and all partitions, with five kinds of records in Kafka's order (rule
     8.2)."""
     reply = group.native("n1")
     assert (reply.member_id, reply.member_epoch, reply.heartbeat_interval_ms) == ("n1", 2, 5_000)
@@ -208,7 +208,7 @@ def test_a_rejoining_member_is_assigned_the_partitions_it_holds(
 
 
 def test_rejoining_does_not_extend_the_revocation_deadline(group: GroupScript) -> None:
-    """Otherwise a member could keep its partitions for ever (deviation D4)."""
+    """A member could keep its partitions for ever (deviation D4)."""
     group.given_consumer_group(
         given_native("n1", assigned={"foo": (0,)}, target={"foo": (1,)}),
         given_native("n2", target={"foo": (0,)}),
@@ -313,7 +313,7 @@ def test_revoking_an_unacknowledged_grant_makes_the_member_state_what_it_owns(
 
 
 def test_a_member_that_acknowledged_a_grant_revokes_as_usual(group: GroupScript) -> None:
-    """It states its partitions, and learns which to keep."""
+    """The member states its partitions, and learns which to keep."""
     group.given_consumer_group(
         given_native("n1", assigned=ALL, target={"foo": (0,)}),
         given_native("n2", target={"foo": (1, 2)}),
@@ -336,7 +336,8 @@ def test_a_member_that_acknowledged_a_grant_revokes_as_usual(group: GroupScript)
 def test_the_answer_repeats_until_a_member_states_the_new_epoch(
     group: GroupScript,
 ) -> None:
-    """It does not advance meanwhile, because that would outdate the epoch that it states."""
+    """The member does not advance meanwhile, because that would outdate the epoch that it
+    states."""
     group.given_consumer_group(
         given_native("n1", target=ALL), given_native("n2", assigned=ALL, target={}), epoch=11
     )
@@ -371,7 +372,7 @@ def test_after_a_load_every_assignment_is_repeated(group: GroupScript) -> None:
 
 
 def test_a_static_member_that_left_starts_without_partitions(group: GroupScript) -> None:
-    """It left cleanly, so the partitions that it loses are free at once."""
+    """The member left cleanly, so the partitions that it loses are free at once."""
     group.given_consumer_group(
         given_native("n1", assigned={"foo": (0, 1)}, target={"foo": (0,)}, instance_id="i1"),
         given_native("n2", target={"foo": (1,)}),

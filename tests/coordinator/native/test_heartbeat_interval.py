@@ -57,7 +57,7 @@ def test_members_have_the_short_interval_while_a_place_is_kept(make_group: MakeG
 def test_a_group_is_being_rolled_for_some_time_after_a_member_changed_its_protocol(
     make_group: MakeGroup, since_ms: int, expected_ms: int
 ) -> None:
-    """It may stay mixed for ever, and then nobody hurries."""
+    """A group may stay mixed for ever, and then nobody hurries."""
     group = make_group(config=CONFIG)
     group.given_consumer_group(
         given_native("n1", assigned=FOO_0),
@@ -82,7 +82,7 @@ def test_a_group_is_being_rolled_for_some_time_after_a_member_changed_its_protoc
 def test_an_announced_roll_needs_no_change(
     make_group: MakeGroup, since_ms: int, expected_ms: int
 ) -> None:
-    """Nor a place that was taken. It is over after an hour without a step."""
+    """No place has to be taken, either. The roll is over after an hour without a step."""
     group = settled(make_group, replace(CONFIG, rolled_since_ms=1_000_000))
     group.now_ms += since_ms
     assert group.native("n2", 10).heartbeat_interval_ms == expected_ms

@@ -37,7 +37,8 @@ def test_a_leave_with_foreign_ids_is_refused(
 
 
 def test_a_static_member_that_leaves_temporarily_keeps_its_partitions(group: GroupScript) -> None:
-    """It keeps its assigned partitions but not the pending ones, and its session continues."""
+    """The member keeps its assigned partitions but not the pending ones, and its session
+    continues."""
     n1 = given_native(
         "n1",
         instance_id="i1",
@@ -78,7 +79,8 @@ def test_a_classic_member_may_leave_by_native_heartbeat(group: GroupScript) -> N
 def test_a_late_leave_does_not_remove_a_member_that_has_joined_again(
     group: GroupScript, epoch: int
 ) -> None:
-    """It has waited behind a commit, on a connection that its client has given up (DEV D25)."""
+    """The leave has waited behind a commit, on a connection that its client has given up (DEV
+    D25)."""
     group.native("n1", instance_id="i1", connection=1)
     group.native("n1", instance_id="i1", connection=2)
     late = group.native("n1", epoch, instance_id="i1", connection=1)

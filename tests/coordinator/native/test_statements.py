@@ -40,7 +40,7 @@ def test_a_statement_releases_nothing_that_its_sender_was_not_told_to_give_up(
 
 
 def test_a_member_that_sees_no_change_must_state_again_what_it_owns(moving: GroupScript) -> None:
-    """It owns exactly what it was told, so it would acknowledge nothing."""
+    """The member owns exactly what it was told, so it would acknowledge nothing."""
     moving.native("n1", 10, owned=ONE)
     assert moving.native("n1", 10).error == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert moving.native("n1", 10, owned=ONE).member_epoch == 11

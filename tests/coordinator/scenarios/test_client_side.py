@@ -107,7 +107,7 @@ def test_73_the_chosen_member_gets_the_group_and_its_target(settled: GroupScript
 
 
 def test_74_the_target_is_validated_and_installed(settled: GroupScript) -> None:
-    """It is durable, and the assignor's metadata goes along with the partitions."""
+    """The target is durable, and the assignor's metadata goes along with the partitions."""
     metadata = AssignmentMetadata(version=3, metadata=b"two each")
     epoch = settled.prepare("n2", 2).group_epoch
     assert settled.install("n2", 2, epoch, HALVES, metadata={"n2": metadata}).error == 0
@@ -198,7 +198,8 @@ def test_78_then_another_member_is_chosen_and_the_first_is_not_fenced(
 def test_79_a_chosen_member_that_goes_is_replaced_at_once(
     settled: GroupScript, *, leaves: bool, has_asked: bool
 ) -> None:
-    """As is one that no longer handles all versions, unless it has asked for the group before."""
+    """The same holds for one that no longer handles all versions, unless it has asked for the group
+    before."""
     settled.native("n1", 2, client_assignors=[weighted(version=1)])
     if has_asked:
         settled.prepare("n2", 2)
@@ -294,7 +295,8 @@ def test_84_a_target_is_validated_against_what_it_was_computed_from(settled: Gro
 
 
 def test_85_an_error_of_the_assignor_keeps_the_target(settled: GroupScript) -> None:
-    """It is no error of the request, and visible. The members hear of it with their assignment."""
+    """The error is no error of the request, and visible. The members hear of it with their
+    assignment."""
     before = target(settled)
     epoch = settled.prepare("n2", 2).group_epoch
     assert settled.install("n2", 2, epoch, error=7).error == 0
@@ -465,7 +467,7 @@ def test_91_a_classic_member_that_rejoins_with_other_user_data_gets_a_new_target
 def test_92_only_the_session_fences_the_chosen_member(
     group: GroupScript, *, has_asked: bool
 ) -> None:
-    """However long it may compute, another member is told when the session has ended."""
+    """Another member is told when the session has ended, whatever time the computation may take."""
     joins(group, "n1", timeout_ms=COMPUTATION_MS_MAX)
     joins(group, "n2")
     if has_asked:
@@ -494,7 +496,8 @@ def test_92_only_the_session_fences_the_chosen_member(
 def test_93_contradictory_assignors_are_an_invalid_request(
     settled: GroupScript, assignor: ClientAssignor
 ) -> None:
-    """Of a member as of a joiner, and nothing changes; so are both kinds of assignors together."""
+    """The rule holds for members and joiners, and nothing changes; so it does for both kinds of
+    assignors together."""
     invalid = ErrorCode.INVALID_REQUEST
     assert settled.native("n1", 2, client_assignors=[assignor]).error is invalid
     assert settled.native("n3", client_assignors=[weighted(), assignor]).error is invalid
@@ -505,8 +508,8 @@ def test_93_contradictory_assignors_are_an_invalid_request(
 
 
 def test_94_a_server_side_assignor_must_be_supported_by_the_server(settled: GroupScript) -> None:
-    """Also by the name of a client-side one. The most common one is used, if no client-side one
-    is; the first configured one without any preference."""
+    """The name of a client-side one does not count. The most common one is used, if no client-side
+    one is; the first configured one without any preference."""
     assert settled.native("n1", 2, assignor="weighted").error is ErrorCode.UNSUPPORTED_ASSIGNOR
     settled.native("n2", 2, client_assignors=[])
     assert settled.consumer.assignor == "uniform"

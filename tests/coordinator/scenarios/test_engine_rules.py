@@ -98,7 +98,7 @@ def test_67_describing_a_mixed_group(group: GroupScript) -> None:
 
 @pytest.mark.parametrize("version", range(2, 11))
 def test_68_a_classic_member_commits_with_any_version(group: GroupScript, version: int) -> None:
-    """It does not know member epochs, but its generation is one."""
+    """The member does not know member epochs, but its generation is one."""
     group.given_classic_group(given_classic_group_member("c1", FOO_0), generation=1)
     group.native("n1")
     assert group.commit("c1", 1, FOO_0, version=version)[1].error == ErrorCode.NONE

@@ -70,7 +70,7 @@ def test_47_several_members_leave_in_one_request(group: GroupScript) -> None:
 
 
 def test_48_a_leave_without_valid_entries_changes_nothing(group: GroupScript) -> None:
-    """It writes no record and bumps nothing."""
+    """The request writes no record and bumps nothing."""
     given_two_members(group)
     reply = group.leave("nobody", ("", "i9"))
     assert {member.error for member in reply.members} == {ErrorCode.UNKNOWN_MEMBER_ID}
@@ -107,7 +107,7 @@ def test_50_the_last_native_members_session_expires(group: GroupScript) -> None:
 
 
 def test_51_the_last_native_member_does_not_revoke(group: GroupScript) -> None:
-    """It sends heartbeats, but its rebalance timeout ends."""
+    """The member sends heartbeats, but its rebalance timeout ends."""
     group.given_consumer_group(
         given_classic("c1", assigned=FOO_0, session_timeout_ms=60_000, rebalance_timeout_ms=60_000),
         given_native("n2", assigned=REST, target={"foo": (1,)}),
@@ -122,7 +122,7 @@ def test_51_the_last_native_member_does_not_revoke(group: GroupScript) -> None:
 
 
 def test_52_an_admin_removes_all_native_members(group: GroupScript) -> None:
-    """It names them by member id in one LeaveGroup."""
+    """One LeaveGroup names them by member id."""
     group.given_consumer_group(
         given_classic("c1", assigned=FOO_0, session_timeout_ms=60_000),
         given_native("n2", assigned={"foo": (1,)}),

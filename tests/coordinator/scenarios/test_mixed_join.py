@@ -48,7 +48,7 @@ def test_21_a_join_that_cannot_be_written_changes_nothing(group: GroupScript) ->
 
 
 def test_22_a_new_static_member_joins_in_one_step(group: GroupScript) -> None:
-    """It has an instance id, so MEMBER_ID_REQUIRED is not necessary."""
+    """The member has an instance id, so MEMBER_ID_REQUIRED is not necessary."""
     group.given_consumer_group(given_native("n1", assigned=ALL))
     reply = group.join(instance_id="i1")
     assert (reply.error, reply.generation, group.consumer.epoch) == (ErrorCode.NONE, 11, 11)
@@ -160,8 +160,8 @@ def given_a_swap(group: GroupScript) -> None:
 
 
 def test_30_an_eager_member_revokes_everything_and_rejoins(make_group: MakeGroup) -> None:
-    """It rejoins once per change of its target. The last rejoin has the same generation and more
-    partitions."""
+    """The member rejoins once per change of its target. The last rejoin has the same generation and
+    more partitions."""
     group = make_group(topics=make_topics(foo=2, bar=1, zar=1))
     given_a_swap(group)
     how = {"topics": THREE_TOPICS, "rebalance_timeout_ms": 500}
@@ -182,7 +182,7 @@ def test_30_an_eager_member_revokes_everything_and_rejoins(make_group: MakeGroup
 
 
 def test_31_a_cooperative_member_keeps_partitions_and_rejoins(make_group: MakeGroup) -> None:
-    """It rejoins once more after it has revoked."""
+    """The member rejoins once more after it has revoked."""
     group = make_group(topics=make_topics(foo=2, bar=1, zar=1))
     given_a_swap(group)
     how = {"topics": THREE_TOPICS, "rebalance_timeout_ms": 500}
@@ -217,7 +217,7 @@ def test_32_an_eager_member_after_the_upgrade(group: GroupScript) -> None:
 
 
 def test_33_a_cooperative_member_after_the_upgrade(group: GroupScript) -> None:
-    """It first learns at its old generation which partitions it may keep."""
+    """The member first learns at its old generation which partitions it may keep."""
     group.given_classic_group(given_classic_group_member("c1", ALL), generation=1)
     group.native("n2")
     assert group.join("c1", owned=ALL).generation == 1

@@ -34,7 +34,7 @@ def test_37_a_sync_by_the_wrong_member(group: GroupScript) -> None:
 
 
 def test_38_a_sync_for_another_protocol(group: GroupScript) -> None:
-    """It must name the first protocol in the member's list. Before v5 it may name none."""
+    """The request must name the first protocol in the member's list. Before v5 it may name none."""
     group.given_consumer_group(given_classic("c1", assigned=FOO_0), given_native("n1"))
     inconsistent = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert group.sync("c1", 10, protocol_name="roundrobin").error == inconsistent
@@ -152,7 +152,7 @@ def test_44_a_member_that_never_rejoins_is_fenced(group: GroupScript) -> None:
 
 
 def test_45_a_member_that_never_syncs_is_fenced(group: GroupScript) -> None:
-    """It joined but does not request its assignment."""
+    """The member joined but does not request its assignment."""
     group.given_consumer_group(given_native("n1", assigned={"foo": (0, 1, 2)}))
     group.join("c1", rebalance_timeout_ms=5_000)
     group.wait(4_999)

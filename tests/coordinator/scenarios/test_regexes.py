@@ -82,7 +82,7 @@ def test_a_result_after_the_downgrade_is_ignored(group: GroupScript) -> None:
 
 
 def test_a_result_for_a_dropped_regex_is_ignored(group: GroupScript) -> None:
-    """It is not written. The present expressions wait for the next resolution."""
+    """The result is not written. The present expressions wait for the next resolution."""
     group.native("n1", regex="f.*")
     group.native("n1", 1, regex="b.*")
     assert group.resolve().durable == ()

@@ -71,7 +71,7 @@ def test_a_roll_disturbs_eager_members_only_while_few_are_native(
 
 
 def test_a_member_that_rejoins_anyway_gets_its_even_share(make_group: MakeGroup) -> None:
-    """It has given up what it had. Who does not rejoin is spared."""
+    """The member has given up what it had. Who does not rejoin is spared."""
     group = make_group(config=sparing(), topics=make_topics(foo=12))
     group.given_consumer_group(
         given_classic("c1", assigned={"foo": range(6)}),
@@ -101,7 +101,7 @@ def test_a_group_that_becomes_native_is_even_again(make_group: MakeGroup) -> Non
 
 
 def test_an_uneven_group_rebalances_when_it_becomes_classic(make_group: MakeGroup) -> None:
-    """Otherwise a static replacement downgrades it quietly (rule 6.2)."""
+    """An even group is downgraded without one by a static replacement (rule 6.2)."""
     group = make_group(config=sparing(), topics=make_topics(foo=8))
     group.given_consumer_group(
         given_classic("c1", assigned={"foo": range(5)}),

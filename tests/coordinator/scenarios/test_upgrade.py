@@ -117,7 +117,7 @@ def test_04_a_member_that_never_synced_owns_no_partition(group: GroupScript) -> 
 
 @pytest.mark.parametrize("user_data", [None, b""])
 def test_05_missing_user_data_is_accepted(group: GroupScript, user_data: bytes | None) -> None:
-    """It may be null or empty."""
+    """User data may be null or empty."""
     stored = embedded_assignment(ALL, user_data=user_data)
     group.given_classic_group(given_classic_group_member("c1", assignment=stored))
     assert group.native("n1").error == ErrorCode.NONE
@@ -294,7 +294,8 @@ def test_17_the_log_of_an_upgraded_group_is_compacted(group: GroupScript) -> Non
 
 
 def test_18_a_native_member_joins_an_eager_owner_of_all_partitions(group: GroupScript) -> None:
-    """It gets no partition yet, and the answer says so: its assignment is empty, not missing."""
+    """The joiner gets no partition yet, and the answer says so: its assignment is empty, not
+    missing."""
     group.given_classic_group(given_classic_group_member("c1", ALL), generation=1)
     reply = group.native("n2")
     assert (reply.member_epoch, reply.assignment) == (2, frozenset())
