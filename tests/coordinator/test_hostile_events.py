@@ -85,7 +85,7 @@ def unreadable(group: GroupScript) -> None:
     )
 
 
-def emptied(group: GroupScript) -> None:
+def empty_group(group: GroupScript) -> None:
     group.native("n1")
     group.native("n1", -1)
 
@@ -103,7 +103,7 @@ def away(group: GroupScript) -> None:
     group.native("n2", -2, instance_id="i2")
 
 
-def mixed(group: GroupScript) -> None:
+def mixed_group(group: GroupScript) -> None:
     """Each classic member is in another phase, and each member in another state."""
     group.given_consumer_group(
         given_classic("c1", epoch=5, assigned=FOO_0),
@@ -135,10 +135,10 @@ SITUATIONS: Mapping[str, Callable[[GroupScript], None]] = {
         initial,
         connect,
         unreadable,
-        emptied,
+        empty_group,
         native,
         away,
-        mixed,
+        mixed_group,
         computing,
     )
 }
@@ -317,11 +317,11 @@ def calls_in(group: GroupScript, event: Request) -> int:
     load."""
     count = 0
 
-    def counted(_frame: FrameType, kind: str, _argument: object) -> None:
+    def count_call(_frame: FrameType, kind: str, _argument: object) -> None:
         nonlocal count
         count += kind in ("call", "c_call")
 
-    sys.setprofile(counted)
+    sys.setprofile(count_call)
     try:
         group.engine.handle(event, now_ms=group.now_ms, topics=group.topics)
     finally:
@@ -377,7 +377,7 @@ def test_the_cost_of_owned_partitions_is_linear(protocol: str) -> None:
     """The list has partitions of a topic with three, of a nonexistent topic, and each of them
     twice."""
     group = GroupScript()
-    mixed(group)
+    mixed_group(group)
     numbers = [*range(MANY), *range(MANY)]
     if protocol == "classic":
         reply = group.join("c1", owned={"foo": numbers, "gone": numbers}, embedded_version=3)

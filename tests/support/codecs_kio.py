@@ -122,7 +122,7 @@ def schema(message_type: Any, version: int | None = None, path: str = "") -> Ite
         rules = rules_of(declared)
         if version is not None and not _is_kafkas(declared, version):
             continue
-        inner, optional = _unwrapped(hints[declared.name])
+        inner, optional = _unwrap(hints[declared.name])
         kios_own = isclass(inner) and issubclass(inner, (UUID, datetime))
         nullable = optional and (version is None or version >= rules.nullable_since)
         name = path + declared.name.removesuffix("_ms")
@@ -143,7 +143,7 @@ def _is_kafkas(declared: Any, version: int) -> bool:
     return declared.name != "unknown_tags" and rules.is_in(version) and not is_ours
 
 
-def _unwrapped(hint: Any) -> tuple[Any, bool]:
+def _unwrap(hint: Any) -> tuple[Any, bool]:
     """The innermost type of an annotation, and whether the whole annotation allows None."""
     optional = get_origin(hint) in (Union, UnionType)
     if optional:

@@ -213,7 +213,7 @@ class GroupStage:
             print(*booked, *self.gateway.log, sep="\n")
         promise(owned_twice == set(), client_warnings)
         promise(self.ledger.went_back() == set(), client_warnings)
-        promise(await self._committed() == produced.end_offsets, client_warnings)
+        promise(await self._fetch_committed() == produced.end_offsets, client_warnings)
 
     def owned_twice(self) -> set[int]:
         """The partitions that had two owners. Left out is who had stated that it did not own them
@@ -234,9 +234,11 @@ class GroupStage:
         """Let the members read and commit everything, as far as the time allows."""
         with trio.move_on_after(DRAIN_LIMIT_S):
             await until(lambda: self.ledger.delivered_numbers() >= produced.acknowledged)
-            await until_answered(self._committed, lambda offsets: offsets == produced.end_offsets)
+            await until_answered(
+                self._fetch_committed, lambda offsets: offsets == produced.end_offsets
+            )
 
-    async def _committed(self) -> tuple[int, ...]:
+    async def _fetch_committed(self) -> tuple[int, ...]:
         """The offsets in the cluster, fetched without the gateway."""
         return await trio.to_thread.run_sync(_committed_offsets, self._upstream)
 

@@ -55,7 +55,7 @@ class KafkaNode:
 
     async def start(self) -> None:
         """Start the node and wait until its port is open."""
-        self._process = self._spawned()
+        self._process = self._spawn()
         with trio.move_on_after(START_TIMEOUT_S):
             await until(lambda: is_open(self.port) or not self.is_running)
             if self.is_running:
@@ -93,7 +93,7 @@ class KafkaNode:
         with trio.fail_after(STOP_TIMEOUT_S):
             await until(lambda: not self.is_running)
 
-    def _spawned(self) -> subprocess.Popen[bytes]:
+    def _spawn(self) -> subprocess.Popen[bytes]:
         with (self._home / "log").open("ab") as log:
             return subprocess.Popen(
                 self._release.command("kafka.Kafka", f"{self._settings}"),

@@ -57,16 +57,16 @@ class Result:
 def result_of(roll: Roll, produced: int = 0, delivered_twice: int = 0) -> Result:
     """The result of a successful roll, with the client versions."""
     return Result(
-        classic=_named(roll.classic),
-        native=_named(roll.native),
-        partner=_named(roll.partner),
+        classic=_name_of(roll.classic),
+        native=_name_of(roll.native),
+        partner=_name_of(roll.partner),
         produced=produced,
         delivered_twice=delivered_twice,
         fails=roll.fails,
     )
 
 
-def _named(client: Client) -> str:
+def _name_of(client: Client) -> str:
     program = client.program()
     kind = f", {client.assignor}" if client.protocol == "classic" else ""
     return f"{program.package} {program.version}{kind}"

@@ -31,7 +31,7 @@ def numbers(target: Target, member_id: str, topic_id_: UUID) -> list[int]:
     return sorted(p.number for p in target[member_id] if p.topic_id == topic_id_)
 
 
-def ranked(case: Case, member_ids: Iterable[str]) -> list[str]:
+def rank_members(case: Case, member_ids: Iterable[str]) -> list[str]:
     """Static members by instance id, then dynamic ones by member id."""
     instance_ids = {id_: case.members[id_].instance_id for id_ in member_ids}
     static = sorted((instance, id_) for id_, instance in instance_ids.items() if instance)
@@ -52,7 +52,7 @@ def test_blocks_in_the_order_of_ranks(case: Case) -> None:
     target = case.assigned_by(assign_range)
     for topic_id_, count in case.counts.items():
         subscribers = [id_ for id_, m in case.members.items() if topic_id_ in m.topic_ids]
-        blocks = [numbers(target, id_, topic_id_) for id_ in ranked(case, subscribers)]
+        blocks = [numbers(target, id_, topic_id_) for id_ in rank_members(case, subscribers)]
         if subscribers:
             share, extra = divmod(count, len(subscribers))
             assert [len(block) for block in blocks] == [
@@ -79,7 +79,7 @@ def test_topics_with_equal_subscribers_and_counts_are_co_partitioned(case: Case)
 def test_one_order_of_members_for_all_topics(case: Case) -> None:
     """The first members therefore get the remainders of all topics."""
     target = case.assigned_by(assign_range)
-    loads = [len(target[member_id]) for member_id in ranked(case, case.members)]
+    loads = [len(target[member_id]) for member_id in rank_members(case, case.members)]
     assert all(one >= other for one, other in pairwise(loads))
 
 

@@ -17,7 +17,7 @@ def loads_of(name: str, sizes: list[int]) -> Loads:
     return made
 
 
-def released(eager: list[int], others: list[int], total: int, percent: int = 50) -> list[int]:
+def loads_released(eager: list[int], others: list[int], total: int, percent: int = 50) -> list[int]:
     """The loads of the eager members that are disturbed, greatest first."""
     spared, rest_of_group = loads_of("e", eager), loads_of("n", others)
     sizes = {id_: spared.get(id_) or 0 for id_ in spared}
@@ -29,45 +29,45 @@ def released(eager: list[int], others: list[int], total: int, percent: int = 50)
 def test_nobody_is_disturbed_if_the_others_can_take_what_a_member_leaves() -> None:
     """Two native members take six partitions more: nine each, which is 50 % above the even
     share."""
-    assert released([6] * 5, [6, 6], 48) == []
+    assert loads_released([6] * 5, [6, 6], 48) == []
 
 
 def test_a_joiner_takes_from_the_others_first() -> None:
     """Two native members have nine each, and the joiner nothing."""
-    assert released([6] * 5, [9, 9, 0], 48) == []
+    assert loads_released([6] * 5, [9, 9, 0], 48) == []
 
 
 def test_the_first_native_member_disturbs_one_eager_member() -> None:
     """The native member needs three partitions. Kafka takes one from each of six members."""
-    assert released([7, 7, 7, 7, 7, 7, 6], [0], 48) == [7]
+    assert loads_released([7, 7, 7, 7, 7, 7, 6], [0], 48) == [7]
 
 
 def test_a_single_native_member_cannot_take_everything() -> None:
     """The native member would have twice its share. The eager member with fewest partitions
     helps."""
-    assert released([7, 6, 6, 6, 6, 5], [6], 48) == [5]
+    assert loads_released([7, 6, 6, 6, 6, 5], [6], 48) == [5]
 
 
 def test_without_an_allowed_imbalance_the_loads_stay_within_one() -> None:
     """Among targets that are as balanced, it is the one that spares most."""
-    assert released([4, 4, 4], [5, 3], 20, percent=0) == []
-    assert released([5, 4, 4], [4], 16, percent=0) == [5]
+    assert loads_released([4, 4, 4], [5, 3], 20, percent=0) == []
+    assert loads_released([5, 4, 4], [4], 16, percent=0) == [5]
 
 
 def test_a_member_outside_the_bounds_is_never_spared() -> None:
     """A target of the classic group could stay uneven for ever."""
-    assert released([12, 2, 6, 6], [6, 4], 36, percent=50) == [12, 2]
+    assert loads_released([12, 2, 6, 6], [6, 4], 36, percent=50) == [12, 2]
 
 
 def test_no_member_is_left_without_partitions_for_the_others_sake() -> None:
     """Whatever imbalance is allowed."""
-    assert released([4, 4, 0], [4], 12, percent=100) == [0]
+    assert loads_released([4, 4, 0], [4], 12, percent=100) == [0]
 
 
 def test_a_group_of_eager_members_alone_disturbs_some_of_them() -> None:
     """DEV D6: somebody has to get what a member left."""
-    assert released([6] * 7, [], 48) == [6, 6]
-    assert released([6] * 7, [], 42) == []
+    assert loads_released([6] * 7, [], 48) == [6, 6]
+    assert loads_released([6] * 7, [], 42) == []
 
 
 @given(
@@ -98,7 +98,7 @@ def test_no_smaller_set_of_members_would_do(
         for size in range(len(eager) + 1)
         if any(will_do(combination) for combination in combinations(range(len(eager)), size))
     )
-    assert len(released(eager, others, total, percent)) == fewest
+    assert len(loads_released(eager, others, total, percent)) == fewest
 
 
 @pytest.mark.parametrize("percent", [0, 50])

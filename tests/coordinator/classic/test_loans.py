@@ -34,7 +34,7 @@ FOO_0, FOO_1 = {"foo": (0,)}, {"foo": (1,)}
 BORROWED = {"foo": (1, 2, 3)}
 
 
-def started(make_group: MakeGroup, config: GroupConfig = CONFIG) -> GroupScript:
+def start_group(make_group: MakeGroup, config: GroupConfig = CONFIG) -> GroupScript:
     """A Stable group that a leads. Of the others, b has fewest partitions."""
     made = make_group(config=config, topics=make_topics(foo=6))
     made.given_classic_group(
@@ -50,7 +50,7 @@ def started(make_group: MakeGroup, config: GroupConfig = CONFIG) -> GroupScript:
 @pytest.fixture
 def group(make_group: MakeGroup) -> GroupScript:
     """The same after c has left, and b has got what it had."""
-    group = started(make_group)
+    group = start_group(make_group)
     group.leave("c")
     group.wait(LONG_MS)
     rejoins(group)
@@ -65,7 +65,7 @@ def rejoins(group: GroupScript) -> None:
 
 def test_one_member_alone_rejoins_and_gets_what_was_left(make_group: MakeGroup) -> None:
     """In the same generation, and not before the grace is over."""
-    group = started(make_group)
+    group = start_group(make_group)
     group.leave("c")
     group.wait(LONG_MS - 1)
     assert group.beat("b", 3).error == ErrorCode.NONE
@@ -95,7 +95,7 @@ def test_a_borrower_that_has_not_heard_yet_is_told_by_the_converted_group(
     make_group: MakeGroup,
 ) -> None:
     """Its client uses less than the group says, and would never ask for the rest."""
-    group = started(make_group)
+    group = start_group(make_group)
     group.leave("c")
     group.wait(LONG_MS)
     group.native("n1", topics=("bar", "foo"))
@@ -178,7 +178,7 @@ def _the_borrower_joins_for_more(group: GroupScript) -> None:
 def test_a_rebalance_ends_the_loan(
     make_group: MakeGroup, change: Callable[[GroupScript], None]
 ) -> None:
-    group = started(make_group)
+    group = start_group(make_group)
     group.leave("c")
     group.wait(LONG_MS)
     change(group)
@@ -206,7 +206,7 @@ def test_nothing_is_lent_where_that_is_unsafe_or_not_wanted(
     make_group: MakeGroup, config: GroupConfig
 ) -> None:
     """DEV D34: the commit may be the last one of the member that left."""
-    group = started(make_group, config)
+    group = start_group(make_group, config)
     if config is CONFIG:
         group.commit("c", 3, {"foo": (3,)})
     group.leave("c")
@@ -215,7 +215,7 @@ def test_nothing_is_lent_where_that_is_unsafe_or_not_wanted(
 
 
 def test_a_commit_of_other_partitions_does_not_prevent_a_loan(make_group: MakeGroup) -> None:
-    group = started(make_group)
+    group = start_group(make_group)
     group.leave("c")
     group.wait(LONG_MS - 1)
     group.commit("d", 3, {"foo": (4,)})
@@ -275,7 +275,7 @@ def test_a_member_whose_assignment_says_more_does_not_borrow(
 
 def test_topics_are_watched_while_nobody_leads(make_group: MakeGroup) -> None:
     """The leader has left. DEV D11: a topic that grows makes the group rebalance."""
-    group = started(make_group)
+    group = start_group(make_group)
     group.leave("a")
     group.wait(LONG_MS)
     group.beat("d", 3)
@@ -290,7 +290,7 @@ def test_a_restart_ends_the_loan(group: GroupScript) -> None:
 
 
 def test_a_group_is_not_handed_back_before_the_borrower_knows(make_group: MakeGroup) -> None:
-    group = started(make_group)
+    group = start_group(make_group)
     group.leave("c")
     group.wait(LONG_MS)
     group.feed(ReleaseBegan())

@@ -30,7 +30,7 @@ def group(make_group: MakeGroup) -> GroupScript:
 
 
 @pytest.fixture
-def settled(group: GroupScript) -> GroupScript:
+def settled_group(group: GroupScript) -> GroupScript:
     """One member with everything, at epoch 10."""
     group.given_consumer_group(given_native("n1", assigned=ALL))
     return group
@@ -53,65 +53,65 @@ def failure(group: GroupScript) -> ComputationFailed:
     return computation
 
 
-def test_a_group_goes_on_while_its_target_is_computed(settled: GroupScript) -> None:
+def test_a_group_goes_on_while_its_target_is_computed(settled_group: GroupScript) -> None:
     """Members keep what they have, and heartbeats are answered at once."""
-    reply = settled.native("n2")
+    reply = settled_group.native("n2")
     assert (reply.error, reply.member_epoch, reply.assignment) == (0, 10, frozenset())
-    computation = settled.last_step.computation
+    computation = settled_group.last_step.computation
     assert computation is not None
     assert (computation.epoch, computation.assignor) == (11, "by-weight")
     assert set(computation.members) == {"n1", "n2"}
     assert computation.partition_counts == {topic_id("foo"): 3}
     assert computation.target == {"n1": partitions(ALL)}
-    assert settled.view().state == "Assigning"
-    assert settled.native("n1", 10).member_epoch == 10
+    assert settled_group.view().state == "Assigning"
+    assert settled_group.native("n1", 10).member_epoch == 10
 
 
-def test_a_received_target_is_installed(settled: GroupScript) -> None:
+def test_a_received_target_is_installed(settled_group: GroupScript) -> None:
     """Members hear of it at their next heartbeats, as of any other target."""
-    settled.native("n2")
-    settled.computed({"n1": {"foo": (0,)}, "n2": {"foo": (1, 2)}})
-    consumer = settled.consumer
+    settled_group.native("n2")
+    settled_group.computed({"n1": {"foo": (0,)}, "n2": {"foo": (1, 2)}})
+    consumer = settled_group.consumer
     assert (consumer.assignment_epoch, consumer.epoch, consumer.assignor) == (11, 11, "by-weight")
-    assert settled.named(settled.native("n1", 10).assignment) == {"foo": (0,)}
-    settled.native("n1", 10, owned={"foo": (0,)})
-    assert settled.named(settled.native("n2", 10).assignment) == {"foo": (1, 2)}
+    assert settled_group.named(settled_group.native("n1", 10).assignment) == {"foo": (0,)}
+    settled_group.native("n1", 10, owned={"foo": (0,)})
+    assert settled_group.named(settled_group.native("n2", 10).assignment) == {"foo": (1, 2)}
 
 
-def test_a_member_that_the_result_omits_keeps_its_target(settled: GroupScript) -> None:
+def test_a_member_that_the_result_omits_keeps_its_target(settled_group: GroupScript) -> None:
     """A result has the changes only, like that of any other assignor."""
-    settled.native("n2")
-    settled.computed({"n2": {}})
-    assert settled.consumer.assignment_epoch == 11
-    assert targets(settled) == {"n1": ALL, "n2": {}}
-    written = [r for r in settled.last_step.durable if isinstance(r, TargetAssignmentMember)]
+    settled_group.native("n2")
+    settled_group.computed({"n2": {}})
+    assert settled_group.consumer.assignment_epoch == 11
+    assert targets(settled_group) == {"n1": ALL, "n2": {}}
+    written = [r for r in settled_group.last_step.durable if isinstance(r, TargetAssignmentMember)]
     assert written == []
 
 
-def test_one_computation_is_under_way_at_a_time(settled: GroupScript) -> None:
+def test_one_computation_is_under_way_at_a_time(settled_group: GroupScript) -> None:
     """What changes meanwhile needs another one, after the result of the first."""
-    settled.native("n2")
-    settled.native("n3")
-    assert settled.last_step.records
-    assert not begins_a_computation(settled)
-    settled.computed()
-    assert (settled.consumer.assignment_epoch, settled.consumer.epoch) == (11, 12)
-    settled.native("n3", 10)
-    assert begins_a_computation(settled)
-    settled.computed()
-    assert settled.consumer.assignment_epoch == 12
-    assert all(targets(settled).values())
+    settled_group.native("n2")
+    settled_group.native("n3")
+    assert settled_group.last_step.records
+    assert not begins_a_computation(settled_group)
+    settled_group.computed()
+    assert (settled_group.consumer.assignment_epoch, settled_group.consumer.epoch) == (11, 12)
+    settled_group.native("n3", 10)
+    assert begins_a_computation(settled_group)
+    settled_group.computed()
+    assert settled_group.consumer.assignment_epoch == 12
+    assert all(targets(settled_group).values())
 
 
-def test_the_result_is_installed_although_the_group_moved_on(settled: GroupScript) -> None:
+def test_the_result_is_installed_although_the_group_moved_on(settled_group: GroupScript) -> None:
     """The group always makes progress. The assignment epoch is that of the metadata from which the
     target was computed. A member that left loses its share, and one that joined waits."""
-    settled.native("n2")
-    settled.native("n3")
-    settled.native("n1", -1)
-    settled.computed({"n1": {"foo": (0,)}, "n2": {"foo": (1, 2)}})
-    assert (settled.consumer.assignment_epoch, settled.consumer.epoch) == (11, 13)
-    assert targets(settled) == {"n2": {"foo": (1, 2)}, "n3": {}}
+    settled_group.native("n2")
+    settled_group.native("n3")
+    settled_group.native("n1", -1)
+    settled_group.computed({"n1": {"foo": (0,)}, "n2": {"foo": (1, 2)}})
+    assert (settled_group.consumer.assignment_epoch, settled_group.consumer.epoch) == (11, 13)
+    assert targets(settled_group) == {"n2": {"foo": (1, 2)}, "n3": {}}
 
 
 def test_a_static_replacement_gets_the_share_of_its_predecessor(group: GroupScript) -> None:
@@ -199,22 +199,22 @@ def test_a_wrong_target_changes_nothing(
     assert group.native("n1", 10).error is ErrorCode.NONE
 
 
-def test_a_failed_computation_is_repeated_later(settled: GroupScript) -> None:
+def test_a_failed_computation_is_repeated_later(settled_group: GroupScript) -> None:
     """Not at each heartbeat, and also if the group changes meanwhile."""
-    settled.native("n2")
-    settled.computed(reason="x" * 10_000)
-    assert failure(settled).reason == "x" * REASON_CHARS_MAX
-    settled.native("n3")
-    settled.wait(RETRY_MS - 1)
+    settled_group.native("n2")
+    settled_group.computed(reason="x" * 10_000)
+    assert failure(settled_group).reason == "x" * REASON_CHARS_MAX
+    settled_group.native("n3")
+    settled_group.wait(RETRY_MS - 1)
     for member_id in ("n1", "n2", "n3"):
-        settled.native(member_id, 10)
-        assert not begins_a_computation(settled)
-    settled.wait(1)
-    settled.native("n1", 10)
-    settled.computed()
-    assert settled.consumer.assignment_epoch == settled.consumer.epoch == 12
-    settled.native("n4")
-    assert begins_a_computation(settled), "a success ends the delay"
+        settled_group.native(member_id, 10)
+        assert not begins_a_computation(settled_group)
+    settled_group.wait(1)
+    settled_group.native("n1", 10)
+    settled_group.computed()
+    assert settled_group.consumer.assignment_epoch == settled_group.consumer.epoch == 12
+    settled_group.native("n4")
+    assert begins_a_computation(settled_group), "a success ends the delay"
 
 
 def test_a_group_without_native_members_is_advanced_by_its_timer(make_group: MakeGroup) -> None:
@@ -245,29 +245,29 @@ def test_a_group_without_native_members_is_advanced_by_its_timer(make_group: Mak
     assert group.consumer.assignment_epoch == 11
 
 
-def test_a_restart_begins_the_computation_again(settled: GroupScript) -> None:
+def test_a_restart_begins_the_computation_again(settled_group: GroupScript) -> None:
     """The result of the earlier one is ignored, until then and after."""
-    settled.native("n2")
-    settled.restart()
-    assert settled.computed({"n1": {}, "n2": ALL}, epoch=11).records == ()
-    settled.native("n1", 10, owned=ALL)
-    settled.native("n3")
-    settled.computed()
-    assert settled.computed({"n1": {}, "n2": ALL}, epoch=11).records == ()
-    assert settled.consumer.assignment_epoch == 11
+    settled_group.native("n2")
+    settled_group.restart()
+    assert settled_group.computed({"n1": {}, "n2": ALL}, epoch=11).records == ()
+    settled_group.native("n1", 10, owned=ALL)
+    settled_group.native("n3")
+    settled_group.computed()
+    assert settled_group.computed({"n1": {}, "n2": ALL}, epoch=11).records == ()
+    assert settled_group.consumer.assignment_epoch == 11
 
 
 def test_the_result_of_an_earlier_computation_is_not_that_of_the_present_one(
-    settled: GroupScript,
+    settled_group: GroupScript,
 ) -> None:
     """A plug-in answers late, after a restart and a change of the group."""
-    settled.native("n2")
-    settled.restart()
-    settled.native("n3")
-    assert begins_a_computation(settled)
-    assert settled.computed({"n1": {}, "n2": ALL}, epoch=11).records == ()
-    settled.computed({"n3": ALL, "n1": {}, "n2": {}})
-    assert settled.consumer.assignment_epoch == settled.consumer.epoch == 12
+    settled_group.native("n2")
+    settled_group.restart()
+    settled_group.native("n3")
+    assert begins_a_computation(settled_group)
+    assert settled_group.computed({"n1": {}, "n2": ALL}, epoch=11).records == ()
+    settled_group.computed({"n3": ALL, "n1": {}, "n2": {}})
+    assert settled_group.consumer.assignment_epoch == settled_group.consumer.epoch == 12
 
 
 def test_a_group_upgraded_during_its_first_rebalance_waits_at_an_epoch(
@@ -282,23 +282,23 @@ def test_a_group_upgraded_during_its_first_rebalance_waits_at_an_epoch(
     assert group.native("n1", 1).member_epoch == 2
 
 
-def test_a_conversion_ends_the_computation(settled: GroupScript) -> None:
+def test_a_conversion_ends_the_computation(settled_group: GroupScript) -> None:
     """The result is for a group that does not exist any more."""
-    settled.native("n2")
-    settled.native("n2", -1)
-    settled.native("n1", -1)
-    settled.send_join(settled.take_id())
-    assert set(settled.classic.members)
-    assert not settled.feed(AssignmentReceived(epoch=11)).records
+    settled_group.native("n2")
+    settled_group.native("n2", -1)
+    settled_group.native("n1", -1)
+    settled_group.send_join(settled_group.take_id())
+    assert set(settled_group.classic.members)
+    assert not settled_group.feed(AssignmentReceived(epoch=11)).records
 
 
-def test_a_paused_group_installs_nothing(settled: GroupScript) -> None:
+def test_a_paused_group_installs_nothing(settled_group: GroupScript) -> None:
     """DEV D75: it keeps the target that it has."""
-    settled.native("n2")
-    settled.set_policy(RollMode.PAUSE)
-    settled.computed()
-    assert failure(settled).reason == "the group is paused"
-    assert settled.consumer.assignment_epoch == 10
+    settled_group.native("n2")
+    settled_group.set_policy(RollMode.PAUSE)
+    settled_group.computed()
+    assert failure(settled_group).reason == "the group is paused"
+    assert settled_group.consumer.assignment_epoch == 10
 
 
 def test_only_a_short_result_is_checked_at_once(make_group: MakeGroup) -> None:

@@ -10,7 +10,7 @@ from tests.support.group_records import given_native
 from tests.support.group_script import GroupScript, make_topics
 
 
-def bumped(group: GroupScript, *causes: EpochCause | None) -> list[object]:
+def records_after_bumps(group: GroupScript, *causes: EpochCause | None) -> list[object]:
     """The records that result from these causes in turn."""
     step = StepBuilder(group.engine.state, config=group.config, topics=group.topics, now_ms=0)
     for cause in causes:
@@ -25,14 +25,20 @@ def bumped(group: GroupScript, *causes: EpochCause | None) -> list[object]:
 def test_a_cause_bumps(group: GroupScript, cause: EpochCause) -> None:
     """The topics count as checked."""
     group.given_consumer_group(given_native("n1"))
-    assert bumped(group, cause, None) == [(11, cause), TopicsChecked(group.topics.version)]
+    assert records_after_bumps(group, cause, None) == [
+        (11, cause),
+        TopicsChecked(group.topics.version),
+    ]
 
 
 def test_without_a_cause_the_topics_decide(group: GroupScript) -> None:
     """Only changes of subscribed topics bump the epoch."""
     group.given_consumer_group(given_native("n1"))
-    assert bumped(group, None) == [TopicsChecked(group.topics.version)]
+    assert records_after_bumps(group, None) == [TopicsChecked(group.topics.version)]
     group.topics = make_topics(version=2, foo=4)
-    assert bumped(group, None, None) == [(11, EpochCause.TOPICS_CHANGED), TopicsChecked(2)]
+    assert records_after_bumps(group, None, None) == [
+        (11, EpochCause.TOPICS_CHANGED),
+        TopicsChecked(2),
+    ]
     group.topics = make_topics(version=3, foo=3, bar=1)
-    assert bumped(group, None) == [TopicsChecked(3)]
+    assert records_after_bumps(group, None) == [TopicsChecked(3)]

@@ -28,7 +28,7 @@ CONFIG = GroupConfig(
 FOO_0, FOO_1, FOO_2, FOO_3 = ({"foo": (number,)} for number in range(4))
 
 
-def rolled(make_group: MakeGroup, config: GroupConfig = CONFIG, **how: object) -> GroupScript:
+def start_roll(make_group: MakeGroup, config: GroupConfig = CONFIG, **how: object) -> GroupScript:
     """A settled group in the middle of a roll: n2 has fewest partitions of the native members."""
     group = make_group(config=config, topics=make_topics(foo=6))
     group.given_consumer_group(
@@ -44,7 +44,7 @@ def rolled(make_group: MakeGroup, config: GroupConfig = CONFIG, **how: object) -
 
 def lent(make_group: MakeGroup) -> GroupScript:
     """The same after n2 has heard that it borrows what n1 had."""
-    group = rolled(make_group)
+    group = start_roll(make_group)
     group.native("n1", -1)
     group.wait(GRACE_MS)
     group.native("n2", 10, owned=FOO_1)
@@ -55,7 +55,7 @@ def test_one_native_member_has_the_partitions_until_the_replacement_comes(
     make_group: MakeGroup,
 ) -> None:
     """Nobody else is told anything, and the borrower gives up nothing of its own."""
-    group = rolled(make_group)
+    group = start_roll(make_group)
     group.native("n1", -1)
     group.wait(GRACE_MS)
     reply = group.native("n2", 10, owned=FOO_1)
@@ -77,7 +77,7 @@ def test_one_native_member_has_the_partitions_until_the_replacement_comes(
 
 def test_the_next_member_is_expected_to_be_away_as_long(make_group: MakeGroup) -> None:
     """A member that is expected back too late gets no grace."""
-    group = rolled(make_group)
+    group = start_roll(make_group)
     group.native("n1", -1)
     group.wait(GRACE_MS + 1_000)
     group.native("n2", 11, owned={"foo": (0, 1, 4)})
@@ -89,7 +89,7 @@ def test_the_next_member_is_expected_to_be_away_as_long(make_group: MakeGroup) -
 
 
 def test_a_quick_roll_waits_for_each_replacement(make_group: MakeGroup) -> None:
-    group = rolled(make_group)
+    group = start_roll(make_group)
     group.native("n1", -1)
     group.wait(GRACE_MS - 1)
     group.native("n9")
@@ -147,7 +147,7 @@ def test_nothing_is_lent_once_a_roll_is_over(make_group: MakeGroup) -> None:
 def test_nothing_is_lent_where_that_would_disturb_or_is_not_wanted(
     make_group: MakeGroup, config: GroupConfig
 ) -> None:
-    group = rolled(make_group, config)
+    group = start_roll(make_group, config)
     group.native("n1", -1)
     group.wait(GRACE_MS)
     assert not group.engine.state.places
@@ -254,7 +254,7 @@ def test_a_computed_target_ends_the_loan(
     make_group: MakeGroup, change: Callable[[GroupScript], None]
 ) -> None:
     """Who comes back then joins as new."""
-    group = rolled(make_group, replace(CONFIG, replacement_loan_ms=100_000))
+    group = start_roll(make_group, replace(CONFIG, replacement_loan_ms=100_000))
     group.native("n1", -1)
     group.wait(GRACE_MS)
     change(group)
@@ -268,7 +268,7 @@ def test_a_computed_target_ends_the_loan(
 
 def test_who_returns_while_a_target_is_due_joins_as_new(make_group: MakeGroup) -> None:
     """The assignment interval holds for loans, too."""
-    group = rolled(make_group, replace(CONFIG, second_target_waits=True))
+    group = start_roll(make_group, replace(CONFIG, second_target_waits=True))
     group.native("n1", -1)
     group.wait(GRACE_MS)
     group.native("n9")
@@ -320,7 +320,7 @@ def test_another_client_with_the_id_of_one_that_has_lent_ends_its_place(
     make_group: MakeGroup,
 ) -> None:
     """Nobody can be a member and have left a place. Its target waits for the interval here."""
-    group = rolled(make_group, replace(CONFIG, second_target_waits=True))
+    group = start_roll(make_group, replace(CONFIG, second_target_waits=True))
     group.native("n1", -1)
     group.wait(GRACE_MS)
     group.join("n1", client_id="other")
@@ -330,7 +330,7 @@ def test_another_client_with_the_id_of_one_that_has_lent_ends_its_place(
 
 def test_who_has_lent_may_return_under_its_own_id(make_group: MakeGroup) -> None:
     """The member starts in a new epoch, so no commit of its past counts (DEV D68)."""
-    group = rolled(make_group)
+    group = start_roll(make_group)
     group.native("n1", -1)
     group.wait(GRACE_MS)
     assert group.native("n1").member_epoch == 12

@@ -57,7 +57,7 @@ def goals(draw: st.DrawFn) -> Goal:
     )
 
 
-def held(current: Assignment) -> set[Partition]:
+def partitions_of(current: Assignment) -> set[Partition]:
     return {*current.assigned, *current.pending_revocation}
 
 
@@ -67,7 +67,9 @@ def test_only_free_partitions_are_granted(
 ) -> None:
     """New partitions were free, and each partition is held once."""
     after = reconcile(current, goal, subscription_changed=subscription_changed)
-    assert all(goal.is_free(partition) for partition in after.assigned.keys() - held(current))
+    assert all(
+        goal.is_free(partition) for partition in after.assigned.keys() - partitions_of(current)
+    )
     assert all(
         goal.is_free(partition) for partition in after.assigned.keys() - current.assigned.keys()
     )
@@ -80,7 +82,7 @@ def test_a_partition_that_a_client_still_owns_stays_held(
 ) -> None:
     """The group releases a partition only after the client has stated that it no longer owns it."""
     after = reconcile(current, goal, subscription_changed=subscription_changed)
-    let_go = held(current) - held(after)
+    let_go = partitions_of(current) - partitions_of(after)
     if goal.owned is None:
         assert not let_go
     else:
@@ -96,7 +98,7 @@ def test_revocations_precede_acquisitions(
     if after.state is MemberState.UNREVOKED_PARTITIONS:
         assert after.member_epoch == current.member_epoch
         assert after.assigned.keys() <= current.assigned.keys()
-        assert held(after) <= held(current)
+        assert partitions_of(after) <= partitions_of(current)
     else:
         assert not after.pending_revocation or after == current
 

@@ -14,7 +14,7 @@ from tests.support.group_script import GroupScript, make_topics, partitions
 REFRESH_MS = GroupConfig().consumer_regex_refresh_interval_ms
 
 
-def written(group: GroupScript) -> dict[str, set[str] | None]:
+def written_regexes(group: GroupScript) -> dict[str, set[str] | None]:
     """The regular expressions that the last step wrote; None for a tombstone."""
     return {
         record.regex: None if record.value is None else set(record.value.topics)
@@ -34,7 +34,7 @@ def resolving(group: GroupScript) -> set[str]:
 
 
 @pytest.fixture
-def resolved(group: GroupScript) -> GroupScript:
+def resolved_group(group: GroupScript) -> GroupScript:
     """n1 subscribes with f.*, which is resolved to foo, and has all partitions at epoch 2."""
     group.native("n1", regex="f.*")
     group.resolve()
@@ -50,7 +50,10 @@ def test_an_unresolved_regex_matches_no_topic(group: GroupScript) -> None:
     assert (reply.member_epoch, reply.assignment) == (1, frozenset())
     assert (resolving(group), causes(group)) == ({"f.*"}, [])
     group.resolve()
-    assert (written(group), causes(group)) == ({"f.*": {"foo"}}, [EpochCause.REGEX_RESOLVED])
+    assert (written_regexes(group), causes(group)) == (
+        {"f.*": {"foo"}},
+        [EpochCause.REGEX_RESOLVED],
+    )
     reply = group.native("n1", 1)
     assert (reply.member_epoch, group.named(reply.assignment)) == (2, {"foo": (0, 1, 2)})
 
@@ -61,7 +64,7 @@ def test_the_result_of_a_resolution_from_before_a_load_is_ignored(group: GroupSc
     step = group.feed(RegexesResolved(topics={"g.*": frozenset()}, version=9))
     assert step.records == ()
     group.resolve()
-    assert written(group) == {"f.*": {"foo"}}
+    assert written_regexes(group) == {"f.*": {"foo"}}
 
 
 def test_one_resolution_at_a_time(group: GroupScript) -> None:
@@ -72,7 +75,7 @@ def test_one_resolution_at_a_time(group: GroupScript) -> None:
     group.native("n2", regex="b.*")
     assert resolving(group) == set()
     group.resolve()
-    assert written(group) == {"f.*": {"foo"}}
+    assert written_regexes(group) == {"f.*": {"foo"}}
     group.native("n1", 1)
     assert resolving(group) == set()
     group.wait(RESOLUTIONS_APART_MS + 1)
@@ -88,21 +91,21 @@ def test_a_failed_resolution_is_repeated(group: GroupScript) -> None:
     assert resolving(group) == {"f.*"}
 
 
-def test_an_unexpected_resolution_is_ignored(resolved: GroupScript) -> None:
+def test_an_unexpected_resolution_is_ignored(resolved_group: GroupScript) -> None:
     """A resolution may arrive after a restart."""
-    step = resolved.feed(RegexesResolved(topics={"f.*": frozenset()}, version=9))
+    step = resolved_group.feed(RegexesResolved(topics={"f.*": frozenset()}, version=9))
     assert step.records == ()
 
 
-def test_two_resolutions_are_ten_seconds_apart(resolved: GroupScript) -> None:
+def test_two_resolutions_are_ten_seconds_apart(resolved_group: GroupScript) -> None:
     """This holds however many topics appear."""
-    resolved.topics = make_topics(2, 2, foo=3, far=1)
-    resolved.wait(RESOLUTIONS_APART_MS)
-    resolved.native("n1", 2)
-    assert resolving(resolved) == set()
-    resolved.wait(1)
-    resolved.native("n1", 2)
-    assert resolving(resolved) == {"f.*"}
+    resolved_group.topics = make_topics(2, 2, foo=3, far=1)
+    resolved_group.wait(RESOLUTIONS_APART_MS)
+    resolved_group.native("n1", 2)
+    assert resolving(resolved_group) == set()
+    resolved_group.wait(1)
+    resolved_group.native("n1", 2)
+    assert resolving(resolved_group) == {"f.*"}
 
 
 def test_the_age_of_a_resolution_is_that_of_its_names(group: GroupScript) -> None:
@@ -116,45 +119,48 @@ def test_the_age_of_a_resolution_is_that_of_its_names(group: GroupScript) -> Non
     assert resolving(group) == {"f.*"}
 
 
-def test_a_topic_that_appeared_is_picked_up(resolved: GroupScript) -> None:
+def test_a_topic_that_appeared_is_picked_up(resolved_group: GroupScript) -> None:
     """A new topic name requires a new resolution. Its result bumps the epoch as usual."""
-    resolved.topics = make_topics(2, 2, foo=3, far=1, bar=5)
-    resolved.wait(RESOLUTIONS_APART_MS + 1)
-    resolved.native("n1", 2)
-    resolved.resolve()
-    assert causes(resolved) == [EpochCause.REGEX_RESOLVED]
-    assert resolved.named(resolved.native("n1", 2).assignment) == {"far": (0,), "foo": (0, 1, 2)}
+    resolved_group.topics = make_topics(2, 2, foo=3, far=1, bar=5)
+    resolved_group.wait(RESOLUTIONS_APART_MS + 1)
+    resolved_group.native("n1", 2)
+    resolved_group.resolve()
+    assert causes(resolved_group) == [EpochCause.REGEX_RESOLVED]
+    assert resolved_group.named(resolved_group.native("n1", 2).assignment) == {
+        "far": (0,),
+        "foo": (0, 1, 2),
+    }
 
 
-def test_a_topic_that_matches_nothing(resolved: GroupScript) -> None:
+def test_a_topic_that_matches_nothing(resolved_group: GroupScript) -> None:
     """Only the version and the time of the record change."""
-    resolved.topics = make_topics(2, 2, foo=3, bar=1)
-    resolved.wait(RESOLUTIONS_APART_MS + 1)
-    resolved.native("n1", 2)
-    resolved.resolve()
-    assert (written(resolved), causes(resolved)) == ({"f.*": {"foo"}}, [])
-    resolved.wait(RESOLUTIONS_APART_MS + 1)
-    resolved.native("n1", 2)
-    assert resolving(resolved) == set()
+    resolved_group.topics = make_topics(2, 2, foo=3, bar=1)
+    resolved_group.wait(RESOLUTIONS_APART_MS + 1)
+    resolved_group.native("n1", 2)
+    resolved_group.resolve()
+    assert (written_regexes(resolved_group), causes(resolved_group)) == ({"f.*": {"foo"}}, [])
+    resolved_group.wait(RESOLUTIONS_APART_MS + 1)
+    resolved_group.native("n1", 2)
+    assert resolving(resolved_group) == set()
 
 
-def test_a_topic_that_was_deleted(resolved: GroupScript) -> None:
+def test_a_topic_that_was_deleted(resolved_group: GroupScript) -> None:
     """The metadata hash shows it at once. The resolution drops the topic when it is refreshed."""
-    resolved.topics = make_topics(2, 1, bar=1)
-    resolved.wait(40_000)
-    reply = resolved.native("n1", 2, owned={"foo": (0, 1, 2)})
-    assert (reply.assignment, causes(resolved)) == (frozenset(), [EpochCause.TOPICS_CHANGED])
-    assert resolved.current("n1").state is MemberState.UNREVOKED_PARTITIONS
-    assert resolved.native("n1", 2, owned={}).member_epoch == 3
-    assert resolving(resolved) == set()
+    resolved_group.topics = make_topics(2, 1, bar=1)
+    resolved_group.wait(40_000)
+    reply = resolved_group.native("n1", 2, owned={"foo": (0, 1, 2)})
+    assert (reply.assignment, causes(resolved_group)) == (frozenset(), [EpochCause.TOPICS_CHANGED])
+    assert resolved_group.current("n1").state is MemberState.UNREVOKED_PARTITIONS
+    assert resolved_group.native("n1", 2, owned={}).member_epoch == 3
+    assert resolving(resolved_group) == set()
     for _ in range(REFRESH_MS // 40_000 - 1):
-        resolved.wait(40_000)
-        resolved.native("n1", 3)
-    assert resolving(resolved) == set()
-    resolved.wait(1)
-    resolved.native("n1", 3)
-    resolved.resolve()
-    assert written(resolved) == {"f.*": set()}
+        resolved_group.wait(40_000)
+        resolved_group.native("n1", 3)
+    assert resolving(resolved_group) == set()
+    resolved_group.wait(1)
+    resolved_group.native("n1", 3)
+    resolved_group.resolve()
+    assert written_regexes(resolved_group) == {"f.*": set()}
 
 
 def test_the_refresh_interval_is_a_setting(make_group: MakeGroup) -> None:
@@ -181,28 +187,28 @@ def test_names_and_regex_are_united(make_group: MakeGroup) -> None:
     assert group.assigned("n1") == {"bar": (0,), "foo": (0,)}
 
 
-def test_a_resolved_regex_of_another_member_bumps_at_once(resolved: GroupScript) -> None:
+def test_a_resolved_regex_of_another_member_bumps_at_once(resolved_group: GroupScript) -> None:
     """The expression needs no resolution."""
-    resolved.wait(1_000)
-    reply = resolved.native("n2", regex="f.*")
-    assert (reply.member_epoch, causes(resolved)) == (3, [EpochCause.MEMBER_JOINED])
-    assert resolving(resolved) == set()
-    resolved.native("n3", topics=("none",))
-    resolved.native("n3", 3, regex="f.*")
-    assert causes(resolved) == [EpochCause.SUBSCRIPTION_CHANGED]
+    resolved_group.wait(1_000)
+    reply = resolved_group.native("n2", regex="f.*")
+    assert (reply.member_epoch, causes(resolved_group)) == (3, [EpochCause.MEMBER_JOINED])
+    assert resolving(resolved_group) == set()
+    resolved_group.native("n3", topics=("none",))
+    resolved_group.native("n3", 3, regex="f.*")
+    assert causes(resolved_group) == [EpochCause.SUBSCRIPTION_CHANGED]
 
 
-def test_leaving_of_the_last_subscriber_deletes_a_regex(resolved: GroupScript) -> None:
+def test_leaving_of_the_last_subscriber_deletes_a_regex(resolved_group: GroupScript) -> None:
     """The expression stays while another member subscribes to it."""
-    resolved.native("n2", regex="f.*")
-    resolved.native("n1", -1)
-    assert written(resolved) == {}
-    resolved.native("n2", -1)
-    assert written(resolved) == {"f.*": None}
-    kinds = [type(record).__name__ for record in resolved.last_step.durable]
+    resolved_group.native("n2", regex="f.*")
+    resolved_group.native("n1", -1)
+    assert written_regexes(resolved_group) == {}
+    resolved_group.native("n2", -1)
+    assert written_regexes(resolved_group) == {"f.*": None}
+    kinds = [type(record).__name__ for record in resolved_group.last_step.durable]
     assert kinds.index("MemberMetadata") < kinds.index("RegularExpression")
     assert kinds[-1] == "GroupEpoch"
-    assert resolved.consumer.metadata_hash == 0
+    assert resolved_group.consumer.metadata_hash == 0
 
 
 def test_another_regex(make_group: MakeGroup) -> None:
@@ -215,23 +221,23 @@ def test_another_regex(make_group: MakeGroup) -> None:
     group.wait(1_000)
     reply = group.native("n1", 2, regex="b.*", owned={"foo": (0,)})
     assert (reply.member_epoch, reply.assignment) == (2, frozenset())
-    assert (written(group), causes(group), resolving(group)) == ({"f.*": None}, [], set())
+    assert (written_regexes(group), causes(group), resolving(group)) == ({"f.*": None}, [], set())
     group.native("n1", 2, owned={})
     assert resolving(group) == {"b.*"}
     group.resolve()
     assert group.named(group.native("n1", 2).assignment) == {"bar": (0,)}
 
 
-def test_an_empty_regex_clears(resolved: GroupScript) -> None:
+def test_an_empty_regex_clears(resolved_group: GroupScript) -> None:
     """That bumps the epoch; null is no change."""
-    resolved.native("n1", 2)
-    assert causes(resolved) == []
-    resolved.native("n1", 2, regex="", owned={"foo": (0, 1, 2)})
-    assert (written(resolved), causes(resolved)) == (
+    resolved_group.native("n1", 2)
+    assert causes(resolved_group) == []
+    resolved_group.native("n1", 2, regex="", owned={"foo": (0, 1, 2)})
+    assert (written_regexes(resolved_group), causes(resolved_group)) == (
         {"f.*": None},
         [EpochCause.SUBSCRIPTION_CHANGED],
     )
-    assert resolved.current("n1").pending_revocation.keys() == partitions({"foo": (0, 1, 2)})
+    assert resolved_group.current("n1").pending_revocation.keys() == partitions({"foo": (0, 1, 2)})
 
 
 def test_a_change_to_a_regex_without_matches_computes_a_new_target(make_group: MakeGroup) -> None:
@@ -276,7 +282,7 @@ def test_a_member_that_takes_over_an_instance_drops_its_own_regex(make_group: Ma
     )
     group.native("n1", -2, instance_id="i1")
     group.native("n2", instance_id="i1")
-    assert (written(group), causes(group)) == ({"b.*": None}, [EpochCause.MEMBER_REMOVED])
+    assert (written_regexes(group), causes(group)) == ({"b.*": None}, [EpochCause.MEMBER_REMOVED])
     assert group.consumer.metadata_hash == group.topics.metadata_hash(["foo"])
 
 
@@ -299,12 +305,12 @@ def test_too_many_regular_expressions(group: GroupScript) -> None:
     assert group.native("n3", 1, regex="other").error is ErrorCode.NONE
 
 
-def test_a_restart_keeps_resolved_regexes(resolved: GroupScript) -> None:
+def test_a_restart_keeps_resolved_regexes(resolved_group: GroupScript) -> None:
     """The result stays valid, and is not refreshed before it is due."""
-    resolved.restart()
-    reply = resolved.native("n1", 2)
-    assert (reply.member_epoch, resolving(resolved)) == (2, set())
-    assert resolved.consumer.regexes["f.*"].topics == {"foo"}
+    resolved_group.restart()
+    reply = resolved_group.native("n1", 2)
+    assert (reply.member_epoch, resolving(resolved_group)) == (2, set())
+    assert resolved_group.consumer.regexes["f.*"].topics == {"foo"}
 
 
 def test_a_restart_forgets_a_running_resolution(group: GroupScript) -> None:
@@ -315,14 +321,14 @@ def test_a_restart_forgets_a_running_resolution(group: GroupScript) -> None:
     assert resolving(group) == {"f.*"}
 
 
-def test_offsets_of_a_matched_topic_are_not_deleted(resolved: GroupScript) -> None:
+def test_offsets_of_a_matched_topic_are_not_deleted(resolved_group: GroupScript) -> None:
     """The member subscribes to it without its name."""
-    assert resolved.delete_offsets("foo", "bar").subscribed == {"foo"}
+    assert resolved_group.delete_offsets("foo", "bar").subscribed == {"foo"}
 
 
-def test_admins_see_the_regex(resolved: GroupScript) -> None:
+def test_admins_see_the_regex(resolved_group: GroupScript) -> None:
     """ConsumerGroupDescribe has a field for it."""
-    (member,) = resolved.view().members
+    (member,) = resolved_group.view().members
     assert (member.topic_names, member.topic_regex) == ((), "f.*")
     assert member.assignment == {"foo": (0, 1, 2)}
 
@@ -350,7 +356,7 @@ def test_a_regex_without_matches_bumps_no_epoch(group: GroupScript) -> None:
     """Only its record is written."""
     group.native("n1", regex="x.*")
     group.resolve()
-    assert (written(group), causes(group)) == ({"x.*": set()}, [])
+    assert (written_regexes(group), causes(group)) == ({"x.*": set()}, [])
     assert group.consumer.epoch == 1
 
 

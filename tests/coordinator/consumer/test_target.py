@@ -272,7 +272,7 @@ def test_the_first_target_is_computed_whatever_the_clock_says(group: GroupScript
     assert group.named(group.native("n1").assignment) == {"foo": (0, 1, 2)}
 
 
-def racked(*racks: str, version: int = 1) -> Topics:
+def topic_in_racks(*racks: str, version: int = 1) -> Topics:
     """The topic foo, each partition with one replica."""
     foo = Topic(
         name="foo",
@@ -293,12 +293,12 @@ def test_a_replica_that_moves_to_another_rack_may_move_its_partition(
 ) -> None:
     """DEV D84: if the settings say so. The group epoch is bumped in any case (rule 3.5)."""
     config = GroupConfig(consumer_assignment_interval_ms=0, rack_aware=rack_aware)
-    group = make_group(config=config, topics=racked("a", "a", "b", "b"))
+    group = make_group(config=config, topics=topic_in_racks("a", "a", "b", "b"))
     group.native("n1", rack_id="a")
     group.native("n2", rack_id="b")
     before = {"n1": (0, 1), "n2": (2, 3)}
     assert targets_in_foo(group) == before
-    group.topics = racked("b", "a", "a", "b", version=2)
+    group.topics = topic_in_racks("b", "a", "a", "b", version=2)
     assert group.native("n1", rack_id="a").error == ErrorCode.NONE
     assert group.consumer.assignment_epoch == 4
     after = {"n1": (1, 2), "n2": (0, 3)}
@@ -311,7 +311,7 @@ def test_a_classic_member_counts_as_in_the_rack_of_its_subscription(
 ) -> None:
     """DEV D84: native members tell theirs in heartbeats."""
     config = GroupConfig(consumer_assignment_interval_ms=0, rack_aware=rack_aware)
-    group = make_group(config=config, topics=racked("b", "b", "a", "a"))
+    group = make_group(config=config, topics=topic_in_racks("b", "b", "a", "a"))
     group.native("n1", rack_id="a")
     member_id = group.take_id()
     group.join(member_id, metadata=subscription(("foo",), rack_id="b", version=3))

@@ -34,7 +34,7 @@ KAFKA = {
 """The valid previous states in Kafka's ClassicGroupState. None is its Dead."""
 
 
-def stored(*members: str) -> ClassicGroupValue:
+def stored_group(*members: str) -> ClassicGroupValue:
     return ClassicGroupValue(
         protocol_type="consumer",
         generation=1,
@@ -49,9 +49,9 @@ def records_to(phase: ClassicPhase | None) -> Iterator[Record]:
     if phase is not None:
         yield ClassicCoreMoved(ClassicCore(phase=phase))
     if phase is ClassicPhase.EMPTY:
-        yield ClassicGroupMetadata(value=stored())
+        yield ClassicGroupMetadata(value=stored_group())
     if phase is ClassicPhase.STABLE:
-        yield ClassicGroupMetadata(value=stored("m1"))
+        yield ClassicGroupMetadata(value=stored_group("m1"))
     if phase is None:
         yield ClassicGroupMetadata(value=None)
 
@@ -102,5 +102,5 @@ def test_a_new_group_is_empty_or_was_downgraded() -> None:
 
 def test_a_stored_group_is_stable_or_empty() -> None:
     """Only the end of a rebalance stores the group (rule 2.10)."""
-    assert stored_phase(stored("m1")) is ClassicPhase.STABLE
-    assert stored_phase(stored()) is ClassicPhase.EMPTY
+    assert stored_phase(stored_group("m1")) is ClassicPhase.STABLE
+    assert stored_phase(stored_group()) is ClassicPhase.EMPTY

@@ -58,7 +58,7 @@ def holds(
     return CurrentAssignment(member_id=member_id, value=value)
 
 
-def gone(member_id: str) -> MemberMetadata:
+def has_gone(member_id: str) -> MemberMetadata:
     return MemberMetadata(member_id=member_id, value=None, cause=RemovalCause.LEFT)
 
 
@@ -89,9 +89,9 @@ def test_instance_ids_follow_their_members(instance_id: str) -> None:
     group.apply(put("a", instance_id="i2"))
     assert dict(group.instances) == {"i2": "a"}
     group.apply(put("b", instance_id="i2"))
-    group.apply(gone("a"))
+    group.apply(has_gone("a"))
     assert dict(group.instances) == {"i2": "b"}
-    group.apply(gone("b"))
+    group.apply(has_gone("b"))
     assert not group.instances
 
 
@@ -102,7 +102,7 @@ def test_subscribers_are_counted() -> None:
     group.apply(put("b"))
     assert dict(group.subscribers) == {"bar": 1, "foo": 2}
     group.apply(put("a", topics=("foo",)))
-    group.apply(gone("b"))
+    group.apply(has_gone("b"))
     assert dict(group.subscribers) == {"foo": 1}
 
 
@@ -121,8 +121,8 @@ def test_subscriptions_and_assignor_votes_are_counted() -> None:
     assert dict(group.assignor_votes) == {"range": 1}
     assert dict(group.classic_offers) == {"range": 1}
     assert (group.native_count, group.has_native_members) == (1, True)
-    group.apply(gone("a"))
-    group.apply(gone("b"))
+    group.apply(has_gone("a"))
+    group.apply(has_gone("b"))
     assert [len(t) for t in (group.classic_offers, group.assignor_votes)] == [0, 0]
     assert not group.subscriptions
 
@@ -141,7 +141,7 @@ def test_targets_are_indexed_by_partition_and_load() -> None:
     assert list(group.loads.at(1)) == ["b", "a"]
     group.apply(TargetAssignmentMember(member_id="a", partitions=None))
     assert list(group.loads.at(0)) == ["a"]
-    group.apply(gone("a"))
+    group.apply(has_gone("a"))
     assert len(group.loads) == 1
 
 
@@ -216,7 +216,7 @@ def test_a_fork_is_independent() -> None:
     twin = group.fork()
     twin.apply(CurrentAssignment(member_id="a", value=None))
     twin.apply(TargetAssignmentMember(member_id="a", partitions=None))
-    twin.apply(gone("a"))
+    twin.apply(has_gone("a"))
     twin.apply(GroupEpoch(epoch=9, cause=EpochCause.MEMBER_REMOVED))
     twin.apply(TargetAssignmentMetadata(epoch=9, timestamp_ms=5, assignor="range"))
     twin.apply(TopicsChecked(7))

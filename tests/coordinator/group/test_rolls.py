@@ -17,12 +17,12 @@ NOW_MS = 10_000_000
 FOO_0, FOO_1, FOO_2 = {"foo": (0,)}, {"foo": (1,)}, {"foo": (2,)}
 
 
-def rolled(group: GroupScript) -> bool:
+def is_rolled_by(group: GroupScript) -> bool:
     return is_rolled(group.engine.state, group.config, group.now_ms)
 
 
 @pytest.fixture
-def mixed(make_group: MakeGroup) -> GroupScript:
+def mixed_group(make_group: MakeGroup) -> GroupScript:
     """A group that has been mixed for long."""
     group = make_group(config=CONFIG)
     group.given_consumer_group(
@@ -33,23 +33,25 @@ def mixed(make_group: MakeGroup) -> GroupScript:
     return group
 
 
-def test_a_group_that_merely_is_mixed_is_not_rolled(mixed: GroupScript) -> None:
+def test_a_group_that_merely_is_mixed_is_not_rolled(mixed_group: GroupScript) -> None:
     """Whoever leaves is gone immediately, and the others get its partitions, as in Kafka."""
-    assert not rolled(mixed)
-    mixed.native("n2")
-    assert not rolled(mixed)
-    mixed.wait(1_000)
-    mixed.native("n2", mixed.current("n2").member_epoch)
-    mixed.leave("c2")
-    assert not mixed.engine.state.places
-    assert mixed.consumer.epoch > mixed.consumer.assignment_epoch
+    assert not is_rolled_by(mixed_group)
+    mixed_group.native("n2")
+    assert not is_rolled_by(mixed_group)
+    mixed_group.wait(1_000)
+    mixed_group.native("n2", mixed_group.current("n2").member_epoch)
+    mixed_group.leave("c2")
+    assert not mixed_group.engine.state.places
+    assert mixed_group.consumer.epoch > mixed_group.consumer.assignment_epoch
 
 
-def test_a_member_that_comes_back_with_the_other_protocol_begins_a_roll(mixed: GroupScript) -> None:
+def test_a_member_that_comes_back_with_the_other_protocol_begins_a_roll(
+    mixed_group: GroupScript,
+) -> None:
     """The first step costs what it costs in Kafka."""
-    mixed.leave("c2")
-    mixed.native("n2")
-    assert rolled(mixed)
+    mixed_group.leave("c2")
+    mixed_group.native("n2")
+    assert is_rolled_by(mixed_group)
 
 
 def test_a_place_is_kept_from_the_second_step_of_a_roll_on(make_group: MakeGroup) -> None:
@@ -64,27 +66,27 @@ def test_a_place_is_kept_from_the_second_step_of_a_roll_on(make_group: MakeGroup
     assert group.engine.state.places.keys() == {"c1"}
 
 
-def test_a_member_that_restarts_with_its_protocol_begins_no_roll(mixed: GroupScript) -> None:
+def test_a_member_that_restarts_with_its_protocol_begins_no_roll(mixed_group: GroupScript) -> None:
     """An ordinary restart costs what it costs in Kafka."""
-    mixed.native("n0")
-    mixed.native("n1", -1)
-    mixed.native("n2")
-    assert not rolled(mixed)
+    mixed_group.native("n0")
+    mixed_group.native("n1", -1)
+    mixed_group.native("n2")
+    assert not is_rolled_by(mixed_group)
 
 
 def test_a_conversion_begins_a_roll(group: GroupScript) -> None:
     group.stable_classic_group({"a": FOO_0, "b": FOO_1})
-    assert not rolled(group)
+    assert not is_rolled_by(group)
     group.native("n1")
-    assert rolled(group)
+    assert is_rolled_by(group)
 
 
 def test_the_first_classic_member_of_a_native_group_begins_a_roll(group: GroupScript) -> None:
     group.native("n1")
     group.native("n2")
-    assert not rolled(group)
+    assert not is_rolled_by(group)
     group.join(group.take_id())
-    assert rolled(group)
+    assert is_rolled_by(group)
 
 
 @pytest.mark.parametrize("instance_id", [None, "i1"])
@@ -98,7 +100,7 @@ def test_a_member_that_turns_native_in_place_begins_a_roll(
         given_classic("c1", assigned=FOO_1, instance_id=instance_id),
     )
     group.native("c1" if instance_id is None else "n2", instance_id=instance_id)
-    assert rolled(group)
+    assert is_rolled_by(group)
 
 
 def test_a_roll_ends_some_time_after_its_last_change() -> None:

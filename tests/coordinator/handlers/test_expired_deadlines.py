@@ -32,7 +32,7 @@ def reach(group: GroupScript, kind: DeadlineKind, owner: str = "") -> StepBuilde
     return step
 
 
-def dropped(records: Iterable[Record]) -> list[tuple[str, RemovalCause]]:
+def dropped_ids(records: Iterable[Record]) -> list[tuple[str, RemovalCause]]:
     return [(r.member_id, r.cause) for r in records if isinstance(r, ClassicGroupMemberDropped)]
 
 
@@ -81,7 +81,7 @@ def test_a_silent_classic_member_is_removed(group: GroupScript) -> None:
     step = reach(group, DeadlineKind.SESSION, "a")
     assert step.classic.members.keys() == {"b"}
     assert step.classic.phase is ClassicPhase.PREPARING_REBALANCE
-    assert dropped(step.records) == [("a", RemovalCause.SESSION_EXPIRED)]
+    assert dropped_ids(step.records) == [("a", RemovalCause.SESSION_EXPIRED)]
 
 
 def test_an_unused_id_expires(group: GroupScript) -> None:
@@ -109,7 +109,7 @@ def test_a_new_members_parked_join_times_out(group: GroupScript) -> None:
     group.wait(1)
     assert group.answer(waiting, JoinGroupReply).error == ErrorCode.UNKNOWN_MEMBER_ID
     assert group.classic.members.keys() == {a}
-    assert dropped(group.last_step.records) == [(newcomer, RemovalCause.JOIN_TIMED_OUT)]
+    assert dropped_ids(group.last_step.records) == [(newcomer, RemovalCause.JOIN_TIMED_OUT)]
 
 
 def test_a_member_that_never_syncs_is_removed(group: GroupScript) -> None:

@@ -25,7 +25,7 @@ LOOSE = GroupConfig(
 )
 
 
-def refused(group: GroupScript, *changes: tuple[str, ConfigOperation, str | None]) -> str:
+def refusal_of(group: GroupScript, *changes: tuple[str, ConfigOperation, str | None]) -> str:
     """Code and reason of a refused change, which changed nothing."""
     before = group.engine.state.config_overrides
     event = ConfigsReceived(
@@ -99,7 +99,7 @@ def test_checks_run_in_kafkas_order(
     group: GroupScript, changes: list[tuple[str, ConfigOperation, str | None]], reason: str
 ) -> None:
     """The first failed check decides, and nothing is changed."""
-    assert refused(group, *changes) == reason
+    assert refusal_of(group, *changes) == reason
 
 
 @pytest.mark.parametrize(
@@ -108,14 +108,14 @@ def test_checks_run_in_kafkas_order(
 )
 def test_invalid_numbers_are_refused(group: GroupScript, text: str) -> None:
     """The syntax is that of Java's parser. The refusal shortens a long text."""
-    reason = refused(group, (SESSION, SET, text))
+    reason = refusal_of(group, (SESSION, SET, text))
     assert reason.endswith("Not a number of type INT")
     assert len(reason) < QUOTED_MAX + 120
 
 
 def test_the_least_number_of_32_bits_is_a_number_that_is_too_small(group: GroupScript) -> None:
     """The smallest int is -2147483648, as in Java. The refusal names the minimum of the config."""
-    reason = refused(group, (INTERVAL, SET, str(-(2**31))))
+    reason = refusal_of(group, (INTERVAL, SET, str(-(2**31))))
     assert reason.endswith("Value must be at least 0")
 
 
@@ -130,11 +130,11 @@ def test_the_session_must_exceed_the_heartbeat_interval(make_group: MakeGroup) -
     """Either one may come from the broker."""
     group = make_group(config=LOOSE)
     for changes in ([(HEARTBEAT, SET, "10000")], [(SESSION, SET, "5000")]):
-        assert refused(group, *changes) == (
+        assert refusal_of(group, *changes) == (
             f"INVALID_CONFIG: {SESSION} must be greater than {HEARTBEAT}"
         )
     assert group.alter_configs(session_timeout=12_000, heartbeat_interval=11_000).error == 0
-    assert "must be greater than" in refused(group, (SESSION, DELETE, None))
+    assert "must be greater than" in refusal_of(group, (SESSION, DELETE, None))
 
 
 def test_configs_need_no_group(group: GroupScript) -> None:
@@ -245,7 +245,7 @@ def test_changed_bounds_clamp_an_override(make_group: MakeGroup) -> None:
     assert group.left_ms(DeadlineKind.SESSION, "n1") == 1_000
     shown = {view.name: view.override for view in group.engine.describe_configs()}
     assert shown == {SESSION: 500, HEARTBEAT: 20_000, INTERVAL: None}
-    assert HEARTBEAT in refused(group, (INTERVAL, SET, "5"))
+    assert HEARTBEAT in refusal_of(group, (INTERVAL, SET, "5"))
 
 
 def test_unknown_config_names_have_no_effect(group: GroupScript) -> None:

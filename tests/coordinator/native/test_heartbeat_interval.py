@@ -19,7 +19,7 @@ FOO = {"foo": (0, 1, 2)}
 FOO_0, FOO_1, FOO_2 = ({"foo": (number,)} for number in range(3))
 
 
-def settled(make_group: MakeGroup, config: GroupConfig = CONFIG) -> GroupScript:
+def start_native_group(make_group: MakeGroup, config: GroupConfig = CONFIG) -> GroupScript:
     """A native group at rest."""
     group = make_group(config=config)
     group.given_consumer_group(given_native("n1", assigned=FOO_0), given_native("n2"))
@@ -30,7 +30,7 @@ def settled(make_group: MakeGroup, config: GroupConfig = CONFIG) -> GroupScript:
 
 
 def test_members_of_a_settled_group_have_the_usual_interval(make_group: MakeGroup) -> None:
-    group = settled(make_group)
+    group = start_native_group(make_group)
     assert group.native("n1", 10).heartbeat_interval_ms == USUAL_MS
 
 
@@ -48,7 +48,7 @@ def test_all_members_have_the_short_interval_until_the_group_has_settled(
 def test_members_have_the_short_interval_while_a_place_is_kept(make_group: MakeGroup) -> None:
     """The replacement, or the end of the grace, may be a matter of a second."""
     rolled = replace(CONFIG, replacement_grace_ms=3_000, rolled_since_ms=1_000_000)
-    group = settled(make_group, rolled)
+    group = start_native_group(make_group, rolled)
     group.native("n1", -1)
     assert group.native("n2", 10).heartbeat_interval_ms == SHORT_MS
 
@@ -83,7 +83,7 @@ def test_an_announced_roll_needs_no_change(
     make_group: MakeGroup, since_ms: int, expected_ms: int
 ) -> None:
     """No place has to be taken, either. The roll is over after an hour without a step."""
-    group = settled(make_group, replace(CONFIG, rolled_since_ms=1_000_000))
+    group = start_native_group(make_group, replace(CONFIG, rolled_since_ms=1_000_000))
     group.now_ms += since_ms
     assert group.native("n2", 10).heartbeat_interval_ms == expected_ms
 
@@ -112,15 +112,15 @@ class SlowlyAnswered:
     """An unsettled group whose driver measures this time."""
 
     def __init__(self, make_group: MakeGroup, answered_ms: int) -> None:
-        self.script = settled(make_group)
+        self.script = start_native_group(make_group)
         feed = self.script.feed
 
-        def measured(event: Event) -> object:
+        def feed_measured(event: Event) -> object:
             if isinstance(event, ConsumerHeartbeatReceived):
                 event = replace(event, answers_within_ms=answered_ms)
             return feed(event)
 
-        self.script.feed = measured  # type: ignore[method-assign, assignment]
+        self.script.feed = feed_measured  # type: ignore[method-assign, assignment]
 
 
 @pytest.mark.parametrize(("took_ms", "expected_ms"), [(100, SHORT_MS), (101, USUAL_MS)])
@@ -129,7 +129,7 @@ def test_a_member_whose_connection_is_slow_is_told_the_usual_interval(
 ) -> None:
     """Its heartbeats wait behind other calls, and librdkafka gives them up at the interval that it
     was told."""
-    group = settled(make_group)
+    group = start_native_group(make_group)
     group.native("n3")
     slow = group.native("n2", 10, calls_within_ms=took_ms)
     assert slow.heartbeat_interval_ms == expected_ms
@@ -138,11 +138,11 @@ def test_a_member_whose_connection_is_slow_is_told_the_usual_interval(
 def test_a_group_with_short_heartbeats_keeps_them(make_group: MakeGroup) -> None:
     """The interval is never longer than the group's."""
     config = replace(CONFIG, consumer_heartbeat_interval_ms=500)
-    group = settled(make_group, config)
+    group = start_native_group(make_group, config)
     reply: ConsumerHeartbeatReply = group.native("n3")
     assert reply.heartbeat_interval_ms == 500
 
 
 def test_by_default_the_interval_is_kafkas(make_group: MakeGroup) -> None:
-    group = settled(make_group, GroupConfig())
+    group = start_native_group(make_group, GroupConfig())
     assert group.native("n3").heartbeat_interval_ms == USUAL_MS

@@ -61,7 +61,7 @@ def computes(group: GroupScript, member_id: str, target: Mapping[str, Owned]) ->
 
 
 @pytest.fixture
-def settled(group: GroupScript) -> GroupScript:
+def settled_group(group: GroupScript) -> GroupScript:
     """n1 has all four partitions, and n2 has just joined. n2 was told to compute the target."""
     joins(group, "n1")
     computes(group, "n1", {"n1": {"foo": (0, 1, 2, 3)}})
@@ -91,11 +91,11 @@ def test_72_a_heartbeat_tells_the_chosen_member(group: GroupScript) -> None:
     assert group.view().assignor == "weighted"
 
 
-def test_73_the_chosen_member_gets_the_group_and_its_target(settled: GroupScript) -> None:
+def test_73_the_chosen_member_gets_the_group_and_its_target(settled_group: GroupScript) -> None:
     """With what each member says: reason, version and metadata, instance and rack."""
-    settled.native("n1", 2, client_assignors=[weighted(1, 2, metadata=b"heavy", reason=1)])
-    settled.native("n3", instance_id="i", rack_id="r", client_assignors=[weighted()])
-    prepared = settled.prepare("n2", 2)
+    settled_group.native("n1", 2, client_assignors=[weighted(1, 2, metadata=b"heavy", reason=1)])
+    settled_group.native("n3", instance_id="i", rack_id="r", client_assignors=[weighted()])
+    prepared = settled_group.prepare("n2", 2)
     assert (prepared.group_epoch, prepared.assignor) == (5, "weighted")
     n1, n2, n3 = prepared.members
     assert (n1.member_id, n1.reason, n1.version, n1.metadata) == ("n1", 1, 2, b"heavy")
@@ -106,63 +106,63 @@ def test_73_the_chosen_member_gets_the_group_and_its_target(settled: GroupScript
     assert prepared.topics == ((topic_id("foo"), "foo", 4),)
 
 
-def test_74_the_target_is_validated_and_installed(settled: GroupScript) -> None:
+def test_74_the_target_is_validated_and_installed(settled_group: GroupScript) -> None:
     """The target is durable, and the assignor's metadata goes along with the partitions."""
     metadata = AssignmentMetadata(version=3, metadata=b"two each")
-    epoch = settled.prepare("n2", 2).group_epoch
-    assert settled.install("n2", 2, epoch, HALVES, metadata={"n2": metadata}).error == 0
-    settled.restart()
-    assert target(settled) == HALVES
-    assert settled.consumer.assignor == "weighted"
-    assert settled.consumer.assignment_epoch == settled.consumer.epoch
-    settled.native("n1", 2, owned={"foo": (0, 1, 2, 3)})
-    settled.native("n1", 2, owned={"foo": (0, 1)})
-    reply = settled.native("n2", 2)
-    assert settled.named(reply.assignment) == {"foo": (2, 3)}
+    epoch = settled_group.prepare("n2", 2).group_epoch
+    assert settled_group.install("n2", 2, epoch, HALVES, metadata={"n2": metadata}).error == 0
+    settled_group.restart()
+    assert target(settled_group) == HALVES
+    assert settled_group.consumer.assignor == "weighted"
+    assert settled_group.consumer.assignment_epoch == settled_group.consumer.epoch
+    settled_group.native("n1", 2, owned={"foo": (0, 1, 2, 3)})
+    settled_group.native("n1", 2, owned={"foo": (0, 1)})
+    reply = settled_group.native("n2", 2)
+    assert settled_group.named(reply.assignment) == {"foo": (2, 3)}
     assert reply.assignment_metadata == metadata
 
 
-def test_74_metadata_belongs_to_the_epoch_of_its_target(settled: GroupScript) -> None:
+def test_74_metadata_belongs_to_the_epoch_of_its_target(settled_group: GroupScript) -> None:
     """A member that has yet to give up partitions hears nothing of the next epoch's."""
     metadata = {id_: AssignmentMetadata(version=3, metadata=id_.encode()) for id_ in HALVES}
-    epoch = settled.prepare("n2", 2).group_epoch
-    settled.install("n2", 2, epoch, HALVES, metadata=metadata)
-    revokes = settled.native("n1", 2, owned={"foo": (0, 1, 2, 3)})
-    assert settled.named(revokes.assignment) == {"foo": (0, 1)}
+    epoch = settled_group.prepare("n2", 2).group_epoch
+    settled_group.install("n2", 2, epoch, HALVES, metadata=metadata)
+    revokes = settled_group.native("n1", 2, owned={"foo": (0, 1, 2, 3)})
+    assert settled_group.named(revokes.assignment) == {"foo": (0, 1)}
     assert (revokes.member_epoch, revokes.assignment_metadata) == (2, None)
-    advances = settled.native("n1", 2, owned={"foo": (0, 1)})
+    advances = settled_group.native("n1", 2, owned={"foo": (0, 1)})
     assert (advances.member_epoch, advances.assignment_metadata) == (epoch, metadata["n1"])
 
 
 def test_75_a_valid_target_is_installed_although_the_group_epoch_grew(
-    settled: GroupScript,
+    settled_group: GroupScript,
 ) -> None:
     """The next target is computed after that."""
-    epoch = settled.prepare("n2", 2).group_epoch
-    joins(settled, "n3")
-    assert settled.consumer.epoch > epoch
-    assert settled.install("n2", 2, epoch, HALVES).error == 0
-    assert target(settled) == {**HALVES, "n3": {}}
-    assert settled.consumer.assignment_epoch == epoch < settled.consumer.epoch
-    assert is_told(settled, "n3")
+    epoch = settled_group.prepare("n2", 2).group_epoch
+    joins(settled_group, "n3")
+    assert settled_group.consumer.epoch > epoch
+    assert settled_group.install("n2", 2, epoch, HALVES).error == 0
+    assert target(settled_group) == {**HALVES, "n3": {}}
+    assert settled_group.consumer.assignment_epoch == epoch < settled_group.consumer.epoch
+    assert is_told(settled_group, "n3")
 
 
-def test_76_one_computation_is_in_flight_at_a_time(settled: GroupScript) -> None:
+def test_76_one_computation_is_in_flight_at_a_time(settled_group: GroupScript) -> None:
     """Whatever happens meanwhile, no second member is told."""
-    settled.prepare("n2", 2)
-    joins(settled, "n3")
-    assert not any(is_told(settled, member_id) for member_id in ("n1", "n2", "n3"))
+    settled_group.prepare("n2", 2)
+    joins(settled_group, "n3")
+    assert not any(is_told(settled_group, member_id) for member_id in ("n1", "n2", "n3"))
 
 
 @pytest.mark.parametrize(("waits_ms", "error"), [(9_999, 0), (10_000, 25)])
 def test_77_the_member_has_its_rebalance_timeout(
-    settled: GroupScript, waits_ms: int, error: int
+    settled_group: GroupScript, waits_ms: int, error: int
 ) -> None:
     """From when it was told; asking for the group does not prolong it."""
-    settled.wait(5_000)
-    epoch = settled.prepare("n2", 2).group_epoch
-    settled.wait(waits_ms - 5_000)
-    assert settled.install("n2", 2, epoch, HALVES).error == error
+    settled_group.wait(5_000)
+    epoch = settled_group.prepare("n2", 2).group_epoch
+    settled_group.wait(waits_ms - 5_000)
+    assert settled_group.install("n2", 2, epoch, HALVES).error == error
 
 
 def test_77_a_long_rebalance_timeout_counts_as_five_minutes(group: GroupScript) -> None:
@@ -177,37 +177,37 @@ def test_77_a_long_rebalance_timeout_counts_as_five_minutes(group: GroupScript) 
 
 
 def test_78_then_another_member_is_chosen_and_the_first_is_not_fenced(
-    settled: GroupScript,
+    settled_group: GroupScript,
 ) -> None:
     """Its target comes too late. When all have failed, the first may try again."""
-    epoch = settled.prepare("n2", 2).group_epoch
-    settled.wait(10_000)
-    assert not is_told(settled, "n2")
-    assert settled.last_step.replies[0][1].error == 0
-    assert is_told(settled, "n1")
-    late = settled.install("n2", 2, epoch, HALVES)
+    epoch = settled_group.prepare("n2", 2).group_epoch
+    settled_group.wait(10_000)
+    assert not is_told(settled_group, "n2")
+    assert settled_group.last_step.replies[0][1].error == 0
+    assert is_told(settled_group, "n1")
+    late = settled_group.install("n2", 2, epoch, HALVES)
     assert late.error is ErrorCode.UNKNOWN_MEMBER_ID
-    assert settled.consumer.assignment_epoch < settled.consumer.epoch
-    settled.native("n2", 2)
-    settled.wait(10_000)
-    assert [is_told(settled, member_id) for member_id in ("n1", "n2")] == [False, True]
+    assert settled_group.consumer.assignment_epoch < settled_group.consumer.epoch
+    settled_group.native("n2", 2)
+    settled_group.wait(10_000)
+    assert [is_told(settled_group, member_id) for member_id in ("n1", "n2")] == [False, True]
 
 
 @pytest.mark.parametrize("has_asked", [False, True])
 @pytest.mark.parametrize("leaves", [False, True])
 def test_79_a_chosen_member_that_goes_is_replaced_at_once(
-    settled: GroupScript, *, leaves: bool, has_asked: bool
+    settled_group: GroupScript, *, leaves: bool, has_asked: bool
 ) -> None:
     """The same holds for one that no longer handles all versions, unless it has asked for the group
     before."""
-    settled.native("n1", 2, client_assignors=[weighted(version=1)])
+    settled_group.native("n1", 2, client_assignors=[weighted(version=1)])
     if has_asked:
-        settled.prepare("n2", 2)
+        settled_group.prepare("n2", 2)
     if leaves:
-        settled.native("n2", -1)
+        settled_group.native("n2", -1)
     else:
-        assert not settled.native("n2", 2, client_assignors=[weighted(2, 3)]).should_compute
-    assert is_told(settled, "n1") is (leaves or not has_asked)
+        assert not settled_group.native("n2", 2, client_assignors=[weighted(2, 3)]).should_compute
+    assert is_told(settled_group, "n1") is (leaves or not has_asked)
 
 
 def test_80_a_joiner_whose_versions_overlap_with_nobodys_is_refused(group: GroupScript) -> None:
@@ -268,44 +268,48 @@ WRONG = {
 
 
 @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
-def test_83_a_wrong_target_is_refused(settled: GroupScript, wrong: Mapping[str, Owned]) -> None:
+def test_83_a_wrong_target_is_refused(
+    settled_group: GroupScript, wrong: Mapping[str, Owned]
+) -> None:
     """All partitions, each once, known members. The group keeps its target, and tries again with
     another member."""
-    before = target(settled)
-    epoch = settled.prepare("n2", 2).group_epoch
-    reply = settled.install("n2", 2, epoch, wrong)
+    before = target(settled_group)
+    epoch = settled_group.prepare("n2", 2).group_epoch
+    reply = settled_group.install("n2", 2, epoch, wrong)
     assert reply.error is ErrorCode.INVALID_ASSIGNMENT
-    assert failures(settled) == [reply.reason]
-    assert target(settled) == before
-    settled.wait(RETRY_MS - 1)
-    assert not is_told(settled, "n1")
-    settled.wait(1)
-    assert not is_told(settled, "n2")
-    assert is_told(settled, "n1")
+    assert failures(settled_group) == [reply.reason]
+    assert target(settled_group) == before
+    settled_group.wait(RETRY_MS - 1)
+    assert not is_told(settled_group, "n1")
+    settled_group.wait(1)
+    assert not is_told(settled_group, "n2")
+    assert is_told(settled_group, "n1")
 
 
-def test_84_a_target_is_validated_against_what_it_was_computed_from(settled: GroupScript) -> None:
+def test_84_a_target_is_validated_against_what_it_was_computed_from(
+    settled_group: GroupScript,
+) -> None:
     """A member that left since is a known member. It loses its share."""
-    epoch = settled.prepare("n2", 2).group_epoch
-    settled.native("n1", -1)
-    settled.topics = make_topics(version=2, foo=6)
-    assert settled.install("n2", 2, epoch, HALVES).error == 0
-    assert target(settled) == {"n2": {"foo": (2, 3)}}
-    assert is_told(settled, "n2")
+    epoch = settled_group.prepare("n2", 2).group_epoch
+    settled_group.native("n1", -1)
+    settled_group.topics = make_topics(version=2, foo=6)
+    assert settled_group.install("n2", 2, epoch, HALVES).error == 0
+    assert target(settled_group) == {"n2": {"foo": (2, 3)}}
+    assert is_told(settled_group, "n2")
 
 
-def test_85_an_error_of_the_assignor_keeps_the_target(settled: GroupScript) -> None:
+def test_85_an_error_of_the_assignor_keeps_the_target(settled_group: GroupScript) -> None:
     """The error is no error of the request, and visible. The members hear of it with their
     assignment."""
-    before = target(settled)
-    epoch = settled.prepare("n2", 2).group_epoch
-    assert settled.install("n2", 2, epoch, error=7).error == 0
-    assert failures(settled) == ["the assignor gave the error 7"]
-    assert target(settled) == before
-    settled.wait(RETRY_MS)
-    assert settled.native("n1", 2, owned={"foo": (0, 1)}).assignment_error == 7
-    computes(settled, "n1", HALVES)
-    assert settled.consumer.assignment_error == 0
+    before = target(settled_group)
+    epoch = settled_group.prepare("n2", 2).group_epoch
+    assert settled_group.install("n2", 2, epoch, error=7).error == 0
+    assert failures(settled_group) == ["the assignor gave the error 7"]
+    assert target(settled_group) == before
+    settled_group.wait(RETRY_MS)
+    assert settled_group.native("n1", 2, owned={"foo": (0, 1)}).assignment_error == 7
+    computes(settled_group, "n1", HALVES)
+    assert settled_group.consumer.assignment_error == 0
 
 
 def test_86_a_client_side_assignor_is_used_if_all_members_support_it(group: GroupScript) -> None:
@@ -346,18 +350,18 @@ def test_87_of_several_the_members_preference_decides(group: GroupScript) -> Non
     ],
 )
 def test_88_what_a_member_says_to_its_assignors_calls_for_a_new_target(
-    settled: GroupScript, changed: tuple[ClientAssignor, ...]
+    settled_group: GroupScript, changed: tuple[ClientAssignor, ...]
 ) -> None:
     """A repetition does not, nor does a heartbeat that says nothing about them."""
-    computes(settled, "n2", HALVES)
-    before = settled.consumer.epoch
-    epoch = epoch_of(settled, "n1")
-    settled.native("n1", epoch, client_assignors=[weighted()])
-    settled.native("n1", epoch)
-    assert settled.consumer.epoch == before
-    settled.native("n1", epoch, client_assignors=changed)
-    assert settled.consumer.epoch == before + 1
-    assert settled.consumer.members["n1"].client_assignors == changed
+    computes(settled_group, "n2", HALVES)
+    before = settled_group.consumer.epoch
+    epoch = epoch_of(settled_group, "n1")
+    settled_group.native("n1", epoch, client_assignors=[weighted()])
+    settled_group.native("n1", epoch)
+    assert settled_group.consumer.epoch == before
+    settled_group.native("n1", epoch, client_assignors=changed)
+    assert settled_group.consumer.epoch == before + 1
+    assert settled_group.consumer.members["n1"].client_assignors == changed
 
 
 SEVEN = subscription(["foo"], user_data=b"7")
@@ -494,27 +498,31 @@ def test_92_only_the_session_fences_the_chosen_member(
     ],
 )
 def test_93_contradictory_assignors_are_an_invalid_request(
-    settled: GroupScript, assignor: ClientAssignor
+    settled_group: GroupScript, assignor: ClientAssignor
 ) -> None:
     """The rule holds for members and joiners, and nothing changes; so it does for both kinds of
     assignors together."""
     invalid = ErrorCode.INVALID_REQUEST
-    assert settled.native("n1", 2, client_assignors=[assignor]).error is invalid
-    assert settled.native("n3", client_assignors=[weighted(), assignor]).error is invalid
-    both = settled.native("n1", 2, assignor="uniform", client_assignors=[weighted()])
+    assert settled_group.native("n1", 2, client_assignors=[assignor]).error is invalid
+    assert settled_group.native("n3", client_assignors=[weighted(), assignor]).error is invalid
+    both = settled_group.native("n1", 2, assignor="uniform", client_assignors=[weighted()])
     assert both.error is invalid
-    assert settled.consumer.members["n1"].client_assignors == (weighted(),)
-    assert "n3" not in settled.consumer.members
+    assert settled_group.consumer.members["n1"].client_assignors == (weighted(),)
+    assert "n3" not in settled_group.consumer.members
 
 
-def test_94_a_server_side_assignor_must_be_supported_by_the_server(settled: GroupScript) -> None:
+def test_94_a_server_side_assignor_must_be_supported_by_the_server(
+    settled_group: GroupScript,
+) -> None:
     """The name of a client-side one does not count. The most common one is used, if no client-side
     one is; the first configured one without any preference."""
-    assert settled.native("n1", 2, assignor="weighted").error is ErrorCode.UNSUPPORTED_ASSIGNOR
-    settled.native("n2", 2, client_assignors=[])
-    assert settled.consumer.assignor == "uniform"
-    settled.native("n1", epoch_of(settled, "n1"), assignor="range")
-    assert settled.consumer.assignor == "range"
+    assert (
+        settled_group.native("n1", 2, assignor="weighted").error is ErrorCode.UNSUPPORTED_ASSIGNOR
+    )
+    settled_group.native("n2", 2, client_assignors=[])
+    assert settled_group.consumer.assignor == "uniform"
+    settled_group.native("n1", epoch_of(settled_group, "n1"), assignor="range")
+    assert settled_group.consumer.assignor == "range"
 
 
 @pytest.mark.parametrize(
@@ -561,50 +569,52 @@ def test_95_a_classic_group_has_no_target(group: GroupScript, error: ErrorCode) 
 
 
 def test_96_a_member_with_a_stale_epoch_tries_again_after_its_next_heartbeat(
-    settled: GroupScript,
+    settled_group: GroupScript,
 ) -> None:
     """Both requests; what it has computed is still good."""
-    group_epoch = settled.prepare("n2", 2).group_epoch
+    group_epoch = settled_group.prepare("n2", 2).group_epoch
     stale = ErrorCode.STALE_MEMBER_EPOCH
-    assert settled.install("n2", 1, group_epoch, HALVES).error is stale
-    assert settled.prepare("n2", 1).error is stale
-    epoch = settled.native("n2", 2).member_epoch
-    assert settled.install("n2", epoch, group_epoch, HALVES).error == 0
+    assert settled_group.install("n2", 1, group_epoch, HALVES).error is stale
+    assert settled_group.prepare("n2", 1).error is stale
+    epoch = settled_group.native("n2", 2).member_epoch
+    assert settled_group.install("n2", epoch, group_epoch, HALVES).error == 0
 
 
 @pytest.mark.parametrize("has_asked", [False, True])
 def test_97_after_a_failover_another_computation_begins(
-    settled: GroupScript, *, has_asked: bool
+    settled_group: GroupScript, *, has_asked: bool
 ) -> None:
     """The target is still due. What was computed before is refused, and changes nothing."""
-    before = target(settled)
-    epoch = settled.prepare("n2", 2).group_epoch if has_asked else settled.consumer.epoch
-    settled.restart()
-    assert settled.install("n2", 2, epoch, HALVES).error is ErrorCode.UNKNOWN_MEMBER_ID
-    assert target(settled) == before
-    assert is_told(settled, "n1")
-    assert settled.prepare("n2", 2).error is ErrorCode.UNKNOWN_MEMBER_ID
-    computes(settled, "n1", HALVES)
-    assert target(settled) == HALVES
+    before = target(settled_group)
+    epoch = (
+        settled_group.prepare("n2", 2).group_epoch if has_asked else settled_group.consumer.epoch
+    )
+    settled_group.restart()
+    assert settled_group.install("n2", 2, epoch, HALVES).error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert target(settled_group) == before
+    assert is_told(settled_group, "n1")
+    assert settled_group.prepare("n2", 2).error is ErrorCode.UNKNOWN_MEMBER_ID
+    computes(settled_group, "n1", HALVES)
+    assert target(settled_group) == HALVES
 
 
-def test_98_what_the_members_and_the_assignor_say_is_durable(settled: GroupScript) -> None:
+def test_98_what_the_members_and_the_assignor_say_is_durable(settled_group: GroupScript) -> None:
     """The records of members and of the target have it. An assignor's error is told until the next
     target, or a restart, after which a member computes at once."""
     assignor = weighted(1, 3, version=2, metadata=b"heavy", reason=1)
-    settled.native("n1", 2, client_assignors=[assignor])
+    settled_group.native("n1", 2, client_assignors=[assignor])
     metadata = {id_: AssignmentMetadata(version=2, metadata=id_.encode()) for id_ in HALVES}
-    epoch = settled.prepare("n2", 2).group_epoch
-    settled.install("n2", 2, epoch, HALVES, metadata=metadata)
-    joins(settled, "n3")
-    epoch = settled.prepare("n3", epoch_of(settled, "n3")).group_epoch
-    settled.install("n3", epoch_of(settled, "n3"), epoch, error=7)
-    assert settled.consumer.assignment_error == 7
-    settled.restart()
-    assert settled.consumer.members["n1"].client_assignors == (assignor,)
-    assert settled.consumer.target_metadata == metadata
-    assert settled.consumer.assignment_error == 0
-    assert is_told(settled, "n2")
+    epoch = settled_group.prepare("n2", 2).group_epoch
+    settled_group.install("n2", 2, epoch, HALVES, metadata=metadata)
+    joins(settled_group, "n3")
+    epoch = settled_group.prepare("n3", epoch_of(settled_group, "n3")).group_epoch
+    settled_group.install("n3", epoch_of(settled_group, "n3"), epoch, error=7)
+    assert settled_group.consumer.assignment_error == 7
+    settled_group.restart()
+    assert settled_group.consumer.members["n1"].client_assignors == (assignor,)
+    assert settled_group.consumer.target_metadata == metadata
+    assert settled_group.consumer.assignment_error == 0
+    assert is_told(settled_group, "n2")
 
 
 @pytest.mark.parametrize("has_asked", [False, True])

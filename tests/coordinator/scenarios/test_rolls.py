@@ -30,7 +30,7 @@ def sparing(assignor: str = "uniform") -> GroupConfig:
     )
 
 
-def started(make_group: MakeGroup, config: GroupConfig) -> RolledGroup:
+def start_group(make_group: MakeGroup, config: GroupConfig) -> RolledGroup:
     group = RolledGroup(make_group(config=config, topics=make_topics(foo=48)))
     for name in NAMES:
         group.start(name, is_native=False)
@@ -44,7 +44,7 @@ def eager_of(group: RolledGroup, cost: Cost) -> set[str]:
 
 def test_in_kafka_each_step_disturbs_every_eager_member(make_group: MakeGroup) -> None:
     """Each target makes all of them rejoin, whatever it takes from them."""
-    group = started(make_group, LIKE_KAFKA)
+    group = start_group(make_group, LIKE_KAFKA)
     for done, name in enumerate(NAMES, 1):
         cost = group.restart(name, is_native=True, gap_s=5)
         assert eager_of(group, cost) == set(NAMES[done:])
@@ -56,7 +56,7 @@ def test_a_roll_disturbs_eager_members_only_while_few_are_native(
 ) -> None:
     """Whoever leaves a classic group makes it rebalance, and so does the last native member. A
     single native member cannot take over a whole share of another."""
-    group = started(make_group, sparing(assignor))
+    group = start_group(make_group, sparing(assignor))
     for done, name in enumerate(NAMES, 1):
         cost = group.restart(name, is_native=True, gap_s=5)
         assert done == 1 or eager_of(group, cost) == set()

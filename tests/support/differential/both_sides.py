@@ -230,7 +230,7 @@ class BothSides:
         lines = differences(kafka, gateway)
         if asked.unlike is not None and is_shown_on(self._release, asked.unlike.deviation):
             self._check_deviation(asked.unlike, kafka, gateway)
-        elif lines and (deviation := self._explained(asked, kafka, gateway)):
+        elif lines and (deviation := self._find_explanation(asked, kafka, gateway)):
             self._tell(f"    gateway, {deviation}: {_short(gateway)}")
             self.deviations.add(deviation)
             raise Deviated
@@ -254,7 +254,7 @@ class BothSides:
         )
         return gateway.get("assignment") is not None and one == other
 
-    def _explained(self, asked: Asked, kafka: Plain, gateway: Plain) -> Deviation | None:
+    def _find_explanation(self, asked: Asked, kafka: Plain, gateway: Plain) -> Deviation | None:
         if not self.may_deviate:
             return None
         deviation = self.excuse or explained(asked.what, asked.api, kafka, gateway)

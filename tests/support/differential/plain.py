@@ -68,7 +68,7 @@ class Names:
                 items = [self.plain(item) for item in value]
                 return tuple(sorted(items, key=repr) if field in UNORDERED else items)
             case bytes():
-                return self._embedded(value, field)
+                return self._read_embedded(value, field)
             case UUID():
                 return self.topics.get(value, f"<unknown topic {value}>" if value.int else "")
             case str() if field in MEMBER_IDS:
@@ -80,7 +80,7 @@ class Names:
             case _:
                 return int(value)
 
-    def _embedded(self, value: bytes, field: str) -> Plain:
+    def _read_embedded(self, value: bytes, field: str) -> Plain:
         try:
             version, decoded = EMBEDDED[field](value)
         except (WireError, KeyError):
