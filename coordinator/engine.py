@@ -175,7 +175,7 @@ class GroupEngine:
                 self._take_note(step, event)
             else:
                 if self.state.release is not None:
-                    release.check(step, event)
+                    release.check_not_leaving(step, event)
                 self._decide(step, event)
             match step.state.group:
                 case ConsumerGroup() as group:
@@ -316,7 +316,7 @@ class GroupEngine:
             case ReleaseBegan():
                 release.begin(step, event)
             case ReleaseMoved():
-                release.note(step, event)
+                release.record_progress(step, event)
             case LeaverStayed():
                 end_place_of_leaver(step, event)
             case TimePassed():

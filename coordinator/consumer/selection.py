@@ -56,12 +56,13 @@ def client_side_assignor(group: ConsumerGroup, config: GroupConfig) -> str | Non
 
 
 def check_versions(step: StepBuilder, before: Member | None, after: Member) -> None:
-    """Raises GroupError UNSUPPORTED_ASSIGNOR if the member's versions overlap with nobody's."""
+    """Raises GroupError UNSUPPORTED_ASSIGNOR if no other member handles a version that the member
+    handles."""
     if before is not None and offers_of(before) == offers_of(after):
         return
     if not after.client_assignors or not isinstance(step.state.group, ConsumerGroup):
         return
-    if len(step.consumer.offers) > OFFERS_MAX:  # nobody runs any
+    if len(step.consumer.offers) > OFFERS_MAX:  # the group uses a server-side assignor
         return
     counts = step.consumer.offers.fork()
     if after.member_id in step.consumer.members:
@@ -74,8 +75,8 @@ def check_versions(step: StepBuilder, before: Member | None, after: Member) -> N
 
 
 def choose(step: StepBuilder, member: Member) -> None:
-    """Choose the member, which sends a heartbeat, to compute the target, if it can. One that failed
-    is chosen again when all that can have failed since."""
+    """Choose the member that sends this heartbeat to compute the target, if it can. A member that
+    failed is chosen again once all other members that can compute have failed, too."""
     group = step.consumer
     assignor = client_side_assignor(group, step.config)
     in_use = versions_in_use(group.offers)
@@ -108,8 +109,8 @@ def drop_lost_member(step: StepBuilder, chosen: ChosenMember) -> None:
 
 
 def _can_go_on(step: StepBuilder, member_id: str) -> bool:
-    """What is computed already is installed even if the group has changed since. But if the group
-    now uses a server-side assignor, it does not wait."""
+    """Whether the chosen member can still deliver the target. A computation under way counts even
+    if the group has changed since, unless the group now uses a server-side assignor."""
     group = step.consumer
     member, current = group.members.get(member_id), group.assignments.get(member_id)
     assignor = client_side_assignor(group, step.config)

@@ -1,8 +1,8 @@
-"""Handing a group back to another coordinator (rule 2.12).
+"""Hands a group to another coordinator (rule 2.12).
 
-From the first record on, this coordinator serves the group no longer. The record has the members,
-since they may still hold partitions: `gateway/docs/release.md` says how they are recalled. DEV D71:
-in Kafka a group only moves between brokers that share a log.
+From the first record on, this coordinator no longer serves the group. The record has the members,
+since they may still hold partitions: `gateway/docs/release.md` says how they are asked to rejoin.
+DEV D71: in Kafka a group only moves between brokers that share a log.
 """
 
 from coordinator.classic.places import end_places
@@ -38,11 +38,11 @@ from coordinator.interface.volatile_records import ClassicPhase
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.error_codes import ErrorCode
 
-_NOBODY = ClassicGroupValue(protocol_type=None, generation=-1, protocol=None, leader=None)
+_NO_MEMBERS = ClassicGroupValue(protocol_type=None, generation=-1, protocol=None, leader=None)
 _EMBEDDED_VERSION = 0
-"""That of the assignments in the record, which no client reads."""
-_WAIT = (JoinGroupReceived, LeaveGroupReceived, ConsumerHeartbeatReceived)
-_REJOIN = (HeartbeatReceived, SyncGroupReceived, OffsetCommitReceived)
+"""The version of the assignments in the record, which no client reads."""
+_REPEATED_LATER = (JoinGroupReceived, LeaveGroupReceived, ConsumerHeartbeatReceived)
+_TOLD_TO_REJOIN = (HeartbeatReceived, SyncGroupReceived, OffsetCommitReceived)
 
 
 def may_begin(state: GroupState) -> bool:
@@ -70,15 +70,15 @@ def members_not_taken(
 
 def begin(step: StepBuilder, event: ReleaseBegan) -> None:
     """Stop serving the group, in one batch with what is known of it. Nothing happens if a rebalance
-    has begun, or if a member has joined that is not taken: the caller looks whether the release is
-    under way."""
+    has begun, or if a member has joined that the other coordinator does not take: the caller checks
+    whether the release is under way."""
     if step.state.is_leaving or not may_begin(step.state):
         return
     if members_not_taken(
         step.state, takes_natives=event.takes_natives, takes_mixed=event.takes_mixed
     ):
         return
-    value = _NOBODY
+    value = _NO_MEMBERS
     match step.state.group:
         case ClassicGroup() as group:
             value = group.stored_value()
@@ -130,26 +130,26 @@ def _recall_member(step: StepBuilder, member: Member) -> ClassicGroupMember:
     )
 
 
-def note(step: StepBuilder, event: ReleaseMoved) -> None:
+def record_progress(step: StepBuilder, event: ReleaseMoved) -> None:
     """Store how far a release has come."""
     ensure(step.state.group is None, "a group that is served here cannot be released further")
     if event.release != step.state.release:
         step.emit(ReleaseRecord(value=event.release))
 
 
-def check(step: StepBuilder, event: Request) -> None:
-    """Raises GroupError for a request of a member while the group goes back: it was decided too
-    late. Repeated, it is answered by whoever has the group then."""
+def check_not_leaving(step: StepBuilder, event: Request) -> None:
+    """Raises GroupError for a request of a member while the group is handed over. The client
+    repeats it at the new coordinator."""
     if not step.state.is_leaving:
         return
-    if isinstance(event, _WAIT):
+    if isinstance(event, _REPEATED_LATER):
         raise GroupError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the group changes coordinators")
     if isinstance(event, OffsetCommitReceived) and _is_native(step, event):
         raise GroupError(ErrorCode.STALE_MEMBER_EPOCH, "the group changes coordinators")
     if isinstance(event, OffsetCommitReceived) and event.is_transactional:
         # Producers take REBALANCE_IN_PROGRESS for fatal: Kafka does not answer it.
         raise GroupError(ErrorCode.ILLEGAL_GENERATION, "the group changes coordinators")
-    if isinstance(event, _REJOIN):
+    if isinstance(event, _TOLD_TO_REJOIN):
         raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS, "the group changes coordinators")
 
 

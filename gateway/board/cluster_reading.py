@@ -22,7 +22,7 @@ from kafka_codecs.consumer_group_describe import Assignment, Member, MemberType
 from kafka_codecs.consumer_group_describe import DescribedGroup as ConsumerGroup
 
 OLD_MS = 10_000
-"""A description that is older says so: whoever looks asks for a new one every few seconds."""
+"""An older description is shown with its age. Each view requests a new one every few seconds."""
 Kind = Literal["classic", "consumer"]
 
 
@@ -62,7 +62,8 @@ class ClusterMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterGroup:
-    """A forwarded group, as far as known. None stands for what nobody has told."""
+    """A forwarded group, as far as it is known. A field is None where neither the cluster nor a
+    relayed request has shown it."""
 
     kind: Kind | None = None
     state: str = ""

@@ -458,10 +458,10 @@ def _state(options: argparse.Namespace) -> int:
         if options.upstream is not None:
             upstream = settings.addresses(options.upstream)
             access = _security_for(upstream).own
-            show_state.of_topic(upstream, options.state_topic, options.group, access)
+            show_state.print_topic(upstream, options.state_topic, options.group, access)
             return 0
         folder = settings.state_folder(options.state_dir)
-        if show_state.of_folder(folder, options.group):
+        if show_state.print_folder(folder, options.group):
             return 0
     except (ValueError, StateFolderError, StateLogUnusable, StateLogError) as error:
         _print_error(str(error))

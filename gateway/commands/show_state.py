@@ -58,7 +58,7 @@ _MODES = {
 _ABOUT_MODES = tuple(f'"event":"{name}"'.encode() for name in (*_MODES, GroupDeleted.name))
 
 
-def of_folder(folder: Path, group_id: str | None) -> bool:
+def print_folder(folder: Path, group_id: str | None) -> bool:
     """Print the records of a SQLite log, or of all shards of a fleet, optionally of one group.
     False if there is no log.
 
@@ -84,7 +84,7 @@ def of_folder(folder: Path, group_id: str | None) -> bool:
     return True
 
 
-def of_topic(
+def print_topic(
     upstream: Sequence[Address], topic: str, group_id: str | None, access: Access = PLAIN_ACCESS
 ) -> None:
     """Print the records of a log in the cluster: all of them, or those of one group.

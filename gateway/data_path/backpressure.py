@@ -10,7 +10,7 @@ Receiver = Literal["client", "broker"]
 
 
 class BackpressureTimes:
-    """The pressure of all connections, by receiver. Nothing is counted while receivers keep up."""
+    """How long senders have waited for slow receivers, over all connections."""
 
     def __init__(self) -> None:
         self._ended_s: dict[Receiver, float] = {"client": 0.0, "broker": 0.0}

@@ -59,7 +59,7 @@ class GroupOrders:
         self._drivers = drivers
         self._clock = services.clock
         self.away = MembersAway(self._state_of)
-        services.journal.listen(self.away.take)
+        services.journal.listen(self.away.observe)
 
     def _state_of(self, group_id: str) -> GroupState | None:
         driver = self._drivers.find_loaded(group_id)

@@ -1,6 +1,5 @@
-"""Native members that are away for a moment: they left or were removed within the last minutes, and
-their clients are not back. A hold counts them, so that none of them is refused when it comes
-back."""
+"""Counts native members that left or were removed within the last minutes and whose clients are not
+back. A hold counts them as members, so that none is refused when it comes back."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -13,9 +12,9 @@ from gateway.events.event import Envelope
 from gateway.events.member_events import MemberFenced, MemberLeft
 
 AWAY_MAX_MS = 300_000
-"""Who is away for longer has gone for good."""
+"""A member that is away for longer does not come back."""
 DEPARTURES_MAX = 100
-"""Members of one group. Of more, those that went first are forgotten."""
+"""Departures that are kept for one group. The oldest are dropped first."""
 
 
 class _NativeDeparture(NamedTuple):
@@ -28,17 +27,17 @@ _HANDED_OVER = TypeAdapter(dict[str, dict[str, _NativeDeparture]])
 
 
 class MembersAway:
-    """A listener of the journal."""
+    """The latest departures of native members, taken from the events of the journal."""
 
     def __init__(self, state_of: Callable[[str], GroupState | None]) -> None:
-        """`state_of`: a group in memory. Events are told just before their group moves, so it still
-        has a member whose departure is told."""
+        """`state_of` finds a group in memory. The journal passes an event on just before its group
+        changes, so the group still has the member that leaves."""
         self._state_of = state_of
         self._departures: dict[str, dict[str, _NativeDeparture]] = {}
         """By group and member id, the latest at the end of both."""
 
-    def take(self, envelope: Envelope) -> None:
-        """See an event."""
+    def observe(self, envelope: Envelope) -> None:
+        """Record the departure of a native member; other events change nothing."""
         group_id, event = envelope.group_id, envelope.fields
         if group_id is None or not isinstance(event, MemberLeft | MemberFenced):
             return
@@ -58,7 +57,7 @@ class MembersAway:
         self._forget_old(envelope.at_ms)
 
     def _forget_old(self, now_ms: int) -> None:
-        """Forget groups from which nobody has gone lately."""
+        """Forget groups without a recent departure."""
         while self._departures:
             group_id = next(iter(self._departures))
             latest = next(reversed(self._departures[group_id].values()))
@@ -67,14 +66,14 @@ class MembersAway:
             del self._departures[group_id]
 
     def hand_over(self, concerns: Callable[[str], bool]) -> bytes | None:
-        """Forget these groups, for another process to go on with; None if there is nothing to go on
-        with."""
+        """Remove the departures of these groups and return them for another process; None if there
+        are none."""
         names = tuple(filter(concerns, self._departures))
         groups = {name: self._departures.pop(name) for name in names}
         return _HANDED_OVER.dump_json(groups) if groups else None
 
     def take_over(self, handed_over: bytes) -> None:
-        """Go on with groups of another process. Raises ValueError."""
+        """Add the departures that another process has handed over. Raises ValueError."""
         groups = {**self._departures, **_HANDED_OVER.validate_json(handed_over)}
 
         def latest(departures: dict[str, _NativeDeparture]) -> int:

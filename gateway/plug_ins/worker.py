@@ -23,12 +23,12 @@ ORPHAN_LIMIT_S = 60
 MEMORY_BYTES_MAX = 4 * 2**30
 """Address space of a worker."""
 NICENESS = 10
-"""The event loop of the gateway comes first."""
+"""The gateway's event loop has priority."""
 
 
 def main() -> None:
     """Answer the question at standard input. What the plug-in prints is dropped."""
-    signal.alarm(ORPHAN_LIMIT_S)  # otherwise the gateway ends it
+    signal.alarm(ORPHAN_LIMIT_S)  # in case the gateway, which ends it, was killed
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
     os.nice(NICENESS)
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as out:

@@ -33,7 +33,7 @@ class Watched:
 
     def tell(self, event: GatewayEvent) -> None:
         """Let an event happen."""
-        self.away.take(enveloped(event, group_id="g", at_ms=GONE_MS))
+        self.away.observe(enveloped(event, group_id="g", at_ms=GONE_MS))
 
     def count(self, after_ms: int = 0) -> int:
         """The members that are away so much later."""
@@ -102,7 +102,7 @@ def test_a_departure_costs_the_same_however_many_groups_there_are() -> None:
     departures = watched.away._departures = CountingLookups()
 
     def tell(group_id: str, member_id: str, at_ms: int) -> None:
-        watched.away.take(enveloped(member_fenced(member_id), group_id=group_id, at_ms=at_ms))
+        watched.away.observe(enveloped(member_fenced(member_id), group_id=group_id, at_ms=at_ms))
 
     for number in range(100):
         tell(f"g{number}", "n1", number)
