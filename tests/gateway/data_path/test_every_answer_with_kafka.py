@@ -64,7 +64,7 @@ AT_BROKER = {
 """The apis whose answers to these requests have addresses there. That of ShareAcknowledge has some
 if a leader moves."""
 NATIVE_ONLY = {"SHARE_FETCH"}
-"""Those that older brokers lack."""
+"""Apis that older brokers lack."""
 Api = tuple[ApiKey, int]
 """In one version."""
 Frames = Mapping[Api, Sequence[bytes]]
@@ -123,8 +123,8 @@ async def every_frame(releases: Iterable[str], topic: MetadataResponseTopic) -> 
     empty: dict[Api, bytes] = {}
     for release in releases:
         for line in await printed(program, f"{kafka_jars(release)}/*"):
-            number, version, body = line.split(" ")
-            empty[ApiKey(int(number)), int(version)] = bytes.fromhex(body)
+            number, version_of_api, body = line.split(" ")
+            empty[ApiKey(int(number)), int(version_of_api)] = bytes.fromhex(body)
     for (key, version), empty_body in empty.items():
         if key == ApiKey.PRODUCE:  # an empty one wants no answer
             name = topic.topic_id.bytes if version >= PRODUCE_BY_ID_SINCE else TOPIC.encode()
