@@ -227,7 +227,7 @@ def releasing(stage: ReleaseStage | None, *, has_native: bool = False) -> Hosted
     if stage is ReleaseStage.GATHERING or (not has_native and stage is ReleaseStage.LEAVING):
         step(scene, JoinGroupResponse(generation_id=9, protocol_name="x"))
         step(scene, SyncGroupResponse(error_code=0 if stage is ReleaseStage.GATHERING else 25))
-    if stage is ReleaseStage.CONCLUDING:
+    if stage in (ReleaseStage.AWAITING_NATIVE, ReleaseStage.CONCLUDING):
         scene.hold(Write)
         if not has_native:
             step(scene, JoinGroupResponse(error_code=25))
@@ -282,7 +282,7 @@ STATES |= {
         *((ReleaseStage.ANNOUNCING, False), (ReleaseStage.ANNOUNCING, True)),
         *((ReleaseStage.OPENING, False), (ReleaseStage.GATHERING, False)),
         *((ReleaseStage.LEAVING, False), (ReleaseStage.LEAVING, True)),
-        *((ReleaseStage.CONCLUDING, False), (ReleaseStage.CONCLUDING, True)),
+        *((ReleaseStage.AWAITING_NATIVE, True), (ReleaseStage.CONCLUDING, False)),
     )
 }
 STATES |= {
