@@ -20,17 +20,23 @@ class NewestConnections:
     def note(self, keys: Collection[object], number: int, newest: int = 0) -> None:
         """The members have used this connection. `newest`: the newest one of all clients at that
         time; by default this one."""
-        for key in keys:
-            if not self.has_newer((key,), number):
+        for key in keys:  # every commit comes here
+            used = self._by_key.get(key)
+            if used is None:
                 self._by_key[key] = number, max(number, newest)
+                self._forget_others()
+            elif used[0] == number or used[1] < number:  # otherwise this request may be late itself
+                self._by_key[key] = number, max(number, newest)
+
+    def _forget_others(self) -> None:
         members = self._members()
         if len(self._by_key) > 2 * max(1, len(members)):
-            self._by_key = {key: at for key, at in self._by_key.items() if key in members}
+            self._by_key = {key: used for key, used in self._by_key.items() if key in members}
 
     def has_newer(self, keys: Iterable[object], number: int) -> bool:
         """Whether one of the members has used another connection when this one was open already:
         requests may have waited here since before."""
-        for key in keys:  # every commit comes here
+        for key in keys:  # as above
             used = self._by_key.get(key)
             if used is not None and used[0] != number <= used[1]:
                 return True
