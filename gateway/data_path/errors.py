@@ -30,7 +30,7 @@ class TooManyConnections(Exception):
 
 
 class TooMuchHeld(Exception):
-    """Long requests hold all the memory that they may. The client's connection is closed."""
+    """Long requests take as much memory as they may. The client's connection is closed."""
 
 
 class ListenError(Exception):
@@ -39,7 +39,7 @@ class ListenError(Exception):
 
 
 class ConnectionAbandoned(Exception):
-    """The client has opened a newer connection and uses that one. The older one is closed."""
+    """The client goes on on another connection. This one is closed."""
 
 
 class BrokerLost(Exception):

@@ -68,7 +68,7 @@ class Unanswerable:
 
 @value(kw_only=False)
 class Abandoned:
-    """Nobody can answer a commit any more: its client has moved on to a newer connection, or its
+    """Nobody can answer a commit any more: its client has moved on to another connection, or its
     group to another process. The connection is closed."""
 
 

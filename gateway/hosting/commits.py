@@ -91,10 +91,10 @@ class CommitsInFlight:
         return not self._queues.keys().isdisjoint(call.order_keys)
 
     def is_abandoned(self, call: Commits) -> bool:
-        """Whether a member of the call has committed on a newer connection since, or has tried in
-        vain behind an earlier commit, or while it was not in the group, or has joined again as a
-        native member (DEV D73). Its older one may have held an older commit back, behind a parked
-        JoinGroup."""
+        """Whether a member of the call has committed on another connection when this one was open
+        already, or has tried in vain behind an earlier commit, or while it was not in the group, or
+        has joined there as a native member (DEV D73). This one may have held an older commit back,
+        behind a parked JoinGroup."""
         number = call.connection
         return number is not None and self._newest.has_newer(call.order_keys, number)
 
