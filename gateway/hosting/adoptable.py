@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from coordinator.handlers.adoption import obstacles
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.records import AdoptionState, ClassicGroupMember, ClassicGroupValue
-from gateway.hosting.forwarded import WatchedGroup, WatchedMember
+from gateway.hosting.forwarded import STABLE, WatchedGroup, WatchedMember
 from gateway.hosting.identity import AnchorJoinMetadata
 from gateway.hosting.standing import (
     STREAMS_PROTOCOL,
@@ -27,7 +27,6 @@ UNKNOWN_SESSION_MS = 45_000
 UNKNOWN_REBALANCE_MS = 300_000
 """The timeouts of a member whose join this gateway has not seen: the defaults of Java's client."""
 
-STABLE = "Stable"
 HOSTED_ALREADY = "it is hosted already: nothing to do"
 
 OUTSIDE = "has not come through this gateway: point its bootstrap.servers at it"

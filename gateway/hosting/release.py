@@ -22,9 +22,9 @@ from coordinator.interface.records import (
     ReleaseState,
 )
 from gateway.events import group_events
-from gateway.hosting.adoptable import STABLE
 from gateway.hosting.anchor import SESSION_TIMEOUTS_MS
 from gateway.hosting.effects import MoveStep, Requester
+from gateway.hosting.forwarded import STABLE
 from gateway.hosting.grace import Grace
 from gateway.hosting.group_parts import GroupParts
 from gateway.hosting.holders import Holders
