@@ -150,7 +150,7 @@ def batches_of(lines: Sequence[str], rng: random.Random) -> list[list[SourceLine
 
 @pytest.mark.parametrize("path", list(stories(STORIES)), ids=lambda path: path.stem)
 def test_two_rounds_have_the_verdict_of_one_fold(path: Path, tmp_path: Path) -> None:
-    """Of each story, wherever it is divided and in whatever order half of them come."""
+    """Each story is divided anywhere, and the lines of every other one come in any order."""
     texts, rng = played(sections(path)[0]).lines, random.Random(path.stem)
     if rng.randrange(2):
         rng.shuffle(texts)
