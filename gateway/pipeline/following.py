@@ -1,9 +1,9 @@
 """What `--follow` keeps, so that a round costs what its lines cost.
 
-Each group's lines are folded once. What stays of them is the fold up to a minute before the latest
-line, the lines since, and the rows. A round takes up the groups that it has lines of, and replaces
-their rows in the tables. The lines stay as well: a group of which a line comes late is folded again
-from all of its lines, and one that several logs have is folded again in each round.
+Each group's lines are folded once. What stays of them is the fold of all but the last few and those
+of the last minute, these lines, and the rows. A round takes up the groups that it has lines of, and
+replaces their rows in the tables. The lines stay as well: a group of which a line comes late is
+folded again from all of its lines, and one that several logs have is folded again in each round.
 
 A round writes into a folder of its own, and then moves everything into place. A run that is killed
 before it could begin with that takes the same lines in again; one that is killed later goes on.
