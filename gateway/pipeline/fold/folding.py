@@ -79,6 +79,7 @@ class GroupFold:
             return None
         if succession == "contradicts":
             self._ownership.doubt_grants(line.gateway_id)
+            self._ownership.doubt_offsets()
             return None
         self._lines += 1
         if hosting is not self._hosting:
@@ -104,9 +105,10 @@ class GroupFold:
         if succession == "begins again" and ownership.has_grants(gateway_id):
             self._sequences.miss_end(line)
             ownership.forget_sequence(gateway_id)
-        is_hole = succession == "behind a hole" and line.event != "group_loaded"
-        if is_hole or line.fields is None:
-            ownership.doubt_grants(gateway_id)
+        if succession == "behind a hole" or line.fields is None:
+            ownership.doubt_offsets()
+            if line.event != "group_loaded":
+                ownership.doubt_grants(gateway_id)
 
     def _begin_hosting(self, hosting: Hosting, line: Line) -> None:
         """Compare the run with the one before in the same log."""

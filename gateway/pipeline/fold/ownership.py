@@ -275,6 +275,11 @@ class OwnershipFold(EventFold):
         for _partition, grant in self._open_grants(gateway_id):
             grant.is_certain = False
 
+    def doubt_offsets(self) -> None:
+        """Lines are missing, which may have deleted topics, or the group."""
+        for partition in self.all_partitions():
+            partition.doubt_offset()
+
     def forget_sequence(self, gateway_id: str) -> None:
         """The group was deleted and is back. Grants that have not ended show that the end of its
         earlier sequence is missing, and with it what became of the offsets."""

@@ -312,7 +312,7 @@ class PartitionHistory:
             expected = highest
         ids = member_id, stored.member_id if stored is not None else None
         lines, offsets = (source, expected.source), (lowest, expected.offset)
-        return Fault("commit_went_back", True, *ids, *lines, *offsets)
+        return Fault("commit_went_back", expected.is_certain, *ids, *lines, *offsets)
 
     def delete_offset(self, source: Source) -> None:
         """An admin deleted the offset."""
@@ -320,9 +320,11 @@ class PartitionHistory:
         self.settled = self.shown = self.begun = self.start = None
 
     def doubt_offset(self) -> None:
-        """What is stored may have been that of a deleted topic."""
-        if self.stored is not None:
-            self.stored = self.stored._replace(is_certain=False)
+        """What is known may have been that of a topic or a group that was deleted."""
+        self.stored, self.shown, self.start = (
+            known and known._replace(is_certain=False)
+            for known in (self.stored, self.shown, self.start)
+        )
         self.settled = None
 
     def forget_offset(self) -> None:
