@@ -1,6 +1,6 @@
 """The upstream cluster as the gateway sees it: its brokers, and all topics that were asked for.
 
-Owns the gateway's own connections, one per broker, and keeps its knowledge up to date.
+Keeps its knowledge up to date by requests on the gateway's own connections.
 """
 
 import contextlib
@@ -17,6 +17,7 @@ import trio
 from gateway.batches import batches
 from gateway.cluster.access import PLAIN_ACCESS, Access
 from gateway.cluster.broker_connection import Address, BrokerConnection, Versions
+from gateway.cluster.broker_connections import TRY_AGAIN_S, BrokerConnections
 from gateway.cluster.embedded import is_embedded
 from gateway.cluster.errors import UpstreamClosed, UpstreamError, UpstreamRefused
 from gateway.cluster.metadata_memory import without_leaders
@@ -47,9 +48,6 @@ PROMPT_ANSWER_TIMEOUT_S = 5.0
 hangs still accepts connections."""
 BOOTSTRAP_TIMEOUT_S = 10.0
 """The limit for connecting to a bootstrap address and getting the list of brokers."""
-TRY_AGAIN_S = 1.0
-"""The minimum interval between attempts to connect to an unreachable broker. Requests fail at once
-in between. Clients, which have no other broker, do wait: `data_path/brokers.py`."""
 FIRST_BACKOFF_S = 0.2
 LAST_BACKOFF_S = 10.0
 TOPICS_MAX = 20_000
@@ -92,9 +90,7 @@ class Cluster:
         self._poll_interval_s = poll_interval_s
         self._tell = tell
         self._only_id = only_id
-        self._connections: dict[int, BrokerConnection] = {}
-        self._connecting: defaultdict[int, trio.Lock] = defaultdict(trio.Lock)
-        self._failures: dict[int, tuple[float, str]] = {}  # time and reason of the latest
+        self._connections = BrokerConnections(access, self._address_of)
         self._refreshing = trio.Lock()
         self._topics: dict[str, ClusterTopic] = {}
         self._named_by: dict[str, QuotaKey | None] = {}  # whose request named a topic first
@@ -136,8 +132,7 @@ class Cluster:
                 nursery.start_soon(self.names.run)
                 await self._watch()
         finally:
-            for connection in self._connections.values():
-                connection.close()
+            self._connections.close()
 
     async def refresh(self) -> None:
         """Refresh brokers and topics now. Raises UpstreamError."""
@@ -349,7 +344,7 @@ class Cluster:
         failure = UpstreamError("no broker is known")
         nodes: dict[str, int | UpstreamError] = dict.fromkeys(group_ids, failure)
         missing = tuple(nodes)
-        for node_id in self._nodes_in_turn(doubtful):
+        for node_id in self._connections.in_turn(self.brokers, doubtful):
             if not missing:
                 break
             try:
@@ -364,11 +359,11 @@ class Cluster:
     async def _coordinators_from(
         self, node_id: int, group_ids: Sequence[str]
     ) -> Mapping[str, int | UpstreamError]:
-        connection = await self._connection(node_id)
+        connection = await self._connections.connect(node_id)
         version = connection.highest_version(ApiKey.FIND_COORDINATOR)
         if version >= _FIRST_BATCHED_COORDINATORS:
             request = FindCoordinatorRequest(coordinator_keys=tuple(group_ids))
-            answer: FindCoordinatorResponse = await self._ask_within(
+            answer: FindCoordinatorResponse = await self._connections.ask_within(
                 PROMPT_ANSWER_TIMEOUT_S, node_id, request, version
             )
             return {
@@ -382,7 +377,9 @@ class Cluster:
         async def find(group_id: str) -> None:
             request = FindCoordinatorRequest(key=group_id)
             try:
-                one = await self._ask_within(PROMPT_ANSWER_TIMEOUT_S, node_id, request, version)
+                one = await self._connections.ask_within(
+                    PROMPT_ANSWER_TIMEOUT_S, node_id, request, version
+                )
             except UpstreamError as error:
                 failures.append(str(error))
             else:
@@ -398,23 +395,12 @@ class Cluster:
         return nodes
 
     async def ask(self, node_id: int, message: Struct, version: int | None = None) -> Any:
-        """Send a request to one broker, by default in the highest common version.
-
-        Brokers close idle connections, so a request on an old connection may be sent twice. Use it
-        for idempotent requests only. Raises UpstreamError.
-        """
-        old = self._connections.get(node_id)
-        connection = await self._connection(node_id)
-        try:
-            return await connection.ask(message, version)
-        except UpstreamClosed:
-            if connection is not old:
-                raise
-        return await (await self._connection(node_id)).ask(message, version)
+        """Send an idempotent request to one broker: `BrokerConnections.ask`."""
+        return await self._connections.ask(node_id, message, version)
 
     async def versions_of(self, node_id: int) -> Versions:
         """The API versions of a broker. Raises UpstreamError."""
-        return (await self._connection(node_id)).versions
+        return (await self._connections.connect(node_id)).versions
 
     async def _watch(self) -> None:
         backoff_s = FIRST_BACKOFF_S
@@ -435,6 +421,9 @@ class Cluster:
                 if lost:
                     self._tell(UpstreamBack(brokers=tuple(sorted(self.brokers))))
                 lost = False
+
+    def _address_of(self, node_id: int) -> Address | None:
+        return self.brokers.get(node_id)
 
     def _learn(self, answer: MetadataResponse, names: tuple[str, ...]) -> None:
         brokers = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
@@ -462,63 +451,20 @@ class Cluster:
         self.changed.set()
         self.changed = trio.Event()
 
-    async def _connection(self, node_id: int) -> BrokerConnection:
-        async with self._connecting[node_id]:
-            connection = self._connections.get(node_id)
-            if connection is None or connection.closed:
-                connection = self._connections[node_id] = await self._connect(node_id)
-            return connection
-
-    async def _connect(self, node_id: int) -> BrokerConnection:
-        if node_id not in self.brokers:
-            raise UpstreamError(f"broker {node_id} is not known")
-        if self._failed_recently(node_id):
-            raise UpstreamError(self._failures[node_id][1])
-        try:
-            return await BrokerConnection.open(*self.brokers[node_id], access=self.access)
-        except UpstreamError as error:
-            self._failures[node_id] = trio.current_time(), str(error)
-            raise
-
-    def _failed_recently(self, node_id: int) -> bool:
-        failed_s, _ = self._failures.get(node_id, (-math.inf, None))
-        return trio.current_time() - failed_s < TRY_AGAIN_S
-
-    def _nodes_in_turn(self, doubtful: int | None = None) -> list[int]:
-        """The brokers, connected ones first."""
-
-        def is_connected(node_id: int) -> bool:
-            connection = self._connections.get(node_id)
-            return connection is not None and not connection.closed
-
-        return sorted(
-            self.brokers,
-            key=lambda node_id: (node_id == doubtful, not is_connected(node_id), node_id),
-        )
-
     async def _ask_any(self, message: MetadataRequest, timeout_s: float) -> MetadataResponse:
         reason = "no broker is known"
-        for node_id in self._nodes_in_turn():
+        for node_id in self._connections.in_turn(self.brokers):
             try:
-                answer: MetadataResponse = await self._ask_within(timeout_s, node_id, message)
+                answer: MetadataResponse = await self._connections.ask_within(
+                    timeout_s, node_id, message
+                )
             except UpstreamError as error:
                 reason = str(error)
                 continue
             if self._is_of_this_cluster(answer):
                 return answer
             reason = self._name_other_cluster(f"broker {node_id}", answer)
-            if (connection := self._connections.pop(node_id, None)) is not None:
-                connection.close()
-            self._failures[node_id] = trio.current_time(), reason
-        raise UpstreamError(reason)
-
-    async def _ask_within(
-        self, timeout_s: float, node_id: int, message: Struct, version: int | None = None
-    ) -> Any:
-        with trio.move_on_after(timeout_s):
-            return await self.ask(node_id, message, version)
-        reason = f"broker {node_id} did not answer in {timeout_s} s"
-        self._failures[node_id] = trio.current_time(), reason
+            self._connections.reject(node_id, reason)
         raise UpstreamError(reason)
 
     def _is_of_this_cluster(self, answer: MetadataResponse) -> bool:

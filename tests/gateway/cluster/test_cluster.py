@@ -171,30 +171,6 @@ async def test_an_outage_of_the_cluster_is_logged_once_and_so_is_its_end(
     assert lines[0]["reason"]
 
 
-async def test_a_connection_closed_for_idleness_is_no_error(
-    nursery: trio.Nursery,
-) -> None:
-    """The request is repeated on a new connection. If that closes, it is an error."""
-    close_next = False
-
-    async def find(wire: Wire, header: RequestHeader, body: bytes) -> None:
-        nonlocal close_next
-        if close_next:
-            close_next = False
-            raise EOFError
-        await answer(wire, header, FindCoordinatorResponse(node_id=7, host="h", port=1))
-
-    broker = FakeBroker(handlers={ApiKey.FIND_COORDINATOR: find})
-    broker.versions = {**broker.versions, ApiKey.FIND_COORDINATOR: (0, 3)}
-    async with running_fake_broker(broker):
-        cluster = Cluster([broker.address])
-        await nursery.start(cluster.run)
-        assert await cluster.coordinator_of("g") == 7
-        close_next = True
-        assert await cluster.coordinator_of("g") == 7
-        nursery.cancel_scope.cancel()
-
-
 @pytest.mark.parametrize("highest", [3, 4])
 async def test_coordinators_are_found_in_old_and_new_versions(
     nursery: trio.Nursery, highest: int
