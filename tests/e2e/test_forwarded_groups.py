@@ -46,7 +46,7 @@ async def come_and_go(group: GroupStage, one: Client, other: Client, *flags: str
     # A commit that a rebalance overtakes is refused, as without the gateway.
     assert [trouble for trouble in group.troubles if ": commit: " not in trouble] == []
     await group.gateway.kill()
-    await trio.sleep(1)
+    await trio.sleep(1)  # the members behind it find nobody meanwhile, and retry
     await group.gateway.start()
     await settle(group, one.protocol)
     for name in ("beside-1", "beside-2"):

@@ -142,7 +142,7 @@ async def test_a_replaced_gateway_sends_no_outdated_answer_after_a_pause(
                 first.pause()
                 nursery.start_soon(ask, client, native.member_epoch)
                 async with gateway_on(kafka, tmp_path / "second", group) as second:
-                    await trio.sleep(LEASE_MS / 1000)
+                    await trio.sleep(LEASE_MS / 1000)  # of the first, which is paused
                     first.go_on()
                     assert await first.ended() == 1
                     async with group_client(second.address, group) as moved:

@@ -268,7 +268,7 @@ async def test_a_bearer_token_is_relayed_and_renewed(secure_kafka: SecureKafka) 
             assert accepted.error_code == 0
             assert 0 < accepted.session_lifetime_ms <= lifetime_s * 1000
             assert (await wire.ask(MetadataRequest(topics=()), 1)).brokers
-        await trio.sleep(accepted.session_lifetime_ms / 1000 + 0.1)
+        await trio.sleep(accepted.session_lifetime_ms / 1000 + 0.1)  # by the broker's clock
         await wire.send(request_frame(ApiKey.LIST_GROUPS, 0, 7, b""))
         assert await wire.at_end()
 

@@ -211,6 +211,7 @@ async def test_an_adoption_that_fails_in_the_middle_ends_in_an_ordinary_rebalanc
         with trio.fail_after(20):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(rejoin, a)
+                # Nothing tells that a join waits: the group must not change for a while.
                 await trio.sleep(0.5)
                 assert len((await direct.described()).members) == 1  # the leader's member guards
                 nursery.start_soon(rejoin, b)
