@@ -5,11 +5,9 @@ has Kafka's name: `group.max.size` in the config file.
 """
 
 import os
-import re
 from collections.abc import Mapping
-from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, Self
+from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -31,6 +29,7 @@ from coordinator.interface.config import (
     StaticTakeover,
 )
 from coordinator.interface.roll_policy import RollPolicy
+from gateway.addresses import Address, can_be_reached, parse_advertised_host
 from gateway.cluster.sasl import Mechanism
 from gateway.cluster.topics import TOPIC_NAME
 from gateway.data_path.broker_names import BrokerNames
@@ -45,10 +44,6 @@ STATE_TOPIC = "groupferry-state"
 StateKind = Literal["memory", "sqlite", "kafka"]
 SecurityProtocol = Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"]
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
-_BRACKETED = re.compile(r"\[(.*:.*)\]")
-"""An IPv6 address, as in URLs."""
-_HOST_NAME = re.compile(rb"(?![0-9.]+$)[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?")
-"""A number with too few dots is no name: resolvers read `0` as an address."""
 
 
 class SettingsError(Exception):
@@ -59,75 +54,11 @@ class SettingsError(Exception):
         self.lines = lines
 
 
-class Address(NamedTuple):
-    """A host and a port, written HOST:PORT, with brackets around an IPv6 host."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-    @classmethod
-    def parse(cls, text: object) -> "Address":
-        """Parse HOST:PORT. Raises ValueError."""
-        if isinstance(text, Address):
-            return text
-        if "://" in str(text):
-            raise ValueError(f"{text}: give HOST:PORT, and set upstream_security_protocol")
-        host, _, port = str(text).strip().rpartition(":")
-        if host.startswith("[") and host.endswith("]"):
-            host = host[1:-1]
-        elif ":" in host:
-            raise ValueError(f"{text}: write an IPv6 address as [ADDRESS]:PORT")
-        if not host or not (port.isascii() and port.isdigit()) or not 0 < int(port) < 1 << 16:
-            raise ValueError(f"{text} is not HOST:PORT, with a port from 1 to 65535")
-        return cls(_possible_host(host), int(port))
-
-
-def _possible_host(host: str) -> str:
-    try:
-        host.encode("idna")
-    except UnicodeError:
-        raise ValueError(f"{host}: no host can have this name") from None
-    return host
-
-
-def addresses(text: str) -> tuple[Address, ...]:
-    """Parse HOST:PORT[,...]. Raises ValueError."""
-    return tuple(map(Address.parse, text.split(",")))
-
-
 def _split(value: object) -> object:
     """Split the text of a flag or a variable at commas. A file may have a real list."""
     if isinstance(value, str):
         return tuple(item.strip() for item in value.split(",") if item.strip())
     return value
-
-
-def _advertised_host(value: object) -> object:
-    """A host as clients take it: a name, or an address without brackets. Raises ValueError."""
-    if not isinstance(value, str):
-        return value
-    text = value.strip()
-    bracketed = _BRACKETED.fullmatch(text)
-    host = bracketed[1] if bracketed else text
-    if "://" in host or "]:" in host or host.count(":") == 1:
-        raise ValueError(f"{text}: give a host without scheme and port; the ports follow `listen`")
-    if text and not _can_be_reached(host):
-        raise ValueError(
-            f"{text}: clients cannot connect to it; give the host name or the address under which"
-            " they reach the gateway"
-        )
-    return host
-
-
-def _can_be_reached(host: str) -> bool:
-    """Whether a client may connect to this host. Raises ValueError if it cannot be one."""
-    try:
-        return not ip_address(host).is_unspecified
-    except ValueError:
-        return _HOST_NAME.fullmatch(_possible_host(host).encode("idna")) is not None
 
 
 def state_folder(value: object) -> Path:
@@ -219,7 +150,7 @@ _Milliseconds = Annotated[int, Field(ge=1, le=INT32_MAX)]
 _Delay = Annotated[int, Field(ge=0, le=INT32_MAX)]
 _Count = Annotated[int, Field(ge=1, le=INT32_MAX)]
 _Path = Annotated[Path, AfterValidator(Path.expanduser)]
-_AdvertisedHost = Annotated[str, Field(min_length=1), BeforeValidator(_advertised_host)]
+_AdvertisedHost = Annotated[str, Field(min_length=1), BeforeValidator(parse_advertised_host)]
 _Address = Annotated[Address, NoDecode, BeforeValidator(Address.parse)]
 
 
@@ -279,11 +210,11 @@ class Settings(BaseModel):
         Address("127.0.0.1", 19092),
         description="bootstrap address for clients; the brokers take the ports after it",
     )
-    advertise: Annotated[str, Field(min_length=1), BeforeValidator(_advertised_host)] | None = (
-        Field(
-            None,
-            description="host that clients are told to connect to; by default that of `listen`",
-        )
+    advertise: (
+        Annotated[str, Field(min_length=1), BeforeValidator(parse_advertised_host)] | None
+    ) = Field(
+        None,
+        description="host that clients are told to connect to; by default that of `listen`",
     )
     processes: Annotated[int, Field(ge=1, le=SHARDS), BeforeValidator(_processes)] | None = Field(
         None,
@@ -605,7 +536,7 @@ class Settings(BaseModel):
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
         """Check settings against each other, as Kafka does for its configs."""
-        if self.advertise is None and not _can_be_reached(self.listen.host):
+        if self.advertise is None and not can_be_reached(self.listen.host):
             raise ValueError(
                 f"advertise: clients cannot connect to {self.listen.host}; "
                 "give the host name under which they reach the gateway"

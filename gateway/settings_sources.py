@@ -24,8 +24,9 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from gateway.addresses import Address
 from gateway.setting_values import range_of, sections, type_of
-from gateway.settings import SECRETS, Address, Settings, SettingsError, file_key
+from gateway.settings import SECRETS, Settings, SettingsError, file_key
 
 ENVIRONMENT_PREFIX = "GROUPFERRY_"
 # Kubernetes sets such variables for each Service of a namespace; one may be called groupferry.

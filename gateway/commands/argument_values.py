@@ -6,7 +6,7 @@ from argparse import ArgumentTypeError
 from collections.abc import Callable
 from glob import glob
 
-from gateway import settings
+from gateway import addresses
 from gateway.commands.list_layout import COLUMN_NAMES
 from gateway.commands.offset_target import Target, parse_target
 from gateway.control.messages import GROUP_ID_BYTES_MAX
@@ -14,10 +14,10 @@ from gateway.control.messages import GROUP_ID_BYTES_MAX
 _PREFIX = re.compile("[a-zA-Z0-9._-]{1,200}")
 
 
-def parse_addresses(text: str) -> tuple[settings.Address, ...]:
+def parse_addresses(text: str) -> tuple[addresses.Address, ...]:
     """Addresses HOST:PORT, separated by commas."""
     try:
-        return settings.addresses(text)
+        return addresses.parse_addresses(text)
     except ValueError as error:
         raise ArgumentTypeError(str(error)) from None
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from gateway import logs, settings
+from gateway.addresses import Address, parse_addresses
 from gateway.board.views import GatewayLine
 from gateway.cluster.errors import UpstreamError
 from gateway.commands.arguments import WRONG_CALL, parser
@@ -46,7 +47,6 @@ from gateway.loading import loading
 from gateway.pipeline import PipelineError, installed
 from gateway.readable import escape
 from gateway.security import UNPROTECTED, Security, security_of
-from gateway.settings import Address
 from gateway.settings_sources import load
 
 if TYPE_CHECKING:
@@ -445,7 +445,7 @@ def _addresses_of_gateway(state_dir: str | None) -> Sequence[Address]:
     NoControlSocket, CommandRefused."""
     folder = settings.state_folder(state_dir)
     gateway = trio.run(look, find_processes(folder)[0], DescribeGateway(), GatewayLine)
-    return settings.addresses(gateway.bootstrap)
+    return parse_addresses(gateway.bootstrap)
 
 
 def _state(options: argparse.Namespace) -> int:
@@ -456,7 +456,7 @@ def _state(options: argparse.Namespace) -> int:
 
     try:
         if options.upstream is not None:
-            upstream = settings.addresses(options.upstream)
+            upstream = parse_addresses(options.upstream)
             access = _security_for(upstream).own
             show_state.print_topic(upstream, options.state_topic, options.group, access)
             return 0

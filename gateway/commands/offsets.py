@@ -13,6 +13,7 @@ from typing import Any
 
 from rich.text import Text
 
+from gateway.addresses import Address
 from gateway.board.terminal import PlainTable, console
 from gateway.cluster.access import Access
 from gateway.cluster.cluster import Cluster
@@ -21,7 +22,6 @@ from gateway.commands.offset_target import Target
 from gateway.groups.cluster_group_reader import ClusterGroupReader
 from gateway.hosting.standing import BrokerTooOld, LookupFailed, NoMembers
 from gateway.readable import escape
-from gateway.settings import Address
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.error_codes import ErrorCode, name_of
 from kafka_codecs.list_offsets import (

@@ -14,13 +14,13 @@ import structlog
 import trio
 from confluent_kafka import KafkaError
 
+from gateway.addresses import Address
 from gateway.cluster.access import PLAIN_ACCESS, Access
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
 from gateway.demo.errors import DemoError
 from gateway.demo.upstream import DemoCluster
 from gateway.error_groups import first_of
-from gateway.settings import Address
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.create_topics import (
     CreatableTopic,

@@ -7,6 +7,7 @@ from pathlib import Path
 import trio
 
 from coordinator.interface.config import GroupConfig
+from gateway.addresses import parse_addresses
 from gateway.cluster.finding import find_cluster
 from gateway.data_path.config import DataPathConfig
 from gateway.events.event import Listener
@@ -15,7 +16,6 @@ from gateway.journal.journal import Sinks
 from gateway.journal.line_files import FOLDER_NAME, LineFiles
 from gateway.operators import OperatorsConfig
 from gateway.security import UNPROTECTED, Security
-from gateway.settings import addresses
 from gateway.state_folder import bind_to_cluster, lock_folder
 from gateway.state_log.sqlite import open_sqlite_log
 
@@ -38,7 +38,7 @@ async def run_demo_gateway(
     """
     async with AsyncExitStack() as resources, trio.open_nursery() as nursery:
         resources.enter_context(lock_folder(state_dir))
-        cluster = await find_cluster(addresses(upstream), security.own)
+        cluster = await find_cluster(parse_addresses(upstream), security.own)
         bind_to_cluster(state_dir, cluster.cluster_id)
         state_log = await resources.enter_async_context(open_sqlite_log(state_dir))
         files = resources.enter_context(closing(LineFiles(state_dir / FOLDER_NAME)))

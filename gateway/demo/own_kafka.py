@@ -20,11 +20,11 @@ from pathlib import Path
 import structlog
 import trio
 
+from gateway.addresses import parse_addresses
 from gateway.demo.borrowed_cluster import borrow_cluster, random_prefix
 from gateway.demo.child import run_child
 from gateway.demo.errors import DemoError
 from gateway.demo.upstream import DemoCluster
-from gateway.settings import addresses
 
 START_LIMIT_S = 90.0
 _LOOK_INTERVAL_S = 0.1
@@ -54,7 +54,9 @@ async def own_kafka(home: Path, partitions: int) -> AsyncIterator[DemoCluster]:
     async with trio.open_nursery() as nursery:
         bootstrap: str = await nursery.start(_run, home)
         log.info("kafka_started", upstream=bootstrap, home=f"{home}")
-        async with borrow_cluster(addresses(bootstrap), random_prefix(), partitions) as upstream:
+        async with borrow_cluster(
+            parse_addresses(bootstrap), random_prefix(), partitions
+        ) as upstream:
             yield upstream
         nursery.cancel_scope.cancel()
 

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from gateway.addresses import Address
 from gateway.cluster.access import PLAIN_ACCESS, Access
 from gateway.cluster.errors import UpstreamRefused
 from gateway.cluster.librdkafka import client_config
 from gateway.pipeline import PipelineError
 from gateway.pipeline.fold.folding import SourceLine
-from gateway.settings import Address
 
 CLIENT_ID = "groupferry-report"
 CLUSTER_TIMEOUT_S = 15.0

@@ -18,6 +18,7 @@ from confluent_kafka.admin._acl import AclOperation
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
+from gateway.addresses import Address
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.control.client import give
 from gateway.control.messages import RestartCommand
@@ -26,7 +27,6 @@ from gateway.demo.group_view import Protocol
 from gateway.fleet.fleet_state import SLOTS_FOLDER
 from gateway.fleet.member import SHARDS, FleetMember, broker_of, coordinator_id
 from gateway.pipeline.quick_verdict import quick_verdict
-from gateway.settings import Address
 from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_codecs.delete_groups import DeleteGroupsRequest
 from kafka_codecs.describe_groups import DescribeGroupsRequest

@@ -8,8 +8,8 @@ import trio
 from confluent_kafka.admin._acl import AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourceType
 
+from gateway.addresses import Address
 from gateway.demo.borrowed_cluster import borrow_cluster
-from gateway.settings import Address
 from tests.e2e.adopted_groups import LONG_SESSIONS, begin_in_cluster
 from tests.e2e.test_adoption import command
 from tests.e2e.test_secure_roll import USER, settings_of, wait_until_shared

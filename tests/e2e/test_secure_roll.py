@@ -12,8 +12,8 @@ import trio
 from confluent_kafka.admin._acl import AclOperation
 from confluent_kafka.admin._resource import ResourceType
 
+from gateway.addresses import Address
 from gateway.demo.borrowed_cluster import borrow_cluster
-from gateway.settings import Address
 from gateway.transport.certificates import CertificateFiles
 from tests.support.clients import Client
 from tests.support.group_client import fresh_group

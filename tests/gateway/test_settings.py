@@ -7,8 +7,9 @@ import pytest
 
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.roll_policy import RollPolicy
+from gateway.addresses import Address
 from gateway.fleet.member import SHARDS
-from gateway.settings import BROKER_CONFIGS, Address, Settings, SettingsError
+from gateway.settings import BROKER_CONFIGS, Settings, SettingsError
 from gateway.settings_sources import load
 from tests.support.settings import refusal
 
@@ -39,23 +40,6 @@ def test_processes_may_follow_the_machine() -> None:
     assert load({"upstream": "h:1", "processes": "3"}).processes == 3
     cores = len(os.sched_getaffinity(0))
     assert load({"upstream": "h:1", "processes": "auto"}).processes == min(cores, SHARDS)
-
-
-@pytest.mark.parametrize(
-    ("text", "address"),
-    [("h:1", Address("h", 1)), ("[::1]:65535", Address("::1", 65535)), (" h:9 ", Address("h", 9))],
-)
-def test_an_address_is_host_and_port(text: str, address: Address) -> None:
-    """The notation is that of Kafka's clients."""
-    assert Address.parse(text) == address
-    assert str(address) == text.strip()
-
-
-@pytest.mark.parametrize("text", ["", "h", "h:", ":1", "h:0", "h:65536", "h:x", "::1:9", "h:-1"])
-def test_an_invalid_address_is_refused(text: str) -> None:
-    """The address is refused at the start, not at the first connection."""
-    with pytest.raises(ValueError, match=r"HOST:PORT|IPv6"):
-        Address.parse(text)
 
 
 @pytest.mark.parametrize(
@@ -247,20 +231,3 @@ def test_limits_that_do_not_fit_those_that_are_set_are_refused() -> None:
     settings = load({"upstream": "a:1", "group_max_session_timeout_ms": "50000"})
     with pytest.raises(ValueError, match=r"group\.min\.session\.timeout\.ms"):
         settings.with_broker_configs({"group_min_session_timeout_ms": 90_000})
-
-
-@pytest.mark.parametrize(
-    ("text", "host"),
-    [
-        ("[::1]", "::1"),
-        ("::1", "::1"),
-        (" gateway.example ", "gateway.example"),
-        ("gateway.example.", "gateway.example."),
-        ("10.0.0.7", "10.0.0.7"),
-        ("my_service", "my_service"),
-        ("b\u00fccher.example", "b\u00fccher.example"),
-    ],
-)
-def test_the_advertised_host_is_as_clients_take_it(text: str, host: str) -> None:
-    """Brokers name hosts without brackets, and some clients cannot connect to a host with them."""
-    assert load({"upstream": "k:1", "advertise": text}).advertised_host == host

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from coordinator.interface.config import GroupConfig, MigrationPolicy
-from gateway.settings import SECRETS, Address, Settings, SettingsError, file_key
+from gateway.addresses import Address
+from gateway.settings import SECRETS, Settings, SettingsError, file_key
 from gateway.settings_sources import flag, load
 from tests.support.settings import refusal
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import trio
 from confluent_kafka import Consumer, TopicPartition
 
+from gateway.addresses import Address
 from gateway.demo import mock_cluster, reports
 from gateway.demo.borrowed_cluster import borrow_cluster
 from gateway.demo.child import Child, run_child
@@ -23,7 +24,6 @@ from gateway.demo.group_view import ObservedGroup, Protocol, disagreement
 from gateway.demo.ledger import End, Ledger, Process
 from gateway.demo.reports import ProducedReport, TroubledReport
 from gateway.demo.upstream import DemoCluster, OpenUpstream
-from gateway.settings import Address
 from tests.support.clients import Client, ClientProcess, run_client
 from tests.support.freed_partitions import freed_before_taken
 from tests.support.group_client import fresh_group

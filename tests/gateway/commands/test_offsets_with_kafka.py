@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 import trio
 
+from gateway.addresses import Address
 from gateway.cluster.access import PLAIN_ACCESS
 from gateway.commands.offset_target import Target, parse_target
 from gateway.commands.offsets import OffsetsRefused, delete, reset
 from gateway.control.client import give
 from gateway.control.messages import AdoptCommand
 from gateway.operators import OperatorsConfig
-from gateway.settings import Address
 from kafka_codecs.offset_fetch import OffsetFetchRequest
 from tests.gateway.board.test_lag_watch_with_kafka import produce
 from tests.support.gateway import Gateway, whole_gateway

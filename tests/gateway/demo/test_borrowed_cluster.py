@@ -15,6 +15,7 @@ from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionTy
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from coordinator.interface.config import GroupConfig
+from gateway.addresses import Address
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.data_path.errors import ListenError
 from gateway.demo import borrowed_cluster
@@ -24,7 +25,6 @@ from gateway.demo.gateway import run_demo_gateway
 from gateway.demo.outcome import DemoOutcome, Options
 from gateway.demo.run import RunGateway, run
 from gateway.events.event import Listener
-from gateway.settings import Address
 from kafka_codecs.api_keys import ApiKey
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.list_groups import ListGroupsRequest

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from gateway.addresses import Address
 from gateway.pipeline import PipelineError, command, sources
 from gateway.pipeline.sources import ROUND_RECORDS_MAX, Sources
 from gateway.pipeline.topic import EventsTopic, Span
-from gateway.settings import Address
 from tests.support.ports import HOST, free_port
 
 

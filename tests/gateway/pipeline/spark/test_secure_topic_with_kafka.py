@@ -16,6 +16,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin._acl import AclOperation
 from confluent_kafka.admin._resource import ResourceType
 
+from gateway.addresses import Address
 from gateway.cluster.access import Access
 from gateway.cluster.sasl import Credentials
 from gateway.cluster.secret import Secret
@@ -23,7 +24,6 @@ from gateway.events.group_events import GroupCreated
 from gateway.pipeline import PipelineError
 from gateway.pipeline.spark.inputs import topic_lines
 from gateway.pipeline.topic import EventsTopic
-from gateway.settings import Address
 from gateway.transport import certificates
 from gateway.transport.certificates import CertificateFiles
 from tests.support.command_lines import all_command_lines

@@ -19,8 +19,8 @@ import pytest
 import trio
 from confluent_kafka import KafkaError, Message, Producer
 
+from gateway.addresses import parse_addresses
 from gateway.pipeline.tables import FOLDED_TABLES
-from gateway.settings import addresses
 from tests.support.group_client import fresh_group, group_client
 from tests.support.kafka_broker import KafkaCluster, running_kafka
 from tests.support.ports import HOST, free_port
@@ -69,7 +69,7 @@ class Told:
         """A topic of the same cluster."""
         from gateway.pipeline.topic import EventsTopic  # needs PySpark
 
-        return EventsTopic(name=name, upstream=addresses(self.cluster.bootstrap_servers))
+        return EventsTopic(name=name, upstream=parse_addresses(self.cluster.bootstrap_servers))
 
     def produce(self, topic: str, records: Sequence[bytes | None]) -> list[int | None]:
         """Write these to the first partition of a topic, in order. Returns their offsets."""
@@ -233,6 +233,6 @@ def test_a_missing_cluster_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
     monkeypatch.setattr(topic, "CLUSTER_TIMEOUT_S", 0.5)
-    nowhere = topic.EventsTopic(name="events", upstream=addresses(f"{HOST}:{free_port()}"))
+    nowhere = topic.EventsTopic(name="events", upstream=parse_addresses(f"{HOST}:{free_port()}"))
     with pytest.raises(PipelineError, match=r"^topic events at .*transport failure$"):
         nowhere.spans()
