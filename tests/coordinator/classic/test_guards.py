@@ -16,8 +16,8 @@ from tests.support.group_records import given_classic_group_member
 
 @pytest.fixture
 def classic() -> ClassicGroup:
-    """Static member a (instance i1) and dynamic member b at generation 7. Member b lagged at the
-    downgrade."""
+    """Static member a (instance i1) and dynamic member b at generation 7. Member b had an older
+    epoch at the downgrade."""
     group = ClassicGroup()
     group.apply(ClassicGroupMemberPut(given_classic_group_member("a", instance_id="i1")))
     group.apply(ClassicGroupMemberPut(given_classic_group_member("b")))
@@ -61,12 +61,12 @@ def test_the_generation_must_be_the_current_one(classic: ClassicGroup) -> None:
 
 
 @pytest.mark.parametrize(
-    ("member_id", "generation", "lagged"), [("b", 5, True), ("b", 4, False), ("a", 5, False)]
+    ("member_id", "generation", "is_at_older"), [("b", 5, True), ("b", 4, False), ("a", 5, False)]
 )
-def test_a_member_that_lagged_at_the_downgrade_is_recognised(
-    classic: ClassicGroup, member_id: str, generation: int, lagged: bool
+def test_a_member_at_an_older_epoch_since_the_downgrade_is_recognised(
+    classic: ClassicGroup, member_id: str, generation: int, is_at_older: bool
 ) -> None:
     """The member presents the epoch that it had at the downgrade (DEV D8)."""
-    assert is_at_older_epoch(classic, member_id, generation) is lagged
+    assert is_at_older_epoch(classic, member_id, generation) is is_at_older
     classic.apply(ClassicCoreMoved(ClassicCore(generation=8)))
     assert not is_at_older_epoch(classic, member_id, generation)

@@ -167,7 +167,7 @@ def test_a_restart_after_a_quiet_downgrade_knows_the_older_epoch(make_group: Mak
     assert group.assigned("c1") == {"foo": (0,)}
 
 
-def test_a_restart_knows_that_a_member_lags_no_more(make_group: MakeGroup) -> None:
+def test_a_restart_knows_that_a_member_has_the_generation(make_group: MakeGroup) -> None:
     """The member has the generation since it joined again, and would be fenced at its older epoch
     if the group is upgraded."""
     group = given_member_at_older_epoch(make_group)

@@ -95,7 +95,9 @@ def test_a_protocol_that_a_member_dropped_is_not_used(group: GroupScript) -> Non
     assert group.assigned(ids["b"]) == {"foo": (1,)}
 
 
-def test_a_member_that_lagged_at_the_downgrade_continues_from_there(group: GroupScript) -> None:
+def test_a_member_at_an_older_epoch_since_the_downgrade_continues_from_there(
+    group: GroupScript,
+) -> None:
     """A native member left and another joined before the classic one could rejoin. The classic
     member still owns its partitions, so no other member gets them, and the group knows its
     epoch."""

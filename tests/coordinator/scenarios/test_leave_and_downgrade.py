@@ -254,7 +254,9 @@ def test_60_a_downgrade_that_cannot_be_written_changes_nothing(group: GroupScrip
     assert group.beat("c1", 10).error == ErrorCode.NONE
 
 
-def test_a_member_that_lagged_at_the_downgrade_keeps_its_partitions(group: GroupScript) -> None:
+def test_a_member_at_an_older_epoch_since_the_downgrade_keeps_its_partitions(
+    group: GroupScript,
+) -> None:
     """DEV D8: the group knows its older epoch. The member must rejoin and may still commit. In
     Kafka ILLEGAL_GENERATION makes clients drop their partitions as lost."""
     group.given_consumer_group(
