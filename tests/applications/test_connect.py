@@ -18,7 +18,6 @@ from tests.support.applications import (
 )
 from tests.support.connect_worker import Worker, running_worker
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
-from tests.support.releases import with_new_protocol
 from tests.support.until import until, until_answered
 
 LIMIT_OF_TEST_S = 2 * LIMIT_S
@@ -26,7 +25,6 @@ pytestmark = [
     pytest.mark.kafka,
     pytest.mark.applications,
     pytest.mark.timeout(FETCH_TIMEOUT_S + LIMIT_OF_TEST_S),
-    with_new_protocol(),
 ]
 
 LINES = 200

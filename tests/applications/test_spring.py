@@ -1,8 +1,6 @@
 """Listeners of Spring Kafka do behind the gateway what they do at the broker, with either protocol,
 in transactions of which some are rolled back."""
 
-import pytest
-
 from kafka_codecs.apis import ApiKey
 from tests.support.applications import (
     MARKS,
@@ -14,6 +12,7 @@ from tests.support.applications import (
 )
 from tests.support.client_programs import SCRIPTS
 from tests.support.kafka_broker import KafkaCluster
+from tests.support.releases import with_new_protocol
 
 pytestmark = MARKS
 
@@ -21,10 +20,7 @@ PROGRAM = SCRIPTS / "java" / "SpringProgram.java"
 RECORDS = 60
 
 
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
-async def test_spring_copies_a_topic_behind_the_gateway_as_at_the_broker(
-    kafka: KafkaCluster, protocol: str
-) -> None:
+async def check_spring(kafka: KafkaCluster, protocol: str) -> None:
     """Every record is copied once, also those that failed at first."""
     topic, class_path = await filled_topic(kafka, RECORDS), f"{application_jars('spring')}/*"
     options = (RECORDS, protocol)
@@ -33,3 +29,14 @@ async def test_spring_copies_a_topic_behind_the_gateway_as_at_the_broker(
     )
     assert lines[0] == f"copied {RECORDS}, values {RECORDS}, failed {RECORDS // 10}"
     assert apis_in(recorder) >= {ApiKey.TXN_OFFSET_COMMIT, ApiKey.END_TXN}
+
+
+async def test_spring_copies_a_topic_behind_the_gateway_as_at_the_broker(
+    kafka: KafkaCluster,
+) -> None:
+    await check_spring(kafka, "classic")
+
+
+@with_new_protocol()
+async def test_spring_copies_with_the_new_protocol_as_at_the_broker(kafka: KafkaCluster) -> None:
+    await check_spring(kafka, "consumer")

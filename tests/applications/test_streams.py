@@ -16,6 +16,7 @@ from tests.support.applications import (
 )
 from tests.support.client_programs import SCRIPTS
 from tests.support.kafka_broker import KafkaCluster
+from tests.support.releases import with_new_protocol
 
 pytestmark = MARKS
 
@@ -38,6 +39,7 @@ async def test_a_classic_streams_application_counts_behind_the_gateway_as_at_the
     assert apis_in(recorder) >= {ApiKey.JOIN_GROUP, ApiKey.LEAVE_GROUP, ApiKey.DELETE_GROUPS}
 
 
+@with_new_protocol()
 async def test_a_streams_application_changes_its_protocol_behind_the_gateway_as_at_the_broker(
     kafka: KafkaCluster,
 ) -> None:

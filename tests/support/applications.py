@@ -19,7 +19,7 @@ from tests.support.group_client import fresh_group
 from tests.support.installs import installed
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, PARTITIONS, KafkaCluster
 from tests.support.kafka_jars import copy_jars, kafka_jars
-from tests.support.releases import with_new_protocol
+from tests.support.releases import LAST_CLASSIC
 from tests.support.wire_recorder import WireRecorder, recorded
 
 LIMIT_S = 180
@@ -32,7 +32,6 @@ MARKS = [
     pytest.mark.kafka,
     pytest.mark.applications,
     pytest.mark.timeout(FETCH_TIMEOUT_S + LIMIT_S),
-    with_new_protocol(),
 ]
 """The marks of every test of an application."""
 
@@ -51,8 +50,9 @@ def application_jars(profile: str, version: str = "") -> Path:
 
 
 def streams_class_path(release: str) -> str:
-    """The class path of a Streams application of a release."""
-    return _with_jars_of(release, "streams")
+    """The class path of a Streams application of a release. The programs name what admin clients
+    know since Kafka 4."""
+    return _with_jars_of(CONNECT_RELEASE if release == LAST_CLASSIC else release, "streams")
 
 
 def connect_class_path() -> str:
