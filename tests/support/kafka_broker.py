@@ -38,6 +38,7 @@ Address = tuple[str, int]
 
 TOPIC = "numbers"
 PARTITIONS = 3
+AUTO_CREATE = "auto.create.topics.enable"
 REPLICAS = 3
 """In clusters whose brokers tests stop. Followers would fetch each record in smaller ones too."""
 _GROUPS_LOOKED_AT = 12  # enough groups to reach every coordinator
@@ -57,8 +58,8 @@ class KafkaCluster:
         java_options: tuple[str, ...] = QUICK_START,
     ) -> None:
         """`release` is one of `kafka/pom.xml`, for example "4.4". Every node has `settings`; the
-        first brokers have those of `of_brokers` as well, in order; `listeners` among them come
-        besides the plain one."""
+        first brokers have those of `of_brokers` as well, in order; `listeners` and
+        `advertised.listeners` among them come besides the plain one."""
         self.release = release
         self._files = kafka_release(release, java_options)
         self._folder = folder
@@ -143,9 +144,11 @@ class KafkaCluster:
 
     async def until_whole(self) -> None:
         """Wait until all brokers know each other, all coordinators have loaded their groups, and
-        all replicas are in sync. Creates the topic `numbers` if it is missing."""
+        all replicas are in sync. Creates the topic `numbers` if it is missing, unless brokers are
+        not to create topics by themselves."""
         with trio.fail_after(START_TIMEOUT_S):
-            await self.make_topic(TOPIC)
+            if self._settings.get(AUTO_CREATE, True):
+                await self.make_topic(TOPIC)
             for number in range(_GROUPS_LOOKED_AT):
                 await _look_at_offsets(self.addresses[0], f"ready-{number}")
             for address in self.addresses:
@@ -178,7 +181,9 @@ class KafkaCluster:
         node_id = len(self.brokers) + 1
         port = free_port()
         own = self._of_brokers[node_id - 1] if node_id <= len(self._of_brokers) else {}
-        listeners = [f"PLAINTEXT://{HOST}:{port}", *filter(None, [str(own.get("listeners", ""))])]
+        plain = f"PLAINTEXT://{HOST}:{port}"
+        listeners = [plain, *filter(None, [str(own.get("listeners", ""))])]
+        advertised = "advertised.listeners"
         roles = ["broker"]
         if node_id == self._controller_id:
             listeners.append(self._controller_listener)
@@ -189,6 +194,7 @@ class KafkaCluster:
             "process.roles": ",".join(roles),
             "node.id": node_id,
             "listeners": ",".join(listeners),
+            **({advertised: f"{plain},{own[advertised]}"} if advertised in own else {}),
         }
         broker = KafkaNode(self._files, self._folder / f"broker-{node_id}", settings, port)
         broker.format(node_id)

@@ -1,0 +1,50 @@
+"""The output of a suite becomes outcomes by the names of its tests, and those that differ are
+counted."""
+
+import pytest
+
+from tests.e2e.library_suites import SUITES, outcomes, print_comparison
+
+GO = """
+=== RUN   TestConn
+    --- PASS: TestConn/close_immediately (0.01s)
+--- PASS: TestConn (0.01s)
+--- SKIP: TestNettest (0.00s)
+--- FAIL: TestReader (9.20s)
+"""
+PYTEST = """
+test/integration/test_admin_integration.py::test_a[gzip two] PASSED      [  1%]
+test/integration/test_admin_integration.py::test_b SKIPPED (No KAFKA)    [  2%]
+"""
+
+
+def test_the_outcomes_of_a_suite_have_the_names_of_its_tests() -> None:
+    assert outcomes(SUITES["kafka-go"], GO) == {
+        "TestConn": "PASS",
+        "TestConn/close_immediately": "PASS",
+        "TestNettest": "SKIP",
+        "TestReader": "FAIL",
+    }
+    path = "test/integration/test_admin_integration.py"
+    assert outcomes(SUITES["kafka-python"], PYTEST) == {
+        f"{path}::test_a[gzip two]": "PASSED",
+        f"{path}::test_b": "SKIPPED",
+    }
+
+
+def test_a_test_that_did_not_run_behind_the_gateway_differs() -> None:
+    direct, behind = {"TestA": "PASS", "TestB": "PASS"}, {"TestA": "PASS"}
+    assert print_comparison("sarama", "4.4", {"at the brokers": direct, "defaults": behind}) == 1
+    assert print_comparison("sarama", "4.4", {"at the brokers": direct, "defaults": direct}) == 0
+
+
+def test_a_suite_without_outcomes_is_no_success() -> None:
+    with pytest.raises(AssertionError, match="no test ran"):
+        print_comparison("sarama", "4.4", {"at the brokers": {}, "defaults": {}})
+
+
+def test_a_difference_with_a_reason_is_not_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    ((test, reason),) = SUITES["kafka-python"].explained.items()
+    results = {"at the brokers": {test: "PASSED"}, "defaults": {test: "FAILED"}}
+    assert print_comparison("kafka-python", "4.4", results) == 0
+    assert f"{test}: PASSED, FAILED ({reason})" in capsys.readouterr().out
