@@ -49,16 +49,17 @@ from gateway.journal.journal import Journal, Sinks
 from gateway.journal.runs import record_run
 from gateway.observers.offset_reporter import OffsetReporter
 from gateway.operators import NO_OPERATORS, Operators, OperatorsConfig
+from gateway.ownership_driver import OwnershipDriver
 from gateway.plug_ins.runner import PlugIns
 from gateway.quotas.quota_key import QuotaKey
 from gateway.quotas.shares import ShareRule
 from gateway.requests.coordinators import Coordinators
 from gateway.requests.fleet_group_service import FleetGroupService
 from gateway.requests.group_service import GroupService
-from gateway.requests.owner_calls import OwnerCalls, serve_calls
+from gateway.requests.owner_calls import NoOwnerCalls, OwnerCalls, serve_calls
 from gateway.requests.regex_questions import RegexQuestions
 from gateway.settings_sources import ENVIRONMENT_PREFIX
-from gateway.shard_moves import ShardMoves
+from gateway.shard_moves import OrderSource, ShardMoves
 from gateway.state_log.log import StateLog
 from gateway.state_log.sharded import ShardedLog
 
@@ -100,6 +101,8 @@ class GatewayConfig:
     take_rules: Callable[[HostingRules, GroupLimits], None] = lambda _rules, _limits: None
     """Learns what is in force: the limits and the rules of adoption may change from then on."""
     operators: OperatorsConfig = NO_OPERATORS
+    fleet: OwnershipDriver | None = None
+    """Its place in a fleet that runs on several machines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,6 +240,9 @@ async def run_gateway(
             )
             removal = Removal()
             moves = _shard_moves(config, behind)
+            fleet = config.fleet
+            # A fleet takes the groups over before the data path ends.
+            ending = stop if fleet is None else trio.Event()
             operators = Operators(
                 config.operators,
                 hosted_groups,
@@ -262,7 +268,7 @@ async def run_gateway(
                 config.private_transactional_ids,
                 topic_ids=lambda: cluster.known_ids(config.private_topics).values(),
             )
-            if isinstance(service, FleetGroupService):
+            if isinstance(service, FleetGroupService) and fleet is None:
                 folder, limits = config.operators.control_folder, config.data_path.limits
                 assert folder is not None, "a process of a fleet has a folder"
                 serve_owner_calls = partial(serve_calls, private_names=private_names)
@@ -288,7 +294,7 @@ async def run_gateway(
                         config.data_path,
                         service,
                         cluster,
-                        stop=stop,
+                        stop=ending,
                         limiter=limiter,
                         held=held,
                         removal=removal,
@@ -305,6 +311,9 @@ async def run_gateway(
                     log.info("anchors_off", reason="the embedded cluster cannot hold anchors")
                 task_status.started(address)
                 await stop.wait()
+                if fleet is not None:
+                    await fleet.leave()
+                    ending.set()
                 hosted_groups.release_waiting()
             await hosted_groups.orders.end_adoptions()
             if not state_log.outlives_process:
@@ -318,7 +327,9 @@ def _group_service(
     services = behind.services
     make: Callable[..., GroupService] = GroupService
     member, folder = config.data_path.member, config.operators.fleet_folder
-    if member is not None and folder is not None:
+    if member is not None and config.fleet is not None:
+        make = partial(FleetGroupService, member, NoOwnerCalls())
+    elif member is not None and folder is not None:
         make = partial(FleetGroupService, member, OwnerCalls(folder))
     return make(
         behind.groups,
@@ -354,10 +365,11 @@ async def _record_run(state_log: StateLog, now_ms: int) -> int | None:
 
 
 def _shard_moves(config: GatewayConfig, behind: GatewayServices) -> ShardMoves | None:
-    """What carries out the orders of the parent about shards, in a process of a fleet."""
-    services, member, link = behind.services, config.data_path.member, config.operators.link
+    """What carries out orders about shards, in a process of a fleet."""
+    services, member = behind.services, config.data_path.member
+    link: OrderSource | None = config.fleet or config.operators.link
     folder = config.operators.fleet_folder
-    if member is None or link is None or folder is None:
+    if member is None or link is None:
         return None
     assert isinstance(services.state_log, ShardedLog)
     assert isinstance(services.journal, FleetJournal)
@@ -370,7 +382,7 @@ def _shard_moves(config: GatewayConfig, behind: GatewayServices) -> ShardMoves |
         journal=services.journal,
         offsets=services.offsets,
         clock=services.clock,
-        slots_folder=folder / SLOTS_FOLDER,
+        slots_folder=None if folder is None else folder / SLOTS_FOLDER,
     )
 
 

@@ -28,7 +28,7 @@ from gateway.data_path.client_warnings import ClientWarnings
 from gateway.data_path.config import Limits
 from gateway.data_path.connection_limiter import ConnectionLimiter
 from gateway.data_path.removal import Removal
-from gateway.fleet.member import FleetMember, home_of
+from gateway.fleet.member import FleetMember
 from gateway.fleet.parent_link import ParentLink
 from gateway.groups.clock import Clock
 from gateway.groups.group_limits import GroupLimits
@@ -232,7 +232,7 @@ def _process_line(moves: ShardMoves) -> ProcessLine:
         slot=member.slot,
         pid=os.getpid(),
         shards=tuple(sorted(member.serving)),
-        own_shards=sum(home_of(shard, member.slots) == member.slot for shard in member.serving),
+        own_shards=sum(map(member.is_home, member.serving)),
         moved_at_ms=None if last is None else last.at_ms,
         move_took_ms=None if last is None else last.took_ms,
     )

@@ -41,14 +41,17 @@ from gateway.fleet.fleet_state import (
     write_state,
 )
 from gateway.fleet.member import FleetMember
+from gateway.fleet.ownership import Founding
 from gateway.fleet.parent import FleetPlan, RunProcess, run_fleet
 from gateway.fleet.parent_link import ParentLink
+from gateway.fleet.table import GatewayAddress
 from gateway.gateway import GatewayConfig, run_gateway
 from gateway.journal.events_topic import EventsTopicError, EventsTopicWriter, open_events_topic
 from gateway.journal.journal import Sinks
 from gateway.journal.line_files import FOLDER_NAME, LineFiles
 from gateway.logs import configure, name_process, sum_up_repeats
 from gateway.operators import OperatorsConfig
+from gateway.ownership_driver import FleetError, OwnershipDriver, join_fleet
 from gateway.quotas.shares import ShareRule
 from gateway.readable import escape
 from gateway.reloading import Reloading, limits_of, share_of_groups
@@ -57,6 +60,7 @@ from gateway.settings import BROKER_CONFIGS, Settings, file_key
 from gateway.state_folder import StateFolderError, bind_to_cluster, lock_folder
 from gateway.state_log.kafka.kafka_log import open_kafka_log
 from gateway.state_log.kafka.shards import (
+    claim_log,
     count_shards,
     find_writers,
     open_partitions,
@@ -234,6 +238,7 @@ def _run_process(
         StateLogUnusable,
         StateLogError,
         StateLogTaken,
+        FleetError,
     ) as failures:
         reason = first_of(failures)
     if reason is None:
@@ -296,10 +301,27 @@ async def _log_wait(upstream: tuple[Address, ...], started: trio.Event) -> None:
 
 @asynccontextmanager
 async def _open_log(
-    settings: Settings, access: Access, cluster_id: str | None, process: FleetProcess | None
+    settings: Settings,
+    access: Access,
+    cluster_id: str | None,
+    process: FleetProcess | None,
+    fleet: OwnershipDriver | None,
 ) -> AsyncIterator[StateLog]:
     """The state log of this process during the block. Raises as `open_state_log` does."""
-    if process is None:
+    if fleet is not None:
+        async with open_partitions(
+            settings.upstream,
+            settings.state_topic,
+            access,
+            fleet.member,
+            (),
+            cluster_id=cluster_id,
+            log_id=fleet.table.log_id,
+            run_id=fleet.run_id,
+            on_taken=fleet.on_taken,
+        ) as kafka_log:
+            yield kafka_log
+    elif process is None:
         async with open_state_log(settings, access, cluster_id) as state_log:
             yield state_log
     elif settings.state == "kafka":
@@ -412,7 +434,7 @@ async def _check_cluster(
             if is_embedded(connection.versions):
                 return
             transactional_ids = (
-                await find_writers(connection, settings.state_topic, settings.processes)
+                await find_writers(connection, settings.state_topic, has_shards=settings.has_shards)
                 if settings.state == "kafka"
                 else ()
             )
@@ -555,12 +577,46 @@ async def _run_settings(
         groups = await group_config_at(settings, address, security.own)
         config = replace(config, groups=groups)
         topic = await resources.enter_async_context(_events_topic(settings, security.own))
+        fleet: OwnershipDriver | None = None
+        if settings.fleet:
+            fleet = await resources.enter_async_context(
+                _join_fleet(settings, security.own, cluster)
+            )
+            data_path = replace(
+                config.data_path, member=fleet.member, announce_ports=fleet.learn_ports
+            )
+            config = replace(config, data_path=data_path, fleet=fleet)
         state_log = await resources.enter_async_context(
-            _open_log(settings, security.own, cluster.cluster_id, process)
+            _open_log(settings, security.own, cluster.cluster_id, process, fleet)
         )
         files = resources.enter_context(closing(LineFiles(folder / FOLDER_NAME)))
         sinks = Sinks(files=files, topic=topic)
         await run_gateway(config, state_log, sinks, stop=stop, task_status=task_status)
+
+
+@asynccontextmanager
+async def _join_fleet(
+    settings: Settings, access: Access, cluster: FoundCluster
+) -> AsyncIterator[OwnershipDriver]:
+    """A place in the fleet of several machines during the block. Raises as `join_fleet` does."""
+
+    async def claim() -> Founding:
+        log_id, run_id = await claim_log(
+            cluster.addresses, settings.state_topic, access, cluster_id=cluster.cluster_id
+        )
+        return Founding(log_id, run_id)
+
+    async with join_fleet(
+        cluster.addresses,
+        access,
+        cluster_id=cluster.cluster_id,
+        state_topic=settings.state_topic,
+        name=settings.name_in_fleet,
+        address=GatewayAddress(host=settings.advertised_host, port=settings.listen.port),
+        claim_log=claim,
+        folder=settings.state_dir,
+    ) as fleet:
+        yield fleet
 
 
 def _admin(settings: Settings, security: Security) -> AdminConfig | None:

@@ -145,6 +145,7 @@ SECRETS = frozenset({"upstream_sasl_password"})
 """Settings that have no flag, and whose values appear in no message."""
 
 _TopicName = Annotated[str, Field(pattern=f"^{TOPIC_NAME}$")]
+_GatewayName = Annotated[str, Field(pattern="^[A-Za-z0-9._-]+$", max_length=200)]
 _Patterns = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 _Milliseconds = Annotated[int, Field(ge=1, le=INT32_MAX)]
 _Delay = Annotated[int, Field(ge=0, le=INT32_MAX)]
@@ -220,6 +221,16 @@ class Settings(BaseModel):
         None,
         description="how many processes share the work, or auto for one per core of the machine;"
         " by default the gateway is one process. Not with `state` memory",
+    )
+    fleet: bool = Field(
+        False,
+        description="whether the gateway shares its groups with all others that have the same"
+        " `state_topic`, on this machine and on others; needs `state` kafka",
+    )
+    gateway_name: _GatewayName | None = Field(
+        None,
+        description="the name of the gateway in its fleet, which no other one has; by default the"
+        " host that clients are told, and the port of `listen`",
     )
     listen_sni: Annotated[str, AfterValidator(BrokerNames.check)] | None = Field(
         None,
@@ -481,6 +492,17 @@ class Settings(BaseModel):
     )
 
     @property
+    def has_shards(self) -> bool:
+        """Whether the gateway keeps its state in shards in any case."""
+        return self.fleet or self.processes is not None
+
+    @property
+    def name_in_fleet(self) -> str:
+        """The name of the gateway in its fleet. Kafka allows few characters in it."""
+        address = f"{self.advertised_host}-{self.listen.port}"
+        return self.gateway_name or re.sub("[^A-Za-z0-9._-]", "_", address)
+
+    @property
     def advertised_host(self) -> str:
         """The host in the addresses that clients are told."""
         return self.advertise or self.listen.host
@@ -543,6 +565,10 @@ class Settings(BaseModel):
             )
         if self.processes is not None:
             self._check_fleet()
+        if self.fleet:
+            self._check_machines()
+        elif self.gateway_name is not None:
+            raise ValueError("gateway_name: needs fleet")
         if self.events_topic == self.state_topic:
             raise ValueError(f"events_topic: {self.events_topic} is the topic of the state log")
         self._check_group_configs()
@@ -553,6 +579,13 @@ class Settings(BaseModel):
             raise ValueError("processes: needs state sqlite or kafka; with memory, leave it out")
         if self.listen_sni is not None:
             raise ValueError("processes: does not work with listen_sni; leave one of them out")
+
+    def _check_machines(self) -> None:
+        if self.state != "kafka":
+            raise ValueError(f"fleet: needs state kafka, not {self.state}")
+        for name in ("processes", "listen_sni"):
+            if getattr(self, name) is not None:
+                raise ValueError(f"{name}: does not work with fleet; leave one of them out")
 
     def _check_group_configs(self) -> None:
         for value, low, high in _BETWEEN:

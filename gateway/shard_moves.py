@@ -1,4 +1,5 @@
-"""Gives up shards and opens others, as the parent of the fleet says.
+"""Gives up shards and opens others, as the parent of the fleet says, or the group of a fleet that
+runs on several machines.
 
 What a process gives up ends like the groups of a gateway that shuts down: what waits is refused,
 what is being written or stored ends, and the state log has the rest. What it takes begins like the
@@ -8,14 +9,14 @@ groups of a gateway that starts. Clients find the other process by FindCoordinat
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import structlog
 import trio
 
 from gateway.events.gateway_events import ShardsTaken
 from gateway.fleet.member import FleetMember, is_in_shard
-from gateway.fleet.parent_link import ParentLink
-from gateway.fleet.words import GaveUp, NotOpened, Opened, OwnerTable, Take
+from gateway.fleet.words import GaveUp, Lose, NotOpened, Opened, OwnerTable, Take
 from gateway.groups.clock import Clock
 from gateway.groups.groups import Groups
 from gateway.hosting.rules import HostingRules
@@ -34,13 +35,26 @@ class LastMove:
     took_ms: int
 
 
+class OrderSource(Protocol):
+    """Who decides which shards the process has."""
+
+    @property
+    def orders(self) -> trio.MemoryReceiveChannel[OwnerTable | Take | Lose]:
+        """What the process has to do, one after another."""
+        ...
+
+    async def say_of_shard(self, word: GaveUp | Opened | NotOpened) -> None:
+        """Learn what has become of a shard."""
+        ...
+
+
 class ShardMoves:
-    """Carries out the orders of the parent about shards, one after another."""
+    """Carries out orders about shards, one after another."""
 
     def __init__(
         self,
         member: FleetMember,
-        link: ParentLink,
+        link: OrderSource,
         groups: Groups,
         rules: HostingRules,
         *,
@@ -48,9 +62,9 @@ class ShardMoves:
         journal: FleetJournal,
         offsets: OffsetReporter,
         clock: Clock,
-        slots_folder: Path,
+        slots_folder: Path | None,
     ) -> None:
-        """`slots_folder`: a folder of all processes."""
+        """`slots_folder`: a folder of all processes; None if they have none."""
         self.member = member
         self._slots_folder = slots_folder
         self._link = link
@@ -62,6 +76,8 @@ class ShardMoves:
         self._clock = clock
         self._opening: dict[int, trio.Event] = {}
         """The shards that are being opened; set when that is over."""
+        self._closing: set[int] = set()
+        """The shards that are being given up."""
         self.last: LastMove | None = None
 
     async def run(self) -> None:
@@ -77,6 +93,10 @@ class ShardMoves:
                         await self._give_up_others()
                     case Take(shards, run_id):
                         self._take(shards, run_id, nursery)
+                    case Lose(shard, reason):
+                        log.warning("shard_lost", shard=shard, reason=reason)
+                        self.member.serving.discard(shard)
+                        nursery.start_soon(self._give_up_once_open, shard)
 
     async def _give_up_others(self) -> None:
         """Give up what other slots own, all at once: from now on their requests are refused."""
@@ -88,8 +108,10 @@ class ShardMoves:
     async def _give_up_once_open(self, shard: int) -> None:
         if shard in self._opening:
             await self._opening[shard].wait()
-        if shard in self._state_log.open_shards:  # it may not have been opened
+        if shard in self._state_log.open_shards - self._closing:  # it may not have been opened
+            self._closing.add(shard)
             await self._give_up(shard)
+            self._closing.discard(shard)
 
     async def _give_up(self, shard: int) -> None:
         began_ms = self._clock.now_ms()
@@ -110,12 +132,12 @@ class ShardMoves:
         self._journal.begin_run(run_id, shards, ShardsTaken(shards=shards))
         for shard in shards:
             self._opening[shard] = trio.Event()
-            nursery.start_soon(self._open, shard, nursery)
+            nursery.start_soon(self._open, shard, run_id, nursery)
 
-    async def _open(self, shard: int, nursery: trio.Nursery) -> None:
+    async def _open(self, shard: int, run_id: int, nursery: trio.Nursery) -> None:
         began_ms = self._clock.now_ms()
         try:
-            opened = await self._state_log.open_shard(shard)
+            opened = await self._state_log.open_shard(shard, run_id)
         except NOT_OPENED as error:
             self._journal.give_up(shard, groups=0, took_ms=0)
             self._opening.pop(shard).set()
@@ -132,6 +154,8 @@ class ShardMoves:
     def _keep_members_away(self, shard: int, handed_over: bytes | None) -> None:
         """Leave to the next process who is away, in a file."""
         path = self._away_file(shard)
+        if path is None:
+            return
         try:
             path.unlink(missing_ok=True)
             if handed_over is not None:
@@ -141,14 +165,17 @@ class ShardMoves:
 
     def _learn_members_away(self, shard: int) -> None:
         path = self._away_file(shard)
+        if path is None:
+            return
         try:
             if path.exists():
                 self._groups.orders.away.take_over(path.read_bytes())
         except (OSError, ValueError) as error:
             log.warning("members_away_forgotten", shard=shard, reason=str(error))
 
-    def _away_file(self, shard: int) -> Path:
-        return self._slots_folder / f"away-{shard:03}.json"
+    def _away_file(self, shard: int) -> Path | None:
+        folder = self._slots_folder
+        return None if folder is None else folder / f"away-{shard:03}.json"
 
     async def _tell_unopened(self, shard: int, reason: str) -> None:
         log.error("shard_not_opened", shard=shard, reason=reason)

@@ -46,7 +46,7 @@ async def check_cluster(
         ids = [
             name
             for topic in topics
-            for name in await find_writers(connection, topic, settings.processes)
+            for name in await find_writers(connection, topic, has_shards=settings.has_shards)
         ]
         if settings.events_topic is not None:
             topics.append(settings.events_topic)

@@ -9,6 +9,7 @@ import trio
 from gateway.cluster.access import PLAIN_ACCESS, Access
 from gateway.data_path.broker_names import BrokerNames
 from gateway.fleet.member import FleetMember
+from gateway.fleet.seated_member import AnnouncePorts
 from gateway.quotas.shares import ShareRule
 from gateway.transport.certificates import TlsContext
 
@@ -85,6 +86,8 @@ class DataPathConfig:
     member: FleetMember | None = None
     """The process's view of its fleet, whose processes share `state_folder` and all ports but those
     of their coordinator nodes; None if it is alone."""
+    announce_ports: AnnouncePorts | None = None
+    """Tells the gateways of a fleet on several machines about the ports of this one."""
     leaving: trio.Event | None = None
     """Set when the process leaves new clients to the others."""
     other_ports: Collection[int] = ()

@@ -1,8 +1,8 @@
 """The ports of one process of a fleet.
 
-All processes share the bootstrap port and those of the brokers: the system gives a new connection
-to one of them. The coordinator nodes of a process have ports of its own. All know the ports of all,
-because Metadata is the same at each.
+All processes of a machine share the bootstrap port and those of the brokers: the system gives a new
+connection to one of them. The coordinator nodes of a process have ports of its own. All know the
+ports of all, because Metadata is the same at each.
 """
 
 import errno
@@ -26,6 +26,7 @@ from gateway.fleet.member import (
     coordinator_id,
     is_coordinator,
 )
+from gateway.fleet.seated_member import AnnouncePorts, SeatedMember
 from kafka_codecs.declaration import Struct
 from kafka_codecs.metadata import MetadataResponse
 
@@ -54,7 +55,7 @@ class FleetListeners(Listeners):
         with self._book.lock():
             ports = {
                 listed_id: self._book.find_port(listed_id) or self._reserve(listed_id, addresses)
-                for listed_id in self._member.node_ids(node_id)
+                for listed_id in self._member.own_node_ids(node_id)
             }
         own_id = coordinator_id(self._member.slot, node_id)
         bound: list[tuple[list[trio.SocketListener], BrokerRoute]] = []
@@ -76,6 +77,10 @@ class FleetListeners(Listeners):
             self._accepting.start_soon(self._serve, listeners, route)
         self._ports[node_id] = ports.pop(node_id)
         self._coordinator_ports |= ports
+        self._on_represented(node_id, own_id)
+
+    def _on_represented(self, node_id: int, own_id: int) -> None:
+        """The ports of a broker, and of the own coordinator node that leads to it, are open."""
 
     def _reserve(self, node_id: int, addresses: list[SocketAddress]) -> int:
         """Find a port that is free at all addresses, and note it for this node. Raises
@@ -129,3 +134,30 @@ class FleetListeners(Listeners):
     def _address_of(self, node_id: int) -> Address:
         ports = self._coordinator_ports if is_coordinator(node_id) else self._ports
         return self._config.advertised_host, ports[node_id]
+
+
+class SeatedListeners(FleetListeners):
+    """The same for a gateway whose fleet runs on several machines: addresses are those of the
+    fleet's table, and the ports of this gateway go into it."""
+
+    def __init__(
+        self, member: SeatedMember, announce_ports: AnnouncePorts, *args: Any, **kwargs: Any
+    ) -> None:
+        """The other arguments are those of `Listeners`."""
+        super().__init__(member, *args, **kwargs)
+        self._seated = member
+        self._announce_ports = announce_ports
+
+    def _on_represented(self, node_id: int, own_id: int) -> None:
+        self._announce_ports(
+            node_id, broker_port=self._ports[node_id], node_port=self._coordinator_ports[own_id]
+        )
+
+    def _address_of(self, node_id: int) -> Address:
+        address = self._seated.address_of(node_id)
+        if address is not None:
+            return address
+        # The table does not have the own ports yet, or another one has just come.
+        is_own = is_coordinator(node_id)
+        own_id = coordinator_id(self._seated.slot, broker_of(node_id)) if is_own else node_id
+        return super()._address_of(own_id)

@@ -35,7 +35,7 @@ async def check_ports(config: DataPathConfig, node_ids: Iterable[int]) -> None:
     broker or a coordinator node."""
     book = PortBook(config.state_folder, config.listen_port)
     if config.member is not None:
-        node_ids = [listed for broker in node_ids for listed in config.member.node_ids(broker)]
+        node_ids = [listed for broker in node_ids for listed in config.member.own_node_ids(broker)]
     ports = [] if config.broker_names else [book.find_port(node_id) for node_id in node_ids]
     for port in (config.listen_port, *ports):
         if port is None:

@@ -4,7 +4,7 @@ import contextvars
 import itertools
 import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -23,7 +23,7 @@ from gateway.data_path.connection_context import ConnectionContext
 from gateway.data_path.connection_limiter import ConnectionLimiter, ConnectionSlot
 from gateway.data_path.connection_tasks import ConnectionTasks
 from gateway.data_path.errors import BrokerLost, ListenError, TooManyConnections
-from gateway.data_path.fleet_listeners import FleetListeners
+from gateway.data_path.fleet_listeners import FleetListeners, SeatedListeners
 from gateway.data_path.grants import OF_THE_ANONYMOUS_MAX, Grants
 from gateway.data_path.group_apis import GroupApis
 from gateway.data_path.held_requests import HeldRequests
@@ -34,6 +34,7 @@ from gateway.data_path.removal import Removal
 from gateway.data_path.stream import StreamResources
 from gateway.events.event import EventSink
 from gateway.events.gateway_events import DrainFinished, DrainStarted
+from gateway.fleet.seated_member import SeatedMember
 from gateway.logs import write_to_log
 from gateway.transport.certificates import TlsContext
 from gateway.transport.sockets import Transport, close
@@ -97,9 +98,7 @@ async def serve(
     async with looking_after(resources), clients.serve_all() as connections:
         async with trio.open_nursery() as accepting:
             try:
-                member = config.member
-                make = Listeners if member is None else partial(FleetListeners, member)
-                listeners = make(
+                listeners = _make_listeners(config)(
                     config,
                     brokers=Brokers(
                         lambda: cluster.brokers,
@@ -142,6 +141,16 @@ async def looking_after(resources: StreamResources) -> AsyncIterator[None]:
             nursery.cancel_scope.cancel()
     finally:
         resources.close()
+
+
+def _make_listeners(config: DataPathConfig) -> Callable[..., Listeners]:
+    """What opens the ports of a single gateway, or of one in a fleet."""
+    member = config.member
+    if member is None:
+        return Listeners
+    if isinstance(member, SeatedMember) and config.announce_ports is not None:
+        return partial(SeatedListeners, member, config.announce_ports)
+    return partial(FleetListeners, member)
 
 
 async def _follow(cluster: Cluster, listeners: Listeners) -> None:

@@ -5,13 +5,14 @@ functions on decoded messages.
 from collections.abc import Callable
 from dataclasses import replace
 
-from gateway.fleet.member import ID_DIGITS, FleetMember, broker_of, coordinator_id
+from gateway.fleet.member import ID_DIGITS, FleetMember, broker_of
 from kafka_codecs.describe_configs import (
     ConfigResourceType,
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResponse,
 )
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.find_coordinator import (
     Coordinator,
     CoordinatorType,
@@ -19,6 +20,8 @@ from kafka_codecs.find_coordinator import (
     FindCoordinatorResponse,
 )
 from kafka_codecs.metadata import MetadataResponse, MetadataResponseBroker
+
+_NOT_AVAILABLE = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 def add_coordinators(
@@ -46,12 +49,18 @@ def name_owners(
     def name_owner(coordinator: Coordinator) -> Coordinator:
         if coordinator.error_code or coordinator.node_id < 0:
             return coordinator
-        slot = member.slot_of(coordinator.key)
-        return replace(coordinator, node_id=coordinator_id(slot, coordinator.node_id))
+        node_id = member.node_of(coordinator.key, coordinator.node_id)
+        if node_id is None:
+            return Coordinator(
+                key=coordinator.key, node_id=-1, host="", port=-1, error_code=_NOT_AVAILABLE
+            )
+        return replace(coordinator, node_id=node_id)
 
     if answer.node_id >= 0 and answer.host:
-        slot = member.slot_of(request.key)
-        answer = replace(answer, node_id=coordinator_id(slot, answer.node_id))
+        node_id = member.node_of(request.key, answer.node_id)
+        if node_id is None:
+            return FindCoordinatorResponse(node_id=-1, port=-1, error_code=_NOT_AVAILABLE)
+        answer = replace(answer, node_id=node_id)
     return replace(answer, coordinators=tuple(map(name_owner, answer.coordinators)))
 
 

@@ -17,6 +17,8 @@ BROKER_ID_MAX = 999_999
 """The largest broker id that leaves room for the ids of coordinator nodes."""
 ID_DIGITS = 10
 """The digits of the id of a coordinator node."""
+NO_SLOT = -1
+"""In place of a slot: nobody has it."""
 _FIRST_ID = 1_000_000_000
 _IDS_PER_SLOT = BROKER_ID_MAX + 1
 
@@ -57,6 +59,10 @@ class FleetMember:
         """The slot that has the group."""
         return self.owners[shard_of(group_id, self.shards)]
 
+    def is_home(self, shard: int) -> bool:
+        """Whether the process has the shard while all serve."""
+        return home_of(shard, self.slots) == self.slot
+
     def owns(self, group_id: str) -> bool:
         """Whether this process has the group, or is about to."""
         return self.slot_of(group_id) == self.slot
@@ -70,8 +76,14 @@ class FleetMember:
         for slot in range(self.slots):
             yield coordinator_id(slot, broker_id)
 
-    def node_ids(self, broker_id: int) -> tuple[int, ...]:
-        """The ids of all nodes that lead to this broker: its own, and the coordinator nodes."""
+    def node_of(self, group_id: str, broker_id: int) -> int | None:
+        """The coordinator node of the group's process that leads to this broker; None if clients
+        cannot reach it yet."""
+        return coordinator_id(self.slot_of(group_id), broker_id)
+
+    def own_node_ids(self, broker_id: int) -> tuple[int, ...]:
+        """The ids of the nodes that lead to this broker and have a port at this machine: its own,
+        and the coordinator nodes."""
         return (broker_id, *self.coordinator_ids(broker_id))
 
 
@@ -103,3 +115,8 @@ def is_coordinator(node_id: int) -> bool:
 def broker_of(node_id: int) -> int:
     """The broker that a coordinator node leads to. A broker leads to itself."""
     return (node_id - _FIRST_ID) % _IDS_PER_SLOT if is_coordinator(node_id) else node_id
+
+
+def slot_of_node(node_id: int) -> int:
+    """The slot of a coordinator node."""
+    return (node_id - _FIRST_ID) // _IDS_PER_SLOT

@@ -22,6 +22,7 @@ from gateway.fleet.words import (
     GaveUp,
     LogClaimed,
     LogLost,
+    Lose,
     NotOpened,
     Opened,
     OwnerTable,
@@ -48,7 +49,7 @@ class ParentLink:
         self._socket = sock
         self.leaving = trio.Event()
         """Set when new clients are to be left to the other processes."""
-        self._orders_in, self.orders = trio.open_memory_channel[OwnerTable | Take](math.inf)
+        self._orders_in, self.orders = trio.open_memory_channel[OwnerTable | Take | Lose](math.inf)
         """What the process has to do with shards, in the order in which the parent has said it."""
 
     async def beat(self) -> None:

@@ -100,6 +100,14 @@ class Take:
     """Greater than that of any process that has had them."""
 
 
+@dataclass(frozen=True, slots=True)
+class Lose:
+    """Give up a shard whose writer the cluster has fenced, because another gateway has it."""
+
+    shard: int
+    reason: str
+
+
 Word: TypeAlias = (
     Beat
     | Serving

@@ -215,7 +215,8 @@ class UpstreamMember:
         self.joins = 0
         """How many of its JoinGroups may have begun a generation since it was last `In`."""
         self._group_id = group_id
-        self._join_metadata = join_metadata
+        self.join_metadata = join_metadata
+        """What it joins with the next time; its instance id is fixed."""
         self._reason = reason
         self._session_timeouts_ms = tuple(session_timeouts_ms)
         self._rebalance_timeout_ms = rebalance_timeout_ms
@@ -291,10 +292,10 @@ class UpstreamMember:
             rebalance_timeout_ms=max(session_ms, self._rebalance_timeout_ms),
             member_id=member_id,
             group_instance_id=self._instance_id,
-            protocol_type=self._join_metadata.protocol_type,
+            protocol_type=self.join_metadata.protocol_type,
             protocols=tuple(
-                JoinGroupProtocol(name=name, metadata=self._join_metadata.metadata)
-                for name in dict.fromkeys((self._join_metadata.protocol, *names))
+                JoinGroupProtocol(name=name, metadata=self.join_metadata.metadata)
+                for name in dict.fromkeys((self.join_metadata.protocol, *names))
             ),
             reason=self._reason,
         )
@@ -318,7 +319,7 @@ class UpstreamMember:
             generation_id=ids.generation,
             member_id=ids.member_id,
             group_instance_id=self._instance_id,
-            protocol_type=self._join_metadata.protocol_type,
+            protocol_type=self.join_metadata.protocol_type,
             protocol_name=joined.round.protocol_name,
             assignments=tuple(
                 SyncGroupAssignment(member_id=member_id, assignment=assignment)

@@ -24,7 +24,7 @@ from gateway.requests.offset_fetch_shapes import (
     response_of,
 )
 from gateway.requests.other_groups import OtherHeartbeat
-from gateway.requests.owner_calls import OwnerAway, OwnerCalls
+from gateway.requests.owner_calls import OwnerAsker, OwnerAway
 from gateway.requests.refusals import refuse
 from kafka_codecs import consumer_group_describe
 from kafka_codecs.alter_configs import AlterConfigsRequest
@@ -100,7 +100,7 @@ _OTHER_HEARTBEATS: Mapping[type[Struct], Callable[..., Struct]] = {
 class FleetGroupService(GroupService):
     """Answers for the groups of this process."""
 
-    def __init__(self, member: FleetMember, calls: OwnerCalls, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, member: FleetMember, calls: OwnerAsker, *args: Any, **kwargs: Any) -> None:
         """The other arguments are those of `GroupService`."""
         super().__init__(*args, **kwargs)
         self._member = member

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import structlog
 import trio
@@ -57,16 +57,32 @@ class OwnerAway(Exception):
     """The process that has the groups did not answer. It is being started again, perhaps."""
 
 
+class OwnerAsker(Protocol):
+    """Asks who has a group, on behalf of an admin client of this process."""
+
+    async def ask(self, slot: int, request: GroupRequest, message: Struct) -> Any:
+        """What the process of this slot answers to a message in place of the request's own. Raises
+        OwnerAway, BrokerLost, TooMuchHeld."""
+        ...
+
+
+class NoOwnerCalls:
+    """Asks nobody: the others are on other machines."""
+
+    async def ask(self, slot: int, request: GroupRequest, message: Struct) -> Any:  # noqa: ARG002
+        """See `OwnerAsker`."""
+        raise OwnerAway
+
+
 class OwnerCalls:
-    """Asks the other processes of a fleet."""
+    """Asks the other processes of this machine."""
 
     def __init__(self, folder: Path) -> None:
         """`folder`: the state folder of the fleet."""
         self._folder = folder
 
     async def ask(self, slot: int, request: GroupRequest, message: Struct) -> Any:
-        """What the process of this slot answers to a message in place of the request's own. Raises
-        OwnerAway, BrokerLost, TooMuchHeld."""
+        """See `OwnerAsker`."""
         try:
             with trio.fail_after(CALL_S):
                 folder = self._folder / SLOTS_FOLDER / str(slot)

@@ -29,8 +29,9 @@ class Shards(Protocol):
     are_locked: bool
     """Whether no other fleet can have a shard that this one is about to open."""
 
-    async def open(self, shard: int) -> StateLog:
-        """Become the only owner of a shard and read it. Raises one of NOT_OPENED, StateLogTaken."""
+    async def open(self, shard: int, run_id: int) -> StateLog:
+        """Become the only owner of a shard and read it, in a run that is greater than that of any
+        other process that has had it. Raises one of NOT_OPENED, StateLogTaken."""
         ...
 
     async def close(self, shard: int) -> None:
@@ -47,7 +48,7 @@ class ShardFolders:
         self._folder = folder
         self._open: dict[int, AsyncExitStack] = {}
 
-    async def open(self, shard: int) -> StateLog:
+    async def open(self, shard: int, run_id: int) -> StateLog:  # noqa: ARG002
         """See `Shards`."""
         folder = shard_folder(self._folder, shard)
         async with AsyncExitStack() as resources:
@@ -84,9 +85,10 @@ class ShardedLog:
         # Of a shard that is about to be opened, heartbeats are answered that all is well.
         return self._shards.are_locked if log is None else log.may_answer
 
-    async def open_shard(self, shard: int) -> StateLog:
-        """Open a shard. Raises one of NOT_OPENED, StateLogTaken."""
-        log = await self._shards.open(shard)
+    async def open_shard(self, shard: int, run_id: int | None = None) -> StateLog:
+        """Open a shard, in this run if it is not that of the process. Raises one of NOT_OPENED,
+        StateLogTaken."""
+        log = await self._shards.open(shard, self.run_id if run_id is None else run_id)
         try:
             await _check_shard(log, shard, self._count)
         except StateLogUnusable:

@@ -43,6 +43,7 @@ OF_ONE_THING: Mapping[str, str] = {
     "gateway.events.sentences": "NAMES_MAX NAMED_MAX MOVES_MAX",
     "gateway.journal.stated_groups": "FORWARDED_MAX",
     "gateway.board.words": "NAMED_MAX CHARS_MAX",
+    "gateway.fleet.table": "SLOTS_MAX ENCODED_BYTES_MAX DECODED_BYTES_MAX",
     "gateway.fleet.words": "WORD_BYTES_MAX",
     "gateway.requests.owner_calls": "LINE_BYTES_MAX",
     "gateway.groups.cluster_view": "ASKED_TOGETHER_MAX REMEMBERED_MAX",

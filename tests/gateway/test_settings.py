@@ -34,6 +34,13 @@ def test_only_the_upstream_is_required(tmp_path: Path) -> None:
     )
 
 
+def test_a_gateway_is_named_in_its_fleet_after_its_address() -> None:
+    """Kafka allows few characters in the name of a static member."""
+    flags = {"upstream": "h:1", "state": "kafka", "fleet": "true", "listen": "[::1]:9092"}
+    assert load(flags).name_in_fleet == "__1-9092"
+    assert load({**flags, "gateway_name": "g.1"}).name_in_fleet == "g.1"
+
+
 def test_processes_may_follow_the_machine() -> None:
     """One per core that the gateway may use, and no more than it has shards."""
     assert load({"upstream": "h:1"}).processes is None
@@ -52,6 +59,10 @@ def test_processes_may_follow_the_machine() -> None:
         ({"processes": "0"}, "--processes: "),
         ({"processes": "17"}, "--processes: "),
         ({"processes": "2", "state": "memory"}, "processes: needs state sqlite or kafka"),
+        ({"fleet": "true"}, "fleet: needs state kafka, not sqlite"),
+        ({"fleet": "true", "state": "kafka", "processes": "2"}, "processes: does not work with"),
+        ({"gateway_name": "g1"}, "gateway_name: needs fleet"),
+        ({"gateway_name": "g 1"}, "--gateway-name: "),
         (
             {"processes": "2", "listen_sni": "b-$(id).example", "tls_cert": "c"},
             "processes: does not work with listen_sni",

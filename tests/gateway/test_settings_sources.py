@@ -123,6 +123,10 @@ def test_an_empty_variable_is_unset(monkeypatch: pytest.MonkeyPatch) -> None:
     assert load({"upstream": "k:1"}).listen == Address("127.0.0.1", 19092)
 
 
+OF_FLEETS = ("processes", "fleet", "gateway_name")
+"""Settings that do not fit all others."""
+
+
 def test_the_processes_can_be_set_in_every_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,11 +138,25 @@ def test_the_processes_can_be_set_in_every_source(
     assert load({"upstream": "k:1"}).processes == 2
 
 
+def test_the_fleet_can_be_set_in_every_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "groupferry.toml"
+    file.write_text('upstream = ["k:1"]\nstate = "kafka"\nfleet = true\ngateway_name = "g1"\n')
+    flags = {"upstream": "k:1", "state": "kafka"}
+    by_flag = load({**flags, "fleet": "true", "gateway_name": "g1"})
+    by_file = load({"config": str(file)})
+    monkeypatch.setenv("GROUPFERRY_FLEET", "true")
+    monkeypatch.setenv("GROUPFERRY_GATEWAY_NAME", "g1")
+    for settings in (by_flag, by_file, load(flags)):
+        assert (settings.fleet, settings.name_in_fleet) == (True, "g1")
+
+
 def test_every_setting_can_be_set_in_every_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One table of fields defines flag, variable and key."""
-    settable = set(Settings.model_fields) - {"config", "processes"} - SECRETS
+    settable = set(Settings.model_fields) - {"config", *OF_FLEETS} - SECRETS
     assert set(VALUES) == settable, "a new setting needs a value there"
     by_flag = load(VALUES)
     file = tmp_path / "all.toml"

@@ -149,7 +149,7 @@ class KafkaLog:
     ) -> None:
         """`part`: which part of a log in several partitions; None for a log in one."""
         self.id = "" if part is None else part.log_id or ""
-        self.run_id = -1
+        self.run_id = NO_RUN
         self._topic = topic
         self._cluster_id = cluster_id
         self._part = part

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Protocol
 
 import trio
 
@@ -10,7 +11,13 @@ from gateway.cluster.access import Access
 from gateway.cluster.broker_connection import Address, BrokerConnection
 from gateway.cluster.topics import request_operations, topics_in
 from gateway.fleet.member import SHARDS, FleetMember
-from gateway.state_log.kafka.content import FIRST_SHARD, RUNS_PER_CLAIM, check_cluster, content_of
+from gateway.state_log.kafka.content import (
+    FIRST_SHARD,
+    NO_RUN,
+    RUNS_PER_CLAIM,
+    check_cluster,
+    content_of,
+)
 from gateway.state_log.kafka.kafka_log import (
     KafkaLog,
     LogShard,
@@ -20,11 +27,19 @@ from gateway.state_log.kafka.kafka_log import (
 from gateway.state_log.kafka.reading import read_all
 from gateway.state_log.kafka.topic import add_partitions, count_partitions, make_or_check
 from gateway.state_log.kafka.transactions import transactional_id
-from gateway.state_log.log import StateLog
+from gateway.state_log.log import StateLog, StateLogError, StateLogTaken
 from gateway.state_log.sharded import ShardedLog, open_shards
 from kafka_codecs.apis import ApiKey
 
 LEAVE_TIMEOUT_S = 3.0
+
+
+class OnTaken(Protocol):
+    """Learns that another gateway has taken a shard."""
+
+    def __call__(self, shard: int, reason: str, *, was_open: bool) -> None:
+        """`reason`: who has taken it. `was_open`: whether the shard was open, and is still to be
+        closed; otherwise the other gateway has come later than this one, or has a later run."""
 
 
 def count_shards(upstream: Sequence[Address], topic: str, access: Access) -> int:
@@ -49,13 +64,13 @@ def writers_of(topic: str) -> tuple[str, ...]:
 
 
 async def find_writers(
-    connection: BrokerConnection, topic: str, processes: int | None
+    connection: BrokerConnection, topic: str, *, has_shards: bool
 ) -> tuple[str, ...]:
-    """The transactional ids that a gateway of so many processes needs, None for a single one: that
-    goes on with shards if the topic has them. Raises UpstreamError."""
+    """The transactional ids that a gateway needs. `has_shards`: whether it has shards in any case;
+    a single one goes on with them if the topic has them. Raises UpstreamError."""
     request = request_operations([topic], connection.highest_version(ApiKey.METADATA))
     known = topics_in(await connection.ask(*request)).get(topic)
-    has_shards = processes is not None or (known is not None and known.partition_count >= SHARDS)
+    has_shards |= known is not None and known.partition_count >= SHARDS
     return writers_of(topic) if has_shards else (transactional_id(topic),)
 
 
@@ -79,16 +94,16 @@ class ShardPartitions:
         cluster_id: str | None,
         count: int,
         log_id: str | None,
-        run_id: int,
         nursery: trio.Nursery,
+        on_taken: OnTaken | None = None,
     ) -> None:
         """`log_id`: None if nobody has claimed the first shard for this fleet yet. `nursery` fails
-        with StateLogTaken once another gateway has taken a shard."""
+        with StateLogTaken once another gateway has taken a shard, unless there is `on_taken`."""
         self._upstream, self._topic, self._access = upstream, topic, access
         self._cluster_id = cluster_id
         self._count = count
-        self._log_id, self._run_id = log_id, run_id
-        self._nursery = nursery
+        self._log_id = log_id
+        self._nursery, self._on_taken = nursery, on_taken
         self._record_bytes_max = 0
         self._open: dict[int, _Open] = {}
 
@@ -109,24 +124,35 @@ class ShardPartitions:
                 add_partitions(config, self._topic, self._count)
         return make_or_check(config, self._topic, self._count)
 
-    async def open(self, shard: int) -> StateLog:
+    async def open(self, shard: int, run_id: int) -> StateLog:
         """See `Shards`."""
         part = LogShard(
             shard=shard,
             shards=self._count,
             log_id=self._log_id,
-            run_id=self._run_id,
+            run_id=run_id,
             record_bytes_max=self._record_bytes_max,
         )
         log = KafkaLog(
             self._upstream, self._topic, self._access, cluster_id=self._cluster_id, part=part
         )
         opened = _Open(log, trio.CancelScope())
-        await self._nursery.start(_run, opened)
-        if self._log_id is None:
-            self._log_id, self._run_id = log.id, log.run_id * RUNS_PER_CLAIM
+        await self._nursery.start(self._run, shard, opened)
+        self._log_id = log.id
         self._open[shard] = opened
         return log
+
+    async def _run(self, shard: int, opened: _Open, task_status: trio.TaskStatus[None]) -> None:
+        try:
+            with opened.scope:
+                await opened.log.run(task_status)
+        except StateLogTaken as error:
+            if self._on_taken is None:
+                raise
+            was_open = opened.log.run_id != NO_RUN
+            self._on_taken(shard, str(error), was_open=was_open)
+            if not was_open:
+                raise StateLogError(str(error)) from None
 
     async def close(self, shard: int) -> None:
         """See `Shards`."""
@@ -134,11 +160,6 @@ class ShardPartitions:
         with trio.move_on_after(LEAVE_TIMEOUT_S):  # the next owner fences what is not over then
             await opened.log.leave()
         opened.scope.cancel()
-
-
-async def _run(opened: _Open, task_status: trio.TaskStatus[None]) -> None:
-    with opened.scope:
-        await opened.log.run(task_status)
 
 
 @asynccontextmanager
@@ -153,10 +174,11 @@ async def open_partitions(
     log_id: str | None = None,
     run_id: int = 0,
     needs_all: bool = False,
+    on_taken: OnTaken | None = None,
 ) -> AsyncIterator[ShardedLog]:
-    """Own these shards during the block, which is cancelled if another gateway takes one of them.
-    `log_id`: None in the first or only process, which claims the log, and so makes `run_id`.
-    `needs_all`: see `open_shards`.
+    """Own these shards during the block, which is cancelled if another gateway takes one of them
+    and there is no `on_taken`. `log_id`: None in the first or only process, which claims the log,
+    and so makes `run_id`. `needs_all`: see `open_shards`.
 
     Raises StateLogUnusable, StateLogError, StateLogTaken.
     """
@@ -168,8 +190,8 @@ async def open_partitions(
             cluster_id=cluster_id,
             count=member.shards,
             log_id=log_id,
-            run_id=run_id,
             nursery=nursery,
+            on_taken=on_taken,
         )
         await partitions.make_or_check_topic()
         log = ShardedLog(partitions, member.shards, log_id or "", run_id)
@@ -185,3 +207,15 @@ async def open_partitions(
             with trio.CancelScope(shield=True):
                 await log.close()
         nursery.cancel_scope.cancel()
+
+
+async def claim_log(
+    upstream: Sequence[Address], topic: str, access: Access, *, cluster_id: str | None
+) -> tuple[str, int]:
+    """Take the log from whoever has it, and make it if there is none. Returns its id, and a run
+    that is greater than any before. Raises StateLogUnusable, StateLogError, StateLogTaken."""
+    member = FleetMember(slot=0, slots=1, shards=SHARDS)
+    async with open_partitions(
+        upstream, topic, access, member, (FIRST_SHARD,), cluster_id=cluster_id
+    ) as log:
+        return log.id, log.run_id

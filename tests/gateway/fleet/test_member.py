@@ -70,4 +70,4 @@ def test_ids_of_coordinator_nodes_differ_from_each_other_and_from_those_of_broke
 
 def test_a_member_lists_a_broker_before_its_coordinator_nodes() -> None:
     """Brokers are the first to get ports."""
-    assert members(2)[1].node_ids(7) == (7, coordinator_id(0, 7), coordinator_id(1, 7))
+    assert members(2)[1].own_node_ids(7) == (7, coordinator_id(0, 7), coordinator_id(1, 7))

@@ -320,20 +320,20 @@ async def test_a_single_gateway_needs_the_transactional_ids_of_all_shards(
     config = {"bootstrap.servers": kafka.bootstrap_servers}
     await trio.to_thread.run_sync(make_or_check, config, "shards-of-one-writer", 1)
     await trio.to_thread.run_sync(make_or_check, config, "shards-of-all-writers", 16)
-    needed: dict[tuple[str, int | None], int] = {}
+    needed: dict[tuple[str, bool], int] = {}
     async with await BrokerConnection.open(*kafka.addresses[0]) as connection:
         for topic in ("shards-of-one-writer", "shards-of-all-writers", "shards-unmade"):
-            for processes in (None, 2):
-                ids = await find_writers(connection, topic, processes)
+            for has_shards in (False, True):
+                ids = await find_writers(connection, topic, has_shards=has_shards)
                 assert len(set(ids)) == len(ids)
-                needed[topic, processes] = len(ids)
+                needed[topic, has_shards] = len(ids)
     assert needed == {
-        ("shards-of-one-writer", None): 1,
-        ("shards-of-one-writer", 2): 16,
-        ("shards-of-all-writers", None): 16,
-        ("shards-of-all-writers", 2): 16,
-        ("shards-unmade", None): 1,
-        ("shards-unmade", 2): 16,
+        ("shards-of-one-writer", False): 1,
+        ("shards-of-one-writer", True): 16,
+        ("shards-of-all-writers", False): 16,
+        ("shards-of-all-writers", True): 16,
+        ("shards-unmade", False): 1,
+        ("shards-unmade", True): 16,
     }
 
 

@@ -1,0 +1,91 @@
+"""The view of a gateway whose fleet runs on several machines: who has which groups, and where
+clients reach each node, by the latest table.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+from zlib import crc32
+
+from gateway.fleet.member import (
+    FleetMember,
+    broker_of,
+    coordinator_id,
+    is_coordinator,
+    slot_of_node,
+)
+from gateway.fleet.table import FleetTable, Seat
+
+
+class AnnouncePorts(Protocol):
+    """Tells the other gateways of a fleet about the ports of this one."""
+
+    def __call__(self, broker_id: int, *, broker_port: int, node_port: int) -> None:
+        """The ports of a broker, and of the coordinator node that leads to it."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class SeatedMember(FleetMember):
+    """A process of its own in the fleet. The leader of the fleet's group says who has which shard,
+    and `follow` learns it."""
+
+    table: FleetTable
+
+    def follow(self, table: FleetTable) -> None:
+        """Show clients the nodes of this table from now on."""
+        self.table = table
+
+    def is_home(self, shard: int) -> bool:  # noqa: ARG002
+        """See `FleetMember`. No shard has a home."""
+        return True
+
+    def coordinator_ids(self, broker_id: int) -> Iterator[int]:
+        """See `FleetMember`. Those of gateways that have gone lately are among them."""
+        slots = {seat.slot for seat in self.table.seats} | {gone.slot for gone in self.table.gone}
+        for slot in sorted(slots):
+            if self._find_seat(slot, broker_id) is not None:
+                yield coordinator_id(slot, broker_id)
+
+    def node_of(self, group_id: str, broker_id: int) -> int | None:
+        """See `FleetMember`."""
+        slot = self.slot_of(group_id)
+        is_listed = self._find_seat(slot, broker_id) is not None
+        return coordinator_id(slot, broker_id) if is_listed else None
+
+    def own_node_ids(self, broker_id: int) -> tuple[int, ...]:
+        """See `FleetMember`."""
+        return broker_id, coordinator_id(self.slot, broker_id)
+
+    def address_of(self, node_id: int) -> tuple[str, int] | None:
+        """Where clients reach a node; None if no gateway has announced a port for it yet. The
+        same at every gateway that has the same table."""
+        broker_id = broker_of(node_id)
+        if is_coordinator(node_id):
+            seat = self._find_seat(slot_of_node(node_id), broker_id)
+            return None if seat is None else (seat.address.host, seat.node_ports[broker_id])
+        seats = [seat for seat in self.table.seats if broker_id in seat.broker_ports]
+        seat = _choose(seats, broker_id)
+        return None if seat is None else (seat.address.host, seat.broker_ports[broker_id])
+
+    def _find_seat(self, slot: int, broker_id: int) -> Seat | None:
+        """The gateway that serves the coordinator node of this slot: its own, or any if that has
+        gone."""
+        for seat in self.table.seats:
+            if seat.slot == slot:
+                return seat if broker_id in seat.node_ports else None
+        if all(gone.slot != slot for gone in self.table.gone):
+            return None
+        seats = [seat for seat in self.table.seats if broker_id in seat.node_ports]
+        return _choose(seats, coordinator_id(slot, broker_id))
+
+
+def _choose(seats: Sequence[Seat], node_id: int) -> Seat | None:
+    """The gateway that serves a node, by rendezvous hashing: one that comes or goes moves no other
+    node than its own. A gateway that leaves serves none if there is another one."""
+    staying = [seat for seat in seats if not seat.is_leaving] or seats
+
+    def weigh(seat: Seat) -> tuple[int, int]:
+        place = f"{seat.address.host}:{seat.address.port}/{node_id}"
+        return crc32(place.encode("utf-8", "surrogatepass")), seat.slot
+
+    return max(staying, key=weigh, default=None)

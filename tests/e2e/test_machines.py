@@ -1,0 +1,269 @@
+"""Gateways on several addresses that share their groups, in front of one cluster."""
+
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+
+from gateway.fleet.member import SHARDS, is_coordinator, shard_of
+from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.join_group import JoinGroupResponse
+from kafka_codecs.metadata import MetadataRequest
+from tests.support.clients import Client
+from tests.support.group_client import find_coordinator, fresh_group, group_client
+from tests.support.group_stage import PARTITIONS, GroupStage, on_kafka
+from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
+from tests.support.ports import free_port
+from tests.support.releases import LAST_CLASSIC, NEWEST
+from tests.support.serve_process import ServeProcess, serving
+from tests.support.until import until, until_answered
+from tests.support.wire import connected
+
+LIMIT_S = 70
+CLIENTS_LIMIT_S = 150
+LONG_SESSIONS = "--session-timeout-ms=45000"
+LONG_NATIVE_SESSIONS = "--group-consumer-session-timeout-ms=45000"
+RDKAFKA = Client(library="librdkafka", assignor="cooperative-sticky")
+NATIVE = Client(library="librdkafka", protocol="consumer")
+HOSTS = ("127.0.0.1", "127.0.0.2", "127.0.0.3")
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.kafka,
+    pytest.mark.timeout(FETCH_TIMEOUT_S + CLIENTS_LIMIT_S),
+]
+
+Nodes = dict[int, tuple[str, int]]
+
+
+class Fleet:
+    """Gateways with one state topic."""
+
+    def __init__(self, kafka: KafkaCluster, folder: Path) -> None:
+        self._upstream = ",".join(f"{host}:{port}" for host, port in kafka.addresses)
+        self._folder = folder
+        self._topic = fresh_group("state-of-machines")
+        self._port = free_port()
+
+    @asynccontextmanager
+    async def gateway(self, host: str, *flags: str) -> AsyncIterator[ServeProcess]:
+        """A gateway at this address, once it serves."""
+        async with serving(
+            self._upstream,
+            self._folder / host,
+            "--state=kafka",
+            f"--state-topic={self._topic}",
+            "--fleet=true",
+            *flags,
+            bootstrap=f"{host}:{self._port}",
+        ) as gateway:
+            yield gateway
+
+
+async def nodes_of(gateway: ServeProcess) -> Nodes:
+    """The nodes in Metadata."""
+    async with connected(gateway.address) as client:
+        metadata = await client.ask(MetadataRequest(topics=()), 9)
+    return {broker.node_id: (broker.host, broker.port) for broker in metadata.brokers}
+
+
+def shards_of(gateway: ServeProcess) -> set[int]:
+    """The shards that it has, as its log says."""
+    held: set[int] = set()
+    for line in gateway.log:
+        if line["event"] == "shards_taken":
+            held |= set(line["shards"])
+        if line["event"] in ("shards_given_up", "shard_lost"):
+            held -= set(line.get("shards", [line.get("shard")]))
+    return held
+
+
+async def until_shared(gateways: Sequence[ServeProcess], limit_s: float = 30) -> None:
+    """Wait until each has its share."""
+
+    def is_shared() -> bool:
+        loads = [len(shards_of(gateway)) for gateway in gateways]
+        return sum(loads) == SHARDS and max(loads) - min(loads) <= 1
+
+    with trio.fail_after(limit_s):
+        await until(is_shared)
+
+
+def has_owner(code: int) -> bool:
+    """Whether this is the answer of a gateway that serves the group."""
+    return code not in (
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    )
+
+
+async def beat(gateway: ServeProcess, group: str, member: JoinGroupResponse) -> int:
+    """The error code of a member's heartbeat, where this gateway sends it."""
+    async with group_client(gateway.address, group) as client:
+        return (await client.beat(member)).error_code
+
+
+async def enter(gateway: ServeProcess, group: str) -> JoinGroupResponse:
+    """Join where this gateway sends a new member, once it is served there."""
+
+    async def code_of_join() -> int:
+        async with group_client(gateway.address, group) as client:
+            return (await client.join(protocol="range")).error_code
+
+    await until_answered(code_of_join, has_owner)
+    async with group_client(gateway.address, group) as client:
+        return await client.enter(session_timeout_ms=60_000)
+
+
+@pytest.mark.parametrize("kafka", [LAST_CLASSIC], indirect=True)
+async def test_three_gateways_share_groups_and_pass_them_on(
+    kafka: KafkaCluster, tmp_path: Path
+) -> None:
+    """All show the same Metadata, members go on at the next owner under their ids, and a gateway
+    that is killed is removed before its session ends."""
+    fleet = Fleet(kafka, tmp_path)
+    groups = [fresh_group("shared") for _ in range(6)]
+    joined: dict[str, JoinGroupResponse] = {}
+
+    async def beat_all(gateway: ServeProcess) -> None:
+        """Each member finds its coordinator and goes on."""
+        for group, member in joined.items():
+            code = await until_answered(partial(beat, gateway, group, member), has_owner)
+            assert code == ErrorCode.NONE, group
+
+    with trio.fail_after(LIMIT_S):
+        async with AsyncExitStack() as stack:
+            gateways = [await stack.enter_async_context(fleet.gateway(host)) for host in HOSTS]
+            await until_shared(gateways)
+            first, second, third = gateways
+            nodes = await nodes_of(first)
+            assert await nodes_of(second) == await nodes_of(third) == nodes
+            assert {host for host, _ in nodes.values()} == set(HOSTS)
+            brokers = len(kafka.addresses)
+            assert sum(map(is_coordinator, nodes)) == len(HOSTS) * brokers
+            for group in groups:
+                joined[group] = await enter(second, group)
+                node_ids = [
+                    (await find_coordinator(gateway.address, group)).node_id for gateway in gateways
+                ]
+                assert len(set(node_ids)) == 1
+                owner = next(one for one in gateways if nodes[node_ids[0]][0] == one.address[0])
+                assert shard_of(group, SHARDS) in shards_of(owner)
+            await third.kill()
+            await until_shared([first, second], 10)
+            await beat_all(first)
+            assert await second.terminate() == 0
+            await until_shared([first], 5)
+            await beat_all(first)
+            back = await stack.enter_async_context(fleet.gateway(HOSTS[2]))
+            await until_shared([first, back])
+            await beat_all(back)
+            assert {node: nodes[node] for node in await nodes_of(back)} == nodes
+            for gateway in (first, second, back):
+                assert gateway.other_lines == []
+                assert [line for line in gateway.log if line["level"] == "error"] == []
+            assert await back.terminate() == 0
+            assert await first.terminate() == 0
+
+
+CLIENTS = {
+    "classic": (RDKAFKA, RDKAFKA),
+    "java": (Client(library="java", assignor="cooperative-sticky"),),
+    "native": (NATIVE, NATIVE),
+}
+"""The clients of each group."""
+
+
+@pytest.mark.parametrize("kafka", [NEWEST], indirect=True)
+async def test_no_group_notices_that_gateways_come_and_go(
+    kafka: KafkaCluster, tmp_path: Path
+) -> None:
+    """A gateway joins, one is killed and one is drained under load: no record is lost, no partition
+    has two owners, and no group rebalances."""
+    fleet = Fleet(kafka, tmp_path)
+    with trio.fail_after(CLIENTS_LIMIT_S):
+        async with on_kafka(kafka)(PARTITIONS) as upstream, AsyncExitStack() as stack:
+            nursery = await stack.enter_async_context(trio.open_nursery())
+            first, second = [
+                await stack.enter_async_context(fleet.gateway(host, LONG_NATIVE_SESSIONS))
+                for host in HOSTS[:2]
+            ]
+            await until_shared([first, second])
+            bootstrap = ",".join(f"{host}:{first.address[1]}" for host in HOSTS)
+            stages = {
+                name: GroupStage(nursery, replace(upstream, group=fresh_group(name)), first)
+                for name in CLIENTS
+            }
+            await stages["classic"].produce(beside=True)
+            for name, stage in stages.items():
+                for number, client in enumerate(CLIENTS[name]):
+                    flags = () if client.protocol == "consumer" else (LONG_SESSIONS,)
+                    await stage.join(f"{name}-{number}", client, *flags, bootstrap=bootstrap)
+            for name, stage in stages.items():
+                await stage.settled(CLIENTS[name][0].protocol)
+            since_s = time.monotonic()
+            third = await stack.enter_async_context(fleet.gateway(HOSTS[2], LONG_NATIVE_SESSIONS))
+            await until_shared([first, second, third])
+            await all_progress(stages)
+            await second.kill()
+            await until_shared([first, third])
+            await all_progress(stages)
+            assert await third.terminate() == 0
+            await until_shared([first])
+            await all_progress(stages)
+            for stage in stages.values():
+                moved = stage.ledger.disturbance(None, since_s, time.monotonic())
+                disturbed = (moved.partitions_moved, moved.members_disturbed)
+                assert disturbed == (0, 0), (stage.group, stage.troubles)
+            produced = await stages["classic"].produced()
+            for stage in stages.values():
+                await stage.end_after(produced)
+            assert first.other_lines == []
+            nursery.cancel_scope.cancel()
+
+
+async def all_progress(stages: Mapping[str, GroupStage]) -> None:
+    """Wait until every group consumes."""
+    for stage in stages.values():
+        await stage.progress(200)
+
+
+@pytest.mark.parametrize("kafka", [LAST_CLASSIC], indirect=True)
+async def test_a_gateway_outside_the_fleet_ends(kafka: KafkaCluster, tmp_path: Path) -> None:
+    """The fleet takes back what that gateway has taken."""
+    fleet = Fleet(kafka, tmp_path)
+    group = fresh_group("kept")
+    with trio.fail_after(LIMIT_S):
+        async with fleet.gateway(HOSTS[0]) as gateway:
+            await until_shared([gateway])
+            joined = await enter(gateway, group)
+            async with fleet.gateway(HOSTS[1], "--fleet=false") as other:
+                assert await other.ended() == 1
+                (line,) = other.other_lines
+                assert "has taken the state log" in line
+            code = await until_answered(partial(beat, gateway, group, joined), has_owner)
+            assert code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("kafka", [LAST_CLASSIC], indirect=True)
+async def test_of_two_gateways_of_one_name_one_ends(kafka: KafkaCluster, tmp_path: Path) -> None:
+    """A line says what to do, and the other one serves all groups."""
+    fleet = Fleet(kafka, tmp_path)
+    name = "--gateway-name=twin"
+    with trio.fail_after(LIMIT_S):
+        async with fleet.gateway(HOSTS[0], name) as first:
+            await until_shared([first])
+            async with fleet.gateway(HOSTS[1], name) as second:
+                await until(lambda: first.other_lines or second.other_lines)
+                ended, other = (first, second) if first.other_lines else (second, first)
+                assert await ended.ended() == 1
+                (line,) = ended.other_lines
+                assert "another gateway of the fleet has the name twin" in line
+                await until_shared([other])
+                assert other.other_lines == []

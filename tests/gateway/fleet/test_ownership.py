@@ -1,0 +1,405 @@
+"""Gateways that share out the shards of a fleet, in simulated time."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+
+import pytest
+
+from gateway.fleet.member import NO_SLOT
+from gateway.fleet.ownership import Founding, ShardOwnership
+from gateway.fleet.table import GONE_MS, GatewayAddress
+from gateway.fleet.words import OwnerTable, Take
+from kafka_codecs.declaration import Struct
+from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.heartbeat import HeartbeatRequest
+from kafka_codecs.join_group import JoinGroupResponse
+from kafka_codecs.leave_group import LeaveGroupRequest, MemberIdentity
+from tests.gateway.fleet.classic_coordinator import ClassicCoordinator
+
+SHARDS = 16
+TICK_MS = 50
+QUIET_MS = 40_000
+"""Longer than all sessions, rounds and pauses between attempts."""
+FIRST_RUN = 7_000_000
+
+
+@dataclass(eq=False)
+class Gateway:
+    """A gateway that opens and gives up shards as it is told."""
+
+    world: "World"
+    ownership: ShardOwnership
+    is_alive: bool = True
+    is_paused: bool = False
+    open: set[int] = field(default_factory=set)
+    fenced: set[int] = field(default_factory=set)
+    """The shards that another gateway has opened, as it notices next."""
+    ending: dict[int, int] = field(default_factory=dict)
+    """When the shards that it gives up are closed."""
+    answers: list[Struct] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """Its name in the fleet."""
+        return self.ownership.name
+
+    def live(self, now_ms: int) -> None:
+        """Do what is due."""
+        if not self.is_alive or self.is_paused:
+            return
+        owned = self.ownership
+        for shard in tuple(self.fenced):
+            self.fenced.discard(shard)
+            self._close(shard)
+            owned.on_not_opened(shard, now_ms)
+        for shard, at_ms in tuple(self.ending.items()):
+            if now_ms >= at_ms:
+                self._close(shard)
+                owned.on_given_up(shard, now_ms)
+        for answer in self.answers:
+            self._send(owned.on_answer(answer, now_ms), now_ms)
+        self.answers = []
+        if owned.leads:
+            self.world.deals += 1
+            founding = None
+            if owned.needs_founding:
+                self.world.foundings += 1
+                founding = Founding("log", FIRST_RUN * self.world.foundings)
+            self._send(owned.deal(founding, now_ms, now_ms), now_ms)
+        self._send(owned.advance(now_ms), now_ms)
+        if owned.is_superseded:
+            self.world.superseded.append(self)
+            self.world.kill(self)
+        for order in owned.take_orders():
+            self._obey(order, now_ms)
+        if owned.slot != NO_SLOT and owned.slot == owned.remembered_slot:
+            owned.learn_ports({1: owned.address.port + 1}, {1: owned.address.port + 2}, now_ms)
+
+    def _obey(self, order: OwnerTable | Take, now_ms: int) -> None:
+        match order:
+            case Take(shards, run_id) if self.world.is_outrun(shards, run_id):
+                self.ownership.on_outrun()
+                for shard in shards:
+                    self.ownership.on_not_opened(shard, now_ms)
+            case OwnerTable(slots):
+                for shard in self.open:
+                    if slots[shard] != self.ownership.slot and shard not in self.ending:
+                        delay_ms = self.world.rng.choice((0, 100, 3_000))
+                        self.ending[shard] = now_ms + delay_ms
+            case Take(shards, run_id):
+                self.world.on_taken(self, shards, run_id)
+                self.open |= set(shards)
+
+    def _close(self, shard: int) -> None:
+        self.open.discard(shard)
+        self.ending.pop(shard, None)
+
+    def _send(self, request: Struct | None, now_ms: int) -> None:
+        if request is not None:
+            world = self.world
+            if not isinstance(request, HeartbeatRequest):
+                world.requests += 1
+            if world.loses_answers and world.rng.random() < 0.02:
+                self.ownership.on_no_answer("lost", now_ms)
+                return
+            world.coordinator.take(request, self._hear, now_ms)
+
+    def _hear(self, answer: Struct) -> None:
+        if self.is_alive:
+            self.answers.append(answer)
+
+
+class World:
+    """A group in a cluster and its gateways. What must always hold is checked at each step."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.rng = random.Random(seed)
+        self.coordinator = ClassicCoordinator()
+        self.gateways: list[Gateway] = []
+        self.superseded: list[Gateway] = []
+        self.now_ms = 0
+        self.deals = self.foundings = self.requests = 0
+        self.forgets_slots = False
+        """Whether all who know the latest table may end while others are paused."""
+        self.loses_answers = False
+        self._nonces = count()
+        self._runs: dict[int, tuple[str, int]] = {}
+        self.last_run = dict.fromkeys(range(SHARDS), -1)
+        self._slots: dict[int, tuple[GatewayAddress, int]] = {}
+        self.memories: dict[str, int] = {}
+        """The slot that each address remembers."""
+
+    def start(self, name: str, port: int | None = None) -> Gateway:
+        """Start a gateway, at an address of its own."""
+        address = GatewayAddress(host=name, port=9092 if port is None else port)
+        ownership = ShardOwnership(
+            "groupferry-fleet-state",
+            name,
+            address,
+            SHARDS,
+            str(next(self._nonces)),
+            self.memories.get(f"{address}", NO_SLOT),
+        )
+        gateway = Gateway(self, ownership)
+        self.gateways.append(gateway)
+        return gateway
+
+    def kill(self, gateway: Gateway) -> None:
+        """End it without a word. Its shards are nobody's."""
+        gateway.is_alive = False
+        gateway.open = set()
+        self.gateways.remove(gateway)
+
+    def remove(self, name: str) -> None:
+        """Have a neighbour remove a killed gateway."""
+        for member_id, member in tuple(self.coordinator.members.items()):
+            if member.instance_id == name:
+                identity = MemberIdentity(member_id=member_id, group_instance_id=name)
+                request = LeaveGroupRequest(group_id="g", members=(identity,))
+                self.coordinator.take(request, lambda _answer: None, self.now_ms)
+
+    def run(self, length_ms: int) -> None:
+        """Let time pass."""
+        until_ms = self.now_ms + length_ms
+        while self.now_ms < until_ms:
+            self.now_ms += TICK_MS
+            self.coordinator.pass_time(self.now_ms)
+            for gateway in self.rng.sample(self.gateways, len(self.gateways)):
+                gateway.live(self.now_ms)
+                self._check_slot(gateway)
+
+    def is_outrun(self, shards: tuple[int, ...], run_id: int) -> bool:
+        """Whether a gateway outside has had one of these shards in a later run."""
+        return any(run_id < self.last_run[shard] for shard in shards)
+
+    def on_taken(self, taker: Gateway, shards: tuple[int, ...], run_id: int) -> None:
+        """Check that no gateway in the group holds what another one opens. The cluster fences one
+        that was removed from the group."""
+        assert self._runs.setdefault(run_id, (taker.name, self.now_ms)) == (taker.name, self.now_ms)
+        for shard in shards:
+            assert run_id > self.last_run[shard]  # else nobody could open it
+            self.last_run[shard] = run_id
+            for other in self.gateways:
+                if other is not taker and shard in other.open:
+                    is_member = other.ownership._member_id in self.coordinator.members
+                    assert not is_member or shard in other.fenced, (shard, other.name)
+                    other.fenced.add(shard)
+
+    def _check_slot(self, gateway: Gateway) -> None:
+        owned = gateway.ownership
+        if owned.slot == NO_SLOT or self.forgets_slots:
+            return
+        self.memories[f"{owned.address}"] = owned.slot
+        address, seen_ms = self._slots.get(owned.slot, (owned.address, self.now_ms))
+        assert address == owned.address or self.now_ms - seen_ms > GONE_MS / 2, owned.slot
+        self._slots[owned.slot] = owned.address, self.now_ms
+
+    def check_rest(self) -> None:
+        """Check that all agree, that every shard is open once, and the shares are even."""
+        self.run(QUIET_MS)
+        first, *others = [gateway.ownership.table for gateway in self.gateways]
+        assert first is not None
+        assert all(table == first for table in others)
+        held = sorted(shard for gateway in self.gateways for shard in gateway.open)
+        assert held == list(range(SHARDS))
+        loads = [len(gateway.open) for gateway in self.gateways]
+        assert max(loads) - min(loads) <= 1
+        for gateway in self.gateways:
+            assert gateway.ownership.holds == gateway.open
+
+
+def test_the_first_gateway_has_all_shards_and_a_second_gets_half_of_them() -> None:
+    """The second one founds nothing, and the first keeps the rest open."""
+    world = World()
+    first = world.start("a")
+    world.check_rest()
+    before = set(first.open)
+    world.start("b")
+    world.check_rest()
+    assert first.open < before
+    assert world.foundings == 1
+
+
+def test_a_gateway_that_leaves_has_left_once_others_have_its_shards() -> None:
+    """Alone it has left at once: nobody takes what it holds."""
+    world = World()
+    first, second = world.start("a"), world.start("b")
+    world.check_rest()
+    first.ownership.begin_to_leave(world.now_ms)
+    assert not first.ownership.has_left
+    world.run(QUIET_MS)
+    assert bool(first.ownership.has_left)
+    assert len(second.open) == SHARDS
+    request = first.ownership.leave_request
+    assert request is not None
+    world.coordinator.take(request, lambda _answer: None, world.now_ms)
+    world.kill(first)
+    world.check_rest()
+    second.ownership.begin_to_leave(world.now_ms)
+    world.run(QUIET_MS)
+    assert second.ownership.has_left
+    assert len(second.open) == SHARDS
+
+
+def test_a_fleet_at_rest_asks_for_nothing_but_heartbeats() -> None:
+    """No table may follow another for ever."""
+    world = World()
+    for name in "abc":
+        world.start(name)
+    world.check_rest()
+    requests = world.requests
+    world.run(QUIET_MS)
+    assert world.requests == requests
+
+
+@pytest.mark.parametrize("is_removed", [True, False])
+def test_a_killed_gateway_is_replaced_at_its_address_under_its_slot(*, is_removed: bool) -> None:
+    """Its shards are served elsewhere meanwhile, soon if a neighbour removes it."""
+    world = World()
+    for name in "abc":
+        world.start(name)
+    world.check_rest()
+    killed = world.gateways[1]
+    slot = killed.ownership.slot
+    world.kill(killed)
+    if is_removed:
+        world.remove("b")
+        world.run(2_000)
+    else:
+        world.run(9_000)
+    assert sorted(shard for gateway in world.gateways for shard in gateway.open) == [*range(SHARDS)]
+    back = world.start("b")
+    world.check_rest()
+    assert back.ownership.slot == slot
+
+
+def test_a_gateway_at_another_address_gets_another_slot() -> None:
+    """Under the same name: clients would not notice that its nodes have moved."""
+    world = World()
+    world.start("a")
+    killed = world.start("b", 9092)
+    world.check_rest()
+    slot = killed.ownership.slot
+    world.kill(killed)
+    back = world.start("b", 9292)
+    world.check_rest()
+    assert back.ownership.slot not in (NO_SLOT, slot)
+    assert back.ownership.table is not None
+    assert [gone.slot for gone in back.ownership.table.gone] == [slot]
+
+
+def test_of_two_gateways_of_one_name_one_ends() -> None:
+    """The other one stays."""
+    world = World()
+    world.forgets_slots = True
+    first = world.start("a")
+    world.check_rest()
+    second = world.start("a", 9292)
+    world.run(QUIET_MS)
+    assert len(world.superseded) == 1
+    assert {first, second} == {*world.gateways, *world.superseded}
+    world.check_rest()
+
+
+def test_a_fleet_takes_its_shards_back_from_a_gateway_outside() -> None:
+    """In runs that are later than that gateway's."""
+    world = World()
+    first, second = world.start("a"), world.start("b")
+    world.check_rest()
+    world.foundings = 5
+    for gateway in (first, second):
+        gateway.fenced = set(gateway.open)
+    world.last_run = dict.fromkeys(range(SHARDS), FIRST_RUN * 5)
+    world.check_rest()
+    assert min(world.last_run.values()) > FIRST_RUN * 6 - 1
+
+
+def test_a_refusal_of_the_cluster_is_told_until_it_lets_the_gateway_in() -> None:
+    """An operator may have to allow something."""
+    world = World()
+    gateway = world.start("a")
+    owned = gateway.ownership
+    assert owned.advance(0) is not None
+    refused = JoinGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    owned.on_answer(refused, 0)
+    assert owned.trouble == "the cluster answered JoinGroup with GROUP_AUTHORIZATION_FAILED"
+    world.check_rest()
+    assert owned.trouble is None
+
+
+def disturb(world: World) -> None:
+    """Let something happen to a gateway. None is killed soon after another one, or while one is
+    paused, if the slots have to be known for ever."""
+    rng = world.rng
+    names = {gateway.name for gateway in world.gateways}
+    running = [gateway for gateway in world.gateways if not gateway.is_paused]
+    paused = [gateway for gateway in world.gateways if gateway.is_paused]
+
+    def kill_some(number: int) -> None:
+        if not world.forgets_slots:
+            number = 0 if paused else 1
+            world.run(15_000)
+        for gateway in rng.sample(running, min(number, len(running) - 1)):
+            world.kill(gateway)
+            if rng.random() < 0.5:
+                world.remove(gateway.name)
+
+    def start_some() -> None:
+        absent = sorted(set("abcdef") - names)
+        if absent:
+            world.start(rng.choice(absent), rng.choice((9092, 9092, 9292)))
+
+    def pause_some() -> None:
+        if len(running) > 1 and world.forgets_slots:
+            rng.choice(running).is_paused = True
+
+    def go_on() -> None:
+        for gateway in paused:
+            gateway.is_paused = False
+
+    def leave() -> None:
+        if len(running) > 1:
+            rng.choice(running).ownership.begin_to_leave(world.now_ms)
+
+    def end_leavers() -> None:
+        if not world.forgets_slots and (paused or len(running) < 2):
+            return
+        for gateway in running[1:]:
+            if gateway.ownership.has_left and (request := gateway.ownership.leave_request):
+                world.coordinator.take(request, lambda _answer: None, world.now_ms)
+                world.kill(gateway)
+
+    def lose_shard() -> None:
+        gateway = rng.choice(world.gateways)
+        if gateway.open:
+            gateway.fenced.add(rng.choice(sorted(gateway.open)))
+
+    events: list[Callable[[], None]] = [
+        lambda: kill_some(1),
+        lambda: kill_some(2),
+        *(start_some, start_some, pause_some, go_on, leave, end_leavers, lose_shard),
+    ]
+    rng.choice(events)()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_shard_is_opened_that_another_member_holds(seed: int) -> None:
+    """Whatever happens to gateways and answers, and afterwards every shard is open once."""
+    world = World(seed)
+    for name in "abc":
+        world.start(name)
+    world.loses_answers = seed % 2 == 0
+    world.forgets_slots = seed % 3 == 0
+    for _ in range(40):
+        world.run(world.rng.choice((50, 200, 1_000, 5_000, 12_000)))
+        disturb(world)
+    world.loses_answers = False
+    for gateway in tuple(world.gateways):
+        gateway.is_paused = False
+        if gateway.ownership.is_leaving or gateway.ownership.is_superseded:
+            world.kill(gateway)
+    if not world.gateways:
+        world.start("z")
+    world.check_rest()
