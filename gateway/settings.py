@@ -5,6 +5,7 @@ has Kafka's name: `group.max.size` in the config file.
 """
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self

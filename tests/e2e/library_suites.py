@@ -21,7 +21,6 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -33,9 +32,10 @@ import trio
 
 from tests.support.installs import installed, run
 from tests.support.kafka_broker import AUTO_CREATE, KafkaCluster
-from tests.support.kafka_release import LISTENER_PROTOCOLS, LOOK_INTERVAL_S
+from tests.support.kafka_release import LISTENER_PROTOCOLS
 from tests.support.ports import HOST
 from tests.support.serve_process import PROGRAM
+from tests.support.until import until_outside_trio
 
 SETUPS: Mapping[str, tuple[str, ...] | None] = {
     "at the brokers": None,
@@ -259,9 +259,8 @@ def running_program(command: Sequence[str], address: tuple[str, int], log: Path)
         subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=lines, stderr=lines) as program,
     ):
         try:
-            while not _is_open(address):
-                assert program.poll() is None, log.read_text()
-                time.sleep(LOOK_INTERVAL_S)
+            until_outside_trio(lambda: _is_open(address) or program.poll() is not None)
+            assert program.poll() is None, log.read_text()
             yield
         finally:
             program.terminate()
