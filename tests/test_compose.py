@@ -1,6 +1,7 @@
-"""compose.yaml, the Dockerfile and the systemd unit, without Docker and systemd.
+"""compose.yaml, the Dockerfile, the Kubernetes manifests and the systemd unit, without Docker,
+Kubernetes and systemd.
 
-`.ci/run` validates compose.yaml against its schema.
+`.ci/run` validates compose.yaml and the manifests against their schemas.
 """
 
 import configparser
@@ -16,13 +17,16 @@ import pytest
 import trio
 
 from gateway.commands.arguments import WRONG_CALL, parser
+from gateway.ownership_driver import LEAVE_S, LINGER_S
 from gateway.settings import Settings
+from gateway.settings_sources import load
 from tests.support.admin import HOST, admin_stage
 
 ROOT = Path(__file__).parent.parent
 COMPOSE = (ROOT / "compose.yaml").read_text()
 DOCKERFILE = (ROOT / "gateway" / "deploy" / "Dockerfile").read_text().replace("\\\n", " ")
 SERVICE = (ROOT / "gateway" / "deploy" / "groupferry.service").read_text()
+KUBERNETES = (ROOT / "gateway" / "deploy" / "kubernetes.yaml").read_text()
 POM = ROOT / "tests" / "support" / "kafka" / "pom.xml"
 
 
@@ -95,3 +99,17 @@ def test_the_service_runs_an_existing_command() -> None:
 def environment(unit: str) -> list[str]:
     """The names of its environment variables."""
     return re.findall(r"^Environment=(\w+)=", unit, re.MULTILINE)
+
+
+@pytest.mark.parametrize("text", [COMPOSE, KUBERNETES], ids=["compose", "kubernetes"])
+def test_the_gateways_of_a_fleet_have_valid_settings(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has as long to stop as it takes to leave the fleet and to drain."""
+    for name, value in re.findall(r'(GROUPFERRY_\w+)(?:, value)?: "?([^"}\s]+)', text):
+        monkeypatch.setenv(name, value.replace("$(POD_NAME)", "groupferry-0"))
+    settings = load({})
+    assert (settings.fleet, settings.state) == (True, "kafka")
+    graces_s = re.findall(r"(?:terminationGracePeriodSeconds|stop_grace_period): (\d+)", text)
+    drain_s = settings.drain_timeout_ms / 1000
+    assert max(map(int, graces_s)) > LEAVE_S + LINGER_S + drain_s
