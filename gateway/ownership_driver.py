@@ -71,6 +71,7 @@ class OwnershipDriver:
         self._orders_in, self.orders = trio.open_memory_channel[OwnerTable | Take | Lose](math.inf)
         self._lost: set[int] = set()
         self._ports: tuple[dict[int, int], dict[int, int]] = {}, {}
+        self._membership = trio.CancelScope()
         self._has_left = trio.Event()
         self._reported_trouble: str | None = None
         self.has_seat = trio.Event()
@@ -91,23 +92,27 @@ class OwnershipDriver:
         return self.table.run_of(self._ownership.slot)
 
     async def run(self) -> None:
-        """Be a member of the group until cancelled. Raises FleetError, StateFolderError, and
+        """Be a member of the group until it leaves. Raises FleetError, StateFolderError, and
         StateLogUnusable from claiming the log."""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._watch_neighbour)
-            while True:
-                owned = self._ownership
-                request = await self._deal() if owned.leads else owned.advance(_now_ms())
-                while request is not None:
-                    request = await self._ask(request)
-                self._pass_on()
-                if owned.leads:
-                    continue
-                next_ms = owned.next_ms()
-                delay_s = 0.0 if next_ms is None else max(0, next_ms - _now_ms()) / 1000
-                with trio.move_on_after(delay_s):
-                    await self._changed.wait()
-                self._changed = trio.Event()
+        with self._membership:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._watch_neighbour)
+                await self._take_part()
+
+    async def _take_part(self) -> None:
+        while True:
+            owned = self._ownership
+            request = await self._deal() if owned.leads else owned.advance(_now_ms())
+            while request is not None:
+                request = await self._ask(request)
+            self._pass_on()
+            if owned.leads:
+                continue
+            next_ms = owned.next_ms()
+            delay_s = 0.0 if next_ms is None else max(0, next_ms - _now_ms()) / 1000
+            with trio.move_on_after(delay_s):
+                await self._changed.wait()
+            self._changed = trio.Event()
 
     async def _ask(self, request: Struct) -> Struct | None:
         """Send a request. Returns the next one that has to be sent right away."""
@@ -224,10 +229,12 @@ class OwnershipDriver:
             await self._has_left.wait()
         if any(seat.serves and not seat.is_leaving for seat in self.table.seats):
             await trio.sleep(LINGER_S)
+        await self.leave_group()  # before the ports refuse
 
-    async def say_goodbye(self) -> None:
-        """Leave the group, so that nobody waits for the end of the session."""
-        request = self._ownership.leave_request
+    async def leave_group(self) -> None:
+        """End the membership, so that nobody waits for the end of the session."""
+        self._membership.cancel()
+        request = self._ownership.leave_group()
         with trio.move_on_after(GOODBYE_S), suppress(UpstreamError):
             if request is not None:
                 await self._connections.ask(self._node_id, request)
@@ -338,18 +345,11 @@ async def join_fleet(
             driver = OwnershipDriver(
                 cluster, connections, ownership, claim_log=claim_log, folder=folder
             )
-            scope = trio.CancelScope()
-
-            async def run() -> None:
-                with scope:
-                    await driver.run()
-
-            nursery.start_soon(run)
+            nursery.start_soon(driver.run)
             await driver.has_seat.wait()
             try:
                 yield driver
             finally:
-                scope.cancel()
                 with trio.CancelScope(shield=True):
-                    await driver.say_goodbye()
+                    await driver.leave_group()
         nursery.cancel_scope.cancel()

@@ -134,9 +134,8 @@ class ShardOwnership:
             case _:
                 return None
 
-    @property
-    def leave_request(self) -> Struct | None:
-        """What takes it out of the group; None if it is in none."""
+    def leave_group(self) -> Struct | None:
+        """The request that takes it out of the group; None if it is not certainly in it."""
         place = self._member.stage
         return self._member.leave(place.ids) if isinstance(place, In) else None
 

@@ -18,7 +18,15 @@ from gateway.data_path.fleet_listeners import FleetListeners
 from gateway.data_path.listeners import Accept, check_ports
 from gateway.data_path.ports import PortBook
 from gateway.error_groups import first_of
-from gateway.fleet.member import BROKER_ID_MAX, SHARDS, FleetMember, coordinator_id
+from gateway.fleet.member import (
+    BROKER_ID_MAX,
+    NO_SLOT,
+    SHARDS,
+    FleetMember,
+    coordinator_id,
+)
+from gateway.fleet.seated_member import SeatedMember
+from gateway.fleet.table import FleetTable, GatewayAddress, GoneSlot, Seat
 from kafka_codecs.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.describe_cluster import (
@@ -251,3 +259,48 @@ async def test_the_transactions_of_a_broker_are_listed_at_its_own_node_only(tmp_
                 async with connected(("127.0.0.1", nodes[node_id])) as client:
                     lists = await client.ask(request, 0)
                 assert lists.transaction_states == states
+
+
+async def test_a_gateway_on_one_of_several_machines_shows_what_the_table_says(
+    tmp_path: Path,
+) -> None:
+    """Until the table has its own ports, brokers are at these. Afterwards each node is where the
+    table has it, and a gateway that is gone costs no client its node."""
+    announced: dict[int, tuple[int, int]] = {}
+
+    def announce(broker_id: int, *, broker_port: int, node_port: int) -> None:
+        announced[broker_id] = broker_port, node_port
+
+    empty = FleetTable(generation=1, log_id="log", first_run=0, seats=(), owners=(NO_SLOT,) * 4)
+    member = SeatedMember(slot=3, slots=1, shards=4, owners=[NO_SLOT] * 4, table=empty)
+    config = replace(config_of(0, free_port(), tmp_path), member=member, announce_ports=announce)
+    with trio.fail_after(30):
+        async with (
+            running_mock_cluster(2) as upstream,
+            running_gateway(upstream.bootstrap, config=config) as gateway,
+        ):
+            address = ("127.0.0.1", config.listen_port)
+            own = {broker: ports[0] for broker, ports in announced.items()}
+            assert own.keys() == {1, 2}
+            assert await nodes_at(address) == own
+            nodes = {broker: ports[1] for broker, ports in announced.items()}
+            seat = Seat(
+                name="g",
+                member_id="g-1",
+                stamp="0",
+                slot=3,
+                address=GatewayAddress(host="127.0.0.1", port=config.listen_port),
+                broker_ports=own,
+                node_ports=nodes,
+            )
+            gone = GoneSlot(slot=5, address=seat.address, until_ms=0)
+            member.follow(empty.model_copy(update={"seats": (seat,), "gone": (gone,)}))
+            listed = {
+                coordinator_id(slot, broker): port
+                for slot in (3, 5)
+                for broker, port in nodes.items()
+            }
+            assert await nodes_at(address) == own | listed
+            for port in nodes.values():
+                assert await nodes_at(("127.0.0.1", port)) == own | listed
+            gateway.stop.set()

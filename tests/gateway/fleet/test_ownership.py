@@ -232,7 +232,7 @@ def test_a_gateway_that_leaves_has_left_once_others_have_its_shards() -> None:
     world.run(QUIET_MS)
     assert bool(first.ownership.has_left)
     assert len(second.open) == SHARDS
-    request = first.ownership.leave_request
+    request = first.ownership.leave_group()
     assert request is not None
     world.coordinator.take(request, lambda _answer: None, world.now_ms)
     world.kill(first)
@@ -367,7 +367,7 @@ def disturb(world: World) -> None:
         if not world.forgets_slots and (paused or len(running) < 2):
             return
         for gateway in running[1:]:
-            if gateway.ownership.has_left and (request := gateway.ownership.leave_request):
+            if gateway.ownership.has_left and (request := gateway.ownership.leave_group()):
                 world.coordinator.take(request, lambda _answer: None, world.now_ms)
                 world.kill(gateway)
 
