@@ -9,7 +9,7 @@ given up what it held.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from coordinator.interface.events import AdoptionEnded, AdoptionMoved, Request
@@ -161,6 +161,12 @@ class Adopting(Moving):
         return None if self._rollback is None else self._rollback.recall
 
     @property
+    def member_ids(self) -> Collection[str]:
+        """The ids of the members that are adopted, once they are known."""
+        members = () if self._adoption is None else self._adoption.group.members
+        return {member.member_id for member in members}
+
+    @property
     def is_hold_bounded(self) -> bool:
         """Whether the adoption is undone if calls are held for too long."""
         return self.stage in _BOUNDED
@@ -305,6 +311,9 @@ class Adopting(Moving):
             self._refuse(("it changed between two looks",), now_ms)
         else:
             self._announce(AdoptionState(group=snapshot(group, watched)))
+            for member in watched.members.values():
+                if member.joined_on is not None:
+                    parts.joined_on.note((member.member_id,), member.joined_on)
             self._move(Stage.ANNOUNCING, now_ms)
             self._store_adoption(self._adoption)
 

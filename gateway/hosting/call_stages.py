@@ -235,7 +235,7 @@ class CallStages:
         event, number = call.event, call.connection
         if not isinstance(event, JoinGroupReceived | ConsumerHeartbeatReceived) or number is None:
             return None
-        call.is_overtaken = self.open_calls.joined_on.has_newer((event.member_id,), number)
+        call.is_overtaken = self._parts.joined_on.has_newer((event.member_id,), number)
         if not call.is_overtaken or call.api is not GroupApi.CONSUMER_LEAVE:
             return None
         return event.refuse(GroupError(ErrorCode.FENCED_MEMBER_EPOCH, JOINED_AGAIN))
@@ -464,7 +464,7 @@ class CallStages:
     def _note_join(self, call: Call, reply: JoinGroupReply | ConsumerHeartbeatReply) -> None:
         if call.connection is None or reply.error:
             return
-        self.open_calls.joined_on.note((reply.member_id,), call.connection)
+        self._parts.joined_on.note((reply.member_id,), call.connection)
         if call.api is GroupApi.CONSUMER_JOIN:
             self._commits.on_native_join(reply.member_id, call.connection, call.newest_connection)
 

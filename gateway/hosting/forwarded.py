@@ -74,6 +74,8 @@ class WatchedMember:
     """When the member was last answered here as a member of the group; None if it never was."""
     joined_here: bool = False
     """Whether its join in the group's generation was relayed."""
+    joined_on: int | None = None
+    """The number of the connection of its latest join that was relayed."""
 
     @property
     def size(self) -> int:
@@ -296,6 +298,7 @@ def _observe_join(
             ),
             protocols=tuple((protocol.name, protocol.metadata) for protocol in asked.protocols),
             joined_here=True,
+            joined_on=client.connection,
         )
     )
 

@@ -5,7 +5,7 @@ of its clients.
 answer: `call_stages.py` has the way of a call.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, assert_never
 
 from coordinator.handlers.steady import STEADY_REQUESTS
@@ -52,6 +52,7 @@ from gateway.hosting.inputs import Input
 from gateway.hosting.logged_engine import LoggedEngine
 from gateway.hosting.move import Move
 from gateway.hosting.move_requests import AdoptRequest, AnyRequest
+from gateway.hosting.newest_connections import NewestConnections
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.shown_partitions import ShownPartitions
 from gateway.hosting.standing import (
@@ -85,6 +86,8 @@ class HostedGroup:
             spread=spread,
             effects=self._effects,
         )
+        self.joined_on = NewestConnections(self._member_ids)
+        """The connections on which members have joined. A classic client may commit on another."""
         self._loss_cause: HostingEndCause | None = None
         """Why the hosting ends as soon as no members are left here."""
         self._existed = False
@@ -94,6 +97,7 @@ class HostedGroup:
             rules=rules,
             engine=self.engine,
             anchor=self.anchor,
+            joined_on=self.joined_on,
             effects=self._effects,
         )
         self.move = Move(parts)
@@ -331,6 +335,10 @@ class HostedGroup:
     def _is_anchored(self) -> bool:
         """Whether members may hold partitions, so that the anchor must keep the group."""
         return self.engine.is_live or self.move.keeps_anchor
+
+    def _member_ids(self) -> Collection[str]:
+        """The ids of the members, also while they move."""
+        return self.engine.members or self.move.member_ids
 
     def _note_log(self) -> None:
         state = self.engine.core.state

@@ -7,6 +7,7 @@ from gateway.events.event import GatewayEvent, Level
 from gateway.hosting.anchor import Anchor
 from gateway.hosting.effects import Effect, EmitNow, Log
 from gateway.hosting.logged_engine import LoggedEngine
+from gateway.hosting.newest_connections import NewestConnections
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import Standing
 
@@ -19,6 +20,7 @@ class GroupParts:
     rules: HostingRules
     engine: LoggedEngine
     anchor: Anchor
+    joined_on: NewestConnections
     effects: list[Effect]
     """What the driver has to do, in this order."""
 

@@ -112,9 +112,9 @@ class Move:
         return GroupSituation.HELD if self.is_expected else None
 
     @property
-    def recalled_members(self) -> Collection[str]:
-        """The ids of the members that are told to rejoin."""
-        return () if self._recall is None else self._recall.members
+    def member_ids(self) -> Collection[str]:
+        """The ids of the members that move."""
+        return () if self._current is None else self._current.member_ids
 
     @property
     def why_forwarded(self) -> str:

@@ -13,7 +13,7 @@ class NewestConnections:
     def __init__(self, members: Callable[[], Collection[str]]) -> None:
         """`members`: the ids of the members that the group has now. Others are forgotten when there
         are too many of them."""
-        self._members = members
+        self.members = members
         self._by_key: dict[object, tuple[int, int]] = {}
         """The connection, and the newest one of all clients when it was last used."""
 
@@ -29,7 +29,7 @@ class NewestConnections:
                 self._by_key[key] = number, max(number, newest)
 
     def _forget_others(self) -> None:
-        members = self._members()
+        members = self.members()
         if len(self._by_key) > 2 * max(1, len(members)):
             self._by_key = {key: used for key, used in self._by_key.items() if key in members}
 

@@ -5,7 +5,6 @@ for calls, and leaves again if no member was admitted.
 """
 
 import heapq
-from collections.abc import Collection
 
 from coordinator.interface.events import ConsumerHeartbeatReceived, JoinGroupReceived
 from coordinator.interface.volatile_records import Token
@@ -16,7 +15,6 @@ from gateway.hosting.effects import AnswerClient, Look
 from gateway.hosting.group_parts import GroupParts
 from gateway.hosting.identity import NO_IDS, AnchorIds
 from gateway.hosting.move import Move
-from gateway.hosting.newest_connections import NewestConnections
 from gateway.hosting.states import AnchorPhase, Stage
 
 JOIN_WAIT_MS = 10_000
@@ -36,10 +34,8 @@ class OpenCalls:
         """The calls that wait, in the order in which they began to: the first one to join leads the
         group."""
         self.commits = CommitsInFlight(
-            parts.engine, parts.anchor, self._members, can_anchor=parts.rules.can_anchor
+            parts.engine, parts.anchor, parts.joined_on.members, can_anchor=parts.rules.can_anchor
         )
-        self.joined_on = NewestConnections(self._members)
-        """The connections on which members have joined. A classic client may commit on another."""
         self.is_ending = False
         """Whether the gateway is shutting down, so that nothing waits for the anchor any more."""
         self.is_looking = False
@@ -53,10 +49,6 @@ class OpenCalls:
         self._engine, self._anchor = parts.engine, parts.anchor
         self._rules, self._effects = parts.rules, parts.effects
         self._move = move
-
-    def _members(self) -> Collection[str]:
-        """The ids of the members, also while they are recalled."""
-        return self._engine.members or self._move.recalled_members
 
     def add(self, call: Call, now_ms: int) -> None:
         """A client has sent a request."""

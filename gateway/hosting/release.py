@@ -9,7 +9,7 @@ protocol needs no round. The first one there has to be native.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from coordinator.group.state import GroupState
@@ -279,6 +279,11 @@ class Releasing(Moving):
         Without members there are none."""
         until_ms = self._unowned_until_ms
         return 0 if until_ms is None or not self.recall.members else until_ms - self._began_ms
+
+    @property
+    def member_ids(self) -> Collection[str]:
+        """The ids of the members that are told to rejoin."""
+        return self.recall.members
 
     def is_ready(self, commits: int) -> bool:
         """Whether the anchor's place is wanted. `commits` travel under its ids, and have no answer

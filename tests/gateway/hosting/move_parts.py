@@ -39,5 +39,10 @@ def move_parts(group_id: str, gateway: Gateway, *stored: DurableRecord) -> MoveP
     for record in stored:
         engine.core.apply(record)
     return MoveParts(
-        standing=group.standing, rules=rules, engine=engine, anchor=group.anchor, effects=effects
+        standing=group.standing,
+        rules=rules,
+        engine=engine,
+        anchor=group.anchor,
+        joined_on=group.joined_on,
+        effects=effects,
     )

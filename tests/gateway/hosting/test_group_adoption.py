@@ -82,7 +82,7 @@ class Scene(HostedScene):
     def watched(self, group_id: str) -> WatchedGroup:
         """What the gateway knows from what it has relayed."""
         assert group_id == GROUP
-        latest = {"heartbeat_ms": self.now_ms}
+        latest = {"heartbeat_ms": self.now_ms, "joined_on": 2}
         return watched(latest, {"heartbeat_ms": None} if self.outside else latest)
 
     def is_at(self, stage: AdoptionStage | None) -> bool:
@@ -342,6 +342,21 @@ def test_a_recalled_member_that_has_given_up_its_partitions_waits_under_a_new_id
     assert isinstance(waiting.answer, Forwarded)
     assert on.told("adoption_undone")
     assert not on.outcome().is_adopted
+
+
+def test_a_join_on_an_older_connection_than_the_relayed_one_gives_no_partitions_up(
+    on: Scene,
+) -> None:
+    """An eager member owns nothing whenever it joins, and this one has joined again since."""
+    on.to_recalling()
+    assert isinstance(on.leave(B).answer, LeaveGroupReply)
+    on.join(A, connection=1)
+    on.wait(0)
+    assert not [ask for ask in on.pending if isinstance(ask, Ask)]
+    assert cause_of(on.join(A, connection=2)) is RefusalReason.RECALLED
+    on.wait(0)
+    on.respond(Requester.OTHERS, LEFT)
+    assert on.told("adoption_undone")
 
 
 def test_a_cooperative_member_gives_up_its_partitions_in_a_round_without_any(on: Scene) -> None:

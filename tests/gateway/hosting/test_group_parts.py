@@ -14,6 +14,7 @@ def test_lines_name_the_group_and_keep_their_order_with_events() -> None:
         rules=group.rules,
         engine=group.engine,
         anchor=group.anchor,
+        joined_on=group.joined_on,
         effects=effects,
     )
     parts.log("warning", "release_resumed", members=2)

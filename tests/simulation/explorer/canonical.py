@@ -292,10 +292,11 @@ class _Walk:
         """Only for how long calls may still be held."""
         self.moment(value if adopting.is_hold_bounded else None, LONG_AGO_MS)
 
-    def joins_of_members(self, _calls: Any, value: NewestConnections) -> None:
+    def joins_of_members(self, _group: Any, value: NewestConnections) -> None:
         """Whoever returns is noted again. Nobody turns back to an older connection here."""
-        members = value._members()
-        self.rows({key: used for key, used in value._by_key.items() if key in members})
+        members = value.members()
+        used = {key: used for key, used in value._by_key.items() if key in members}
+        self.walk_unordered(value, used)
 
     def asked_by_consumer(self, consumer: Consumer, value: int) -> None:
         is_open = consumer.name in self.asked
@@ -412,7 +413,7 @@ def _adder(kind: type[Any], name: str) -> Add | None:
 _OF_CLASSES: dict[tuple[str, str], Add] = {
     ("Standing", "seen_ms"): _Walk.seen_at,
     ("Anchor", "_lost_ms"): _Walk.walk_lost,
-    ("OpenCalls", "joined_on"): _Walk.joins_of_members,
+    ("HostedGroup", "joined_on"): _Walk.joins_of_members,
     ("Adopting", "_held_from_ms"): _Walk.held_from,
     ("_Watch", "members"): _Walk.walk_unordered,
     ("_Watch", "size"): _Walk.nothing,
