@@ -72,8 +72,8 @@ class ApiContext:
     token: Secret | None = None
     view_token: Secret | None = None
     is_local: bool = False
-    """Whether it is served at the control socket, where a process of the fleet may pass on what
-    somebody else has commanded."""
+    """Whether it is served at the control socket, where a process of a fleet passes on commands
+    that it was given."""
 
 
 def admin_app(context: ApiContext) -> App:

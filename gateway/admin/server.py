@@ -135,7 +135,7 @@ async def _listen(config: AdminConfig) -> list[trio.SocketListener]:
 
 
 class HttpServer:
-    """Serves the application on connections that somebody else accepts."""
+    """Serves the application on accepted connections."""
 
     def __init__(self, app: Any, tls: TlsContext | None = None) -> None:
         """The scope of each request has `given_by`: the client as the event about a command names

@@ -5,7 +5,7 @@ announces has changed in a way that others wait for: it has given up shards, ser
 member that leads a round deals the table (`table.py`). Everybody follows each table, and opens what
 it grants if it was made from the gateway's latest announcement.
 
-What is to be sent comes from `advance`; what the gateway is to do, from `take_orders`.
+`advance` returns the request that is due, and `take_orders` what the gateway has to do.
 """
 
 from collections.abc import Mapping
