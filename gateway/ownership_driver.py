@@ -23,7 +23,7 @@ from gateway.fleet.ownership import GROUP_PREFIX, Founding, ShardOwnership
 from gateway.fleet.seated_member import SeatedMember
 from gateway.fleet.table import FleetTable, GatewayAddress, Seat
 from gateway.fleet.words import GaveUp, Lose, NotOpened, Opened, OwnerTable, Take
-from gateway.state_folder import StateFolderError, write_file
+from gateway.state_folder import LOOK_AT_FILE, StateFolderError, write_file
 from gateway.state_log.log import StateLogError, StateLogTaken
 from kafka_codecs.declaration import Struct
 from kafka_codecs.leave_group import LeaveGroupRequest, MemberIdentity
@@ -305,14 +305,15 @@ def _now_ms() -> int:
 def read_slot(folder: Path, address: GatewayAddress) -> int:
     """The slot that the gateway had at this address, NO_SLOT if it had none. Raises
     StateFolderError."""
+    path = folder / SLOT_FILE
     try:
-        slot, host, port = (folder / SLOT_FILE).read_text().split()
+        slot, host, port = path.read_text().split()
         is_same = (host, int(port)) == (address.host, address.port)
         return int(slot) if is_same else NO_SLOT
     except (FileNotFoundError, ValueError):
         return NO_SLOT
     except OSError as error:
-        raise StateFolderError(f"cannot read {folder / SLOT_FILE}: {error.strerror}") from None
+        raise StateFolderError(f"cannot read {path}: {error.strerror}; {LOOK_AT_FILE}") from None
 
 
 @asynccontextmanager

@@ -6,7 +6,9 @@ answer: `call_stages.py` has the way of a call.
 """
 
 from collections.abc import Collection, Sequence
+from functools import partial
 from typing import Any, assert_never
+from weakref import ref
 
 from coordinator.handlers.steady import STEADY_REQUESTS
 from coordinator.interface.events import GroupLost, Request
@@ -86,7 +88,7 @@ class HostedGroup:
             spread=spread,
             effects=self._effects,
         )
-        self.joined_on = NewestConnections(self._member_ids)
+        self.joined_on = NewestConnections(partial(_member_ids, ref(self)))
         """The connections on which members have joined. A classic client may commit on another."""
         self._loss_cause: HostingEndCause | None = None
         """Why the hosting ends as soon as no members are left here."""
@@ -336,10 +338,6 @@ class HostedGroup:
         """Whether members may hold partitions, so that the anchor must keep the group."""
         return self.engine.is_live or self.move.keeps_anchor
 
-    def _member_ids(self) -> Collection[str]:
-        """The ids of the members, also while they move."""
-        return self.engine.members or self.move.member_ids
-
     def _note_log(self) -> None:
         state = self.engine.core.state
         self.standing.note_log(is_adopted=state.is_adopted, release=state.release)
@@ -425,3 +423,10 @@ def watch_occupants(
             pass
         case _:
             watched.forget(group_id)
+
+
+def _member_ids(group: "ref[HostedGroup]") -> Collection[str]:
+    """The ids of the members, also while they move. The reference is weak, so that a group that has
+    ended needs no garbage collection."""
+    hosted = group()
+    return () if hosted is None else hosted.engine.members or hosted.move.member_ids
