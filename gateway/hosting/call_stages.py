@@ -464,7 +464,9 @@ class CallStages:
     def _note_join(self, call: Call, reply: JoinGroupReply | ConsumerHeartbeatReply) -> None:
         if call.connection is None or reply.error:
             return
-        self._parts.joined_on.note((reply.member_id,), call.connection)
+        joined_on = self._parts.joined_on
+        if joined_on.note((reply.member_id,), call.connection):
+            joined_on.forget_others(self.open_calls.member_ids())
         if call.api is GroupApi.CONSUMER_JOIN:
             self._commits.on_native_join(reply.member_id, call.connection, call.newest_connection)
 

@@ -64,7 +64,7 @@ class CommitsInFlight:
         self._strays: dict[Token, Commit] = {}
         self._queues: dict[object, dict[Token, Commits]] = {}
         """The calls without an answer under each of their keys, the earliest first."""
-        self._newest = NewestConnections(members)
+        self._newest = NewestConnections()
         """The connections on which each member has committed, or has tried in vain behind an
         earlier commit, or a former member has tried, or a native member has joined."""
         self.next_up: list[Commits] = []
@@ -109,7 +109,11 @@ class CommitsInFlight:
         """A native member has joined: perhaps again, or as a new process with the id of one that
         crashed. It may fetch before a commit of the same epoch arrives that it, or that process,
         had sent on an older connection."""
-        self._newest.note((member_id,), connection, newest)
+        self._note_used((member_id,), connection, newest)
+
+    def _note_used(self, keys: Collection[object], connection: int, newest: int) -> None:
+        if self._newest.note(keys, connection, newest):
+            self._newest.forget_others(self._members())
 
     def waited_in_vain(self, call: Commits) -> None:
         """The call is refused because an earlier one has no answer yet. The engine has not seen it,
@@ -118,7 +122,7 @@ class CommitsInFlight:
         for commit in call.commits.values():
             is_of_member = commit.has_member and all(key in members for key in commit.order_keys)
             if is_of_member and call.connection is not None:
-                self._newest.note(commit.order_keys, call.connection, call.newest_connection)
+                self._note_used(commit.order_keys, call.connection, call.newest_connection)
 
     def on_recalled(self, call: Commits) -> None:
         """A move has checked the commits of recalled members, which travel under other ids."""
@@ -161,7 +165,7 @@ class CommitsInFlight:
     def _note_decided(self, call: Commits, commit: Commit, reply: Reply | None) -> None:
         tells_connection = reply is not None and reply.error in _TELLS_CONNECTION
         if tells_connection and commit.has_member and call.connection is not None:
-            self._newest.note(commit.order_keys, call.connection, call.newest_connection)
+            self._note_used(commit.order_keys, call.connection, call.newest_connection)
 
     def send(
         self, call: Commits, commits: Sequence[Commit], ids: AnchorIds | None, now_ms: int

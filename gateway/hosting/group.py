@@ -5,10 +5,8 @@ of its clients.
 answer: `call_stages.py` has the way of a call.
 """
 
-from collections.abc import Collection, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any, assert_never
-from weakref import ref
 
 from coordinator.handlers.steady import STEADY_REQUESTS
 from coordinator.interface.events import GroupLost, Request
@@ -88,7 +86,7 @@ class HostedGroup:
             spread=spread,
             effects=self._effects,
         )
-        self.joined_on = NewestConnections(partial(_member_ids, ref(self)))
+        self.joined_on = NewestConnections()
         """The connections on which members have joined. A classic client may commit on another."""
         self._loss_cause: HostingEndCause | None = None
         """Why the hosting ends as soon as no members are left here."""
@@ -423,10 +421,3 @@ def watch_occupants(
             pass
         case _:
             watched.forget(group_id)
-
-
-def _member_ids(group: "ref[HostedGroup]") -> Collection[str]:
-    """The ids of the members, also while they move. The reference is weak, so that a group that has
-    ended needs no garbage collection."""
-    hosted = group()
-    return () if hosted is None else hosted.engine.members or hosted.move.member_ids

@@ -4,32 +4,31 @@ A request may wait unread on a connection that its client has given up, behind a
 no answer yet. The client has gone on elsewhere, so what the request says is no longer true.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 
 
 class NewestConnections:
     """The newest connection of each member. Later connections have higher numbers."""
 
-    def __init__(self, members: Callable[[], Collection[str]]) -> None:
-        """`members`: the ids of the members that the group has now. Others are forgotten when there
-        are too many of them."""
-        self.members = members
+    def __init__(self) -> None:
         self._by_key: dict[object, tuple[int, int]] = {}
         """The connection, and the newest one of all clients when it was last used."""
 
-    def note(self, keys: Collection[object], number: int, newest: int = 0) -> None:
+    def note(self, keys: Collection[object], number: int, newest: int = 0) -> bool:
         """The members have used this connection. `newest`: the newest one of all clients at that
-        time; by default this one."""
+        time; by default this one. Returns whether one of the members was unknown."""
+        has_unknown = False
         for key in keys:  # every commit comes here
             used = self._by_key.get(key)
             if used is None:
-                self._by_key[key] = number, max(number, newest)
-                self._forget_others()
-            elif used[0] == number or used[1] < number:  # otherwise this request may be late itself
-                self._by_key[key] = number, max(number, newest)
+                has_unknown = True
+            elif used[0] != number and used[1] >= number:  # this request may be late itself
+                continue
+            self._by_key[key] = number, max(number, newest)
+        return has_unknown
 
-    def _forget_others(self) -> None:
-        members = self.members()
+    def forget_others(self, members: Collection[str]) -> None:
+        """Forget all but these members, if there are too many others."""
         if len(self._by_key) > 2 * max(1, len(members)):
             self._by_key = {key: used for key, used in self._by_key.items() if key in members}
 

@@ -5,6 +5,7 @@ for calls, and leaves again if no member was admitted.
 """
 
 import heapq
+from collections.abc import Collection
 
 from coordinator.interface.events import ConsumerHeartbeatReceived, JoinGroupReceived
 from coordinator.interface.volatile_records import Token
@@ -34,7 +35,7 @@ class OpenCalls:
         """The calls that wait, in the order in which they began to: the first one to join leads the
         group."""
         self.commits = CommitsInFlight(
-            parts.engine, parts.anchor, parts.joined_on.members, can_anchor=parts.rules.can_anchor
+            parts.engine, parts.anchor, self.member_ids, can_anchor=parts.rules.can_anchor
         )
         self.is_ending = False
         """Whether the gateway is shutting down, so that nothing waits for the anchor any more."""
@@ -49,6 +50,10 @@ class OpenCalls:
         self._engine, self._anchor = parts.engine, parts.anchor
         self._rules, self._effects = parts.rules, parts.effects
         self._move = move
+
+    def member_ids(self) -> Collection[str]:
+        """The ids of the members, also while they move."""
+        return self._engine.members or self._move.member_ids
 
     def add(self, call: Call, now_ms: int) -> None:
         """A client has sent a request."""

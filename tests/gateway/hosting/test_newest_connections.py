@@ -4,7 +4,7 @@ from gateway.hosting.newest_connections import NewestConnections
 
 
 def test_a_later_connection_is_newer() -> None:
-    newest = NewestConnections(lambda: ["n"])
+    newest = NewestConnections()
     newest.note(["n"], 2)
     newest.note(["n"], 1)
     assert newest.has_newer(["m", "n"], 1)
@@ -14,7 +14,7 @@ def test_a_later_connection_is_newer() -> None:
 
 def test_a_connection_that_was_open_already_may_be_late() -> None:
     """The client has turned back to the older one of two, and a request waits on the other."""
-    newest = NewestConnections(lambda: ["n"])
+    newest = NewestConnections()
     newest.note(["n"], 1, newest=3)
     assert newest.has_newer(["n"], 2)
     newest.note(["n"], 2, newest=4)
@@ -24,10 +24,10 @@ def test_a_connection_that_was_open_already_may_be_late() -> None:
 
 def test_former_members_are_forgotten() -> None:
     """Memory follows the members that are there."""
-    members: list[str] = []
-    newest = NewestConnections(lambda: members)
+    newest = NewestConnections()
     for number in range(8):
-        members[:] = ["n", f"m{number}"]
-        newest.note(members, number)
+        members = ["n", f"m{number}"]
+        assert newest.note(members, number)
+        newest.forget_others(members)
     assert newest.has_newer(["n", "m7"], 6)
     assert not newest.has_newer(["m1", "m2"], 0)

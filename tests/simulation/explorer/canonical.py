@@ -29,6 +29,7 @@ from gateway.hosting.adoptees import Adoptees
 from gateway.hosting.adoption import Adopting
 from gateway.hosting.anchor import Anchor
 from gateway.hosting.calls import Call
+from gateway.hosting.group import HostedGroup
 from gateway.hosting.group_parts import GroupParts
 from gateway.hosting.newest_connections import NewestConnections
 from gateway.hosting.rules import HostingRules
@@ -292,9 +293,9 @@ class _Walk:
         """Only for how long calls may still be held."""
         self.moment(value if adopting.is_hold_bounded else None, LONG_AGO_MS)
 
-    def joins_of_members(self, _group: Any, value: NewestConnections) -> None:
+    def joins_of_members(self, group: HostedGroup, value: NewestConnections) -> None:
         """Whoever returns is noted again. Nobody turns back to an older connection here."""
-        members = value.members()
+        members = group.calls.open_calls.member_ids()
         used = {key: used for key, used in value._by_key.items() if key in members}
         self.walk_unordered(value, used)
 
