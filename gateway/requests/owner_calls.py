@@ -272,8 +272,8 @@ async def _receive(stream: trio.SocketStream) -> Any:
     return json.loads(await _receive_line(stream))
 
 
-async def _receive_line(stream: trio.SocketStream) -> bytes:
-    """The next line, without its end: nothing follows before it is answered. Raises UnreadableLine,
+async def _receive_line(stream: trio.abc.ReceiveStream) -> bytes:
+    """The next line with its end: nothing follows before it is answered. Raises UnreadableLine,
     trio.BrokenResourceError."""
     line = bytearray()
     while not line.endswith(b"\n"):

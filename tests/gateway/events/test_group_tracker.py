@@ -9,7 +9,7 @@ from tests.support.simulated_events import simulated
 
 @pytest.mark.parametrize("seed", range(20))
 def test_every_grant_ends_once(seed: int) -> None:
-    """Or is still open at the end. A loaded group states its grants anew."""
+    """Or is still open at the end. A loaded group states its grants again."""
     open_grants: dict[tuple[str, int], str] = {}
     for step in simulated(seed):
         for event in step.events:

@@ -79,7 +79,7 @@ class ClassicCoordinator:
         metadata = request.protocols[0].metadata
         instance_id = request.group_instance_id or ""
         if not request.member_id:
-            self._join_anew(request, instance_id, metadata, reply, now_ms)
+            self._admit(request, instance_id, metadata, reply, now_ms)
             return
         member = self._find(request.member_id, instance_id)
         if isinstance(member, ErrorCode):
@@ -95,7 +95,7 @@ class ClassicCoordinator:
         member.join = reply
         self._begin_round(now_ms)
 
-    def _join_anew(
+    def _admit(
         self,
         request: JoinGroupRequest,
         instance_id: str,

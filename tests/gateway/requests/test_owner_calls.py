@@ -8,14 +8,17 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from structlog.testing import capture_logs
 
+from gateway.control.control_socket import listening
 from gateway.data_path.config import Limits
 from gateway.data_path.errors import BrokerLost
 from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.held_requests import HeldRequests
 from gateway.fleet.fleet_state import SLOTS_FOLDER
 from gateway.quotas.quota_key import QuotaKey
+from gateway.requests import owner_calls
 from gateway.requests.owner_calls import CALLS_MAX, OwnerAway, OwnerCalls, serve_calls
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
@@ -162,3 +165,31 @@ async def test_an_owner_that_does_not_run_is_away(tmp_path: Path) -> None:
     """Neither an error of the socket nor a traceback reaches the client."""
     with pytest.raises(OwnerAway):
         await OwnerCalls(tmp_path).ask(1, request_at(Broker()), REQUEST)
+
+
+@pytest.mark.parametrize("line", [b'{"answer": ""}', b"x" * 65, b"x" * 64 + b"\n"])
+async def test_an_answer_without_an_end_or_beyond_the_limit_counts_as_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: bytes
+) -> None:
+    """The process ended while it answered, or does not know when to stop."""
+    monkeypatch.setattr(owner_calls, "LINE_BYTES_MAX", 64)
+    own = tmp_path / SLOTS_FOLDER / "1"
+    own.mkdir(parents=True)
+
+    async def answer(stream: trio.SocketStream) -> None:
+        await stream.receive_some()
+        await stream.send_all(line)
+
+    with trio.fail_after(10), listening(own, owner_calls.SOCKET_NAME) as listener:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(partial(trio.serve_listeners, answer, [listener]))
+            with pytest.raises(OwnerAway):
+                await OwnerCalls(tmp_path).ask(1, request_at(Broker()), REQUEST)
+            nursery.cancel_scope.cancel()
+
+
+async def test_a_line_may_arrive_in_pieces() -> None:
+    sender, receiver = trio.testing.memory_stream_pair()
+    for piece in (b"o", b"ne", b"\n"):
+        await sender.send_all(piece)
+    assert await owner_calls._receive_line(receiver) == b"one\n"
