@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -27,6 +28,7 @@ from kafka_codecs.consumer_group_heartbeat import (
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_codecs.join_group import JoinGroupResponse
 from kafka_codecs.offset_commit import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
@@ -89,6 +91,12 @@ class Group:
     """The id, epoch or generation, and a partition of each member."""
 
 
+def is_admitted(answer: JoinGroupResponse | ConsumerGroupHeartbeatResponse) -> bool:
+    """Whether the coordinator has loaded the group. On a busy machine it may need several requests,
+    because the cluster is asked about the group first."""
+    return answer.error_code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
 async def classic_group(
     server: Server, group_id: str, size: int = MEMBERS
 ) -> tuple[Group, dict[str, float]]:
@@ -97,9 +105,10 @@ async def classic_group(
     members: list[tuple[str, int, int]] = []
 
     async def enter(client: GroupClient, number: int) -> None:
-        joined = await client.join(session_timeout_ms=LONG_MS)
+        join = partial(client.join, session_timeout_ms=LONG_MS)
+        joined = await until_answered(join, is_admitted)
         if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
-            joined = await client.join(joined.member_id, session_timeout_ms=LONG_MS)
+            joined = await join(joined.member_id)
         assert not joined.error_code, joined
         ids = [member.member_id for member in joined.members]
         shares = {id_: {TOPIC: [i] if i < MEMBERS else []} for i, id_ in enumerate(ids)}
@@ -156,9 +165,10 @@ async def _is_settled(
     before = dict(epochs)
     changes = 0
     for member_id, epoch in before.items():
-        answer = await client.native(
-            member_id, epoch, owned=owned[member_id], version=NATIVE_VERSION
+        beat = partial(
+            client.native, member_id, epoch, owned=owned[member_id], version=NATIVE_VERSION
         )
+        answer = await until_answered(beat, is_admitted)
         assert not answer.error_code, answer
         epochs[member_id] = answer.member_epoch
         if answer.assignment is not None:

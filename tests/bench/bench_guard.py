@@ -39,6 +39,7 @@ from tests.bench.bench_group_calls import (
     classic_group,
     commits,
     heartbeats,
+    is_admitted,
     native_group,
     native_heartbeats,
 )
@@ -57,7 +58,7 @@ from tests.bench.processes import (
 from tests.support.group_client import GroupClient, find_coordinator, group_client
 from tests.support.kafka_broker import TOPIC
 from tests.support.ports import HOST, free_port, is_open
-from tests.support.until import until
+from tests.support.until import until, until_answered
 
 FLEET_ROOM = 1.1
 """How much dearer the work of a process of a fleet may be than that of a single gateway."""
@@ -235,7 +236,10 @@ async def join_in_order(clients: Sequence[GroupClient]) -> list[JoinGroupRespons
         synced = await clients[number].sync(answer, shares)
         assert not synced.error_code, synced
 
-    asked = [await answer_at_rest(client.join(session_timeout_ms=LONG_MS)) for client in clients]
+    asked = []
+    for client in clients:
+        ask = partial(client.join, session_timeout_ms=LONG_MS)
+        asked.append(await answer_at_rest(until_answered(ask, is_admitted)))
     async with trio.open_nursery() as nursery:
         for number, answer in enumerate(asked):
             assert answer.error_code == ErrorCode.MEMBER_ID_REQUIRED, answer
