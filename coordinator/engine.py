@@ -29,7 +29,7 @@ from coordinator.handlers import (
 )
 from coordinator.handlers.expired_deadlines import deadline_reached
 from coordinator.handlers.group_lost import fence_all_members
-from coordinator.handlers.leavers import end_place_of_leaver
+from coordinator.handlers.leavers import end_slot_of_leaver
 from coordinator.handlers.size_limits import check_size
 from coordinator.handlers.steady import SteadyStep
 from coordinator.handlers.views import describe, summarize
@@ -318,7 +318,7 @@ class GroupEngine:
             case ReleaseMoved():
                 release.record_progress(step, event)
             case LeaverStayed():
-                end_place_of_leaver(step, event)
+                end_slot_of_leaver(step, event)
             case TimePassed():
                 self._pass_time(step)
             case _:

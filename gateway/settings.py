@@ -390,11 +390,11 @@ class Settings(BaseModel):
     )
     group_replacement_grace_ms: _Delay = Field(
         3_000,
-        description="how long the place of a member that left is kept for its replacement, before"
+        description="how long the slot of a member that left is kept for its replacement, before"
         " other members hear of it, and three times as long if they would all have to rejoin; 0:"
         " not at all",
     )
-    group_replacement_loan_ms: _Delay = Field(
+    group_temporary_assignment_ms: _Delay = Field(
         45_000,
         description="how long another member may have the partitions of one that left and has not"
         " been replaced within the grace, while the group is rolled, before they are distributed;"
@@ -403,7 +403,7 @@ class Settings(BaseModel):
     group_roll_pause_ms: _Delay = Field(
         300_000,
         description="how long a group counts as being rolled after a member has changed its"
-        " protocol; only then are the places of members that leave kept",
+        " protocol; only then are the slots of members that leave kept",
     )
     group_replacement_needs_host: bool = Field(
         True,
@@ -546,7 +546,7 @@ class Settings(BaseModel):
             unaffected_members_rejoin=self.group_unaffected_members_rejoin,
             eager_imbalance_percent=self.group_eager_imbalance_percent,
             replacement_grace_ms=self.group_replacement_grace_ms,
-            replacement_loan_ms=self.group_replacement_loan_ms,
+            temporary_assignment_ms=self.group_temporary_assignment_ms,
             roll_pause_ms=self.group_roll_pause_ms,
             replacement_needs_host=self.group_replacement_needs_host,
             static_takeover=self.group_static_takeover,

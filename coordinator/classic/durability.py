@@ -23,9 +23,9 @@ def store_group(step: StepBuilder, value: ClassicGroupValue | None) -> None:
     """Store the group as it is now, or delete it. Earlier records of removals, and of a generation
     that has begun, become obsolete.
 
-    Those of members whose place is kept are written again: after a restart they begin a rebalance
+    Those of members whose slot is kept are written again: after a restart they begin a rebalance
     (rule 3.16)."""
-    kept_slots = step.state.places if value is not None else ()
+    kept_slots = step.state.member_slots if value is not None else ()
     removals, has_begun = tuple(step.classic.removals), step.classic.core.has_begun
     step.emit(ClassicGroupMetadata(value=value))
     if has_begun:

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 from coordinator.classic.durability import store_group
 from coordinator.classic.guards import known_member
-from coordinator.classic.loans import rejoins_alone
-from coordinator.classic.places import take_place
+from coordinator.classic.member_slots import take_slot
 from coordinator.classic.protocols import is_acceptable, select_protocol
 from coordinator.classic.rebalance import (
     begin_initial_delay,
@@ -28,6 +27,7 @@ from coordinator.classic.subscriptions import (
     subscribes_alike,
     watch_topics,
 )
+from coordinator.classic.temporary_assignments import rejoins_alone
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.step_builder import StepBuilder
 from coordinator.group.stray_commits import doubt_commits
@@ -193,7 +193,7 @@ def _join_with_id(step: StepBuilder, event: JoinGroupReceived) -> None:
 
 def _add_member(step: StepBuilder, event: JoinGroupReceived, member_id: str) -> None:
     group = step.classic
-    if step.state.places and (left := take_place(step, event)) is not None:
+    if step.state.member_slots and (left := take_slot(step, event)) is not None:
         leads = group.core.leader is None
         _take_over(
             step, event, member_id, replace(left, client_host=event.client_host), leads=leads

@@ -1,7 +1,7 @@
 """LeaveGroup on a classic group (rule 2.8)."""
 
 from coordinator.classic.guards import known_leaver
-from coordinator.classic.places import keep_place, leaver_with_place
+from coordinator.classic.member_slots import keep_slot, leaver_with_slot
 from coordinator.classic.rebalance import (
     drop_member,
     drop_pending_id,
@@ -22,7 +22,7 @@ def leave(step: StepBuilder, event: LeaveGroupReceived) -> None:
     may return within the grace (DEV D77)."""
     group = step.classic
     count_before = len(group.members)
-    may_return = leaver_with_place(step, event)
+    may_return = leaver_with_slot(step, event)
     answers = tuple(
         LeftMember(
             member_id=leaver.member_id,
@@ -32,7 +32,7 @@ def leave(step: StepBuilder, event: LeaveGroupReceived) -> None:
         for leaver in event.members
     )
     if may_return is not None and len(group.members) < count_before:
-        keep_place(step, may_return)
+        keep_slot(step, may_return)
     elif len(group.members) < count_before:
         rebalance_or_complete(step)
     else:

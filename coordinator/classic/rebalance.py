@@ -7,7 +7,7 @@ heartbeats.
 from dataclasses import replace
 
 from coordinator.classic.durability import store_group
-from coordinator.classic.places import end_places
+from coordinator.classic.member_slots import end_slots
 from coordinator.classic.protocols import select_protocol
 from coordinator.classic.subscriptions import subscribed_topics
 from coordinator.group.classic_group import ClassicGroup
@@ -101,7 +101,7 @@ def prepare_rebalance(step: StepBuilder) -> None:
     group = step.classic
     if group.phase is ClassicPhase.COMPLETING_REBALANCE:
         _discard_assignments(step)
-    end_places(step)
+    end_slots(step)
     step.disarm(DeadlineKind.SYNC_PHASE)
     _enter_join_phase(step, None)
     step.arm(DeadlineKind.JOIN_PHASE, "", _longest_rebalance_timeout_ms(group))

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from coordinator.classic.durability import store_group
 from coordinator.classic.guards import check_generation, is_at_older_epoch, known_member
-from coordinator.classic.loans import note_rejoined
 from coordinator.classic.rebalance import release_sync, restart_session
+from coordinator.classic.temporary_assignments import note_rejoined
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.errors import GroupError

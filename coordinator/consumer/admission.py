@@ -1,10 +1,10 @@
 """Finds the member of a ConsumerGroupHeartbeat and checks its epoch (rules 3.3, 3.4)."""
 
 from coordinator.consumer.group_epoch import bump_epoch_if_needed
-from coordinator.consumer.loans import take_place
 from coordinator.consumer.regexes import forget_unused_regexes
 from coordinator.consumer.removal import delete_member, may_have_departed, replace_member
 from coordinator.consumer.target import target_due_at_ms
+from coordinator.consumer.temporary_assignments import take_slot
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.config import CONSUMER_SIZE_LIMIT, StaticTakeover
@@ -96,8 +96,8 @@ def _admit_joiner(
     elif is_away(group, member_id):
         # DEV D26: the member returns with another instance id, or without one.
         replace_member(step, member_id, member_id)
-    elif step.state.places and event.instance_id is None and member_id not in group.members:
-        return take_place(step, member_id, event)
+    elif step.state.member_slots and event.instance_id is None and member_id not in group.members:
+        return take_slot(step, member_id, event)
     return group.members.get(member_id)
 
 

@@ -12,7 +12,7 @@ from coordinator.assignors import GroupSpec
 from coordinator.assignors.group_spec import NOTHING
 from coordinator.consumer.external_assignors import delegate
 from coordinator.consumer.external_assignors import install as install_target
-from coordinator.consumer.places import end_places
+from coordinator.consumer.member_slots import end_slots
 from coordinator.consumer.selection import choose, client_side_assignor, drop_lost_member
 from coordinator.consumer.target import group_spec, is_target_due
 from coordinator.group.client_assignors import (
@@ -56,7 +56,7 @@ def prepare(step: StepBuilder, event: PrepareAssignmentReceived) -> None:
     in_use = versions_in_use(group.offers)
     if assignor is None or not can_run(offers_of(member), assignor, in_use):
         raise _not_chosen(event)
-    end_places(step)
+    end_slots(step)
     spec = group_spec(group, topics, step.config)
     step.check_time(spec.members, spec.partition_counts)
     delegate(step, assignor, spec, is_members=True)

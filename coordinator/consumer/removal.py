@@ -28,7 +28,7 @@ def delete_member(
     step: StepBuilder, member_id: str, cause: RemovalCause, *, keeps_target: bool = False
 ) -> None:
     """Write the member's tombstones, in an order that is safe at any cut of the log (rule 8.3). Its
-    target may stay for a replacement (see `places.py`)."""
+    target may stay for a replacement (see `member_slots.py`)."""
     stop_timers(step, member_id)
     if member_id in step.consumer.assignments:
         step.emit(CurrentAssignment(member_id=member_id, value=None))
@@ -45,7 +45,7 @@ def stop_timers(step: StepBuilder, member_id: str) -> None:
 
 
 def may_have_departed(step: StepBuilder, member_id: str) -> bool:
-    """Whether the id may be that of a member which left its place or its instance in this epoch."""
+    """Whether the id may be that of a member which left its slot or its instance in this epoch."""
     departed = step.state.departed
     return member_id in departed or len(departed) >= DEPARTED_MAX
 

@@ -9,7 +9,7 @@ from uuid import UUID
 from coordinator.assignors import ASSIGNORS, GroupSpec, Subscriber
 from coordinator.consumer.external_assignors import delegate
 from coordinator.consumer.group_epoch import wait_for_target
-from coordinator.consumer.places import end_places
+from coordinator.consumer.member_slots import end_slots
 from coordinator.consumer.selection import (
     client_side_assignor,
     drop_lost_member,
@@ -70,22 +70,22 @@ def target_due_at_ms(group: ConsumerGroup, config: GroupConfig, now_ms: int) -> 
 
 
 def may_be_uneven(step: StepBuilder) -> bool:
-    """Whether the target is perhaps uneven because members were spared (rule 9.4). A place counts
+    """Whether the target is perhaps uneven because members were spared (rule 9.4). A slot counts
     like a member: its replacement gets that target. A target without an assignor comes from the
     classic group."""
     group = step.consumer
     if group.assignor is None or step.config.unaffected_members_rejoin:
         return False
     loads = [*group.loads.sizes(), *group.spared.sizes()]
-    places = step.state.places.items()
-    loads += [len(group.target_of(left_id)) for left_id, place in places if not place.lent]
+    slots = step.state.member_slots.items()
+    loads += [len(group.target_of(left_id)) for left_id, slot in slots if not slot.reassigned]
     return max(loads, default=0) - min(loads, default=0) > 1
 
 
 def _compute_target(step: StepBuilder, rejoining: str) -> None:
     group = step.consumer
-    if step.state.places:
-        end_places(step)
+    if step.state.member_slots:
+        end_slots(step)
     assignor = server_side_assignor(group, step.config)
     spec = group_spec(group, step.topics, step.config)
     if spec.spared.get(rejoining) is not None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from coordinator.classic.protocols import select_protocol
 from coordinator.classic.rebalance import park_join, prepare_rebalance
-from coordinator.consumer.places import end_places
+from coordinator.consumer.member_slots import end_slots
 from coordinator.consumer.regexes import forget_unused_regexes
 from coordinator.consumer.removal import stop_timers
 from coordinator.consumer.target import may_be_uneven
@@ -47,13 +47,13 @@ from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 
 
 def may_downgrade_without(step: StepBuilder, removed_ids: Collection[str]) -> bool:
-    """Whether removing these members downgrades the group (rules 6.1, 6.2). A place that is kept
+    """Whether removing these members downgrades the group (rules 6.1, 6.2). A slot that is kept
     may be taken by a native member."""
     group = step.consumer
     return (
         group.native_count == sum(not group.members[id_].is_classic for id_ in removed_ids)
         and step.config.consumer_migration_policy.allows_downgrade
-        and not step.state.places
+        and not step.state.member_slots
         and 0 < len(group.members) - len(removed_ids) <= step.config.classic_max_size
     )
 
@@ -95,8 +95,8 @@ def downgrade_by_replacement(
 
 
 def downgrade_at_rest(step: StepBuilder) -> None:
-    """Downgrade a group whose last native member was replaced while its loan was given back (rule
-    6.2), without a rebalance unless the group is uneven."""
+    """Downgrade a group whose last native member was replaced, once a temporary assignment has
+    ended (rule 6.2), without a rebalance unless the group is uneven."""
     held = dict(step.consumer.assignments)
     without_rebalance = not may_be_uneven(step)
     _become_classic(step, step.consumer.epoch, {}, without_rebalance=without_rebalance)
@@ -211,7 +211,7 @@ def delete_consumer_group(step: StepBuilder, causes: Mapping[str, RemovalCause])
         step.emit(CurrentAssignment(member_id=member_id, value=None))
     for member_id in list(group.targets):
         step.emit(TargetAssignmentMember(member_id=member_id, partitions=None))
-    end_places(step)
+    end_slots(step)
     step.emit(TargetAssignmentMetadata(epoch=None))
     for member_id in list(group.members):
         cause = causes.get(member_id, RemovalCause.GROUP_CONVERTED)

@@ -5,16 +5,16 @@ If only classic members remain, the group is downgraded instead (rule 6.1).
 
 from collections.abc import Mapping
 
-from coordinator.consumer.loans import lend
-from coordinator.consumer.places import (
+from coordinator.consumer.member_slots import (
     await_replacement,
-    end_place,
-    end_places,
-    leave_place,
-    may_keep_place,
+    end_slot,
+    end_slots,
+    leave_slot,
+    may_keep_slot,
 )
 from coordinator.consumer.regexes import forget_unused_regexes
 from coordinator.consumer.removal import delete_member
+from coordinator.consumer.temporary_assignments import assign_temporarily
 from coordinator.conversion.downgrade import downgrade_after_removal, may_downgrade_without
 from coordinator.group.rolls import note_leave
 from coordinator.group.step_builder import StepBuilder
@@ -28,24 +28,25 @@ def leave(step: StepBuilder, causes: Mapping[str, RemovalCause]) -> None:
     member_id = next(iter(causes))
     if own_wish and len(causes) == 1:
         note_leave(step, step.consumer.members[member_id])
-    if not own_wish or len(causes) > 1 or not may_keep_place(step, member_id):
+    if not own_wish or len(causes) > 1 or not may_keep_slot(step, member_id):
         fence(step, causes)
         return
-    leave_place(step, member_id)
+    leave_slot(step, member_id)
     if not await_replacement(step, member_id):
         grace_over(step, member_id)
 
 
 def grace_over(step: StepBuilder, member_id: str) -> None:
-    """Nobody has taken the place of a member that left. Another member gets its partitions for a
+    """Nobody has taken the slot of a member that left. Another member gets its partitions for a
     time, or else the others hear of it now."""
-    if step.state.places[member_id].lent or not lend(step, member_id):
-        end_place(step, member_id)
+    slot = step.state.member_slots[member_id]
+    if slot.reassigned or not assign_temporarily(step, member_id):
+        end_slot(step, member_id)
         fence(step, {})
 
 
 def fence(step: StepBuilder, causes: Mapping[str, RemovalCause]) -> None:
-    """Remove these members, each with its cause, with one epoch bump or a downgrade. Places that
+    """Remove these members, each with its cause, with one epoch bump or a downgrade. Slots that
     are kept end with the next target, or with the last member."""
     if may_downgrade_without(step, causes):
         downgrade_after_removal(step, causes)
@@ -55,7 +56,7 @@ def fence(step: StepBuilder, causes: Mapping[str, RemovalCause]) -> None:
     forget_unused_regexes(step)
     group = step.consumer
     if not group.members:
-        end_places(step)
+        end_slots(step)
     step.emit(
         GroupEpoch(
             epoch=group.epoch + 1,

@@ -11,8 +11,8 @@ from coordinator.classic.durability import store_group
 from coordinator.classic.protocols import select_protocol, supported_by_all
 from coordinator.classic.rebalance import release_join, release_sync
 from coordinator.consumer.admission import instance_of
+from coordinator.consumer.member_slots import move_slot
 from coordinator.consumer.phases import PhaseEvent, move_phase
-from coordinator.consumer.places import move_place
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.client_assignors import CLASSIC_VERSION
 from coordinator.group.consumer_group import ConsumerGroup
@@ -80,7 +80,7 @@ def enter_consumer_group(step: StepBuilder, event: ConsumerHeartbeatReceived) ->
     """Convert a classic group, so that the heartbeat meets a consumer group or none. If there is
     none, the heartbeat creates it.
 
-    Places stay, with what their members were assigned as their targets (rule 3.16).
+    Slots stay, with what their members were assigned as their targets (rule 3.16).
 
     Returns True if the conversion interrupted a rebalance or left partitions without an owner. The
     group then needs a new target even if the joiner changes nothing. (DEV D22: in Kafka, partitions
@@ -135,9 +135,9 @@ def _upgrade(step: StepBuilder, group: ClassicGroup, event: ConsumerHeartbeatRec
     _check_allowed(step, group)
     check_rested(step.state.conversions, step.now_ms)
     left = {
-        id_: place.member
-        for id_, place in step.state.places.items()
-        if isinstance(place.member, ClassicGroupMember)
+        id_: slot.member
+        for id_, slot in step.state.member_slots.items()
+        if isinstance(slot.member, ClassicGroupMember)
     }
     protocol = protocol_in_force(group)
     keeps_user_data = _supports(event, protocol, step.config)
@@ -184,7 +184,7 @@ def _write_consumer_group(
 ) -> None:
     """Write the batch of rule 4.2, in an order that is safe at any cut of the log (rule 8.2). Its
     target has no assignor and no timestamp, because no assignor computed it."""
-    left = step.state.places.keys()
+    left = step.state.member_slots.keys()
     members = [member for member in converted if member.member.member_id not in left]
     for member in members:
         step.emit(MemberMetadata(member_id=member.member.member_id, value=member.member))
@@ -201,8 +201,8 @@ def _write_consumer_group(
         )
     step.emit(TargetAssignmentMetadata(epoch=generation), TopicsChecked(step.topics.version))
     for member in converted:
-        if (place := step.state.places.get(member.member.member_id)) is not None:
-            move_place(step, member.member, place)
+        if (slot := step.state.member_slots.get(member.member.member_id)) is not None:
+            move_slot(step, member.member, slot)
     for member in members:
         member_id, classic = member.member.member_id, member.member.classic
         assert classic is not None

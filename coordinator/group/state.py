@@ -94,11 +94,11 @@ class GroupState(Forkable):
         "is_served_by_setting",
         "last_return",
         "left_last",
-        "places",
-        "places_by_client",
+        "member_slots",
         "protocol_changed_ms",
         "release",
         "resolution",
+        "slots_by_client",
     )
 
     def __init__(self, group_id: str) -> None:
@@ -111,16 +111,16 @@ class GroupState(Forkable):
         """How many of the commits in flight each partition has."""
         self.resolution: RegexResolution | None = None
         self.conversions = Conversions()
-        self.places: Table[str, MemberSlot] = Table()
+        self.member_slots: Table[str, MemberSlot] = Table()
         """Keyed by the ids of members that left."""
-        self.places_by_client: Table[tuple[str, str], tuple[str, ...]] = Table()
+        self.slots_by_client: Table[tuple[str, str], tuple[str, ...]] = Table()
         """The ids of kept slots, by client id and host."""
         self.last_return: MemberReturned | None = None
         self.protocol_changed_ms = 0
         """When a member changed its protocol last; a restart forgets it."""
         self.left_last: DynamicMemberLeft | None = None
         self.departed: Table[str, None] = Table()
-        """The ids of members that have left such a place in the present assignment epoch, or whose
+        """The ids of members that have left such a slot in the present assignment epoch, or whose
         instance another has taken."""
         self.former_instances: Table[str, str] = Table()
         """The instance ids of native members that were removed or replaced, by member id. A client
@@ -207,8 +207,8 @@ class GroupState(Forkable):
                 self.resolution = resolution
             case ConversionsMoved(conversions):
                 self.conversions = conversions
-            case MemberSlotMoved(member_id, place):
-                self._move_place(member_id, place)
+            case MemberSlotMoved(member_id, slot):
+                self._move_slot(member_id, slot)
             case MemberReturned():
                 self.last_return = record
             case ProtocolChanged(at_ms):
@@ -228,22 +228,22 @@ class GroupState(Forkable):
                     self.group = ClassicGroup()
                 self.group.apply(record)
 
-    def _move_place(self, member_id: str, place: MemberSlot | None) -> None:
-        before, after = _client_of(self.places.get(member_id)), _client_of(place)
+    def _move_slot(self, member_id: str, slot: MemberSlot | None) -> None:
+        before, after = _client_of(self.member_slots.get(member_id)), _client_of(slot)
         if before is not None and before != after:
             others = tuple(
-                other_id for other_id in self.places_by_client[before] if other_id != member_id
+                other_id for other_id in self.slots_by_client[before] if other_id != member_id
             )
             if others:
-                self.places_by_client.put(before, others)
+                self.slots_by_client.put(before, others)
             else:
-                self.places_by_client.drop(before)
+                self.slots_by_client.drop(before)
         if after is not None and before != after:
-            self.places_by_client.put(after, (*self.places_by_client.get(after, ()), member_id))
-        if place is not None:
-            self.places.put(member_id, place)
+            self.slots_by_client.put(after, (*self.slots_by_client.get(after, ()), member_id))
+        if slot is not None:
+            self.member_slots.put(member_id, slot)
         else:
-            self.places.drop(member_id)
+            self.member_slots.drop(member_id)
 
     def _apply_to_consumer_group(self, record: ConsumerRecord) -> None:
         if isinstance(record, TargetAssignmentMetadata) and self.departed:
@@ -271,8 +271,8 @@ class GroupState(Forkable):
         self.former_instances.put(member_id, member.instance_id)
 
 
-def _client_of(place: MemberSlot | None) -> tuple[str, str] | None:
-    """The client id and host of a member that left; None without a place, or after a load."""
-    if place is None or place.member is None:
+def _client_of(slot: MemberSlot | None) -> tuple[str, str] | None:
+    """The client id and host of a member that left; None without a slot, or after a load."""
+    if slot is None or slot.member is None:
         return None
-    return place.member.client_id, place.member.client_host
+    return slot.member.client_id, slot.member.client_host

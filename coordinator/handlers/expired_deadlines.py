@@ -1,6 +1,6 @@
 """Handles expired deadlines (rules 2.5, 2.7, 3.12, 5.9)."""
 
-from coordinator.classic import loans, rebalance
+from coordinator.classic import rebalance, temporary_assignments
 from coordinator.conversion import classic_only
 from coordinator.conversion.fence import fence, grace_over
 from coordinator.group.classic_group import ClassicGroup
@@ -38,7 +38,7 @@ def _in_classic_group(step: StepBuilder, group: ClassicGroup, key: DeadlineKey) 
         case DeadlineKind.SESSION:
             rebalance.remove_member(step, key.owner, RemovalCause.SESSION_EXPIRED)
         case DeadlineKind.GRACE:
-            loans.grace_over(step, key.owner)
+            temporary_assignments.grace_over(step, key.owner)
         case DeadlineKind.NEW_MEMBER_JOIN:
             rebalance.remove_member(step, key.owner, RemovalCause.JOIN_TIMED_OUT)
         case DeadlineKind.PENDING_ID:

@@ -5,7 +5,7 @@ since they may still hold partitions: `gateway/docs/release.md` says how they ar
 DEV D71: in Kafka a group only moves between brokers that share a log.
 """
 
-from coordinator.classic.places import end_places
+from coordinator.classic.member_slots import end_slots
 from coordinator.classic.rebalance import drop_member
 from coordinator.conversion.downgrade import delete_consumer_group
 from coordinator.conversion.upgrade import remove_classic_group
@@ -82,7 +82,7 @@ def begin(step: StepBuilder, event: ReleaseBegan) -> None:
     match step.state.group:
         case ClassicGroup() as group:
             value = group.stored_value()
-            end_places(step)
+            end_slots(step)
             for member_id in list(group.members):
                 drop_member(step, member_id, RemovalCause.RELEASED)
             remove_classic_group(step)

@@ -70,7 +70,7 @@ def decide(
     elif isinstance(event, ConsumerHeartbeatReceived):
         if (
             isinstance(group, ConsumerGroup)
-            and not state.places  # the sender may be the consumer that a place is kept for
+            and not state.member_slots  # the sender may be the consumer that a slot is kept for
             and (_is_steady(group, topics) or _is_between_targets(group, config, topics, now_ms))
         ):
             return _native(

@@ -81,17 +81,17 @@ class GroupConfig:
     tests."""
 
     replacement_grace_ms: int = 0
-    """How long the place of a dynamic member that left a consumer group is kept for its replacement
+    """How long the slot of a dynamic member that left a consumer group is kept for its replacement
     (deviation D77); 0: not at all, as in Kafka."""
 
-    replacement_loan_ms: int = 0
+    temporary_assignment_ms: int = 0
     """How long another member may have the partitions of a member that left while the group is
     rolled, until its replacement comes (deviation D85); 0: they are distributed at once, as in
     Kafka."""
 
     roll_pause_ms: int = 300_000
     """How long a group counts as being rolled after a member has changed its protocol. Only then
-    are places kept, and their partitions lent."""
+    are slots kept, and their partitions assigned for a time."""
 
     rolled_since_ms: int | None = None
     """When an operator announced a roll of the group, in wall-clock milliseconds. It ends after an

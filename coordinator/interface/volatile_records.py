@@ -109,7 +109,7 @@ class ClassicCore:
     has_begun: bool = False
     """Whether a `ClassicGenerationBegun` is stored."""
     told_to_rejoin: frozenset[str] = frozenset()
-    """Members that borrow (deviation D85), until they have got what they borrow."""
+    """Temporary owners (deviation D85), until they have got what they are assigned for a time."""
 
     def without_older_epoch(self, member_id: str) -> "ClassicCore":
         """The same, except that the member knows the generation."""
@@ -278,27 +278,27 @@ class GrantMoved:
 
 @value(kw_only=False)
 class MemberSlot:
-    """The place of a member that left: what it had, for a replacement (deviation D77). After a load
-    nobody knows the member any more, and nobody may take its place."""
+    """The slot of a member that left: what it had, for a replacement (deviation D77). After a load
+    nobody knows the member any more, and nobody may take its slot."""
 
     member: Member | ClassicGroupMember | None
     """A member of the group's kind."""
     left_ms: int = 0
-    lent: frozenset[Partition] = frozenset()
-    """Its target, if another member has it meanwhile (deviation D85)."""
+    reassigned: frozenset[Partition] = frozenset()
+    """Its target, if another member has it until the replacement comes (deviation D85)."""
 
 
 @value(kw_only=False)
 class MemberSlotMoved:
-    """The place of the member that had this id is kept, or ends (None)."""
+    """The slot of the member that had this id is kept, or ends (None)."""
 
     member_id: str
-    place: MemberSlot | None
+    slot: MemberSlot | None
 
 
 @value(kw_only=False)
 class MemberReturned:
-    """A place was taken at `at_ms`, in wall-clock milliseconds, `away_ms` after its member left."""
+    """A slot was taken at `at_ms`, in wall-clock milliseconds, `away_ms` after its member left."""
 
     at_ms: int
     away_ms: int
@@ -324,7 +324,7 @@ class DynamicMemberLeft:
 
 @value(kw_only=False)
 class MemberDeparted:
-    """A member left its place, or its instance to another, in the present assignment epoch."""
+    """A member left its slot, or its instance to another, in the present assignment epoch."""
 
     member_id: str
 

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 
 from coordinator.classic.protocols import is_acceptable
 from coordinator.consumer.admission import check_instance, check_room, is_away
-from coordinator.consumer.loans import take_place
 from coordinator.consumer.member_ids import member_id_from
+from coordinator.consumer.member_slots import returns_in_person
 from coordinator.consumer.phases import PhaseEvent, move_phase
-from coordinator.consumer.places import returns_in_person
 from coordinator.consumer.reconcile import reconcile_member
 from coordinator.consumer.removal import replace_member
 from coordinator.consumer.selection import client_side_assignor
 from coordinator.consumer.subscription import has_changed, put_member
 from coordinator.consumer.target import update_target
+from coordinator.consumer.temporary_assignments import take_slot
 from coordinator.conversion.downgrade import downgrade_by_replacement, may_downgrade_without
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.embedded_protocol import owned_partitions, read_subscription, user_data_in
@@ -123,9 +123,10 @@ def _join(step: StepBuilder, event: JoinGroupReceived, subscription: Subscriptio
         replace_member(step, member_id, member_id)
     before = group.members.get(member_id)
     state = step.state
-    is_back = bool(state.places or state.departed) and returns_in_person(step, member_id, event)
-    if state.places and before is None and event.instance_id is None and not is_back:
-        before = take_place(step, member_id, event)
+    may_be_back = bool(state.member_slots or state.departed)
+    is_back = may_be_back and returns_in_person(step, member_id, event)
+    if state.member_slots and before is None and event.instance_id is None and not is_back:
+        before = take_slot(step, member_id, event)
         gives_back = group.epoch > epoch_before
         takes_over_native = before is not None and not before.is_classic and not gives_back
     note_join(step, event, before)

@@ -6,8 +6,8 @@ from coordinator.consumer.admission import admit
 from coordinator.consumer.client_side import is_told_to_compute
 from coordinator.consumer.group_epoch import bump_epoch_if_needed
 from coordinator.consumer.member_ids import member_id_from
+from coordinator.consumer.member_slots import returns_in_person
 from coordinator.consumer.phases import end_phase
-from coordinator.consumer.places import returns_in_person
 from coordinator.consumer.reconcile import reassign_member, reconcile_member
 from coordinator.consumer.selection import check_versions
 from coordinator.consumer.subscription import has_changed, put_member
@@ -43,7 +43,7 @@ def heartbeat(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
     member_id = event.member_id or member_id_from(event.fresh_id)
     if event.member_epoch == JOIN_EPOCH and step.state.commits:
         doubt_commits(step, member_id)
-    if step.state.places or step.state.departed:
+    if step.state.member_slots or step.state.departed:
         needs_target |= returns_in_person(step, member_id, event)
     before = admit(step, event, member_id)
     if event.member_epoch == JOIN_EPOCH and step.state.group is not None:

@@ -31,7 +31,7 @@ def next_interval_ms(
     short_ms = config.unsettled_heartbeat_interval_ms
     if short_ms >= usual_ms or config.roll_policy.is_paused:
         return usual_ms
-    is_moving = state.places or group.state is not ConsumerGroupState.STABLE
+    is_moving = state.member_slots or group.state is not ConsumerGroupState.STABLE
     if not (is_moving or is_rolled(state, config, now_ms)):
         return usual_ms
     if ANSWER_TIMES_PER_INTERVAL * calls_within_ms > short_ms:

@@ -17,7 +17,6 @@ from coordinator.interface.volatile_records import (
     DeadlineKey,
     DeadlineKind,
     MemberPhase,
-    MemberSlot,
 )
 from gateway.board.words import name_all, short
 from gateway.groups.group_snapshot import GroupSnapshot
@@ -148,24 +147,18 @@ def explain_absence(snapshot: GroupSnapshot) -> str | None:
     state = snapshot.state
     if state is None:
         return None
-    return _explain_places(state, snapshot.now_ms) or _explain_silence(snapshot)
+    return _explain_slots(state, snapshot.now_ms) or _explain_silence(snapshot)
 
 
-def _explain_places(state: GroupState, now_ms: int) -> str:
+def _explain_slots(state: GroupState, now_ms: int) -> str:
     """Who has left in a roll, and is expected back; empty if nobody is."""
-    places = [place for place in state.places.values() if place.member is not None]
-    if not places:
+    slots = [slot for slot in state.member_slots.values() if slot.member is not None]
+    if not slots:
         return ""
-    age_s = (now_ms - min(place.left_ms for place in places)) // 1000
-    names = name_all(_name_of(place.member) for place in places if place.member is not None)
-    return (
-        f"waits for {names} to come back, gone for {age_s} s:"
-        f" {'other members have' if all(map(_is_lent, places)) else 'nobody has'} the partitions"
-    )
-
-
-def _is_lent(place: MemberSlot) -> bool:
-    return bool(place.lent)
+    age_s = (now_ms - min(slot.left_ms for slot in slots)) // 1000
+    names = name_all(_name_of(slot.member) for slot in slots if slot.member is not None)
+    owner = "other members have" if all(slot.reassigned for slot in slots) else "nobody has"
+    return f"waits for {names} to come back, gone for {age_s} s: {owner} the partitions"
 
 
 def _explain_silence(snapshot: GroupSnapshot) -> str | None:

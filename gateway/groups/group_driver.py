@@ -290,10 +290,10 @@ class GroupDriver:
         """End the place of a member that has left, unless its client closes its connection soon, as
         one does that is restarted."""
         engine = self.group.engine
-        if engine.is_loaded and member_id in engine.core.state.places:
-            self._services.nursery.start_soon(self._end_place, member_id, is_connected)
+        if engine.is_loaded and member_id in engine.core.state.member_slots:
+            self._services.nursery.start_soon(self._end_slot, member_id, is_connected)
 
-    async def _end_place(self, member_id: str, is_connected: Callable[[], bool]) -> None:
+    async def _end_slot(self, member_id: str, is_connected: Callable[[], bool]) -> None:
         await trio.sleep(CLOSES_WITHIN_S)
         if is_connected():
             self.feed(EngineEvent(LeaverStayed(member_id)))

@@ -30,7 +30,7 @@ def test_only_the_upstream_is_required(tmp_path: Path) -> None:
         unaffected_members_rejoin=False,
         eager_imbalance_percent=50,
         replacement_grace_ms=3_000,
-        replacement_loan_ms=45_000,
+        temporary_assignment_ms=45_000,
     )
 
 

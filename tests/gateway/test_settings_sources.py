@@ -73,7 +73,7 @@ VALUES = {
     "group_unaffected_members_rejoin": "true",
     "group_eager_imbalance_percent": "16",
     "group_replacement_grace_ms": "15",
-    "group_replacement_loan_ms": "16",
+    "group_temporary_assignment_ms": "16",
     "group_roll_pause_ms": "17",
     "group_replacement_needs_host": "false",
     "group_rack_aware": "true",

@@ -80,7 +80,7 @@ class Invariant(StrEnum):
     COMPUTED = "engine: only the chosen member installs a target, once, and it handles all versions"
     HELD = "engine: a group that is held or rests gets no more native members"
     PAUSED = "engine: a paused group keeps its target"
-    LEFT = "engine: a place ends if its leaver keeps its connection"
+    LEFT = "engine: a slot ends if its leaver keeps its connection"
     HURRIED = "engine: no member is hurried whose connection is slow"
     ANSWERS = "engine: every request is answered once or parked"
     PURE = "engine: decisions change nothing"
@@ -123,7 +123,7 @@ def check_group(state: GroupState, *, time_ends_commits: bool = True) -> None:
             _check_classic_members(group)
             _check_classic_phase(group)
         case ConsumerGroup() as group:
-            _require_rows_of_members(group, state.places.keys())
+            _require_rows_of_members(group, state.member_slots.keys())
             check_holders(group)
             check_targets(group)
             check_epochs(group)
@@ -144,7 +144,7 @@ def check_changed_group(state: GroupState, records: Iterable[Record]) -> None:
                 _check_classic_members(group)
             _check_classic_phase(group)
         case ConsumerGroup() as group:
-            _require_rows_of_members(group, state.places.keys())
+            _require_rows_of_members(group, state.member_slots.keys())
             check_epochs(group)
             if CurrentAssignment in kinds:
                 check_holders(group)
@@ -258,9 +258,9 @@ def _check_classic_phase(group: ClassicGroup) -> None:
 def _require_rows_of_members(group: ConsumerGroup, left: Set[str]) -> None:
     rules = {
         "each member has an assignment": group.assignments.keys() == group.members.keys(),
-        "only members and kept places have targets": group.targets.keys()
+        "only members and kept slots have targets": group.targets.keys()
         <= group.members.keys() | left,
-        "who left a place is no member": left.isdisjoint(group.members),
+        "who left a slot is no member": left.isdisjoint(group.members),
     }
     _require_all(rules)
 
@@ -370,7 +370,7 @@ def check_deadlines(state: GroupState, *, time_ends_commits: bool = True) -> Tim
         for token, commit in state.commits.items()
         if commit.answer_lost and time_ends_commits
     }
-    beside = commits | {DeadlineKey(DeadlineKind.GRACE, id_) for id_ in state.places}
+    beside = commits | {DeadlineKey(DeadlineKind.GRACE, id_) for id_ in state.member_slots}
     superfluous = running - required - allowed - beside
     missing = (required | beside) - running
     if superfluous or missing:
@@ -394,7 +394,7 @@ def check_changed_deadlines(
             case _:
                 continue
         if key.kind is DeadlineKind.GRACE:
-            is_required = key.owner in state.places
+            is_required = key.owner in state.member_slots
         elif key.kind is DeadlineKind.LOST_COMMIT:
             commit = state.commits.get(int(key.owner))
             is_required = time_ends_commits and commit is not None and commit.answer_lost

@@ -98,13 +98,13 @@ class NativeClient(Client):
         self.world.tell(self.name, "closes")
         self.revoke(self.claims, self._leave)
 
-    def take_place(self, instance_id: str) -> None:
+    def take_slot(self, instance_id: str) -> None:
         """Leave, then rejoin with the same member id but another instance id, which is new or whose
         own client is gone or classic."""
         if self.is_closing or self._is_fenced_off:
             return
         self.world.tell(self.name, f"leaves to be {instance_id}")
-        self.world.counts["places taken"] += 1
+        self.world.counts["slots taken"] += 1
         self._is_fenced_off = True
 
         def come_back(_answer: Answer | None = None) -> None:

@@ -577,11 +577,11 @@ class Connection:
             case _:
                 return
         engine = self._process.group.engine
-        if engine.is_loaded and member_id in engine.core.state.places:
+        if engine.is_loaded and member_id in engine.core.state.member_slots:
             delay_ms = int(CLOSES_WITHIN_S * 1_000)
-            self._network.world.after(delay_ms, self._end_place, member_id)
+            self._network.world.after(delay_ms, self._end_slot, member_id)
 
-    def _end_place(self, member_id: str) -> None:
+    def _end_slot(self, member_id: str) -> None:
         if not self.is_broken and self._process.is_alive:
             self._network.world.counts["leavers that stayed connected"] += 1
             self._process.feed(EngineEvent(LeaverStayed(member_id)))

@@ -30,7 +30,7 @@ FIRST_OF_SIXTEEN_WITH_MOVES = 12
 TURNS_RATE = 0.15
 CLIENTS_MAX = 6
 REPLACEMENT_GRACES_MS = [0, 500, 3_000]
-LOAN_MS = 6_000
+TEMPORARY_MS = 6_000
 ROLL_PAUSE_MS = 20_000
 SLOW_COMMIT_MS = 1_000
 REST_MS_MAX = 6_000
@@ -146,7 +146,7 @@ def draw_plan(world: World) -> Plan:
         second_target_waits=config.unsettled_heartbeat_interval_ms == INT32_MAX
         or config.replacement_grace_ms == REPLACEMENT_GRACES_MS[-1],
         eager_imbalance_percent=50 if config.replacement_grace_ms else 0,
-        replacement_loan_ms=LOAN_MS if config.replacement_grace_ms else 0,
+        temporary_assignment_ms=TEMPORARY_MS if config.replacement_grace_ms else 0,
         roll_pause_ms=ROLL_PAUSE_MS,
         # Places are kept in rolls only: most groups are announced to be rolled.
         rolled_since_ms=None if config.consumer_max_size == 3 else START_MS,

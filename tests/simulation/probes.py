@@ -254,9 +254,9 @@ def check_there_and_back(
 ) -> bool:
     """Invariant 7, for a classic group at rest: one static member returns as a native member, then
     as a classic one. False if the invariant does not apply to this group, for example because it
-    would stay a consumer group until the end of a member's place (rule 3.16)."""
+    would stay a consumer group until the end of a member's slot (rule 3.16)."""
     group = state.group
-    if not isinstance(group, ClassicGroup) or state.places:
+    if not isinstance(group, ClassicGroup) or state.member_slots:
         return False
     static = next((m for m in group.members.values() if m.instance_id is not None), None)
     policy = config.consumer_migration_policy

@@ -126,7 +126,7 @@ class RandomActions:
             self._pause: 0.7 * plan.has_pauses,
             self._take_the_log: 0.7 * plan.has_two_gateways * plan.holds_anchors,
             self._move_replica: 1 * plan.has_racks,
-            self._take_place: 4 * bool(plan.static_share),
+            self._take_slot: 4 * bool(plan.static_share),
             self._grow: 1 * plan.has_topic_changes,
             self._vanish: 0.4 * plan.has_topic_changes,
             self._appear: 0.8 * plan.has_topic_changes,
@@ -258,7 +258,7 @@ class RandomActions:
         if client is not None and client.spec.instance_id is None:
             client.later(0, client.stall, self._world.between(100, STALLED_MS_MAX))
 
-    def _take_place(self) -> None:
+    def _take_slot(self) -> None:
         """Let a static native client rejoin as a new instance, or as one whose client is dead or
         classic."""
         static = [
@@ -280,7 +280,7 @@ class RandomActions:
             and (other.is_dead or isinstance(other, ClassicClient))
         ]
         instance_id = self._world.dice.choice([*others, *others, self._new_instance_id()])
-        client.later(0, client.take_place, instance_id)
+        client.later(0, client.take_slot, instance_id)
 
     def _freeze(self) -> None:
         client = self.pick()
@@ -301,7 +301,7 @@ class RandomActions:
         return self._world.dice.choice(CLOCKS_AHEAD_MS) if jumps else None
 
     def intrude(self) -> None:
-        """Let a consumer that bypasses the gateway take the anchor's place."""
+        """Let a consumer that bypasses the gateway take the anchor's slot."""
         if not self._cluster.has_intruder:
             process = self._driver.process
             is_held = process.group.anchor.ids(process.now_ms) is not None

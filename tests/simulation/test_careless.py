@@ -73,7 +73,7 @@ def test_a_client_that_leaves_takes_nothing_any_more(monkeypatch: pytest.MonkeyP
     while not client.last_assignment:
         stage.wait(10)
     stage.wait(990)
-    client.take_place("i2")
+    client.take_slot("i2")
     stage.network.loss_rate = 1.0
     stage.wait(100)
     assert not client.claims

@@ -71,7 +71,7 @@ def test_runs_exercise_the_group() -> None:
         "takeovers",
         "batches in doubt",
         "errors instead of answers",
-        "places taken",
+        "slots taken",
         "pauses",
         "logs taken",
         "anchors removed",

@@ -55,6 +55,7 @@ from coordinator.interface.volatile_records import (
     MemberDeparted,
     MemberPhaseMoved,
     MemberReturned,
+    MemberSlot,
     MemberSlotMoved,
     PendingIdAdded,
     PendingIdDropped,
@@ -196,7 +197,7 @@ class Watch:
         self._steps += 1
         self._world.counts["events"] += 1
         self._world.tell("engine", *step.records)
-        self._count_places(step)
+        self._count_slots(step)
         config = self._config_in_force(process)
         kinds = set(map(type, step.records))
         has_moved = not kinds <= TYPES_BESIDE_THE_GROUP
@@ -261,13 +262,14 @@ class Watch:
         self.silence.after_load(state, config, process.read_ms)
         self.owners.after_load(unseen or ())
 
-    def _count_places(self, step: Step) -> None:
-        counts, is_classic = self._world.counts, isinstance(self._state.group, ClassicGroup)
+    def _count_slots(self, step: Step) -> None:
+        kind = "classic" if isinstance(self._state.group, ClassicGroup) else "consumer"
         for record in step.records:
-            if isinstance(record, MemberReturned):
-                counts["classic places taken" if is_classic else "consumer places taken"] += 1
-            elif isinstance(record, MemberSlotMoved) and record.place and record.place.lent:
-                counts["classic loans" if is_classic else "loans"] += 1
+            match record:
+                case MemberReturned():
+                    self._world.counts[f"{kind} slots taken"] += 1
+                case MemberSlotMoved(slot=MemberSlot(reassigned=reassigned)) if reassigned:
+                    self._world.counts[f"{kind} temporary assignments"] += 1
 
     def _config_in_force(self, process: Process) -> GroupConfig:
         broker, overrides = process.config, self._state.config_overrides

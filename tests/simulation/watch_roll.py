@@ -68,8 +68,13 @@ class RollWatch:
     def after_event(self, state: GroupState, event: Event, step: Step, config: GroupConfig) -> None:
         """After any step."""
         if isinstance(event, LeaverStayed):
-            place = state.places.get(event.member_id)
-            require(place is None or bool(place.lent), Invariant.LEFT, event.member_id, place)
+            slot = state.member_slots.get(event.member_id)
+            require(
+                slot is None or bool(slot.reassigned),
+                Invariant.LEFT,
+                event.member_id,
+                slot,
+            )
         if not isinstance(event, ConsumerHeartbeatReceived):
             return
         usual_ms, short_ms = (

@@ -55,13 +55,14 @@ class TargetWatch:
                 }
                 assignor = None  # the next target is for other members
             elif isinstance(record, TargetAssignmentMetadata):
-                # A loan's return is a target, too: its borrower may have exactly that (rule 3.18).
+                # The end of a temporary assignment is a target, too: its owner may have exactly
+                # that (rule 3.18).
                 spared = {} if has_target else spared
                 assignor, has_target = record.assignor, True
-        lent = [place.lent for place in state.places.values() if place.lent]
-        if isinstance(group, ConsumerGroup) and lent:
+        reassigned = [slot.reassigned for slot in state.member_slots.values() if slot.reassigned]
+        if isinstance(group, ConsumerGroup) and reassigned:
             if group.epoch == group.assignment_epoch:
-                _check_loans(group, lent)
+                _check_temporary_assignments(group, reassigned)
         elif isinstance(group, ConsumerGroup) and assignor is not None:
             _check(group, spared, assignor, config, topics)
         if isinstance(group, ConsumerGroup) and not group.phases and _is_final(state, topics):
@@ -95,11 +96,13 @@ def _check(
         )
 
 
-def _check_loans(group: ConsumerGroup, lent: Sequence[frozenset[Partition]]) -> None:
-    """Each loan has one borrower at a time (rule 3.18)."""
-    for partitions in lent:
-        borrowers = {group.target_owners[partition] for partition in partitions}
-        require(len(borrowers) == 1, Invariant.BALANCED, partitions, "are lent to", borrowers)
+def _check_temporary_assignments(
+    group: ConsumerGroup, reassigned: Sequence[frozenset[Partition]]
+) -> None:
+    """Each temporary assignment has one owner at a time (rule 3.18)."""
+    for partitions in reassigned:
+        owners = {group.target_owners[partition] for partition in partitions}
+        require(len(owners) == 1, Invariant.BALANCED, partitions, "are assigned to", owners)
 
 
 def _check_bounds(group: ConsumerGroup, pools: Sequence[Pool], config: GroupConfig) -> None:
@@ -117,7 +120,7 @@ def _is_final(state: GroupState, topics: Topics) -> bool:
     group = state.group
     return (
         isinstance(group, ConsumerGroup)
-        and not state.places
+        and not state.member_slots
         and group.epoch == group.assignment_epoch
         and group.topics_checked == topics.version
     )

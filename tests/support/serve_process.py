@@ -27,7 +27,7 @@ SHORT_TIMERS = (
     "--group-consumer-session-timeout-ms=6000",
     "--group-consumer-min-session-timeout-ms=6000",
     "--group-replacement-grace-ms=500",
-    "--group-replacement-loan-ms=3000",
+    "--group-temporary-assignment-ms=3000",
 )
 
 LogLine = dict[str, Any]

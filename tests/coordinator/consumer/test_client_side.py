@@ -77,7 +77,7 @@ def test_a_member_that_can_no_longer_compute_does_not_get_the_group_again(
     assert group.install("n1", 1, epoch, ALL).error == 0
 
 
-def test_the_place_of_a_member_that_left_ends_when_the_group_is_prepared(
+def test_the_slot_of_a_member_that_left_ends_when_the_group_is_prepared(
     make_group: MakeGroup,
 ) -> None:
     """Its share is dealt, so that a replacement cannot have it any more (rule 3.16)."""
@@ -92,12 +92,12 @@ def test_the_place_of_a_member_that_left_ends_when_the_group_is_prepared(
     assert group.install("n1", 1, epoch, shares).error == 0
     group.native("n2", 1)
     group.native("n2", -1)
-    assert group.engine.state.places
+    assert group.engine.state.member_slots
     epoch = group.native("n1", 1, client_assignors=[weighted(reason=1)]).member_epoch
     assert group.native("n1", epoch).should_compute
     prepared = group.prepare("n1", epoch)
     assert [member.member_id for member in prepared.members] == ["n1"]
-    assert not group.engine.state.places
+    assert not group.engine.state.member_slots
     assert group.install("n1", epoch, prepared.group_epoch, ALL).error == 0
     group.native("n3", client_assignors=assignors)
     assert group.named(group.consumer.target_of("n3")) == {}

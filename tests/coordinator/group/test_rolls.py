@@ -41,7 +41,7 @@ def test_a_group_that_merely_is_mixed_is_not_rolled(mixed_group: GroupScript) ->
     mixed_group.wait(1_000)
     mixed_group.native("n2", mixed_group.current("n2").member_epoch)
     mixed_group.leave("c2")
-    assert not mixed_group.engine.state.places
+    assert not mixed_group.engine.state.member_slots
     assert mixed_group.consumer.epoch > mixed_group.consumer.assignment_epoch
 
 
@@ -54,7 +54,7 @@ def test_a_member_that_comes_back_with_the_other_protocol_begins_a_roll(
     assert is_rolled_by(mixed_group)
 
 
-def test_a_place_is_kept_from_the_second_step_of_a_roll_on(make_group: MakeGroup) -> None:
+def test_a_slot_is_kept_from_the_second_step_of_a_roll_on(make_group: MakeGroup) -> None:
     group = make_group(config=CONFIG)
     group.given_consumer_group(
         given_native("n1", assigned=FOO_0),
@@ -63,7 +63,7 @@ def test_a_place_is_kept_from_the_second_step_of_a_roll_on(make_group: MakeGroup
     )
     group.native("c2", owned={})
     group.leave("c1")
-    assert group.engine.state.places.keys() == {"c1"}
+    assert group.engine.state.member_slots.keys() == {"c1"}
 
 
 def test_a_member_that_restarts_with_its_protocol_begins_no_roll(mixed_group: GroupScript) -> None:
@@ -90,7 +90,7 @@ def test_the_first_classic_member_of_a_native_group_begins_a_roll(group: GroupSc
 
 
 @pytest.mark.parametrize("instance_id", [None, "i1"])
-def test_a_member_that_turns_native_in_place_begins_a_roll(
+def test_a_member_that_turns_native_in_slot_begins_a_roll(
     make_group: MakeGroup, instance_id: str | None
 ) -> None:
     """A dynamic one under its own id, a static one under another."""
@@ -140,7 +140,7 @@ def test_a_classic_group_rebalances_immediately_outside_a_roll(make_group: MakeG
     ],
 )
 @pytest.mark.parametrize("is_mixed", [True, False])
-def test_no_place_is_kept_for_a_client_that_says_that_its_process_goes_on(
+def test_no_slot_is_kept_for_a_client_that_says_that_its_process_goes_on(
     make_group: MakeGroup, is_mixed: bool, reason: str | None, is_kept: bool
 ) -> None:
     """A stuck consumer comes back when it likes, and its partitions need not wait for it."""
@@ -151,4 +151,4 @@ def test_no_place_is_kept_for_a_client_that_says_that_its_process_goes_on(
         group.wait(1_000)
         group.native("n1", group.current("n1").member_epoch)
     group.leave(ids["a"], reason=reason)
-    assert bool(group.engine.state.places) is is_kept
+    assert bool(group.engine.state.member_slots) is is_kept

@@ -1,4 +1,4 @@
-"""The place of a member whose client keeps its connection ends (rule 3.16)."""
+"""The slot of a member whose client keeps its connection ends (rule 3.16)."""
 
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import LeaverStayed
@@ -8,7 +8,7 @@ from tests.support.group_script import GroupScript
 
 CONFIG = GroupConfig(
     replacement_grace_ms=3_000,
-    replacement_loan_ms=10_000,
+    temporary_assignment_ms=10_000,
     rolled_since_ms=1_000_000,
     unaffected_members_rejoin=False,
 )
@@ -22,14 +22,14 @@ def native_group(make_group: MakeGroup) -> GroupScript:
     )
     group.native("n2", 10)
     group.native("n1", -1)
-    assert group.engine.state.places
+    assert group.engine.state.member_slots
     return group
 
 
 def test_a_stuck_native_member_is_not_waited_for(make_group: MakeGroup) -> None:
     group = native_group(make_group)
     group.feed(LeaverStayed("n1"))
-    assert not group.engine.state.places
+    assert not group.engine.state.member_slots
     assert group.consumer.epoch > group.consumer.assignment_epoch
 
 
@@ -42,14 +42,14 @@ def test_a_stuck_classic_member_is_not_waited_for(make_group: MakeGroup) -> None
     assert group.view().state == "PreparingRebalance"
 
 
-def test_a_place_that_was_taken_or_lent_stays_as_it_is(make_group: MakeGroup) -> None:
+def test_a_slot_that_was_taken_or_lent_stays_as_it_is(make_group: MakeGroup) -> None:
     """The replacement is there, or another member has the partitions already."""
     group = native_group(make_group)
     group.native("n3")
     group.feed(LeaverStayed("n1"))
     assert group.last_step.records == ()
-    lent = native_group(make_group)
-    lent.wait(3_000)
-    assert lent.engine.state.places["n1"].lent
-    lent.feed(LeaverStayed("n1"))
-    assert lent.last_step.records == ()
+    reassigned = native_group(make_group)
+    reassigned.wait(3_000)
+    assert reassigned.engine.state.member_slots["n1"].reassigned
+    reassigned.feed(LeaverStayed("n1"))
+    assert reassigned.last_step.records == ()

@@ -45,7 +45,7 @@ def test_the_defaults_are_kafkas() -> None:
 def test_what_kafka_does_not_do_is_off_by_default() -> None:
     """Each of these is a deviation that an operator chooses."""
     config = GroupConfig()
-    assert (config.replacement_grace_ms, config.replacement_loan_ms) == (0, 0)
+    assert (config.replacement_grace_ms, config.temporary_assignment_ms) == (0, 0)
     assert config.unsettled_heartbeat_interval_ms == INT32_MAX
     assert not any((config.client_side_assignors, config.rack_aware))
     assert config.static_takeover is StaticTakeover.KAFKA

@@ -13,7 +13,7 @@ from tests.support.group_script import GroupScript
 from tests.support.group_snapshots import glance_of
 
 ROLLED = GroupConfig(
-    replacement_grace_ms=10_000, replacement_loan_ms=60_000, rolled_since_ms=1_000_000
+    replacement_grace_ms=10_000, temporary_assignment_ms=60_000, rolled_since_ms=1_000_000
 )
 
 

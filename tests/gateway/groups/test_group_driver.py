@@ -348,7 +348,7 @@ async def test_a_member_that_left_and_keeps_its_connection_is_not_waited_for(
         await pending.done.wait()
         await groups.leave(follower)
         driver = groups.table.drivers.driver(GROUP)
-        assert driver.group.engine.core.state.places
+        assert driver.group.engine.core.state.member_slots
         driver.watch_leaver(follower, lambda: is_connected)
         await trio.sleep(CLOSES_WITHIN_S + 0.1)
-        assert bool(driver.group.engine.core.state.places) is not is_connected
+        assert bool(driver.group.engine.core.state.member_slots) is not is_connected

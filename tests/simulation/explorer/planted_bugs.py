@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from coordinator.classic.places import take_place
+from coordinator.classic.member_slots import take_slot
 from coordinator.group.embedded_protocol import write_assignment
-from coordinator.group.places import find_place, forget_place
+from coordinator.group.member_slots import find_slot, forget_slot
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.events import GroupLost, Happening, JoinGroupReceived
 from coordinator.interface.records import ClassicGroupMember
@@ -161,23 +161,26 @@ def members_outlive_the_loss_of_their_group(patch: Patch) -> None:
 
 
 @shows_in(
-    {"leave": 1, "start": 1}, "a and b own", consumers=("cooperative", "cooperative"), world="loan"
+    {"leave": 1, "start": 1},
+    "a and b own",
+    consumers=("cooperative", "cooperative"),
+    world="temporary",
 )
-def a_lent_place_is_taken(patch: Patch) -> None:
-    """A classic replacement gets at once what another member of its classic group borrows."""
+def a_reassigned_slot_is_taken(patch: Patch) -> None:
+    """A classic replacement gets at once what another member has for a time."""
 
     def take(step: StepBuilder, event: JoinGroupReceived) -> ClassicGroupMember | None:
-        left = take_place(step, event)
-        slot = find_place(step, event)
+        left = take_slot(step, event)
+        slot = find_slot(step, event)
         if left is not None or slot is None:
             return left
         old_id, place = slot
-        forget_place(step, old_id)
+        forget_slot(step, old_id)
         assert isinstance(place.member, ClassicGroupMember)
-        lent = write_assignment(place.lent, 1, step.topics)
-        return replace(place.member, assignment=lent)
+        reassigned = write_assignment(place.reassigned, 1, step.topics)
+        return replace(place.member, assignment=reassigned)
 
-    patch.setattr("coordinator.classic.join.take_place", take)
+    patch.setattr("coordinator.classic.join.take_slot", take)
 
 
 @shows_in(

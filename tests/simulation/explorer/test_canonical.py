@@ -77,7 +77,7 @@ def test_a_member_that_leaves_and_returns_leads_back() -> None:
 @pytest.mark.parametrize(
     ("world", "budgets"),
     [
-        *(("place", {}), ("intruder", {}), ("upgrade", {}), ("adopt-whole", {})),
+        *(("slot", {}), ("intruder", {}), ("upgrade", {}), ("adopt-whole", {})),
         ("release-native-restart", {"leave": 1}),
     ],
 )

@@ -10,7 +10,7 @@ from tests.simulation.explorer.search import Report, explore
 from tests.simulation.explorer.worlds import WORLDS
 
 EXHAUSTED = {
-    **{"upgrade": 12_000, "place": 2_000, "loan-eager": 3_500},
+    **{"upgrade": 12_000, "slot": 2_000, "temporary-eager": 3_500},
     **{
         "compute": 3_000,
         "adopt-restart": 38_000,
@@ -38,10 +38,10 @@ def exhaust(name: str) -> Report:
 @pytest.mark.timeout(900)
 class TestStart:
     def test_a_replacement_may_take_a_place_or_come_too_late(self) -> None:
-        exhaust("place")
+        exhaust("slot")
 
-    def test_another_may_borrow_until_a_replacement_comes(self) -> None:
-        exhaust("loan-eager")
+    def test_another_may_be_the_owner_until_a_replacement_comes(self) -> None:
+        exhaust("temporary-eager")
 
     def test_a_member_may_leave_while_it_computes_the_target(self) -> None:
         exhaust("compute")

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from coordinator.group.places import GRACES_BEFORE_ALL_REJOIN
+from coordinator.group.member_slots import GRACES_BEFORE_ALL_REJOIN
 from tests.simulation.explorer.numbers import START_MS
 from tests.simulation.explorer.shape import CONFIG, ELECTS_NEWEST, Shape
 from tests.simulation.explorer.small_consumers import HEARTBEAT_INTERVAL_MS, Kind
@@ -16,7 +16,7 @@ _LENDS = replace(
     CONFIG,
     replacement_grace_ms=HEARTBEAT_INTERVAL_MS // GRACES_BEFORE_ALL_REJOIN,
     rolled_since_ms=START_MS,
-    replacement_loan_ms=3 * HEARTBEAT_INTERVAL_MS,
+    temporary_assignment_ms=3 * HEARTBEAT_INTERVAL_MS,
     unaffected_members_rejoin=False,
     second_target_waits=False,
 )
@@ -40,7 +40,7 @@ WORLDS = {
             config=replace(CONFIG, client_side_assignors=True),
         ),
         Shape(
-            name="place",
+            name="slot",
             what="a consumer leaves, and starts again within the grace of its place or later",
             consumers=_CLASSIC_AND_NATIVE,
             budgets={"leave": 1, "start": 1},
@@ -53,8 +53,8 @@ WORLDS = {
             ),
         ),
         Shape(
-            name="loan",
-            what="a classic consumer switches and commits, and the other borrows meanwhile",
+            name="temporary",
+            what="a classic consumer switches and commits, while the other has its partitions",
             consumers=_CLASSIC,
             budgets={"switch": 1, "commit": 1},
             begins_at_rest=True,
@@ -62,8 +62,8 @@ WORLDS = {
             config=_LENDS,
         ),
         Shape(
-            name="loan-eager",
-            what="one of two eager consumers switches, and the other borrows meanwhile",
+            name="temporary-eager",
+            what="one of two eager consumers switches, and the other has its partitions meanwhile",
             consumers=_EAGER,
             classic=Kind.EAGER,
             budgets={"switch": 1},

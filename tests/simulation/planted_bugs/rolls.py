@@ -47,9 +47,9 @@ def a_pause_never_ends(patch: Patch) -> None:
 
 
 @noticed_by(Invariant.LEFT)
-def a_leaver_that_stays_connected_keeps_its_place(patch: Patch) -> None:
+def a_leaver_that_stays_connected_keeps_its_slot(patch: Patch) -> None:
     """The partitions of a consumer that polled too late wait for a replacement."""
-    patch.setattr("coordinator.engine.end_place_of_leaver", lambda _step, _event: None)
+    patch.setattr("coordinator.engine.end_slot_of_leaver", lambda _step, _event: None)
 
 
 @noticed_by(Invariant.LIVENESS, Invariant.INTERVALS, Invariant.TARGETS)

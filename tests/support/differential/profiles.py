@@ -19,7 +19,7 @@ QUICK = {
 LIKE_KAFKA = {
     "group_conversion_rest_max_ms": "0",
     "group_replacement_grace_ms": "0",
-    "group_replacement_loan_ms": "0",
+    "group_temporary_assignment_ms": "0",
     "group_unsettled_heartbeat_interval_ms": "60000",
     "group_second_target_waits": "true",
     "group_unaffected_members_rejoin": "true",

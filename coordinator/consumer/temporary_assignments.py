@@ -1,22 +1,22 @@
-"""Gives a place to the replacement of the member that left it, or lends it meanwhile (rule 3.18).
+"""Assigns to one member what another one had that left, until its replacement comes (rule 3.18).
 
 DEV D85: in a roll whoever leaves comes back, if not within the grace. Its partitions then need an
-owner meanwhile, but to distribute them disturbs many members once it is back. One member therefore
-has them all for a time, and nobody else is told anything. A native one gives up nothing of its own
-for that; a classic one rejoins, so it borrows only where no member is native.
+owner meanwhile, but to distribute them disturbs many members once it is back. One temporary owner
+therefore has them all, and nobody else is told anything. A native one gives up nothing of its own
+for that; a classic one rejoins, so it is chosen only where no member is native.
 
-A loan is a target like any other: written at a new epoch, and reconciled. Any computed target ends
-it.
+A temporary assignment is a target like any other: written at a new epoch, and reconciled. Any
+computed target ends it.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 
-from coordinator.consumer.places import end_place
+from coordinator.consumer.member_slots import end_slot
 from coordinator.consumer.selection import client_side_assignor
 from coordinator.consumer.target import target_due_at_ms
-from coordinator.group.places import find_place, note_return
+from coordinator.group.member_slots import find_slot, note_return
 from coordinator.group.rolls import is_rolled
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.events import (
@@ -34,76 +34,78 @@ from coordinator.interface.records import (
 from coordinator.interface.topics import Partition
 from coordinator.interface.volatile_records import DeadlineKind, MemberSlot, MemberSlotMoved
 
-BORROWERS_MAX = 100
-"""Members that are looked at to find one that may borrow, those with fewest partitions first."""
+CANDIDATES_MAX = 100
+"""Members that are looked at to find a temporary owner, those with fewest partitions first."""
 
 NOTHING: frozenset[Partition] = frozenset()
 
 
-def lend(step: StepBuilder, member_id: str) -> bool:
-    """Lend the partitions of a place to another member, until its replacement comes or the loan
-    ends. False if that is not possible."""
-    group, place = step.consumer, step.state.places[member_id]
+def assign_temporarily(step: StepBuilder, member_id: str) -> bool:
+    """Assign the partitions of a slot to another member, until its replacement comes or the time is
+    over. False if that is not possible."""
+    group, slot = step.consumer, step.state.member_slots[member_id]
     target = group.target_of(member_id)
-    may_lend = (
-        step.config.replacement_loan_ms > 0
+    is_possible = (
+        step.config.temporary_assignment_ms > 0
         and not step.config.unaffected_members_rejoin
         and is_rolled(step.state, step.config, step.now_ms)
         # Only the assignor knows what its members may have.
         and client_side_assignor(group, step.config) is None
         and _may_move(step)
     )
-    if not may_lend or not target or not isinstance(place.member, Member):
+    if not is_possible or not target or not isinstance(slot.member, Member):
         return False
-    borrower = next(_borrowers(step, place.member.topic_names), None)
-    if borrower is None:
+    owner = next(_candidates(step, slot.member.topic_names), None)
+    if owner is None:
         return False
-    targets = {member_id: NOTHING, borrower: group.target_of(borrower) | target}
+    targets = {member_id: NOTHING, owner: group.target_of(owner) | target}
     write_targets(step, targets, EpochCause.MEMBER_REMOVED)
-    step.emit(MemberSlotMoved(member_id, replace(place, lent=target)))
-    step.arm(DeadlineKind.GRACE, member_id, step.config.replacement_loan_ms)
+    step.emit(MemberSlotMoved(member_id, replace(slot, reassigned=target)))
+    step.arm(DeadlineKind.GRACE, member_id, step.config.temporary_assignment_ms)
     return True
 
 
-def take_place(
+def take_slot(
     step: StepBuilder, member_id: str, event: JoinGroupReceived | ConsumerHeartbeatReceived
 ) -> Member | None:
-    """Give a new member the place of the one that it replaces. Returns that one, under the new id;
-    None if there is no such place, or if it lent what no target has any more: the group has been
-    converted since, without a topic that was deleted, or before its borrower had rejoined. The
-    caller stores the member."""
-    match = find_place(step, event)
+    """Give a new member the slot of the one that it replaces. Returns that one, under the new id;
+    None if there is no such slot, or if no target has its partitions any more: the group has been
+    converted since, without a topic that was deleted, or before their temporary owner had rejoined.
+    The caller stores the member."""
+    match = find_slot(step, event)
     if match is None:
         return None
-    old_id, place = match
-    assert isinstance(place.member, Member)
+    old_id, slot = match
+    assert isinstance(slot.member, Member)
     target = step.consumer.targets.get(old_id)
     metadata = step.consumer.target_metadata.get(old_id)
-    note_return(step, place)
-    end_place(step, old_id)
-    if not place.lent:
+    note_return(step, slot)
+    end_slot(step, old_id)
+    if not slot.reassigned:
         if target is not None:
             step.emit(
                 TargetAssignmentMember(member_id=member_id, partitions=target, metadata=metadata)
             )
     elif _may_move(step) and all(
-        partition in step.consumer.target_owners for partition in place.lent
+        partition in step.consumer.target_owners for partition in slot.reassigned
     ):
-        _give_back(step, member_id, place)
+        _take_back(step, member_id, slot)
     else:
         return None
-    return replace(place.member, member_id=member_id)
+    return replace(slot.member, member_id=member_id)
 
 
-def _give_back(step: StepBuilder, member_id: str, place: MemberSlot) -> None:
-    """The borrower may have been replaced itself, or have left its own place, even a lent one."""
-    group = step.consumer
-    borrowers = {group.target_owners[partition] for partition in place.lent}
-    targets = {id_: group.target_of(id_) - place.lent for id_ in sorted(borrowers)}
-    write_targets(step, {**targets, member_id: place.lent}, EpochCause.MEMBER_JOINED)
-    for left_id, other in [*step.state.places.items()]:
-        if not other.lent.isdisjoint(place.lent):
-            step.emit(MemberSlotMoved(left_id, replace(other, lent=other.lent - place.lent)))
+def _take_back(step: StepBuilder, member_id: str, slot: MemberSlot) -> None:
+    """The temporary owner may have been replaced itself, or have left a slot of its own, even one
+    whose partitions another member has in turn."""
+    group, taken = step.consumer, slot.reassigned
+    owners = {group.target_owners[partition] for partition in taken}
+    targets = {id_: group.target_of(id_) - taken for id_ in sorted(owners)}
+    write_targets(step, {**targets, member_id: taken}, EpochCause.MEMBER_JOINED)
+    for left_id, other in [*step.state.member_slots.items()]:
+        if not other.reassigned.isdisjoint(taken):
+            left = other.reassigned - taken
+            step.emit(MemberSlotMoved(left_id, replace(other, reassigned=left)))
 
 
 def _may_move(step: StepBuilder) -> bool:
@@ -131,13 +133,13 @@ def write_targets(
     )
 
 
-def _borrowers(step: StepBuilder, topic_names: tuple[str, ...]) -> Iterator[str]:
+def _candidates(step: StepBuilder, topic_names: tuple[str, ...]) -> Iterator[str]:
     """Members with the same subscription, those with fewest partitions first: native ones, or
     classic ones where none is."""
     group = step.consumer
     tables = (group.loads,) if group.has_native_members else (group.loads, group.spared)
     lightest = (id_ for loads in tables for load in sorted(loads.sizes()) for id_ in loads.at(load))
-    for member_id in islice(lightest, BORROWERS_MAX):
+    for member_id in islice(lightest, CANDIDATES_MAX):
         member = group.members[member_id]
         is_alike = member.topic_names == topic_names and not member.topic_regex
         is_away = group.assignments[member_id].member_epoch == STATIC_LEAVE_EPOCH

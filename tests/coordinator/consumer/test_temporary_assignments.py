@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator.group.places import GRACES_BEFORE_ALL_REJOIN
+from coordinator.group.member_slots import GRACES_BEFORE_ALL_REJOIN
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import TimePassed
 from coordinator.interface.records import GroupEpoch
@@ -17,11 +17,11 @@ from tests.support.client_assignors import weighted
 from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript, make_topics, partitions
 
-GRACE_MS, LOAN_MS = 3_000, 6_000
+GRACE_MS, TEMPORARY_MS = 3_000, 6_000
 CONFIG = GroupConfig(
     replacement_grace_ms=GRACE_MS,
     rolled_since_ms=1_000_000,
-    replacement_loan_ms=LOAN_MS,
+    temporary_assignment_ms=TEMPORARY_MS,
     unaffected_members_rejoin=False,
     second_target_waits=False,
 )
@@ -42,8 +42,8 @@ def start_roll(make_group: MakeGroup, config: GroupConfig = CONFIG, **how: objec
     return group
 
 
-def lent(make_group: MakeGroup) -> GroupScript:
-    """The same after n2 has heard that it borrows what n1 had."""
+def start_reassigned(make_group: MakeGroup) -> GroupScript:
+    """The same after n2 has heard that it has for a time what n1 had."""
     group = start_roll(make_group)
     group.native("n1", -1)
     group.wait(GRACE_MS)
@@ -54,7 +54,7 @@ def lent(make_group: MakeGroup) -> GroupScript:
 def test_one_native_member_has_the_partitions_until_the_replacement_comes(
     make_group: MakeGroup,
 ) -> None:
-    """Nobody else is told anything, and the borrower gives up nothing of its own."""
+    """Nobody else is told anything, and the temporary owner gives up nothing of its own."""
     group = start_roll(make_group)
     group.native("n1", -1)
     group.wait(GRACE_MS)
@@ -72,7 +72,7 @@ def test_one_native_member_has_the_partitions_until_the_replacement_comes(
     assert group.assigned("n9") == {"foo": (0, 4)}
     assert group.assigned("n2") == FOO_1
     assert group.beat("c1", 10).error == ErrorCode.NONE
-    assert not group.engine.state.places
+    assert not group.engine.state.member_slots
 
 
 def test_the_next_member_is_expected_to_be_away_as_long(make_group: MakeGroup) -> None:
@@ -98,8 +98,8 @@ def test_a_quick_roll_waits_for_each_replacement(make_group: MakeGroup) -> None:
 
 
 def test_a_classic_replacement_gets_the_partitions_back(make_group: MakeGroup) -> None:
-    """At the first heartbeat after the borrower has revoked them."""
-    group = lent(make_group)
+    """At the first heartbeat after the temporary owner has revoked them."""
+    group = start_reassigned(make_group)
     joined = group.join(group.take_id())
     assert group.synced(joined.member_id, 12) == {}
     group.native("n2", 11, owned={"foo": (0, 1, 4)})
@@ -110,10 +110,10 @@ def test_a_classic_replacement_gets_the_partitions_back(make_group: MakeGroup) -
     assert group.synced(joined.member_id, 12) == {"foo": (0, 4)}
 
 
-def test_a_member_that_stays_away_costs_one_loan(make_group: MakeGroup) -> None:
+def test_a_member_that_stays_away_costs_one_temporary_assignment(make_group: MakeGroup) -> None:
     """A scale-down: then the partitions are distributed as ever."""
-    group = lent(make_group)
-    group.wait(LOAN_MS - 1)
+    group = start_reassigned(make_group)
+    group.wait(TEMPORARY_MS - 1)
     assert group.consumer.epoch == 11
     group.native("n2", 11, owned={"foo": (0, 1, 4)})
     group.wait(1)
@@ -124,21 +124,21 @@ def test_a_member_that_stays_away_costs_one_loan(make_group: MakeGroup) -> None:
 
 
 def test_nothing_is_lent_once_a_roll_is_over(make_group: MakeGroup) -> None:
-    """The place was kept before."""
+    """The slot was kept before."""
     group = make_group(config=replace(CONFIG, rolled_since_ms=None, roll_pause_ms=GRACE_MS))
     group.given_consumer_group(given_native("n1", assigned=FOO_0), given_native("n2"))
     group.native("n2", 10, owned={})
     group.engine.apply(ProtocolChanged(group.now_ms))
     group.native("n1", -1)
-    assert group.engine.state.places
+    assert group.engine.state.member_slots
     group.wait(GRACE_MS)
-    assert not group.engine.state.places
+    assert not group.engine.state.member_slots
 
 
 @pytest.mark.parametrize(
     "config",
     [
-        replace(CONFIG, replacement_loan_ms=0),
+        replace(CONFIG, temporary_assignment_ms=0),
         replace(CONFIG, unaffected_members_rejoin=True),
         replace(CONFIG, roll_policy=RollPolicy(is_paused=True)),
     ],
@@ -150,11 +150,13 @@ def test_nothing_is_lent_where_that_would_disturb_or_is_not_wanted(
     group = start_roll(make_group, config)
     group.native("n1", -1)
     group.wait(GRACE_MS)
-    assert not group.engine.state.places
+    assert not group.engine.state.member_slots
     assert (group.consumer.epoch, group.consumer.assignment_epoch) == (11, 10)
 
 
-def test_only_a_native_member_with_the_same_subscription_borrows(make_group: MakeGroup) -> None:
+def test_only_a_native_member_with_the_same_subscription_is_a_temporary_owner(
+    make_group: MakeGroup,
+) -> None:
     """A classic one would have to rejoin, and could not be hurried."""
     group = make_group(config=CONFIG, topics=make_topics(foo=3, bar=1))
     group.given_consumer_group(
@@ -168,7 +170,7 @@ def test_only_a_native_member_with_the_same_subscription_borrows(make_group: Mak
     group.native("n3", -2, instance_id="i3")
     group.native("n1", -1)
     group.wait(GRACE_MS)
-    assert not group.engine.state.places
+    assert not group.engine.state.member_slots
     assert group.consumer.epoch == 11
 
 
@@ -184,32 +186,34 @@ def downgrading(make_group: MakeGroup, config: GroupConfig = CONFIG, **how: obje
     group.native("n1", 10, owned={"foo": (0, 4)})
     group.native("n1", -1)
     group.wait(GRACES_BEFORE_ALL_REJOIN * GRACE_MS)
-    borrower = next(id_ for id_ in ("c1", "c2") if len(group.consumer.target_of(id_)) == 4)
-    assert group.beat(borrower, 10).error == ErrorCode.REBALANCE_IN_PROGRESS
-    group.join(borrower, owned={})
-    assert len(group.synced(borrower, 11)["foo"]) == 4
+    owner = next(id_ for id_ in ("c1", "c2") if len(group.consumer.target_of(id_)) == 4)
+    assert group.beat(owner, 10).error == ErrorCode.REBALANCE_IN_PROGRESS
+    group.join(owner, owned={})
+    assert len(group.synced(owner, 11)["foo"]) == 4
     return group
 
 
-def test_where_no_member_is_native_a_classic_one_borrows(make_group: MakeGroup) -> None:
-    """Only the borrower rejoins. The group is downgraded once all have their own again, without a
+def test_where_no_member_is_native_a_classic_one_is_the_temporary_owner(
+    make_group: MakeGroup,
+) -> None:
+    """Only it rejoins. The group is downgraded once all have their own again, without a
     rebalance."""
     group = downgrading(make_group)
-    borrower = next(id_ for id_ in ("c1", "c2") if len(group.assigned(id_)["foo"]) == 4)
-    other = "c1" if borrower == "c2" else "c2"
+    owner = next(id_ for id_ in ("c1", "c2") if len(group.assigned(id_)["foo"]) == 4)
+    other = "c1" if owner == "c2" else "c2"
     joined = group.join(group.take_id())
     assert group.synced(joined.member_id, 12) == {}
     group.wait(0)
-    assert group.beat(borrower, 11).error == ErrorCode.REBALANCE_IN_PROGRESS
-    group.join(borrower, owned={})
-    assert len(group.synced(borrower, 12)["foo"]) == 2
+    assert group.beat(owner, 11).error == ErrorCode.REBALANCE_IN_PROGRESS
+    group.join(owner, owned={})
+    assert len(group.synced(owner, 12)["foo"]) == 2
     assert group.beat(joined.member_id, 12).error == ErrorCode.REBALANCE_IN_PROGRESS
     group.join(joined.member_id, owned={})
     assert group.view().group_type == "consumer"
     assert group.synced(joined.member_id, 12) == {"foo": (0, 4)}
     group.wait(0)
     assert group.classic.phase is ClassicPhase.STABLE
-    for member_id, epoch in ((borrower, 12), (joined.member_id, 12), (other, 10)):
+    for member_id, epoch in ((owner, 12), (joined.member_id, 12), (other, 10)):
         assert group.beat(member_id, epoch).error == ErrorCode.NONE
 
 
@@ -224,14 +228,16 @@ def test_a_classic_replacement_does_not_count_as_other_assignors(make_group: Mak
     assert group.consumer.target_of(joined.member_id) == partitions({"foo": (0, 4)})
 
 
-def test_a_classic_loan_that_ends_makes_the_group_classic(make_group: MakeGroup) -> None:
+def test_a_classic_temporary_assignment_that_ends_makes_the_group_classic(
+    make_group: MakeGroup,
+) -> None:
     """A scale-down: then all rejoin, as ever."""
     group = downgrading(make_group)
-    group.wait(LOAN_MS)
+    group.wait(TEMPORARY_MS)
     assert group.classic.phase is ClassicPhase.PREPARING_REBALANCE
 
 
-def test_a_borrower_that_dies_while_it_gives_back_makes_the_group_classic(
+def test_a_temporary_owner_that_dies_while_it_gives_back_makes_the_group_classic(
     make_group: MakeGroup,
 ) -> None:
     """Nobody waits for it longer than its session."""
@@ -245,16 +251,16 @@ def _joins(group: GroupScript) -> None:
     group.join(group.take_id(client_id="other"), client_id="other")
 
 
-def _borrower_ends(group: GroupScript) -> None:
+def _temporary_owner_ends(group: GroupScript) -> None:
     group.wait(GroupConfig().consumer_session_timeout_ms - GRACE_MS)
 
 
-@pytest.mark.parametrize("change", [_joins, _borrower_ends])
-def test_a_computed_target_ends_the_loan(
+@pytest.mark.parametrize("change", [_joins, _temporary_owner_ends])
+def test_a_computed_target_ends_the_temporary_assignment(
     make_group: MakeGroup, change: Callable[[GroupScript], None]
 ) -> None:
     """Who comes back then joins as new."""
-    group = start_roll(make_group, replace(CONFIG, replacement_loan_ms=100_000))
+    group = start_roll(make_group, replace(CONFIG, temporary_assignment_ms=100_000))
     group.native("n1", -1)
     group.wait(GRACE_MS)
     change(group)
@@ -262,26 +268,26 @@ def test_a_computed_target_ends_the_loan(
     group.native("n9")
     group.native("n9", 0)
     assert group.consumer.epoch == before + 1
-    assert not group.engine.state.places
+    assert not group.engine.state.member_slots
     assert group.consumer.targets.keys() <= group.consumer.members.keys()
 
 
 def test_who_returns_while_a_target_is_due_joins_as_new(make_group: MakeGroup) -> None:
-    """The assignment interval holds for loans, too."""
+    """The assignment interval holds for temporary assignments, too."""
     group = start_roll(make_group, replace(CONFIG, second_target_waits=True))
     group.native("n1", -1)
     group.wait(GRACE_MS)
     group.native("n9")
     assert (group.consumer.epoch, group.consumer.assignment_epoch) == (12, 11)
-    assert not group.engine.state.places
+    assert not group.engine.state.member_slots
     group.wait(1_000)
     group.native("n9", group.consumer.assignments["n9"].member_epoch, owned={})
     assert group.consumer.assignment_epoch == 12
 
 
-def test_the_replacement_of_a_borrower_lends_on(make_group: MakeGroup) -> None:
-    """Its place has what it borrowed. Then the first member comes back, and gets its own."""
-    group = lent(make_group)
+def test_the_replacement_of_a_temporary_owner_passes_them_on(make_group: MakeGroup) -> None:
+    """Its slot has what it borrowed. Then the first member comes back, and gets its own."""
+    group = start_reassigned(make_group)
     group.native("n2", 11, owned={"foo": (0, 1, 4)})
     group.native("n2", -1)
     group.native("n8")
@@ -290,25 +296,27 @@ def test_the_replacement_of_a_borrower_lends_on(make_group: MakeGroup) -> None:
     assert targets == {"n8": partitions({"foo": (0, 4)}), "n9": partitions(FOO_1)}
 
 
-def test_what_a_borrower_has_lent_on_goes_back_to_whom_it_belongs(make_group: MakeGroup) -> None:
-    """The loan of its place then lacks that, so its own replacement takes it from nobody."""
-    group = lent(make_group)
+def test_what_a_temporary_owner_has_passed_on_goes_back_to_whom_it_belongs(
+    make_group: MakeGroup,
+) -> None:
+    """Its own slot then lacks that, so its own replacement takes it from nobody."""
+    group = start_reassigned(make_group)
     group.native("n2", 11, owned={"foo": (0, 1, 4)})
     group.native("n2", -1)
     group.wait(GRACE_MS)
-    assert group.engine.state.places["n2"].lent == partitions({"foo": (0, 1, 4)})
+    assert group.engine.state.member_slots["n2"].reassigned == partitions({"foo": (0, 1, 4)})
     group.native("n3", 11, owned={"foo": (3, 5)})
     group.native("n8")
-    assert group.engine.state.places["n2"].lent == partitions(FOO_1)
+    assert group.engine.state.member_slots["n2"].reassigned == partitions(FOO_1)
     group.wait(GroupConfig().consumer_assignment_interval_ms)
     group.native("n9")
     targets = {id_: group.consumer.target_of(id_) for id_ in ("n8", "n9")}
     assert targets == {"n8": partitions({"foo": (0, 4)}), "n9": partitions(FOO_1)}
 
 
-def test_a_restart_ends_the_loan(make_group: MakeGroup) -> None:
+def test_a_restart_ends_the_temporary_assignment(make_group: MakeGroup) -> None:
     """Nobody knows any more whose the partitions were, so they are distributed."""
-    group = lent(make_group)
+    group = start_reassigned(make_group)
     group.restart()
     group.feed(TimePassed())
     assert any(isinstance(record, GroupEpoch) for record in group.last_step.records)
@@ -316,16 +324,16 @@ def test_a_restart_ends_the_loan(make_group: MakeGroup) -> None:
     assert max(len(target) for target in group.consumer.targets.values()) == 2
 
 
-def test_another_client_with_the_id_of_one_that_has_lent_ends_its_place(
+def test_another_client_with_the_id_of_one_that_has_lent_ends_its_slot(
     make_group: MakeGroup,
 ) -> None:
-    """Nobody can be a member and have left a place. Its target waits for the interval here."""
+    """Nobody can be a member and have left a slot. Its target waits for the interval here."""
     group = start_roll(make_group, replace(CONFIG, second_target_waits=True))
     group.native("n1", -1)
     group.wait(GRACE_MS)
     group.join("n1", client_id="other")
     assert group.consumer.assignment_epoch < group.consumer.epoch
-    assert not group.engine.state.places
+    assert not group.engine.state.member_slots
 
 
 def test_who_has_lent_may_return_under_its_own_id(make_group: MakeGroup) -> None:

@@ -1,10 +1,11 @@
-"""Lends the place of a member that left a classic group to one of the others (rule 3.18, DEV D85).
+"""Assigns to one member of a classic group what another one had that left (rule 3.18, DEV D85).
 
 A rebalance makes all members rejoin, when the member leaves and when it comes back. If the member
 returns as a native one, which begins a roll, both can be spared: one member alone is told to
-rejoin, in the same generation, and gets what was left. The conversion takes the loan along.
+rejoin, in the same generation, and gets what was left. The conversion takes the temporary
+assignment along.
 
-Any rebalance ends the loan, so a classic replacement does, and a restart.
+Any rebalance ends it, so a classic replacement does, and a restart.
 """
 
 from collections.abc import Iterator
@@ -34,25 +35,26 @@ from coordinator.interface.volatile_records import (
     MemberSlotMoved,
 )
 
-BORROWERS_MAX = 100
+CANDIDATES_MAX = 100
 """Members that are looked at to find the one with fewest partitions."""
 
 
 def grace_over(step: StepBuilder, member_id: str) -> None:
-    """Nobody has taken the place of a member that left, or what it lent is due."""
-    place = step.state.places[member_id]
-    left = place.member
+    """Nobody has taken the slot of a member that left, or the temporary assignment is over."""
+    slot = step.state.member_slots[member_id]
+    left = slot.member
     assert isinstance(left, ClassicGroupMember)
-    lent = frozenset[Partition]() if place.lent else _to_lend(step, left)
-    borrower = min(_borrowers(step, left), default=None) if lent else None
-    if borrower is None:
+    is_over = bool(slot.reassigned)
+    target = frozenset[Partition]() if is_over else _target_to_assign(step, left)
+    owner = min(_candidates(step, left), default=None) if target else None
+    if owner is None:
         rebalance_or_complete(step)
         return
-    _held, borrower_id = borrower
-    _lend(step, step.classic.members[borrower_id], lent)
+    _held, owner_id = owner
+    _assign(step, step.classic.members[owner_id], target)
     gone = replace(left, assignment=b"")
-    step.emit(MemberSlotMoved(member_id, replace(place, member=gone, lent=lent)))
-    step.arm(DeadlineKind.GRACE, member_id, step.config.replacement_loan_ms)
+    step.emit(MemberSlotMoved(member_id, replace(slot, member=gone, reassigned=target)))
+    step.arm(DeadlineKind.GRACE, member_id, step.config.temporary_assignment_ms)
 
 
 def rejoins_alone(step: StepBuilder, before: ClassicGroupMember, now: ClassicGroupMember) -> bool:
@@ -77,15 +79,15 @@ def note_rejoined(step: StepBuilder, member_id: str) -> None:
         step.emit(ClassicCoreMoved(replace(core, told_to_rejoin=asked_to_rejoin)))
 
 
-def _to_lend(step: StepBuilder, left: ClassicGroupMember) -> frozenset[Partition]:
-    """What a member was assigned, nothing if it cannot be lent. A commit in flight may be its last
-    (DEV D34): only a rebalance waits for it."""
+def _target_to_assign(step: StepBuilder, left: ClassicGroupMember) -> frozenset[Partition]:
+    """What a member was assigned, nothing if no other may have it. A commit in flight may be its
+    last (DEV D34): only a rebalance waits for it."""
     group = step.classic
-    may_lend = step.config.replacement_loan_ms > 0 and group.phase is ClassicPhase.STABLE
-    if not may_lend or group.unsynced:
+    is_possible = step.config.temporary_assignment_ms > 0 and group.phase is ClassicPhase.STABLE
+    if not is_possible or group.unsynced:
         return frozenset()
-    lent = _partitions_assigned(group, left, step.topics) or frozenset()
-    return frozenset() if any(map(step.state.committing.__contains__, lent)) else lent
+    target = _partitions_assigned(group, left, step.topics) or frozenset()
+    return frozenset() if any(map(step.state.committing.__contains__, target)) else target
 
 
 def _partitions_assigned(
@@ -100,27 +102,27 @@ def _partitions_assigned(
     return owned_partitions(listed, topics) if is_known else None
 
 
-def _borrowers(step: StepBuilder, left: ClassicGroupMember) -> Iterator[tuple[int, str]]:
+def _candidates(step: StepBuilder, left: ClassicGroupMember) -> Iterator[tuple[int, str]]:
     """Members that subscribe alike, each with the number of its partitions. Not the leader: it
     would assign the partitions again."""
     group = step.classic
-    for member in islice(group.members.values(), BORROWERS_MAX):
+    for member in islice(group.members.values(), CANDIDATES_MAX):
         held = _partitions_assigned(group, member, step.topics)
         is_leader = member.member_id == group.core.leader
         if held is not None and not is_leader and subscribes_alike(group, left, member):
             yield len(held), member.member_id
 
 
-def _lend(step: StepBuilder, borrower: ClassicGroupMember, lent: frozenset[Partition]) -> None:
+def _assign(step: StepBuilder, owner: ClassicGroupMember, target: frozenset[Partition]) -> None:
     group, topics = step.classic, step.topics
-    held = _partitions_assigned(group, borrower, topics) or frozenset()
-    version = version_of(borrower.metadata_for(group.core.protocol))
+    held = _partitions_assigned(group, owner, topics) or frozenset()
+    version = version_of(owner.metadata_for(group.core.protocol))
     step.emit(
         ClassicGroupMemberPut(
-            replace(borrower, assignment=write_assignment(held | lent, version, topics))
+            replace(owner, assignment=write_assignment(held | target, version, topics))
         )
     )
-    asked_to_rejoin = group.core.told_to_rejoin | {borrower.member_id}
+    asked_to_rejoin = group.core.told_to_rejoin | {owner.member_id}
     step.emit(ClassicCoreMoved(replace(group.core, told_to_rejoin=asked_to_rejoin)))
     if group.core.leader is None:
         watch_topics(step)

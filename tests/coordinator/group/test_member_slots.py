@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.group import places
-from coordinator.group.places import (
+from coordinator.group import member_slots
+from coordinator.group.member_slots import (
     GRACES_BEFORE_ALL_REJOIN,
     RETURN_COUNTS_MS,
-    find_place,
+    find_slot,
     grace_ms,
     last_away_ms,
 )
@@ -77,7 +77,7 @@ def test_a_return_is_forgotten_after_a_while() -> None:
     assert graces(after) == (GRACE_MS, LONG_MS)
 
 
-# -- who may take a place --------------------------------------------------------------------------
+# -- who may take a slot --------------------------------------------------------------------------
 
 
 def place_of(client_id: str, client_host: str) -> MemberSlot:
@@ -106,19 +106,19 @@ def join_from(client_host: str) -> JoinGroupReceived:
     )
 )
 def test_places_are_found_by_client(moves: list[tuple[str, MemberSlot | None]]) -> None:
-    """The index has each place of a member that is known, in the order of the places; a fork has
+    """The index has each slot of a member that is known, in the order of the slots; a fork has
     its own."""
     original = GroupState("orders")
     state = original.fork()
-    for member_id, place in moves:
-        state.apply(MemberSlotMoved(member_id, place))
+    for member_id, slot in moves:
+        state.apply(MemberSlotMoved(member_id, slot))
     expected: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
-    for member_id, place in state.places.items():
-        if place.member is not None:
-            expected[place.member.client_id, place.member.client_host].add(member_id)
-    assert {key: set(ids) for key, ids in state.places_by_client.items()} == expected
-    assert all(len(ids) == len({*ids}) for ids in state.places_by_client.values())
-    assert not original.places_by_client
+    for member_id, slot in state.member_slots.items():
+        if slot.member is not None:
+            expected[slot.member.client_id, slot.member.client_host].add(member_id)
+    assert {key: set(ids) for key, ids in state.slots_by_client.items()} == expected
+    assert all(len(ids) == len({*ids}) for ids in state.slots_by_client.values())
+    assert not original.slots_by_client
 
 
 def test_a_joiner_is_compared_with_its_own_predecessors_only(
@@ -129,20 +129,20 @@ def test_a_joiner_is_compared_with_its_own_predecessors_only(
     for number in range(1_000):
         state.apply(MemberSlotMoved(f"m{number}", place_of("client", f"/10.0.0.{number}")))
     compared: list[MemberSlot] = []
-    replaces = places._replaces
+    replaces = member_slots._replaces
 
-    def count(event: JoinGroupReceived, place: MemberSlot) -> bool:
-        compared.append(place)
-        return replaces(event, place)
+    def count(event: JoinGroupReceived, slot: MemberSlot) -> bool:
+        compared.append(slot)
+        return replaces(event, slot)
 
-    monkeypatch.setattr(places, "_replaces", count)
+    monkeypatch.setattr(member_slots, "_replaces", count)
     step = StepBuilder(state, config=GroupConfig(), topics=Topics(), now_ms=NOW_MS)
-    match = find_place(step, join_from("/10.0.0.999"))
+    match = find_slot(step, join_from("/10.0.0.999"))
     assert match is not None
     assert match[0] == "m999"
     assert len(compared) == 1
-    assert find_place(step, join_from("/10.0.1.0")) is None
+    assert find_slot(step, join_from("/10.0.1.0")) is None
     step.config = GroupConfig(replacement_needs_host=False)
-    match = find_place(step, join_from("/10.0.1.0"))
+    match = find_slot(step, join_from("/10.0.1.0"))
     assert match is not None
     assert match[0] == "m0"

@@ -1,12 +1,12 @@
-"""Places of members that left a classic group (rule 3.16, DEV D77)."""
+"""Slots of members that left a classic group (rule 3.16, DEV D77)."""
 
 from collections.abc import Callable
 
 import pytest
 
-from coordinator.classic import places
+from coordinator.classic import member_slots
 from coordinator.group.classic_group import ClassicGroup
-from coordinator.group.places import GRACES_BEFORE_ALL_REJOIN
+from coordinator.group.member_slots import GRACES_BEFORE_ALL_REJOIN
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import ReleaseBegan
 from coordinator.interface.volatile_records import (
@@ -60,7 +60,7 @@ def test_a_classic_replacement_gets_what_its_predecessor_was_assigned(group: Gro
     group.check_replay()
 
 
-def test_a_member_that_has_to_rejoin_leaves_no_place(make_group: MakeGroup) -> None:
+def test_a_member_that_has_to_rejoin_leaves_no_slot(make_group: MakeGroup) -> None:
     """Its replacement would not know that foo-2 waits for it."""
     group = make_group(config=CONFIG)
     revoking = subscription(("foo",), owned={"foo": (1, 2)})
@@ -71,23 +71,23 @@ def test_a_member_that_has_to_rejoin_leaves_no_place(make_group: MakeGroup) -> N
         generation=3,
     )
     group.leave("b")
-    assert not group.engine.state.places
+    assert not group.engine.state.member_slots
     assert group.beat("c", 3).error == ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_a_native_replacement_converts_the_group_and_disturbs_nobody(group: GroupScript) -> None:
-    """The first step of a migration. The place stays while the group is converted."""
+    """The first step of a migration. The slot stays while the group is converted."""
     group.leave("a")
     group.wait(1_000)
     reply = group.native("n1")
     assert reply.member_epoch == group.consumer.epoch == 3
     assert group.assigned("n1") == {"foo": (0,)}
     others_hear_nothing(group)
-    assert not group.engine.state.places
+    assert not group.engine.state.member_slots
     group.check_replay()
 
 
-def test_another_native_joiner_ends_the_place(group: GroupScript) -> None:
+def test_another_native_joiner_ends_the_slot(group: GroupScript) -> None:
     """Its target is for those who are there."""
     group.leave("a")
     group.native("n1", topics=("bar", "foo"))
@@ -96,8 +96,8 @@ def test_another_native_joiner_ends_the_place(group: GroupScript) -> None:
     assert targets == {"n1": 1, "b": 1, "c": 1}
 
 
-def test_a_place_survives_the_conversion_by_another_member(group: GroupScript) -> None:
-    """Two members are restarted. The second one finds its place in a consumer group."""
+def test_a_slot_survives_the_conversion_by_another_member(group: GroupScript) -> None:
+    """Two members are restarted. The second one finds its slot in a consumer group."""
     group.leave("a")
     group.leave("b")
     group.native("n1")
@@ -141,7 +141,7 @@ def test_a_member_that_stays_away_costs_a_long_grace(group: GroupScript) -> None
     others_hear_nothing(group, "a", "c")
     group.wait(1)
     assert group.beat("a", 3).error == ErrorCode.REBALANCE_IN_PROGRESS
-    assert not group.engine.state.places
+    assert not group.engine.state.member_slots
 
 
 def _another_joins(group: GroupScript) -> None:
@@ -157,24 +157,24 @@ def _the_leader_rejoins(group: GroupScript) -> None:
 
 
 @pytest.mark.parametrize("change", [_another_joins, _two_leave, _the_leader_rejoins])
-def test_any_rebalance_ends_the_places(
+def test_any_rebalance_ends_the_slots(
     group: GroupScript, change: Callable[[GroupScript], None]
 ) -> None:
     """Who comes back then joins as new."""
     group.leave("b")
     change(group)
     assert group.classic.phase is not ClassicPhase.STABLE
-    assert not group.engine.state.places
+    assert not group.engine.state.member_slots
     assert group.left_ms(DeadlineKind.GRACE, "b") is None
 
 
-def test_another_client_takes_no_place(group: GroupScript) -> None:
+def test_another_client_takes_no_slot(group: GroupScript) -> None:
     group.leave("b")
     token = group.send_join(group.take_id(client_id="other"), client_id="other")
     assert group.is_parked(token)
 
 
-def test_a_static_joiner_takes_no_place_of_a_dynamic_member(group: GroupScript) -> None:
+def test_a_static_joiner_takes_no_slot_of_a_dynamic_member(group: GroupScript) -> None:
     group.leave("b")
     assert group.is_parked(group.send_join(instance_id="i9"))
 
@@ -191,11 +191,11 @@ def test_a_replacement_waits_for_a_commit_in_flight(group: GroupScript) -> None:
 def test_in_a_rebalance_nobody_is_spared(group: GroupScript) -> None:
     group.send_join("a")
     group.leave("b")
-    assert not group.engine.state.places
+    assert not group.engine.state.member_slots
 
 
-def test_a_static_member_leaves_no_place(make_group: MakeGroup) -> None:
-    """A static member has its place by its instance id if it does not leave."""
+def test_a_static_member_leaves_no_slot(make_group: MakeGroup) -> None:
+    """A static member has its slot by its instance id if it does not leave."""
     group = make_group(config=CONFIG)
     group.given_classic_group(
         given_classic_group_member("a", {"foo": (0,)}, instance_id="i1"),
@@ -205,15 +205,15 @@ def test_a_static_member_leaves_no_place(make_group: MakeGroup) -> None:
     assert group.classic.phase is ClassicPhase.PREPARING_REBALANCE
 
 
-def test_the_last_member_leaves_no_place(group: GroupScript) -> None:
-    """The group is empty at once, and earlier places end."""
+def test_the_last_member_leaves_no_slot(group: GroupScript) -> None:
+    """The group is empty at once, and earlier slots end."""
     for member_id in ("a", "b", "c"):
         group.leave(member_id)
     assert group.view().state == "Empty"
     assert not group.engine.state.deadlines
 
 
-def test_a_group_of_another_protocol_type_keeps_no_places(make_group: MakeGroup) -> None:
+def test_a_group_of_another_protocol_type_keeps_no_slots(make_group: MakeGroup) -> None:
     """Its members' assignments are none of ours to pass on: Kafka Connect waits in its own way."""
     group = make_group(config=CONFIG)
     group.given_classic_group(
@@ -224,7 +224,7 @@ def test_a_group_of_another_protocol_type_keeps_no_places(make_group: MakeGroup)
 
 
 def test_places_are_limited(group: GroupScript, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places, "PLACES_MAX", 1)
+    monkeypatch.setattr(member_slots, "SLOTS_MAX", 1)
     group.leave("b")
     group.leave("c")
     assert group.classic.phase is ClassicPhase.PREPARING_REBALANCE
@@ -251,7 +251,7 @@ def test_a_restart_ends_a_grace_although_the_group_was_stored_meanwhile(group: G
 def test_a_group_that_is_handed_back_takes_no_places_along(group: GroupScript) -> None:
     group.leave("b")
     group.feed(ReleaseBegan())
-    assert not group.engine.state.places
+    assert not group.engine.state.member_slots
     assert group.left_ms(DeadlineKind.GRACE, "b") is None
 
 

@@ -1,11 +1,11 @@
-"""Places of members that left, kept for their replacements (rule 3.16, DEV D77)."""
+"""Slots of members that left, kept for their replacements (rule 3.16, DEV D77)."""
 
 from collections.abc import Callable
 
 import pytest
 
 from coordinator.group.classic_group import ClassicGroup
-from coordinator.group.places import GRACES_BEFORE_ALL_REJOIN
+from coordinator.group.member_slots import GRACES_BEFORE_ALL_REJOIN
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import TimePassed
 from coordinator.interface.volatile_records import DeadlineKind
@@ -49,10 +49,10 @@ def test_a_replacement_gets_exactly_what_its_predecessor_had(group: GroupScript)
     others_hear_nothing(group)
     group.wait(GRACE_MS)
     others_hear_nothing(group)
-    assert not group.engine.state.places
+    assert not group.engine.state.member_slots
 
 
-def test_a_classic_replacement_of_a_native_member_takes_its_place(group: GroupScript) -> None:
+def test_a_classic_replacement_of_a_native_member_takes_its_slot(group: GroupScript) -> None:
     """The protocol does not matter, in either direction."""
     group.native("n1", -1)
     joined = group.join(group.take_id())
@@ -66,7 +66,7 @@ def test_a_classic_replacement_of_a_native_member_takes_its_place(group: GroupSc
 def test_a_classic_replacement_of_the_last_native_member_downgrades_quietly(
     make_group: MakeGroup,
 ) -> None:
-    """A static replacement does the same (rule 6.2). While the place is kept, nothing is
+    """A static replacement does the same (rule 6.2). While the slot is kept, nothing is
     converted."""
     group = make_group(config=CONFIG)
     group.given_consumer_group(
@@ -107,8 +107,8 @@ def test_a_last_native_member_that_stays_away_downgrades_the_group(make_group: M
     assert group.beat("c1", 10).error == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_two_consumers_with_one_client_id_have_a_place_each(group: GroupScript) -> None:
-    """A live member is never replaced, and each place is taken once."""
+def test_two_consumers_with_one_client_id_have_a_slot_each(group: GroupScript) -> None:
+    """A live member is never replaced, and each slot is taken once."""
     group.native("n1", -1)
     group.native("n2", -1)
     assert group.native("n8").member_epoch == group.native("n9").member_epoch == 10
@@ -118,7 +118,7 @@ def test_two_consumers_with_one_client_id_have_a_place_each(group: GroupScript) 
     assert group.consumer.epoch == 11
 
 
-def test_a_new_member_may_take_the_place_before_the_returning_one(group: GroupScript) -> None:
+def test_a_new_member_may_take_the_slot_before_the_returning_one(group: GroupScript) -> None:
     """Two consumers of one client id cannot be told apart: whoever comes later joins as new."""
     group.native("n1", -1)
     group.native("new")
@@ -127,31 +127,29 @@ def test_a_new_member_may_take_the_place_before_the_returning_one(group: GroupSc
     assert group.consumer.epoch == 11
 
 
-def test_a_crash_leaves_no_place(group: GroupScript) -> None:
+def test_a_crash_leaves_no_slot(group: GroupScript) -> None:
     """Only a member that left has given up its partitions. Its session guards those of a dead one,
     and its replacement joins as new."""
     group.native("n9")
     assert group.consumer.epoch == 11
     assert "n1" in group.consumer.members
-    assert not group.engine.state.places
+    assert not group.engine.state.member_slots
 
 
 @pytest.mark.parametrize("epoch", [-1, -2])
-def test_a_static_member_has_its_place_by_its_instance_id(
-    make_group: MakeGroup, epoch: int
-) -> None:
+def test_a_static_member_has_its_slot_by_its_instance_id(make_group: MakeGroup, epoch: int) -> None:
     """With -2 as in Kafka. With -1 it leaves for good: a dynamic member is no replacement."""
     group = make_group(config=CONFIG)
     group.given_consumer_group(
         given_native("n1", instance_id="i1", assigned=FOO_0), given_native("n2", assigned=FOO_1)
     )
     group.native("n1", epoch, instance_id="i1")
-    assert not group.engine.state.places
+    assert not group.engine.state.member_slots
     group.native("n9")
     assert group.consumer.epoch > 10
 
 
-def test_a_static_joiner_takes_no_place_of_a_dynamic_member(group: GroupScript) -> None:
+def test_a_static_joiner_takes_no_slot_of_a_dynamic_member(group: GroupScript) -> None:
     group.native("n1", -1)
     group.native("n9", instance_id="i9")
     assert group.consumer.epoch == 11
@@ -162,10 +160,10 @@ def test_a_client_that_returns_under_its_own_id_is_no_replacement(group: GroupSc
     group.native("n1", -1)
     reply = group.native("n1")
     assert reply.member_epoch == group.consumer.epoch == 11
-    assert not group.engine.state.places
+    assert not group.engine.state.member_slots
 
 
-def test_who_returns_in_person_ends_its_place_while_a_target_is_due(make_group: MakeGroup) -> None:
+def test_who_returns_in_person_ends_its_slot_while_a_target_is_due(make_group: MakeGroup) -> None:
     """The group epoch has grown, but the assignment interval is not over yet."""
     config = GroupConfig(
         replacement_grace_ms=GRACE_MS,
@@ -182,11 +180,11 @@ def test_who_returns_in_person_ends_its_place_while_a_target_is_due(make_group: 
     group.join(group.take_id(client_id="other"), client_id="other")
     assert (group.consumer.epoch, group.consumer.assignment_epoch) == (11, 10)
     group.native("n1")
-    assert not group.engine.state.places
+    assert not group.engine.state.member_slots
     assert group.consumer.epoch == 12
 
 
-def test_who_left_in_this_epoch_takes_no_place_of_another_member(group: GroupScript) -> None:
+def test_who_left_in_this_epoch_takes_no_slot_of_another_member(group: GroupScript) -> None:
     """The member could hold the same partition twice in one epoch, and a late commit of its past
     would take the offset back behind those of the member between."""
     group.native("n1", -1)
@@ -227,10 +225,10 @@ def test_a_replacement_with_other_topics_gets_a_new_target(group: GroupScript) -
     assert group.consumer.epoch == 11
 
 
-def test_a_topic_that_only_its_member_subscribes_to_is_checked_when_the_place_is_taken(
+def test_a_topic_that_only_its_member_subscribes_to_is_checked_when_the_slot_is_taken(
     make_group: MakeGroup,
 ) -> None:
-    """The topic was created during the grace, when it had no subscriber. The place has no share of
+    """The topic was created during the grace, when it had no subscriber. The slot has no share of
     it."""
     group = make_group(config=CONFIG)
     group.given_consumer_group(
@@ -275,13 +273,13 @@ def test_a_new_target_ends_the_grace(
     group.native("n1", -1)
     change(group)
     group.native("n8", topics=("foo",), assignor="range")
-    assert not group.engine.state.places
+    assert not group.engine.state.member_slots
     held = set(group.consumer.targets)
     assert held <= group.consumer.members.keys()
 
 
-def test_the_last_member_leaves_no_place(make_group: MakeGroup) -> None:
-    """The group is empty at once, for tools that reset or delete it, and earlier places end."""
+def test_the_last_member_leaves_no_slot(make_group: MakeGroup) -> None:
+    """The group is empty at once, for tools that reset or delete it, and earlier slots end."""
     group = make_group(config=CONFIG)
     group.given_consumer_group(given_native("n1", assigned=FOO_0), given_native("n2"))
     group.native("n1", -1)
@@ -292,7 +290,7 @@ def test_the_last_member_leaves_no_place(make_group: MakeGroup) -> None:
 
 
 def test_a_restart_ends_the_grace(group: GroupScript) -> None:
-    """The place is durable only in so far as its partitions do not stay without a target."""
+    """The slot is durable only in so far as its partitions do not stay without a target."""
     group.native("n1", -1)
     group.restart()
     group.feed(TimePassed())

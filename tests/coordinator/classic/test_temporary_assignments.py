@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.group.places import GRACES_BEFORE_ALL_REJOIN
+from coordinator.group.member_slots import GRACES_BEFORE_ALL_REJOIN
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import ReleaseBegan
 from coordinator.interface.records import ClassicGroupMetadata
@@ -21,12 +21,12 @@ from tests.support.group_records import (
 )
 from tests.support.group_script import GroupScript, make_topics, partitions, subscription
 
-GRACE_MS, LOAN_MS = 1_000, 6_000
+GRACE_MS, TEMPORARY_MS = 1_000, 6_000
 LONG_MS = GRACES_BEFORE_ALL_REJOIN * GRACE_MS
 CONFIG = GroupConfig(
     replacement_grace_ms=GRACE_MS,
     rolled_since_ms=1_000_000,
-    replacement_loan_ms=LOAN_MS,
+    temporary_assignment_ms=TEMPORARY_MS,
     unaffected_members_rejoin=False,
     second_target_waits=False,
 )
@@ -77,7 +77,7 @@ def test_one_member_alone_rejoins_and_gets_what_was_left(make_group: MakeGroup) 
 
 
 def test_a_native_replacement_gets_it_back(group: GroupScript) -> None:
-    """The group is converted with the loan, so only the borrower has to rejoin once more."""
+    """The group is converted with the temporary assignment, so only its owner rejoins once more."""
     assert group.native("n1").member_epoch == group.consumer.epoch == 4
     assert group.consumer.target_of("n1") == partitions({"foo": (2, 3)})
     assert group.assigned("n1") == {}
@@ -88,10 +88,10 @@ def test_a_native_replacement_gets_it_back(group: GroupScript) -> None:
     assert group.assigned("n1") == {"foo": (2, 3)}
     for member_id in ("a", "d"):
         assert group.beat(member_id, 3).error == ErrorCode.NONE
-    assert not group.engine.state.places
+    assert not group.engine.state.member_slots
 
 
-def test_a_borrower_that_has_not_heard_yet_is_told_by_the_converted_group(
+def test_a_temporary_owner_that_has_not_heard_yet_is_told_by_the_converted_group(
     make_group: MakeGroup,
 ) -> None:
     """Its client uses less than the group says, and would never ask for the rest."""
@@ -111,7 +111,7 @@ def test_a_replacement_gets_nothing_of_a_deleted_topic(group: GroupScript) -> No
 
 @pytest.fixture
 def lagging(make_group: MakeGroup) -> GroupScript:
-    """After a quiet downgrade: b and d still have epoch 7 (DEV D79), and b is to borrow from c."""
+    """After a quiet downgrade: b and d still have epoch 7 (DEV D79), and b is to have from c."""
     group = make_group(config=CONFIG)
     group.given_consumer_group(
         given_classic("b", epoch=7),
@@ -126,20 +126,22 @@ def lagging(make_group: MakeGroup) -> GroupScript:
     return group
 
 
-def test_a_loan_leaves_members_with_an_older_epoch_alone(lagging: GroupScript) -> None:
+def test_a_member_with_an_older_epoch_is_left_alone(
+    lagging: GroupScript,
+) -> None:
     """ILLEGAL_GENERATION would make their clients drop their partitions."""
     assert lagging.beat("d", 7).error == ErrorCode.NONE
     assert lagging.beat("b", 7).error == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_a_borrower_with_an_older_epoch_gives_nothing_back(lagging: GroupScript) -> None:
+def test_a_temporary_owner_with_an_older_epoch_gives_nothing_back(lagging: GroupScript) -> None:
     """The conversion lets it go on from there, when it had not borrowed."""
     lagging.native("n2")
     assert lagging.consumer.target_of("b") == frozenset()
     assert lagging.consumer.target_of("n2") == partitions(FOO_1)
 
 
-def test_a_borrower_with_an_older_epoch_is_stored_once(lagging: GroupScript) -> None:
+def test_a_temporary_owner_with_an_older_epoch_is_stored_once(lagging: GroupScript) -> None:
     """Its JoinGroup changes what it offers, and it lags no more."""
     joined = lagging.join("b", owned={}, generation=7, embedded_version=2)
     assert joined.generation == 10
@@ -147,35 +149,36 @@ def test_a_borrower_with_an_older_epoch_is_stored_once(lagging: GroupScript) -> 
     assert [record.value.older_epochs for record in stored if record.value] == [{"d": 7}]
 
 
-def test_a_member_that_stays_away_costs_one_loan(group: GroupScript) -> None:
+def test_a_member_that_stays_away_costs_one_temporary_assignment(group: GroupScript) -> None:
     """A scale-down: then the group rebalances as ever."""
-    group.wait(LOAN_MS - 1)
+    group.wait(TEMPORARY_MS - 1)
     assert group.beat("a", 3).error == ErrorCode.NONE
     group.wait(1)
     assert group.beat("a", 3).error == ErrorCode.REBALANCE_IN_PROGRESS
-    assert not group.engine.state.places
+    assert not group.engine.state.member_slots
 
 
 def _a_classic_replacement(group: GroupScript) -> None:
     group.send_join(group.take_id())
 
 
-def _the_borrower_dies(group: GroupScript) -> None:
+def _the_temporary_owner_dies(group: GroupScript) -> None:
     for _ in range(4):
         group.wait(3_000)
         for member_id in ("a", "d"):
             group.beat(member_id, 3)
 
 
-def _the_borrower_joins_for_more(group: GroupScript) -> None:
+def _the_temporary_owner_joins_for_more(group: GroupScript) -> None:
     group.wait(LONG_MS)
     group.send_join("b", owned={}, topics=("foo", "bar"))
 
 
 @pytest.mark.parametrize(
-    "change", [_a_classic_replacement, _the_borrower_dies, _the_borrower_joins_for_more]
+    "change",
+    [_a_classic_replacement, _the_temporary_owner_dies, _the_temporary_owner_joins_for_more],
 )
-def test_a_rebalance_ends_the_loan(
+def test_a_rebalance_ends_the_temporary_assignment(
     make_group: MakeGroup, change: Callable[[GroupScript], None]
 ) -> None:
     group = start_group(make_group)
@@ -183,11 +186,11 @@ def test_a_rebalance_ends_the_loan(
     group.wait(LONG_MS)
     change(group)
     assert group.classic.phase is ClassicPhase.PREPARING_REBALANCE
-    assert not group.engine.state.places
+    assert not group.engine.state.member_slots
     assert not group.classic.core.told_to_rejoin
 
 
-def test_a_borrower_that_repeats_its_join_is_answered_again(group: GroupScript) -> None:
+def test_a_temporary_owner_that_repeats_its_join_is_answered_again(group: GroupScript) -> None:
     """Until it has got its assignment it counts as told to rejoin."""
     group.leave("d")
     group.wait(LONG_MS)
@@ -199,7 +202,7 @@ def test_a_borrower_that_repeats_its_join_is_answered_again(group: GroupScript) 
 
 @pytest.mark.parametrize(
     "config",
-    [CONFIG, replace(CONFIG, replacement_loan_ms=0)],
+    [CONFIG, replace(CONFIG, temporary_assignment_ms=0)],
     ids=["a commit in flight", "switched off"],
 )
 def test_nothing_is_lent_where_that_is_unsafe_or_not_wanted(
@@ -214,7 +217,9 @@ def test_nothing_is_lent_where_that_is_unsafe_or_not_wanted(
     assert group.classic.phase is ClassicPhase.PREPARING_REBALANCE
 
 
-def test_a_commit_of_other_partitions_does_not_prevent_a_loan(make_group: MakeGroup) -> None:
+def test_a_commit_of_other_partitions_does_not_prevent_a_temporary_assignment(
+    make_group: MakeGroup,
+) -> None:
     group = start_group(make_group)
     group.leave("c")
     group.wait(LONG_MS - 1)
@@ -223,10 +228,10 @@ def test_a_commit_of_other_partitions_does_not_prevent_a_loan(make_group: MakeGr
     assert group.classic.core.told_to_rejoin == {"b"}
 
 
-def test_a_borrower_that_has_to_rejoin_anyway_makes_the_group_rebalance(
+def test_a_temporary_owner_that_has_to_rejoin_anyway_makes_the_group_rebalance(
     make_group: MakeGroup,
 ) -> None:
-    """The borrower has given up foo-2, which waits for its rejoin."""
+    """The temporary owner has given up foo-2, which waits for its rejoin."""
     group = make_group(config=CONFIG)
     sticky: dict[str, Any] = {"protocol": "cooperative-sticky"}
     revoking = subscription(("foo",), owned={"foo": (2,)})
@@ -243,7 +248,9 @@ def test_a_borrower_that_has_to_rejoin_anyway_makes_the_group_rebalance(
     assert group.classic.phase is ClassicPhase.PREPARING_REBALANCE
 
 
-def test_neither_the_leader_nor_another_subscriber_borrows(make_group: MakeGroup) -> None:
+def test_neither_the_leader_nor_another_subscriber_is_a_temporary_owner(
+    make_group: MakeGroup,
+) -> None:
     group = make_group(config=CONFIG, topics=make_topics(foo=3, bar=1))
     group.given_classic_group(
         given_classic_group_member("a", FOO_0),
@@ -257,7 +264,7 @@ def test_neither_the_leader_nor_another_subscriber_borrows(make_group: MakeGroup
 
 
 @pytest.mark.parametrize("assignment", [b"\0", b"\0\0\0\0\0\0\0\0\0\1\7"])
-def test_a_member_whose_assignment_says_more_does_not_borrow(
+def test_a_member_whose_assignment_says_more_is_no_temporary_owner(
     make_group: MakeGroup, assignment: bytes
 ) -> None:
     """What a custom assignor keeps there would be lost."""
@@ -283,13 +290,13 @@ def test_topics_are_watched_while_nobody_leads(make_group: MakeGroup) -> None:
     assert group.beat("d", 3).error == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_a_restart_ends_the_loan(group: GroupScript) -> None:
+def test_a_restart_ends_the_temporary_assignment(group: GroupScript) -> None:
     """The log has the removal, so the group rebalances at once."""
     group.restart()
     assert group.beat("a", 3).error == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_a_group_is_not_handed_back_before_the_borrower_knows(make_group: MakeGroup) -> None:
+def test_a_group_is_not_handed_back_before_the_temporary_owner_knows(make_group: MakeGroup) -> None:
     group = start_group(make_group)
     group.leave("c")
     group.wait(LONG_MS)
@@ -300,7 +307,7 @@ def test_a_group_is_not_handed_back_before_the_borrower_knows(make_group: MakeGr
     assert group.engine.state.is_leaving
 
 
-def test_a_group_is_handed_back_although_its_borrower_was_replaced_before_it_knew(
+def test_a_group_is_handed_back_although_its_temporary_owner_was_replaced_before_it_knew(
     make_group: MakeGroup,
 ) -> None:
     """The static member that replaces it gets everything at once."""
@@ -319,7 +326,7 @@ def test_a_group_is_handed_back_although_its_borrower_was_replaced_before_it_kne
     assert group.engine.state.is_leaving
 
 
-def test_the_place_of_a_borrower_has_what_it_borrowed(group: GroupScript) -> None:
+def test_the_slot_of_a_temporary_owner_has_what_it_borrowed(group: GroupScript) -> None:
     """Both come back as native members, and each gets its own."""
     group.leave("b")
     group.native("n1")

@@ -1,6 +1,6 @@
-"""What the rules of both kinds of group share about the places of members that left (rule 3.16).
+"""What the rules of both kinds of group share about the slots of members that left (rule 3.16).
 
-A place is kept for a *grace*. Where everybody else would have to rejoin, it is kept for longer: a
+A slot is kept for a *grace*. Where everybody else would have to rejoin, it is kept for longer: a
 member that leaves and comes back makes all members rejoin twice.
 """
 
@@ -31,7 +31,7 @@ def last_away_ms(state: GroupState, now_ms: int) -> int | None:
 
 
 def grace_ms(step: StepBuilder, *, all_rejoin: bool) -> int:
-    """How long to keep the place of a member that leaves now. 0 if its replacement is expected
+    """How long to keep the slot of a member that leaves now. 0 if its replacement is expected
     later than that, or if the group is not being rolled: the partitions need not wait."""
     if not is_rolled(step.state, step.config, step.now_ms):
         return 0
@@ -40,36 +40,36 @@ def grace_ms(step: StepBuilder, *, all_rejoin: bool) -> int:
     return longest_ms if away_ms is None or away_ms <= longest_ms else 0
 
 
-def find_place(
+def find_slot(
     step: StepBuilder, event: JoinGroupReceived | ConsumerHeartbeatReceived
 ) -> tuple[str, MemberSlot] | None:
-    """The place that the sender may take, and the id of the member that left it."""
-    places = step.state.places
-    left_ids: Iterable[str] = places
+    """The slot that the sender may take, and the id of the member that left it."""
+    slots = step.state.member_slots
+    left_ids: Iterable[str] = slots
     if step.config.replacement_needs_host:
-        left_ids = step.state.places_by_client.get((event.client_id, event.client_host), ())
+        left_ids = step.state.slots_by_client.get((event.client_id, event.client_host), ())
     for left_id in left_ids:
-        place = places[left_id]
-        if _replaces(event, place):
-            return left_id, place
+        slot = slots[left_id]
+        if _replaces(event, slot):
+            return left_id, slot
     return None
 
 
-def note_return(step: StepBuilder, place: MemberSlot) -> None:
-    """A place is being taken."""
-    step.emit(MemberReturned(at_ms=step.now_ms, away_ms=step.now_ms - place.left_ms))
+def note_return(step: StepBuilder, slot: MemberSlot) -> None:
+    """A slot is being taken."""
+    step.emit(MemberReturned(at_ms=step.now_ms, away_ms=step.now_ms - slot.left_ms))
 
 
-def forget_place(step: StepBuilder, member_id: str) -> None:
-    """Forget a place."""
+def forget_slot(step: StepBuilder, member_id: str) -> None:
+    """Forget a slot."""
     step.disarm(DeadlineKind.GRACE, member_id)
     step.emit(MemberSlotMoved(member_id, None))
 
 
-def _replaces(event: JoinGroupReceived | ConsumerHeartbeatReceived, place: MemberSlot) -> bool:
+def _replaces(event: JoinGroupReceived | ConsumerHeartbeatReceived, slot: MemberSlot) -> bool:
     """Whether the sender has the client id of a member that left. Another preferred assignor would
     need another target."""
-    left = place.member
+    left = slot.member
     if left is None:
         return False
     assignor = left.server_assignor if isinstance(left, Member) else None

@@ -1,12 +1,12 @@
-"""Keeps the place of a member that left a classic group, for its replacement (rule 3.16, DEV D77).
+"""Keeps the slot of a member that left a classic group, for its replacement (rule 3.16, DEV D77).
 
 The member is removed, but no rebalance begins. A client with the same client id and host that joins
 within the grace, by either protocol, gets what the member was assigned, and nobody else is told
-anything. Any rebalance ends all places.
+anything. Any rebalance ends all slots.
 """
 
 from coordinator.classic.subscriptions import has_to_rejoin
-from coordinator.group.places import find_place, forget_place, grace_ms, note_return
+from coordinator.group.member_slots import find_slot, forget_slot, grace_ms, note_return
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.events import JoinGroupReceived, LeaveGroupReceived
 from coordinator.interface.records import ClassicGroupMember
@@ -18,14 +18,14 @@ from coordinator.interface.volatile_records import (
 )
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 
-PLACES_MAX = 1_000
-"""Places that a classic group keeps. The next member that leaves makes it rebalance."""
+SLOTS_MAX = 1_000
+"""Slots that a classic group keeps. The next member that leaves makes it rebalance."""
 
 
-def leaver_with_place(step: StepBuilder, event: LeaveGroupReceived) -> ClassicGroupMember | None:
+def leaver_with_slot(step: StepBuilder, event: LeaveGroupReceived) -> ClassicGroupMember | None:
     """The member that leaves at its own request, alone in it, and may have left for a moment.
 
-    A static member has its place by its instance id anyway. In a rebalance the others rejoin in any
+    A static member has its slot by its instance id anyway. In a rebalance the others rejoin in any
     case, and without other members nobody is spared. If the member has to rejoin, its successor
     would not know, and what it gave up would stay idle.
     """
@@ -40,37 +40,37 @@ def leaver_with_place(step: StepBuilder, event: LeaveGroupReceived) -> ClassicGr
         and not group.unsynced
         and group.core.protocol_type == CONSUMER_PROTOCOL_TYPE
         and len(group.members) > 1
-        and len(step.state.places) < PLACES_MAX
+        and len(step.state.member_slots) < SLOTS_MAX
     )
     if member is None or member.instance_id is not None or not may_return:
         return None
     return None if has_to_rejoin(step, member) else member
 
 
-def keep_place(step: StepBuilder, left: ClassicGroupMember) -> None:
-    """Keep the place of a member that has been removed."""
+def keep_slot(step: StepBuilder, left: ClassicGroupMember) -> None:
+    """Keep the slot of a member that has been removed."""
     step.emit(MemberSlotMoved(left.member_id, MemberSlot(left, left_ms=step.now_ms)))
     step.arm(DeadlineKind.GRACE, left.member_id, grace_ms(step, all_rejoin=True))
 
 
-def take_place(step: StepBuilder, event: JoinGroupReceived) -> ClassicGroupMember | None:
-    """End the place that a new member may take, and return who left it, None if there is none.
+def take_slot(step: StepBuilder, event: JoinGroupReceived) -> ClassicGroupMember | None:
+    """End the slot that a new member may take, and return who left it, None if there is none.
 
     DEV D34: a commit in flight may be that of its predecessor, and only a rebalance waits for it.
     """
-    match = find_place(step, event)
+    match = find_slot(step, event)
     if match is None or event.instance_id is not None or step.state.commits:
         return None
-    old_id, place = match
-    if place.lent:
+    old_id, slot = match
+    if slot.reassigned:
         return None
-    note_return(step, place)
-    forget_place(step, old_id)
-    assert isinstance(place.member, ClassicGroupMember)
-    return place.member
+    note_return(step, slot)
+    forget_slot(step, old_id)
+    assert isinstance(slot.member, ClassicGroupMember)
+    return slot.member
 
 
-def end_places(step: StepBuilder) -> None:
-    """Forget all places: a rebalance begins, or the group ends."""
-    for member_id in list(step.state.places):
-        forget_place(step, member_id)
+def end_slots(step: StepBuilder) -> None:
+    """Forget all slots: a rebalance begins, or the group ends."""
+    for member_id in list(step.state.member_slots):
+        forget_slot(step, member_id)
