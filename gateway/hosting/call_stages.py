@@ -183,7 +183,7 @@ class CallStages:
         """Find out who answers the call, by the table in `routes.py`, and do what that says."""
         situation, decision = self._situation(call, now_ms)
         match ROUTES[situation, CallKind.of(call)]:
-            case Route.HERE | Route.MOVE if (late := self._refusal_of_late_leave(call)) is not None:
+            case Route.HERE | Route.MOVE if (late := self._answer_if_late(call)) is not None:
                 self.open_calls.answer(call, late)
             case Route.HERE:
                 self._place_here(call, now_ms)
@@ -228,17 +228,22 @@ class CallStages:
         elif call.pending_action is None:
             self.open_calls.start_action(LocateCoordinator(call))
 
-    def _refusal_of_late_leave(self, call: Call) -> Reply | None:
-        """The refusal of a native member's leave that has waited on a connection that its client
-        has given up, and joined again since (DEV D25). The engine refuses it as well, unless it was
-        loaded meanwhile; a move serves members without it. Other requests are only marked."""
+    def _answer_if_late(self, call: Call) -> Answer | None:
+        """The answer to a join or leave that has waited on a connection that its client has given
+        up, and joined again since. The client would not learn what a late JoinGroup is granted
+        (DEV D5). A late leave (DEV D25) is refused by the engine as well, unless it was loaded
+        meanwhile; a move serves members without it. A native join is only marked."""
         event, number = call.event, call.connection
         if not isinstance(event, JoinGroupReceived | ConsumerHeartbeatReceived) or number is None:
             return None
         call.is_overtaken = self._parts.joined_on.has_newer((event.member_id,), number)
-        if not call.is_overtaken or call.api is not GroupApi.CONSUMER_LEAVE:
+        if not call.is_overtaken:
             return None
-        return event.refuse(GroupError(ErrorCode.FENCED_MEMBER_EPOCH, JOINED_AGAIN))
+        if isinstance(event, JoinGroupReceived):
+            return Abandoned()
+        if call.api is GroupApi.CONSUMER_LEAVE:
+            return event.refuse(GroupError(ErrorCode.FENCED_MEMBER_EPOCH, JOINED_AGAIN))
+        return None
 
     def _place_in_move(self, call: Call, answer: Answer | StoreCommits | None, now_ms: int) -> None:
         """The move has an answer, or the call waits for its end."""

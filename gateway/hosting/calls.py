@@ -68,8 +68,8 @@ class Unanswerable:
 
 @value(kw_only=False)
 class Abandoned:
-    """Nobody can answer a commit any more: its client has moved on to another connection, or its
-    group to another process. The connection is closed."""
+    """Nobody waits for the answer any more: the client has moved on to another connection, or, of a
+    commit, its group to another process. The connection is closed."""
 
 
 @value(kw_only=False)

@@ -272,7 +272,7 @@ class Recall:
         if not event.protocols:
             return _without_protocols(event)
         since = self._epoch_of(event.member_id)
-        if not call.is_overtaken and _owns_nothing(event, since=since):
+        if _owns_nothing(event, since=since):
             self.let_go(event.member_id)
             return RECALLED
         if event.member_id not in self.holders:

@@ -10,13 +10,14 @@ from coordinator.group.topic_names import topics_of_request
 from coordinator.interface.events import JOIN_EPOCH, ConsumerHeartbeatReceived, Request
 from coordinator.interface.replies import PrepareAssignmentReply, Reply
 from gateway.data_path.connected_clients import ConnectedClients
+from gateway.data_path.errors import ConnectionAbandoned
 from gateway.data_path.group_apis import GroupRequest, LazyAnswer
 from gateway.groups.compute_thread import ComputeThread
 from gateway.groups.group_driver import GroupDriver
 from gateway.groups.group_drivers import require_reply
 from gateway.groups.groups import Groups
 from gateway.hosting.answers import JOINS, RefusalReason
-from gateway.hosting.calls import Answer, Call, Forwarded, Refused, next_token
+from gateway.hosting.calls import Abandoned, Answer, Call, Forwarded, Refused, next_token
 from gateway.hosting.forwarded import Client
 from gateway.hosting.inputs import SeenForeign
 from gateway.hosting.standing import STREAMS_PROTOCOL
@@ -50,7 +51,7 @@ class PendingRequest:
     @property
     def answer(self) -> Struct | None:
         """The answer, None if there is none yet, or if it takes the cluster or a thread. Raises
-        GroupFailed."""
+        ConnectionAbandoned, GroupFailed."""
         match self.call.answer:
             case None | Forwarded() | PrepareAssignmentReply():
                 return None
@@ -78,7 +79,7 @@ class MemberApis:
         self, request: GroupRequest, message: MemberMessage
     ) -> Struct | PendingRequest | Awaitable[Struct]:
         """The answer to one request, what to `finish`, or what to await for it. All raise
-        BrokerLost, GroupFailed."""
+        BrokerLost, ConnectionAbandoned, GroupFailed."""
         group_id, version = message.group_id, request.header.api_version
         if not group_id:
             return refuse(message, version, RefusalReason.EMPTY_GROUP_ID, "the group id is empty")
@@ -186,8 +187,10 @@ def _call(
 
 
 def _translate(request: GroupRequest, message: MemberMessage, answer: Answer) -> Struct:
-    """The client's answer. Raises GroupFailed."""
+    """The client's answer. Raises ConnectionAbandoned, GroupFailed."""
     version = request.header.api_version
+    if isinstance(answer, Abandoned):
+        raise ConnectionAbandoned("its client has moved on")
     if isinstance(answer, Refused):
         request.is_refused = True
         return refuse(message, version, answer.cause, answer.reason)

@@ -2,13 +2,14 @@
 
 import pytest
 
+from coordinator.interface.config import GroupConfig
 from coordinator.interface.errors import InvariantError
 from coordinator.interface.events import JoinGroupReceived
-from coordinator.interface.replies import JoinGroupReply
+from coordinator.interface.replies import JoinGroupReply, SyncGroupReply
 from gateway.groups.group_limits import GroupLimits
 from gateway.groups.log_health import TRY_AGAIN_MS
 from gateway.hosting.answers import RefusalReason
-from gateway.hosting.calls import LearnTopics, Refused, Released, Unanswerable
+from gateway.hosting.calls import Abandoned, LearnTopics, Refused, Released, Unanswerable
 from gateway.hosting.effects import AskCoordinator, Load, Look, Write
 from gateway.hosting.inputs import Damage, Ending, Failed, Leave, Resumed
 from gateway.hosting.open_calls import MEMBER_WAIT_MS
@@ -18,6 +19,7 @@ from gateway.quotas.shares import ShareRule
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupRequest
 from tests.support.broken_engine import break_engine
+from tests.support.group_values import read_assignment
 from tests.support.hosted_scene import HostedScene, cause_of, error_of, hosting_rules
 
 # -- releasing -------------------------------------------------------------------------------------
@@ -291,3 +293,25 @@ def test_a_late_leave_removes_no_member_after_the_group_was_read_again(live: Hos
     assert error_of(live.native("n", -1, connection=1)) is ErrorCode.FENCED_MEMBER_EPOCH
     assert "n" in live.group.engine.members
     assert error_of(live.native("n", -1, connection=2)) is ErrorCode.NONE
+
+
+def test_a_late_join_grants_nothing_to_a_member_that_has_joined_since() -> None:
+    """DEV D5. Its client would not learn of the partition: the answer reaches nobody, and the
+    heartbeats of its generation succeed. If it turns back to the connection, it opens another."""
+    on = HostedScene(config=GroupConfig(consumer_assignment_interval_ms=0))
+    epoch = on.native_member().member_epoch
+    named = on.join(connection=1).answer
+    assert isinstance(named, JoinGroupReply)
+    member_id = named.member_id
+    joined = on.join(member_id, connection=2).answer
+    assert isinstance(joined, JoinGroupReply)
+    on.sync(member_id, joined.generation)
+    on.native("n", epoch)
+    on.native("n", epoch, owned={"foo": (0, 1)})
+    assert on.join(member_id, connection=1).answer == Abandoned()
+    assert error_of(on.beat(member_id, joined.generation)) is ErrorCode.REBALANCE_IN_PROGRESS
+    rejoined = on.join(member_id, connection=3).answer
+    assert isinstance(rejoined, JoinGroupReply)
+    synced = on.sync(member_id, rejoined.generation).answer
+    assert isinstance(synced, SyncGroupReply)
+    assert read_assignment(synced.assignment) == {"foo": (2,)}

@@ -20,6 +20,7 @@ from structlog.testing import capture_logs
 from coordinator.interface.config import GroupConfig, StaticTakeover
 from coordinator.interface.records import RemovalCause
 from gateway.cluster.broker_connection import BrokerConnection
+from gateway.cluster.errors import UpstreamError
 from gateway.data_path import brokers
 from gateway.data_path.upstream import Upstream
 from gateway.events.member_events import MemberLeft
@@ -154,6 +155,17 @@ async def test_a_classic_member_of_a_mixed_group_in_old_versions() -> None:
         assert synced.error_code == 0
         assert decode_assignment(synced.assignment)[1].assigned_partitions == ()
         assert (await client.beat(joined, version=0)).error_code == 0
+
+
+async def test_a_late_join_closes_its_connection() -> None:
+    """DEV D5: its client has joined on a newer connection since, and goes on there."""
+    async with open_scene() as scene, scene.another_client() as newer:
+        named = await scene.client.join()
+        joined = await newer.join(named.member_id)
+        await newer.sync(joined, {joined.member_id: {"numbers": range(3)}})
+        with pytest.raises(UpstreamError, match="closed"):
+            await scene.client.join(named.member_id)
+        assert (await newer.beat(joined)).error_code == ErrorCode.NONE
 
 
 async def test_an_empty_group_id_is_refused() -> None:
