@@ -221,7 +221,6 @@ def _with_moves(plan: Plan, seed: int) -> Plan:
         adopts="auto" if dice.random() < 0.2 else "manual",
         has_outsiders=has_outsiders,
         has_misbehaviour=False,
-        late_rate=0.0,
         has_turns=False,
         has_racks=False,
         regex_share=0.0,
