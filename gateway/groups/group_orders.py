@@ -12,6 +12,7 @@ import trio
 from coordinator.group.state import GroupState
 from coordinator.interface.events import ClaimReceived, ConfigsReceived
 from coordinator.interface.roll_policy import RollMode
+from gateway.groups.coordinator_configs import longest_session_ms_of
 from gateway.groups.group_driver import (
     Services,
 )
@@ -82,8 +83,14 @@ class GroupOrders:
                 or self._is_held_here(outcome)
             ):
                 return await self._mark(group_id, dry_run=dry_run)
-            watched, now_ms = self._rules.watched.group(group_id), self._clock.now_ms()
-            reasons = why_not_found(outcome, watched, self._config, now_ms)
+            longest_session_ms = await longest_session_ms_of(self._services.cluster, group_id)
+            reasons = why_not_found(
+                outcome,
+                self._rules.watched.group(group_id),
+                self._config,
+                self._clock.now_ms(),
+                longest_session_ms=longest_session_ms,
+            )
         if dry_run or reasons:
             return AdoptionOutcome.refuse(group_id, *reasons)
         with trio.move_on_after(ADOPTION_TIMEOUT_S):

@@ -2,15 +2,10 @@
 
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
+from gateway.groups.coordinator_configs import config_of_broker
 from gateway.hosting.move_requests import NewProtocol
 from kafka_codecs.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafka_codecs.apis import ApiKey
-from kafka_codecs.describe_configs import (
-    ConfigResourceType,
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResponse,
-)
 
 POLICY = "group.consumer.migration.policy"
 _ALLOWS_UPGRADE = ("bidirectional", "upgrade")
@@ -44,15 +39,7 @@ async def _is_switched_on(cluster: Cluster, node_id: int) -> bool:
 
 async def _why_not_mixed(cluster: Cluster, node_id: int) -> str:
     """Raises UpstreamError."""
-    broker = DescribeConfigsResource(
-        resource_type=ConfigResourceType.BROKER,
-        resource_name=str(node_id),
-        configuration_keys=(POLICY,),
-    )
-    answer: DescribeConfigsResponse = await cluster.ask(
-        node_id, DescribeConfigsRequest(resources=(broker,))
-    )
-    policy = next((config.value for result in answer.results for config in result.configs), None)
+    policy = await config_of_broker(cluster, node_id, POLICY)
     if policy is None:
         return f"the cluster does not tell its {POLICY} (DESCRIBE_CONFIGS on the cluster)"
     if policy.lower() in _ALLOWS_UPGRADE:

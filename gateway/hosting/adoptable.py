@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from coordinator.handlers.adoption import obstacles
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.records import AdoptionState, ClassicGroupMember, ClassicGroupValue
+from gateway.hosting.adoptees import LOCK_MARGIN_MS, guards_session_ms
 from gateway.hosting.forwarded import STABLE, WatchedGroup, WatchedMember
 from gateway.hosting.identity import AnchorJoinMetadata
 from gateway.hosting.standing import (
@@ -50,9 +51,15 @@ def snapshot(described: DescribedGroup, watched: WatchedGroup) -> ClassicGroupVa
 
 
 def why_not_found(
-    outcome: LookupOutcome, watched: WatchedGroup | None, config: GroupConfig, now_ms: int
+    outcome: LookupOutcome,
+    watched: WatchedGroup | None,
+    config: GroupConfig,
+    now_ms: int,
+    *,
+    longest_session_ms: int | None = None,
 ) -> tuple[str, ...]:
-    """The same after a look, which may find no classic group of consumers at all."""
+    """The same after a look, which may find no classic group of consumers at all.
+    `longest_session_ms`: what the cluster admits, if it tells."""
     match outcome:
         case LiveMembers(anchored=DescribedGroup() as group):
             at = ", ".join(
@@ -63,7 +70,11 @@ def why_not_found(
             )
         case LiveMembers(described=DescribedGroup() as group):
             known = watched or WatchedGroup(group_id=group.group_id, members={})
-            return why_not(group, known, config, now_ms)
+            reasons = why_not(group, known, config, now_ms)
+            needed_ms = guards_session_ms(snapshot(group, known))
+            if longest_session_ms is None or needed_ms <= longest_session_ms:
+                return reasons
+            return (*reasons, describe_lack_of_room(needed_ms))
         case LiveMembers():
             return (
                 f"the cluster serves {outcome} with the new protocol: stop them, and start"
@@ -87,6 +98,16 @@ def why_not(
 ) -> tuple[str, ...]:
     """Why the group cannot be adopted now; empty if it can."""
     return tuple(_reasons(described, watched, config, now_ms))
+
+
+def describe_lack_of_room(needed_ms: int) -> str:
+    """What is known of a cluster that does not admit the session of the member that guards the
+    group meanwhile."""
+    return (
+        f"the cluster admits no session that is {LOCK_MARGIN_MS // 1000} s longer than the longest"
+        f" one of its members: raise the cluster's group.max.session.timeout.ms to {needed_ms}, or"
+        " give them a shorter session.timeout.ms"
+    )
 
 
 def is_promising(watched: WatchedGroup, now_ms: int) -> bool:

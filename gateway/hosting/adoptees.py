@@ -66,13 +66,12 @@ class Adoptees:
     def leaders_member(self) -> UpstreamMember:
         """The leader's member, as the gateway has it rejoin."""
         members = self.group.members
-        session_ms = max((member.session_timeout_ms for member in members), default=0)
         rebalance_ms = max((member.rebalance_timeout_ms for member in members), default=0)
         return UpstreamMember(
             self.group_id,
             self.join_metadata,
             reason=REASON,
-            session_timeouts_ms=(session_ms + LOCK_MARGIN_MS,),
+            session_timeouts_ms=(guards_session_ms(self.group),),
             rebalance_timeout_ms=rebalance_ms + LOCK_MARGIN_MS,
             is_static=False,
         )
@@ -110,6 +109,11 @@ class Adoptees:
                 MemberIdentity(member_id="", group_instance_id=self.join_metadata.instance_id)
             )
         return LeaveGroupRequest(group_id=self.group_id, members=tuple(leavers))
+
+
+def guards_session_ms(group: ClassicGroupValue) -> int:
+    """The session timeout of the leader's member while it guards the group."""
+    return max((m.session_timeout_ms for m in group.members), default=0) + LOCK_MARGIN_MS
 
 
 def have_left(answer: LeaveGroupResponse) -> bool:

@@ -15,8 +15,15 @@ from typing import Any
 from coordinator.interface.events import AdoptionEnded, AdoptionMoved, Request
 from coordinator.interface.records import AdoptionState, ClassicGroupMember
 from gateway.events import group_events
-from gateway.hosting.adoptable import HOSTED_ALREADY, is_promising, resumes_at, snapshot, why_not
-from gateway.hosting.adoptees import Adoptees, have_left
+from gateway.hosting.adoptable import (
+    HOSTED_ALREADY,
+    describe_lack_of_room,
+    is_promising,
+    resumes_at,
+    snapshot,
+    why_not,
+)
+from gateway.hosting.adoptees import Adoptees, guards_session_ms, have_left
 from gateway.hosting.adoption_rollback import AdoptionRollback
 from gateway.hosting.effects import Ask, Describe, Hold, MoveStep, Requester
 from gateway.hosting.group_parts import GroupParts
@@ -398,6 +405,9 @@ class Adopting(Moving):
                 self._store_lock(ids.generation)
             case Out(refusal=Refusal() as refusal):
                 reason = f"the leader's {refusal.api}: {name_of(refusal.code)}"
+                if refusal.code == ErrorCode.INVALID_SESSION_TIMEOUT:
+                    needed_ms = guards_session_ms(self._adoptees.group)
+                    reason = f"{reason}: {describe_lack_of_room(needed_ms)}"
                 if self.stage is Stage.REJOINING and refusal.meaning is not Meaning.HINDERED:
                     self.reason = reason  # refused right away, so nothing has changed
                     self._move(Stage.FORGETTING, now_ms)

@@ -10,8 +10,10 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from coordinator.interface.topics import Topics
 from gateway.events.group_events import GroupAdopted
+from gateway.groups.coordinator_configs import LONGEST_SESSION
 from gateway.groups.group_driver import GroupDriver
 from gateway.groups.topics_image import TopicsImage
+from gateway.hosting.adoptable import describe_lack_of_room
 from gateway.hosting.adoption import HOLD_MAX_MS
 from gateway.hosting.answers import GroupApi
 from gateway.hosting.calls import Call, Forwarded
@@ -21,6 +23,12 @@ from gateway.hosting.inputs import MoveRequested
 from gateway.hosting.move_requests import AdoptionOutcome, AdoptRequest
 from gateway.hosting.states import AdoptionStage
 from kafka_codecs.apis import ApiKey
+from kafka_codecs.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
 from kafka_codecs.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -48,6 +56,7 @@ async def live_group(
         groups.cluster.answers |= {
             DescribeGroupsRequest: lambda _: DescribeGroupsResponse(groups=(described(),)),
             HeartbeatRequest: lambda _: HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR),
+            DescribeConfigsRequest: lambda _: DescribeConfigsResponse(results=()),
         }
         latest = {"heartbeat_ms": groups.table._clock.now_ms()}
         known = watched(latest, latest)
@@ -125,6 +134,23 @@ async def test_a_dry_run_begins_nothing(
     async with live_group(monkeypatch) as (groups, driver):
         outcome = await groups.table.orders.adopt(GROUP, dry_run=True)
         assert (outcome.is_adopted, outcome.reasons) == (False, ())
+        assert not driver.group.move.is_under_way
+
+
+async def test_an_adoption_asks_for_the_longest_session_that_the_cluster_admits(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The guard of a group needs more than the session of its members."""
+    config = DescribeConfigsResourceResult(
+        name=LONGEST_SESSION, value="10000", read_only=True, is_sensitive=False, synonyms=()
+    )
+    result = DescribeConfigsResult(resource_type=4, resource_name="1", configs=(config,))
+    async with live_group(monkeypatch) as (groups, driver):
+        groups.cluster.answers[DescribeConfigsRequest] = lambda _: DescribeConfigsResponse(
+            results=(result,)
+        )
+        outcome = await groups.table.orders.adopt(GROUP)
+        assert outcome.reasons == (describe_lack_of_room(20_000),)
         assert not driver.group.move.is_under_way
 
 

@@ -5,7 +5,14 @@ from dataclasses import replace
 import pytest
 
 from coordinator.interface.config import GroupConfig
-from gateway.hosting.adoptable import OUTSIDE, UNKNOWN_SESSION_MS, snapshot, why_not, why_not_found
+from gateway.hosting.adoptable import (
+    OUTSIDE,
+    UNKNOWN_SESSION_MS,
+    describe_lack_of_room,
+    snapshot,
+    why_not,
+    why_not_found,
+)
 from gateway.hosting.forwarded import WatchedGroup
 from gateway.hosting.standing import (
     BrokerTooOld,
@@ -117,6 +124,20 @@ def test_every_member_of_a_group_that_was_not_watched_is_outside() -> None:
         f"a at 10.0.0.1 ({A}) {OUTSIDE}",
         f"b at 10.0.0.2 ({B}) {OUTSIDE}",
     ]
+
+
+@pytest.mark.parametrize(("longest_ms", "is_refused"), [(19_999, True), (20_000, False)])
+def test_the_cluster_has_to_admit_a_longer_session_than_those_of_the_members(
+    longest_ms: int, *, is_refused: bool
+) -> None:
+    """The leader's member guards the group for longer than a member may believe that it owns
+    something. Otherwise the first JoinGroup would be refused, each time."""
+    told = why_not_found(
+        LiveMembers.of(described()), watched(), CONFIG, NOW_MS, longest_session_ms=longest_ms
+    )
+    refusal = describe_lack_of_room(20_000)
+    assert told == ((refusal,) if is_refused else ())
+    assert "raise the cluster's group.max.session.timeout.ms to 20000" in refusal
 
 
 def test_a_look_at_a_group_that_can_be_adopted_finds_no_reason() -> None:

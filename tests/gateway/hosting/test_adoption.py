@@ -190,6 +190,7 @@ def test_a_refused_first_join_leaves_the_group_as_it_was(script: Script) -> None
     script.answer(Requester.LEADER, refused(ErrorCode.INVALID_SESSION_TIMEOUT))
     assert script.is_at(Stage.FORGETTING)
     assert "INVALID_SESSION_TIMEOUT" in script.adopting.reason
+    assert "raise the cluster's group.max.session.timeout.ms to 20000" in script.adopting.reason
 
 
 @pytest.mark.parametrize(
