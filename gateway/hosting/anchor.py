@@ -5,12 +5,13 @@ The group says at any time that it needs the anchor, doubts it, or wants it drop
 decides what its `UpstreamMember` sends, one request at a time.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import MappingProxyType
 
 from coordinator.interface.volatile_records import Token
 from gateway.events.event import Level
 from gateway.events.group_events import GenerationWentBack, GroupTaken
+from gateway.hosting.calls import Commit
 from gateway.hosting.effects import AskCoordinator, Effect, Log
 from gateway.hosting.identity import AnchorIds, Gateway
 from gateway.hosting.shown_partitions import Shown
@@ -70,10 +71,12 @@ class Anchor:
         linger_ms: int,
         spread: float,
         effects: list[Effect],
+        end_commit: Callable[[Commit], None],
     ) -> None:
         """`shown` are the partitions that the cluster shows as the anchor's. `spread`: this
         anchor's factor on the heartbeat interval, so that the heartbeats of many anchors drift
-        apart. `effects` takes what the driver has to do."""
+        apart. `effects` takes what the driver has to do, `end_commit` each stray commit that the
+        cluster refuses by now."""
         self.phase = AnchorPhase.ABSENT
         """Follows from the stage of its member."""
         self.is_here = False
@@ -94,12 +97,11 @@ class Anchor:
         """Counts the requests that confirm the anchor when they are answered."""
         self.confirmed = 0
         """The number of the latest such request that was answered."""
-        self.ended: list[Token] = []
-        """Stray commits that the cluster refuses by now. The group takes them out."""
         self._group_id = group_id
         self._shown = shown
         self._linger_ms = linger_ms
         self._effects = effects
+        self._end_commit = end_commit
         self._member = UpstreamMember(
             group_id,
             gateway.join_metadata,
@@ -119,7 +121,8 @@ class Anchor:
         self._lost_ms = self._needed_until_ms = 0
         self._is_dropped = self._must_look = self._only_replaces = False
         self._reported: str | None = None
-        self._strays: dict[Token, str] = {}
+        self._strays: dict[Token, Commit] = {}
+        """The commits that the cluster may still store: their answers were lost."""
 
     # -- what the group asks ---------------------------------------------------------------------
 
@@ -177,17 +180,17 @@ class Anchor:
         if isinstance(place, In) and place.ids == ids:
             self._lose(refusal_of(api, code), now_ms)
 
-    def renew(self, ids: AnchorIds | None, commit: Token, sent_ms: int, now_ms: int) -> None:
-        """The answer to a commit under these ids, sent at `sent_ms`, was lost.
+    def renew(self, commit: Commit, now_ms: int) -> None:
+        """The answer to a commit was lost.
 
         The cluster may still store the commit until the anchor has a new member id, or has joined
         if the commit named no member. Only then has the commit ended.
         """
-        self._strays[commit] = ids.member_id if ids is not None else NO_MEMBER
+        self._strays[commit.token] = commit
         if isinstance(self._member.stage, In):
             self._end_strays(now_ms)
             # What waits behind this commit has waited since then.
-            self._lost_ms = min(self._lost_ms, sent_ms)
+            self._lost_ms = min(self._lost_ms, commit.sent_ms)
 
     def coordinator_moved(self, now_ms: int) -> None:
         """Look the coordinator up before the next request, and send one soon."""
@@ -227,7 +230,7 @@ class Anchor:
                 self._member.pause(now_ms)
             case _:
                 self.has_given_way = True
-                self._end(list(self._strays))
+                self._end([*self._strays.values()])
                 self._cease()
 
     def start_again(self, now_ms: int) -> None:
@@ -382,20 +385,21 @@ class Anchor:
         """End commits under earlier member ids, which the cluster refuses by now."""
         assert self._held is not None
         present = self._held.member_id
-        self._end([commit for commit, under in self._strays.items() if under != present])
+        strays = self._strays.values()
+        self._end([one for one in strays if one.ids is None or one.ids.member_id != present])
         if self._strays:
             self._lose(Refusal(Meaning.GONE, "the answer to a commit was lost"), now_ms)
 
-    def _end(self, commits: Iterable[Token]) -> None:
+    def _end(self, commits: Iterable[Commit]) -> None:
         for commit in commits:
-            del self._strays[commit]
-            self.ended.append(commit)
+            del self._strays[commit.token]
+            self._end_commit(commit)
 
     def _on_left(self, refusal: Refusal | None) -> None:
         """Note that the anchor is not in the group. If its instance was taken, a late JoinGroup has
         put another one in its place."""
         self.is_known_absent = refusal is None
-        self._end(list(self._strays))
+        self._end([*self._strays.values()])
         self._log("anchor_left")
         self._cease()
 

@@ -125,8 +125,6 @@ class CallStages:
 
     def advance(self, now_ms: int) -> bool:
         """Advance calls whose turn has come. False if there is none."""
-        if self._anchor.ended:
-            self._commits.end_strays()
         if self._commits.next_up:
             self._advance(self._commits.next_up.pop(), now_ms)
             return True

@@ -61,7 +61,6 @@ class CommitsInFlight:
         self._members = members
         self._anchor = anchor
         self._can_anchor = can_anchor
-        self._strays: dict[Token, Commit] = {}
         self._queues: dict[object, dict[Token, Commits]] = {}
         """The calls without an answer under each of their keys, the earliest first."""
         self._newest = NewestConnections()
@@ -160,7 +159,7 @@ class CommitsInFlight:
             return
         commit.move(_ACCEPTED)
         if call.is_gone or (outcome.gone and commit.topic_names <= outcome.gone):
-            self._end(commit)
+            self._engine.end_commit(commit)
 
     def _note_decided(self, call: Commits, commit: Commit, reply: Reply | None) -> None:
         tells_connection = reply is not None and reply.error in _TELLS_CONNECTION
@@ -191,14 +190,14 @@ class CommitsInFlight:
                 if commit_codes == LOST:
                     self._lose(commit, now_ms)
                 else:
-                    self._end(commit)
+                    self._engine.end_commit(commit)
             elif not self._is_displaced(commit, commit_codes, now_ms):
-                self._end(commit)
+                self._engine.end_commit(commit)
                 is_settled_behind = True
             elif is_settled_behind:
                 refused = Refused(RefusalReason.NOT_ANCHORED, self._anchor.reason)
                 commit.outcome = replace(commit.outcome, refused=refused)
-                self._end(commit)
+                self._engine.end_commit(commit)
             else:
                 commit.move(_ACCEPTED)
 
@@ -216,40 +215,29 @@ class CommitsInFlight:
         """The client's broker is away."""
         for commit in call.in_phase(_ACCEPTED):
             commit.outcome = replace(commit.outcome, is_away=True)
-            self._end(commit)
+            self._engine.end_commit(commit)
 
     def refuse(self, call: Commits, refused: Refused) -> None:
         """Refuse the accepted commits that were not sent."""
         for commit in call.in_phase(_ACCEPTED):
             commit.outcome = replace(commit.outcome, refused=refused)
-            self._end(commit)
+            self._engine.end_commit(commit)
 
     def abandon(self, call: Commits, now_ms: int) -> None:
         """End the accepted commits of a call that is not carried on."""
         for commit in call.in_phase(_ACCEPTED):
-            self._end(commit)
+            self._engine.end_commit(commit)
         for commit in call.in_phase(_SENT):
             self._lose(commit, now_ms)
 
     def abandon_undecided(self, call: Commits) -> None:
         """End the commits that the engine may have accepted before it was loaded again."""
         for commit in call.in_phase(_RECEIVED):
-            self._end(commit)
-
-    def end_strays(self) -> None:
-        """End the strays that the cluster refuses by now."""
-        for token in self._anchor.ended:
-            self._end(self._strays.pop(token))
-        self._anchor.ended.clear()
+            self._engine.end_commit(commit)
 
     def _lose(self, commit: Commit, now_ms: int) -> None:
         commit.move(CommitPhase.STRAY)
         self._engine.note(OffsetCommitEnded(commit=commit.token, answer_lost=True))
         if self._can_anchor:
-            self._strays[commit.token] = commit
             self._anchor.need(now_ms)
-            self._anchor.renew(commit.ids, commit.token, commit.sent_ms, now_ms)
-
-    def _end(self, commit: Commit) -> None:
-        commit.move(CommitPhase.ENDED)
-        self._engine.note(OffsetCommitEnded(commit=commit.token))
+            self._anchor.renew(commit, now_ms)

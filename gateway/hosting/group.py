@@ -85,6 +85,7 @@ class HostedGroup:
             linger_ms=rules.linger_ms,
             spread=spread,
             effects=self._effects,
+            end_commit=self.engine.end_commit,
         )
         self.joined_on = NewestConnections()
         """The connections on which members have joined. A classic client may commit on another."""

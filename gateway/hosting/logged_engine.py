@@ -57,7 +57,7 @@ from gateway.hosting.effects import (
 )
 from gateway.hosting.grace import Grace
 from gateway.hosting.inputs import Damage
-from gateway.hosting.states import LOG, LogPhase
+from gateway.hosting.states import LOG, CommitPhase, LogPhase
 from gateway.moves import check_move
 
 LOAD_RETRY_MS, LOAD_RETRY_MS_MAX = 1_000, 8_000
@@ -221,6 +221,11 @@ class LoggedEngine:
         """Add a happening. A group that is not in memory has no open commits and no members."""
         if self.phase is not LogPhase.UNLOADED:
             self._happened.append(event)
+
+    def end_commit(self, commit: Commit) -> None:
+        """The cluster has stored a commit, or never will."""
+        commit.move(CommitPhase.ENDED)
+        self.note(OffsetCommitEnded(commit=commit.token))
 
     def has_work(self, now_ms: int) -> bool:
         """Whether `work` or its caller has something to do now."""

@@ -1,5 +1,7 @@
 """One anchor, without the group around it."""
 
+from dataclasses import replace
+
 from gateway.hosting.anchor import (
     Anchor,
 )
@@ -10,7 +12,7 @@ from gateway.hosting.states import Mode
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
 from tests.simulation.coordinator import FakeCoordinator, FakeGroup
-from tests.support.hosted_scene import GROUP, OURS
+from tests.support.hosted_scene import GROUP, OURS, commit_of_client
 
 
 class ShownTopic:
@@ -49,6 +51,7 @@ class AnchorStage:
             linger_ms=linger_ms,
             spread=spread,
             effects=self.effects,
+            end_commit=lambda commit: self.ended.append(commit.token),
         )
 
     @property
@@ -59,8 +62,6 @@ class AnchorStage:
         """Answer everything that is due now."""
         for _ in range(100):
             self.anchor.advance(self.now_ms, is_live=self.is_live)
-            self.ended += self.anchor.ended
-            self.anchor.ended.clear()
             if self.is_holding:
                 return
             if self.anchor.wants_look:
@@ -141,9 +142,9 @@ class AnchorStage:
         """The cluster refused a commit."""
         self.anchor.doubt(ids, "a commit", code, self.now_ms)
 
-    def lose_commit(self, ids: AnchorIds | None, commit: int = 5) -> None:
-        """The answer to a commit under these ids is lost."""
+    def lose_commit(self, ids: AnchorIds | None, sent_ms: int | None = None) -> None:
+        """The answer to a commit under these ids is lost, which was sent just now by default."""
+        commit = replace(commit_of_client("m", 1, {"foo": [0]}), token=5)
+        commit.ids, commit.sent_ms = ids, self.now_ms if sent_ms is None else sent_ms
         self.anchor.need(self.now_ms)
-        self.anchor.renew(ids, commit, self.now_ms, self.now_ms)
-        self.ended += self.anchor.ended
-        self.anchor.ended.clear()
+        self.anchor.renew(commit, self.now_ms)

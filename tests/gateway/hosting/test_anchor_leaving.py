@@ -83,7 +83,7 @@ def test_the_wait_behind_a_lost_commit_counts_from_its_sending(on: AnchorStage) 
     """The member's other requests have waited since then."""
     ids, sent_ms = on.hold(), on.now_ms
     on.now_ms += 2_000
-    on.anchor.renew(ids, 5, sent_ms, on.now_ms)
+    on.lose_commit(ids, sent_ms)
     assert on.anchor.lost_for_ms(on.now_ms) == 2_000
 
 

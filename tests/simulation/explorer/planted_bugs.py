@@ -84,7 +84,7 @@ def a_client_takes_its_commit_with_it(patch: Patch) -> None:
     def abandon(commits: CommitsInFlight, call: Commits, _now_ms: int) -> None:
         for phase in (CommitPhase.ACCEPTED, CommitPhase.SENT):
             for commit in call.in_phase(phase):
-                commits._end(commit)
+                commits._engine.end_commit(commit)
 
     patch.setattr(CommitsInFlight, "abandon", abandon)
 

@@ -179,7 +179,9 @@ def a_commit_on_an_abandoned_connection_is_stored(patch: Patch) -> None:
 @noticed_by(Invariant.OFFSETS)
 def a_stray_commit_ends_at_once(patch: Patch) -> None:
     """A commit counts as ended once its answer is lost."""
-    patch.setattr(CommitsInFlight, "_lose", lambda flight, commit, _now_ms: flight._end(commit))
+    patch.setattr(
+        CommitsInFlight, "_lose", lambda flight, commit, _now_ms: flight._engine.end_commit(commit)
+    )
 
 
 @noticed_by(Invariant.OFFSETS)
@@ -187,7 +189,7 @@ def any_anchor_ends_stray_commits(patch: Patch) -> None:
     """A stray commit ends although the anchor has not changed its member id."""
 
     def end_strays(anchor: Anchor, _now_ms: int) -> None:
-        anchor._end([*anchor._strays])
+        anchor._end([*anchor._strays.values()])
 
     patch.setattr(Anchor, "_end_strays", end_strays)
 
