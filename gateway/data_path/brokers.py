@@ -4,7 +4,7 @@ api versions of each."""
 import contextlib
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,6 +19,7 @@ from gateway.cluster.broker_connection import (
     BrokerConnection,
 )
 from gateway.cluster.errors import UpstreamError
+from gateway.cluster.shared_lookups import SharedLookups
 from gateway.data_path.broker_names import BrokerNames
 from gateway.data_path.config import Limits
 from gateway.data_path.offer import Offer, offer_of
@@ -67,6 +68,8 @@ class Brokers:
         self._addresses: dict[int, Address] = {}
         self._offers: dict[int, Offer] = {}
         self._offers_s: dict[int, float] = {}  # when each was learned
+        self.offers_asked: SharedLookups[tuple[int, Offer]] = SharedLookups()
+        """The offers that clients are finding out, by the node id of their listener."""
         self._away: dict[int, trio.Event] = {}  # the event is set when the broker is back
         self._suspected: dict[int, trio.Event] = {}  # the event is set after the check
         self._opening: defaultdict[int, trio.Semaphore] = defaultdict(
@@ -85,19 +88,19 @@ class Brokers:
         return node_id in self._addresses
 
     async def connect(
-        self, node_id: int | None, software: ClientSoftware
+        self, node_id: int | None, software: ClientSoftware, preferred_id: int | None = None
     ) -> tuple[int, BrokerConnection]:
-        """Connect to this broker, or to any live one. Returns its node id too.
+        """Connect to this broker, or to any live one: the preferred one if it can be reached.
+        Returns its node id too.
 
         Raises UpstreamError, at once for a broker that is known to be away.
         """
         if node_id is not None:
             return node_id, await self._connect_to(node_id, self._addresses[node_id], software)
-        brokers = sorted(self._live_brokers().items())
-        self._turn += 1
+        brokers = self._list_in_turn()
+        brokers.sort(key=lambda broker: broker[0] != preferred_id)
         reason = "no broker is known"  # no error: the frame in its own traceback would be a cycle
-        for place in range(len(brokers)):
-            found_id, address = brokers[(self._turn + place) % len(brokers)]
+        for found_id, address in brokers:
             try:
                 return found_id, await self._connect_to(found_id, address, software)
             except UpstreamError as error:
@@ -113,10 +116,24 @@ class Brokers:
         known_id = latest if node_id is None else node_id
         return known_id, self._offers.get(known_id) or self._offers[latest]
 
-    def find_offer(self, node_id: int | None) -> Offer | None:
-        """What this broker's clients are offered; None if it has not been connected lately, or if
-        there is doubt that it can be."""
-        if node_id is None or node_id in self._away or node_id in self._suspected:
+    def find_offer(self, node_id: int | None) -> tuple[int, Offer] | None:
+        """This broker, or any live one, and what its clients are offered; None if it has not been
+        connected lately, or if there is doubt that it can be."""
+        node_ids = [node_id] if node_id is not None else [id_ for id_, _ in self._list_in_turn()]
+        for known_id in node_ids:
+            if (offer := self._find_fresh_offer(known_id)) is not None:
+                return known_id, offer
+        return None
+
+    def _list_in_turn(self) -> list[tuple[int, Address]]:
+        """The live brokers. Each call begins with another one."""
+        brokers = sorted(self._live_brokers().items())
+        self._turn += 1
+        start = self._turn % max(1, len(brokers))
+        return brokers[start:] + brokers[:start]
+
+    def _find_fresh_offer(self, node_id: int) -> Offer | None:
+        if node_id in self._away or node_id in self._suspected:
             return None
         if trio.current_time() - self._offers_s.get(node_id, -math.inf) > VERSIONS_FRESH_S:
             return None  # it may have been upgraded, or features finalized
@@ -241,9 +258,12 @@ class BrokerRoute:
             return self
         return BrokerRoute(self.brokers, node_id) if self.brokers.knows(node_id) else None
 
-    async def connect(self, software: ClientSoftware) -> tuple[int, BrokerConnection]:
-        """Connect. Returns the node id and the connection. Raises UpstreamError."""
-        return await self.brokers.connect(self.node_id, software)
+    async def connect(
+        self, software: ClientSoftware, preferred_id: int | None = None
+    ) -> tuple[int, BrokerConnection]:
+        """Connect, if the listener represents several brokers to the preferred one first. Returns
+        the node id and the connection. Raises UpstreamError."""
+        return await self.brokers.connect(self.node_id, software, preferred_id)
 
     async def until_back(self) -> None:
         """Wait for the broker if it is away."""
@@ -253,9 +273,17 @@ class BrokerRoute:
         """Check whether this broker still answers."""
         self.brokers.suspect(node_id)
 
-    def find_offer(self) -> Offer | None:
-        """What the broker's clients are offered; None if it has to be connected to learn it."""
+    def find_offer(self) -> tuple[int, Offer] | None:
+        """The broker, and what its clients are offered; None if it has to be connected to learn
+        it."""
         return self.brokers.find_offer(self.node_id)
+
+    async def share_offer(
+        self, learn: Callable[[], Awaitable[tuple[int, Offer]]]
+    ) -> tuple[int, Offer]:
+        """What `learn` finds out by connecting, or what another client finds out just now. Raises
+        UpstreamError."""
+        return await self.brokers.offers_asked.run(f"{self.node_id}", learn)
 
     def recall(self) -> tuple[int, Offer] | None:
         """The node id and what the broker offered last; None if unknown."""

@@ -61,11 +61,13 @@ def introduce_at_once(
     """Take what a broker offers from memory for the first request of a client. Returns the answer
     if the request is an ApiVersions that has been taken out; None if it is still to be served."""
     upstream, source = frames.upstream, frames.source
-    if api_key != ApiKey.API_VERSIONS:
-        if upstream.recall_offer(ClientSoftware()):
-            slot.introduce(None, upstream.number)
+    if (known := upstream.find_offer()) is None:
         return None
-    if not source.is_alone(size) or size >= ASIDE_FROM_BYTES or not upstream.can_recall_offer:
+    if api_key != ApiKey.API_VERSIONS:
+        upstream.take_offer(ClientSoftware(), known)
+        slot.introduce(None, upstream.number)
+        return None
+    if not source.is_alone(size) or size >= ASIDE_FROM_BYTES:
         return None
     frame = source.take_out(size)
     header, body_at = decode_request_header(frame)
@@ -73,7 +75,7 @@ def introduce_at_once(
     if isinstance(request, VersionsRefusal):
         return framed_answer(header, request.version, request.answer)
     software = software_of(header, request)
-    upstream.recall_offer(software)
+    upstream.take_offer(software, known)
     slot.introduce(software.client_id, upstream.number)
     answer = versions_answer(upstream, context, header.api_version)
     return framed_answer(header, header.api_version, answer)

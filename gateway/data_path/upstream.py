@@ -21,7 +21,13 @@ from gateway.data_path.config import Limits
 from gateway.data_path.connection_limiter import ConnectionSlot
 from gateway.data_path.errors import BadAnswer, BrokerLost, UpstreamAway, UpstreamChanged
 from gateway.data_path.expected_answers import ExpectedAnswer, Inspect
-from gateway.data_path.offer import FIRST_WITH_SOFTWARE, NO_VERSIONS, NOTHING_OFFERED, offer_of
+from gateway.data_path.offer import (
+    FIRST_WITH_SOFTWARE,
+    NO_VERSIONS,
+    NOTHING_OFFERED,
+    Offer,
+    offer_of,
+)
 from gateway.data_path.splice import StreamEnded
 from gateway.data_path.states import UpstreamState
 from gateway.data_path.stream import OnWork, StreamResources
@@ -180,38 +186,37 @@ class Upstream:
         """Whether the client has connected to a coordinator node of a fleet."""
         return self._route.listed_id is not None
 
-    @property
-    def can_recall_offer(self) -> bool:
-        """Whether the broker's versions are remembered."""
-        return self._route.find_offer() is not None
-
-    def recall_offer(self, software: ClientSoftware) -> bool:
-        """Take the broker's versions from memory. False if they are not there.
+    def find_offer(self) -> tuple[int, Offer] | None:
+        """The broker, and its versions, from memory. None if they are not there.
 
         Many clients never ask for anything that goes up: members at rest.
         """
-        if (offer := self._route.find_offer()) is None:
-            return False
-        assert self._route.node_id is not None, "a broker of its own is spoken to"
-        self.software, self.node_id, self.offer = software, self._route.node_id, offer
-        return True
+        return self._route.find_offer()
+
+    def take_offer(self, software: ClientSoftware, known: tuple[int, Offer]) -> None:
+        """Serve this client with what `find_offer` has found."""
+        self.software, (self.node_id, self.offer) = software, known
 
     async def negotiate(self, software: ClientSoftware) -> None:
         """Learn the broker's versions: from memory, or from the broker if this is the first
-        connection to it.
+        connection to it. Meanwhile others wait for what it learns.
 
         Raises UpstreamError if the broker is away and nothing is remembered.
         """
-        if self.recall_offer(software):
-            return
-        self.software = software
-        try:
-            await self._open_connection()
-        except UpstreamError:
-            known = self._route.recall()
-            if known is None:
-                raise
-            self.node_id, self.offer = known
+        known = self.find_offer()
+        if known is None:
+            self.software = software
+            try:
+                known = await self._route.share_offer(self._learn_offer)
+            except UpstreamError:
+                known = self._route.recall()
+                if known is None:
+                    raise
+        self.take_offer(software, known)
+
+    async def _learn_offer(self) -> tuple[int, Offer]:
+        await self._open_connection()
+        return self.node_id, self.offer
 
     async def introduce(self, software: ClientSoftware, *, to_broker: bool) -> None:
         """Learn the software of a client that has not said it at first. If `to_broker`, the broker
@@ -391,7 +396,7 @@ class Upstream:
         self.connection = None
 
     async def _open(self) -> UpstreamConnection:
-        self.node_id, opened = await self._route.connect(self.software)
+        self.node_id, opened = await self._route.connect(self.software, self.node_id)
         offer = offer_of(opened.spoken)
         if self.is_bound or (self.is_negotiated and offer.versions != self.versions):
             opened.close()

@@ -123,6 +123,33 @@ async def test_any_live_broker_serves_requests_without_a_broker(nursery: trio.Nu
     nursery.cancel_scope.cancel()
 
 
+async def test_clients_without_a_broker_are_served_by_one_after_another(
+    nursery: trio.Nursery,
+) -> None:
+    """What a broker offers is remembered. A client that relies on that is connected to the same
+    broker, as long as it can be reached."""
+    async with running_fake_broker(FakeBroker()) as one, running_fake_broker(FakeBroker()) as two:
+        brokers = Brokers(lambda: {1: one.address, 2: two.address}, nursery)
+        brokers.learn({1: one.address, 2: two.address})
+        route = BrokerRoute(brokers, None)
+        assert route.find_offer() is None
+        for node_id in (1, 2):
+            (_, connection) = await BrokerRoute(brokers, node_id).connect(SOFTWARE)
+            connection.close()
+        offers = [known for _ in range(4) if (known := route.find_offer()) is not None]
+        assert sorted(node_id for node_id, _ in offers) == [1, 1, 2, 2]
+        for preferred_id in (1, 1, 2, 2):
+            (node_id, connection) = await route.connect(SOFTWARE, preferred_id)
+            connection.close()
+            assert node_id == preferred_id
+        brokers.doubt(2, "it is away")
+        assert [route.find_offer(), route.find_offer()] == [(1, offer_of(connection.spoken))] * 2
+        (node_id, connection) = await route.connect(SOFTWARE, 2)
+        connection.close()
+        assert node_id == 1
+    nursery.cancel_scope.cancel()
+
+
 async def test_a_slow_broker_is_not_down(nursery: trio.Nursery) -> None:
     """A slow broker accepts connections, so all requests continue. Only one check runs at a
     time."""

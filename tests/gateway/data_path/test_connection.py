@@ -125,8 +125,10 @@ async def test_no_buffer_is_lent_while_brokers_are_being_opened(
         clients = [await stack.enter_async_context(connected(on.gateway.address)) for _ in range(9)]
         for client in clients:
             await client.send(request_frame(ApiKey.FETCH, 4, 1, b"abc"))
-        await until(lambda: len(asked) == len(clients))
+        await until(lambda: asked)
+        await trio.testing.wait_all_tasks_blocked(0.001)
         assert len(made) == 1, "one client after another has borrowed it"
+        assert len(asked) == 1, "the others wait for what the first one learns"
         go_on.set()
         for client in clients:
             assert struct.unpack(">ii", await client.frame()) == (1, 3)

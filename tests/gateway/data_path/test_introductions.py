@@ -20,12 +20,13 @@ NAMED = ApiVersionsRequest(client_software_name="lib", client_software_version="
 
 
 @asynccontextmanager
-async def at_known_broker(on: Ground) -> AsyncIterator[Wire]:
-    """A client at the listener of a broker that has been connected before."""
+async def at_known_broker(on: Ground, *, is_bootstrap: bool = False) -> AsyncIterator[Wire]:
+    """A client at the listener of a broker that has been connected before, or at that of all."""
     (broker,) = (await on.client.ask(MetadataRequest(topics=()), 9)).brokers
-    async with connected((broker.host, broker.port)) as earlier:
+    address = on.gateway.address if is_bootstrap else (broker.host, broker.port)
+    async with connected(address) as earlier:
         await earlier.ask(MetadataRequest(topics=()), 9)
-    async with connected((broker.host, broker.port)) as client:
+    async with connected(address) as client:
         yield client
 
 
@@ -49,10 +50,13 @@ def started_tasks(monkeypatch: pytest.MonkeyPatch) -> list[ClientConnection]:
     return connections
 
 
-async def test_versions_come_from_memory(started_tasks: list[ClientConnection]) -> None:
+@pytest.mark.parametrize("is_bootstrap", [False, True])
+async def test_versions_come_from_memory(
+    started_tasks: list[ClientConnection], is_bootstrap: bool
+) -> None:
     """There is neither a task nor a connection to the broker, from the beginning to the end."""
     async with ground() as on:
-        async with at_known_broker(on) as client:
+        async with at_known_broker(on, is_bootstrap=is_bootstrap) as client:
             await on.broker.down_to(1)  # that of the bootstrap client
             started_tasks.clear()
             answer = await client.ask(NAMED, 3)
