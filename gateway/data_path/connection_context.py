@@ -8,6 +8,7 @@ import trio
 from gateway.data_path.client_warnings import ClientWarnings
 from gateway.data_path.config import Limits
 from gateway.data_path.conversions import TopicNames
+from gateway.data_path.found_coordinators import FoundCoordinators
 from gateway.data_path.grants import OF_ALL_CLIENTS_MAX, Grants
 from gateway.data_path.group_apis import GroupApis
 from gateway.data_path.held_requests import HeldRequests
@@ -41,6 +42,9 @@ class ConnectionContext:
     """What the cluster has lately allowed clients without credentials."""
     grants_total: SharedTotal = field(default_factory=lambda: SharedTotal(OF_ALL_CLIENTS_MAX))
     """For what the cluster has allowed the others, each on its own connection."""
+    found_coordinators: FoundCoordinators | None = None
+    """The coordinators that clients without credentials were told lately. In a fleet none are
+    remembered, because its members give each other groups."""
     held: HeldRequests
     """The long requests that are held in memory."""
     private_names: PrivateNames = NOTHING_PRIVATE

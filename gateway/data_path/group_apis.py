@@ -126,6 +126,10 @@ class GroupApis(Protocol):
         """
         ...
 
+    def note_recalled(self, answer: Struct) -> None:  # noqa: ARG002
+        """A client gets this answer, which another one had a moment ago."""
+        return
+
     def begin_commit(
         self,
         request: GroupRequest,  # noqa: ARG002

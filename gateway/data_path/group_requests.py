@@ -24,6 +24,7 @@ from gateway.data_path.connection_limiter import ConnectionSlot
 from gateway.data_path.entities import NAMING_APIS
 from gateway.data_path.entries import bytes_of
 from gateway.data_path.errors import BrokerLost
+from gateway.data_path.found_coordinators import CoordinatorLookup, question_of
 from gateway.data_path.grants import Grants
 from gateway.data_path.group_apis import AnswerUnderWay, CommitUnderWay, GroupRequest
 from gateway.data_path.offer import NO_VERSIONS
@@ -37,7 +38,7 @@ from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 from kafka_codecs.declaration import Struct
-from kafka_codecs.find_coordinator import FindCoordinatorResponse
+from kafka_codecs.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_codecs.header import RequestHeader, decode_request_header
 from kafka_codecs.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kafka_codecs.streams_group_heartbeat import StreamsGroupHeartbeatRequest
@@ -45,6 +46,7 @@ from kafka_codecs.unwritable import UNWRITABLE_FROM_BYTES, has_unwritable_text
 
 # Every request asks for these, and Python 3.11 takes long to find an Enum's member.
 _JOIN_GROUP, _OFFSET_COMMIT = ApiKey.JOIN_GROUP, ApiKey.OFFSET_COMMIT
+_FIND_COORDINATOR = ApiKey.FIND_COORDINATOR
 
 SLOW_FROM_S = 0.1
 """A shorter call holds up no heartbeat: a tenth of the shortest interval that can be set."""
@@ -86,6 +88,7 @@ class GroupRequests:
         "_lacks_answer",
         "_on_end",
         "_relayed",
+        "_remembered",
         "_shared",
         "_slot",
         "_tls_subject",
@@ -108,6 +111,7 @@ class GroupRequests:
         """`on_end` is called when a request that is under way without a task has its answer."""
         self._frames = frames
         self._shared = context
+        self._remembered = context.found_coordinators if authentication is None else None
         self._authentication = authentication
         self._relayed = relayed
         self._client_host = client_host
@@ -164,7 +168,7 @@ class GroupRequests:
         source, upstream = frames.source, frames.upstream
         low, high = upstream.offer.offered.get(api_key, NO_VERSIONS)
         if api_key not in _ANSWERED_AT_ONCE or not low <= version <= high:
-            return False
+            return api_key == _FIND_COORDINATOR and self._find_at_once(size, version)
         if not source.is_alone(size) or size >= ASIDE_FROM_BYTES:
             return False
         if not upstream.is_idle:
@@ -189,6 +193,51 @@ class GroupRequests:
             return self._wait(request, response)
         self._begun = partial(self._finish, request, response)
         return False
+
+    def _find_at_once(self, size: int, version: int) -> bool:
+        """Answer a FindCoordinator with what another client was told, or once it is told that.
+        False if not: the answer may have begun."""
+        frames, remembered = self._frames, self._remembered
+        source, upstream = frames.source, frames.upstream
+        low, high = upstream.offer.offered.get(_FIND_COORDINATOR, NO_VERSIONS)
+        if remembered is None or not low <= version <= high or not upstream.is_idle:
+            return False
+        if not source.is_alone(size) or size >= ASIDE_FROM_BYTES:
+            return False
+        frame = bytes(source.head()[SIZE.size :])
+        header, body_at = decode_request_header(frame)
+        message = frames.read(_FIND_COORDINATOR, version, frame[body_at:])
+        assert isinstance(message, FindCoordinatorRequest)
+        question = question_of(message, version)
+        if question is None or self._shared.private_names.may_be_in(frame):
+            return False
+        position = source.received - SIZE.size - size
+        source.take_out(size)
+        upstream.client_id = header.client_id
+        at_s = self._shared.resources.poller.turn_s
+        request = self._request(header, message, at_s, position, size)
+        if (answer := remembered.recall(question, at_s)) is not None:
+            self._begun = self._send(request, answer)
+            return self._begun is None
+        ask = partial(self._find_coordinator, request)
+        lookup = CoordinatorLookup(remembered, question, request.owner, ask)
+        self._under_way, self.lingers = lookup, False
+        if not lookup.watch(partial(self._go_on, request, lookup)):
+            self._begun = partial(self._finish_lookup, request, lookup)
+            return False
+        self._begun = self._until_end
+        return True
+
+    async def _finish_lookup(self, request: GroupRequest, lookup: CoordinatorLookup) -> None:
+        self._under_way = None
+        await self._finish(request, lookup)
+
+    async def _find_coordinator(self, request: GroupRequest) -> Struct:
+        """The answer of the cluster, with our addresses."""
+        response = self._shared.group_apis.answer(request)
+        if not isinstance(response, Struct):
+            response = await response
+        return await self._shared.rewrite(response)
 
     def _wait(self, request: GroupRequest, pending: AnswerUnderWay) -> bool:
         """Wait for an answer without a task: thousands of joins may wait at once, for minutes.

@@ -24,6 +24,7 @@ from gateway.data_path.connection_limiter import ConnectionLimiter, ConnectionSl
 from gateway.data_path.connection_tasks import ConnectionTasks
 from gateway.data_path.errors import BrokerLost, ListenError, TooManyConnections
 from gateway.data_path.fleet_listeners import FleetListeners, SeatedListeners
+from gateway.data_path.found_coordinators import FoundCoordinators
 from gateway.data_path.grants import OF_THE_ANONYMOUS_MAX, Grants
 from gateway.data_path.group_apis import GroupApis
 from gateway.data_path.held_requests import HeldRequests
@@ -77,6 +78,9 @@ async def serve(
     """
     limiter = limiter or ConnectionLimiter(config.limits)
     resources = StreamResources(pressure=limiter.traffic.pressure)
+    found_coordinators: FoundCoordinators | None = None
+    if config.member is None:
+        found_coordinators = FoundCoordinators(config.names, group_apis.note_recalled)
     context = ConnectionContext(
         limits=config.limits,
         group_apis=group_apis,
@@ -88,6 +92,7 @@ async def serve(
         client_side_apis=client_side_apis(config.client_side_api_key),
         clients_authenticate=config.clients_authenticate,
         anonymous_grants=Grants(config.limits, OF_THE_ANONYMOUS_MAX, config.names),
+        found_coordinators=found_coordinators,
         held=held or HeldRequests(config.limits),
         resources=resources,
         removal=removal or Removal(),

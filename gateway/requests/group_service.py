@@ -139,6 +139,10 @@ class GroupService:
             return LazyAnswer(partial(self._later, request, answer))
         return LazyAnswer(partial(self._check_and_answer, request))
 
+    def note_recalled(self, answer: Struct) -> None:
+        """See `GroupApis`."""
+        self.answers.note(answer)
+
     def _has_no_question(self, request: GroupRequest, message: MemberMessage) -> bool:
         if request.names_unwritable or not is_known_to_be_allowed(request, message):
             return False
