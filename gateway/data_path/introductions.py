@@ -1,11 +1,18 @@
 """ApiVersions: a client learns what it may use, and says what software it is."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from gateway.cluster.broker_connection import SOFTWARE_NAME, SOFTWARE_VERSION
 from gateway.data_path import offer
 from gateway.data_path.brokers import ClientSoftware
-from gateway.data_path.client_frames import ASIDE_FROM_BYTES, ClientFrames, framed_answer
+from gateway.data_path.client_frames import (
+    ASIDE_FROM_BYTES,
+    REMEMBERED_BYTES_MAX,
+    ClientFrames,
+    framed_answer,
+    framed_body,
+)
 from gateway.data_path.connection_context import ConnectionContext
 from gateway.data_path.connection_limiter import ConnectionSlot
 from gateway.data_path.upstream import Upstream
@@ -13,6 +20,9 @@ from kafka_codecs import decode
 from kafka_codecs.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafka_codecs.apis import APIS, ApiKey
 from kafka_codecs.header import RequestHeader, decode_request_header
+
+REQUESTS_MAX = 256
+"""Short requests that are remembered decoded: clients with the same library send the same bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +40,22 @@ def read_introduction(
     version = header.api_version
     if version not in APIS[ApiKey.API_VERSIONS].versions:
         return VersionsRefusal(offer.too_new_answer(), 0)
-    request = decode(ApiVersionsRequest, body, version, trailing_ok=True)
-    if not offer.is_well_formed(request, version):
+    is_short = len(body) <= REMEMBERED_BYTES_MAX
+    request = (_read_remembered if is_short else _read)(body, version)
+    if request is None:
         return VersionsRefusal(offer.refused_answer(), version)
     if not offer.is_meant_for(request, context.cluster_id(), upstream.listener_node_id):
         return VersionsRefusal(offer.meant_for_another_answer(), version)
     return request
+
+
+def _read(body: bytes, version: int) -> ApiVersionsRequest | None:
+    """The request; None if it is not well-formed. Raises WireError."""
+    request = decode(ApiVersionsRequest, body, version, trailing_ok=True)
+    return request if offer.is_well_formed(request, version) else None
+
+
+_read_remembered = lru_cache(REQUESTS_MAX)(_read)
 
 
 def software_of(header: RequestHeader, request: ApiVersionsRequest) -> ClientSoftware:
@@ -47,12 +67,11 @@ def software_of(header: RequestHeader, request: ApiVersionsRequest) -> ClientSof
     )
 
 
-def versions_answer(
-    upstream: Upstream, context: ConnectionContext, version: int
-) -> ApiVersionsResponse:
-    """What a client of this broker may use."""
+def versions_answer(upstream: Upstream, context: ConnectionContext, header: RequestHeader) -> bytes:
+    """What a client of this broker may use, as a frame."""
     client_side = tuple(context.client_side_apis.items())
-    return offer.answer_to_client(upstream.offer, client_side, version)
+    body = offer.encoded_answer(upstream.offer, client_side, header.api_version)
+    return framed_body(header, body)
 
 
 def introduce_at_once(
@@ -77,5 +96,4 @@ def introduce_at_once(
     software = software_of(header, request)
     upstream.take_offer(software, known)
     slot.introduce(software.client_id, upstream.number)
-    answer = versions_answer(upstream, context, header.api_version)
-    return framed_answer(header, header.api_version, answer)
+    return versions_answer(upstream, context, header)

@@ -20,6 +20,7 @@ from gateway.data_path.api_table import (
     ApiEntry,
     ApiHandling,
 )
+from kafka_codecs import encode
 from kafka_codecs.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -126,13 +127,13 @@ def derives_topic_ids(upstream: Versions) -> bool:
 
 
 @lru_cache(maxsize=2 * OFFERS_MAX)
-def answer_to_client(
+def encoded_answer(
     known: Offer, client_side: tuple[tuple[int, ApiKey], ...], version: int
-) -> ApiVersionsResponse:
-    """The answer to an ApiVersions request of a known version. `client_side`: the items of
+) -> bytes:
+    """The encoded answer to an ApiVersions request of a known version. `client_side`: the items of
     `client_side_apis`."""
     offered = {**known.offered, **{key: versions_of(api) for key, api in client_side}}
-    return api_versions_answer(offered, known.spoken, version)
+    return encode(api_versions_answer(offered, known.spoken, version), version)
 
 
 def api_versions_answer(

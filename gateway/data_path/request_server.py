@@ -143,8 +143,9 @@ class RequestServer:
             await self._negotiate(software)
         elif request.client_software_name:
             await self._introduce(software)
-        answer = versions_answer(self._upstream, self._shared, header.api_version)
-        await self._frames.send(header, answer)
+        answer = versions_answer(self._upstream, self._shared, header)
+        await self._upstream.idle()
+        await self._frames.put(answer)
 
     async def _negotiate(self, software: ClientSoftware) -> None:
         await self._upstream.negotiate(software)
