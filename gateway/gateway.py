@@ -28,6 +28,7 @@ from gateway.data_path.server import serve
 from gateway.events.gateway_events import GatewayEnded, GatewayStarted
 from gateway.events.topic_ids import shown_topic_id
 from gateway.fleet.fleet_state import SLOTS_FOLDER
+from gateway.fleet.seated_member import SeatedMember
 from gateway.groups.clock import Clock
 from gateway.groups.cluster_group_reader import ClusterGroupReader
 from gateway.groups.compute_thread import ComputeThread
@@ -56,7 +57,8 @@ from gateway.quotas.shares import ShareRule
 from gateway.requests.coordinators import Coordinators
 from gateway.requests.fleet_group_service import FleetGroupService
 from gateway.requests.group_service import GroupService
-from gateway.requests.owner_calls import NoOwnerCalls, OwnerCalls, serve_calls
+from gateway.requests.machine_calls import MachineCalls
+from gateway.requests.owner_calls import OwnerCalls, serve_calls
 from gateway.requests.regex_questions import RegexQuestions
 from gateway.settings_sources import ENVIRONMENT_PREFIX
 from gateway.shard_moves import OrderSource, ShardMoves
@@ -75,6 +77,8 @@ class GatewayConfig:
     upstream: tuple[Address, ...]
     access: Access = PLAIN_ACCESS
     """The gateway's own access to the cluster."""
+    access_to_gateways: Access = PLAIN_ACCESS
+    """The gateway's own access to other gateways of its fleet."""
     cluster_id: str | None = None
     """The id of the cluster that it serves, if that has one."""
     data_path: DataPathConfig
@@ -268,7 +272,7 @@ async def run_gateway(
                 config.private_transactional_ids,
                 topic_ids=lambda: cluster.known_ids(config.private_topics).values(),
             )
-            if isinstance(service, FleetGroupService) and fleet is None:
+            if isinstance(service, FleetGroupService) and config.operators.fleet_folder is not None:
                 folder, limits = config.operators.control_folder, config.data_path.limits
                 assert folder is not None, "a process of a fleet has a folder"
                 serve_owner_calls = partial(serve_calls, private_names=private_names)
@@ -327,8 +331,10 @@ def _group_service(
     services = behind.services
     make: Callable[..., GroupService] = GroupService
     member, folder = config.data_path.member, config.operators.fleet_folder
-    if member is not None and config.fleet is not None:
-        make = partial(FleetGroupService, member, NoOwnerCalls())
+    if isinstance(member, SeatedMember):
+        make = partial(
+            FleetGroupService, member, MachineCalls(member, folder, config.access_to_gateways)
+        )
     elif member is not None and folder is not None:
         make = partial(FleetGroupService, member, OwnerCalls(folder))
     return make(
@@ -368,7 +374,8 @@ def _shard_moves(config: GatewayConfig, behind: GatewayServices) -> ShardMoves |
     """What carries out orders about shards, in a process of a fleet."""
     services, member = behind.services, config.data_path.member
     link: OrderSource | None = config.fleet or config.operators.link
-    folder = config.operators.fleet_folder
+    # Of a fleet on several machines, a folder does not learn what happens to a shard elsewhere.
+    folder = config.operators.fleet_folder if config.fleet is None else None
     if member is None or link is None:
         return None
     assert isinstance(services.state_log, ShardedLog)

@@ -18,7 +18,7 @@ from gateway.board.board import REGRESSION_SHARE, About, Board
 from gateway.board.lag_watch import LagWatch
 from gateway.board.lags import UnreportedCommits
 from gateway.board.recent_events import RecentEvents
-from gateway.board.views import ProcessLine
+from gateway.board.views import FleetLine, ProcessLine
 from gateway.cluster.broker_connection import Address
 from gateway.cluster.cluster import Cluster
 from gateway.control.fleet_door import FleetDoor
@@ -30,6 +30,7 @@ from gateway.data_path.connection_limiter import ConnectionLimiter
 from gateway.data_path.removal import Removal
 from gateway.fleet.member import FleetMember
 from gateway.fleet.parent_link import ParentLink
+from gateway.fleet.seated_member import SeatedMember
 from gateway.groups.clock import Clock
 from gateway.groups.group_limits import GroupLimits
 from gateway.groups.groups import Groups
@@ -113,6 +114,7 @@ class Operators:
             limiter=limiter,
             regression_share=config.regression_share,
             show_process=None if moves is None else partial(_process_line, moves),
+            show_fleet=partial(_fleet_lines, config.member),
         )
         pauses.listen(lambda _length_ms, _grace_ms: self._board.steps.drop_open())
         self._cluster, self._tell, self._journal = cluster, journal.tell, journal
@@ -229,10 +231,27 @@ def _process_line(moves: ShardMoves) -> ProcessLine:
     """How a process of a fleet stands."""
     member, last = moves.member, moves.last
     return ProcessLine(
-        slot=member.slot,
+        slot=member.process,
         pid=os.getpid(),
         shards=tuple(sorted(member.serving)),
         own_shards=sum(map(member.is_home, member.serving)),
         moved_at_ms=None if last is None else last.at_ms,
         move_took_ms=None if last is None else last.took_ms,
+    )
+
+
+def _fleet_lines(member: FleetMember | None) -> tuple[FleetLine, ...]:
+    """How the gateways of a fleet on several machines stand, by its latest table."""
+    if not isinstance(member, SeatedMember):
+        return ()
+    return tuple(
+        FleetLine(
+            name=seat.name,
+            address=f"{seat.address.host}:{seat.address.port}",
+            slot=seat.slot,
+            shards=tuple(sorted(member.table.shards_of(seat.slot))),
+            state="leaving" if seat.is_leaving else "serving" if seat.serves else "starting",
+            is_here=member.process_in(seat.slot) is not None,
+        )
+        for seat in member.table.seats
     )

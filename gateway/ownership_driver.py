@@ -19,7 +19,7 @@ from gateway.cluster.cluster import Cluster
 from gateway.cluster.coordinator_connections import CoordinatorConnections
 from gateway.cluster.errors import UpstreamError
 from gateway.fleet.member import NO_SLOT, SHARDS
-from gateway.fleet.ownership import GROUP_PREFIX, Founding, ShardOwnership
+from gateway.fleet.ownership import Founding, ShardOwnership
 from gateway.fleet.seated_member import SeatedMember
 from gateway.fleet.table import FleetTable, GatewayAddress, Seat
 from gateway.fleet.words import GaveUp, Lose, NotOpened, Opened, OwnerTable, Take
@@ -47,6 +47,10 @@ class FleetError(Exception):
     """The gateway cannot be in the fleet. The message says in one line why and what to do."""
 
 
+class NameTaken(FleetError):
+    """Another gateway of the fleet has its name."""
+
+
 class OwnershipDriver:
     """The gateway's place in its fleet. An `OrderSource` for `ShardMoves`."""
 
@@ -58,13 +62,17 @@ class OwnershipDriver:
         *,
         claim_log: Callable[[], Awaitable[Founding]],
         folder: Path,
+        processes: int = 1,
+        report_owners: Callable[[Sequence[int]], None] = lambda _owners: None,
     ) -> None:
-        """`claim_log` takes the state log for a new fleet. `folder`: the state folder, which
-        remembers the slot."""
+        """`claim_log` takes the state log for a new fleet. `folder`: the process's own, which
+        remembers the slot. `processes` of this machine; `report_owners` learns which of them has
+        each shard, or NO_SLOT."""
         self._cluster, self._connections = cluster, connections
         self._ownership = ownership
         self._claim_log = claim_log
         self._folder = folder
+        self._processes, self._report_owners = processes, report_owners
         self._looks_up = True
         self._node_id = -1
         self._changed = trio.Event()
@@ -149,13 +157,15 @@ class OwnershipDriver:
         """Have the gateway do what the table says."""
         owned = self._ownership
         if owned.is_superseded:
-            raise FleetError(
+            raise NameTaken(
                 f"another gateway of the fleet has the name {owned.name}: give each its own"
                 " --gateway-name"
             )
         orders = owned.take_orders()
         if owned.slot != NO_SLOT and orders:
             self._follow()
+            here = map(self.member.process_in, self.table.owners)
+            self._report_owners([NO_SLOT if process is None else process for process in here])
         for order in orders:
             self._orders_in.send_nowait(order)
         if owned.has_left:
@@ -179,7 +189,7 @@ class OwnershipDriver:
             return
         self.member = SeatedMember(
             slot=owned.slot,
-            slots=1,
+            slots=self._processes,
             shards=owned.shards,
             owners=list(table.owners),
             table=table,
@@ -322,29 +332,40 @@ async def join_fleet(
     access: Access,
     *,
     cluster_id: str | None,
-    state_topic: str,
+    group_id: str,
     name: str,
     address: GatewayAddress,
     claim_log: Callable[[], Awaitable[Founding]],
     folder: Path,
+    process: int = 0,
+    processes: int = 1,
+    report_owners: Callable[[Sequence[int]], None] = lambda _owners: None,
 ) -> AsyncIterator[OwnershipDriver]:
-    """Be in the fleet that shares this state topic during the block, which begins once the gateway
-    has a slot. Raises UpstreamError, FleetError, StateFolderError, StateLogUnusable."""
+    """Be in the fleet that shares its groups by this one during the block, which begins once the
+    gateway has a slot. `process`: its number among the `processes` of this address. Raises
+    UpstreamError, FleetError, StateFolderError, StateLogUnusable."""
     cluster = Cluster(upstream, access=access, only_id=cluster_id)
     ownership = ShardOwnership(
-        GROUP_PREFIX + state_topic,
+        group_id,
         name,
         address,
         SHARDS,
         uuid4().hex[:8],
         read_slot(folder, address),
+        process,
     )
     async with trio.open_nursery() as nursery:
         await nursery.start(cluster.run)
         connections = CoordinatorConnections(cluster)
         with closing(connections):
             driver = OwnershipDriver(
-                cluster, connections, ownership, claim_log=claim_log, folder=folder
+                cluster,
+                connections,
+                ownership,
+                claim_log=claim_log,
+                folder=folder,
+                processes=processes,
+                report_owners=report_owners,
             )
             nursery.start_soon(driver.run)
             await driver.has_seat.wait()

@@ -21,6 +21,9 @@ class Security:
     of_clients: Access = PLAIN_ACCESS
     """The access of the connections that the gateway makes for its clients."""
 
+    to_gateways: Access = PLAIN_ACCESS
+    """The gateway's own access to the other gateways of its fleet."""
+
     listening: TlsContext | None = None
     """The TLS of the listeners, None without."""
     admin: TlsContext | None = None
@@ -34,7 +37,13 @@ class Security:
     @property
     def certificates(self) -> tuple[TlsContext, ...]:
         """Everything that is made of certificate files."""
-        known = (self.listening, self.admin, self.own.tls, self.of_clients.tls)
+        known = (
+            self.listening,
+            self.admin,
+            self.own.tls,
+            self.of_clients.tls,
+            self.to_gateways.tls,
+        )
         return tuple({id(tls): tls for tls in known if tls is not None}.values())
 
 
@@ -49,6 +58,7 @@ def security_of(settings: Settings) -> Security:
         return Security(
             own=own,
             of_clients=_client_access(settings, own),
+            to_gateways=_access_to_gateways(settings, own),
             listening=_listening(settings),
             admin=_admin(settings),
         )
@@ -124,6 +134,14 @@ def _client_access(settings: Settings, own: Access) -> Access:
     if own.tls is None or own.tls.files.cert is None:
         return own
     return Access(tls=_to_brokers(settings, replace(own.tls.files, cert=None, key=None)))
+
+
+def _access_to_gateways(settings: Settings, own: Access) -> Access:
+    """Their listeners are taken to be like this one's, with certificates of an authority that is
+    also good for brokers."""
+    if settings.tls_cert is None:
+        return replace(own, tls=None)
+    return replace(own, tls=own.tls or _to_brokers(settings, CertificateFiles()))
 
 
 def _to_brokers(settings: Settings, files: CertificateFiles) -> TlsContext:

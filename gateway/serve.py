@@ -22,7 +22,7 @@ from gateway.cluster.embedded import is_embedded
 from gateway.cluster.errors import LOOK_AT_UPSTREAM, UpstreamError
 from gateway.cluster.finding import FoundCluster, find_cluster
 from gateway.cluster.librdkafka import client_config
-from gateway.cluster.own_permissions import missing_permissions, other_writers
+from gateway.cluster.own_permissions import may_read_group, missing_permissions, other_writers
 from gateway.cluster.secret import Secret
 from gateway.control.control_socket import NoControlSocket
 from gateway.data_path.broker_names import BrokerNames
@@ -51,7 +51,7 @@ from gateway.journal.journal import Sinks
 from gateway.journal.line_files import FOLDER_NAME, LineFiles
 from gateway.logs import configure, name_process, sum_up_repeats
 from gateway.operators import OperatorsConfig
-from gateway.ownership_driver import FleetError, OwnershipDriver, join_fleet
+from gateway.ownership_driver import FleetError, NameTaken, OwnershipDriver, join_fleet
 from gateway.quotas.shares import ShareRule
 from gateway.readable import escape
 from gateway.reloading import Reloading, limits_of, share_of_groups
@@ -104,13 +104,11 @@ and while a thousand members join, a collection finds hardly anything but what t
 class FleetProcess:
     """What a process of a fleet knows of itself."""
 
-    member: FleetMember
-    shards: tuple[int, ...]
-    """The shards that it opens at its start."""
-    log_id: str
-    """The id of the state log of the whole fleet."""
-    run_id: int
-    """Greater than that of any process before."""
+    number: int
+    count: int
+    """How many processes the fleet has on this machine."""
+    shards: "SharesOfParent | None"
+    """None if the group of a fleet on several machines shares out."""
     is_first: bool
     """Whether the fleet starts with it: it checks what is the same for all."""
     link: ParentLink
@@ -118,7 +116,20 @@ class FleetProcess:
     @property
     def folder_name(self) -> str:
         """The folder for its socket and its events, below the state folder."""
-        return f"{SLOTS_FOLDER}/{self.member.slot}"
+        return f"{SLOTS_FOLDER}/{self.number}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharesOfParent:
+    """The shards of a process whose parent shares them out."""
+
+    member: FleetMember
+    at_start: tuple[int, ...]
+    """The shards that it opens at its start."""
+    log_id: str
+    """The id of the state log of the whole fleet."""
+    run_id: int
+    """Greater than that of any process before."""
 
 
 def run(settings: Settings, read_again: Callable[[], Settings]) -> int:
@@ -148,7 +159,7 @@ def _run_fleet(settings: Settings, slots: int, security: Security, reloading: Re
             state = open_state(folder, slots, name)
             write_state(folder, state, name)
             plan = _ServePlan(folder, name, state, security, reloading)
-            return run_fleet(slots, state.shards, plan)
+            return run_fleet(slots, 0 if settings.fleet else state.shards, plan)
     except (StateFolderError, StateLogUnusable) as reason:
         return _fail(reason)
 
@@ -172,8 +183,17 @@ class _ServePlan(FleetPlan):
     def prepare(self, slot: int, owners: Sequence[int], shards: Sequence[int]) -> RunProcess:
         """See `FleetPlan`."""
         state = self._state
-        member = FleetMember(slot=slot, slots=state.slots, shards=state.shards, owners=list(owners))
-        run_id, is_first, self._is_first = self.number_run(), self._is_first, False
+        share: SharesOfParent | None = None
+        if owners:
+            share = SharesOfParent(
+                member=FleetMember(
+                    slot=slot, slots=state.slots, shards=state.shards, owners=list(owners)
+                ),
+                at_start=tuple(shards),
+                log_id=state.log_id,
+                run_id=self.number_run(),
+            )
+        is_first, self._is_first = self._is_first, False
 
         def run_process(link: socket.socket) -> int:
             name_process(slot)
@@ -181,10 +201,9 @@ class _ServePlan(FleetPlan):
             configure(current.log_format, current.log_level, counts_repeats=True)
             reload_certificates(self._security.certificates)
             process = FleetProcess(
-                member=member,
-                shards=tuple(shards),
-                log_id=state.log_id,
-                run_id=run_id,
+                number=slot,
+                count=state.slots,
+                shards=share,
                 is_first=is_first,
                 link=ParentLink(link),
             )
@@ -243,7 +262,7 @@ def _run_process(
         reason = first_of(failures)
     if reason is None:
         return 0
-    if process is not None and isinstance(reason, StateLogTaken | StateLogLost):
+    if process is not None and isinstance(reason, StateLogTaken | StateLogLost | NameTaken):
         process.link.say_log_lost(str(reason))  # the parent says it once
         return 1
     return _fail(reason)
@@ -321,7 +340,7 @@ async def _open_log(
             on_taken=fleet.on_taken,
         ) as kafka_log:
             yield kafka_log
-    elif process is None:
+    elif process is None or process.shards is None:
         async with open_state_log(settings, access, cluster_id) as state_log:
             yield state_log
     elif settings.state == "kafka":
@@ -329,11 +348,11 @@ async def _open_log(
             settings.upstream,
             settings.state_topic,
             access,
-            process.member,
-            process.shards,
+            process.shards.member,
+            process.shards.at_start,
             cluster_id=cluster_id,
-            log_id=None if process.is_first else process.log_id,
-            run_id=process.run_id,
+            log_id=None if process.is_first else process.shards.log_id,
+            run_id=process.shards.run_id,
         ) as kafka_log:
             if process.is_first:
                 process.link.say_log_claimed(kafka_log.id, kafka_log.run_id)
@@ -341,10 +360,10 @@ async def _open_log(
     else:
         async with open_sharded_log(
             settings.state_dir,
-            process.member,
-            process.shards,
-            log_id=process.log_id,
-            run_id=process.run_id,
+            process.shards.member,
+            process.shards.at_start,
+            log_id=process.shards.log_id,
+            run_id=process.shards.run_id,
             needs_all=False,
         ) as sharded_log:
             yield sharded_log
@@ -490,15 +509,17 @@ def gateway_config(
 ) -> GatewayConfig:
     """The gateway that the settings describe, or one process of it."""
     control_folder = settings.state_dir
+    member: FleetMember | None = None
     if process is not None:
         control_folder = control_folder / process.folder_name
+        member = None if process.shards is None else process.shards.member
     data_path = DataPathConfig(
         listen_host=settings.listen.host,
         listen_port=settings.listen.port,
         advertised_host=settings.advertised_host,
         broker_names=None if settings.listen_sni is None else BrokerNames(settings.listen_sni),
         state_folder=settings.state_dir,
-        member=None if process is None else process.member,
+        member=member,
         leaving=None if process is None else process.link.leaving,
         other_ports=() if settings.admin_listen is None else (settings.admin_listen.port,),
         tls=security.listening,
@@ -516,6 +537,7 @@ def gateway_config(
     return GatewayConfig(
         upstream=settings.upstream,
         access=security.own,
+        access_to_gateways=security.to_gateways,
         data_path=data_path,
         groups=settings.group_config(),
         max_groups=settings.max_groups,
@@ -533,7 +555,7 @@ def gateway_config(
             control_folder=control_folder,
             admin=_admin(settings, security),
             fleet_folder=None if process is None else settings.state_dir,
-            member=None if process is None else process.member,
+            member=member,
             link=None if process is None else process.link,
             hold_on_regression=settings.hold_on_regression,
             regression_share=settings.regression_share_percent / 100,
@@ -564,10 +586,8 @@ async def _run_settings(
         config = replace(config, upstream=cluster.addresses, cluster_id=cluster.cluster_id)
         own_topics, max_connections = config.private_topics, reloading.limits.max_connections
         address = cluster.addresses[0]
-        if process is not None and is_first:
-            nodes = process.member.slots * len(cluster.brokers)
-            if nodes > MANY_COORDINATOR_NODES:
-                log.warning("coordinator_nodes_many", nodes=nodes, processes=process.member.slots)
+        if process is not None and process.shards is not None and is_first:
+            _warn_of_nodes(process.count, cluster)
         if is_first:
             await _check_cluster(settings, address, security.own, own_topics, max_connections)
         if is_first and config.operators.admin is not None and config.operators.admin.is_shared:
@@ -578,14 +598,23 @@ async def _run_settings(
         config = replace(config, groups=groups)
         topic = await resources.enter_async_context(_events_topic(settings, security.own))
         fleet: OwnershipDriver | None = None
-        if settings.fleet:
+        if settings.fleet_group is not None:
+            await _check_fleet_group(settings.fleet_group, address, security.own)
             fleet = await resources.enter_async_context(
-                _join_fleet(settings, security.own, cluster)
+                _join_fleet(
+                    settings,
+                    settings.fleet_group,
+                    security.own,
+                    cluster,
+                    folder=folder,
+                    process=process,
+                )
             )
-            data_path = replace(
-                config.data_path, member=fleet.member, announce_ports=fleet.learn_ports
-            )
-            config = replace(config, data_path=data_path, fleet=fleet)
+            _warn_of_nodes(len(fleet.table.seats), cluster)
+            member = fleet.member
+            data_path = replace(config.data_path, member=member, announce_ports=fleet.learn_ports)
+            operators = replace(config.operators, member=member)
+            config = replace(config, data_path=data_path, operators=operators, fleet=fleet)
         state_log = await resources.enter_async_context(
             _open_log(settings, security.own, cluster.cluster_id, process, fleet)
         )
@@ -594,11 +623,37 @@ async def _run_settings(
         await run_gateway(config, state_log, sinks, stop=stop, task_status=task_status)
 
 
+def _warn_of_nodes(processes: int, cluster: FoundCluster) -> None:
+    """Log that a fleet of so many processes, on all its machines, has many coordinator nodes."""
+    nodes = processes * len(cluster.brokers)
+    if nodes > MANY_COORDINATOR_NODES:
+        log.warning("coordinator_nodes_many", nodes=nodes, processes=processes)
+
+
+async def _check_fleet_group(group_id: str, address: Address, access: Access) -> None:
+    """Raises FleetError if the gateway may not join the group of its fleet. A broker that does not
+    tell ends no start."""
+    with suppress(UpstreamError), trio.move_on_after(CHECK_TIMEOUT_S):
+        async with await BrokerConnection.open(*address, access=access) as connection:
+            if not await may_read_group(connection, group_id):
+                raise FleetError(
+                    f"the gateway's user has no READ on the group {group_id} in the cluster, by"
+                    " which its fleet shares the groups: allow it"
+                )
+
+
 @asynccontextmanager
 async def _join_fleet(
-    settings: Settings, access: Access, cluster: FoundCluster
+    settings: Settings,
+    group_id: str,
+    access: Access,
+    cluster: FoundCluster,
+    *,
+    folder: Path,
+    process: FleetProcess | None,
 ) -> AsyncIterator[OwnershipDriver]:
-    """A place in the fleet of several machines during the block. Raises as `join_fleet` does."""
+    """A place in the fleet that shares its groups by this one, during the block. `folder`: the
+    process's own. Raises as `join_fleet` does."""
 
     async def claim() -> Founding:
         log_id, run_id = await claim_log(
@@ -606,15 +661,22 @@ async def _join_fleet(
         )
         return Founding(log_id, run_id)
 
+    name, number, count = settings.name_in_fleet, 0, 1
+    if process is not None:
+        number, count = process.number, process.count
+        name = f"{name}-{number}"
     async with join_fleet(
         cluster.addresses,
         access,
         cluster_id=cluster.cluster_id,
-        state_topic=settings.state_topic,
-        name=settings.name_in_fleet,
+        group_id=group_id,
+        name=name,
         address=GatewayAddress(host=settings.advertised_host, port=settings.listen.port),
         claim_log=claim,
-        folder=settings.state_dir,
+        folder=folder,
+        process=number,
+        processes=count,
+        report_owners=(lambda _owners: None) if process is None else process.link.say_owners,
     ) as fleet:
         yield fleet
 

@@ -231,7 +231,8 @@ class Settings(BaseModel):
     gateway_name: _GatewayName | None = Field(
         None,
         description="the name of the gateway in its fleet, which no other one has; by default the"
-        " host that clients are told, and the port of `listen`",
+        " host that clients are told, and the port of `listen`. With `processes`, the number of"
+        " each follows",
     )
     listen_sni: Annotated[str, AfterValidator(BrokerNames.check)] | None = Field(
         None,
@@ -498,6 +499,11 @@ class Settings(BaseModel):
         return self.fleet or self.processes is not None
 
     @property
+    def fleet_group(self) -> str | None:
+        """The id of the group by which a fleet on several machines shares its groups."""
+        return f"groupferry-fleet-{self.state_topic}" if self.fleet else None
+
+    @property
     def name_in_fleet(self) -> str:
         """The name of the gateway in its fleet. Kafka allows few characters in it."""
         address = f"{self.advertised_host}-{self.listen.port}"
@@ -584,9 +590,8 @@ class Settings(BaseModel):
     def _check_machines(self) -> None:
         if self.state != "kafka":
             raise ValueError(f"fleet: needs state kafka, not {self.state}")
-        for name in ("processes", "listen_sni"):
-            if getattr(self, name) is not None:
-                raise ValueError(f"{name}: does not work with fleet; leave one of them out")
+        if self.listen_sni is not None:
+            raise ValueError("listen_sni: does not work with fleet; leave one of them out")
 
     def _check_group_configs(self) -> None:
         for value, low, high in _BETWEEN:

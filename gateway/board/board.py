@@ -32,6 +32,7 @@ from gateway.board.views import (
     ClientPage,
     EventLine,
     Events,
+    FleetLine,
     GatewayLine,
     GroupLine,
     GroupList,
@@ -91,10 +92,12 @@ class Board:
         limiter: ConnectionLimiter,
         regression_share: float = REGRESSION_SHARE,
         show_process: Callable[[], ProcessLine] | None = None,
+        show_fleet: Callable[[], tuple[FleetLine, ...]] = tuple,
     ) -> None:
         """`regression_share`: of what a group consumes, the part that may stay behind after a
-        consumer has changed its protocol. `show_process`: this process, if it is one of a fleet."""
-        self._show_process = show_process
+        consumer has changed its protocol. `show_process`: this process, if it is one of a fleet;
+        `show_fleet`: the gateways on all machines."""
+        self._show_process, self._show_fleet = show_process, show_fleet
         self.events = RecentEvents()
         self.group_stats = AllGroupStats(groups.views.state_of)
         self.lags = Lags(groups.views.subscribed_topics)
@@ -322,6 +325,7 @@ class Board:
             max_connections=self.about.connections_max(),
             hosted=len(self._groups.drivers.hosted_ids()),
             process=None if self._show_process is None else self._show_process(),
+            fleet=self._show_fleet(),
             started_ms=self._started_ms,
             now_ms=self._clock.now_ms(),
         )

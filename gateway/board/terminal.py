@@ -16,6 +16,7 @@ from rich.text import Text
 from gateway.board.views import (
     ClientMember,
     EventLine,
+    FleetLine,
     GroupLine,
     GroupPage,
     GroupReadiness,
@@ -176,6 +177,16 @@ def gateways_table(states: Sequence[ProcessState]) -> RenderableType:
             str(gateway.connections),
             moved,
         )
+    return table
+
+
+def fleet_table(fleet: Sequence[FleetLine]) -> RenderableType:
+    """The gateways of a fleet, on all machines."""
+    table = PlainTable("GATEWAY", "ADDRESS", "STATE", "SLOT", "SHARDS", cut=("GATEWAY", "ADDRESS"))
+    for one in fleet:
+        shards = f"{len(one.shards)} ({compact(one.shards)})" if one.shards else "none"
+        state = f"{one.state}, here" if one.is_here else one.state
+        table.add_row(_cut(one.name), _cut(one.address), state, str(one.slot), shards)
     return table
 
 

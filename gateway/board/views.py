@@ -248,6 +248,21 @@ class ProcessLine(View):
     """How long that took."""
 
 
+class FleetLine(View):
+    """One gateway of a fleet that runs on several machines."""
+
+    name: str
+    address: str
+    """What clients connect to. Its processes share it."""
+    slot: Count
+    """The number in the ids of its coordinator nodes."""
+    shards: tuple[Count, ...]
+    """The shards that it owns."""
+    state: Literal["starting", "serving", "leaving"]
+    is_here: bool
+    """Whether it runs at this address: operators reach its groups here."""
+
+
 class GatewayLine(View):
     """The gateway as a whole, or one process of it."""
 
@@ -266,6 +281,8 @@ class GatewayLine(View):
     """Groups that have members or an anchor here, or may have once they are loaded."""
     process: ProcessLine | None
     """Null for a single process."""
+    fleet: tuple[FleetLine, ...]
+    """All gateways of its fleet, if that runs on several machines."""
     started_ms: int
     now_ms: int
     """The gateway's time, in milliseconds since 1970 (UTC)."""

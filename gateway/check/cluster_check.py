@@ -50,7 +50,7 @@ async def check_cluster(
         ]
         if settings.events_topic is not None:
             topics.append(settings.events_topic)
-        async for finding in check_permissions(connection, topics, ids):
+        async for finding in check_permissions(connection, topics, ids, settings.fleet_group):
             report(finding)
         async for finding in check_limits(connection, access):
             report(finding)

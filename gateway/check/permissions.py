@@ -10,10 +10,13 @@ SUBJECT = "permissions"
 
 
 async def check_permissions(
-    connection: BrokerConnection, topics: Collection[str], transactional_ids: Collection[str]
+    connection: BrokerConnection,
+    topics: Collection[str],
+    transactional_ids: Collection[str],
+    fleet_group: str | None,
 ) -> AsyncIterator[Finding]:
     """A finding for each permission that is missing. Raises UpstreamError."""
-    missing = await missing_permissions(connection, topics, transactional_ids)
+    missing = await missing_permissions(connection, topics, transactional_ids, fleet_group)
     for permission in missing:
         yield Finding(
             subject=SUBJECT,

@@ -49,10 +49,21 @@ class Missing:
     effect: str
 
 
+async def may_read_group(connection: BrokerConnection, group_id: str) -> bool:
+    """Whether the gateway may join a group. Raises UpstreamError."""
+    beat = HeartbeatRequest(group_id=group_id, generation_id=-1, member_id=ANY_NAME)
+    answer = await connection.ask(beat, 0)
+    return bool(answer.error_code != ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+
 async def missing_permissions(
-    connection: BrokerConnection, topics: Collection[str], transactional_ids: Collection[str]
+    connection: BrokerConnection,
+    topics: Collection[str],
+    transactional_ids: Collection[str],
+    fleet_group: str | None = None,
 ) -> list[Missing]:
-    """What the gateway lacks for hosting groups and for its own topics. Raises UpstreamError."""
+    """What the gateway lacks for hosting groups, for its own topics, and for the group of its fleet
+    on several machines. Raises UpstreamError."""
     highest = connection.highest_version(ApiKey.METADATA)
     request, version = request_operations((ANY_NAME, *topics), highest)
     missing: list[Missing] = []
@@ -65,9 +76,11 @@ async def missing_permissions(
             effect = "the gateway cannot keep its state or events there"
             lacking = _lacking(topic)
             missing += (Missing(operation, f"topic {topic.name}", effect) for operation in lacking)
-    beat = HeartbeatRequest(group_id=ANY_NAME, generation_id=-1, member_id=ANY_NAME)
+    if fleet_group is not None and not await may_read_group(connection, fleet_group):
+        effect = "the gateway cannot be in its fleet"
+        missing.append(Missing("READ", f"group {fleet_group}", effect))
     effect = "only groups that ACLs for the gateway name can be hosted"
-    if (await connection.ask(beat, 0)).error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED:
+    if not await may_read_group(connection, ANY_NAME):
         missing.append(Missing("READ", "all groups", effect))
     described = await connection.ask(DescribeGroupsRequest(groups=(ANY_NAME,)), 0)
     if described.groups[0].error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED:

@@ -6,6 +6,7 @@ They ask the gateway at the control socket in its state folder, and print to the
 import json
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -15,7 +16,16 @@ from rich.live import Live
 from rich.text import Text
 
 from gateway.board import terminal
-from gateway.board.views import ClientPage, Events, GroupLine, GroupList, GroupPage, GroupReadiness
+from gateway.board.views import (
+    ClientPage,
+    Events,
+    FleetLine,
+    GatewayLine,
+    GroupLine,
+    GroupList,
+    GroupPage,
+    GroupReadiness,
+)
 from gateway.commands.keys import read_keys, single_keys
 from gateway.commands.list_layout import USUAL_LAYOUT, ListLayout
 from gateway.control.client import ANSWER_S, find_processes, look
@@ -24,6 +34,7 @@ from gateway.control.messages import (
     AssessGroup,
     CommandRefused,
     DescribeClient,
+    DescribeGateway,
     DescribeGroup,
     LatestEvents,
     ListGroups,
@@ -53,6 +64,18 @@ async def groups(folder: Path, *, as_json: bool, layout: ListLayout = USUAL_LAYO
         console.print(terminal.groups_table(lines, width=console.width, **layout._asdict()))
     else:
         sys.stdout.write("no groups yet\n")
+    if elsewhere := await _find_elsewhere(folder):
+        addresses = ", ".join(dict.fromkeys(one.address for one in elsewhere))
+        sys.stderr.write(f"groups of other machines of the fleet are listed there: {addresses}\n")
+
+
+async def _find_elsewhere(folder: Path) -> Sequence[FleetLine]:
+    """The gateways of other machines that have groups, if a process here says so."""
+    for process in find_processes(folder):
+        with suppress(CommandRefused, NoControlSocket):
+            gateway = await look(process, DescribeGateway(), GatewayLine)
+            return [one for one in gateway.fleet if one.shards and not one.is_here]
+    return ()
 
 
 async def describe(

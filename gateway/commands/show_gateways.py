@@ -1,4 +1,4 @@
-"""`groupferry gateways`: the processes of a running gateway."""
+"""`groupferry gateways`: the processes of a running gateway, and the gateways of its fleet."""
 
 import sys
 from collections.abc import Sequence
@@ -25,7 +25,11 @@ async def run(folder: Path, *, as_json: bool) -> None:
         for state in states:
             sys.stdout.write(f"{terminal.as_json(state.model_dump(mode='json'))}\n")
     else:
-        terminal.console().print(terminal.gateways_table(states))
+        console = terminal.console()
+        console.print(terminal.gateways_table(states))
+        fleets = (state.gateway.fleet for state in states if state.gateway is not None)
+        if fleet := max(fleets, key=len, default=()):
+            console.print("", terminal.fleet_table(fleet), sep="\n")
 
 
 async def find_states(folder: Path) -> Sequence[ProcessState]:

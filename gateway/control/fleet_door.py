@@ -100,7 +100,7 @@ class FleetDoor:
                 return _merge_events(await self._ask_each(question, Events), self.events)
             case _:
                 group_id = question.group_id or ""
-        if self._member.owns(group_id):
+        if self._find_folder(group_id) is None:
             return await self._own.show(question)
         limit_s = ANSWER_S if isinstance(question, AssessGroup) else LOOK_S
         try:
@@ -115,9 +115,10 @@ class FleetDoor:
                 return await self._own.answer(order, given_by)
             if isinstance(order, DrainCommand | RemoveCommand):
                 return await give(self._folder, order)
-            if self._member.owns(order.group_id):
+            folder = self._find_folder(order.group_id)
+            if folder is None:
                 return await self._own.answer(order, given_by)
-            return await pass_on(self._folder_of(order.group_id), order, given_by)
+            return await pass_on(folder, order, given_by)
         except NoControlSocket as error:
             raise CommandRefused(str(error)) from None
 
@@ -140,7 +141,7 @@ class FleetDoor:
 
         async def measure_one(slot: int, folder: Path) -> None:
             try:
-                if slot == self._member.slot:
+                if slot == self._member.process:
                     texts[slot] = (await self._measure_own()).decode()
                     return
                 texts[slot] = (await get_metrics(folder)).decode()
@@ -151,7 +152,7 @@ class FleetDoor:
         async with trio.open_nursery() as nursery:
             for slot, folder in enumerate(folders):
                 nursery.start_soon(measure_one, slot, folder)
-        return join_metrics(texts, self._member.slots).encode()
+        return join_metrics(texts, self._member.processes).encode()
 
     async def follow_others(self) -> None:
         """Take the events of the other processes while somebody follows them, until cancelled."""
@@ -199,7 +200,7 @@ class FleetDoor:
         """What each process shows. Those that do not answer are left out, unless all are needed;
         then CommandRefused is raised."""
         folders = self._find_folders()
-        own_folder = folders[self._member.slot]
+        own_folder = folders[self._member.process]
         shown: dict[Path, Any] = {}
         failures: list[str] = []
 
@@ -220,8 +221,13 @@ class FleetDoor:
             raise CommandRefused(f"{failures[0]}; a process is being started again: try again")
         return [shown[folder] for folder in sorted(shown)]
 
-    def _folder_of(self, group_id: str) -> Path:
-        return self._find_folders()[self._member.slot_of(group_id)]
+    def _find_folder(self, group_id: str) -> Path | None:
+        """The folder of the process that has the group; None if this one answers, because it has
+        the group, or another machine has it. Raises CommandRefused."""
+        process = self._member.process_of(group_id)
+        if process is None or process == self._member.process:
+            return None
+        return self._find_folders()[process]
 
     def _find_folders(self) -> Sequence[Path]:
         """The folders of the processes. Raises CommandRefused."""

@@ -181,9 +181,12 @@ class Handlers:
             if self._member.serves(group_id):
                 return
             await trio.sleep(SERVED_LOOK_S)
+        owner = self._member.name_owner(group_id)
+        if self._member.process_of(group_id) is None:
+            raise CommandRefused(f"{owner} has this group: give the command there")
         raise CommandRefused(
-            f"process {self._member.slot_of(group_id)} of the gateway has this group, and this is"
-            f" process {self._member.slot}: give the command with the --state-dir of the gateway"
+            f"{owner} has this group, and this is process {self._member.process}: give the command"
+            " with the --state-dir of the gateway"
         )
 
     async def _adopt(self, command: AdoptCommand) -> AdoptionAnswer:
@@ -252,11 +255,11 @@ class Handlers:
         """Have processes restarted. Raises CommandRefused."""
         if self._member is None or self._link is None:
             raise CommandRefused("it is a single process: drain it, and start it again")
-        slots = range(self._member.slots)
+        slots = range(self._member.processes)
         processes = tuple(slots) if command.processes is None else command.processes
         if unknown := [slot for slot in processes if slot not in slots]:
             raise CommandRefused(
-                f"there is no process {unknown[0]}: give one of 0 to {self._member.slots - 1}"
+                f"there is no process {unknown[0]}: give one of 0 to {self._member.processes - 1}"
             )
         if not command.dry_run:
             self._link.ask_restart(processes)

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from gateway.fleet.member import SHARDS, FleetMember
+from gateway.fleet.member import NO_SLOT, SHARDS, FleetMember
 from gateway.state_folder import LOOK_AT_FILE, StateFolderError, write_file
 
 SHARDS_FOLDER = "shards"
@@ -36,7 +36,8 @@ class FleetState(BaseModel):
     runs: int = Field(ge=0)
     """Runs of shards: processes that have been started, and shards that were opened by others."""
     owners: tuple[int, ...] = ()
-    """The slot that has each shard; empty while each slot has its own."""
+    """The slot that has each shard; empty while each slot has its own. NO_SLOT: the shard is on
+    another machine."""
 
     def with_run(self) -> Self:
         """The state once another process is started, or opens more shards."""
@@ -117,9 +118,11 @@ def control_folders(folder: Path) -> Sequence[Path]:
 
 
 def control_folder_of(folder: Path, group_id: str) -> Path:
-    """The folder of the process that has the group. Raises StateFolderError."""
+    """The folder of the process that has the group; any, if the group is on another machine: each
+    knows on which. Raises StateFolderError."""
     folders, state = control_folders(folder), _running(folder)
     if state is None:
         return folder
     member = FleetMember(slot=0, slots=state.slots, shards=state.shards, owners=list(state.owners))
-    return folders[member.slot_of(group_id)]
+    slot = member.slot_of(group_id)
+    return folders[0 if slot == NO_SLOT else slot]

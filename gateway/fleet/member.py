@@ -46,6 +46,32 @@ class FleetMember:
             self.serving = set(self.own_shards)
 
     @property
+    def process(self) -> int:
+        """The number of the process on its machine."""
+        return self.slot
+
+    @property
+    def processes(self) -> int:
+        """How many processes the machine has."""
+        return self.slots
+
+    def process_in(self, slot: int) -> int | None:
+        """The process of this machine that has a slot; None if none of them has it."""
+        return slot
+
+    def process_of(self, group_id: str) -> int | None:
+        """The process of this machine that has the group; None if none of them has it."""
+        return self.process_in(self.slot_of(group_id))
+
+    def name_owner(self, group_id: str) -> str:
+        """Who has the group, in words."""
+        return f"process {self.slot_of(group_id)} of the gateway"
+
+    def other_slots(self) -> Iterator[int]:
+        """The slots of all others that may have groups."""
+        return (slot for slot in range(self.slots) if slot != self.slot)
+
+    @property
     def own_shards(self) -> tuple[int, ...]:
         """The shards that this process has, or is about to."""
         return tuple(shard for shard in range(self.shards) if self.owners[shard] == self.slot)

@@ -43,8 +43,6 @@ from kafka_codecs.sync_group import SyncGroupResponse
 
 PROTOCOL_TYPE = PROTOCOL = "groupferry"
 """Tools that look for consumer groups show no such group."""
-GROUP_PREFIX = "groupferry-fleet-"
-"""What the id of the group begins with. The name of the state topic follows."""
 SESSION_TIMEOUTS_MS = (6_000, 10_000, 30_000)
 """The shortest session that the cluster accepts by default, and others in case it is configured
 not to. A gateway that is silent for this long loses its shards."""
@@ -80,6 +78,8 @@ class ShardOwnership:
     nonce: str
     """Different for each process."""
     remembered_slot: int = NO_SLOT
+    process: int = 0
+    """Its number among the processes of this address."""
     table: FleetTable | None = None
     """The latest that it follows."""
     is_superseded: bool = False
@@ -237,6 +237,7 @@ class ShardOwnership:
             name=self.name,
             stamp=f"{self.nonce}-{self._changes}",
             address=self.address,
+            process=self.process,
             slot=self.remembered_slot,
             is_leaving=self.is_leaving,
             broker_ports=self._broker_ports,

@@ -75,7 +75,7 @@ class FleetPlan(Protocol):
         stores it."""
 
     def note_owners(self, owners: Sequence[int]) -> None:
-        """Store which slot owns each shard, for commands."""
+        """Store which slot owns each shard, for commands. NO_SLOT: it is on another machine."""
 
     def explain_end(self, reason: str) -> None:
         """Say why the fleet ends."""
@@ -95,7 +95,8 @@ class _Process:
 
 
 def run_fleet(slots: int, shards: int, plan: FleetPlan) -> int:
-    """Run a fleet until it is told to end, or cannot start. Returns the exit status."""
+    """Run a fleet until it is told to end, or cannot start. Returns the exit status. There are no
+    `shards` to share out if the group of a fleet on several machines does so."""
     with _signals_at_a_socket() as signals, selectors.DefaultSelector() as selector:
         return _Parent(Supervision(slots, shards), plan, signals, selector).run()
 
@@ -171,6 +172,8 @@ class _Parent:
                 self._supervision.on_opened(shard)
             case NotOpened(shard):
                 self._supervision.on_not_opened(slot, (shard,))
+            case OwnerTable(owners):
+                self._store_owners(owners)
             case AskRestart(slots):
                 log.info("restart_asked", slots=list(slots))
                 self._supervision.on_restart(slots)
@@ -234,6 +237,9 @@ class _Parent:
     def _announce(self, owners: tuple[int, ...]) -> None:
         for process in self._processes.values():
             _say(process, OwnerTable(owners))
+        self._store_owners(owners)
+
+    def _store_owners(self, owners: Sequence[int]) -> None:
         try:  # before the new owners open their shards: commands find groups there
             self._plan.note_owners(owners)
         except StateFolderError as error:  # commands look for groups in the wrong process

@@ -79,9 +79,14 @@ class ParentLink:
         """Say that the state log in the cluster is this fleet's."""
         self._say(LogClaimed(log_id, run_id))
 
+    def say_owners(self, owners: Sequence[int]) -> None:
+        """Say which process of this machine has each shard, or NO_SLOT. Only where the parent does
+        not share them out."""
+        self._say(OwnerTable(tuple(owners)))
+
     def say_log_lost(self, reason: str) -> None:
-        """Say that the state log in the cluster is no longer this fleet's, once Trio has ended.
-        Waits for a stopped parent, which would take the end for a crash and start another
+        """Say that the state log, or the name in the fleet, is another gateway's, once Trio has
+        ended. Waits for a stopped parent, which would take the end for a crash and start another
         process."""
         self._socket.settimeout(STOPPED_PARENT_S)
         self._say(LogLost(reason))

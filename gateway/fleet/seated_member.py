@@ -27,13 +27,41 @@ class AnnouncePorts(Protocol):
 @dataclass(slots=True, kw_only=True, eq=False)
 class SeatedMember(FleetMember):
     """A process of its own in the fleet. The leader of the fleet's group says who has which shard,
-    and `follow` learns it."""
+    and `follow` learns it. `slots` are those of its machine."""
 
     table: FleetTable
 
     def follow(self, table: FleetTable) -> None:
         """Show clients the nodes of this table from now on."""
         self.table = table
+
+    @property
+    def process(self) -> int:
+        """See `FleetMember`."""
+        return self._own_seat.process
+
+    def process_in(self, slot: int) -> int | None:
+        """See `FleetMember`."""
+        seat = self.table.seat_in(slot)
+        is_here = seat is not None and seat.address == self._own_seat.address
+        return seat.process if seat is not None and is_here else None
+
+    def name_owner(self, group_id: str) -> str:
+        """See `FleetMember`."""
+        seat = self.table.seat_in(self.slot_of(group_id))
+        if seat is None:
+            return "no gateway of the fleet yet"
+        return f"gateway {seat.name} at {seat.address.host}:{seat.address.port}"
+
+    def other_slots(self) -> Iterator[int]:
+        """See `FleetMember`."""
+        return (seat.slot for seat in self.table.seats if seat.slot != self.slot)
+
+    @property
+    def _own_seat(self) -> Seat:
+        seat = self.table.seat_in(self.slot)
+        assert seat is not None, "it follows only tables that have its seat"
+        return seat
 
     def is_home(self, shard: int) -> bool:  # noqa: ARG002
         """See `FleetMember`. No shard has a home."""
@@ -70,9 +98,9 @@ class SeatedMember(FleetMember):
     def _find_seat(self, slot: int, broker_id: int) -> Seat | None:
         """The gateway that serves the coordinator node of this slot: its own, or any if that has
         gone."""
-        for seat in self.table.seats:
-            if seat.slot == slot:
-                return seat if broker_id in seat.node_ports else None
+        seat = self.table.seat_in(slot)
+        if seat is not None:
+            return seat if broker_id in seat.node_ports else None
         if all(gone.slot != slot for gone in self.table.gone):
             return None
         seats = [seat for seat in self.table.seats if broker_id in seat.node_ports]

@@ -7,6 +7,9 @@ that clients know, belong to the slot. A process that is silent is killed.
 Each shard has a *home*, the slot that has it while all processes serve; while its home does not
 serve, another slot owns it. A process is told to open a shard only once its last holder has given
 it up or has ended, so that no shard ever has two holders.
+
+The processes of a fleet that runs on several machines have no shards here: they take and leave
+those of the fleet by themselves, and linger when they are drained.
 """
 
 from collections import deque
@@ -333,7 +336,8 @@ class Supervision:
 
     def _begin_restart(self) -> Iterator[Action]:
         """Restart the next slot, if all serve and have their own shards."""
-        is_at_rest = all(one.phase is SlotPhase.SERVING for one in self._slots) and all(
+        serve = (one.phase is SlotPhase.SERVING and not one.settle_ticks for one in self._slots)
+        is_at_rest = all(serve) and all(
             holder == home_of(shard, self.slots) for shard, holder in enumerate(self._holders)
         )
         if not (self._restarts and is_at_rest):
@@ -356,7 +360,7 @@ class Supervision:
         if one.phase is not SlotPhase.LEAVING or keeps or one.is_draining:
             return
         one.linger_ticks += ticks
-        if one.linger_ticks >= LINGER_TICKS or self.slots == 1:
+        if one.linger_ticks >= LINGER_TICKS or self.slots == 1 or not self.shards:
             one.is_draining = True
             yield DrainProcess(slot)
 

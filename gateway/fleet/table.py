@@ -56,6 +56,8 @@ class Seat(_Value):
     """The announcement that the table was made from."""
     slot: int
     address: GatewayAddress
+    process: int = 0
+    """Its number among the processes of this address."""
     is_leaving: bool = False
     broker_ports: Ports = Field(default_factory=dict)
     """The ports that represent brokers. There are none until it serves."""
@@ -98,6 +100,10 @@ class FleetTable(_Value):
         """The seat of the gateway of this name."""
         return next((seat for seat in self.seats if seat.name == name), None)
 
+    def seat_in(self, slot: int) -> Seat | None:
+        """The seat with this slot."""
+        return next((seat for seat in self.seats if seat.slot == slot), None)
+
     def shards_of(self, slot: int) -> frozenset[int]:
         """The shards that the slot owns."""
         return frozenset(shard for shard, owner in enumerate(self.owners) if owner == slot)
@@ -119,6 +125,8 @@ class Announcement(_Value):
     stamp: str
     """Another one for each change."""
     address: GatewayAddress
+    process: int = 0
+    """Its number among the processes of this address."""
     slot: int = NO_SLOT
     """The slot that it had at this address, as far as it remembers."""
     is_leaving: bool = False
@@ -188,6 +196,7 @@ def deal(
             stamp=announced.stamp,
             slot=slots[member_id],
             address=announced.address,
+            process=announced.process,
             is_leaving=announced.is_leaving,
             broker_ports=announced.broker_ports,
             node_ports=announced.node_ports,

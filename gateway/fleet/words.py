@@ -63,7 +63,7 @@ class LogClaimed:
 
 @dataclass(frozen=True, slots=True)
 class LogLost:
-    """The state log in the cluster is no longer this fleet's, and the process ends."""
+    """The state log or the name in the fleet is another gateway's, and the process ends."""
 
     reason: str
     """One line that says what to do."""
@@ -86,7 +86,8 @@ class StopAccepting:
 
 @dataclass(frozen=True, slots=True)
 class OwnerTable:
-    """The slot that has each shard from now on. Give up those of other slots."""
+    """The slot that has each shard from now on. Give up those of other slots. A process of a fleet
+    that runs on several machines tells its parent, with NO_SLOT for shards that are elsewhere."""
 
     slots: tuple[int, ...]
 

@@ -196,7 +196,7 @@ class AdminApis:
                 if group.error_code or not _is_dead(group)
             }
         if message.include_authorized_operations:
-            await _add_operations(request, shown.known)
+            await add_operations(request, shown.known)
         shown.add_to(groups)
         for group_id, (code, reason) in shown.refused.items():
             groups[group_id] = DescribedGroup(
@@ -261,7 +261,7 @@ class AdminApis:
                 if group.error_code != ErrorCode.UNSUPPORTED_VERSION
             }
         if message.include_authorized_operations:
-            await _add_operations(request, shown.known)
+            await add_operations(request, shown.known)
         shown.add_to(groups)
         for group_id, (code, reason) in shown.refused.items():
             groups[group_id] = described.DescribedGroup(
@@ -549,7 +549,7 @@ def _passes(group: ListedGroup, message: ListGroupsRequest) -> bool:
     )
 
 
-async def _add_operations(request: GroupRequest, groups: dict[str, _G]) -> None:
+async def add_operations(request: GroupRequest, groups: dict[str, _G]) -> None:
     """Add the client's authorized operations to hosted groups. The cluster knows them, and is asked
     on the client's own connection; without its answer they stay omitted."""
     wanted = tuple(group_id for group_id, group in groups.items() if not group.error_code)

@@ -13,6 +13,7 @@ from gateway.fleet.coordinator_nodes import answer_for_nodes, ask_brokers, name_
 from gateway.fleet.member import FleetMember
 from gateway.groups.group_drivers import GroupRefused
 from gateway.hosting.answers import GroupApi, RefusalReason, code_for
+from gateway.requests.group_batches import BATCHES, Batch
 from gateway.requests.group_service import GroupService
 from gateway.requests.messages import GroupMessage
 from gateway.requests.offset_fetch import without_private
@@ -26,18 +27,14 @@ from gateway.requests.offset_fetch_shapes import (
 from gateway.requests.other_groups import OtherHeartbeat
 from gateway.requests.owner_calls import OwnerAsker, OwnerAway
 from gateway.requests.refusals import refuse
-from kafka_codecs import consumer_group_describe
 from kafka_codecs.alter_configs import AlterConfigsRequest
 from kafka_codecs.apis import APIS, ApiKey
-from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_codecs.declaration import Struct
-from kafka_codecs.delete_groups import DeletableGroupResult, DeleteGroupsRequest
 from kafka_codecs.describe_configs import (
     ConfigResourceType,
     DescribeConfigsRequest,
     DescribeConfigsResult,
 )
-from kafka_codecs.describe_groups import DescribedGroup, DescribeGroupsRequest
 from kafka_codecs.end_txn import EndTxnRequest
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -74,14 +71,6 @@ _AWAY = code_for(RefusalReason.LOADING, GroupApi.ADMIN)
 
 _NOBODY = -1
 """In place of a slot, for groups that no process serves yet: this one is about to."""
-
-_Batch = DescribeGroupsRequest | ConsumerGroupDescribeRequest | DeleteGroupsRequest
-_BATCHES: Mapping[type[Struct], tuple[str, str, Callable[..., Struct]]] = {
-    DescribeGroupsRequest: ("groups", "groups", DescribedGroup),
-    ConsumerGroupDescribeRequest: ("group_ids", "groups", consumer_group_describe.DescribedGroup),
-    DeleteGroupsRequest: ("groups_names", "results", DeletableGroupResult),
-}
-"""The fields with the groups in a request and in its answer, and what a group gets there."""
 
 _Configs = DescribeConfigsRequest | AlterConfigsRequest | IncrementalAlterConfigsRequest
 _CONFIGS: Mapping[type[Struct], tuple[str, Callable[..., Struct]]] = {
@@ -123,7 +112,7 @@ class FleetGroupService(GroupService):
             return LazyAnswer(partial(self._find_owners, request, message))
         elif isinstance(message, ListGroupsRequest):
             return LazyAnswer(partial(self._list_own, request))
-        elif isinstance(message, _Batch):
+        elif isinstance(message, Batch):
             return LazyAnswer(partial(self._answer_batch, request, message))
         elif isinstance(message, _Configs):
             return LazyAnswer(partial(self._answer_configs, request, message))
@@ -230,13 +219,12 @@ class FleetGroupService(GroupService):
         """List what any process knows, each thing once."""
         answer = cast(ListConfigResourcesResponse, await self._usual(request))
         resources = dict.fromkeys(answer.config_resources)
-        for slot in range(self._member.slots):
-            if slot != self._member.slot:
-                try:
-                    other = await self._calls.ask(slot, request, request.message)
-                except OwnerAway:
-                    continue  # others have its groups, or will
-                resources |= dict.fromkeys(other.config_resources)
+        for slot in tuple(self._member.other_slots()):
+            try:
+                other = await self._calls.ask(slot, request, request.message)
+            except OwnerAway:
+                continue  # others have its groups, or will
+            resources |= dict.fromkeys(other.config_resources)
         return replace(answer, config_resources=tuple(resources))
 
     async def _list_own(self, request: GroupRequest) -> Struct:
@@ -248,9 +236,9 @@ class FleetGroupService(GroupService):
         own = tuple(group for group in answer.groups if self._member.owns(group.group_id))
         return replace(answer, groups=own)
 
-    async def _answer_batch(self, request: GroupRequest, message: _Batch) -> Struct:
+    async def _answer_batch(self, request: GroupRequest, message: Batch) -> Struct:
         """Answer for all groups: for those of other processes these are asked."""
-        asked, answered, make_refusal = _BATCHES[type(message)]
+        asked, answered, make_refusal = BATCHES[type(message)]
         parts: dict[int, list[str]] = defaultdict(list)
         for name in dict.fromkeys(getattr(message, asked)):
             parts[self._find_slot(name)].append(name)
@@ -381,8 +369,8 @@ def _groups_in(request: GroupRequest) -> Sequence[str]:
         return (message.group_id,)
     if isinstance(message, OffsetFetchRequest):
         return [group.group_id for group in groups_of(message, request.header.api_version)]
-    if isinstance(message, _Batch):
-        return cast(Sequence[str], getattr(message, _BATCHES[type(message)][0]))
+    if isinstance(message, Batch):
+        return cast(Sequence[str], getattr(message, BATCHES[type(message)][0]))
     if isinstance(message, _Configs):
         return [
             resource.resource_name

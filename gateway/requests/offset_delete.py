@@ -4,8 +4,9 @@ after the anchor has left the group.
 The image of the topics says what exists, the engine's decision which topics are subscribed.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 import trio
@@ -49,25 +50,10 @@ class OffsetDeleteApi:
         self, request: GroupRequest, message: OffsetDeleteRequest
     ) -> OffsetDeleteResponse:
         """Delete offsets of topics without subscribers. Raises BrokerLost, GroupFailed."""
-        group_id, version = message.group_id, request.header.api_version
-        if not group_id:
+        if not message.group_id:
+            version = request.header.api_version
             return _refuse(message, version, RefusalReason.EMPTY_GROUP_ID)
-        names = [topic.name for topic in message.topics]
-        hidden = await refused_names(request, Resource.TOPIC, names)
-        if not hidden:
-            return await self._answer(request, message)
-
-        def is_hidden(name: str, _index: int) -> bool:
-            return name in hidden
-
-        refused_part = refuse_partitions(message, is_hidden, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        others = deletable(message, is_hidden)
-        if not others:
-            return OffsetDeleteResponse(topics=refused_part)
-        answer = await self._answer(request, replace(message, topics=others))
-        if answer.error_code:
-            return answer
-        return replace(answer, topics=(*refused_part, *answer.topics))
+        return await delete_allowed(request, message, partial(self._answer, request))
 
     async def _answer(
         self, request: GroupRequest, message: OffsetDeleteRequest
@@ -139,6 +125,30 @@ class OffsetDeleteApi:
             never_committed = answered_here(others, image, ErrorCode.NONE)
             answer = OffsetDeleteResponse(topics=never_committed)
         return replace(answer, topics=(*answer.topics, *staying))
+
+
+async def delete_allowed(
+    request: GroupRequest,
+    message: OffsetDeleteRequest,
+    delete: Callable[[OffsetDeleteRequest], Awaitable[OffsetDeleteResponse]],
+) -> OffsetDeleteResponse:
+    """Have the offsets deleted whose topics the client may read. Raises BrokerLost."""
+    names = [topic.name for topic in message.topics]
+    hidden = await refused_names(request, Resource.TOPIC, names)
+    if not hidden:
+        return await delete(message)
+
+    def is_hidden(name: str, _index: int) -> bool:
+        return name in hidden
+
+    refused_part = refuse_partitions(message, is_hidden, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    others = deletable(message, is_hidden)
+    if not others:
+        return OffsetDeleteResponse(topics=refused_part)
+    answer = await delete(replace(message, topics=others))
+    if answer.error_code:
+        return answer
+    return replace(answer, topics=(*refused_part, *answer.topics))
 
 
 def _refuse(

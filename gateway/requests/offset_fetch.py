@@ -227,6 +227,27 @@ async def _fetch(
     return await ask(request, groups, spoken, stable)
 
 
+async def fetch_from_cluster(
+    request: GroupRequest, message: OffsetFetchRequest
+) -> OffsetFetchResponse:
+    """What the cluster answers about groups whose owner is not asked. Raises BrokerLost."""
+    version = request.header.api_version
+    groups, _ = _distinct(groups_of(message, version))
+    asked = groups if _takes_batches(request) else groups[:GROUPS_ONE_BY_ONE_MAX]
+    fetched = await _fetch(request, asked, require_stable=message.require_stable)
+    answers = {answer.group_id: answer for answer in fetched}
+    code = code_for(RefusalReason.HOLDER_UNKNOWN, GroupApi.FETCH)
+    return response_of(
+        tuple(
+            told_apart(group, answers[group.group_id], version)
+            if group.group_id in answers
+            else fail_group(group, code, version)
+            for group in groups
+        ),
+        version,
+    )
+
+
 def without_private(
     request: GroupRequest, answer: OffsetFetchResponseGroup
 ) -> OffsetFetchResponseGroup:

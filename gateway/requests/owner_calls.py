@@ -66,14 +66,6 @@ class OwnerAsker(Protocol):
         ...
 
 
-class NoOwnerCalls:
-    """Asks nobody: the others are on other machines."""
-
-    async def ask(self, slot: int, request: GroupRequest, message: Struct) -> Any:  # noqa: ARG002
-        """See `OwnerAsker`."""
-        raise OwnerAway
-
-
 class OwnerCalls:
     """Asks the other processes of this machine."""
 

@@ -1,5 +1,7 @@
 """Gateways on several addresses that share their groups, in front of one cluster."""
 
+import os
+import signal
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -11,11 +13,24 @@ from pathlib import Path
 import pytest
 import trio
 
+from gateway.board.views import GroupPage
 from gateway.cluster.broker_connection import BrokerConnection
-from gateway.fleet.member import SHARDS, is_coordinator, shard_of
+from gateway.control.client import give, look
+from gateway.control.messages import CommandRefused, DescribeGroup, RestartCommand
+from gateway.fleet.member import SHARDS, broker_of, is_coordinator, shard_of
+from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
+from kafka_codecs.declaration import Struct
+from kafka_codecs.delete_groups import DeleteGroupsRequest
+from kafka_codecs.describe_groups import DescribeGroupsRequest
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupResponse
 from kafka_codecs.metadata import MetadataRequest
+from kafka_codecs.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from kafka_codecs.offset_fetch import OffsetFetchRequest
 from tests.support.clients import Client
 from tests.support.group_client import GroupClient, find_coordinator, fresh_group, group_client
 from tests.support.group_stage import PARTITIONS, GroupStage, on_kafka
@@ -34,6 +49,7 @@ LONG_SESSIONS = "--session-timeout-ms=45000"
 LONG_NATIVE_SESSIONS = "--group-consumer-session-timeout-ms=45000"
 RDKAFKA = Client(library="librdkafka", assignor="cooperative-sticky")
 NATIVE = Client(library="librdkafka", protocol="consumer")
+PROCESSES = 2
 HOSTS = ("127.0.0.1", "127.0.0.2", "127.0.0.3")
 
 pytestmark = [
@@ -53,6 +69,10 @@ class Fleet:
         self._folder = folder
         self._topic = fresh_group("state-of-machines")
         self._port = free_port()
+
+    def folder_of(self, gateway: ServeProcess) -> Path:
+        """Its state folder."""
+        return self._folder / gateway.address[0]
 
     @asynccontextmanager
     async def gateway(self, host: str, *flags: str) -> AsyncIterator[ServeProcess]:
@@ -76,23 +96,36 @@ async def nodes_of(gateway: ServeProcess) -> Nodes:
     return {broker.node_id: (broker.host, broker.port) for broker in metadata.brokers}
 
 
-def shards_of(gateway: ServeProcess) -> set[int]:
-    """The shards that it has, as its log says."""
-    held: set[int] = set()
+def shards_by_process(gateway: ServeProcess) -> Mapping[int, set[int]]:
+    """The shards that each of its processes has, as its log says."""
+    held: dict[int, set[int]] = {}
     for line in gateway.log:
+        process = line.get("slot", 0)
+        if line["event"] == "process_started":
+            held[process] = set()
         if line["event"] == "shards_taken":
-            held |= set(line["shards"])
+            held.setdefault(process, set()).update(line["shards"])
         if line["event"] in ("shards_given_up", "shard_lost"):
-            held -= set(line.get("shards", [line.get("shard")]))
+            held[process] -= set(line.get("shards", [line.get("shard")]))
     return held
 
 
-async def until_shared(gateways: Sequence[ServeProcess], limit_s: float = 60) -> None:
-    """Wait until each has its share."""
+def shards_of(gateway: ServeProcess) -> set[int]:
+    """The shards that it has."""
+    return set().union(*shards_by_process(gateway).values())
+
+
+async def until_shared(
+    gateways: Sequence[ServeProcess], limit_s: float = 60, *, processes: int = 1
+) -> None:
+    """Wait until each process of each gateway has its share."""
 
     def is_shared() -> bool:
-        loads = [len(shards_of(gateway)) for gateway in gateways]
-        return sum(loads) == SHARDS and max(loads) - min(loads) <= 1
+        loads = [
+            len(shards) for gateway in gateways for shards in shards_by_process(gateway).values()
+        ]
+        is_complete = len(loads) == len(gateways) * processes and sum(loads) == SHARDS
+        return is_complete and max(loads) - min(loads) <= 1
 
     with trio.fail_after(limit_s):
         await until(is_shared)
@@ -174,6 +207,91 @@ async def test_three_gateways_share_groups_and_pass_them_on(
                 assert [line for line in gateway.log if line["level"] == "error"] == []
             assert await back.terminate() == 0
             assert await first.terminate() == 0
+
+
+async def answers_about(nodes: Nodes, node_id: int, group: str) -> Sequence[Sequence[str]]:
+    """What an admin client learns of a group at each coordinator node that leads to the group's
+    broker."""
+    offsets = OffsetDeleteRequestPartition(partition_index=0)
+    unknown = OffsetDeleteRequestTopic(name="no-such-topic", partitions=(offsets,))
+    requests: Sequence[tuple[Struct, int]] = (
+        (DescribeGroupsRequest(groups=(group,), include_authorized_operations=True), 5),
+        (
+            ConsumerGroupDescribeRequest(group_ids=(group,), include_authorized_operations=True),
+            0,
+        ),
+        (DeleteGroupsRequest(groups_names=(group,)), 2),
+        (OffsetDeleteRequest(group_id=group, topics=(unknown,)), 0),
+        (OffsetFetchRequest(group_id=group, topics=None), 7),
+    )
+    answers: list[Sequence[str]] = []
+    for node, address in nodes.items():
+        if is_coordinator(node) and broker_of(node) == broker_of(node_id):
+            async with await BrokerConnection.open(*address) as connection:
+                answers.append([str(await connection.ask(*request)) for request in requests])
+    loading = f"error_code={ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:d}"
+    assert not any(loading in answer for answer in answers[0])
+    return answers
+
+
+@pytest.mark.parametrize("kafka", [LAST_CLASSIC], indirect=True)
+async def test_machines_of_several_processes_share_groups(
+    kafka: KafkaCluster, tmp_path: Path
+) -> None:
+    """Each process has coordinator nodes of its own, and the machine one address for each broker.
+    Members go on while a process is killed, all are restarted, and a machine is stopped."""
+    fleet = Fleet(kafka, tmp_path)
+    groups = [fresh_group("process") for _ in range(6)]
+    joined: dict[str, JoinGroupResponse] = {}
+
+    async def beat_all(gateway: ServeProcess) -> None:
+        for group, member in joined.items():
+            code = await until_answered(partial(beat, gateway, group, member), has_owner)
+            assert code == ErrorCode.NONE, group
+
+    with trio.fail_after(LIMIT_S):
+        async with (
+            fleet.gateway(HOSTS[0], f"--processes={PROCESSES}") as first,
+            fleet.gateway(HOSTS[1], f"--processes={PROCESSES}") as second,
+        ):
+            machines = (first, second)
+            await until_shared(machines, processes=PROCESSES)
+            nodes = await nodes_of(first)
+            assert await nodes_of(second) == nodes
+            brokers = len(kafka.addresses)
+            coordinators = [address for node, address in nodes.items() if is_coordinator(node)]
+            assert len(set(coordinators)) == len(machines) * PROCESSES * brokers
+            for group in groups:
+                joined[group] = await enter(second, group)
+                (node_id,) = {
+                    (await find_coordinator(gateway.address, group)).node_id for gateway in machines
+                }
+                owner = next(one for one in machines if nodes[node_id][0] == one.address[0])
+                assert shard_of(group, SHARDS) in shards_of(owner)
+                page = await look(fleet.folder_of(owner), DescribeGroup(group_id=group), GroupPage)
+                assert page.members == 1
+                other = next(one for one in machines if one is not owner)
+                first_answers, *others = await answers_about(nodes, node_id, group)
+                assert all(answers == first_answers for answers in others)
+                with pytest.raises(CommandRefused, match=f"at {owner.bootstrap} has this group"):
+                    await look(fleet.folder_of(other), DescribeGroup(group_id=group), GroupPage)
+            killed = second.events("process_started")[0]
+            os.kill(killed["pid"], signal.SIGKILL)
+            await second.until_event("process_started", PROCESSES + 1)
+            await until_shared(machines, processes=PROCESSES)
+            await beat_all(first)
+            await give(fleet.folder_of(first), RestartCommand())
+            await first.until_event("process_started", 2 * PROCESSES)
+            await until_shared(machines, processes=PROCESSES)
+            await beat_all(second)
+            assert await nodes_of(first) == nodes
+            assert await first.terminate() == 0
+            await beat_all(second)
+            assert shards_of(second) == set(range(SHARDS))
+            for gateway in machines:
+                assert gateway.other_lines == []
+                assert [line for line in gateway.log if line["level"] == "error"] == []
+            assert await second.terminate() == 0
 
 
 CLIENTS = {

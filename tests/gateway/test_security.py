@@ -40,6 +40,22 @@ def test_clients_do_not_show_the_gateways_certificate(tmp_path: Path) -> None:
     assert security.certificates == (own, of_clients)
 
 
+def test_other_gateways_are_met_with_the_own_user_and_with_tls_if_clients_are(
+    tmp_path: Path,
+) -> None:
+    """Whether the cluster wants TLS or not: their listeners are like those of this one."""
+    files = CertificateAuthority.in_folder(tmp_path).issue("gateway", "g.example")
+    listening = {"tls_cert": f"{files.cert}", "tls_key": f"{files.key}", "advertise": "g.example"}
+    plain = security_of(load({"upstream": "k:1", **listening}))
+    assert plain.own.tls is None
+    assert plain.to_gateways.tls is not None
+    assert plain.to_gateways.tls in plain.certificates
+    to_cluster = {"upstream": "k:1", "upstream_security_protocol": "ssl"}
+    both = security_of(load({**to_cluster, **listening}))
+    assert both.to_gateways == both.own
+    assert security_of(load(to_cluster)).to_gateways == PLAIN_ACCESS
+
+
 def test_both_share_what_has_no_certificate_of_its_own() -> None:
     """Only what the authorities are."""
     security = security_of(load({"upstream": "k:1", "upstream_security_protocol": "ssl"}))

@@ -60,7 +60,10 @@ def test_processes_may_follow_the_machine() -> None:
         ({"processes": "17"}, "--processes: "),
         ({"processes": "2", "state": "memory"}, "processes: needs state sqlite or kafka"),
         ({"fleet": "true"}, "fleet: needs state kafka, not sqlite"),
-        ({"fleet": "true", "state": "kafka", "processes": "2"}, "processes: does not work with"),
+        (
+            {"fleet": "true", "state": "kafka", "listen_sni": "b-$(id).example", "tls_cert": "c"},
+            "listen_sni: does not work with fleet",
+        ),
         ({"gateway_name": "g1"}, "gateway_name: needs fleet"),
         ({"gateway_name": "g 1"}, "--gateway-name: "),
         (

@@ -85,8 +85,9 @@ class ServeProcess:
         return [line for line in self.log if line["event"] == name]
 
     def print_log(self) -> None:
-        """Print the log for a failing test, without refusals, which clients cause by the
-        hundred."""
+        """Print what it has written for a failing test, without refusals, which clients cause by
+        the hundred."""
+        print(*self.other_lines, sep="\n")
         for line in self.log:
             if line["event"] != "request_refused":
                 print(json.dumps(line))

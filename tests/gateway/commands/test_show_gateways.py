@@ -6,11 +6,15 @@ from pathlib import Path
 import pytest
 
 from gateway.board import terminal
-from gateway.board.views import GatewayLine, ProcessLine, ProcessState, Readiness
+from gateway.board.views import FleetLine, GatewayLine, ProcessLine, ProcessState, Readiness
 from gateway.commands import show_gateways
 from gateway.control.control_socket import NoControlSocket
 
 NOW_MS = 1_000_000_000
+FLEET = (
+    FleetLine(name="a", address="h:1", slot=0, shards=(0, 1, 2, 3), state="serving", is_here=True),
+    FleetLine(name="b", address="i:1", slot=4, shards=(), state="starting", is_here=False),
+)
 
 
 def state(slot: int, shards: tuple[int, ...], own: int, moved_at_ms: int | None) -> ProcessState:
@@ -34,6 +38,7 @@ def state(slot: int, shards: tuple[int, ...], own: int, moved_at_ms: int | None)
         max_connections=9,
         hosted=3,
         process=process,
+        fleet=FLEET,
         started_ms=NOW_MS - 7_200_000,
         now_ms=NOW_MS,
     )
@@ -58,6 +63,17 @@ def test_the_table_has_a_line_for_each_process(capsys: pytest.CaptureFixture[str
     assert lines[1].rstrip().endswith("never")
     assert "no gateway is running in /slots/2" in lines[2]
     assert lines[2].count("?") == 6
+
+
+def test_the_gateways_of_other_machines_are_named_with_their_addresses(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A fleet on one machine has none."""
+    terminal.console().print(terminal.fleet_table(FLEET))
+    heading, *lines = capsys.readouterr().out.splitlines()
+    assert heading.split() == ["GATEWAY", "ADDRESS", "STATE", "SLOT", "SHARDS"]
+    assert lines[0].split() == ["a", "h:1", "serving,", "here", "0", "4", "(0-3)"]
+    assert lines[1].split() == ["b", "i:1", "starting", "4", "none"]
 
 
 async def test_programs_get_a_line_of_json_for_each_process(

@@ -16,7 +16,7 @@ from gateway.fleet.fleet_state import (
     read_state,
     write_state,
 )
-from gateway.fleet.member import SHARDS, FleetMember
+from gateway.fleet.member import NO_SLOT, SHARDS, FleetMember
 from gateway.state_folder import StateFolderError
 
 
@@ -98,3 +98,10 @@ def test_each_process_has_a_folder_for_its_socket(tmp_path: Path) -> None:
     member = FleetMember(slot=0, slots=3, shards=SHARDS)
     for group_id in ("a", "b", "c", "d"):
         assert control_folder_of(tmp_path, group_id) == folders[member.slot_of(group_id)]
+
+
+def test_any_process_says_which_machine_has_a_group(tmp_path: Path) -> None:
+    """The file of a machine knows only its own."""
+    state = open_state(tmp_path, 2, IN_CLUSTER)
+    write_state(tmp_path, state.with_owners([NO_SLOT] * SHARDS), IN_CLUSTER)
+    assert control_folder_of(tmp_path, "g") == tmp_path / SLOTS_FOLDER / "0"

@@ -42,10 +42,12 @@ class Plan(FleetPlan):
             if behaviour == "raises":
                 raise ValueError("a bug")
             link.settimeout(TICK_S)
+            if behaviour == "reports":
+                link.send(encode(OwnerTable((slot, -1))))
             if behaviour == "claims" and slot == 0:
                 link.send(encode(LogClaimed("5" * 32, 7000000)))
-            link.send(encode(Serving()))
             note(f"{slot} {os.getpid()} {sorted(shards)}")
+            link.send(encode(Serving()))
             held = set(shards)
             while True:
                 try:
@@ -89,7 +91,8 @@ class Plan(FleetPlan):
         note(f"parent says that {reason}")
 
     def note_owners(self, owners):
-        pass
+        if behaviour == "reports":
+            note(f"parent stores {owners}")
 
     def reload(self):
         note("parent reloads")
@@ -104,7 +107,8 @@ def fork():
 
 os.fork = fork
 slots = 3 if behaviour == "unprepared" else 2
-sys.exit(run_fleet(slots, 4, Plan()))
+shards = 0 if behaviour == "reports" else 4
+sys.exit(run_fleet(slots, shards, Plan()))
 """
 
 
@@ -307,3 +311,16 @@ def test_processes_that_cannot_be_prepared_end_a_fleet_that_starts(tmp_path: Pat
         assert parent.log().count("the disk is full") == 2
         assert "Traceback" not in parent.log()
         assert parent.notes()[1:] == ["0 drains"]
+
+
+def test_the_parent_stores_which_processes_have_shards_that_it_does_not_share_out(
+    tmp_path: Path,
+) -> None:
+    """The group of a fleet on several machines does. Nobody is told, and nothing is taken."""
+    with running_parent(tmp_path, "reports") as parent:
+        parent.wait_for(2)
+        for slot in range(2):
+            parent.wait_for_note(f"parent stores ({slot}, -1)")
+        os.kill(parent.pids()[0][1], signal.SIGKILL)
+        parent.wait_for(3)
+        assert {note.split(maxsplit=2)[2] for note in parent.notes() if note[0].isdigit()} == {"[]"}

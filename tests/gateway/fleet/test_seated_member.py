@@ -7,14 +7,22 @@ from gateway.fleet.table import FleetTable, GatewayAddress, GoneSlot, Seat
 BROKERS = range(1, 41)
 
 
-def seat(slot: int, *, is_leaving: bool = False, brokers: range = BROKERS) -> Seat:
-    """A gateway at an address of its own."""
+def seat(
+    slot: int,
+    *,
+    host: str = "",
+    process: int = 0,
+    is_leaving: bool = False,
+    brokers: range = BROKERS,
+) -> Seat:
+    """A gateway at an address of its own, unless told otherwise."""
     return Seat(
         name=f"g{slot}",
         member_id=f"g{slot}-id",
         stamp="0",
         slot=slot,
-        address=GatewayAddress(host=f"host{slot}", port=9092),
+        address=GatewayAddress(host=host or f"host{slot}", port=9092),
+        process=process,
         is_leaving=is_leaving,
         broker_ports={broker: 10_000 + broker for broker in brokers},
         node_ports={broker: 20_000 + broker for broker in brokers},
@@ -74,3 +82,26 @@ def test_a_broker_that_nobody_has_a_port_for_has_no_coordinator_node_yet() -> No
     view.learn_owners([NO_SLOT] * 4)
     assert view.node_of("g", 7) is None
     assert not view.owns("g")
+
+
+def test_the_processes_of_a_machine_are_told_from_gateways_elsewhere() -> None:
+    """Operators reach any process of this machine, and learn where others are."""
+    view = member(seat(3), seat(5, host="host3", process=1), seat(4))
+    assert view.process == 0
+    assert [view.process_in(slot) for slot in (3, 5, 4, 9)] == [0, 1, None, None]
+    assert list(view.other_slots()) == [5, 4]
+    view.learn_owners([4] * 4)
+    assert view.process_of("g") is None
+    assert view.name_owner("g") == "gateway g4 at host4:9092"
+    view.learn_owners([NO_SLOT] * 4)
+    assert view.process_of("g") is None
+    assert view.name_owner("g") == "no gateway of the fleet yet"
+
+
+def test_a_machine_serves_its_brokers_as_long_as_one_of_its_processes_stays() -> None:
+    """Its processes share the port."""
+    here = [seat(slot, host="host0", process=slot) for slot in (0, 1)]
+    before = hosts(member(*here, seat(2)))
+    leaving = seat(0, host="host0", is_leaving=True)
+    assert hosts(member(leaving, here[1], seat(2))) == before
+    assert set(before) == {"host0", "host2"}

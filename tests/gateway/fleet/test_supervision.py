@@ -434,6 +434,23 @@ def test_a_planted_bug_is_found(bug: type[Supervision]) -> None:
         play_all(100, bug)
 
 
+def test_processes_of_several_machines_leave_by_themselves_when_they_are_drained() -> None:
+    """One after another, each once the one before has had time to get its shards back."""
+    supervision = Supervision(2, 0)
+    assert list(supervision.begin()) == [StartProcess(0)]
+    assert list(supervision.on_serving(0)) == [StartProcess(1)]
+    assert list(supervision.on_serving(1)) == []
+    supervision.on_restart(range(2))
+    assert tick(supervision, 1, beating=(0, 1)) == [CloseSharedPorts(0), DrainProcess(0)]
+    assert tick(supervision, LINGER_TICKS, beating=(0, 1)) == []
+    assert list(supervision.on_ended(0, 0)) == [StartProcess(0)]
+    assert list(supervision.on_serving(0)) == []
+    assert tick(supervision, SETTLE_TICKS, beating=(0, 1))[-2:] == [
+        CloseSharedPorts(1),
+        DrainProcess(1),
+    ]
+
+
 def play_all(seeds: int, kind: type[Supervision] = Supervision) -> None:
     """Play fleets of up to four processes, each of which ends with one holder for each shard."""
     for seed in range(seeds):

@@ -1,0 +1,158 @@
+"""Admin requests about groups of other gateways, in a fleet that runs on several machines.
+
+Another process of the machine is asked as in `owner_calls`. A gateway elsewhere is asked at its
+coordinator node, as by any Kafka client, with the gateway's own user. So what the client may see
+and do is found out here first, on the client's own connection, and no refusal of the gateway's own
+user is taken for one of the client. Committed offsets are the cluster's, which answers on the
+client's own connection.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import trio
+
+from gateway.cluster.access import Access
+from gateway.cluster.broker_connection import BrokerConnection
+from gateway.cluster.errors import UpstreamError
+from gateway.data_path.grants import Resource
+from gateway.data_path.group_apis import GroupRequest
+from gateway.fleet.member import coordinator_id
+from gateway.fleet.seated_member import SeatedMember
+from gateway.hosting.answers import GroupApi, RefusalReason, code_for
+from gateway.requests.admin_apis import add_operations
+from gateway.requests.answer_room import AnswerRoom
+from gateway.requests.authorization import refused_names
+from gateway.requests.group_batches import BATCHES, Batch
+from gateway.requests.group_descriptions import topics_of, with_hidden_topics
+from gateway.requests.offset_delete import delete_allowed
+from gateway.requests.offset_fetch import fetch_from_cluster
+from gateway.requests.owner_calls import CALLS_MAX, OwnerAway, OwnerCalls
+from gateway.requests.zookeeper_offsets import FIRST_VERSION_IN_KAFKA
+from kafka_codecs.apis import APIS, ApiKey
+from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
+from kafka_codecs.declaration import Struct
+from kafka_codecs.delete_groups import DeleteGroupsRequest
+from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from kafka_codecs.offset_fetch import OffsetFetchRequest
+
+CLIENT_ID = "groupferry-fleet-call"
+"""Who is asked by a gateway does not ask on: two might each take the other for the owner."""
+ANSWER_S = 10.0
+"""How long a gateway elsewhere may take to answer, the connection included."""
+
+_AWAY = code_for(RefusalReason.LOADING, GroupApi.ADMIN)
+_NOT_FOR_CLIENTS = frozenset(
+    {
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+"""Errors about the gateway's own user, or its question. The client gets a retriable one."""
+
+
+class MachineCalls:
+    """Asks the other processes of this machine, and gateways elsewhere."""
+
+    def __init__(self, member: SeatedMember, folder: Path | None, access: Access) -> None:
+        """`folder`: the state folder of all processes of this machine; None for a single one.
+        `access`: that of the gateway's own user to other gateways."""
+        self._member, self._access = member, access
+        self._processes = None if folder is None else OwnerCalls(folder)
+        self._places = trio.CapacityLimiter(CALLS_MAX)
+
+    async def ask(self, slot: int, request: GroupRequest, message: Struct) -> Any:
+        """See `OwnerAsker`."""
+        process = self._member.process_in(slot)
+        if process is not None and self._processes is not None:
+            return await self._processes.ask(process, request, message)
+        if request.header.client_id == CLIENT_ID:
+            raise OwnerAway
+        match message:
+            case OffsetFetchRequest() if request.header.api_version >= FIRST_VERSION_IN_KAFKA:
+                return await fetch_from_cluster(request, message)
+            case OffsetDeleteRequest():
+                return await self._delete_offsets(slot, request, message)
+            case _ if isinstance(message, Batch):
+                return await self._answer_batch(slot, request, message)
+            case _:
+                raise OwnerAway
+
+    async def _delete_offsets(
+        self, slot: int, request: GroupRequest, message: OffsetDeleteRequest
+    ) -> OffsetDeleteResponse:
+        if await refused_names(request, Resource.GROUP, (message.group_id,)):
+            return OffsetDeleteResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+        async def delete(allowed: OffsetDeleteRequest) -> OffsetDeleteResponse:
+            answer: OffsetDeleteResponse = await self._ask_elsewhere(slot, request, allowed)
+            codes = [part.error_code for topic in answer.topics for part in topic.partitions]
+            if not _NOT_FOR_CLIENTS.isdisjoint((answer.error_code, *codes)):
+                raise OwnerAway
+            return answer
+
+        return await delete_allowed(request, message, delete)
+
+    async def _answer_batch(self, slot: int, request: GroupRequest, message: Batch) -> Struct:
+        asked, answered, make_refusal = BATCHES[type(message)]
+        names = cast(tuple[str, ...], getattr(message, asked))
+        refused = await refused_names(request, Resource.GROUP, names)
+        code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        groups: dict[str, Any] = {
+            name: make_refusal(group_id=name, error_code=code) for name in refused
+        }
+        if allowed := tuple(name for name in names if name not in refused):
+            part: Any = replace(cast(Any, message), **{asked: allowed})
+            if not isinstance(part, DeleteGroupsRequest):
+                part = replace(part, include_authorized_operations=False)
+            answer = await self._ask_elsewhere(slot, request, part)
+            room = AnswerRoom(request.hold)
+            for group in getattr(answer, answered):
+                room.take(group)
+                is_ours = group.error_code not in _NOT_FOR_CLIENTS and room.refusal is None
+                code = _AWAY if room.refusal is None else room.refusal[0]
+                refusal = make_refusal(group_id=group.group_id, error_code=code)
+                groups[group.group_id] = group if is_ours else refusal
+        if groups.keys() != set(names):
+            raise OwnerAway
+        if isinstance(message, ConsumerGroupDescribeRequest):
+            await _hide_topics(request, groups)
+        if not isinstance(message, DeleteGroupsRequest) and message.include_authorized_operations:
+            await add_operations(request, groups)
+        response: Any = APIS[ApiKey(request.header.api_key)].response()
+        return cast(Struct, replace(response, **{answered: tuple(groups[name] for name in names)}))
+
+    async def _ask_elsewhere(self, slot: int, request: GroupRequest, message: Struct) -> Any:
+        """What the gateway with this slot answers. Raises OwnerAway."""
+        address = self._member.address_of(coordinator_id(slot, request.node_id))
+        if address is None:
+            raise OwnerAway
+        key, version, place = ApiKey(request.header.api_key), request.header.api_version, object()
+        try:
+            self._places.acquire_on_behalf_of_nowait(place)
+        except trio.WouldBlock:
+            raise OwnerAway from None
+        try:
+            with trio.fail_after(ANSWER_S):
+                opening = BrokerConnection.open(*address, access=self._access, client_id=CLIENT_ID)
+                async with await opening as connection:
+                    low, high = connection.versions.get(key, (0, -1))
+                    if not low <= version <= high:
+                        raise OwnerAway
+                    return await connection.ask(message, version)
+        except (UpstreamError, trio.TooSlowError):
+            raise OwnerAway from None
+        finally:
+            self._places.release_on_behalf_of(place)
+
+
+async def _hide_topics(request: GroupRequest, groups: dict[str, Any]) -> None:
+    """Hide the groups with topics that the client may not describe."""
+    topics = {name for group in groups.values() for name in topics_of(group)}
+    if hidden := await refused_names(request, Resource.TOPIC, topics):
+        for group_id, group in groups.items():
+            if not hidden.isdisjoint(topics_of(group)):
+                groups[group_id] = with_hidden_topics(group_id)
