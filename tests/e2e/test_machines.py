@@ -9,14 +9,15 @@ from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 import trio
 
-from gateway.board.views import GroupPage
+from gateway.board.views import GatewayLine, GroupPage
 from gateway.cluster.broker_connection import BrokerConnection
-from gateway.control.client import give, look
-from gateway.control.messages import CommandRefused, DescribeGroup, RestartCommand
+from gateway.control.client import find_processes, give, look
+from gateway.control.messages import CommandRefused, DescribeGateway, DescribeGroup, RestartCommand
 from gateway.fleet.member import SHARDS, broker_of, is_coordinator, shard_of
 from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_codecs.declaration import Struct
@@ -243,6 +244,11 @@ async def test_machines_of_several_processes_share_groups(
     fleet = Fleet(kafka, tmp_path)
     groups = [fresh_group("process") for _ in range(6)]
     joined: dict[str, JoinGroupResponse] = {}
+    admin_port = free_port()
+
+    def read_metrics() -> str:
+        with urlopen(f"http://{HOSTS[0]}:{admin_port}/metrics", timeout=20) as answer:
+            return str(answer.read().decode())
 
     async def beat_all(gateway: ServeProcess) -> None:
         for group, member in joined.items():
@@ -251,7 +257,9 @@ async def test_machines_of_several_processes_share_groups(
 
     with trio.fail_after(LIMIT_S):
         async with (
-            fleet.gateway(HOSTS[0], f"--processes={PROCESSES}") as first,
+            fleet.gateway(
+                HOSTS[0], f"--processes={PROCESSES}", f"--admin-listen={HOSTS[0]}:{admin_port}"
+            ) as first,
             fleet.gateway(HOSTS[1], f"--processes={PROCESSES}") as second,
         ):
             machines = (first, second)
@@ -268,6 +276,9 @@ async def test_machines_of_several_processes_share_groups(
                 }
                 owner = next(one for one in machines if nodes[node_id][0] == one.address[0])
                 assert shard_of(group, SHARDS) in shards_of(owner)
+                process_folder = find_processes(fleet.folder_of(owner))[0]
+                line = await look(process_folder, DescribeGateway(), GatewayLine)
+                assert [one.is_here for one in line.fleet].count(True) == PROCESSES
                 page = await look(fleet.folder_of(owner), DescribeGroup(group_id=group), GroupPage)
                 assert page.members == 1
                 other = next(one for one in machines if one is not owner)
@@ -275,6 +286,9 @@ async def test_machines_of_several_processes_share_groups(
                 assert all(answers == first_answers for answers in others)
                 with pytest.raises(CommandRefused, match=f"at {owner.bootstrap} has this group"):
                     await look(fleet.folder_of(other), DescribeGroup(group_id=group), GroupPage)
+            metrics = await trio.to_thread.run_sync(read_metrics)
+            for process in range(PROCESSES):
+                assert f'groupferry_process_up{{process="{process}"}} 1.0' in metrics
             killed = second.events("process_started")[0]
             os.kill(killed["pid"], signal.SIGKILL)
             await second.until_event("process_started", PROCESSES + 1)
