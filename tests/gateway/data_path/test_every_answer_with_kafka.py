@@ -58,13 +58,13 @@ REFUSED_BY_KAFKA_4 = {(ApiKey.PRODUCE, version) for version in range(3)}
 """Stated all the same, by brokers and the gateway."""
 PRODUCE_BY_ID_SINCE = 13
 AT_BROKER = {
-    *("METADATA", "FIND_COORDINATOR", "DESCRIBE_CLUSTER", "DESCRIBE_CONFIGS", "DESCRIBE_QUORUM"),
-    *("PRODUCE", "SHARE_FETCH"),
+    **dict.fromkeys(("METADATA", "FIND_COORDINATOR", "DESCRIBE_CLUSTER", "DESCRIBE_CONFIGS"), 0),
+    "DESCRIBE_QUORUM": 2,
+    "PRODUCE": 10,
+    "SHARE_FETCH": 0,
 }
-"""The apis whose answers to these requests have addresses there. That of ShareAcknowledge has some
-if a leader moves."""
-NATIVE_ONLY = {"SHARE_FETCH"}
-"""Apis that older brokers lack."""
+"""The apis whose answers to these requests have addresses there, and from which version on. That of
+ShareAcknowledge has some if a leader moves."""
 Api = tuple[ApiKey, int]
 """In one version."""
 Frames = Mapping[Api, Sequence[bytes]]
@@ -210,8 +210,10 @@ async def test_no_answer_names_an_address_of_the_cluster(
             assert naming == set()
             assert await offered_by(listener) - answered == set()
     of_interest = {api: sent for api, sent in frames.items() if api[0].name in AT_BROKER}
-    at_broker: set[str] = set()
+    there: set[Api] = set()
+    at_brokers: set[Api] = set()
     for address in kafka.addresses:
-        _answered, naming = await answers_of(address, of_interest)
-        at_broker |= {key.name for key, _version in naming}
-    assert at_broker == AT_BROKER - (set() if kafka.has_new_protocol else NATIVE_ONLY)
+        answered, naming = await answers_of(address, of_interest)
+        there |= {api for api in answered if api[1] >= AT_BROKER[api[0].name]}
+        at_brokers |= naming
+    assert at_brokers == there
