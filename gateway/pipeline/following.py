@@ -460,7 +460,7 @@ def _of_others(rows: pa.Table, subjects: Iterable[Subject]) -> pa.Array:
         pc.is_in(rows["gateway_id"], pa.array(names[GATEWAY], pa.string())),
     )
     of_file = pc.is_in(rows["file"], pa.array(names[FILE], pa.string()))
-    is_line = pc.equal(rows["kind"], "line")
+    is_line = pc.and_(pc.equal(rows["kind"], "line"), pc.is_null(rows["group_id"]))
     return pc.invert(pc.if_else(is_line, of_file, pc.or_(of_group, of_gateway)))
 
 
@@ -473,7 +473,7 @@ def since(items: Items, from_ms: int) -> Items:
 def _has_old_line(items: Items, from_ms: int) -> bool:
     """Whether a group has a line from before a time."""
     return any(
-        at_ms < from_ms for key, its in items.items() if key.kind == GROUP for at_ms, _text in its
+        at_ms < from_ms for key, its in items.items() if key.kind == GROUP for at_ms, *_line in its
     )
 
 

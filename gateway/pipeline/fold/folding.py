@@ -14,7 +14,14 @@ from zlib import crc32
 
 from gateway.pipeline.fold.figures import FiguresFold
 from gateway.pipeline.fold.findings import Findings, SeveralLogs
-from gateway.pipeline.fold.lines import UNREAD_ROWS, Line, parse, unread_line
+from gateway.pipeline.fold.lines import (
+    UNREAD_ROWS,
+    Line,
+    parse,
+    read_envelope,
+    read_fields,
+    unread_line,
+)
 from gateway.pipeline.fold.offsets import OffsetFold
 from gateway.pipeline.fold.order import (
     NO_HOSTINGS,
@@ -74,6 +81,8 @@ class GroupFold:
         if self._first_ms is None:
             self._first_ms = at_ms
         self._last_ms = at_ms
+        if line.unread is not None:
+            self.add_unread(line.unread)
         succession = self._sequences.take(line, number)
         if succession == "repeated":
             return None
@@ -95,6 +104,10 @@ class GroupFold:
                 handler(fold, source, line.fields)
         self._ownership.has_lines = True
         return self._hand_out() if self._is_alone and self._lines % CLOSED_EVERY == 0 else None
+
+    def add_unread(self, row: UnreadRow) -> None:
+        """Add a row about what cannot be read."""
+        self._tables.unread.append(row)
 
     def _doubt(self, line: Line, succession: Succession) -> None:
         """Doubt what lines that are missing before this one may have changed."""
@@ -124,7 +137,7 @@ class GroupFold:
             self._ownership.begin_run(hosting.gateway_id)
         self._hostings_before.add(key)
 
-    def finish(self, unread: int = 0) -> Tables:
+    def finish(self) -> Tables:
         """All other rows, as if nothing followed."""
         tables = self._tables
         self._ownership.finish()
@@ -132,7 +145,7 @@ class GroupFold:
         tables.unread += self._sequences.finish(self._last_ms)
         if self._findings.has_version_1:
             tables.unread.append(self._sequences.version_1_row(self._first_ms or 0))
-        self._unread += len(tables.unread) + unread
+        self._unread += len(tables.unread)
         self._figures.finish(self._last_ms)
         tables.groups.append(self._group_row())
         return tables
@@ -193,8 +206,8 @@ class SourceLine(NamedTuple):
 
 KINDS = FILE, GROUP, GATEWAY = range(3)
 Item: TypeAlias = Any
-"""What a line says about one thing: a group's line after its time, a `Number` of a process, or the
-row of a line of a file that cannot be read, as JSON."""
+"""What a line says about one thing: a group's line between its time and its place, a `Number` of a
+process, or the row of another line of a file, which cannot be read, as JSON."""
 
 
 class ItemKey(NamedTuple):
@@ -209,19 +222,21 @@ class ItemKey(NamedTuple):
 
 def read_items(lines: Iterable[SourceLine]) -> Iterator[tuple[ItemKey, Item]]:
     """What these lines say. Items of a key are sortable. Lines of a group's own sequence only name
-    their run, which is told once."""
+    their run, which is told once. The fields of a group's line are read with the group."""
     marked: set[RunKey] = set()
     for file, place, text in lines:
         if not text or text.isspace():
             continue
-        line, problem = parse(text)
+        line, problem = read_envelope(text)
+        if line is not None and line.group_id is not None:
+            yield ItemKey(GROUP, line.group_id), (line.at_ms, text, file, place)
+        elif line is not None:
+            problem = read_fields(line)
         if problem is not None:
             unread = unread_line(file, place, text, line, problem)
             yield ItemKey(FILE, file), (0, UNREAD_ROWS.dump_json(unread).decode())
         if line is None:
             continue
-        if line.group_id is not None:
-            yield ItemKey(GROUP, line.group_id), (line.at_ms, text)
         if (run := run_of(line)) not in marked:
             if line.process_id is None:
                 marked.add(run)
@@ -246,9 +261,10 @@ class GroupLines(Iterable[Line]):
         self._items = items
 
     def __iter__(self) -> Iterator[Line]:
-        for _at_ms, text in self._items:
-            line, _problem = parse(text)
+        for _at_ms, text, file, place in self._items:
+            line, problem = parse(text)
             assert line is not None
+            line.unread = unread_line(file, place, text, line, problem) if problem else None
             yield line
 
 
@@ -291,17 +307,15 @@ def fold_in_memory(group_id: str, of_group: Iterable[Line]) -> Iterator[Tables]:
     del lines
     for cluster_id in sorted(in_clusters):
         its_lines = in_clusters.pop(cluster_id)
-        unread = sum(line.fields is None for line in its_lines)
-        if not cluster_id and any(clusters.values()):
-            yield Tables(unread=[_cluster_row(its_lines[0])])
-            unread += 1
         placed, hostings = in_memory(its_lines)
         has_others = len({line.gateway_id for line in its_lines}) > 1
         group = GroupFold(cluster_id, group_id, hostings if has_others else NO_HOSTINGS)
+        if not cluster_id and any(clusters.values()):
+            group.add_unread(_cluster_row(its_lines[0]))
         for place in placed:
             if (made := group.take(place)) is not None:
                 yield made
-        yield group.finish(unread)
+        yield group.finish()
 
 
 def _cluster_row(line: Line) -> UnreadRow:
@@ -331,7 +345,7 @@ class LogFold:
         self._source: tuple[str, str | None] | None = None
         """The gateway and the cluster of all lines."""
         self._waiting: list[tuple[Key, Line]] = []
-        self._until_ms = self._unread = 0
+        self._until_ms = 0
 
     def take(self, lines: Iterable[Line]) -> Iterator[Tables]:
         """Take the next lines. Makes the rows that no later one changes. Raises OutOfOrderError."""
@@ -360,7 +374,6 @@ class LogFold:
     def _fold_lines(self, in_order: Iterable[tuple[Key, Line]]) -> Iterator[Tables]:
         for key, line in in_order:
             place = self._log.place(key, line)
-            self._unread += line.fields is None
             if self._fold is None:
                 self._fold = GroupFold(line.cluster_id or "", self._group_id)
             if (made := self._fold.take(place)) is not None:
@@ -370,7 +383,7 @@ class LogFold:
         """All other rows, as if nothing followed. Raises OutOfOrderError."""
         yield from self._fold_lines(sorted(self._waiting, key=itemgetter(0)))
         if self._fold is not None:
-            yield self._fold.finish(self._unread)
+            yield self._fold.finish()
 
 
 class RunsFold:

@@ -59,6 +59,8 @@ class Line(Struct):
     content: int = field(default=0, name="")
     """A checksum of the text: a line that is written twice has the same one, also with another kind
     of line end."""
+    unread: UnreadRow | None = field(default=None, name=" ")
+    """The row that says why its event cannot be read."""
 
 
 class _Envelope(Line):
@@ -80,29 +82,44 @@ _UNREADABLE = (MsgspecError, UnicodeDecodeError, RecursionError)
 
 def parse(text: str) -> tuple[Line | None, str | None]:
     """The line if it has a place in a sequence, and its problem if it has any."""
+    line, problem = read_envelope(text)
+    if line is not None:
+        problem = read_fields(line)
+    return line, problem
+
+
+def read_envelope(text: str) -> tuple[Line | None, str | None]:
+    """The line if it has a place in a sequence, and otherwise its problem. Its fields have not been
+    read yet."""
     data = text.encode("utf-8", "surrogatepass")
     if len(data) > LINE_BYTES_MAX:
         return None, NOT_AN_EVENT
     try:
-        envelope = _ENVELOPES.decode(data)
-        if envelope.version == 1:
-            envelope = _ENVELOPES.decode(encode(upgrade(decode(data))))
+        line = _ENVELOPES.decode(data)
+        if line.version == 1:
+            line = _ENVELOPES.decode(encode(upgrade(decode(data))))
     except _UNREADABLE:
         return None, INCOMPLETE if _names_event(data) else NOT_AN_EVENT
-    if envelope.group_id is None and envelope.process_id is None:
+    if line.group_id is None and line.process_id is None:
         return None, INCOMPLETE
-    line: Line = envelope
-    text_of_fields = envelope.fields
-    line.run = envelope.run or 0
-    line.fields, problem = _fields_of(envelope)
-    if len(data) > STRING_BYTES_MAX or _MAY_BE_HUGE in data.translate(_ZEROS):
-        names = [envelope.event, envelope.gateway_id, envelope.group_id, envelope.process_id]
-        if not _fits([*names, envelope.cluster_id]):
+    if len(data) > STRING_BYTES_MAX:
+        names = [line.event, line.gateway_id, line.group_id, line.process_id, line.cluster_id]
+        if not _fits(names):
             return None, INCOMPLETE
-        if line.fields is not None and not _fields_fit(text_of_fields):
-            line.fields, problem = None, f"{envelope.event} has an invalid value"
+    line.run = line.run or 0
     line.content = crc32(data.rstrip())
-    return line, problem
+    return line, None
+
+
+def read_fields(line: Line) -> str | None:
+    """Read the fields of a line. Returns what is wrong with them."""
+    text: Any = line.fields
+    data = bytes(text)
+    line.fields, problem = _fields_of(line, data)
+    is_huge = len(data) > STRING_BYTES_MAX or _MAY_BE_HUGE in data.translate(_ZEROS)
+    if is_huge and line.fields is not None and not _fields_fit(data):
+        line.fields, problem = None, f"{line.event} has an invalid value"
+    return problem
 
 
 def _names_event(data: bytes) -> bool:
@@ -113,26 +130,26 @@ def _names_event(data: bytes) -> bool:
     return isinstance(value, dict) and value.get("event") is not None
 
 
-def _fields_of(envelope: _Envelope) -> tuple[GatewayEvent | None, str | None]:
+def _fields_of(line: Line, data: bytes) -> tuple[GatewayEvent | None, str | None]:
     """The event, or why it cannot be read."""
-    if envelope.version > VERSION:
-        return None, f"lines of version {envelope.version} are not known"
-    decoder = _FIELDS.get((envelope.event, envelope.schema_version))
+    if line.version > VERSION:
+        return None, f"lines of version {line.version} are not known"
+    decoder = _FIELDS.get((line.event, line.schema_version))
     if decoder is not None:
         try:
-            return decoder.decode(envelope.fields), None
+            return decoder.decode(data), None
         except ValidationError as error:
             lacks_field = _LACKS_FIELD.fullmatch(str(error))
             what = "lacks a field" if lacks_field else "has an invalid value"
-            return None, f"{envelope.event} {what}"
+            return None, f"{line.event} {what}"
         except _UNREADABLE:
-            return None, f"{envelope.event} has an invalid value"
-    if envelope.event not in EVENTS:
-        return None, f"this groupferry does not know {envelope.event[:TEXT_MAX]}"
-    return None, f"{envelope.event} of schema version {envelope.schema_version} is not known"
+            return None, f"{line.event} has an invalid value"
+    if line.event not in EVENTS:
+        return None, f"this groupferry does not know {line.event[:TEXT_MAX]}"
+    return None, f"{line.event} of schema version {line.schema_version} is not known"
 
 
-def _fields_fit(fields: Raw) -> bool:
+def _fields_fit(fields: bytes) -> bool:
     """Whether all numbers and strings fit into a table, also those that are ignored."""
     try:
         return _fits(decode(fields))

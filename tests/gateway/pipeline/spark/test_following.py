@@ -59,7 +59,7 @@ def test_a_group_begins_with_its_last_state_before() -> None:
     ((key, items),) = items_of(texts).items()
     for at_s, first in ((50, 0), (150, 2), (350, 4), (500, 4)):
         left = following.since({key: items}, START_MS + at_s * 1000)
-        assert [text for _at_ms, text in left[key]] == texts[first:], at_s
+        assert [text for _at_ms, text, *_place in left[key]] == texts[first:], at_s
     assert following.since({key: items}, START_MS) == {key: items}
     assert [row.kind for row in folded(*texts[4:]).unread] == ["no end"]
 
@@ -84,7 +84,7 @@ def test_a_group_begins_behind_lines_of_the_same_time() -> None:
     texts = [*played(EQUAL_TIMES).lines, json.dumps(late)]
     items = items_of(texts)
     ((key, left),) = following.since(items, START_MS + 101_000).items()
-    assert sorted(text for _at_ms, text in left) == sorted(texts[6:-1])
+    assert sorted(text for _at_ms, text, *_place in left) == sorted(texts[6:-1])
     assert [row.kind for row in folded(*texts[6:-1]).unread] == ["no end"]
     assert left == following.since({key: left}, START_MS + 101_000)[key]
 
@@ -94,7 +94,7 @@ def test_groups_of_one_name_begin_in_their_clusters() -> None:
     days = re.sub(r"^(\d+)", r"\1 @h", DAYS.replace("300 load", "310 load"), flags=re.MULTILINE)
     others = played(f"- cluster-id d\n{days}").lines
     ((_key, left),) = following.since(items_of([*texts, *others]), START_MS + 350_000).items()
-    assert sorted(text for _at_ms, text in left) == sorted([*texts[4:], *others[4:]])
+    assert sorted(text for _at_ms, text, *_place in left) == sorted([*texts[4:], *others[4:]])
 
 
 def items_of(texts: Sequence[str]) -> Items:

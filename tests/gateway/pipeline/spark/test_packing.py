@@ -29,7 +29,7 @@ def parsed_rows(lines: list[str]) -> list[list[str]]:
     rows = [row for batch in batches for row in batch.to_pylist()]
     assert all(list(row) == PACKED.names for row in rows)
     items = [pickle.loads(row["data"]) for row in rows if row["kind"] == GROUP]
-    return [[text for _at_ms, text in its] for its in items]
+    return [[text for _at_ms, text, *_place in its] for its in items]
 
 
 def test_a_row_has_the_next_lines_of_one_group(monkeypatch: pytest.MonkeyPatch) -> None:
