@@ -13,7 +13,6 @@ from functools import partial
 from itertools import groupby, starmap
 from operator import attrgetter
 from typing import Any
-from zlib import compress, decompress
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -120,26 +119,15 @@ def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[PackedRow]:
         yield from starmap(PackedRow, zip(*values, strict=True))
 
 
-PLAIN_MAX = 8
-"""Rows of a group that are kept as they are. Further ones are compressed."""
-
-
 class PackedItems(Iterable[Item]):
     """The items of a group in their order. They may be read again."""
 
     def __init__(self, rows: Iterable[PackedRow]) -> None:
         """The rows are sorted by their first times."""
-        self._rows = [
-            (row if number < PLAIN_MAX else row._replace(data=compress(row.data, 1)))
-            for number, row in enumerate(rows)
-        ]
+        self._rows = list(rows)
 
     def __iter__(self) -> Iterator[Item]:
-        rows = (
-            row if number < PLAIN_MAX else row._replace(data=decompress(row.data))
-            for number, row in enumerate(self._rows)
-        )
-        return unpack(rows)
+        return unpack(self._rows)
 
 
 _LOOK_INTERVAL_S = 0.5

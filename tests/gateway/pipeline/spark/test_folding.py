@@ -2,7 +2,7 @@
 
 from gateway.events.group_events import GroupCreated
 from gateway.pipeline.fold.folding import FILE, GROUP, ItemKey, SourceLine, read_items
-from gateway.pipeline.spark.folding import PLAIN_MAX, PackedItems, _tables
+from gateway.pipeline.spark.folding import PackedItems, _tables
 from gateway.pipeline.spark.packing import pack
 from tests.support.event_writer import EventWriter
 
@@ -10,9 +10,8 @@ KEY = ItemKey(GROUP, "orders")
 
 
 def test_the_items_of_a_group_may_be_read_again() -> None:
-    """Those of a long history are compressed."""
     writer = EventWriter()
-    for number in range(100 * PLAIN_MAX + 1):
+    for number in range(801):
         writer.tell(number, GroupCreated(kind="classic"))
     lines = list(enumerate(writer.lines))
     rows = [pack(KEY, lines[first : first + 100]) for first in range(0, len(lines), 100)]

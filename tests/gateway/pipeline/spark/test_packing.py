@@ -1,6 +1,5 @@
 """Items travel through Spark in packed rows, and come back in their order."""
 
-import pickle
 import random
 
 import pyarrow as pa
@@ -10,7 +9,7 @@ from gateway.events.group_events import GroupCreated
 from gateway.pipeline.fold.folding import GATEWAY, GROUP, Item, ItemKey
 from gateway.pipeline.fold.sequences import Number
 from gateway.pipeline.spark import packing
-from gateway.pipeline.spark.packing import PACKED, pack, unpack
+from gateway.pipeline.spark.packing import PACKED, PackedRow, items_of, pack, unpack
 from tests.support.event_writer import EventWriter
 
 
@@ -28,7 +27,7 @@ def parsed_rows(lines: list[str]) -> list[list[str]]:
     batches = packing._parse([pa.RecordBatch.from_pylist(read, schema)])
     rows = [row for batch in batches for row in batch.to_pylist()]
     assert all(list(row) == PACKED.names for row in rows)
-    items = [pickle.loads(row["data"]) for row in rows if row["kind"] == GROUP]
+    items = [items_of(PackedRow(**row)) for row in rows if row["kind"] == GROUP]
     return [[text for _at_ms, text, *_place in its] for its in items]
 
 
