@@ -12,6 +12,7 @@ from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple, TypeAlias
 from zlib import crc32
 
+from gateway.events.catalog import EVENTS
 from gateway.pipeline.fold.figures import FiguresFold
 from gateway.pipeline.fold.findings import Findings, SeveralLogs
 from gateway.pipeline.fold.lines import (
@@ -26,6 +27,7 @@ from gateway.pipeline.fold.offsets import OffsetFold
 from gateway.pipeline.fold.order import (
     NO_HOSTINGS,
     TOLD_MS_MAX,
+    EventFold,
     Hosting,
     Hostings,
     Key,
@@ -66,7 +68,7 @@ class GroupFold:
         self._sequences = GroupSequences(cluster_id, group_id)
         self._figures = FiguresFold(cluster_id, group_id, self._tables)
         self._ownership = OwnershipFold(self._of, self._tables, findings, hostings, others)
-        self._folds = self._ownership, OffsetFold(self._ownership, findings), self._figures
+        self._parts = self._ownership, OffsetFold(self._ownership, findings), self._figures
         self._hosting: Hosting | None = None
         self._latest: dict[str, Hosting] = {}
         """The hosting of the latest line of each log."""
@@ -98,10 +100,8 @@ class GroupFold:
         if line.fields is None:
             return None
         source = source_of(placed)
-        for fold in self._folds:
-            handler = fold.handlers.get(line.event)
-            if handler is not None:
-                handler(fold, source, line.fields)
+        for n, handler in _HANDLERS[line.event]:
+            handler(self._parts[n], source, line.fields)
         self._ownership.has_lines = True
         return self._hand_out() if self._is_alone and self._lines % CLOSED_EVERY == 0 else None
 
@@ -194,6 +194,14 @@ class GroupFold:
         if ownership.handovers:
             return "not proven", f"not compared: {', '.join(sorted(ownership.not_compared))}"
         return "not proven", "no partition passed from one member to another"
+
+
+_PARTS: tuple[type[EventFold], ...] = OwnershipFold, OffsetFold, FiguresFold
+_HANDLERS = {
+    event: [(n, part.handlers[event]) for n, part in enumerate(_PARTS) if event in part.handlers]
+    for event in EVENTS
+}
+"""By event, the parts of a fold that take it, and how."""
 
 
 class SourceLine(NamedTuple):

@@ -28,7 +28,8 @@ class OffsetFold(EventFold):
         if event.is_transactional:
             self._take_transactional(source, event)
             return
-        member_id, is_hosted = event.member_id, source.hosting.number is not None
+        member_id, from_ms, others = event.member_id, event.from_ms, self._others
+        is_hosted = source.hosting.number is not None
         for partition, entry in self._partitions(event.offsets, event.topic_ids, source):
             if not is_hosted:
                 self._check_cluster_commit(partition, member_id, source)
@@ -36,9 +37,9 @@ class OffsetFold(EventFold):
                 self._check_reset(partition, entry, event.requested_ms, source)
             elif member_id != partition.owner_id:
                 self._check_commit(partition, event, entry, source)
-            if self._others is not None:
-                self._others.compare_commit(partition, entry, event.from_ms, source)
-            fault = partition.commit(member_id, entry, event.from_ms, source)
+            if others is not None:
+                others.compare_commit(partition, entry, from_ms, source)
+            fault = partition.commit(member_id, entry, from_ms, source)
             if fault is not None:
                 self._findings.add(partition, fault)
 

@@ -289,7 +289,7 @@ class PartitionHistory:
             if stored is not None and stored.offset == last:
                 is_one_clock = stored.source.gateway_id == source.gateway_id
                 since_ms = stored.since_ms if is_one_clock else 0
-            self.stored = KnownOffset(last, source, member_id, since_ms=since_ms)
+            self.stored = KnownOffset(last, source, member_id, False, since_ms)
         self.shown = self.begun = None
         return fault
 

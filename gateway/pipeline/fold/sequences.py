@@ -50,6 +50,9 @@ class GroupSequences:
                 return "next"
         key = line.gateway_id, line.began_ms
         its, begins_again = self._sequences.get(key), False
+        if its is not None and not is_of_group and number <= its.reached:
+            its.named = max(its.named, line.after or 0)
+            return "next"
         if its is None:
             has_earlier = any(gateway_id == line.gateway_id for gateway_id, _ in self._sequences)
             begins_again = is_of_group and number == 1 and has_earlier
