@@ -2,25 +2,25 @@
 
 Each group's lines are folded once. What stays of them is the fold of all but the last few and those
 of the last minute, these lines, and the rows. A round takes up the groups that it has lines of, and
-replaces their rows in the tables. The lines stay as well: a group of which a line comes late is
-folded again from all of its lines, and one that several logs have is folded again in each round.
+replaces their rows in the tables. All lines stay as well, in files that only grow: a group of which
+a line comes late, or that several logs have, is folded again from all of its lines.
 
 A round writes into a folder of its own, and then moves everything into place. A run that is killed
 before it could begin with that takes the same lines in again; one that is killed later goes on.
 """
 
 import pickle
-import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, reduce
+from hashlib import blake2b
 from importlib.metadata import version
 from itertools import chain, takewhile
 from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from zlib import compress, crc32, decompress
 
 import pyarrow as pa
@@ -37,7 +37,6 @@ from gateway.pipeline.fold.folding import (
     Item,
     ItemKey,
     LogFold,
-    RunsFold,
     SourceLine,
     clusters_of,
     fold_in_memory,
@@ -48,6 +47,7 @@ from gateway.pipeline.fold.folding import (
 from gateway.pipeline.fold.lines import Line
 from gateway.pipeline.fold.order import OutOfOrderError, key_of
 from gateway.pipeline.fold.rows import Tables
+from gateway.pipeline.fold.sequences import RunKey, RunsFold
 from gateway.pipeline.folder import PROGRESS, ROUND, Folder
 from gateway.pipeline.report.summary import Summary
 from gateway.pipeline.sources import Offsets
@@ -59,15 +59,12 @@ from gateway.pipeline.tables import (
     empty_files,
     list_files,
     parquet_of,
-    place_of,
     read_file,
 )
 from gateway.readable import DAY_MS
 
 SHELVES = 8
 """Groups and gateways are spread over this many files of each kind."""
-PARTS_MERGED = 16
-"""This many parts of equal length are merged with the next one, which bounds their number."""
 
 
 class Subject(NamedTuple):
@@ -88,92 +85,83 @@ Items: TypeAlias = Mapping[ItemKey, list[Item]]
 
 
 class History:
-    """Everything about a subject that further lines need."""
+    """Everything about a subject that further lines need, as long as they come in their order."""
 
-    def __init__(self, subject: Subject, top: int, *, is_one_log: bool = True) -> None:
+    def __init__(self, subject: Subject) -> None:
         self._subject = subject
-        self._log = LogFold(subject.name) if is_one_log and subject.kind == GROUP else None
-        self._runs = RunsFold()
-        self._lines: list[Item] = []
-        """All lines of a group that several logs have."""
-        self.rows = Tables()
+        self._log = LogFold(subject.name)
+        self._runs = RunsFold(subject.name)
+        self._rows = Tables()
         """Rows that no later line changes."""
-        self.summary = Summary(top=top)
-        """The summary of these rows."""
 
-    def take(self, items: Items) -> Tables:
-        """Take further items. Returns the rows that no later one changes. Raises
-        OutOfOrderError."""
-        made: Iterable[Tables] = ()
+    def take(self, items: Items) -> None:
+        """Take further items. Raises OutOfOrderError."""
         if self._subject.kind == GATEWAY:
-            self._runs.take(items.items())
+            for key, numbers in items.items():
+                self._runs.take(RunKey(*key[1:]), sorted(numbers))
         elif self._subject.kind == FILE:
-            made = map(unread_rows, items.values())
-        elif self._log is not None:
-            made = self._log.take(GroupLines(sorted(chain(*items.values()))))
+            self._rows.extend(joined(map(unread_rows, items.values())))
         else:
-            self._lines += chain(*items.values())
-        new = self._sum(made)
-        self.rows.extend(new)
-        return new
+            self._rows.extend(joined(self._log.take(lines_of(items))))
 
     def finish(self) -> Tables:
-        """All other rows, as if nothing followed. Raises OutOfOrderError."""
-        if self._subject.kind != GROUP:
-            return self._sum(self._runs.finish())
-        if self._log is not None:
-            return self._sum(self._log.finish())
-        return self._sum(fold_in_memory(self._subject.name, GroupLines(self._lines)))
+        """All rows, as if nothing followed. Raises OutOfOrderError."""
+        others = [*self._log.finish(), Tables(unread=[*self._runs.finish()])]
+        return joined([self._rows, *others])
 
-    def _sum(self, made: Iterable[Tables]) -> Tables:
-        rows = Tables()
-        for tables in made:
-            rows.extend(tables)
-            self.summary.add(tables)
-        return rows
+
+def lines_of(items: Items) -> GroupLines:
+    """The lines of a group."""
+    return GroupLines(sorted(chain(*items.values())))
+
+
+def joined(parts: Iterable[Tables]) -> Tables:
+    """The rows of all parts."""
+    rows = Tables()
+    for tables in parts:
+        rows.extend(tables)
+    return rows
 
 
 class SubjectState(NamedTuple):
     """What stays of a subject after a round."""
 
-    history: bytes
-    """Its history, which is read when it has further lines."""
+    history: bytes | None
+    """Its history, which is read when it has further lines; null if they need all of its lines."""
     summary: Summary
-    """The summary of all of its rows."""
-    may_change: set[Place]
-    """Where it has rows that further lines may change."""
+    """The summary of its rows."""
+    checksums: Mapping[Place, bytes]
+    """A checksum of its rows at each place."""
+
+
+class Shelf(NamedTuple):
+    """What stays of the subjects of a shelf."""
+
+    states: Mapping[Subject, SubjectState] = MappingProxyType({})
+    lines_bytes: int = 0
+    """The length of the file with their lines. What it has behind is of a round that was killed."""
 
 
 class Folded(NamedTuple):
-    """A subject after a round."""
+    """A subject after a round: its history as in SubjectState, and all of its rows."""
 
-    state: SubjectState
+    history: bytes | None
     rows: Tables
-    """All of its rows."""
-    changed: set[Place]
-    """Where rows are new or gone."""
 
 
-def fold_items(history: History, items: Items, before: Collection[Place]) -> Folded:
-    """Take further items of a subject. `before`: where there are rows that may be gone. Raises
-    OutOfOrderError."""
-    new = history.take(items)
-    packed = pickle.dumps(history)
-    others = history.finish()
-    may_change = set(places_of(others))
-    changed = {*before, *places_of(new), *may_change}
-    history.rows.extend(others)
-    return Folded(SubjectState(packed, history.summary, may_change), history.rows, changed)
+def fold_items(history: History, items: Items) -> Folded:
+    """Take further items of a subject. Raises OutOfOrderError."""
+    history.take(items)
+    return Folded(pickle.dumps(history), history.finish())
 
 
-def places_of(rows: Tables) -> Iterator[Place]:
-    """The places of rows of all tables."""
-    for name in FOLDED_TABLES:
-        for row in getattr(rows, name):
-            yield place_of(name, row)
+def fold_all_items(subject: Subject, items: Items) -> Folded:
+    """Fold all items of a subject."""
+    with suppress(OutOfOrderError):
+        return fold_items(History(subject), items)
+    return Folded(None, joined(fold_in_memory(subject.name, lines_of(items))))
 
 
-_PART = re.compile(r"(\d+)-(\d+)")
 READY = "ready"
 
 _HERE = Path(__file__).parent
@@ -255,7 +243,7 @@ class Following:
         """The summary of everything stored."""
         for shelf in range(SHELVES):
             if shelf not in self._sums:
-                self._sums[shelf] = self._sum(self._shelf(shelf))
+                self._sums[shelf] = self._sum(self._shelf(shelf).states)
         return self._add_up(self._sums.values())
 
     def _sum(self, states: Mapping[Subject, SubjectState]) -> Summary:
@@ -267,9 +255,9 @@ class Following:
             total.merge(summary)
         return total
 
-    def _shelf(self, shelf: int) -> dict[Subject, SubjectState]:
+    def _shelf(self, shelf: int) -> Shelf:
         data = self._output.read_bytes(f"shelves/{shelf}")
-        return pickle.loads(data) if data is not None else {}  # noqa: S301  (we wrote it)
+        return Shelf(*pickle.loads(data)) if data is not None else Shelf()  # noqa: S301  (we wrote it)
 
     def _progress(self) -> StreamProgress:
         """What has been taken in, after a round that was interrupted has been finished. Raises
@@ -315,6 +303,8 @@ class Following:
         """Fold new lines."""
         shelves: dict[int, dict[Subject, dict[ItemKey, list[Item]]]] = {}
         for key, item in read_items(lines):
+            if _is_old(key, item, progress.from_ms):
+                continue
             subject = Subject(key.kind, key.name)
             of_shelf = shelves.setdefault(subject.shelf, {})
             of_shelf.setdefault(subject, {}).setdefault(key, []).append(item)
@@ -323,15 +313,14 @@ class Following:
                 for file in empty_files():
                     new.write(*file)
             for shelf, items in shelves.items():
-                self._put(new, shelf, self._shelf(shelf), items, progress)
+                self._put(new, shelf, self._shelf(shelf), items)
 
     def _renew(self, progress: StreamProgress) -> None:
         """Delete old lines, and fold all others from their beginning: each group then begins with
         what it had at its last `group_loaded` before."""
         with self._round(progress) as new:
             for shelf in range(SHELVES):
-                stored = self._read_items(shelf)
-                new.gone += [f"lines/{shelf}/{part}" for part, _weight in self._parts(shelf)]
+                stored = self._read_items(shelf, self._shelf(shelf).lines_bytes)
                 new.gone += [
                     f"{place.path}/{shelf}.parquet"
                     for name in FOLDED_TABLES
@@ -339,112 +328,104 @@ class Following:
                     if f"{shelf}.parquet" in files
                 ]
                 items = {subject: since(its, progress.from_ms) for subject, its in stored.items()}
-                self._put(new, shelf, {}, items, progress)
+                self._put(new, shelf, Shelf(), items)
             new.gone = [file for file in new.gone if file not in new.files]
 
-    def _put(
-        self,
-        new: Round,
-        shelf: int,
-        before: Mapping[Subject, SubjectState],
-        items: Mapping[Subject, Items],
-        progress: StreamProgress,
-    ) -> None:
-        """Fold the items of a shelf, and write what is new. `before`: its states; without any, none
-        of its files counts."""
-        folded = self._fold(shelf, before, items, progress.from_ms)
-        states = {**before, **{subject: its.state for subject, its in folded.items()}}
-        new.write("shelves", f"{shelf}", pickle.dumps(states))
-        new.sums[shelf] = self._sum(states)
-        rows, changed = Tables(), set[Place]()
-        for its in folded.values():
-            rows.extend(its.rows)
-            changed |= its.changed
-        for name in FOLDED_TABLES:
-            at_places = by_place(name, getattr(rows, name))
-            for place in changed:
-                if place.table != name:
-                    continue
-                table = arrow_table(name, at_places.get(place, []))
-                old = read_file(self._output / place.path, f"{shelf}.parquet") if before else None
-                if old is not None:
-                    table = pa.concat_tables([old.filter(_of_others(old, folded)), table])
-                new.write(place.path, f"{shelf}.parquet", parquet_of(table))
-        self._store(new, shelf, items, progress.rounds)
+    def _put(self, new: Round, number: int, before: Shelf, items: Mapping[Subject, Items]) -> None:
+        """Fold the items of a shelf, and write what is new. `before`: what it has; without any,
+        none of its files counts."""
+        folded = self._fold(number, before, items)
+        states, changed = dict(before.states), set[Place]()
+        rows: dict[Place, list[Any]] = {}
+        for subject, (history, its_rows) in folded.items():
+            checksums: dict[Place, bytes] = {}
+            for name in FOLDED_TABLES:
+                for place, at_place in by_place(name, getattr(its_rows, name)).items():
+                    checksums[place] = blake2b(repr(at_place).encode(), digest_size=8).digest()
+                    rows.setdefault(place, []).extend(at_place)
+            old = states[subject].checksums if subject in states else {}
+            changed |= {place for place, _checksum in old.items() ^ checksums.items()}
+            summary = Summary(top=self._top)
+            summary.add(its_rows)
+            states[subject] = SubjectState(history, summary, checksums)
+        length = self._store(new, number, before.lines_bytes, items)
+        new.write("shelves", f"{number}", pickle.dumps((states, length)))
+        new.sums[number] = self._sum(states)
+        file = f"{number}.parquet"
+        for place in changed:
+            table = arrow_table(place.table, rows.get(place, []))
+            others = read_file(self._output / place.path, file) if before.states else None
+            if others is not None:
+                table = pa.concat_tables([others.filter(_of_others(others, folded)), table])
+            new.write(place.path, file, parquet_of(table))
 
     def _fold(
-        self,
-        shelf: int,
-        states: Mapping[Subject, SubjectState],
-        items: Mapping[Subject, Items],
-        from_ms: int,
+        self, number: int, shelf: Shelf, items: Mapping[Subject, Items]
     ) -> Mapping[Subject, Folded]:
-        """Take up the subjects that have further items. Those that come late, as repeats of deleted
-        ones do, find their places among all."""
+        """Take up the subjects that have further items. Those that come late find their places
+        among all."""
         folded: dict[Subject, Folded] = {}
-        late: dict[Subject, Collection[Place]] = {}
+        late: list[Subject] = []
         for subject, its_items in items.items():
-            history = History(subject, self._top)
-            before: Collection[Place] = ()
-            if subject in states:
-                history = pickle.loads(states[subject].history)  # noqa: S301  (we wrote it)
-                before = states[subject].may_change
-            all_places = {*before, *places_of(history.rows)}
-            if subject in states and _has_old_line(its_items, from_ms):
-                late[subject] = all_places
-                continue
             try:
-                folded[subject] = fold_items(history, its_items, before)
+                folded[subject] = fold_items(_take_up(subject, shelf), its_items)
             except OutOfOrderError:
-                late[subject] = all_places
-        stored = self._read_items(shelf) if states and late else {}
-        for subject, before in late.items():
-            all_items = dict(stored.get(subject, {}))
-            for key, its in items[subject].items():
-                all_items[key] = [*all_items.get(key, ()), *its]
-            recent_items = since(all_items, from_ms)
-            try:
-                folded[subject] = fold_items(History(subject, self._top), recent_items, before)
-            except OutOfOrderError:
-                history = History(subject, self._top, is_one_log=False)
-                folded[subject] = fold_items(history, recent_items, before)
+                late.append(subject)
+        stored = self._read_items(number, shelf.lines_bytes, late) if late else {}
+        for subject in late:
+            all_items = _merged((stored.get(subject, {}), items[subject]))
+            folded[subject] = fold_all_items(subject, all_items)
         return folded
 
-    def _parts(self, shelf: int) -> list[tuple[str, int]]:
-        """The files with the items of a shelf in their order, each with the number of rounds whose
-        items it has."""
-        parts = map(_PART.fullmatch, (self._output / "lines" / f"{shelf}").names())
-        return [(part[0], int(part[2])) for part in parts if part]
+    def _read_items(
+        self, shelf: int, lines_bytes: int, subjects: Collection[Subject] | None = None
+    ) -> Mapping[Subject, Items]:
+        """The items of a shelf, of all subjects or of these."""
+        rounds: dict[Subject, list[Items]] = {}
+        if not lines_bytes:
+            return {}
+        with self._lines(shelf).open("rb") as file:
+            while file.tell() < lines_bytes:
+                for subject, data in pickle.load(file).items():  # noqa: S301  (we wrote it)
+                    if subjects is None or subject in subjects:
+                        items = pickle.loads(decompress(data))  # noqa: S301  (we wrote it)
+                        rounds.setdefault(subject, []).append(items)
+        return {subject: _merged(its) for subject, its in rounds.items()}
 
-    def _read_part(self, shelf: int, part: str) -> Items:
-        data = (self._output / f"lines/{shelf}").read_bytes(part)
-        assert data is not None
-        items: Items = pickle.loads(decompress(data))  # noqa: S301  (we wrote it)
-        return items
+    def _store(
+        self, new: Round, shelf: int, lines_bytes: int, items: Mapping[Subject, Items]
+    ) -> int:
+        """Store further items of a shelf behind those that are there. Returns the new length."""
+        packed = {subject: compress(pickle.dumps(its), 1) for subject, its in items.items()}
+        data = pickle.dumps(packed)
+        if lines_bytes:
+            with self._lines(shelf).open("ab") as file:
+                file.truncate(lines_bytes)
+                file.write(data)
+        else:
+            new.write("lines", f"{shelf}", data)
+        return lines_bytes + len(data)
 
-    def _read_items(self, shelf: int) -> Mapping[Subject, Items]:
-        """All items of a shelf."""
-        items: dict[Subject, dict[ItemKey, list[Item]]] = {}
-        for part, _weight in self._parts(shelf):
-            for key, its_items in self._read_part(shelf, part).items():
-                of_subject = items.setdefault(Subject(key.kind, key.name), {})
-                of_subject.setdefault(key, []).extend(its_items)
-        return items
+    def _lines(self, shelf: int) -> Path:
+        return Path(self._output.path, "lines", f"{shelf}")
 
-    def _store(self, new: Round, shelf: int, items: Mapping[Subject, Items], number: int) -> None:
-        """Store items of a shelf. Many small parts become one."""
-        stored, weight = {key: its for of in items.values() for key, its in of.items()}, 1
-        parts = [part for part in self._parts(shelf) if f"lines/{shelf}/{part[0]}" not in new.gone]
-        while [its for _part, its in parts[-PARTS_MERGED:]] == [weight] * PARTS_MERGED:
-            merged: dict[ItemKey, list[Item]] = {}
-            same = [part for part, _weight in parts[-PARTS_MERGED:]]
-            for batch in (*(self._read_part(shelf, part) for part in same), stored):
-                for key, its in batch.items():
-                    merged.setdefault(key, []).extend(its)
-            stored, weight = merged, weight * (PARTS_MERGED + 1)
-            new.gone += [f"lines/{shelf}/{part}" for part in same]
-            del parts[-PARTS_MERGED:]
-        new.write(f"lines/{shelf}", f"{number:09}-{weight}", compress(pickle.dumps(stored), 1))
+
+def _take_up(subject: Subject, shelf: Shelf) -> History:
+    """The history of a subject. Raises OutOfOrderError."""
+    if (state := shelf.states.get(subject)) is None:
+        return History(subject)
+    if state.history is None:
+        raise OutOfOrderError
+    history: History = pickle.loads(state.history)  # noqa: S301  (we wrote it)
+    return history
+
+
+def _merged(rounds: Iterable[Items]) -> Items:
+    merged: dict[ItemKey, list[Item]] = {}
+    for items in rounds:
+        for key, its_items in items.items():
+            merged.setdefault(key, []).extend(its_items)
+    return merged
 
 
 def _of_others(rows: pa.Table, subjects: Iterable[Subject]) -> pa.Array:
@@ -470,11 +451,11 @@ def since(items: Items, from_ms: int) -> Items:
     return {key: _ITEMS_SINCE[key.kind](its, from_ms) for key, its in items.items()}
 
 
-def _has_old_line(items: Items, from_ms: int) -> bool:
-    """Whether a group has a line from before a time."""
-    return any(
-        at_ms < from_ms for key, its in items.items() if key.kind == GROUP for at_ms, *_line in its
-    )
+def _is_old(key: ItemKey, item: Item, from_ms: int) -> bool:
+    """Whether a line is older than those that are kept, as a repeat of a deleted one is."""
+    if key.kind == GROUP:
+        return bool(item[0] < from_ms)
+    return key.kind == GATEWAY and bool(item.sequence) and item.at_ms < from_ms
 
 
 def _lines_since(items: list[Item], from_ms: int) -> list[Item]:

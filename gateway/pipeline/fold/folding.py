@@ -1,11 +1,11 @@
 """Folds lines into tables: the groups of one name, the runs of one gateway, or all lines.
 
 `LogFold` and `RunsFold` take lines as they come, and tell at any time what would be so if none
-followed. Lines that come too late for that need all others of their group again.
+followed. Lines that come too late for that need all others of their group or gateway again.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import groupby
 from operator import attrgetter, itemgetter
@@ -42,13 +42,11 @@ from gateway.pipeline.fold.ownership import OwnershipFold
 from gateway.pipeline.fold.rows import GroupRow, GroupVerdict, Tables, UnreadRow
 from gateway.pipeline.fold.sequences import (
     GroupSequences,
-    Number,
     RunKey,
+    RunsFold,
     Succession,
-    fold_runs,
     number_of,
     run_of,
-    whole_numbers,
 )
 
 CLOSED_EVERY = 8_192
@@ -281,17 +279,25 @@ def fold_lines(lines: Iterable[SourceLine]) -> Iterator[Tables]:
     items: dict[ItemKey, list[Item]] = {}
     for key, item in read_items(lines):
         items.setdefault(key, []).append(item)
-    for kind, keys in groupby(sorted(items), key=attrgetter("kind")):
-        of_kind = ((key, sorted(items.pop(key))) for key in keys)
-        if kind == GATEWAY:
-            numbers = ((RunKey(*key[1:]), its_numbers) for key, its_numbers in of_kind)
-            yield Tables(unread=list(fold_runs(numbers)))
-            continue
-        for key, its_items in of_kind:
-            if kind == GROUP:
-                yield from fold_name(key.name, GroupLines(its_items))
-            else:
-                yield unread_rows(its_items)
+    for (kind, name), keys in groupby(sorted(items), key=attrgetter("kind", "name")):
+        yield from fold_subject(kind, name, ((key, sorted(items.pop(key))) for key in keys))
+
+
+def fold_subject(
+    kind: int, name: str, items: Iterable[tuple[ItemKey, Iterable[Item]]]
+) -> Iterator[Tables]:
+    """The rows about what has this name. The items of each key are in their order."""
+    if kind == GATEWAY:
+        runs = RunsFold(name)
+        for key, numbers in items:
+            runs.take(RunKey(*key[1:]), numbers)
+        yield Tables(unread=list(runs.finish()))
+        return
+    for _key, its_items in items:
+        if kind == GROUP:
+            yield from fold_name(name, GroupLines(its_items))
+        else:
+            yield unread_rows(its_items)
 
 
 def fold_name(group_id: str, of_group: Iterable[Line]) -> Iterator[Tables]:
@@ -392,31 +398,6 @@ class LogFold:
         yield from self._fold_lines(sorted(self._waiting, key=itemgetter(0)))
         if self._fold is not None:
             yield self._fold.finish()
-
-
-class RunsFold:
-    """The numbers of the processes of one gateway."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[RunKey, list[Number]] = {}
-
-    def take(self, numbers: Iterable[tuple[ItemKey, Sequence[Number]]]) -> None:
-        """Take further numbers, with their processes. Raises OutOfOrderError if one of them comes
-        behind a number that stands for it."""
-        changed: list[list[Number]] = []
-        for key, its_numbers in numbers:
-            known = self._numbers.setdefault(RunKey(*key[1:]), [])
-            if known and known[0].is_whole and min(its_numbers).sequence <= known[0].sequence:
-                raise OutOfOrderError
-            known += its_numbers
-            changed.append(known)
-        for known in changed:
-            known.sort()
-            whole_numbers(known)
-
-    def finish(self) -> Iterator[Tables]:
-        """What is missing, as if nothing followed."""
-        yield Tables(unread=list(fold_runs(sorted(self._numbers.items()))))
 
 
 def clusters_of(lines: Iterable[Line]) -> Mapping[str, str]:

@@ -10,6 +10,7 @@ from zlib import crc32
 
 from gateway.events.gateway_events import GatewayStarted, ShardsGivenUp
 from gateway.pipeline.fold.lines import Line
+from gateway.pipeline.fold.order import OutOfOrderError
 from gateway.pipeline.fold.rows import UnreadKind, UnreadRow
 
 
@@ -132,8 +133,6 @@ class Number(NamedTuple):
     """A checksum of the group's name."""
     previous_run: int = -1
     """The run before, as the start of the process names it; -1 if it names none."""
-    started_ms: int = 0
-    """When the process started, if the start names a run before."""
     is_whole: bool = False
     """Whether it stands for all numbers before it."""
 
@@ -153,7 +152,7 @@ def number_of(line: Line) -> Number:
         about = ENDED
     number = Number(line.sequence, line.at_ms, about, line.content, group)
     if type(line.fields) is GatewayStarted and line.fields.previous_run is not None:
-        return number._replace(previous_run=line.fields.previous_run, started_ms=line.at_ms)
+        return number._replace(previous_run=line.fields.previous_run)
     return number
 
 
@@ -165,98 +164,103 @@ _ABOUT = {
 }
 NO_END = "its log has no end: the process runs yet, or was killed"
 _RUN_MISSING = "the lines of the run before are missing"
-_PROCESS_MISSING = "lines of the process are missing"
+_PROCESS_PROBLEMS = {
+    "missing": "lines of the process are missing",
+    "conflict": "a number of the process has two versions",
+}
 
 
-def fold_runs(numbers: Iterable[tuple[RunKey, Iterable[Number]]]) -> Iterator[UnreadRow]:
-    """What is missing of gateways, whose runs and processes come in order, and their numbers
-    too."""
-    for _gateway_id, of_gateway in groupby(numbers, key=lambda item: item[0].gateway_id):
-        runs: set[int] = set()
-        for run, processes in groupby(of_gateway, key=lambda item: item[0].run):
-            yield from _fold_run(processes, runs)
-            runs.add(run)
+class RunsFold:
+    """The runs and processes of one gateway."""
 
+    def __init__(self, gateway_id: str) -> None:
+        self._gateway_id = gateway_id
+        self._processes: dict[RunKey, _ProcessNumbers] = {}
 
-def _fold_run(
-    processes: Iterable[tuple[RunKey, Iterable[Number]]], earlier: Collection[int]
-) -> Iterator[UnreadRow]:
-    """`earlier`: the runs of the gateway that came before."""
-    has_process = False
-    for key, numbers in processes:
-        if key.process_id:
-            has_process = True
-            yield from _ProcessNumbers(key, earlier).fold(numbers)
-    if not has_process:
-        yield _run_row("no end", key._replace(process_id=""), NO_END)
+    def take(self, key: RunKey, numbers: Iterable[Number]) -> None:
+        """Take further numbers of a process, in their order. Raises OutOfOrderError if one belongs
+        before others that have been taken."""
+        process = self._processes.get(key)
+        for number in numbers:
+            if process is None:
+                process = self._processes[key] = _ProcessNumbers(key, number)
+            process.take(number)
 
-
-def whole_numbers(numbers: list[Number]) -> None:
-    """Let one number of a process stand for all before it, as far as they are there, each with one
-    content. The numbers are in order."""
-    first, count = numbers[0], 0
-    if not first.sequence:  # marks
-        del numbers[1:]
-    if first.sequence != 1 and not first.is_whole:
-        return
-    for sequence, of_number in groupby(numbers, key=attrgetter("sequence")):
-        versions = list(of_number)
-        is_next = not count or sequence == numbers[count - 1].sequence + 1
-        if not is_next or len({version.content for version in versions}) > 1:
-            break
-        count += len(versions)
-    if count:
-        start = {"previous_run": first.previous_run, "started_ms": first.started_ms}
-        numbers[:count] = [numbers[count - 1]._replace(is_whole=True, **start)]
+    def finish(self) -> Iterator[UnreadRow]:
+        """What is missing, as if nothing followed."""
+        earlier: set[int] = set()
+        for run, keys in groupby(sorted(self._processes), key=attrgetter("run")):
+            processes = [self._processes[key] for key in keys if key.process_id]
+            for process in processes:
+                yield from process.finish(earlier)
+            if not processes:
+                yield _run_row("no end", RunKey(self._gateway_id, run, ""), NO_END)
+            earlier.add(run)
 
 
 class _ProcessNumbers:
-    """The numbers of one process."""
+    """The numbers of one process. Takes them in their order."""
 
-    def __init__(self, key: RunKey, earlier: Collection[int]) -> None:
+    def __init__(self, key: RunKey, first: Number) -> None:
         self._key = key
-        self._earlier = earlier
-        self._stated: set[int] | None = None
-        """The groups that are stated since the first line; null if they need not be. A process of
-        which the first lines are gone, as with their file, states each group in its next one."""
-        self._first = 0
+        self._first = first
+        self._latest = first._replace(sequence=first.sequence - 1)
+        self._has_beginning = first.sequence <= 1 or first.is_whole
+        self._rows: list[UnreadRow] = []
+        self._starts: list[Number] = []
+        """The numbers that name the run before."""
+        self._stated: set[int] = set()
+        """The groups that are stated since the first line. A process of which the first lines are
+        gone, as with their file, states each group in its next one."""
+        self._unstated_ms: int | None = None
+        """When one was not."""
+        self._has_versions = False
+        """Whether the latest number has several contents."""
 
-    def fold(self, numbers: Iterable[Number]) -> Iterator[UnreadRow]:
-        """The rows about the process."""
-        reached, at_ms, last = 0, None, OTHER
-        for sequence, of_number in groupby(numbers, key=attrgetter("sequence")):
-            versions = list(of_number)
-            number = versions[0]
-            if len({version.content for version in versions}) > 1:
-                problem = "a number of the process has two versions"
-                place = {"first": sequence, "last": sequence, "at_ms": number.at_ms}
-                yield _run_row("conflict", self._key, problem, **place)
-            if sequence > reached + 1 and not number.is_whole:
-                if reached or self._earlier:
-                    yield self._miss(reached + 1, sequence - 1, at_ms or number.at_ms)
-                else:
-                    self._stated, self._first = set(), sequence
-            yield from self._check_stated(number)
-            if self._earlier and number.previous_run not in (-1, *self._earlier):
-                yield _run_row("missing", self._key, _RUN_MISSING, at_ms=number.started_ms)
-            reached, at_ms, last = sequence, number.at_ms, number.about
-        if self._stated is not None and not self._stated:
-            yield self._miss(1, self._first - 1, at_ms)
-        if last != ENDED:
-            yield _run_row("no end", self._key, NO_END, first=reached, at_ms=at_ms)
-
-    def _check_stated(self, number: Number) -> Iterator[UnreadRow]:
-        if self._stated is None:
+    def take(self, number: Number) -> None:
+        """Take the next number. Raises OutOfOrderError."""
+        latest, sequence = self._latest, number.sequence
+        if number < latest:
+            raise OutOfOrderError
+        if sequence == latest.sequence:
+            if number.content != latest.content and not self._has_versions:
+                self._has_versions = True
+                self._rows.append(self._row("conflict", sequence, sequence, latest.at_ms))
+            return
+        if sequence > latest.sequence + 1:
+            self._rows.append(self._row("missing", latest.sequence + 1, sequence - 1, latest.at_ms))
+        self._latest, self._has_versions = number, False
+        if number.previous_run != -1:
+            self._starts.append(number)
+        if self._has_beginning or self._unstated_ms is not None:
             return
         if number.about == STATED:
             self._stated.add(number.group)
         elif number.about == OF_GROUP and number.group not in self._stated:
-            self._stated = None
-            yield self._miss(1, self._first - 1, number.at_ms)
+            self._unstated_ms = number.at_ms
 
-    def _miss(self, first: int, last: int, at_ms: int | None) -> UnreadRow:
-        place = {"first": first, "last": last, "at_ms": at_ms}
-        return _run_row("missing", self._key, _PROCESS_MISSING, **place)
+    def finish(self, earlier: Collection[int]) -> Iterator[UnreadRow]:
+        """The rows about the process. `earlier`: the runs of the gateway that came before."""
+        yield from self._rows
+        first, latest = self._first, self._latest
+        if not self._has_beginning:
+            missed_ms = first.at_ms if earlier else self._unstated_ms
+            if missed_ms is None and not self._stated:
+                missed_ms = latest.at_ms
+            if missed_ms is not None:
+                yield self._row("missing", 1, first.sequence - 1, missed_ms)
+        for start in self._starts:
+            if earlier and start.previous_run not in earlier:
+                yield _run_row("missing", self._key, _RUN_MISSING, at_ms=start.at_ms)
+        if latest.about != ENDED:
+            place = {"first": latest.sequence, "at_ms": latest.at_ms}
+            yield _run_row("no end", self._key, NO_END, **place)
+
+    def _row(
+        self, kind: Literal["missing", "conflict"], first: int, last: int, at_ms: int
+    ) -> UnreadRow:
+        problem = _PROCESS_PROBLEMS[kind]
+        return _run_row(kind, self._key, problem, first=first, last=last, at_ms=at_ms)
 
 
 def _run_row(kind: UnreadKind, key: RunKey, problem: str, **place: Any) -> UnreadRow:

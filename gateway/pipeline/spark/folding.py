@@ -24,14 +24,12 @@ from gateway.pipeline.fold.folding import (
     GATEWAY,
     GROUP,
     KINDS,
-    GroupLines,
     Item,
     ItemKey,
-    fold_name,
-    unread_rows,
+    fold_subject,
 )
 from gateway.pipeline.fold.rows import Tables
-from gateway.pipeline.fold.sequences import Number, RunKey, fold_runs
+from gateway.pipeline.fold.sequences import Number
 from gateway.pipeline.folder import Folder, is_local_path
 from gateway.pipeline.report.summary import SUMMARIES, Summary
 from gateway.pipeline.spark.packing import (
@@ -99,17 +97,18 @@ def _fold(batches: Iterable[pa.RecordBatch], top: int) -> Iterator[pa.RecordBatc
 
 def _tables(rows: Iterable[PackedRow]) -> Iterator[Tables]:
     """The rows of all tables about each key of a bucket."""
-    for kind, of_kind in groupby(rows, key=attrgetter("kind")):
-        if kind == GATEWAY:
-            of_runs = groupby(of_kind, key=attrgetter("name", "run", "process_id"))
-            numbers = ((RunKey(*key), map(Number._make, unpack(rows))) for key, rows in of_runs)
-            for unread in fold_runs(numbers):
-                yield Tables(unread=[unread])
-        elif kind == GROUP:
-            for name, of_name in groupby(of_kind, key=attrgetter("name")):
-                yield from fold_name(name, GroupLines(PackedItems(of_name)))
-        else:  # lines of files, each of which has a row of its own
-            yield from (unread_rows(items_of(row)) for row in of_kind)
+    for (kind, name), of_subject in groupby(rows, key=attrgetter("kind", "name")):
+        yield from fold_subject(kind, name, _items(kind, of_subject))
+
+
+def _items(kind: int, rows: Iterable[PackedRow]) -> Iterator[tuple[ItemKey, Iterable[Item]]]:
+    for key, of_key in groupby(rows, key=attrgetter(*ItemKey._fields)):
+        if kind == GROUP:
+            yield ItemKey(*key), PackedItems(of_key)
+        elif kind == GATEWAY:
+            yield ItemKey(*key), map(Number._make, unpack(of_key))
+        else:  # in no order
+            yield from ((ItemKey(*key), items_of(row)) for row in of_key)
 
 
 def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[PackedRow]:

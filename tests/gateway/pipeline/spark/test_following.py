@@ -25,12 +25,11 @@ from gateway.pipeline.fold.folding import (
     GROUP,
     Item,
     ItemKey,
-    RunsFold,
     SourceLine,
     read_items,
 )
 from gateway.pipeline.fold.order import OutOfOrderError
-from gateway.pipeline.fold.sequences import ENDED, OTHER, Number, RunKey, fold_runs
+from gateway.pipeline.fold.sequences import OTHER, Number, RunKey, RunsFold
 from gateway.pipeline.folder import PROGRESS, Folder
 from gateway.pipeline.following import Following, Items, Subject, states_version
 from gateway.pipeline.report.verdict import judge
@@ -38,7 +37,7 @@ from gateway.pipeline.tables import FOLDED_TABLES, SCHEMAS, arrow_table, read_ro
 from tests.e2e.follow_loop import history
 from tests.gateway.pipeline.fold.test_stories import FOLDER as STORIES
 from tests.gateway.pipeline.stories import START_MS, Story, played, sections, stories
-from tests.support.folded_lines import folded, joined, sources, summary_of
+from tests.support.folded_lines import folded, sources, summary_of
 
 VERSION = version("groupferry")
 KEY = ItemKey(GATEWAY, "g", 1, "p")
@@ -111,34 +110,29 @@ def test_one_number_stands_for_all_before() -> None:
     numbers = [Number(n, 10 * n, 1, n) for n in (1, 2, 4, 5, 6, 8)]
     ((key, left),) = following.since({KEY: numbers}, 55).items()
     assert [number.sequence for number in left] == [5, 6, 8]
-    rows = fold_runs([(RunKey(*key[1:]), left)])
-    assert [(row.first, row.last) for row in rows if row.kind == "missing"] == [(7, 7)]
+    fold = RunsFold("g")
+    fold.take(RunKey(*key[1:]), left)
+    missing = [(row.first, row.last) for row in fold.finish() if row.kind == "missing"]
+    assert missing == [(7, 7)]
 
 
-def test_a_number_that_is_there_twice_stands_for_those_before() -> None:
-    """One with two contents does not: neither is known to be right."""
-    numbers = [Number(n, 10 * n, OTHER, n) for n in (1, 2, 3, 3, 4)]
-    for content, whole in ((3, 4), (99, 2)):
-        taken = [*numbers[:3], numbers[3]._replace(content=content), numbers[4]]
-        fold = RunsFold()
-        fold.take([(KEY, taken)])
-        assert joined(fold.finish()).unread == list(fold_runs([(RUN, sorted(taken))]))
-        first = fold._numbers[RUN][0]
-        assert (first.sequence, first.is_whole) == (whole, True)
-
-
-def test_numbers_may_come_in_any_order_but_behind_those_that_are_whole() -> None:
-    """A number that was there already, or is another one now, needs all of them again."""
-    fold, taken = RunsFold(), list[Number]()
-    for numbers in ((1, 2, 5), (7, 3), (4,), (8, 9)):
-        batch = [Number(n, 10 * n, ENDED if n == 9 else OTHER, n) for n in numbers]
-        taken += batch
-        fold.take([(KEY, batch)])
-        rows = joined(fold.finish()).unread
-        assert rows == list(fold_runs([(RUN, sorted(taken))]))
-    assert len(fold._numbers[RUN]) == 4
+def test_numbers_come_in_their_order() -> None:
+    """Repeats of the latest one and further contents included. One that belongs before others needs
+    all of them again."""
+    numbers = [Number(n, 10 * n, OTHER, content) for n, content in NUMBERS]
+    fold = RunsFold("g")
+    for place, number in enumerate(numbers, 1):
+        fold.take(RUN, [number])
+        whole = RunsFold("g")
+        whole.take(RUN, numbers[:place])
+        assert list(fold.finish()) == list(whole.finish())
+    kinds = Counter(row.kind for row in fold.finish())
+    assert kinds == {"missing": 1, "conflict": 1, "no end": 1}
     with pytest.raises(OutOfOrderError):
-        fold.take([(KEY, [Number(3, 30, OTHER, 99)])])
+        fold.take(RUN, [Number(4, 40, OTHER, 4)])
+
+
+NUMBERS = (1, 1), (2, 2), (2, 2), (2, 98), (2, 99), (3, 3), (5, 5), (6, 6)
 
 
 def batches_of(lines: Sequence[str], rng: random.Random) -> list[list[SourceLine]]:
@@ -260,8 +254,8 @@ def test_the_version_of_states_changes_with_the_code_that_makes_them(
             return super().find_class(module, name)
 
     for shelf in (tmp_path / "shelves").iterdir():
-        for state in Named(io.BytesIO(shelf.read_bytes())).load().values():
-            Named(io.BytesIO(state.history)).load()
+        for state in Named(io.BytesIO(shelf.read_bytes())).load()[0].values():
+            Named(io.BytesIO(state.history or pickle.dumps(None))).load()
     sources = {
         str(inspect.getsourcefile(sys.modules[name]))
         for name in modules
@@ -315,7 +309,8 @@ def test_old_lines_are_deleted(tmp_path: Path) -> None:
         stream.take_in([SourceLine("f", "", line) for line in story.lines[count:]], {})
         count = len(story.lines)
     subject = Subject(GROUP, "orders")
-    (items,) = stream._read_items(subject.shelf)[subject].values()
+    length = stream._shelf(subject.shelf).lines_bytes
+    (items,) = stream._read_items(subject.shelf, length)[subject].values()
     assert len(items) == 33 + 11
     (owner,) = read_rows(Folder(f"{tmp_path}"), "ownership", ["orders"])
     assert owner.member_id == "a"
