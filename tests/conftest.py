@@ -19,6 +19,7 @@ from tests.support.releases import CHOSEN, NEWEST, TEST_IDS, left_to_another_rel
 from tests.support.requirements import restore_reason
 from tests.support.side_by_side import ByShareOrFile, scope, slow_ones_first
 from tests.support.spark import SPARK_PATHS, need_spark, running_spark
+from tests.support.turns import left_to_another_turn, note_turn
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,7 +47,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Add the plugin that all runs need."""
+    """Add the plugin that all runs need, and note which cases this one plays."""
+    note_turn()
     config.pluginmanager.register(PromiseWatch())
 
 
@@ -68,11 +70,12 @@ def pytest_collection_modifyitems(
 ) -> Generator[None, object, object]:
     """Mark tests that need the extra `pipeline`, or the fixture `spark`, before `-m` selects,
     and allow them the time in which a JVM starts on a busy machine. Allow tests with real brokers a
-    repetition. Leave slow tests to one release each. Once pytest has sorted the tests, put slow
-    ones first."""
-    left_out = left_to_another_release(item.nodeid for item in items)
-    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
-    items[:] = [item for item in items if item.nodeid not in left_out]
+    repetition. Leave slow tests to one release each, and some cases to another day. Once pytest has
+    sorted the tests, put slow ones first."""
+    for select in (left_to_another_release, left_to_another_turn):
+        left_out = select(item.nodeid for item in items)
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
+        items[:] = [item for item in items if item.nodeid not in left_out]
     for item in items:
         needs_extra = not SPARK_PATHS.isdisjoint((item.path, item.path.parent))
         if needs_extra or "spark" in getattr(item, "fixturenames", ()):

@@ -11,6 +11,7 @@ import pytest
 from tests.support import releases
 from tests.support.ports import free_port, ports_of
 from tests.support.side_by_side import is_waiting, next_scope, scope
+from tests.support.turns import TURN_VARIABLE, left_to_another_turn
 
 LEAVES_A_CYCLE = """
 import weakref
@@ -71,6 +72,25 @@ def test_each_slow_test_is_left_to_one_release(monkeypatch: pytest.MonkeyPatch) 
     assert {name[-4:-1] for name in left - quick} == {"3.9", "4.4"}, "both are played"
     monkeypatch.setattr(releases, "CHOSEN", releases.RELEASES)
     assert releases.left_to_another_release(every) == set()
+
+
+def test_each_case_of_a_slow_test_has_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two turns play all cases, and each turn plays some of every test. A test of one case is
+    played in each, and so is everything where a run is not one of CI."""
+    cases = {f"tests/e2e/test_a.py::test_one[{number}]" for number in range(5)}
+    others = {"tests/e2e/test_a.py::test_two[x]", "tests/e2e/test_a.py::test_three"}
+    quick = {f"tests/gateway/test_a.py::test_one[{number}]" for number in range(2)}
+    every = cases | others | quick
+    monkeypatch.setattr(releases, "IS_DAILY", True)
+    played = []
+    for turn in ("7", "8"):
+        monkeypatch.setenv(TURN_VARIABLE, turn)
+        played.append(every - left_to_another_turn(every))
+        assert others | quick <= played[-1]
+        assert len(cases & played[-1]) in (2, 3)
+    assert played[0] | played[1] == every
+    monkeypatch.setattr(releases, "IS_DAILY", False)
+    assert left_to_another_turn(every) == set()
 
 
 def test_workers_wait_and_compute_in_turn() -> None:
