@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import trio
 
-from gateway.data_path.group_apis import AnswerUnderWay
+from gateway.data_path.group_apis import AnswerUnderWay, GroupRequest
 from gateway.quotas.quota_cache import QuotaCache, weight
 from gateway.quotas.quota_key import QuotaKey
 from gateway.quotas.shares import ShareRule
@@ -58,8 +58,9 @@ class FoundCoordinators:
         self._answers: QuotaCache[CoordinatorQuestion, tuple[FindCoordinatorResponse, float]] = (
             QuotaCache(REMEMBERED_MAX, names, lambda question: weight(question.group_id))
         )
-        self.under_way: dict[CoordinatorQuestion, CoordinatorLookup] = {}
-        """By question, the client that asks the cluster while others wait for its answer."""
+        self.under_way: dict[tuple[int, CoordinatorQuestion], CoordinatorLookup] = {}
+        """By broker and question, the client that asks while others wait for its answer. Nobody
+        waits for another broker, which may hang."""
 
     def recall(self, question: CoordinatorQuestion, now_s: float) -> FindCoordinatorResponse | None:
         """The answer, if the cluster need not be asked."""
@@ -89,6 +90,7 @@ class CoordinatorLookup(AnswerUnderWay):
         "_coordinators",
         "_is_first",
         "_owner",
+        "_place",
         "_question",
         "_waiting",
     )
@@ -97,16 +99,17 @@ class CoordinatorLookup(AnswerUnderWay):
         self,
         coordinators: FoundCoordinators,
         question: CoordinatorQuestion,
-        owner: QuotaKey,
+        request: GroupRequest,
         ask: Callable[[], Awaitable[Struct]],
     ) -> None:
         """`ask` asks the cluster. If nobody does so yet, later clients wait for this one."""
         self._coordinators = coordinators
         self._question = question
-        self._owner = owner
+        self._owner = request.owner
+        self._place = request.node_id, question
         self._ask = ask
         self._waiting: dict[CoordinatorLookup, Callable[[], None]] = {}
-        self._is_first = coordinators.under_way.setdefault(question, self) is self
+        self._is_first = coordinators.under_way.setdefault(self._place, self) is self
 
     def __await__(self) -> Generator[Any, None, Struct]:
         return self._run().__await__()
@@ -123,7 +126,7 @@ class CoordinatorLookup(AnswerUnderWay):
 
     def watch(self, changed: Callable[[], None]) -> bool:
         """See `AnswerUnderWay`."""
-        first = self._coordinators.under_way[self._question]
+        first = self._coordinators.under_way[self._place]
         if first is not self:
             first._waiting[self] = changed
         return first is not self
@@ -134,7 +137,7 @@ class CoordinatorLookup(AnswerUnderWay):
 
     def abandon(self) -> None:
         """See `AnswerUnderWay`."""
-        if (first := self._coordinators.under_way.get(self._question)) is not None:
+        if (first := self._coordinators.under_way.get(self._place)) is not None:
             first._waiting.pop(self, None)
         self._end()
 
@@ -142,7 +145,7 @@ class CoordinatorLookup(AnswerUnderWay):
         """If this is the client that asks: it does not any more."""
         if self._is_first:
             self._is_first = False
-            del self._coordinators.under_way[self._question]
+            del self._coordinators.under_way[self._place]
             waiting, self._waiting = self._waiting, {}
             for changed in waiting.values():
                 changed()

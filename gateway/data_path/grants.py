@@ -1,8 +1,11 @@
-"""What the cluster has lately allowed one client, or all clients without credentials. Pure."""
+"""What the cluster has lately allowed one client, or all clients without credentials."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import IntEnum
 from typing import NamedTuple
+
+import trio
 
 from gateway.data_path.config import Limits
 from gateway.quotas.quota_cache import QuotaCache, weight
@@ -69,6 +72,8 @@ class Grants:
         only = ShareRule(per_address=grants_max, per_principal=grants_max)
         self._given_s: QuotaCache[Permission, float] = QuotaCache(grants_max, rule or only, _weigh)
         self._total = total or SharedTotal(OF_ALL_CLIENTS_MAX)
+        self._questions: dict[tuple[int, Permission], trio.Event] = {}
+        """By broker and permission, those that the cluster is being asked about."""
         self._taken = 0
         self._owner: QuotaKey | None = None
         """Whose part of the room these take: the first owner's."""
@@ -79,6 +84,26 @@ class Grants:
         if grant in self._given_s or self._make_room(_weigh(grant), self._owner):
             self._given_s.put(grant, now_s, owner)
             self._settle()
+
+    async def wait_for_answers(self, grants: Iterable[Permission], node_id: int) -> None:
+        """Wait for what other clients are asking this broker about these permissions: thousands of
+        members may come back together. Nobody waits for another broker, which may hang."""
+        for grant in grants:
+            if (answered := self._questions.get((node_id, grant))) is not None:
+                await answered.wait()
+
+    @contextmanager
+    def ask_about(self, grants: Sequence[Permission], node_id: int) -> Iterator[None]:
+        """Let others wait until the end of the block, which asks this broker about these."""
+        answered = trio.Event()
+        asked = [(node_id, grant) for grant in grants if (node_id, grant) not in self._questions]
+        self._questions |= dict.fromkeys(asked, answered)
+        try:
+            yield
+        finally:
+            for question in asked:
+                del self._questions[question]
+            answered.set()
 
     def keep(self, grants: Iterable[Permission], now_s: float, owner: QuotaKey) -> None:
         """The cluster could not be asked: rely on these a little longer."""

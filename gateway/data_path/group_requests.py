@@ -220,7 +220,7 @@ class GroupRequests:
             self._begun = self._send(request, answer)
             return self._begun is None
         ask = partial(self._find_coordinator, request)
-        lookup = CoordinatorLookup(remembered, question, request.owner, ask)
+        lookup = CoordinatorLookup(remembered, question, request, ask)
         self._under_way, self.lingers = lookup, False
         if not lookup.watch(partial(self._go_on, request, lookup)):
             self._begun = partial(self._finish_lookup, request, lookup)

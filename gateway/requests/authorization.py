@@ -15,7 +15,7 @@ from gateway.cluster.embedded import is_embedded
 from gateway.cluster.own_permissions import commit_of_nothing
 from gateway.cluster.topics import request_operations
 from gateway.data_path.errors import BrokerLost
-from gateway.data_path.grants import Operation, Permission, Resource
+from gateway.data_path.grants import Grants, Operation, Permission, Resource
 from gateway.data_path.group_apis import GroupRequest
 from gateway.hosting.answers import BY_MEMBERS, GroupApi
 from gateway.requests.commit_parts import CommitRequest
@@ -133,26 +133,33 @@ async def refused_names(
     if not names:
         return frozenset()
     operation = NEEDED[ApiKey(request.header.api_key), resource]
-    now_s = trio.current_time()
     wanted = [Permission(resource, operation, name) for name in dict.fromkeys(names)]
-    unknown = [grant for grant in wanted if not request.grants.has(grant, now_s)]
-    if not unknown:
+    grants, node_id = request.grants, request.node_id
+    await grants.wait_for_answers(_list_unknown(grants, wanted), node_id)
+    if not (unknown := _list_unknown(grants, wanted)):
         return frozenset()
+    now_s = trio.current_time()
     asked = [grant.name for grant in unknown]
-    if is_embedded(request.upstream.versions):  # which knows no permissions
-        allowed = frozenset(asked)
-    elif resource is Resource.TOPIC:
-        allowed = await _allowed_topics(request, operation, asked)
-    elif resource is Resource.TRANSACTIONAL_ID:
-        allowed = await _allowed_transactional_ids(request, asked)
-    else:
-        allowed = await _allowed_groups(request, operation, asked)
-    for grant in unknown:
-        if grant.name in allowed:
-            request.grants.add(grant, now_s, request.owner)
+    with grants.ask_about(unknown, node_id):
+        if is_embedded(request.upstream.versions):  # which knows no permissions
+            allowed = frozenset(asked)
+        elif resource is Resource.TOPIC:
+            allowed = await _allowed_topics(request, operation, asked)
+        elif resource is Resource.TRANSACTIONAL_ID:
+            allowed = await _allowed_transactional_ids(request, asked)
         else:
-            request.grants.remove(grant)
+            allowed = await _allowed_groups(request, operation, asked)
+        for grant in unknown:
+            if grant.name in allowed:
+                grants.add(grant, now_s, request.owner)
+            else:
+                grants.remove(grant)
     return frozenset(grant.name for grant in unknown if grant.name not in allowed)
+
+
+def _list_unknown(grants: Grants, wanted: Sequence[Permission]) -> Sequence[Permission]:
+    now_s = trio.current_time()
+    return [grant for grant in wanted if not grants.has(grant, now_s)]
 
 
 async def _allowed_groups(

@@ -1,7 +1,12 @@
 """A gateway in front of a broker that refuses what the test says."""
 
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
 import pytest
 import trio
+import trio.testing
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
@@ -14,6 +19,7 @@ from gateway.security import Security
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.header import RequestHeader
+from kafka_codecs.heartbeat import HeartbeatRequest
 from kafka_codecs.sasl_authenticate import SaslAuthenticateResponse
 from kafka_codecs.sasl_handshake import SaslHandshakeResponse
 from tests.support.commits import codes_of, transactional_commit_of
@@ -22,6 +28,7 @@ from tests.support.gateway import whole_gateway
 from tests.support.group_client import GroupClient
 from tests.support.guarded_broker import GuardedBroker, native_join
 from tests.support.offset_stage import offset_stage
+from tests.support.until import until
 from tests.support.wire import Wire
 
 LIFETIME_S = 1.0
@@ -107,6 +114,45 @@ async def test_the_cluster_is_asked_once_in_a_lifetime(mock_clock: MockClock) ->
         broker.read_code = READ_REFUSED
         mock_clock.jump(LIFETIME_S)
         assert (await stage.client.beat(joined)).error_code == READ_REFUSED
+
+
+@dataclass(slots=True, kw_only=True)
+class HeldBroker(GuardedBroker):
+    """Answers questions when the test allows it."""
+
+    go_on: trio.Event = field(default_factory=trio.Event)
+
+    async def _heartbeat(self, request: HeartbeatRequest) -> Any:
+        response = await GuardedBroker._heartbeat(self, request)
+        await self.go_on.wait()
+        return response
+
+
+@pytest.mark.parametrize(
+    ("read_code", "count_questions"), [(ErrorCode.UNKNOWN_MEMBER_ID, 1), (READ_REFUSED, 3)]
+)
+async def test_clients_that_come_together_ask_once(
+    read_code: ErrorCode, count_questions: int
+) -> None:
+    """One that is refused would ask for itself."""
+    broker = HeldBroker(read_code=read_code)
+    async with offset_stage(broker) as stage, AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(stage.another_client()) for _ in range(3)]
+        codes: list[int] = []
+
+        async def beat(client: GroupClient) -> None:
+            codes.append((await client.native("m", 1)).error_code)
+
+        async with trio.open_nursery() as nursery:
+            for client in clients:
+                nursery.start_soon(beat, client)
+            await until(lambda: broker.questions)
+            await trio.testing.wait_all_tasks_blocked(0.001)
+            assert broker.questions == ["g"]
+            broker.go_on.set()
+        assert len(broker.questions) == count_questions
+        is_refused = read_code == READ_REFUSED
+        assert codes == [READ_REFUSED if is_refused else ErrorCode.UNKNOWN_MEMBER_ID] * 3
 
 
 async def test_a_topic_that_the_client_may_not_describe_refuses_the_heartbeat() -> None:
