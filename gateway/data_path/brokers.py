@@ -119,11 +119,10 @@ class Brokers:
     def find_offer(self, node_id: int | None) -> tuple[int, Offer] | None:
         """This broker, or any live one, and what its clients are offered; None if it has not been
         connected lately, or if there is doubt that it can be."""
-        node_ids = [node_id] if node_id is not None else [id_ for id_, _ in self._list_in_turn()]
-        for known_id in node_ids:
-            if (offer := self._find_fresh_offer(known_id)) is not None:
-                return known_id, offer
-        return None
+        if node_id is not None:
+            return self._find_fresh_offer(node_id)
+        offers = (self._find_fresh_offer(live_id) for live_id, _ in self._list_in_turn())
+        return next(filter(None, offers), None)
 
     def _list_in_turn(self) -> list[tuple[int, Address]]:
         """The live brokers. Each call begins with another one."""
@@ -132,12 +131,12 @@ class Brokers:
         start = self._turn % max(1, len(brokers))
         return brokers[start:] + brokers[:start]
 
-    def _find_fresh_offer(self, node_id: int) -> Offer | None:
+    def _find_fresh_offer(self, node_id: int) -> tuple[int, Offer] | None:
         if node_id in self._away or node_id in self._suspected:
             return None
         if trio.current_time() - self._offers_s.get(node_id, -math.inf) > VERSIONS_FRESH_S:
             return None  # it may have been upgraded, or features finalized
-        return self._offers[node_id]
+        return node_id, self._offers[node_id]
 
     def suspect(self, node_id: int) -> None:
         """Check whether a broker that was slow to answer still accepts connections. If it does, it

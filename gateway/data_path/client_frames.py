@@ -209,13 +209,10 @@ def framed_answer(header: RequestHeader, version: int, response: Struct) -> byte
 
 def framed_body(header: RequestHeader, body: bytes) -> bytes:
     """An encoded answer with its header and size."""
-    return _frame_body(header.api_key, header.api_version, header.correlation_id, body)
+    start = encode_response_header(header.api_key, header.api_version, header.correlation_id)
+    return SIZE.pack(len(start) + len(body)) + start + body
 
 
 def _frame_answer(key: int, version: int, correlation_id: int, response: Struct) -> bytes:
-    return _frame_body(key, version, correlation_id, encode(response, version))
-
-
-def _frame_body(key: int, version: int, correlation_id: int, body: bytes) -> bytes:
-    answer = encode_response_header(key, version, correlation_id) + body
+    answer = encode_response_header(key, version, correlation_id) + encode(response, version)
     return SIZE.pack(len(answer)) + answer

@@ -75,13 +75,15 @@ class Traffic:
         self._from_clients += came
         self._from_brokers += went
         lasted_s, fetches = now_s - flow.accepted_s, flow.fetches
-        before = self._ended.get(hash(flow.client))
+        client = flow.client
+        key = hash(client)
+        before = self._ended.get(key)
         if before is not None and now_s - before.ended_s <= TOGETHER_S:
             went += before.bytes_to_client
             fetches += before.fetches
             lasted_s = max(lasted_s, before.lasted_s)
         ended = _Ended(now_s, lasted_s, went, fetches)
-        self._ended.put(hash(flow.client), ended, QuotaKey(flow.client.host))
+        self._ended.put(key, ended, QuotaKey(client.host))
 
     def totals(self) -> tuple[int, int]:
         """All bytes from clients and from brokers. The cost follows the number of connections."""

@@ -128,8 +128,10 @@ class Journal:
     def tell_decision(self, decision: DecisionEvents, group_id: str | None) -> None:
         """Report the events of a decision that has nothing to write. Those that an owner causes
         beyond its share of the history get no number and no line, so that no sequence has a gap."""
+        if not decision.events:  # a heartbeat that changed nothing
+            return
         owner = cast(QuotaKey | None, decision.owner)
-        if owner is not None and decision.events and not self._shares.has_room(owner):
+        if owner is not None and not self._shares.has_room(owner):
             log.warning("events_left_out", client=str(owner), group_id=group_id)
             return
         before = self._sequence
@@ -144,8 +146,6 @@ class Journal:
 
     def stamp(self, entry: DecisionEvents, group_id: str | None) -> Sequence[Envelope]:
         """Number events in the sequence of this process. Pass them on at once."""
-        if not entry.events:  # a heartbeat that changed nothing
-            return ()
         after = began_ms = None
         if group_id is not None:
             place = self._place(group_id)
