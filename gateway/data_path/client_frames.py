@@ -141,12 +141,15 @@ class ClientFrames:
         is_short_repetition = api_key in _REPEATED and len(body) <= REMEMBERED_BYTES_MAX
         read = _decode_remembered if is_short_repetition else decode
         message: Struct = read(request, body, version, trailing_ok=True)
+        if len(body) > self._limits.max_request_entries:  # every entry takes at least one byte
+            self._check_entries(api_key, message)
+        return message
+
+    def _check_entries(self, api_key: int, message: Struct) -> None:
         entries_max = self._limits.max_request_entries
-        # Every entry takes at least one byte.
-        if len(body) > entries_max and entries_of(message) > entries_max:
+        if entries_of(message) > entries_max:
             name = ApiKey(api_key).name
             raise BadFrame(f"a {name} request with more than {entries_max} entries")
-        return message
 
     async def send(
         self, header: RequestHeader, response: Struct, version: int | None = None

@@ -266,8 +266,7 @@ class GroupRequests:
     def _send(self, request: GroupRequest, response: Struct) -> Begun | None:
         """Send an answer. Returns what a task has to do for the rest."""
         header = request.header
-        lists_members = header.api_key == _JOIN_GROUP
-        if lists_members and bytes_of(response, ASIDE_FROM_BYTES) > ASIDE_FROM_BYTES:
+        if header.api_key == _JOIN_GROUP and _is_long(response):  # it may list the members
             return partial(self._reply, request, response)
         last_word = self._shared.group_apis.last_word(request, response)
         answer = framed_answer(header, header.api_version, last_word)
@@ -466,6 +465,11 @@ def is_last_word(message: Struct) -> bool:
     if isinstance(message, _HEARTBEATS_WITH_EPOCHS):
         return message.member_epoch < JOIN_EPOCH
     return message.SCHEMA.api_key in LAST_WORDS
+
+
+def _is_long(response: Struct) -> bool:
+    """Whether encoding the answer may take milliseconds."""
+    return bytes_of(response, ASIDE_FROM_BYTES) > ASIDE_FROM_BYTES
 
 
 async def _fail(error: Exception) -> None:
