@@ -100,14 +100,14 @@ class History:
             for key, numbers in items.items():
                 self._runs.take(RunKey(*key[1:]), sorted(numbers))
         elif self._subject.kind == FILE:
-            self._rows.extend(joined(map(unread_rows, items.values())))
+            self._rows.extend(join(map(unread_rows, items.values())))
         else:
-            self._rows.extend(joined(self._log.take(lines_of(items))))
+            self._rows.extend(join(self._log.take(lines_of(items))))
 
     def finish(self) -> Tables:
         """All rows, as if nothing followed. Raises OutOfOrderError."""
         others = [*self._log.finish(), Tables(unread=[*self._runs.finish()])]
-        return joined([self._rows, *others])
+        return join([self._rows, *others])
 
 
 def lines_of(items: Items) -> GroupLines:
@@ -115,7 +115,7 @@ def lines_of(items: Items) -> GroupLines:
     return GroupLines(sorted(chain(*items.values())))
 
 
-def joined(parts: Iterable[Tables]) -> Tables:
+def join(parts: Iterable[Tables]) -> Tables:
     """The rows of all parts."""
     rows = Tables()
     for tables in parts:
@@ -130,8 +130,8 @@ class SubjectState(NamedTuple):
     """Its history, which is read when it has further lines; null if they need all of its lines."""
     summary: Summary
     """The summary of its rows."""
-    checksums: Mapping[Place, bytes]
-    """A checksum of its rows at each place."""
+    checksums: bytes
+    """A checksum of its rows at each place, packed like the history."""
 
 
 class Shelf(NamedTuple):
@@ -159,7 +159,7 @@ def fold_all_items(subject: Subject, items: Items) -> Folded:
     """Fold all items of a subject."""
     with suppress(OutOfOrderError):
         return fold_items(History(subject), items)
-    return Folded(None, joined(fold_in_memory(subject.name, lines_of(items))))
+    return Folded(None, join(fold_in_memory(subject.name, lines_of(items))))
 
 
 READY = "ready"
@@ -343,11 +343,14 @@ class Following:
                 for place, at_place in by_place(name, getattr(its_rows, name)).items():
                     checksums[place] = blake2b(repr(at_place).encode(), digest_size=8).digest()
                     rows.setdefault(place, []).extend(at_place)
-            old = states[subject].checksums if subject in states else {}
-            changed |= {place for place, _checksum in old.items() ^ checksums.items()}
+            if subject in states:
+                old = pickle.loads(states[subject].checksums)  # noqa: S301  (we wrote it)
+                changed |= {place for place, _checksum in old.items() ^ checksums.items()}
+            else:
+                changed |= checksums.keys()
             summary = Summary(top=self._top)
             summary.add(its_rows)
-            states[subject] = SubjectState(history, summary, checksums)
+            states[subject] = SubjectState(history, summary, pickle.dumps(checksums))
         length = self._store(new, number, before.lines_bytes, items)
         new.write("shelves", f"{number}", pickle.dumps((states, length)))
         new.sums[number] = self._sum(states)
@@ -373,7 +376,7 @@ class Following:
                 late.append(subject)
         stored = self._read_items(number, shelf.lines_bytes, late) if late else {}
         for subject in late:
-            all_items = _merged((stored.get(subject, {}), items[subject]))
+            all_items = _merge((stored.get(subject, {}), items[subject]))
             folded[subject] = fold_all_items(subject, all_items)
         return folded
 
@@ -390,7 +393,7 @@ class Following:
                     if subjects is None or subject in subjects:
                         items = pickle.loads(decompress(data))  # noqa: S301  (we wrote it)
                         rounds.setdefault(subject, []).append(items)
-        return {subject: _merged(its) for subject, its in rounds.items()}
+        return {subject: _merge(its) for subject, its in rounds.items()}
 
     def _store(
         self, new: Round, shelf: int, lines_bytes: int, items: Mapping[Subject, Items]
@@ -420,7 +423,7 @@ def _take_up(subject: Subject, shelf: Shelf) -> History:
     return history
 
 
-def _merged(rounds: Iterable[Items]) -> Items:
+def _merge(rounds: Iterable[Items]) -> Items:
     merged: dict[ItemKey, list[Item]] = {}
     for items in rounds:
         for key, its_items in items.items():
