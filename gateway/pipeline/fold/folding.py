@@ -46,7 +46,6 @@ from gateway.pipeline.fold.sequences import (
     RunsFold,
     Succession,
     number_of,
-    run_of,
 )
 
 CLOSED_EVERY = 8_192
@@ -77,13 +76,13 @@ class GroupFold:
 
     def take(self, placed: Placed) -> Tables | None:
         """Take the next line. Returns rows that no later line changes, now and then."""
-        at_ms, line, hosting, number = placed
+        line = placed.line
         if self._first_ms is None:
-            self._first_ms = at_ms
-        self._last_ms = at_ms
+            self._first_ms = placed.at_ms
+        self._last_ms = placed.at_ms
         if line.unread is not None:
             self.add_unread(line.unread)
-        succession = self._sequences.take(line, number)
+        succession = self._sequences.take(line, placed.number)
         if succession == "repeated":
             return None
         if succession == "contradicts":
@@ -91,8 +90,8 @@ class GroupFold:
             self._ownership.doubt_offsets()
             return None
         self._lines += 1
-        if hosting is not self._hosting:
-            self._begin_hosting(hosting, line)
+        if placed.hosting is not self._hosting:
+            self._begin_hosting(placed.hosting, line)
         if succession != "next" or line.version == 1 or line.fields is None:
             self._doubt(line, succession)
         if line.fields is None:
@@ -229,7 +228,7 @@ class ItemKey(NamedTuple):
 def read_items(lines: Iterable[SourceLine]) -> Iterator[tuple[ItemKey, Item]]:
     """What these lines say. Items of a key are sortable. Lines of a group's own sequence only name
     their run, which is told once. The fields of a group's line are read with the group."""
-    marked: set[RunKey] = set()
+    marked: set[ItemKey] = set()
     for file, place, text in lines:
         if not text or text.isspace():
             continue
@@ -243,10 +242,11 @@ def read_items(lines: Iterable[SourceLine]) -> Iterator[tuple[ItemKey, Item]]:
             yield ItemKey(FILE, file), (0, UNREAD_ROWS.dump_json(unread).decode())
         if line is None:
             continue
-        if (run := run_of(line)) not in marked:
+        key = ItemKey(GATEWAY, line.gateway_id, line.run, line.process_id or "")
+        if key not in marked:
             if line.process_id is None:
-                marked.add(run)
-            yield ItemKey(GATEWAY, *run), number_of(line)
+                marked.add(key)
+            yield key, number_of(line)
 
 
 def unread_rows(items: Iterable[Item]) -> Tables:

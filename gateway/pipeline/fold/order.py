@@ -14,7 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from operator import itemgetter
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gateway.events.group_events import AnchorJoined, HostingEnded, HostingStarted
 from gateway.events.offset_events import OffsetsCommitted
@@ -104,7 +107,7 @@ def _begins_again(one: Hosting, other: Hosting) -> bool:
     return min(one.generation or 0, other.generation or 0) <= 1
 
 
-class Placed(NamedTuple):
+class Placed(Struct, frozen=True):
     """A line in its place."""
 
     at_ms: int
@@ -115,7 +118,7 @@ class Placed(NamedTuple):
     """The number of the group's sequence that it has, or that it follows."""
 
 
-class Source(NamedTuple):
+class Source(Struct, frozen=True):
     """A line, as a finding names it."""
 
     at_ms: int
@@ -139,9 +142,9 @@ class Source(NamedTuple):
 
 def source_of(placed: Placed) -> Source:
     """The line as a source."""
-    at_ms, line, hosting, _number = placed
+    line = placed.line
     clock_ms = line.fields.to_ms if type(line.fields) is OffsetsCommitted else line.at_ms
-    return Source(at_ms, hosting, line.process_id, line.sequence, clock_ms)
+    return Source(placed.at_ms, placed.hosting, line.process_id, line.sequence, clock_ms)
 
 
 class EventFold:
@@ -248,7 +251,7 @@ class Hostings:
         for place in placed:
             not_before_ms = max(not_before_ms, place.hosting.not_before_ms)
             at_ms = max(place.at_ms, not_before_ms)
-            yield at_ms, at_ms == not_before_ms, place._replace(at_ms=at_ms)
+            yield at_ms, at_ms == not_before_ms, replace(place, at_ms=at_ms)
 
     def relation(self, one: Hosting, other: Hosting) -> Relation:
         """How two hostings are ordered."""

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
+from msgspec.structs import replace
+
 from gateway.events.offset_events import NO_MEMBER, CommittedOffsets, FetchedOffset
 from gateway.pipeline.fold.findings import Findings, SeveralLogs
 from gateway.pipeline.fold.order import EventFold, Hostings, Source
@@ -243,7 +245,7 @@ class OwnershipFold(EventFold):
                     of_log.setdefault(place, set()).add(grant.member_id)
                     if grant.end is None and hosting.gateway_id != source.gateway_id:
                         last_ms = hosting.last_ms
-                        end = grant.source._replace(at_ms=last_ms, clock_ms=last_ms)
+                        end = replace(grant.source, at_ms=last_ms, clock_ms=last_ms)
                         self._end(partition, grant, end, None)
         for gateway_id, had in left.items():
             if had == holders:

@@ -10,6 +10,9 @@ back within what it has consumed itself, and commits from outside the group are 
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeGuard
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from gateway.events.offset_events import NO_MEMBER, CommittedOffsets
 from gateway.pipeline.fold.order import Hosting, Source
 from gateway.pipeline.fold.rows import FindingKind, NotCompared
@@ -84,7 +87,7 @@ class Skip(NamedTuple):
         return is_earlier and last >= self.offset and member_id not in self.owner_ids
 
 
-class KnownOffset(NamedTuple):
+class KnownOffset(Struct, frozen=True):
     """An offset that the cluster had, or that it had none, with the line that shows it."""
 
     offset: int | None
@@ -289,7 +292,7 @@ class PartitionHistory:
             if stored is not None and stored.offset == last:
                 is_one_clock = stored.source.gateway_id == source.gateway_id
                 since_ms = stored.since_ms if is_one_clock else 0
-            self.stored = KnownOffset(last, source, member_id, False, since_ms)
+            self.stored = KnownOffset(last, source, member_id, since_ms=since_ms)
         self.shown = self.begun = None
         return fault
 
@@ -322,7 +325,7 @@ class PartitionHistory:
     def doubt_offset(self) -> None:
         """What is known may have been that of a topic or a group that was deleted."""
         self.stored, self.shown, self.start = (
-            known and known._replace(is_certain=False)
+            known and replace(known, is_certain=False)
             for known in (self.stored, self.shown, self.start)
         )
         self.settled = None

@@ -137,11 +137,6 @@ class Number(NamedTuple):
     """Whether it stands for all numbers before it."""
 
 
-def run_of(line: Line) -> RunKey:
-    """The run of a line."""
-    return RunKey(line.gateway_id, line.run, line.process_id or "")
-
-
 def number_of(line: Line) -> Number:
     """The number of a line."""
     if line.process_id is None:
