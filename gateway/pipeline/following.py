@@ -30,6 +30,7 @@ from pydantic_core import from_json, to_json
 from gateway.loading import without_garbage_collection
 from gateway.pipeline import PipelineError
 from gateway.pipeline.fold.folding import (
+    BUFFERED_MS,
     FILE,
     GATEWAY,
     GROUP,
@@ -91,6 +92,9 @@ class History:
         self._subject = subject
         self._log = LogFold(subject.name)
         self._runs = RunsFold(subject.name)
+        self._waiting: dict[ItemKey, list[Item]] = {}
+        """The numbers of each process in its last minute: the partitions of a topic are read one
+        after the other."""
         self._rows = Tables()
         """Rows that no later line changes."""
 
@@ -98,7 +102,11 @@ class History:
         """Take further items. Raises OutOfOrderError."""
         if self._subject.kind == GATEWAY:
             for key, numbers in items.items():
-                self._runs.take(RunKey(*key[1:]), sorted(numbers))
+                waiting = sorted({*self._waiting.get(key, ()), *numbers})
+                recent_ms = max(number.at_ms for number in waiting) - BUFFERED_MS
+                ready = next(n for n, number in enumerate(waiting) if number.at_ms >= recent_ms)
+                self._runs.take(RunKey(*key[1:]), waiting[:ready])
+                self._waiting[key] = waiting[ready:]
         elif self._subject.kind == FILE:
             self._rows.extend(join(map(unread_rows, items.values())))
         else:
@@ -106,6 +114,8 @@ class History:
 
     def finish(self) -> Tables:
         """All rows, as if nothing followed. Raises OutOfOrderError."""
+        for key, numbers in self._waiting.items():
+            self._runs.take(RunKey(*key[1:]), numbers)
         others = [*self._log.finish(), Tables(unread=[*self._runs.finish()])]
         return join([self._rows, *others])
 

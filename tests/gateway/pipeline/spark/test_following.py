@@ -31,7 +31,7 @@ from gateway.pipeline.fold.folding import (
 from gateway.pipeline.fold.order import OutOfOrderError
 from gateway.pipeline.fold.sequences import OTHER, Number, RunKey, RunsFold
 from gateway.pipeline.folder import PROGRESS, Folder
-from gateway.pipeline.following import Following, Items, Subject, states_version
+from gateway.pipeline.following import Following, History, Items, Subject, states_version
 from gateway.pipeline.report.verdict import judge
 from gateway.pipeline.tables import FOLDED_TABLES, SCHEMAS, arrow_table, read_rows
 from tests.e2e.follow_loop import history
@@ -130,6 +130,21 @@ def test_numbers_come_in_their_order() -> None:
     assert kinds == {"missing": 1, "conflict": 1, "no end": 1}
     with pytest.raises(OutOfOrderError):
         fold.take(RUN, [Number(4, 40, OTHER, 4)])
+
+
+def test_numbers_of_the_last_minute_may_come_in_any_order() -> None:
+    """As from the partitions of a topic, of which a round reads one after the other."""
+    gateway, rounds = History(Subject(GATEWAY, "g")), ((1, 2, 4), (3, 6), (5, 7), (300, 301))
+    for sequences in rounds:
+        gateway.take({KEY: [Number(n, 1000 * n, OTHER, n) for n in sequences]})
+    assert [
+        (row.first, row.kind) for row in pickle.loads(pickle.dumps(gateway)).finish().unread
+    ] == [
+        (8, "missing"),
+        (301, "no end"),
+    ]
+    with pytest.raises(OutOfOrderError):
+        gateway.take({KEY: [Number(3, 3_000, OTHER, 3)]})
 
 
 NUMBERS = (1, 1), (2, 2), (2, 2), (2, 98), (2, 99), (3, 3), (5, 5), (6, 6)
