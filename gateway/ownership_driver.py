@@ -134,6 +134,8 @@ class OwnershipDriver:
             self._looks_up = True
             owned.on_no_answer(str(error), _now_ms())
             return None
+        if self._membership.cancel_called:  # it has left the group meanwhile
+            return None
         following = owned.on_answer(answer, _now_ms())
         self._looks_up |= getattr(answer, "error_code", 0) != 0
         return following

@@ -241,7 +241,7 @@ class FleetRounds:
         for number, gateway in enumerate(self._gateways):
             lines = [line for line in gateway.other_lines if line]
             if lines:
-                self.results.problems.append(f"{HOSTS[number]}: {lines[:40]}")
+                self.results.problems.append(f"{HOSTS[number]}: {lines[-40:]}")
                 gateway.other_lines.clear()
 
     async def end(self) -> None:

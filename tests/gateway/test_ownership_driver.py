@@ -1,15 +1,22 @@
-"""How a gateway remembers its slot, and finds out that a neighbour has ended."""
+"""How a gateway remembers its slot, finds out that a neighbour has ended, and leaves its fleet."""
 
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
 
-from gateway.fleet.member import NO_SLOT
+from gateway.fleet.member import NO_SLOT, SHARDS
+from gateway.fleet.ownership import Founding, ShardOwnership
 from gateway.fleet.table import GatewayAddress, Seat
-from gateway.ownership_driver import SLOT_FILE, read_slot, refuses
+from gateway.ownership_driver import SLOT_FILE, OwnershipDriver, read_slot, refuses
 from gateway.state_folder import StateFolderError
+from kafka_codecs.declaration import Struct
+from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_codecs.join_group import JoinGroupMember, JoinGroupRequest, JoinGroupResponse
+from kafka_codecs.leave_group import LeaveGroupResponse
+from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
 from tests.support.ports import HOST, free_port
 
 ADDRESS = GatewayAddress(host="gateway.example", port=9092)
@@ -51,3 +58,62 @@ async def test_a_port_refuses_only_if_nobody_listens() -> None:
         with socket.create_server((HOST, 0)) as server:
             assert not await refuses(seat_at(server.getsockname()[1]))
         assert not await refuses(seat_at(9092, "nowhere.invalid"))
+
+
+class LoneCoordinator:
+    """Stands in for the cluster and the connections to it, with one gateway in the group. The
+    answers to heartbeats arrive when the test says so."""
+
+    def __init__(self) -> None:
+        self.has_beaten, self.answers_beats = trio.Event(), trio.Event()
+
+    async def coordinator_of(self, _group_id: str) -> int:
+        """The only broker."""
+        return 1
+
+    async def ask(self, _node_id: int, request: Struct) -> Struct:
+        """The broker's answer."""
+        match request:
+            case JoinGroupRequest():
+                (protocol,) = request.protocols
+                member = JoinGroupMember(
+                    member_id="m",
+                    group_instance_id=request.group_instance_id,
+                    metadata=protocol.metadata,
+                )
+                return JoinGroupResponse(
+                    generation_id=1,
+                    protocol_type="groupferry",
+                    protocol_name="groupferry",
+                    leader="m",
+                    member_id="m",
+                    members=(member,),
+                )
+            case SyncGroupRequest(assignments=(assigned,)):
+                return SyncGroupResponse(assignment=assigned.assignment)
+            case HeartbeatRequest():
+                self.has_beaten.set()
+                await self.answers_beats.wait()
+                return HeartbeatResponse()
+            case _:
+                return LeaveGroupResponse()
+
+
+async def found() -> Founding:
+    """The claim of a new state log."""
+    return Founding("log", 7)
+
+
+async def test_an_answer_that_crosses_the_leave_of_the_group_is_ignored(
+    tmp_path: Path, autojump_clock: trio.abc.Clock
+) -> None:
+    """The gateway drains: it must not end with a traceback."""
+    coordinator: Any = LoneCoordinator()
+    ownership = ShardOwnership("fleet", "g", ADDRESS, SHARDS, "nonce")
+    driver = OwnershipDriver(coordinator, coordinator, ownership, claim_log=found, folder=tmp_path)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(driver.run)
+        await coordinator.has_beaten.wait()
+        coordinator.answers_beats.set()
+        await driver.leave_group()
+    assert autojump_clock.current_time() < 60
