@@ -116,6 +116,13 @@ TOTALS = (
         "asked for again",
     ),
     Total(
+        "gateway.data_path.found_coordinators",
+        "REMEMBERED_MAX",
+        "answers about coordinators, for clients without credentials",
+        Share.TABLE,
+        "asked for again",
+    ),
+    Total(
         "gateway.requests.coordinators",
         "REMEMBERED_MAX",
         "coordinators of groups",
@@ -436,6 +443,13 @@ TOTALS = (
         "gateway.data_path.client_frames",
         "HEARTBEATS_MAX",
         "decoded heartbeats",
+        Share.SPEED,
+        "decoded again",
+    ),
+    Total(
+        "gateway.data_path.introductions",
+        "REQUESTS_MAX",
+        "decoded first requests of clients",
         Share.SPEED,
         "decoded again",
     ),
