@@ -16,6 +16,13 @@ PYTEST = """
 test/integration/test_admin_integration.py::test_a[gzip two] PASSED      [  1%]
 test/integration/test_admin_integration.py::test_b SKIPPED (No KAFKA)    [  2%]
 """
+LIBRDKAFKA = """
+\x1b[36m[0012_produce_consume / 1.0s] ================= Running test 0012_produce_consume =====
+\x1b[36m[0012_produce_consume / 1.9s] ================= Test 0012_produce_consume PASSED ===========
+\x1b[36m[0053_stats           / 0.0s] ================= Test 0053_stats SKIPPED =================
+\x1b[31m### Test "0081_admin (do_test_x:318: main queue, timeout 1)" failed at test.c:1:x() at Mon:
+\x1b[31m### Test "0029_assign_offset" failed at test.c:2524:test_produce_msgs_nowait() at Mon: ###
+"""
 
 
 def test_the_outcomes_of_a_suite_have_the_names_of_its_tests() -> None:
@@ -29,6 +36,12 @@ def test_the_outcomes_of_a_suite_have_the_names_of_its_tests() -> None:
     assert outcomes(SUITES["kafka-python"], PYTEST) == {
         f"{path}::test_a[gzip two]": "PASSED",
         f"{path}::test_b": "SKIPPED",
+    }
+    assert outcomes(SUITES["librdkafka-classic"], LIBRDKAFKA) == {
+        "0012_produce_consume": "PASSED",
+        "0053_stats": "SKIPPED",
+        "0081_admin": "FAILED",
+        "0029_assign_offset": "FAILED",
     }
 
 
