@@ -99,7 +99,7 @@ class LoneCoordinator:
                 return LeaveGroupResponse()
 
 
-async def found() -> Founding:
+async def claim_log() -> Founding:
     """The claim of a new state log."""
     return Founding("log", 7)
 
@@ -110,7 +110,9 @@ async def test_an_answer_that_crosses_the_leave_of_the_group_is_ignored(
     """The gateway drains: it must not end with a traceback."""
     coordinator: Any = LoneCoordinator()
     ownership = ShardOwnership("fleet", "g", ADDRESS, SHARDS, "nonce")
-    driver = OwnershipDriver(coordinator, coordinator, ownership, claim_log=found, folder=tmp_path)
+    driver = OwnershipDriver(
+        coordinator, coordinator, ownership, claim_log=claim_log, folder=tmp_path
+    )
     async with trio.open_nursery() as nursery:
         nursery.start_soon(driver.run)
         await coordinator.has_beaten.wait()

@@ -12,8 +12,9 @@ from datetime import UTC, datetime
 
 from tests.support import releases
 
-TURN_VARIABLE = "GROUPFERRY_TURN"
-"""The environment variable with the number of the turn, an integer."""
+TURN_VARIABLE = "TEST_TURN"
+"""The environment variable with the number of the turn, an integer. It is no setting of the gateway,
+which refuses variables of its prefix that it does not know."""
 
 _SLOW = re.compile(r"tests/((e2e|matrix)/|simulation/(explorer/)?test_planted_)")
 
