@@ -132,11 +132,15 @@ class Brokers:
         return brokers[start:] + brokers[:start]
 
     def _find_fresh_offer(self, node_id: int) -> tuple[int, Offer] | None:
-        if node_id in self._away or node_id in self._suspected:
+        if self.is_in_doubt(node_id):
             return None
         if trio.current_time() - self._offers_s.get(node_id, -math.inf) > VERSIONS_FRESH_S:
             return None  # it may have been upgraded, or features finalized
         return node_id, self._offers[node_id]
+
+    def is_in_doubt(self, node_id: int) -> bool:
+        """Whether the broker is away, or may be."""
+        return node_id in self._away or node_id in self._suspected
 
     def suspect(self, node_id: int) -> None:
         """Check whether a broker that was slow to answer still accepts connections. If it does, it

@@ -5,12 +5,14 @@ When all clients come back at once, the members of a group ask the same, and eac
 upstream connection for nothing else.
 """
 
+import math
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, NamedTuple
 
 import trio
 
 from gateway.data_path.group_apis import AnswerUnderWay, GroupRequest
+from gateway.data_path.rewrite import addresses_in
 from gateway.quotas.quota_cache import QuotaCache, weight
 from gateway.quotas.quota_key import QuotaKey
 from gateway.quotas.shares import ShareRule
@@ -62,13 +64,18 @@ class FoundCoordinators:
         """By broker and question, the client that asks while others wait for its answer. Nobody
         waits for another broker, which may hang."""
 
-    def recall(self, question: CoordinatorQuestion, now_s: float) -> FindCoordinatorResponse | None:
-        """The answer, if the cluster need not be asked."""
-        remembered = self._answers.get(question)
-        if remembered is None or now_s - remembered[1] >= FRESH_S:
+    def recall(
+        self, question: CoordinatorQuestion, now_s: float, is_in_doubt: Callable[[int], bool]
+    ) -> FindCoordinatorResponse | None:
+        """The answer, if the cluster need not be asked: it was lately, and nobody doubts that the
+        broker can be reached."""
+        answer, answered_s = self._answers.get(question) or (None, -math.inf)
+        if answer is None or now_s - answered_s >= FRESH_S:
             return None
-        self._on_recalled(remembered[0])
-        return remembered[0]
+        if any(map(is_in_doubt, addresses_in(answer))):
+            return None
+        self._on_recalled(answer)
+        return answer
 
     def remember(
         self,
@@ -89,6 +96,7 @@ class CoordinatorLookup(AnswerUnderWay):
         "_ask",
         "_coordinators",
         "_is_first",
+        "_is_in_doubt",
         "_owner",
         "_place",
         "_question",
@@ -106,6 +114,7 @@ class CoordinatorLookup(AnswerUnderWay):
         self._coordinators = coordinators
         self._question = question
         self._owner = request.owner
+        self._is_in_doubt = request.upstream.is_in_doubt
         self._place = request.node_id, question
         self._ask = ask
         self._waiting: dict[CoordinatorLookup, Callable[[], None]] = {}
@@ -133,7 +142,8 @@ class CoordinatorLookup(AnswerUnderWay):
 
     def take(self) -> Struct | None:
         """See `AnswerUnderWay`."""
-        return self._coordinators.recall(self._question, trio.current_time())
+        now_s = trio.current_time()
+        return self._coordinators.recall(self._question, now_s, self._is_in_doubt)
 
     def abandon(self) -> None:
         """See `AnswerUnderWay`."""

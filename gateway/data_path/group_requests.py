@@ -216,7 +216,8 @@ class GroupRequests:
         upstream.client_id = header.client_id
         at_s = self._shared.resources.poller.turn_s
         request = self._request(header, message, at_s, position, size)
-        if (answer := remembered.recall(question, at_s)) is not None:
+        answer = remembered.recall(question, at_s, upstream.is_in_doubt)
+        if answer is not None:
             self._begun = self._send(request, answer)
             return self._begun is None
         ask = partial(self._find_coordinator, request)

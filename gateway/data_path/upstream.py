@@ -186,6 +186,10 @@ class Upstream:
         """Whether the client has connected to a coordinator node of a fleet."""
         return self._route.listed_id is not None
 
+    def is_in_doubt(self, node_id: int) -> bool:
+        """Whether a broker is away, or may be."""
+        return self._route.brokers.is_in_doubt(node_id)
+
     def find_offer(self) -> tuple[int, Offer] | None:
         """The broker, and its versions, from memory. None if they are not there.
 

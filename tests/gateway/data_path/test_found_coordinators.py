@@ -44,6 +44,10 @@ FOUND = FindCoordinatorResponse(node_id=1, host="h", port=1)
 REFUSED = FindCoordinatorResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, node_id=-1)
 
 
+def is_never_in_doubt(_node_id: int) -> bool:
+    return False
+
+
 def test_only_a_question_about_one_group_is_shared() -> None:
     """The key of a transaction is a name that others may not know."""
     assert question_of(FIND, 2) == QUESTION
@@ -58,14 +62,14 @@ def test_an_answer_is_given_again_for_a_moment_and_an_error_never() -> None:
     recalled: list[Struct] = []
     coordinators = FoundCoordinators(ShareRule(), recalled.append)
     coordinators.remember(QUESTION, FOUND, 10.0, OWNER)
-    assert coordinators.recall(QUESTION, 10.0 + FRESH_S / 2) is FOUND
-    assert coordinators.recall(QUESTION, 10.0 + FRESH_S) is None
-    assert coordinators.recall(QUESTION._replace(version=3), 10.0) is None
+    assert coordinators.recall(QUESTION, 10.0 + FRESH_S / 2, is_never_in_doubt) is FOUND
+    assert coordinators.recall(QUESTION, 10.0 + FRESH_S, is_never_in_doubt) is None
+    assert coordinators.recall(QUESTION._replace(version=3), 10.0, is_never_in_doubt) is None
     coordinators.remember(QUESTION, REFUSED, 20.0, OWNER)
-    assert coordinators.recall(QUESTION, 20.0) is None
+    assert coordinators.recall(QUESTION, 20.0, is_never_in_doubt) is None
     one = Coordinator(key="g", node_id=-1, host="", port=-1, error_code=ErrorCode.INVALID_GROUP_ID)
     coordinators.remember(QUESTION, FindCoordinatorResponse(coordinators=(one,)), 20.0, OWNER)
-    assert coordinators.recall(QUESTION, 20.0) is None
+    assert coordinators.recall(QUESTION, 20.0, is_never_in_doubt) is None
     assert recalled == [FOUND]
 
 
@@ -74,6 +78,14 @@ async def answer_to(client: Wire) -> FindCoordinatorResponse:
     frame = await client.frame()
     _, body_at = decode_response_header(ApiKey.FIND_COORDINATOR, 2, frame)
     return decode(FindCoordinatorResponse, frame[body_at:], 2)
+
+
+def test_no_client_is_sent_to_a_broker_that_may_be_away() -> None:
+    """The cluster is asked: the coordinator may be another one by now."""
+    coordinators = FoundCoordinators(ShareRule(), lambda _answer: None)
+    coordinators.remember(QUESTION, FOUND, 10.0, OWNER)
+    assert coordinators.recall(QUESTION, 10.0, {FOUND.node_id}.__contains__) is None
+    assert coordinators.recall(QUESTION, 10.0, {FOUND.node_id + 1}.__contains__) is FOUND
 
 
 class Finding(GroupApis):
