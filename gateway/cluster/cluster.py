@@ -22,7 +22,14 @@ from gateway.cluster.embedded import is_embedded
 from gateway.cluster.errors import UpstreamClosed, UpstreamError, UpstreamRefused
 from gateway.cluster.metadata_memory import without_leaders
 from gateway.cluster.topic_names import TopicNames
-from gateway.cluster.topics import ClusterTopic, can_be_topic, names_in, topics_in, with_topic_ids
+from gateway.cluster.topics import (
+    METADATA_BY_TOPIC_ID_SINCE,
+    ClusterTopic,
+    can_be_topic,
+    names_in,
+    topics_in,
+    with_topic_ids,
+)
 from gateway.events.event import EventSink
 from gateway.events.gateway_events import UpstreamBack, UpstreamLost
 from gateway.logs import write_to_log
@@ -37,7 +44,12 @@ from kafka_codecs.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from kafka_codecs.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kafka_codecs.metadata import (
+    NO_TOPIC_ID,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
 
 log = structlog.get_logger()
 
@@ -310,14 +322,30 @@ class Cluster:
         return {topic_id: name for topic_id, name in named.items() if name is not None}
 
     async def names_now(self, topic_ids: Collection[UUID]) -> Mapping[UUID, str]:
-        """The result of `names_of` without topics that were deleted since, even if others have
-        their names now. The topics are kept up to date from now on. Raises UpstreamError."""
-        names = await self.names_of(topic_ids)
-        await self.topics_for(names.values())
+        """The names of these topics, even of one that has just been created, without those that
+        were deleted. The topics are kept up to date from now on. Needs brokers of Kafka 2.8 or
+        newer. Raises UpstreamError."""
+        missing = [topic_id for topic_id in topic_ids if topic_id not in self._name_of]
+        if missing := [topic_id for topic_id in missing if topic_id != NO_TOPIC_ID]:
+            if len(missing) > TOPICS_MAX:
+                raise UpstreamError(f"more than {TOPICS_MAX} topics are asked for")
+            request = MetadataRequest(
+                topics=tuple(
+                    MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in missing
+                ),
+                allow_auto_topic_creation=False,
+            )
+            answer = await self._ask_any(
+                request, PROMPT_ANSWER_TIMEOUT_S, METADATA_BY_TOPIC_ID_SINCE
+            )
+            names = names_in(answer).values()
+            if any(name in self._topics for name in names):
+                await self.refresh()  # the topic has taken the place of a deleted one
+            for name in names:
+                self._unknown.pop(name)
+            await self.topics_for(names)
         return {
-            topic_id: name
-            for topic_id, name in names.items()
-            if self._name_of.get(topic_id) == name
+            topic_id: self._name_of[topic_id] for topic_id in topic_ids if topic_id in self._name_of
         }
 
     async def ask_names(self) -> Mapping[UUID, str]:
@@ -451,12 +479,14 @@ class Cluster:
         self.changed.set()
         self.changed = trio.Event()
 
-    async def _ask_any(self, message: MetadataRequest, timeout_s: float) -> MetadataResponse:
+    async def _ask_any(
+        self, message: MetadataRequest, timeout_s: float, version: int | None = None
+    ) -> MetadataResponse:
         reason = "no broker is known"
         for node_id in self._connections.in_turn(self.brokers):
             try:
                 answer: MetadataResponse = await self._connections.ask_within(
-                    timeout_s, node_id, message
+                    timeout_s, node_id, message, version
                 )
             except UpstreamError as error:
                 reason = str(error)

@@ -13,6 +13,8 @@ from kafka_codecs.metadata import (
     MetadataResponseTopic,
 )
 
+METADATA_BY_TOPIC_ID_SINCE = 12
+"""The first version that requests topics by id. v13 adds only an error that this upstream lacks."""
 TOPIC_NAME = "[a-zA-Z0-9._-]{1,249}"
 """Kafka's rule for topic names, as a regular expression."""
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from gateway.batches import batches
-from gateway.cluster.topics import requested_ids
+from gateway.cluster.topics import METADATA_BY_TOPIC_ID_SINCE, requested_ids
 from gateway.data_path import metadata_versions
 from gateway.data_path.upstream import Upstream
 from kafka_codecs.apis import ApiKey
@@ -27,9 +27,6 @@ TopicNames = Callable[[Collection[UUID]], Awaitable[Mapping[UUID, str]]]
 COORDINATOR_KEYS_MAX = 1_000
 """Keys of one FindCoordinator request that are looked up one by one. For the others the client gets
 a retriable error."""
-
-METADATA_BY_TOPIC_ID_SINCE = 12
-"""The first version that requests topics by id. v13 adds only an error that this upstream lacks."""
 
 _LAST_WITH_ONE_KEY = 3
 

@@ -78,10 +78,12 @@ async def test_simultaneous_callers_share_an_answer(nursery: trio.Nursery) -> No
     asked: list[MetadataRequest] = []
 
     class Counted(Cluster):
-        async def _ask_any(self, message: Struct, timeout_s: float) -> Any:
+        async def _ask_any(
+            self, message: Struct, timeout_s: float, version: int | None = None
+        ) -> Any:
             assert isinstance(message, MetadataRequest)
             asked.append(message)
-            return await super()._ask_any(message, timeout_s)
+            return await super()._ask_any(message, timeout_s, version)
 
     async with running_mock_cluster(1) as upstream:
         await upstream.create_topic("orders", 12)
@@ -301,24 +303,61 @@ async def test_a_temporary_error_removes_no_topic(nursery: trio.Nursery) -> None
         nursery.cancel_scope.cancel()
 
 
-async def test_the_id_of_a_deleted_topic_does_not_match_its_successor(
-    nursery: trio.Nursery,
-) -> None:
-    """This holds even if the id was seen under that name, and the topic is no longer followed."""
-    deleted, recreated = UUID(int=1), UUID(int=2)
+@asynccontextmanager
+async def opened_with_topics(topics: dict[str, UUID]) -> AsyncIterator[Cluster]:
+    """A cluster whose only broker has these topics, whenever it is asked."""
 
     async def metadata(wire: Wire, header: RequestHeader, body: bytes) -> None:
-        topic = MetadataResponseTopic(name="t", topic_id=recreated, partitions=())
-        message = MetadataResponse(brokers=broker.metadata().brokers, topics=(topic,))
+        request = decode(MetadataRequest, body, header.api_version)
+        existing = tuple(
+            MetadataResponseTopic(name=name, topic_id=topic_id, partitions=())
+            for name, topic_id in topics.items()
+            if request.topics is None
+            or any(topic_id == asked.topic_id or name == asked.name for asked in request.topics)
+        )
+        message = MetadataResponse(brokers=broker.metadata().brokers, topics=existing)
         await answer(wire, header, message)
 
-    async with running_fake_broker(FakeBroker(handlers={ApiKey.METADATA: metadata})) as broker:
+    async with (
+        running_fake_broker(FakeBroker(handlers={ApiKey.METADATA: metadata})) as broker,
+        trio.open_nursery() as nursery,
+    ):
         cluster = Cluster([broker.address])
         await nursery.start(cluster.run)
-        cluster.names.by_id = {deleted: "t"}
-        assert await cluster.names_now([deleted]) == {}
-        assert await cluster.names_now([deleted, recreated]) == {recreated: "t"}
+        yield cluster
         nursery.cancel_scope.cancel()
+
+
+async def test_the_id_of_a_deleted_topic_does_not_match_its_successor() -> None:
+    """This holds even if the id was seen under that name."""
+    deleted, recreated = UUID(int=1), UUID(int=2)
+    topics = {"t": deleted}
+    async with opened_with_topics(topics) as cluster:
+        assert await cluster.names_now([deleted, recreated]) == {deleted: "t"}
+        topics["t"] = recreated
+        assert await cluster.names_now([deleted, recreated]) == {recreated: "t"}
+        assert await cluster.names_now([deleted]) == {}
+
+
+async def test_a_new_topic_is_known_by_its_id_at_once() -> None:
+    """Even if all topics were listed, or its name was asked for, just before it was created."""
+    topics: dict[str, UUID] = {}
+    async with opened_with_topics(topics) as cluster:
+        assert await cluster.names.get() == {}
+        assert await cluster.topics_for(["new"]) == {}
+        topics["new"] = UUID(int=1)
+        assert await cluster.names_now([UUID(int=1)]) == {UUID(int=1): "new"}
+
+
+async def test_as_many_ids_are_asked_for_as_topics_may_be_followed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A client may send arbitrary ids."""
+    monkeypatch.setattr(cluster_module, "TOPICS_MAX", 1)
+    async with opened_with_topics({}) as cluster:
+        assert await cluster.names_now([UUID(int=1)]) == {}
+        with pytest.raises(UpstreamError, match="more than 1 topics"):
+            await cluster.names_now([UUID(int=1), UUID(int=2)])
 
 
 async def test_the_number_of_followed_topics_is_limited(
