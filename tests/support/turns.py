@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from tests.support import releases
 
 TURN_VARIABLE = "TEST_TURN"
-"""The environment variable with the number of the turn, an integer. It is no setting of the gateway,
-which refuses variables of its prefix that it does not know."""
+"""The environment variable with the number of the turn, an integer. It has not the prefix of the
+gateway's, which refuses those that it does not know."""
 
 _SLOW = re.compile(r"tests/((e2e|matrix)/|simulation/(explorer/)?test_planted_)")
 
