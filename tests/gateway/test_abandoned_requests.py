@@ -250,7 +250,7 @@ async def test_a_commit_in_flight_ends_as_if_its_client_were_there(*, is_first: 
     [
         (LONG_REQUESTS[0][0], 8, ApiKey.OFFSET_FETCH),
         (LONG_REQUESTS[1][0], 5, ApiKey.DESCRIBE_GROUPS),
-        (FindCoordinatorRequest(key="g"), 3, ApiKey.FIND_COORDINATOR),
+        (FindCoordinatorRequest(key="other"), 3, ApiKey.FIND_COORDINATOR),
         (HeartbeatRequest(group_id="other", generation_id=1, member_id="m"), 4, ApiKey.HEARTBEAT),
         (ListGroupsRequest(), 4, ApiKey.LIST_GROUPS),
     ],
