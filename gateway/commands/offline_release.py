@@ -20,16 +20,17 @@ from gateway.cluster.errors import UpstreamError
 from gateway.cluster.finding import find_cluster
 from gateway.error_groups import first_of
 from gateway.gateway import GatewayServices, gateway_services
+from gateway.gateway_config import gateway_config
 from gateway.groups.group_orders import NO_ANCHORS, RELEASE_TIMEOUT_S
 from gateway.groups.new_protocol import new_protocol_of
 from gateway.hosting.move_requests import ReleaseRequest
 from gateway.hosting.release import why_not_released
 from gateway.journal.journal import Sinks
 from gateway.journal.line_files import FOLDER_NAME, LineFiles
+from gateway.open_log import open_state_log
 from gateway.readable import escape
 from gateway.reloading import Reloading, limits_of
 from gateway.security import Security, security_of
-from gateway.serve import gateway_config, open_state_log
 from gateway.settings import Settings
 from gateway.state_folder import StateFolderError, StateFolderInUse, bind_to_cluster, lock_folder
 from gateway.state_log.log import StateLogError, StateLogUnusable

@@ -26,6 +26,7 @@ from gateway.error_groups import first_of
 from gateway.fleet.fleet_state import control_folders, open_state, read_state, write_state
 from gateway.fleet.member import SHARDS
 from gateway.fleet.parent import FleetPlan
+from gateway.gateway_config import gateway_config
 from gateway.journal.line_files import FOLDER_NAME
 from gateway.reloading import Reloading, limits_of
 from gateway.security import security_of
@@ -224,7 +225,7 @@ def test_the_admin_port_is_kept_free(tmp_path: Path) -> None:
     loaded = settings_sources.load({**flags, "admin_listen": "127.0.0.1:9190"})
     security = security_of(loaded)
     reloading = Reloading(loaded, lambda: loaded, security=security, limits=limits_of(loaded))
-    config = serve.gateway_config(loaded, security, reloading)
+    config = gateway_config(loaded, security, reloading)
     assert config.data_path.other_ports == (9190,)
 
 

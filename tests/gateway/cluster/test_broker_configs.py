@@ -7,9 +7,9 @@ import pytest
 from gateway.cluster.access import PLAIN_ACCESS
 from gateway.cluster.broker_configs import cluster_numbers
 from gateway.cluster.broker_connection import BrokerConnection
-from gateway.serve import group_config_at
 from gateway.settings import BROKER_CONFIGS, Settings, file_key
 from gateway.settings_sources import load
+from gateway.start_checks import group_config_at
 from kafka_codecs.metadata import MetadataRequest
 from tests.gateway.cluster.test_connection_limits import CLUSTER_AUTHORIZATION_FAILED, broker_with
 from tests.support.kafka_broker import KafkaCluster
