@@ -153,6 +153,8 @@ class Groups:
             is_live = False
         if group_id not in self.drivers.unresumed:
             return  # a request has loaded it, or another process has it meanwhile
+        if not self.drivers.owns(group_id):
+            is_live = False  # another process is about to have it: this one gives it up next
         if is_live and self.drivers.has_room(group_id):
             self.drivers.driver(group_id)
         self.drivers.unresumed.discard(group_id)

@@ -142,6 +142,18 @@ async def test_the_group_of_a_request_is_loaded_before_others(
         assert [line["groups"] for line in lines if line["event"] == "groups_resumed"] == [3]
 
 
+async def test_groups_whose_shard_is_another_processs_meanwhile_are_not_loaded() -> None:
+    """A table that comes while a shard is opened ends no gateway."""
+    async with hosted_groups() as before:
+        await before.native("n", group="g0")
+        log = before.log
+    async with hosted_groups(log=log) as groups:
+        groups.table.drivers.owns = lambda _group_id: False
+        await groups.table.resume()
+        assert not groups.running
+        assert not groups.table.drivers.unresumed
+
+
 async def test_an_adoption_in_the_log_counts_before_it_is_loaded(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
