@@ -55,7 +55,7 @@ CLIENTS = {
 }
 
 
-@in_turn("pause_s", [0], [10])
+@in_turn("pause_s", [0], [5])
 async def test_consumers_of_three_libraries_come_and_go(
     kafka: KafkaCluster, pause_s: float, tmp_path: Path
 ) -> None:

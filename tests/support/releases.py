@@ -2,7 +2,7 @@
 
 A new release costs a line here, and its version in `kafka/pom.xml`. A test that does not choose a
 release runs on the newest. CI, and KAFKA_RELEASES=daily, also run it on the last release without
-KIP-848, but each slow test, and each case of one, on only one of the two. `poe releases`, which is
+KIP-848, but most slow tests, and each case of one, on only one of the two. `poe releases`, which is
 KAFKA_RELEASES=all, runs all tests on all releases. What an anchor relies on, and a roll, are also
 tested on an older release.
 """
@@ -42,7 +42,9 @@ OLDEST = "2.8"
 WITH_ANCHORS = (OLDEST, *CHOSEN)
 
 
-_SLOW = re.compile(r"tests/(e2e|matrix)/")
+_SLOW = re.compile(r"tests/(e2e|matrix|gateway/(?!data_path/|hosting/)[^:]*_with_kafka\.py)")
+"""Tests whose releases differ little. What the data path rewrites and an anchor relies on does
+differ."""
 _IN_ID = re.compile("|".join(re.escape(release) for release in RELEASES))
 
 

@@ -16,7 +16,11 @@ TURN_VARIABLE = "TEST_TURN"
 """The environment variable with the number of the turn, an integer. It has not the prefix of the
 gateway's, which refuses those that it does not know."""
 
-_SLOW = re.compile(r"tests/((e2e|matrix)/|simulation/(explorer/)?test_planted_)")
+_SLOW = re.compile(
+    r"tests/((e2e|fuzz|matrix)/|simulation/(explorer/)?test_(planted_|canonical\.|worlds\.))"
+)
+_TEST = re.compile(r".*/test_worlds\.py::\w+|[^\[]+")
+"""The test that a case is one of, in its id. The worlds of a class are cases of one test."""
 
 
 def note_turn() -> None:
@@ -31,6 +35,7 @@ def left_to_another_turn(test_ids: Iterable[str]) -> set[str]:
         return set()
     cases: defaultdict[str, list[str]] = defaultdict(list)
     for test_id in filter(_SLOW.match, sorted(test_ids)):
-        cases[test_id.partition("[")[0]].append(test_id)
+        if test := _TEST.match(test_id):
+            cases[test[0]].append(test_id)
     turn = int(os.environ[TURN_VARIABLE])
     return {one for ids in cases.values() if len(ids) > 1 for one in ids[turn % 2 :: 2]}

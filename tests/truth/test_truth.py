@@ -9,7 +9,7 @@ from tests.support.simulated_events import simulated, simulated_with_excuses
 from tests.truth import moves
 from tests.truth.checks import owners, problems, rebalances, roll_steps, tables
 
-STEPPING_SEED = 3
+STEPPING_SEED = 4
 """In this run consumers change their protocol."""
 SEEDS = [
     *(*range(14), 404, 609, 60_035, 60_078),
