@@ -52,6 +52,8 @@ WITHOUT_A_TEST_OF_THEIR_OWN = {
     "check/permissions.py": "test_cluster_check.py, at a broker with ACLs",
     "data_path/errors.py": "test_connection.py raises each of them",
     "data_path/group_apis.py": "a protocol, and the answers of a data path without hosted groups",
+    "fleet/process.py": "a value that every test of several processes uses",
+    "open_log.py": "test_serve.py and test_fleet.py start on each kind of log",
     "pipeline": "tables and report are tested together, from events to numbers",
 }
 """Modules and folders of the gateway with logic but no test file of their own, and the tests that

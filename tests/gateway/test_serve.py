@@ -19,14 +19,13 @@ import pytest
 import trio
 from structlog.testing import capture_logs
 
-from gateway import serve, settings_sources
+from gateway import serve, settings_sources, start_checks
 from gateway.cluster import broker_connection, cluster
 from gateway.cluster.errors import LOOK_AT_UPSTREAM
 from gateway.error_groups import first_of
 from gateway.fleet.fleet_state import control_folders, open_state, read_state, write_state
 from gateway.fleet.member import SHARDS
 from gateway.fleet.parent import FleetPlan
-from gateway.gateway_config import gateway_config
 from gateway.journal.line_files import FOLDER_NAME
 from gateway.reloading import Reloading, limits_of
 from gateway.security import security_of
@@ -133,7 +132,7 @@ async def test_a_broker_that_does_not_tell_permissions_ends_no_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The broker does not delay the start for longer than CHECK_TIMEOUT_S either."""
-    monkeypatch.setattr(serve, "CHECK_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(start_checks, "CHECK_TIMEOUT_S", 0.1)
     broker = OffsetBroker()
 
     async def hang(*_: object) -> None:
@@ -217,16 +216,6 @@ async def test_a_single_gateway_is_reached_where_a_fleet_was(tmp_path: Path) -> 
     async with running_mock_cluster(1) as upstream:
         await start_and_stop(tmp_path, upstream.bootstrap[0], "memory")
     assert control_folders(tmp_path) == [tmp_path]
-
-
-def test_the_admin_port_is_kept_free(tmp_path: Path) -> None:
-    """The first process opens the ports of coordinator nodes before the others have started."""
-    flags = {"upstream": "127.0.0.1:9092", "state_dir": f"{tmp_path}", "processes": "3"}
-    loaded = settings_sources.load({**flags, "admin_listen": "127.0.0.1:9190"})
-    security = security_of(loaded)
-    reloading = Reloading(loaded, lambda: loaded, security=security, limits=limits_of(loaded))
-    config = gateway_config(loaded, security, reloading)
-    assert config.data_path.other_ports == (9190,)
 
 
 def test_a_process_that_starts_later_has_the_settings_in_force(
