@@ -27,13 +27,21 @@ async def broker_configs(
 ) -> Mapping[str, str | None]:
     """These configs of the broker at the other end, whose id is `node_id`. Those that it does not
     have, or does not tell, are missing. Raises UpstreamError."""
+    return configs_in(await connection.ask(configs_request(node_id, names)))
+
+
+def configs_request(node_id: int, names: Collection[str]) -> DescribeConfigsRequest:
+    """The request for these configs of a broker, which it answers itself."""
     resource = DescribeConfigsResource(
         resource_type=ConfigResourceType.BROKER,
         resource_name=f"{node_id}",
         configuration_keys=tuple(names),
     )
-    request = DescribeConfigsRequest(resources=(resource,))
-    answer: DescribeConfigsResponse = await connection.ask(request)
+    return DescribeConfigsRequest(resources=(resource,))
+
+
+def configs_in(answer: DescribeConfigsResponse) -> Mapping[str, str | None]:
+    """The configs that a broker has told, by name."""
     return {config.name: config.value for result in answer.results for config in result.configs}
 
 

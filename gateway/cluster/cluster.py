@@ -325,8 +325,8 @@ class Cluster:
         """The names of these topics, even of one that has just been created, without those that
         were deleted. The topics are kept up to date from now on. Needs brokers of Kafka 2.8 or
         newer. Raises UpstreamError."""
-        missing = [topic_id for topic_id in topic_ids if topic_id not in self._name_of]
-        if missing := [topic_id for topic_id in missing if topic_id != NO_TOPIC_ID]:
+        unknown = (topic_id for topic_id in topic_ids if topic_id not in self._name_of)
+        if missing := [topic_id for topic_id in unknown if topic_id != NO_TOPIC_ID]:
             if len(missing) > TOPICS_MAX:
                 raise UpstreamError(f"more than {TOPICS_MAX} topics are asked for")
             request = MetadataRequest(

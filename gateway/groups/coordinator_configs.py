@@ -1,14 +1,9 @@
 """Asks the coordinator of a group for its configs, as far as the cluster lets the gateway:
 DESCRIBE_CONFIGS on it."""
 
+from gateway.cluster.broker_configs import configs_in, configs_request
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
-from kafka_codecs.describe_configs import (
-    ConfigResourceType,
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResponse,
-)
 
 LONGEST_SESSION = "group.max.session.timeout.ms"
 
@@ -25,12 +20,5 @@ async def longest_session_ms_of(cluster: Cluster, group_id: str) -> int | None:
 
 async def config_of_broker(cluster: Cluster, node_id: int, name: str) -> str | None:
     """A config of a broker; None if it does not have or tell it. Raises UpstreamError."""
-    broker = DescribeConfigsResource(
-        resource_type=ConfigResourceType.BROKER,
-        resource_name=str(node_id),
-        configuration_keys=(name,),
-    )
-    answer: DescribeConfigsResponse = await cluster.ask(
-        node_id, DescribeConfigsRequest(resources=(broker,))
-    )
-    return next((config.value for result in answer.results for config in result.configs), None)
+    answer = await cluster.ask(node_id, configs_request(node_id, (name,)))
+    return configs_in(answer).get(name)

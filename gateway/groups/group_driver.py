@@ -287,7 +287,7 @@ class GroupDriver:
             self.feed(Gone(call))
 
     def watch_leaver(self, member_id: str, is_connected: Callable[[], bool]) -> None:
-        """End the place of a member that has left, unless its client closes its connection soon, as
+        """End the slot of a member that has left, unless its client closes its connection soon, as
         one does that is restarted."""
         engine = self.group.engine
         if engine.is_loaded and member_id in engine.core.state.member_slots:
