@@ -153,6 +153,10 @@ def settle(members: Sequence[Member], server: Server, leaver: Member | None = No
     epochs = Counter(member.epoch for member in members)
     unacknowledged = sum(member.must_acknowledge for member in members)
     owned = sum(member.count for member in members)
+    # Members may have one epoch, and one of them all partitions, before the first target assignment
+    # that knows them all: Kafka 4.3 and later compute one per assignment interval.
+    largest_share = -(-PARTITIONS // len(members))
+    too_many = sum(member.count > largest_share for member in members)
     calls = 0
     order = itertools.count()
     due = [(began_s, next(order), member) for member in members]
@@ -163,7 +167,7 @@ def settle(members: Sequence[Member], server: Server, leaver: Member | None = No
             calls += 1
             leaver.send(leaves=True)
             leaver.wait()
-        while len(epochs) > 1 or unacknowledged or owned < PARTITIONS:
+        while len(epochs) > 1 or unacknowledged or owned < PARTITIONS or too_many:
             now_s = time.monotonic()
             assert now_s - began_s < LIMIT_S, "the group does not settle"
             while due and due[0][0] <= now_s:
@@ -183,6 +187,7 @@ def settle(members: Sequence[Member], server: Server, leaver: Member | None = No
                     del epochs[epoch]
                 epochs[member.epoch] += 1
                 owned += member.count - count
+                too_many += (member.count > largest_share) - (count > largest_share)
                 unacknowledged += member.must_acknowledge - was_unacknowledged
                 wait_s = 0.0 if member.must_acknowledge else INTERVAL_S
                 heapq.heappush(due, (time.monotonic() + wait_s, next(order), member))
