@@ -37,6 +37,9 @@ once, each that is being opened takes 13 KiB, and each that waits for its turn 5
 VERSIONS_FRESH_S = 30.0
 """How long a broker's api versions and features are told to new clients without asking it."""
 
+LEARNING_S = 0.5
+"""How long a start waits for the versions of slow brokers. Their clients ask for them then."""
+
 SUSPECT_PATIENCE_S = 0.5
 """How long a new connection waits to hear whether a slow broker answers."""
 
@@ -86,6 +89,20 @@ class Brokers:
     def knows(self, node_id: int) -> bool:
         """Whether the cluster has named this broker."""
         return node_id in self._addresses
+
+    async def learn_offers(self) -> None:
+        """Ask the live brokers for their versions, for at most `LEARNING_S`. When clients come back
+        all at once, the first ones find them in memory."""
+        live_brokers = self._live_brokers()
+        self.learn(live_brokers)
+        with trio.move_on_after(LEARNING_S):
+            async with trio.open_nursery() as nursery:
+                for node_id, address in live_brokers.items():
+                    nursery.start_soon(self._learn_offer, node_id, address)
+
+    async def _learn_offer(self, node_id: int, address: Address) -> None:
+        with contextlib.suppress(UpstreamError):
+            (await self._connect_to(node_id, address, ClientSoftware())).close()
 
     async def connect(
         self, node_id: int | None, software: ClientSoftware, preferred_id: int | None = None

@@ -103,17 +103,16 @@ async def serve(
     async with looking_after(resources), clients.serve_all() as connections:
         async with trio.open_nursery() as accepting:
             try:
-                listeners = _make_listeners(config)(
-                    config,
-                    brokers=Brokers(
-                        lambda: cluster.brokers,
-                        accepting,
-                        access=config.to_brokers,
-                        limits=config.limits,
-                    ),
-                    accept=clients.accept,
-                    accepting=accepting,
+                brokers = Brokers(
+                    lambda: cluster.brokers,
+                    accepting,
+                    access=config.to_brokers,
+                    limits=config.limits,
                 )
+                listeners = _make_listeners(config)(
+                    config, brokers=brokers, accept=clients.accept, accepting=accepting
+                )
+                await brokers.learn_offers()
                 address = await listeners.open_bootstrap()
                 await listeners.learn(cluster.brokers)
             except ListenError as error:

@@ -12,6 +12,7 @@ from gateway.data_path import brokers as module
 from gateway.data_path.brokers import BrokerRoute, Brokers, ClientSoftware
 from gateway.data_path.config import Limits
 from gateway.data_path.offer import offer_of
+from kafka_codecs.api_versions import ApiVersionsResponse
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.header import RequestHeader
 from tests.support.fake_broker import FakeBroker, running_fake_broker
@@ -28,6 +29,44 @@ async def test_a_client_without_a_broker_leaves_no_garbage(nursery: trio.Nursery
     with freed_at_once(UpstreamError), contextlib.suppress(UpstreamError):
         await BrokerRoute(brokers, None).connect(SOFTWARE)
     nursery.cancel_scope.cancel()
+
+
+async def test_versions_are_learned_before_the_first_client(
+    autojump_clock: trio.testing.MockClock, nursery: trio.Nursery
+) -> None:
+    """A herd that comes back finds them in memory. No broker holds up the start: the versions of
+    one that is slow, or away, are asked for with its first client."""
+    slow, away = "10.0.0.2", "10.0.0.3"
+    asked = []
+
+    async def open_connection(host: str, port: int, **_: object) -> object:
+        asked.append(host)
+        if host == slow:
+            await trio.sleep_forever()
+        if host == away:
+            raise UpstreamError("refused")
+        return connection
+
+    class Connection:
+        spoken = ApiVersionsResponse()
+
+        def close(self) -> None:
+            closed.append(self)
+
+    connection, closed = Connection(), list[Connection]()
+    addresses = {1: ("10.0.0.1", 9092), 2: (slow, 9092), 3: (away, 9092)}
+    brokers = Brokers(lambda: addresses, nursery)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(module.BrokerConnection, "open", open_connection)
+        began_s = trio.current_time()
+        await brokers.learn_offers()
+        assert trio.current_time() - began_s == module.LEARNING_S
+        assert brokers.find_offer(1) == (1, offer_of(connection.spoken))
+        assert closed == [connection]
+        assert brokers.find_offer(2) is None
+        assert not brokers.is_in_doubt(2)
+        assert brokers.is_in_doubt(3)
+        nursery.cancel_scope.cancel()
 
 
 async def test_a_hanging_broker_is_down_until_it_answers(
