@@ -46,7 +46,8 @@ BACK_WITHIN_MS = 60_000
 AWAY_MAX = 100
 """Departed consumers that are remembered. Beyond that the oldest are forgotten."""
 WINDOWS_MAX = 16
-"""Windows of departures. Consumers that depart beyond that share the latest one."""
+"""Windows of departures and arrivals. Arrivals give way to later ones, the oldest first. Consumers
+that depart beyond that share the latest one."""
 
 _ONLY_ONE = 1
 """How alike two consumers are that only speak different protocols."""
@@ -159,6 +160,9 @@ class MoveCosts:
             cause, epoch = begun
             self._rebalance = _Rebalance(_Window(at_ms, self._unowned_ms), cause, epoch)
         if any(isinstance(event, (*_DEPARTURES, MemberSwitched, MemberJoined)) for event in events):
+            while len(self._windows) >= WINDOWS_MAX and self._early:
+                self._drop(self._early, next(iter(self._early)))
+                self._close_windows()
             if len(self._windows) < WINDOWS_MAX:
                 self._windows.append(_Window(at_ms, self._unowned_ms))
             self._opened = self._windows[-1]
@@ -213,6 +217,10 @@ class MoveCosts:
                 if not is_old and len(waiting) <= AWAY_MAX:
                     break
                 self._drop(waiting, actor)
+        self._close_windows()
+
+    def _close_windows(self) -> None:
+        """Close those that nothing counts from."""
         self._windows = [window for window in self._windows if window.users]
 
     def _drop(self, waiting: OrderedDict[str, _Departure], actor: str) -> None:

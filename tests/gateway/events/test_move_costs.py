@@ -190,6 +190,20 @@ def test_a_step_may_begin_with_the_consumer_that_replaces_another() -> None:
     assert (step.partitions_moved, step.members_disturbed, step.members) == (0, 0, 2)
 
 
+def test_a_step_does_not_pay_for_arrivals_before_it() -> None:
+    """Many consumers arrive in the same minute, and one of them gets a partition of b."""
+    names = [f"m{n}" for n in range(WINDOWS_MAX)]
+    group = Measured().with_members("a", "b")
+    for number, name in enumerate(names):
+        group.bump(1_000 + number, joins(name))
+    group.bump(3_000, gives("b", 2))
+    group.bump(4_000, gets(names[0], 2))
+    group.bump(5_000, gives("a", 0, 1, cause="left"), leaves("a"))
+    group.bump(6_000, joins("n", "consumer"), gets("n", 0, 1))
+    (step,) = (ended for ended in group.rest(6_000) if isinstance(ended, StepEnded))
+    assert (step.started_ms, step.partitions_moved, step.unowned_ms) == (5_000, 0, 2_000)
+
+
 def test_a_consumer_that_has_left_again_makes_no_step() -> None:
     group = Measured().with_members("a", "b")
     group.bump(1_000, leaves("a"))
