@@ -20,7 +20,6 @@ from gateway.pipeline.fold.lines import (
     Line,
     parse,
     read_envelope,
-    read_fields,
     unread_line,
 )
 from gateway.pipeline.fold.offsets import OffsetFold
@@ -211,8 +210,8 @@ class SourceLine(NamedTuple):
 
 KINDS = FILE, GROUP, GATEWAY = range(3)
 Item: TypeAlias = Any
-"""What a line says about one thing: a group's line between its time and its place, a `Number` of a
-process, or the row of another line of a file, which cannot be read, as JSON."""
+"""What a line says about one thing: a group's line between its time and its place and checksum, a
+`Number` of a process, or the row of another line of a file, which cannot be read, as JSON."""
 
 
 class ItemKey(NamedTuple):
@@ -233,10 +232,12 @@ def read_items(lines: Iterable[SourceLine]) -> Iterator[tuple[ItemKey, Item]]:
         if not text or text.isspace():
             continue
         line, problem = read_envelope(text)
+        fields = None
         if line is not None and line.group_id is not None:
-            yield ItemKey(GROUP, line.group_id), (line.at_ms, text, file, place)
+            yield ItemKey(GROUP, line.group_id), (line.at_ms, text, file, place, line.content)
         elif line is not None:
-            problem = read_fields(line)
+            whole, problem = parse(text, line.content)
+            fields = whole.fields if whole is not None else None
         if problem is not None:
             unread = unread_line(file, place, text, line, problem)
             yield ItemKey(FILE, file), (0, UNREAD_ROWS.dump_json(unread).decode())
@@ -246,7 +247,7 @@ def read_items(lines: Iterable[SourceLine]) -> Iterator[tuple[ItemKey, Item]]:
         if key not in marked:
             if line.process_id is None:
                 marked.add(key)
-            yield key, number_of(line)
+            yield key, number_of(line, fields)
 
 
 def unread_rows(items: Iterable[Item]) -> Tables:
@@ -267,8 +268,8 @@ class GroupLines(Iterable[Line]):
         self._items = items
 
     def __iter__(self) -> Iterator[Line]:
-        for _at_ms, text, file, place in self._items:
-            line, problem = parse(text)
+        for _at_ms, text, file, place, content in self._items:
+            line, problem = parse(text, content)
             assert line is not None
             line.unread = unread_line(file, place, text, line, problem) if problem else None
             yield line

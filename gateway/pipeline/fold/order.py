@@ -19,8 +19,6 @@ from typing import Any, ClassVar, Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gateway.events.group_events import AnchorJoined, HostingEnded, HostingStarted
-from gateway.events.offset_events import OffsetsCommitted
 from gateway.pipeline.fold.lines import Line
 
 CLOCKS_DIFFER_MS_MAX = 60_000
@@ -37,7 +35,7 @@ def key_of(line: Line) -> Key:
     if line.process_id is None:
         return line.began_ms or 0, line.sequence, 0, line.at_ms, line.run, 0
     number, at_ms, began_ms = line.after or 0, line.at_ms, line.began_ms or 0
-    if type(line.fields) is OffsetsCommitted:
+    if line.event == "offsets_committed" and line.fields is not None:
         at_ms = max(min(at_ms, line.fields.to_ms), at_ms - TOLD_MS_MAX)
         if line.fields.last_sequence is not None:
             number = min(number, line.fields.last_sequence)
@@ -143,7 +141,7 @@ class Source(Struct, frozen=True):
 def source_of(placed: Placed) -> Source:
     """The line as a source."""
     line = placed.line
-    clock_ms = line.fields.to_ms if type(line.fields) is OffsetsCommitted else line.at_ms
+    clock_ms = line.fields.to_ms if line.event == "offsets_committed" else line.at_ms
     return Source(placed.at_ms, placed.hosting, line.process_id, line.sequence, clock_ms)
 
 
@@ -184,9 +182,9 @@ class LogHostings:
             self.hosting = hosting
             self.hostings.append(hosting)
         hosting.last_ms = self.at_ms
-        if type(line.fields) is HostingStarted or type(line.fields) is AnchorJoined:
+        if line.event in ("hosting_started", "anchor_joined") and line.fields is not None:
             hosting.generation = line.fields.anchor_generation
-        elif type(line.fields) is HostingEnded:
+        elif line.event == "hosting_ended" and line.fields is not None:
             hosting.end = line.fields.cause
         return Placed(self.at_ms, line, hosting, key[1])
 

@@ -8,8 +8,7 @@ from operator import attrgetter
 from typing import Any, Literal, NamedTuple, TypeAlias
 from zlib import crc32
 
-from gateway.events.gateway_events import GatewayStarted, ShardsGivenUp
-from gateway.pipeline.fold.lines import Line
+from gateway.pipeline.fold.lines import Line, LineEnvelope
 from gateway.pipeline.fold.order import OutOfOrderError
 from gateway.pipeline.fold.rows import UnreadKind, UnreadRow
 
@@ -137,17 +136,17 @@ class Number(NamedTuple):
     """Whether it stands for all numbers before it."""
 
 
-def number_of(line: Line) -> Number:
-    """The number of a line."""
+def number_of(line: LineEnvelope, fields: Any) -> Number:
+    """The number of a line. `fields`: those of a gateway's event."""
     if line.process_id is None:
         return Number(0, 0, OTHER, 0)
     about = _ABOUT.get(line.event, OTHER)
     group = crc32(line.group_id.encode("utf-8", "surrogatepass")) if line.group_id else 0
-    if type(line.fields) is ShardsGivenUp and line.fields.ends_run:
+    if line.event == "shards_given_up" and fields is not None and fields.ends_run:
         about = ENDED
     number = Number(line.sequence, line.at_ms, about, line.content, group)
-    if type(line.fields) is GatewayStarted and line.fields.previous_run is not None:
-        return number._replace(previous_run=line.fields.previous_run)
+    if line.event == "gateway_started" and fields is not None and fields.previous_run is not None:
+        return number._replace(previous_run=fields.previous_run)
     return number
 
 
