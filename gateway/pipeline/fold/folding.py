@@ -7,10 +7,10 @@ followed. Lines that come too late for that need all others of their group or ga
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple, TypeAlias
-from zlib import crc32
 
 from gateway.events.catalog import EVENTS
 from gateway.pipeline.fold.figures import FiguresFold
@@ -44,6 +44,7 @@ from gateway.pipeline.fold.sequences import (
     RunKey,
     RunsFold,
     Succession,
+    checksum_of,
     number_of,
 )
 
@@ -234,7 +235,7 @@ def read_items(lines: Iterable[SourceLine]) -> Iterator[tuple[ItemKey, Item]]:
         line, problem = read_envelope(text)
         fields = None
         if line is not None and line.group_id is not None:
-            yield ItemKey(GROUP, line.group_id), (line.at_ms, text, file, place, line.content)
+            yield _group_key(line.group_id), (line.at_ms, text, file, place, line.content)
         elif line is not None:
             whole, problem = parse(text, line.content)
             fields = whole.fields if whole is not None else None
@@ -243,11 +244,22 @@ def read_items(lines: Iterable[SourceLine]) -> Iterator[tuple[ItemKey, Item]]:
             yield ItemKey(FILE, file), (0, UNREAD_ROWS.dump_json(unread).decode())
         if line is None:
             continue
-        key = ItemKey(GATEWAY, line.gateway_id, line.run, line.process_id or "")
-        if key not in marked:
-            if line.process_id is None:
-                marked.add(key)
-            yield key, number_of(line, fields)
+        key = _run_key(line.gateway_id, line.run or 0, line.process_id or "")
+        if line.process_id is None:
+            if key in marked:
+                continue
+            marked.add(key)
+        yield key, number_of(line, fields)
+
+
+@lru_cache(1 << 16)
+def _group_key(group_id: str) -> ItemKey:
+    return ItemKey(GROUP, group_id)
+
+
+@lru_cache(1 << 10)
+def _run_key(gateway_id: str, run: int, process_id: str) -> ItemKey:
+    return ItemKey(GATEWAY, gateway_id, run, process_id)
 
 
 def unread_rows(items: Iterable[Item]) -> Tables:
@@ -257,7 +269,7 @@ def unread_rows(items: Iterable[Item]) -> Tables:
 
 def share_of(name: str, count: int) -> int:
     """Which of so many shares has what is about this name."""
-    return crc32(name.encode("utf-8", "surrogatepass")) % count
+    return checksum_of(name) % count
 
 
 class GroupLines(Iterable[Line]):
@@ -291,7 +303,7 @@ def fold_subject(
     if kind == GATEWAY:
         runs = RunsFold(name)
         for key, numbers in items:
-            runs.take(RunKey(*key[1:]), numbers)
+            runs.take(RunKey(*key[1:]), list(numbers))
         yield Tables(unread=list(runs.finish()))
         return
     for _key, its_items in items:

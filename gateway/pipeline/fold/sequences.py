@@ -1,8 +1,9 @@
 """Checks the numbers of lines: which are missing, which have two versions, and whether each log has
 an end."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -136,12 +137,18 @@ class Number(NamedTuple):
     """Whether it stands for all numbers before it."""
 
 
+@lru_cache(1 << 16)
+def checksum_of(name: str) -> int:
+    """A checksum of a name, which is 0 without any."""
+    return crc32(name.encode("utf-8", "surrogatepass"))
+
+
 def number_of(line: LineEnvelope, fields: Any) -> Number:
     """The number of a line. `fields`: those of a gateway's event."""
     if line.process_id is None:
         return Number(0, 0, OTHER, 0)
     about = _ABOUT.get(line.event, OTHER)
-    group = crc32(line.group_id.encode("utf-8", "surrogatepass")) if line.group_id else 0
+    group = checksum_of(line.group_id or "")
     if line.event == "shards_given_up" and fields is not None and fields.ends_run:
         about = ENDED
     number = Number(line.sequence, line.at_ms, about, line.content, group)
@@ -171,14 +178,19 @@ class RunsFold:
         self._gateway_id = gateway_id
         self._processes: dict[RunKey, _ProcessNumbers] = {}
 
-    def take(self, key: RunKey, numbers: Iterable[Number]) -> None:
-        """Take further numbers of a process, in their order. Raises OutOfOrderError if one belongs
-        before others that have been taken."""
+    def take(self, key: RunKey, numbers: Sequence[tuple[Any, ...]]) -> None:
+        """Take further numbers of a process, in their order: those of `Number`. Raises
+        OutOfOrderError if one belongs before others that have been taken."""
+        if not numbers:
+            return
         process = self._processes.get(key)
-        for number in numbers:
-            if process is None:
-                process = self._processes[key] = _ProcessNumbers(key, number)
-            process.take(number)
+        if process is None:
+            process = self._processes[key] = _ProcessNumbers(key, Number(*numbers[0]))
+        if process.is_followed_by(numbers):
+            process.skip_to(Number(*numbers[-1]))
+        else:
+            for number in numbers:
+                process.take(Number(*number))
 
     def finish(self) -> Iterator[UnreadRow]:
         """What is missing, as if nothing followed."""
@@ -210,6 +222,17 @@ class _ProcessNumbers:
         """When one was not."""
         self._has_versions = False
         """Whether the latest number has several contents."""
+
+    def is_followed_by(self, numbers: Sequence[tuple[Any, ...]]) -> bool:
+        """Whether these are the next numbers, and none of them needs a look."""
+        first, last = numbers[0][0], numbers[-1][0]
+        is_next = self._has_beginning and first == self._latest.sequence + 1
+        is_gapless = len(numbers) == last - first + 1 == len({number[0] for number in numbers})
+        return is_next and is_gapless and all(number[5] == -1 for number in numbers)
+
+    def skip_to(self, number: Number) -> None:
+        """Take this number, and those before it that need no look."""
+        self._latest, self._has_versions = number, False
 
     def take(self, number: Number) -> None:
         """Take the next number. Raises OutOfOrderError."""

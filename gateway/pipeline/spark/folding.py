@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from itertools import groupby, starmap
+from itertools import chain, groupby, starmap
 from operator import attrgetter
 from typing import Any
 
@@ -29,7 +29,6 @@ from gateway.pipeline.fold.folding import (
     fold_subject,
 )
 from gateway.pipeline.fold.rows import Tables
-from gateway.pipeline.fold.sequences import Number
 from gateway.pipeline.folder import Folder, is_local_path
 from gateway.pipeline.report.summary import SUMMARIES, Summary
 from gateway.pipeline.spark.packing import (
@@ -106,7 +105,7 @@ def _items(kind: int, rows: Iterable[PackedRow]) -> Iterator[tuple[ItemKey, Iter
         if kind == GROUP:
             yield ItemKey(*key), PackedItems(of_key)
         elif kind == GATEWAY:
-            yield ItemKey(*key), map(Number._make, unpack(of_key))
+            yield from ((ItemKey(*key), part) for part in unpack(of_key))
         else:  # in no order
             yield from ((ItemKey(*key), items_of(row)) for row in of_key)
 
@@ -126,7 +125,7 @@ class PackedItems(Iterable[Item]):
         self._rows = list(rows)
 
     def __iter__(self) -> Iterator[Item]:
-        return unpack(self._rows)
+        return chain.from_iterable(unpack(self._rows))
 
 
 _LOOK_INTERVAL_S = 0.5

@@ -3,10 +3,11 @@
 Spark's time goes with the number of rows more than with their length.
 """
 
-import pickle
+import marshal
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from itertools import starmap
+from itertools import repeat, starmap
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
@@ -103,17 +104,18 @@ def message_of(rows: Iterable[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordB
 
 def _gather(items: Iterable[tuple[ItemKey, Item]]) -> Iterator[tuple[ItemKey, list[Item]]]:
     """Items by their keys. A block is read by one task, in order."""
-    waiting: dict[ItemKey, list[Item]] = {}
+    waiting = defaultdict[ItemKey, list[Item]](list)
     waiting_chars = 0
     for key, item in items:
-        of_key = waiting.setdefault(key, [])
+        of_key = waiting[key]
         of_key.append(item)
         waiting_chars += len(item[1]) if key.kind == GROUP else 0
         if len(of_key) == _ITEMS_MAX:
             yield key, waiting.pop(key)
         if waiting_chars >= _WAITING_CHARS_MAX:
             yield from waiting.items()
-            waiting, waiting_chars = {}, 0
+            waiting.clear()
+            waiting_chars = 0
     yield from waiting.items()
 
 
@@ -121,11 +123,18 @@ def _lines(batches: Iterable[pa.RecordBatch]) -> Iterator[SourceLine]:
     at: tuple[str, int] | None = None
     count = 0
     for batch in batches:
-        columns = (column.to_pylist() for column in batch.columns)
+        *its_place, texts = batch.columns
+        columns = *map(_values, its_place), texts.to_pylist()
         for file, place, block, text in zip(*columns, strict=True):
             count = count + 1 if at == (file, block) else 1
             at = file, block
             yield SourceLine(file, place or _place(count, block), text)
+
+
+def _values(column: pa.Array) -> Iterable[Any]:
+    """The values of a column, which mostly has one."""
+    is_one = len(column) > 0 and len(column.unique()) == 1
+    return repeat(column[0].as_py(), len(column)) if is_one else column.to_pylist()
 
 
 def _place(number: int, block: int) -> str:
@@ -135,26 +144,27 @@ def _place(number: int, block: int) -> str:
 def pack(key: ItemKey, items: list[Item]) -> PackedRow:
     """Items in one row."""
     items.sort()
-    data = pa.compress(pickle.dumps(list(map(tuple, items))), _COMPRESSION, asbytes=True)
+    data = pa.compress(marshal.dumps(list(map(tuple, items))), _COMPRESSION, asbytes=True)
     return PackedRow(share_of(key.name, BUCKETS), *key, items[0][0], data)
 
 
 def items_of(row: PackedRow) -> list[Item]:
     """The items of one row."""
     stream = pa.CompressedInputStream(pa.py_buffer(row.data), _COMPRESSION)
-    items: list[Item] = pickle.load(stream)  # noqa: S301  (a Python process of this run wrote it)
+    items: list[Item] = marshal.loads(stream.read())  # noqa: S302  (a Python process of this run wrote it)
     return items
 
 
-def unpack(rows: Iterable[PackedRow]) -> Iterator[Item]:
-    """The items of a key in their order, from rows that are sorted by `first`."""
+def unpack(rows: Iterable[PackedRow]) -> Iterator[list[Item]]:
+    """The items of a key in their order, part by part, from rows that are sorted by `first`."""
     waiting: list[Item] = []
     for row in rows:
         items = items_of(row)
         ready = bisect_left(waiting, row.first, key=itemgetter(0))
-        yield from waiting[:ready]
+        if ready:
+            yield waiting[:ready]
         waiting = sorted((*waiting[ready:], *items)) if ready < len(waiting) else items
-    yield from waiting
+    yield waiting
 
 
 def map_in_arrow(rows: DataFrame, how: Map, schema: StructType) -> DataFrame:
