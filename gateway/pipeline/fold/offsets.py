@@ -31,17 +31,23 @@ class OffsetFold(EventFold):
         member_id, from_ms, others = event.member_id, event.from_ms, self._others
         is_hosted = source.hosting.number is not None
         for partition, entry in self._partitions(event.offsets, event.topic_ids, source):
-            if not is_hosted:
-                self._check_cluster_commit(partition, member_id, source)
-            elif member_id == NO_MEMBER:
-                self._check_reset(partition, entry, event.requested_ms, source)
-            elif member_id != partition.owner_id:
-                self._check_commit(partition, event, entry, source)
+            if member_id != partition.owner_id or not is_hosted:
+                self._check_committer(partition, event, entry, source)
             if others is not None:
                 others.compare_commit(partition, entry, from_ms, source)
             fault = partition.commit(member_id, entry, from_ms, source)
             if fault is not None:
                 self._findings.add(partition, fault)
+
+    def _check_committer(
+        self, partition: PartitionHistory, event: Any, entry: CommittedOffsets, source: Source
+    ) -> None:
+        if source.hosting.number is None:
+            self._check_cluster_commit(partition, event.member_id, source)
+        elif event.member_id == NO_MEMBER:
+            self._check_reset(partition, entry, event.requested_ms, source)
+        else:
+            self._check_commit(partition, event, entry, source)
 
     def _take_transactional(self, source: Source, event: Any) -> None:
         transactional_id = event.transactional_id
@@ -60,7 +66,7 @@ class OffsetFold(EventFold):
         """The offsets of a committed transaction count from now on."""
         for name, number in sorted(self._transactions.pop(event.transactional_id, ())):
             topic = self._ownership.topics.get(name)
-            partition = topic.partitions.get(number) if topic is not None else None
+            partition = topic.get(number) if topic is not None else None
             if partition is None or event.transactional_id not in partition.pending:
                 continue
             entry, member_id, stored = partition.pending.pop(event.transactional_id)

@@ -6,7 +6,6 @@ a stated end, so a grant that another one meets is a fault, unless lines are mis
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 from msgspec.structs import replace
@@ -29,12 +28,18 @@ _Holders: TypeAlias = Mapping[tuple[str, int], set[str]]
 """The members that have each partition."""
 
 
-@dataclass(slots=True)
-class TopicHistory:
-    """The partitions of one topic."""
+class TopicHistory(dict[int, PartitionHistory]):
+    """The partitions of one topic by number."""
 
-    topic_id: str | None
-    partitions: dict[int, PartitionHistory] = field(default_factory=dict)
+    def __init__(self, name: str, topic_id: str | None, ownership: "OwnershipFold") -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self._ownership = ownership
+
+    def __missing__(self, number: int) -> PartitionHistory:
+        is_whole = self._ownership.is_whole
+        partition = self[number] = PartitionHistory(self.name, number, self.topic_id, is_whole)
+        return partition
 
 
 class OwnershipFold(EventFold):
@@ -93,28 +98,22 @@ class OwnershipFold(EventFold):
             if topic_id in self._retired:
                 continue
             topic = self._topic(name, topic_id, source)
-            known = topic.partitions
             for entry in entries:
-                number: int = entry if isinstance(entry, int) else entry.partition
-                partition = known.get(number)
-                if partition is None:
-                    partition = PartitionHistory(name, number, topic.topic_id, self.is_whole)
-                    known[number] = partition
-                yield partition, entry
+                yield topic[entry if isinstance(entry, int) else entry.partition], entry
 
     def _topic(self, name: str, topic_id: str | None, source: Source) -> TopicHistory:
         topic = self.topics.get(name)
         if topic is None:
-            topic = self.topics[name] = TopicHistory(topic_id)
+            topic = self.topics[name] = TopicHistory(name, topic_id, self)
         elif topic_id is not None and topic.topic_id != topic_id:
             if topic.topic_id is None:
                 topic.topic_id = topic_id
                 if name in self.retired_names:
-                    for partition in topic.partitions.values():
+                    for partition in topic.values():
                         partition.doubt_offset()
             else:
                 self._retire(name, source)
-                topic = self.topics[name] = TopicHistory(topic_id)
+                topic = self.topics[name] = TopicHistory(name, topic_id, self)
         return topic
 
     def _retire(self, name: str, source: Source) -> None:
@@ -125,7 +124,7 @@ class OwnershipFold(EventFold):
             return
         if topic.topic_id is not None:
             self._retired.add(topic.topic_id)
-        for partition in topic.partitions.values():
+        for partition in topic.values():
             for grant in list(partition.open):
                 self._end(partition, grant, source, "topic_deleted")
             self.close_partition(partition)
@@ -133,7 +132,7 @@ class OwnershipFold(EventFold):
 
     def all_partitions(self) -> Iterator[PartitionHistory]:
         for topic in self.topics.values():
-            yield from topic.partitions.values()
+            yield from topic.values()
 
     def _on_partitions_assigned(self, source: Source, event: Any) -> None:
         self._check_load(source)
@@ -370,7 +369,7 @@ class OwnershipFold(EventFold):
             self._findings.add(partition, fault)
         for grant in partition.open:
             self._add_interval(partition, grant.gateway_id, grant.from_ms, grant.to_ms, grant)
-        partition.open = []
+        partition.open, partition.owner_id = [], None
 
     def _close_handover(self, partition: PartitionHistory) -> None:
         handover = partition.handover

@@ -94,9 +94,9 @@ class KnownOffset(Struct, frozen=True):
     source: Source
     member_id: str = NO_MEMBER
     """The member that has stored it, if the line says that."""
-    is_reset: bool = False
     since_ms: int = 0
     """What the gateway's clock showed at the earliest when it was stored; 0 if that is unknown."""
+    is_reset: bool = False
     is_certain: bool = True
     """False if it may have been that of a deleted topic with the same name."""
 
@@ -124,6 +124,8 @@ class PartitionHistory:
     topic_id: str | None
     is_whole: bool
     """Whether its first commit would be among the lines."""
+    owner_id: str | None = None
+    """The member that has the partition, as granted."""
     open: list[GrantPeriod] = field(default_factory=list)
     """Grants that have not ended. More than one is a fault, or in the logs of several gateways."""
     latest: GrantPeriod | None = None
@@ -152,16 +154,11 @@ class PartitionHistory:
     early: KnownOffset | None = None
     """An offset that a client was told before any line had stored it."""
 
-    @property
-    def owner_id(self) -> str | None:
-        """The member that has the partition, as granted."""
-        return self.open[-1].member_id if self.open else None
-
     def begin_grant(self, grant: GrantPeriod) -> None:
         """Another member has the partition from now on."""
         before = self.latest
         self.open.append(grant)
-        self.latest = grant
+        self.latest, self.owner_id = grant, grant.member_id
         self.has_acted = False
         for skip in self.skips:
             skip.owner_ids.add(grant.member_id)
@@ -172,6 +169,7 @@ class PartitionHistory:
     def end_grant(self, grant: GrantPeriod, source: Source, cause: str | None) -> None:
         """A member no longer has the partition."""
         self.open.remove(grant)
+        self.owner_id = self.open[-1].member_id if self.open else None
         grant.to_ms, grant.end, grant.ended_by = source.at_ms, source, cause
         self.ended_ms[grant.member_id] = source.at_ms
 
@@ -267,32 +265,32 @@ class PartitionHistory:
         self, member_id: str, entry: CommittedOffsets, from_ms: int, source: Source
     ) -> Fault | None:
         """The cluster stored commits of one client. Returns what is wrong with them."""
-        last, lowest, stored, start = entry.last, entry.lowest, self.stored, self.start
-        fault = None
+        stored, lowest, fault = self.stored, entry.lowest, None
+        is_back = _is_above(stored, lowest)
         if stored is not None and stored.source.at_ms <= source.at_ms - IN_FLIGHT_MS_MAX:
             self.settled = stored
-        if _is_above(self.settled, lowest):
+        if is_back and _is_above(self.settled, lowest):
             is_certain = self.settled.is_certain
             self.settled = KnownOffset(lowest, source, member_id, is_certain=is_certain)
         if member_id == NO_MEMBER:
-            self.stored = KnownOffset(last, source, member_id, is_reset=True)
+            self.stored = KnownOffset(entry.last, source, member_id, is_reset=True)
             if not self.has_acted:
                 self.start = self.stored
         else:
-            if self.shown is not None or _is_above(stored, lowest) or _is_above(start, lowest):
+            if is_back or self.shown is not None or _is_above(self.start, lowest):
                 fault = self._went_back(member_id, entry, from_ms, source)
             if not self.has_acted and member_id == self.owner_id:
                 self.has_acted = True
                 self._compare(stored)
             if self.skips:
-                commit = member_id, last, from_ms
+                commit = member_id, entry.last, from_ms
                 still_open = [skip for skip in self.skips if not skip.is_explained_by(*commit)]
                 self.skips = tuple(still_open)
             since_ms = min(from_ms, source.clock_ms)
-            if stored is not None and stored.offset == last:
+            if stored is not None and stored.offset == entry.last:
                 is_one_clock = stored.source.gateway_id == source.gateway_id
                 since_ms = stored.since_ms if is_one_clock else 0
-            self.stored = KnownOffset(last, source, member_id, since_ms=since_ms)
+            self.stored = KnownOffset(entry.last, source, member_id, since_ms)
         self.shown = self.begun = None
         return fault
 
