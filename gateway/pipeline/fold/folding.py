@@ -32,10 +32,9 @@ from gateway.pipeline.fold.order import (
     Key,
     LogHostings,
     OutOfOrderError,
-    Placed,
+    Source,
     in_memory,
     key_of,
-    source_of,
 )
 from gateway.pipeline.fold.ownership import OwnershipFold
 from gateway.pipeline.fold.rows import GroupRow, GroupVerdict, Tables, UnreadRow
@@ -74,15 +73,14 @@ class GroupFold:
         self._first_ms: int | None = None
         self._last_ms = self._lines = self._unread = 0
 
-    def take(self, placed: Placed) -> Tables | None:
+    def take(self, line: Line, source: Source) -> Tables | None:
         """Take the next line. Returns rows that no later line changes, now and then."""
-        line = placed.line
         if self._first_ms is None:
-            self._first_ms = placed.at_ms
-        self._last_ms = placed.at_ms
+            self._first_ms = source.at_ms
+        self._last_ms = source.at_ms
         if line.unread is not None:
             self.add_unread(line.unread)
-        succession = self._sequences.take(line, placed.number)
+        succession = self._sequences.take(line, source.number)
         if succession == "repeated":
             return None
         if succession == "contradicts":
@@ -90,13 +88,12 @@ class GroupFold:
             self._ownership.doubt_offsets()
             return None
         self._lines += 1
-        if placed.hosting is not self._hosting:
-            self._begin_hosting(placed.hosting, line)
+        if source.hosting is not self._hosting:
+            self._begin_hosting(source.hosting, line)
         if succession != "next" or line.version == 1 or line.fields is None:
             self._doubt(line, succession)
         if line.fields is None:
             return None
-        source = source_of(placed)
         for n, handler in _HANDLERS[line.event]:
             handler(self._parts[n], source, line.fields)
         self._ownership.has_lines = True
@@ -339,8 +336,8 @@ def fold_in_memory(group_id: str, of_group: Iterable[Line]) -> Iterator[Tables]:
         group = GroupFold(cluster_id, group_id, hostings if has_others else NO_HOSTINGS)
         if not cluster_id and any(clusters.values()):
             group.add_unread(_cluster_row(its_lines[0]))
-        for place in placed:
-            if (made := group.take(place)) is not None:
+        for line, source in placed:
+            if (made := group.take(line, source)) is not None:
                 yield made
         yield group.finish()
 
@@ -400,10 +397,10 @@ class LogFold:
 
     def _fold_lines(self, in_order: Iterable[tuple[Key, Line]]) -> Iterator[Tables]:
         for key, line in in_order:
-            place = self._log.place(key, line)
+            source = self._log.place(key, line)
             if self._fold is None:
                 self._fold = GroupFold(line.cluster_id or "", self._group_id)
-            if (made := self._fold.take(place)) is not None:
+            if (made := self._fold.take(line, source)) is not None:
                 yield made
 
     def finish(self) -> Iterator[Tables]:

@@ -105,26 +105,18 @@ def _begins_again(one: Hosting, other: Hosting) -> bool:
     return min(one.generation or 0, other.generation or 0) <= 1
 
 
-class Placed(Struct, frozen=True):
-    """A line in its place."""
+class Source(Struct, frozen=True):
+    """A line in its place, as a finding names it."""
 
     at_ms: int
     """Never decreases within a group, whatever the clocks did."""
-    line: Line
-    hosting: Hosting
-    number: int
-    """The number of the group's sequence that it has, or that it follows."""
-
-
-class Source(Struct, frozen=True):
-    """A line, as a finding names it."""
-
-    at_ms: int
     hosting: Hosting
     process_id: str | None
     sequence: int
     clock_ms: int
     """What the gateway's clock showed."""
+    number: int
+    """The number of the group's sequence that it has, or that it follows."""
 
     @property
     def gateway_id(self) -> str:
@@ -136,13 +128,6 @@ class Source(Struct, frozen=True):
         """The columns that name the line."""
         names = ("gateway_id", "process_id", "sequence")
         return {name: getattr(self, name) for name in names}
-
-
-def source_of(placed: Placed) -> Source:
-    """The line as a source."""
-    line = placed.line
-    clock_ms = line.fields.to_ms if line.event == "offsets_committed" else line.at_ms
-    return Source(placed.at_ms, placed.hosting, line.process_id, line.sequence, clock_ms)
 
 
 class EventFold:
@@ -170,43 +155,47 @@ class LogHostings:
     hosting: Hosting | None = None
     hostings: list[Hosting] = field(default_factory=list)
 
-    def place(self, key: Key, line: Line) -> Placed:
-        """The next line in its place. Raises OutOfOrderError if it comes too late."""
+    def place(self, key: Key, line: Line) -> Source:
+        """The place of the next line. Raises OutOfOrderError if it comes too late."""
         if self.key is not None and key < self.key:
             raise OutOfOrderError
         self.key = key
-        self.at_ms = max(self.at_ms, key[3])
-        hosting = self.hosting
+        at_ms = self.at_ms = max(self.at_ms, key[3])
+        hosting, fields, clock_ms = self.hosting, line.fields, line.at_ms
         if hosting is None or hosting.run != line.run or hosting.number != line.hosting:
-            hosting = Hosting(line.gateway_id, line.run, line.hosting, self.at_ms, self.at_ms)
+            hosting = Hosting(line.gateway_id, line.run or 0, line.hosting, at_ms, at_ms)
             self.hosting = hosting
             self.hostings.append(hosting)
-        hosting.last_ms = self.at_ms
-        if line.event in ("hosting_started", "anchor_joined") and line.fields is not None:
-            hosting.generation = line.fields.anchor_generation
-        elif line.event == "hosting_ended" and line.fields is not None:
-            hosting.end = line.fields.cause
-        return Placed(self.at_ms, line, hosting, key[1])
+        hosting.last_ms = at_ms
+        if fields is None:
+            pass
+        elif line.event == "offsets_committed":
+            clock_ms = fields.to_ms
+        elif line.event in ("hosting_started", "anchor_joined"):
+            hosting.generation = fields.anchor_generation
+        elif line.event == "hosting_ended":
+            hosting.end = fields.cause
+        return Source(at_ms, hosting, line.process_id, line.sequence, clock_ms, key[1])
 
 
-def in_memory(lines: Iterable[Line]) -> tuple[list[Placed], "Hostings"]:
+def in_memory(lines: Iterable[Line]) -> tuple[list[tuple[Line, Source]], "Hostings"]:
     """All lines of a group in their places, with what is known of its hostings."""
     of_logs: dict[str, list[tuple[Key, Line]]] = {}
     for line in lines:
         of_logs.setdefault(line.gateway_id, []).append((key_of(line), line))
-    placed: list[list[Placed]] = []
+    placed: list[list[tuple[Line, Source]]] = []
     logs: list[LogHostings] = []
     for waiting in of_logs.values():
         waiting.sort(key=itemgetter(0))
         log = LogHostings()
-        placed.append([log.place(key, line) for key, line in waiting])
+        placed.append([(line, log.place(key, line)) for key, line in waiting])
         logs.append(log)
     hostings = Hostings(logs)
     if len(placed) == 1:
         return placed[0], hostings
     merged = [item for log_lines in placed for item in hostings.move_behind(log_lines)]
     merged.sort(key=itemgetter(0, 1))  # stable: each log stays in its order
-    return [place for _at_ms, _is_moved, place in merged], hostings
+    return [(line, source) for _at_ms, _is_moved, line, source in merged], hostings
 
 
 class Hostings:
@@ -242,14 +231,16 @@ class Hostings:
         elif how == "after":
             one.not_before_ms = max(one.not_before_ms, other.last_ms)
 
-    def move_behind(self, placed: Iterable[Placed]) -> Iterator[tuple[int, bool, Placed]]:
+    def move_behind(
+        self, placed: Iterable[tuple[Line, Source]]
+    ) -> Iterator[tuple[int, bool, Line, Source]]:
         """The lines of a log with their times and whether they were moved behind the hostings that
         came earlier, because clocks contradict that."""
         not_before_ms = 0
-        for place in placed:
-            not_before_ms = max(not_before_ms, place.hosting.not_before_ms)
-            at_ms = max(place.at_ms, not_before_ms)
-            yield at_ms, at_ms == not_before_ms, replace(place, at_ms=at_ms)
+        for line, source in placed:
+            not_before_ms = max(not_before_ms, source.hosting.not_before_ms)
+            at_ms = max(source.at_ms, not_before_ms)
+            yield at_ms, at_ms == not_before_ms, line, replace(source, at_ms=at_ms)
 
     def relation(self, one: Hosting, other: Hosting) -> Relation:
         """How two hostings are ordered."""

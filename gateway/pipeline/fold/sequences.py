@@ -52,7 +52,8 @@ class GroupSequences:
         key = line.gateway_id, line.began_ms
         its, begins_again = self._sequences.get(key), False
         if its is not None and not is_of_group and number <= its.reached:
-            its.named = max(its.named, line.after or 0)
+            if line.after is not None and line.after > its.named:
+                its.named = line.after
             return "next"
         if its is None:
             has_earlier = any(gateway_id == line.gateway_id for gateway_id, _ in self._sequences)
