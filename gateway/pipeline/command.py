@@ -6,6 +6,7 @@ Few lines are folded in this process, others on Spark, which is imported for the
 
 import os
 import signal
+import sqlite3
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,8 +15,9 @@ from importlib.metadata import version
 from typing import Any, NoReturn
 
 from gateway.loading import loading
+from gateway.pipeline import PipelineError
 from gateway.pipeline.fold.rows import RunRow, Tables
-from gateway.pipeline.folder import Folder, is_local_path, lock, open_folder
+from gateway.pipeline.folder import DATABASE, Folder, is_local_path, lock, open_folder
 from gateway.pipeline.following import Following
 from gateway.pipeline.quick_verdict import fold_here
 from gateway.pipeline.report.page import REPORTS, GroupStory, Report, page, story
@@ -154,6 +156,8 @@ def run_follow(
     try:
         with lock(folder, follows=True):
             follow(sources, folder, Following(folder, top, keep_days), interval_s)
+    except sqlite3.Error as error:
+        raise PipelineError(f"cannot write {folder.path}/{DATABASE}: {error}") from None
     except _Stopped as stopped:
         sys.stderr.write(f"groupferry: stopped; {escape(output)} is that of the last round\n")
         return int(stopped.args[0])

@@ -62,12 +62,13 @@ class Folder:
 
     def write_bytes(self, name: str, data: bytes) -> None:
         """Write one file, as a whole or not at all."""
-        self.add_file(f"{name}.new", data)
-        (self / name).replace(self / f"{name}.new")
+        new = self / f".{name}.new"  # readers of tables ignore such names
+        new._write(data)
+        (self / name)._move(new.path)
 
     def _move(self, path: str) -> None:
         Path(self.path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).rename(self.path)
+        Path(path).replace(self.path)
 
     def _read(self) -> bytes:
         return Path(self.path).read_bytes()
@@ -101,6 +102,7 @@ class HadoopFolder(Folder):
         self._files.delete(self._here(), True)
 
     def _move(self, path: str) -> None:
+        self.delete()  # a rename replaces no file
         self._files.mkdirs(self._here().getParent())
         if not self._files.rename(self._path_of(path), self._here()):
             raise OSError(f"{path} cannot be renamed to {self.path}")
@@ -138,8 +140,9 @@ def is_local_path(path: str) -> bool:
     return "://" not in path or path.startswith("file:")
 
 
-LOCK, PROGRESS, ROUND = "lock", "followed.json", "round"
-"""What a folder has while a run uses it. The others belong to `--follow`."""
+LOCK = "lock"
+DATABASE = "followed.db"
+"""What `--follow` keeps."""
 
 
 @contextmanager
@@ -159,7 +162,7 @@ def lock(output: Folder, *, follows: bool) -> Iterator[None]:
             message = f"another groupferry report writes to {output.path}: wait for its end"
             raise PipelineError(message) from None
         names = set(output.names()) - {LOCK}
-        is_followed = bool(names & {PROGRESS, ROUND})
+        is_followed = DATABASE in names
         if is_followed and not follows:
             raise PipelineError(f"{output.path} belongs to report --follow: choose another folder")
         if follows and names and not is_followed:

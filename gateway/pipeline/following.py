@@ -2,21 +2,21 @@
 
 Each group's lines are folded once. What stays of them is the fold of all but the last few and those
 of the last minute, these lines, and the rows. A round takes up the groups that it has lines of, and
-replaces their rows in the tables. All lines stay as well, in files that only grow: a group of which
-a line comes late, or that several logs have, is folded again from all of its lines.
+replaces their rows in the tables. All lines stay as well: a group of which a line comes late, or
+that several logs have, is folded again from all of its lines.
 
-A round writes into a folder of its own, and then moves everything into place. A run that is killed
-before it could begin with that takes the same lines in again; one that is killed later goes on.
+Everything is in one SQLite database, so that a round counts once or not at all. The files of tables
+are made from it: the next run writes those that a killed one has left.
 """
 
 import pickle
+import sqlite3
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache, reduce
-from hashlib import blake2b
 from importlib.metadata import version
-from itertools import chain, takewhile
+from itertools import chain, starmap, takewhile
 from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
@@ -24,7 +24,6 @@ from typing import Any, NamedTuple, TypeAlias
 from zlib import compress, crc32, decompress
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pydantic_core import from_json, to_json
 
 from gateway.loading import without_garbage_collection
@@ -49,23 +48,24 @@ from gateway.pipeline.fold.lines import Line
 from gateway.pipeline.fold.order import OutOfOrderError, key_of
 from gateway.pipeline.fold.rows import Tables
 from gateway.pipeline.fold.sequences import RunKey, RunsFold
-from gateway.pipeline.folder import PROGRESS, ROUND, Folder
+from gateway.pipeline.folder import DATABASE, Folder
 from gateway.pipeline.report.summary import Summary
 from gateway.pipeline.sources import Offsets
 from gateway.pipeline.tables import (
     FOLDED_TABLES,
+    SCHEMAS,
     Place,
     arrow_table,
     by_place,
     empty_files,
-    list_files,
     parquet_of,
-    read_file,
+    write_files,
 )
 from gateway.readable import DAY_MS
 
 SHELVES = 8
-"""Groups and gateways are spread over this many files of each kind."""
+"""The rows of a place are spread over this many files by what they are about, so that few others
+are written with them."""
 
 
 class Subject(NamedTuple):
@@ -77,7 +77,7 @@ class Subject(NamedTuple):
 
     @property
     def shelf(self) -> int:
-        """The number of its file."""
+        """The number of the files with its rows."""
         return share_of(self.name, SHELVES)
 
 
@@ -133,29 +133,11 @@ def join(parts: Iterable[Tables]) -> Tables:
     return rows
 
 
-class SubjectState(NamedTuple):
-    """What stays of a subject after a round."""
+class Folded(NamedTuple):
+    """A subject after a round, with all of its rows."""
 
     history: bytes | None
     """Its history, which is read when it has further lines; null if they need all of its lines."""
-    summary: Summary
-    """The summary of its rows."""
-    checksums: bytes
-    """A checksum of its rows at each place, packed like the history."""
-
-
-class Shelf(NamedTuple):
-    """What stays of the subjects of a shelf."""
-
-    states: Mapping[Subject, SubjectState] = MappingProxyType({})
-    lines_bytes: int = 0
-    """The length of the file with their lines. What it has behind is of a round that was killed."""
-
-
-class Folded(NamedTuple):
-    """A subject after a round: its history as in SubjectState, and all of its rows."""
-
-    history: bytes | None
     rows: Tables
 
 
@@ -172,17 +154,15 @@ def fold_all_items(subject: Subject, items: Items) -> Folded:
     return Folded(None, join(fold_in_memory(subject.name, lines_of(items))))
 
 
-READY = "ready"
-
 _HERE = Path(__file__).parent
 _PICKLED = sorted((*_HERE.parent.glob("events/*.py"), *_HERE.rglob("*.py")))
-"""The sources of everything that a state has."""
+"""The sources of everything that a history has."""
 
 
 @cache
 def states_version() -> str:
-    """Which groupferry wrote a folder: its version, and a checksum of the code that reads states,
-    because they change between two versions as well."""
+    """Which groupferry wrote a database: its version, and a checksum of the code that reads
+    histories, because they change between two versions as well."""
     checksum = reduce(lambda before, source: crc32(source.read_bytes(), before), _PICKLED, 0)
     return f"{version('groupferry')}+{checksum:08x}"
 
@@ -192,28 +172,24 @@ class StreamProgress(NamedTuple):
 
     offsets: Offsets = MappingProxyType({})
     """How far the sources have been read."""
-    rounds: int = 0
     from_ms: int = 0
     """Older lines have been deleted, as far as nothing needs them."""
     version: str = ""
-    """The version of the states."""
+    """The version of the histories; empty before the first round. Every version has it last."""
 
 
-class Round:
-    """New files, which wait in a folder of their own until all of them are there."""
-
-    def __init__(self, folder: Folder) -> None:
-        self._folder = folder
-        self.files: list[str] = []
-        self.gone: list[str] = []
-        """Files to delete."""
-        self.sums: dict[int, Summary] = {}
-        """The new summary of each shelf."""
-
-    def write(self, folder: str, name: str, data: bytes) -> None:
-        """Write a file. `folder` is its folder in the output folder."""
-        (self._folder / folder).write_bytes(name, data)
-        self.files.append(f"{folder}/{name}")
+_SCHEMA = """
+create table if not exists subjects
+    (kind, name, shelf, history blob, summary blob, primary key (kind, name));
+create table if not exists items (kind, name, data blob);
+create table if not exists rows (table_name, cluster, day, shelf, kind, name, data blob);
+create table if not exists changed_files
+    (table_name, cluster, day, shelf, primary key (table_name, cluster, day, shelf));
+create index if not exists subjects_by_shelf on subjects (shelf);
+create index if not exists items_by_subject on items (kind, name);
+create index if not exists rows_by_subject on rows (kind, name);
+create index if not exists rows_by_file on rows (table_name, cluster, day, shelf);
+"""
 
 
 class Following:
@@ -221,24 +197,42 @@ class Following:
 
     def __init__(self, output: Folder, top: int, keep_days: int | None = None) -> None:
         """`top` is the number of groups with a section, and `keep_days` how long lines are kept
-        (null: for ever)."""
+        (null: for ever). Raises PipelineError if another version has written the folder."""
         self._output = output
-        self._new = output / ROUND
         self._top = top
         self._keep_days = keep_days
         self._sums: dict[int, Summary] = {}
         """By shelf; those of a shelf that was not needed yet are missing."""
+        self._database = sqlite3.connect(Path(output.path, DATABASE))
+        self._query("create table if not exists progress (json)")
+        written_by = self._progress().version
+        if not written_by:
+            write_files(output, empty_files())
+        elif written_by != states_version():
+            raise PipelineError(
+                f"{output.path} was written by another groupferry ({written_by}):"
+                " delete it, or choose another folder; either is made from what the sources still"
+                " have"
+            )
+        self._database.executescript(_SCHEMA)
+        self._write_changed_files()
+
+    def _query(self, sql: str, *values: Any) -> list[Any]:
+        return self._database.execute(sql, values).fetchall()
 
     def offsets(self) -> Offsets:
-        """How far the sources have been read. Raises PipelineError."""
+        """How far the sources have been read."""
         return self._progress().offsets
 
+    def _progress(self) -> StreamProgress:
+        for (stored,) in self._query("select json from progress"):
+            return StreamProgress(*from_json(stored)[-len(StreamProgress._fields) :])
+        return StreamProgress()
+
     def take_in(self, lines: Iterable[SourceLine], offsets: Offsets) -> Summary:
-        """Take in the next lines. `offsets`: how far the sources have been read with them. Raises
-        PipelineError."""
-        progress = self._progress()
+        """Take in the next lines. `offsets`: how far the sources have been read with them."""
+        progress = StreamProgress(offsets, self._progress().from_ms, states_version())
         with without_garbage_collection():
-            progress = progress._replace(rounds=progress.rounds + 1, offsets=offsets)
             self._take(lines, progress)
             summary = self.summary()
             if self._keep_days is not None and summary.to_ms is not None:
@@ -253,11 +247,9 @@ class Following:
         """The summary of everything stored."""
         for shelf in range(SHELVES):
             if shelf not in self._sums:
-                self._sums[shelf] = self._sum(self._shelf(shelf).states)
+                stored = self._query("select summary from subjects where shelf = ?", shelf)
+                self._sums[shelf] = self._add_up(_load(data) for (data,) in stored)
         return self._add_up(self._sums.values())
-
-    def _sum(self, states: Mapping[Subject, SubjectState]) -> Summary:
-        return self._add_up(state.summary for state in states.values())
 
     def _add_up(self, summaries: Iterable[Summary]) -> Summary:
         total = Summary(top=self._top)
@@ -265,172 +257,93 @@ class Following:
             total.merge(summary)
         return total
 
-    def _shelf(self, shelf: int) -> Shelf:
-        data = self._output.read_bytes(f"shelves/{shelf}")
-        return Shelf(*pickle.loads(data)) if data is not None else Shelf()  # noqa: S301  (we wrote it)
-
-    def _progress(self) -> StreamProgress:
-        """What has been taken in, after a round that was interrupted has been finished. Raises
-        PipelineError if another version has written it."""
-        if self._finish_round():
-            self._sums.clear()
-        stored = self._output.read_bytes(PROGRESS)
-        if stored is None:
-            return StreamProgress(version=states_version())
-        progress = StreamProgress(*from_json(stored)[: len(StreamProgress._fields)])
-        if progress.version != states_version():
-            raise PipelineError(
-                f"{self._output.path} was written by another groupferry ({progress.version}):"
-                " delete it, or choose another folder; either is made from what the sources still"
-                " have"
-            )
-        return progress
-
     @contextmanager
-    def _round(self, progress: StreamProgress) -> Iterator[Round]:
-        """Write new files within the block, and replace the old ones at its end."""
-        new = Round(self._new)
-        yield new
-        new.write(".", PROGRESS, to_json(progress))
-        self._new.write_bytes(READY, to_json((new.files, new.gone)))
-        self._finish_round()
-        self._sums.update(new.sums)
+    def _round(self, progress: StreamProgress) -> Iterator[None]:
+        """Change subjects within the block: all of them, or none."""
+        with self._database:
+            yield
+            self._query("delete from progress")
+            self._query("insert into progress values (?)", to_json(progress).decode())
+        self._write_changed_files()
 
-    def _finish_round(self) -> bool:
-        """Move the files of a round into place if all are there. Returns whether they were."""
-        ready = self._new.read_bytes(READY)
-        if ready is not None:
-            files, gone = from_json(ready)
-            for file in files:
-                if (self._new / file).exists():
-                    (self._output / file).replace(self._new / file)
-            for file in gone:
-                (self._output / file).delete()
-        self._new.delete()
-        return ready is not None
+    def _write_changed_files(self) -> None:
+        """Write the files whose rows a round has changed."""
+        for row in self._query("select * from changed_files"):
+            *place, shelf = row
+            schema, folder = SCHEMAS[place[0]], self._output / Place(*place).path
+            of_file = "select data from rows where (table_name, cluster, day, shelf) = (?, ?, ?, ?)"
+            stored = self._query(of_file, *row)
+            rows = [pa.ipc.read_record_batch(data, schema) for (data,) in stored]
+            if rows:
+                folder.write_bytes(f"{shelf}.parquet", parquet_of(pa.Table.from_batches(rows)))
+            else:
+                (folder / f"{shelf}.parquet").delete()
+            self._sums.pop(shelf, None)
+        with self._database:
+            self._query("delete from changed_files")
 
     def _take(self, lines: Iterable[SourceLine], progress: StreamProgress) -> None:
         """Fold new lines."""
-        shelves: dict[int, dict[Subject, dict[ItemKey, list[Item]]]] = {}
+        subjects: dict[Subject, dict[ItemKey, list[Item]]] = {}
         for key, item in read_items(lines):
-            if _is_old(key, item, progress.from_ms):
-                continue
-            subject = Subject(key.kind, key.name)
-            of_shelf = shelves.setdefault(subject.shelf, {})
-            of_shelf.setdefault(subject, {}).setdefault(key, []).append(item)
-        with self._round(progress) as new:
-            if progress.rounds == 1:
-                for file in empty_files():
-                    new.write(*file)
-            for shelf, items in shelves.items():
-                self._put(new, shelf, self._shelf(shelf), items)
+            if not _is_old(key, item, progress.from_ms):
+                of_subject = subjects.setdefault(Subject(key.kind, key.name), {})
+                of_subject.setdefault(key, []).append(item)
+        with self._round(progress):
+            for subject, items in subjects.items():
+                self._put(subject, items, self._fold(subject, items))
 
     def _renew(self, progress: StreamProgress) -> None:
         """Delete old lines, and fold all others from their beginning: each group then begins with
         what it had at its last `group_loaded` before."""
-        with self._round(progress) as new:
-            for shelf in range(SHELVES):
-                stored = self._read_items(shelf, self._shelf(shelf).lines_bytes)
-                new.gone += [
-                    f"{place.path}/{shelf}.parquet"
-                    for name in FOLDED_TABLES
-                    for place, files in list_files(self._output, name)
-                    if f"{shelf}.parquet" in files
-                ]
-                items = {subject: since(its, progress.from_ms) for subject, its in stored.items()}
-                self._put(new, shelf, Shelf(), items)
-            new.gone = [file for file in new.gone if file not in new.files]
+        with self._round(progress):
+            for subject in starmap(Subject, self._query("select kind, name from subjects")):
+                items = since(self._stored_items(subject), progress.from_ms)
+                self._query("delete from items where (kind, name) = (?, ?)", *subject)
+                self._put(subject, items, fold_all_items(subject, items))
 
-    def _put(self, new: Round, number: int, before: Shelf, items: Mapping[Subject, Items]) -> None:
-        """Fold the items of a shelf, and write what is new. `before`: what it has; without any,
-        none of its files counts."""
-        folded = self._fold(number, before, items)
-        states, changed = dict(before.states), set[Place]()
-        rows: dict[Place, list[Any]] = {}
-        for subject, (history, its_rows) in folded.items():
-            checksums: dict[Place, bytes] = {}
-            for name in FOLDED_TABLES:
-                for place, at_place in by_place(name, getattr(its_rows, name)).items():
-                    checksums[place] = blake2b(repr(at_place).encode(), digest_size=8).digest()
-                    rows.setdefault(place, []).extend(at_place)
-            if subject in states:
-                old = pickle.loads(states[subject].checksums)  # noqa: S301  (we wrote it)
-                changed |= {place for place, _checksum in old.items() ^ checksums.items()}
-            else:
-                changed |= checksums.keys()
-            summary = Summary(top=self._top)
-            summary.add(its_rows)
-            states[subject] = SubjectState(history, summary, pickle.dumps(checksums))
-        length = self._store(new, number, before.lines_bytes, items)
-        new.write("shelves", f"{number}", pickle.dumps((states, length)))
-        new.sums[number] = self._sum(states)
-        file = f"{number}.parquet"
-        for place in changed:
-            table = arrow_table(place.table, rows.get(place, []))
-            others = read_file(self._output / place.path, file) if before.states else None
-            if others is not None:
-                table = pa.concat_tables([others.filter(_of_others(others, folded)), table])
-            new.write(place.path, file, parquet_of(table))
+    def _fold(self, subject: Subject, items: Items) -> Folded:
+        """Take up a subject that has further items. If they come late, they find their places among
+        all."""
+        stored = self._query("select history from subjects where (kind, name) = (?, ?)", *subject)
+        if stored and stored[0][0] is not None:
+            with suppress(OutOfOrderError):
+                return fold_items(_load(stored[0][0]), items)
+        return fold_all_items(subject, _merge((self._stored_items(subject), items)))
 
-    def _fold(
-        self, number: int, shelf: Shelf, items: Mapping[Subject, Items]
-    ) -> Mapping[Subject, Folded]:
-        """Take up the subjects that have further items. Those that come late find their places
-        among all."""
-        folded: dict[Subject, Folded] = {}
-        late: list[Subject] = []
-        for subject, its_items in items.items():
-            try:
-                folded[subject] = fold_items(_take_up(subject, shelf), its_items)
-            except OutOfOrderError:
-                late.append(subject)
-        stored = self._read_items(number, shelf.lines_bytes, late) if late else {}
-        for subject in late:
-            all_items = _merge((stored.get(subject, {}), items[subject]))
-            folded[subject] = fold_all_items(subject, all_items)
-        return folded
+    def _put(self, subject: Subject, items: Items, folded: Folded) -> None:
+        """Store further items of a subject, and what has become of it."""
+        data = compress(pickle.dumps(items), 1)
+        self._query("insert into items values (?, ?, ?)", *subject, data)
+        summary = Summary(top=self._top)
+        summary.add(folded.rows)
+        state = subject.shelf, folded.history, pickle.dumps(summary)
+        self._query("insert or replace into subjects values (?, ?, ?, ?, ?)", *subject, *state)
+        of_subject = "select * from rows where (kind, name) = (?, ?)"
+        before = set(self._query(of_subject, *subject))
+        after = {
+            (*place, subject.shelf, *subject, _packed_rows(name, rows))
+            for name in FOLDED_TABLES
+            for place, rows in by_place(name, getattr(folded.rows, name)).items()
+        }
+        self._query("delete from rows where (kind, name) = (?, ?)", *subject)
+        self._database.executemany("insert into rows values (?, ?, ?, ?, ?, ?, ?)", after)
+        files = {(*place, shelf) for *place, shelf, _kind, _name, _data in before ^ after}
+        self._database.executemany("insert or ignore into changed_files values (?, ?, ?, ?)", files)
 
-    def _read_items(
-        self, shelf: int, lines_bytes: int, subjects: Collection[Subject] | None = None
-    ) -> Mapping[Subject, Items]:
-        """The items of a shelf, of all subjects or of these."""
-        rounds: dict[Subject, list[Items]] = {}
-        if not lines_bytes:
-            return {}
-        with self._lines(shelf).open("rb") as file:
-            while file.tell() < lines_bytes:
-                for subject, data in pickle.load(file).items():  # noqa: S301  (we wrote it)
-                    if subjects is None or subject in subjects:
-                        items = pickle.loads(decompress(data))  # noqa: S301  (we wrote it)
-                        rounds.setdefault(subject, []).append(items)
-        return {subject: _merge(its) for subject, its in rounds.items()}
-
-    def _store(
-        self, new: Round, shelf: int, lines_bytes: int, items: Mapping[Subject, Items]
-    ) -> int:
-        """Store further items of a shelf behind those that are there. Returns the new length."""
-        packed = {subject: compress(pickle.dumps(its), 1) for subject, its in items.items()}
-        data = pickle.dumps(packed)
-        if lines_bytes:
-            with self._lines(shelf).open("ab") as file:
-                file.truncate(lines_bytes)
-                file.write(data)
-        else:
-            new.write("lines", f"{shelf}", data)
-        return lines_bytes + len(data)
-
-    def _lines(self, shelf: int) -> Path:
-        return Path(self._output.path, "lines", f"{shelf}")
+    def _stored_items(self, subject: Subject) -> Items:
+        stored = self._query("select data from items where (kind, name) = (?, ?)", *subject)
+        return _merge(_load(decompress(data)) for (data,) in stored)
 
 
-def _take_up(subject: Subject, shelf: Shelf) -> History:
-    """The history of a subject. Raises OutOfOrderError."""
-    if (state := shelf.states.get(subject)) is None:
-        return History(subject)
-    if state.history is None:
-        raise OutOfOrderError
-    history: History = pickle.loads(state.history)  # noqa: S301  (we wrote it)
-    return history
+def _load(data: bytes) -> Any:
+    return pickle.loads(data)  # noqa: S301  (we wrote it)
+
+
+def _packed_rows(name: str, rows: list[Any]) -> bytes:
+    """Rows of a table, which all have its schema."""
+    (batch,) = arrow_table(name, rows).to_batches()
+    return bytes(batch.serialize())
 
 
 def _merge(rounds: Iterable[Items]) -> Items:
@@ -439,23 +352,6 @@ def _merge(rounds: Iterable[Items]) -> Items:
         for key, its_items in items.items():
             merged.setdefault(key, []).extend(its_items)
     return merged
-
-
-def _of_others(rows: pa.Table, subjects: Iterable[Subject]) -> pa.Array:
-    """Which rows are not about these subjects."""
-    names: dict[int, list[str]] = {GROUP: [], GATEWAY: [], FILE: []}
-    for subject in subjects:
-        names[subject.kind].append(subject.name)
-    of_group = pc.is_in(rows["group_id"], pa.array(names[GROUP], pa.string()))
-    if "file" not in rows.column_names:
-        return pc.invert(of_group)
-    of_gateway = pc.and_(
-        pc.is_null(rows["group_id"]),
-        pc.is_in(rows["gateway_id"], pa.array(names[GATEWAY], pa.string())),
-    )
-    of_file = pc.is_in(rows["file"], pa.array(names[FILE], pa.string()))
-    is_line = pc.and_(pc.equal(rows["kind"], "line"), pc.is_null(rows["group_id"]))
-    return pc.invert(pc.if_else(is_line, of_file, pc.or_(of_group, of_gateway)))
 
 
 def since(items: Items, from_ms: int) -> Items:

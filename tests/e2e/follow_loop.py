@@ -11,11 +11,13 @@ import argparse
 import json
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +25,7 @@ from gateway.events.event import GatewayEvent
 from gateway.events.gateway_events import GatewayStarted
 from gateway.events.group_events import GroupForwarded, GroupStateChanged, HostingStarted
 from gateway.events.offset_events import OffsetsCommitted
-from gateway.pipeline.folder import PROGRESS
+from gateway.pipeline.folder import DATABASE
 from gateway.pipeline.spark.session import open_session
 from tests.support.event_writer import START_MS, EventWriter
 from tests.support.followed_tables import differences
@@ -155,17 +157,18 @@ def start(folder: Path, output: Path) -> subprocess.Popen[bytes]:
 
 def has_caught_up(folder: Path, output: Path) -> bool:
     """Whether all bytes of the files have been read."""
-    read, _rounds = progress(output)
+    read = progress(output)
     return all(read.get(str(path)) == path.stat().st_size for path in folder.iterdir())
 
 
-def progress(output: Path) -> tuple[Mapping[str, int], int]:
-    """How far the files have been read, and in how many rounds."""
-    file = output / PROGRESS
-    if not file.exists():
-        return {}, 0
-    read, rounds, *_rest = json.loads(file.read_text())
-    return read, rounds
+def progress(output: Path) -> Mapping[str, int]:
+    """How far the files have been read."""
+    with suppress(sqlite3.OperationalError):  # not there yet
+        database = sqlite3.connect(f"file:{output / DATABASE}?mode=ro", uri=True)
+        for (stored,) in database.execute("select json from progress"):
+            read: Mapping[str, int] = json.loads(stored)[0]
+            return read
+    return {}
 
 
 def main() -> None:
@@ -180,7 +183,7 @@ def main() -> None:
         lines = history(random.Random(options.seed))
         total = len(lines)
         kills = follow_files(folder, output, lines, options)
-        print(f"{total} lines, {kills} kills, {progress(output)[1]} rounds", flush=True)
+        print(f"{total} lines, {kills} kills", flush=True)
         with open_session("compare", master="local[2]", settings=SETTINGS) as spark:
             differ = differences(spark, output, folder, Path(name, "at-once"))
     if differ:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gateway.pipeline import PipelineError
-from gateway.pipeline.folder import Folder, lock, open_folder
+from gateway.pipeline.folder import DATABASE, Folder, lock, open_folder
 
 
 def refusal(output: Path, *, follows: bool) -> str:
@@ -21,13 +21,10 @@ def test_a_second_run_is_refused(tmp_path: Path) -> None:
         pass
 
 
-@pytest.mark.parametrize("left", ["followed.json", "round"])
-def test_a_folder_belongs_to_reports_or_to_follow(tmp_path: Path, left: str) -> None:
-    """A report would delete what has been read, and `--follow` cannot go on with a report's. The
-    first round may have been killed."""
+def test_a_folder_belongs_to_reports_or_to_follow(tmp_path: Path) -> None:
+    """A report would delete what has been read, and `--follow` cannot go on with a report's."""
     with lock(Folder(f"{tmp_path}/follow"), follows=True):
-        (tmp_path / "follow" / left).mkdir()
-        (tmp_path / "follow" / "tables").mkdir()  # moved into place before the progress
+        (tmp_path / "follow" / DATABASE).touch()
     assert "belongs to report --follow" in refusal(tmp_path / "follow", follows=False)
     with lock(Folder(f"{tmp_path}/follow"), follows=True):
         pass
@@ -39,8 +36,8 @@ def test_a_folder_belongs_to_reports_or_to_follow(tmp_path: Path, left: str) -> 
 
 
 def test_a_folder_of_an_earlier_version_is_refused(tmp_path: Path) -> None:
-    """Spark's checkpoint says there how far it is."""
-    for name in ("checkpoint", "shelves", "progress.json"):
+    """Other files say there how far it is."""
+    for name in ("shelves", "followed.json"):
         (tmp_path / name).mkdir()
     assert "choose another folder, or delete it" in refusal(tmp_path, follows=True)
 

@@ -36,19 +36,18 @@ CHILD_S_MAX = 400
 STEPS = 60
 STARTED = GatewayStarted(version="1", bootstrap="h:1", cluster_id="c", brokers=(1,))
 
-KILLED_WHILE_SWAPPING = """
+KILLED_WHILE_WRITING = """
 import os, signal, sys
 from pathlib import Path
 from gateway.pipeline.folder import Folder
 from tests.gateway.pipeline.spark.test_follow import followed
 pieces = [Path(name).read_bytes() for name in sys.argv[3:]]
-replace = Folder.replace
-def killed(self, other):
+write_bytes = Folder.write_bytes
+def killed(self, name, data):
     if "/followed/tables/ownership/" in self.path and not pieces:
-        self.delete()
         os.kill(os.getpid(), signal.SIGKILL)
-    replace(self, other)
-Folder.replace = killed
+    write_bytes(self, name, data)
+Folder.write_bytes = killed
 followed(Path(sys.argv[1]), Path(sys.argv[2]), pieces)
 """
 
@@ -117,7 +116,7 @@ def test_a_killed_follow_equals_a_report(
     grows.mkdir()
     (grows / "events").write_bytes(first)
     (tmp_path / "second").write_bytes(second)
-    run = [sys.executable, "-c", KILLED_WHILE_SWAPPING, f"{grows}", f"{output}"]
+    run = [sys.executable, "-c", KILLED_WHILE_WRITING, f"{grows}", f"{output}"]
     run.append(str(tmp_path / "second"))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     child = subprocess.run(run, check=False, timeout=CHILD_S_MAX, env=environment)
