@@ -527,13 +527,8 @@ def _report(options: argparse.Namespace) -> int:
     if options.jars:
         on_spark["spark.jars"] = options.jars
     if options.follow:
-        return 128 + command.run_follow(
-            sources,
-            output,
-            top=top,
-            interval_s=options.interval,
-            keep_days=options.keep_days,
-        )
+        interval_s, keep_days = options.interval, options.keep_days
+        command.run_follow(sources, output, top=top, interval_s=interval_s, keep_days=keep_days)
     is_safe = command.run(sources, output, top=top, master=master, settings=on_spark)
     return 0 if is_safe or not options.check else _FAILED
 

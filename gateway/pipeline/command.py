@@ -42,7 +42,7 @@ def run(
     """Make the report. Returns whether the verdict is safe. Raises PipelineError."""
     sources.require_without(output)
     is_plain = master is None and not settings and "PYSPARK_GATEWAY_PORT" not in os.environ
-    with _tell_interrupt(output):
+    with _until_signal(f"interrupted; {output} is as it was"):
         if is_plain and is_local_path(output) and sources.fit_here():
             folder = Folder(output)
             with lock(folder, follows=False):
@@ -80,25 +80,25 @@ def _run_on_spark(
 
 
 @contextmanager
-def _tell_interrupt(output: str) -> Iterator[None]:
-    """Say what Ctrl-C or SIGTERM leaves: the tables in `new` do not count."""
-    is_terminated = False
+def _until_signal(outcome: str) -> Iterator[None]:
+    """End at Ctrl-C or SIGTERM with one line on the outcome. What is under way is as if the process
+    had been killed."""
+    number = signal.SIGINT
 
-    def terminate(_number: int, _frame: object) -> None:
-        nonlocal is_terminated
-        is_terminated = True
+    def stop(by: int, _frame: object) -> None:
+        nonlocal number
+        number = signal.Signals(by)
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, terminate)
+    before = {by: signal.signal(by, stop) for by in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     except KeyboardInterrupt:
-        sys.stderr.write(f"groupferry: interrupted; {escape(output)} is as it was\n")
-        if is_terminated:
-            raise SystemExit(128 + signal.SIGTERM) from None
-        raise
+        sys.stderr.write(f"groupferry: {escape(outcome)}\n")
+        raise SystemExit(128 + number) from None
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for by, handler in before.items():
+            signal.signal(by, handler)
 
 
 def make_here(parts: Iterable[Tables], output: Folder, top: int) -> Summary:
@@ -137,33 +137,17 @@ def _replace(folder: Folder, new: Folder) -> None:
     new.delete()
 
 
-class _Stopped(BaseException):
-    """A signal has arrived. What is under way is as if the process had been killed."""
-
-
 def run_follow(
     sources: Sources, output: str, *, top: int, interval_s: float, keep_days: int | None
-) -> int:
-    """Follow the sources until Ctrl-C or SIGTERM. Returns the signal's number. Raises
-    PipelineError."""
+) -> NoReturn:
+    """Follow the sources until Ctrl-C or SIGTERM ends the process. Raises PipelineError."""
     sources.require_without(output)
     folder = open_folder(output)
-
-    def stop(number: int, _frame: object) -> None:
-        raise _Stopped(number)
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        with lock(folder, follows=True):
+    with _until_signal(f"stopped; {output} is that of the last round"), lock(folder, follows=True):
+        try:
             follow(sources, folder, Following(folder, top, keep_days), interval_s)
-    except sqlite3.Error as error:
-        raise PipelineError(f"cannot write {folder.path}/{DATABASE}: {error}") from None
-    except _Stopped as stopped:
-        sys.stderr.write(f"groupferry: stopped; {escape(output)} is that of the last round\n")
-        return int(stopped.args[0])
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        except sqlite3.Error as error:
+            raise PipelineError(f"cannot write {folder.path}/{DATABASE}: {error}") from None
 
 
 def follow(sources: Sources, folder: Folder, following: Following, interval_s: float) -> NoReturn:

@@ -14,9 +14,10 @@ from htpy import Element, Node
 from markupsafe import Markup
 from pydantic import TypeAdapter
 
+from gateway.client_versions import speaks_consumer
 from gateway.pipeline.fold.rows import GroupRow, OwnershipRow, RunRow, StepRow
 from gateway.pipeline.report.plots import Axis, bar, owner_class, ownership_map
-from gateway.pipeline.report.summary import GroupRemark, Sample, Summary, VersionSum
+from gateway.pipeline.report.summary import GroupRemark, Sample, Summary
 from gateway.pipeline.report.verdict import EvidenceList, SafetyVerdict
 from gateway.readable import count_of, duration, moment, number, partition_seconds, visible
 
@@ -137,18 +138,17 @@ def _next(summary: Summary) -> Iterator[Node]:
     yield from _names("cannot convert yet", summary.blocked)
     if not summary.ready.count and not summary.blocked.count:
         yield h.p(".note")["No line states which groups can convert."]
-    versions = sorted(summary.versions.items(), key=lambda item: (-item[1].members, item[0]))
+    versions = sorted(summary.members.items(), key=lambda item: (-item[1], item[0]))
     if versions:
-        members_max = versions[0][1].members
         yield _table(
             ("client", "members", ""),
             [
                 (
-                    h.bdi[visible(name or "(unnamed client)", 60)],
-                    number(its.members),
-                    [bar(_parts(its), members_max), f" {_readiness(its)}"],
+                    h.bdi[visible(name.strip() or "(unnamed client)", 60)],
+                    number(members),
+                    _readiness(name, members, summary.consumer_members[name], versions[0][1]),
                 )
-                for name, its in versions[:_VERSIONS_MAX]
+                for name, members in versions[:_VERSIONS_MAX]
             ],
             "Client versions",
         )
@@ -168,26 +168,32 @@ def _names(what: str, groups: Sample[GroupRemark]) -> Iterator[Node]:
     yield _left_out(groups.count - len(groups.rows), "group", "groups")
 
 
-def _parts(its: VersionSum) -> list[tuple[int, str, str]]:
-    rest = its.members - its.on_consumer
-    class_ = {True: "ready", False: "too-old", None: "unknown"}[its.speaks_consumer]
-    return [(its.on_consumer, "consumer", "on the consumer protocol"), (rest, class_, "others")]
+_READINESS = {
+    True: ("ready", "can switch"),
+    False: ("too-old", "version too old"),
+    None: ("unknown", "unknown version"),
+}
+"""By whether a version has the new protocol, the class of its bar and what that means."""
 
 
-def _readiness(its: VersionSum) -> str:
-    if its.on_consumer == its.members:
-        return "on the consumer protocol already"
-    return {True: "can switch", False: "version too old", None: "unknown version"}[
-        its.speaks_consumer
-    ]
+def _readiness(name: str, members: int, on_consumer: int, members_max: int) -> Node:
+    library, _, version = name.rpartition(" ")
+    class_, meaning = _READINESS[speaks_consumer(library, version)]
+    parts = (
+        (on_consumer, "consumer", "on the consumer protocol"),
+        (members - on_consumer, class_, "others"),
+    )
+    if on_consumer == members:
+        meaning = "on the consumer protocol already"
+    return [bar(parts, members_max), f" {meaning}"]
 
 
 def _figures(summary: Summary) -> Element:
     sums = summary.sums
     figures = (
-        (f"{summary.safe_groups:,}", f"of {count_of(summary.groups, 'group')} proven safe"),
-        (number(summary.groups_on_consumer), "groups on the consumer protocol"),
-        (number(summary.groups_mixed), "groups with members of both protocols"),
+        (f"{sums['safe']:,}", f"of {count_of(summary.groups, 'group')} proven safe"),
+        (number(sums["consumer"]), "groups on the consumer protocol"),
+        (number(sums["mixed"]), "groups with members of both protocols"),
         (number(sums["unowned_ms"] / 1_000), "partition-seconds without an owner in rebalances"),
         (number(sums["rebalances"]), "rebalances"),
         (number(sums["members_disturbed"]), "members interrupted"),

@@ -3,9 +3,10 @@ different groups are added up.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from heapq import nsmallest
+from operator import attrgetter
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from pydantic import TypeAdapter
@@ -21,9 +22,8 @@ VERSIONS_MAX = 1_000
 Shown = TypeVar("Shown", bound=FindingRow | UnreadRow | tuple[str, str])
 _FORWARD = "classic->consumer"
 SUMS = (
-    *("lines", "first_grants", "handovers", "compared", "members", "classic_members"),
-    *("consumer_members", "rebalances", "partitions_moved", "least_possible"),
-    *("members_disturbed", "unowned_ms", "steps"),
+    *("lines", "first_grants", "handovers", "compared", "rebalances", "partitions_moved"),
+    *("least_possible", "members_disturbed", "unowned_ms", "steps"),
 )
 """Columns of groups that are added up."""
 
@@ -46,31 +46,14 @@ GroupRemark: TypeAlias = tuple[str, str]
 
 
 @dataclass(slots=True)
-class VersionSum:
-    """The members of one client version."""
-
-    members: int = 0
-    on_consumer: int = 0
-    speaks_consumer: bool | None = None
-
-    def add(self, other: "VersionSum") -> None:
-        """Add the members of further groups."""
-        self.members += other.members
-        self.on_consumer += other.on_consumer
-        self.speaks_consumer = other.speaks_consumer
-
-
-@dataclass(slots=True)
 class Summary:
     """The sums of the tables."""
 
     top: int = 0
     """How many of the worst groups are in `worst`."""
     groups: int = 0
-    safe_groups: int = 0
-    groups_on_consumer: int = 0
-    groups_mixed: int = 0
     sums: Counter[str] = field(default_factory=Counter)
+    """Columns of groups, and how many groups are `safe`, `consumer` and `mixed`."""
     not_compared: Counter[str] = field(default_factory=Counter)
     findings: dict[str, Sample[FindingRow]] = field(default_factory=dict)
     """Certain ones by kind."""
@@ -83,8 +66,10 @@ class Summary:
     blocked: Sample[GroupRemark] = field(default_factory=Sample)
     """Classic groups that cannot."""
     worst: list[GroupRow] = field(default_factory=list)
-    versions: dict[str, VersionSum] = field(default_factory=dict)
+    members: Counter[str] = field(default_factory=Counter)
     """By name and version of the client library, with a space between."""
+    consumer_members: Counter[str] = field(default_factory=Counter)
+    """Those of them with the new protocol."""
     from_ms: int | None = None
     to_ms: int | None = None
 
@@ -98,17 +83,16 @@ class Summary:
         for unread in tables.unread:
             self.unread.setdefault(unread.kind, Sample()).add((unread,), 1)
         for client in tables.clients:
-            name = f"{client.software_name or ''} {client.software_version or ''}".strip()
-            on_consumer = client.members if client.protocol == "consumer" else 0
-            its = VersionSum(client.members, on_consumer, client.speaks_consumer)
-            self._add_version(name, its)
+            name = f"{client.software_name or ''} {client.software_version or ''}"
+            _add_versions(self.members, {name: client.members})
+            if client.protocol == "consumer":
+                _add_versions(self.consumer_members, {name: client.members})
 
     def _add_group(self, group: GroupRow) -> None:
         self.groups += 1
-        self.safe_groups += group.verdict == "safe"
-        is_mixed = bool(group.classic_members and group.consumer_members)
-        self.groups_mixed += is_mixed
-        self.groups_on_consumer += bool(group.consumer_members and not is_mixed)
+        self.sums["safe"] += group.verdict == "safe"
+        if group.consumer_members:
+            self.sums["mixed" if group.classic_members else "consumer"] += 1
         for name in SUMS:
             self.sums[name] += getattr(group, name)
         self.not_compared.update(group.not_compared)
@@ -121,14 +105,9 @@ class Summary:
         self._span(group.from_ms, group.to_ms)
         self.worst = nsmallest(self.top, [*self.worst, group], key=_badness)
 
-    def _add_version(self, name: str, its: VersionSum) -> None:
-        if name in self.versions or len(self.versions) < VERSIONS_MAX:
-            self.versions.setdefault(name, VersionSum()).add(its)
-
     def merge(self, other: "Summary") -> None:
         """Add the sums of other groups."""
-        for name in ("groups", "safe_groups", "groups_on_consumer", "groups_mixed"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.groups += other.groups
         self.sums.update(other.sums)
         self.not_compared.update(other.not_compared)
         for name in ("findings", "doubts", "unread"):
@@ -138,8 +117,8 @@ class Summary:
         for name in ("uncompared", "ready", "blocked"):
             groups = getattr(other, name)
             getattr(self, name).add(groups.rows, groups.count)
-        for name, version in other.versions.items():
-            self._add_version(name, version)
+        _add_versions(self.members, other.members)
+        _add_versions(self.consumer_members, other.consumer_members)
         self._span(other.from_ms, other.to_ms)
         self.worst = nsmallest(self.top, [*self.worst, *other.worst], key=_badness)
 
@@ -158,24 +137,24 @@ SUMMARIES: TypeAdapter[Summary] = TypeAdapter(Summary)
 """Summaries in JSON."""
 
 
+def _add_versions(counts: Counter[str], further: Mapping[str, int]) -> None:
+    for name, count in further.items():
+        if name in counts or len(counts) < VERSIONS_MAX:
+            counts[name] += count
+
+
 def _order(row: FindingRow | UnreadRow | GroupRemark) -> tuple[Any, ...]:
     if isinstance(row, tuple):
         return row
-    is_timed = row.at_ms is not None
-    return (
-        not is_timed,
-        row.at_ms or 0,
-        row.cluster_id,
-        row.group_id or "",
-        row.gateway_id or "",
-        _place(row),
-    )
+    values = attrgetter(*_ORDERED_BY[type(row)])(row)
+    return row.at_ms is None, *((value is not None, value) for value in values)
 
 
-def _place(row: FindingRow | UnreadRow) -> tuple[Any, ...]:
-    if isinstance(row, UnreadRow):
-        return row.process_id or "", row.file or "", row.place or "", row.first or 0
-    return row.topic, row.partition, row.process_id or "", row.sequence, row.member_id
+_PLACE = "at_ms", "cluster_id", "group_id", "gateway_id"
+_ORDERED_BY: Mapping[type, tuple[str, ...]] = {
+    FindingRow: (*_PLACE, "topic", "partition", "process_id", "sequence", "member_id"),
+    UnreadRow: (*_PLACE, "process_id", "file", "place", "first"),
+}
 
 
 def _badness(group: GroupRow) -> tuple[Any, ...]:

@@ -109,7 +109,9 @@ def test_an_interrupted_report_is_one_line_and_no_table(
     with monkeypatch.context() as patch:
         for module in (folding, command):
             patch.setattr(module, "write_files", interrupt)
-        assert cli.main(run) == 128 + signal.SIGINT
+        with pytest.raises(SystemExit) as ended:
+            cli.main(run)
+        assert ended.value.code == 128 + signal.SIGINT
     out, err = capsys.readouterr()
     assert (out, err) == ("", f"groupferry: interrupted; {output} is as it was\n")
     assert not (output / "tables").exists()

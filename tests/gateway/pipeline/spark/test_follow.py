@@ -80,7 +80,7 @@ def history(seed: int, group_id: str) -> list[str]:
     return writer.lines
 
 
-def followed(folder: Path, output: Path, rest: list[bytes]) -> int:
+def followed(folder: Path, output: Path, rest: list[bytes]) -> object:
     """Follow a folder. Each piece is appended after the previous one was stored, and a signal comes
     after the last one."""
     take_in = Following.take_in
@@ -101,9 +101,12 @@ def followed(folder: Path, output: Path, rest: list[bytes]) -> int:
         return follow(folder, output)
 
 
-def follow(folder: Path, output: Path) -> int:
+def follow(folder: Path, output: Path) -> object:
+    """Returns the exit status."""
     sources = Sources(inputs=(f"{folder}",))
-    return command.run_follow(sources, f"{output}", top=1, interval_s=0.1, keep_days=None)
+    with pytest.raises(SystemExit) as ended:
+        command.run_follow(sources, f"{output}", top=1, interval_s=0.1, keep_days=None)
+    return ended.value.code
 
 
 def test_a_killed_follow_equals_a_report(
@@ -132,7 +135,7 @@ def test_a_killed_follow_equals_a_report(
             follow(grows, output)
     with (grows / "events").open("ab") as file:
         file.write(third)
-    assert followed(grows, output, []) == signal.SIGTERM
+    assert followed(grows, output, []) == 128 + signal.SIGTERM
 
     assert not differences(spark, output, grows, tmp_path / "at-once")
     for name in ("ownership", "unread"):
@@ -152,7 +155,7 @@ def test_a_signal_within_a_round_ends_it_in_one_line(
 
     (tmp_path / "events").write_text("{}\n")
     monkeypatch.setattr(Following, "take_in", interrupted)
-    assert follow(tmp_path / "events", tmp_path / "out") == signal.SIGTERM
+    assert follow(tmp_path / "events", tmp_path / "out") == 128 + signal.SIGTERM
     assert not ended.is_set()
     out, err = capsys.readouterr()
     assert (out, err) == (

@@ -81,8 +81,9 @@ def test_a_signal_ends_the_wait_for_a_cluster_that_is_away(
     if follows:
         asked = Sources(topic=topic)
         output = f"{tmp_path / 'out'}"
-        ended = command.run_follow(asked, output, top=1, interval_s=1, keep_days=None)
-        assert ended == number
+        with pytest.raises(SystemExit) as ended:
+            command.run_follow(asked, output, top=1, interval_s=1, keep_days=None)
+        assert ended.value.code == 128 + number
         assert (
             capsys.readouterr().err == f"groupferry: stopped; {output} is that of the last round\n"
         )
