@@ -161,9 +161,9 @@ class SeveralLogs:
         is_stated = grant.is_certain and other.is_certain
         if how in ("before", "after"):
             # Only the gateways state the order, against their clocks.
-            if overlap_ms <= 0 or gateways in self._apart:
+            is_certain = is_stated and overlap_ms > CLOCKS_DIFFER_MS_MAX
+            if overlap_ms <= 0 or (gateways in self._apart and not is_certain):
                 return
-            is_certain = False
         elif overlap_ms < -CLOCKS_DIFFER_MS_MAX:
             return
         elif how == "unknown":
