@@ -1,17 +1,36 @@
-"""Makes the JSON schemas of dataclasses, which are documented by them."""
+"""JSON schemas of dataclasses and models, documented by the docstrings of their fields."""
 
-from dataclasses import is_dataclass
+import ast
+import inspect
+from collections.abc import Iterator
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, ConfigDict
 
 
-def json_schema(of: type[Any], **how: Any) -> dict[str, Any]:
-    """The fields with their types and meanings, inherited ones included; `how` as in pydantic."""
-    schema = TypeAdapter(of).json_schema(**how)
-    for base in of.__mro__[1:]:
-        if is_dataclass(base):  # pydantic reads the docstrings of one class
-            for name, field in TypeAdapter(base).json_schema().get("properties", {}).items():
-                if "description" in field:
-                    schema["properties"][name].setdefault("description", field["description"])
-    return schema
+def _add_meanings(schema: dict[str, Any], of: type[Any]) -> None:
+    """Describe the fields, inherited ones included."""
+    properties = schema.get("properties", {})
+    for base in of.__mro__:
+        if base not in (BaseModel, object):
+            for name, meaning in _docstrings(base):
+                if name in properties:
+                    properties[name].setdefault("description", meaning)
+
+
+def _docstrings(of: type[Any]) -> Iterator[tuple[str, str]]:
+    """The fields that a class itself declares with a docstring."""
+    tree = ast.parse(inspect.getsource(of)).body[0]
+    assert isinstance(tree, ast.ClassDef)
+    for field, after in zip(tree.body, tree.body[1:], strict=False):
+        match field, after:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ):
+                yield name, inspect.cleandoc(text)
+
+
+DOCUMENTED = ConfigDict(extra="forbid", defer_build=True, json_schema_extra=_add_meanings)
+"""For classes whose fields have docstrings. A process uses few of them, so each is built at its
+first use. Pydantic's own `use_attribute_docstrings` would read all their sources at every start."""

@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from gateway.json_schemas import DOCUMENTED
+
 Partitions = Mapping[str, tuple[int, ...]]
 Count = Annotated[int, Field(ge=0)]
 
@@ -12,7 +14,7 @@ Count = Annotated[int, Field(ge=0)]
 class View(BaseModel):
     """Something that the board shows."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = DOCUMENTED | ConfigDict(frozen=True)
 
 
 class GroupLine(View):

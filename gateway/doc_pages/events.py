@@ -12,10 +12,11 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from gateway.doc_pages.fields import field_table
 from gateway.events.catalog import EVENTS, SUBJECTS
 from gateway.events.event import Envelope, GatewayEvent
-from gateway.json_schemas import json_schema as schema_of
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE = DOCS / "events.md"
@@ -28,7 +29,7 @@ def json_schema() -> dict[str, Any]:
     """The schema of one line: the envelope, and the fields of each event."""
     definitions: dict[str, Any] = {}
     for name, event in EVENTS.items():
-        schema = schema_of(event, ref_template="#/$defs/{model}")
+        schema = TypeAdapter(event).json_schema(ref_template="#/$defs/{model}")
         definitions |= schema.pop("$defs", {})
         definitions[name] = schema
     envelope = Envelope.model_json_schema()
@@ -70,7 +71,7 @@ def _section(event: type[GatewayEvent]) -> Iterator[str]:
     yield f"{meaning} Schema version {event.schema_version}."
     if fields(event):
         yield ""
-        yield from field_table(schema_of(event))
+        yield from field_table(TypeAdapter(event).json_schema())
 
 
 def page() -> str:

@@ -8,8 +8,9 @@ updates the page. A test fails while the page differs from the models.
 import inspect
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from gateway.doc_pages.fields import field_table
-from gateway.json_schemas import json_schema
 from gateway.pipeline.fold.rows import ALL_ROWS
 
 PAGE = Path(__file__).parent.parent / "docs" / "report.md"
@@ -21,7 +22,7 @@ def tables() -> str:
     lines: list[str] = []
     for name, row in ALL_ROWS.items():
         lines += ["", f"### `{name}`", "", inspect.getdoc(row) or "", ""]
-        lines += field_table(json_schema(row))
+        lines += field_table(TypeAdapter(row).json_schema())
     return "\n".join(lines) + "\n"
 
 

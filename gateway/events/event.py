@@ -33,6 +33,8 @@ from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, model_validat
 from pydantic.dataclasses import dataclass
 from pydantic_core import SchemaSerializer
 
+from gateway.json_schemas import DOCUMENTED
+
 Level = Literal["debug", "info", "warning", "error"]
 
 _MOMENT_MAX = 253_402_300_799_999
@@ -41,12 +43,11 @@ Moment: TypeAlias = Annotated[
 ]
 """Milliseconds since 1970 (UTC), up to the end of the year 9999, where Python's dates end."""
 
-_CONFIG = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 _HUMP = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
-@dataclass(frozen=True, kw_only=True, config=_CONFIG)
+@dataclass(frozen=True, kw_only=True, config=DOCUMENTED)
 class GatewayEvent:
     """One event. Its name is the name of its class in snake case. Events are dataclasses, because
     msgspec decodes those several times as fast as pydantic its models."""
@@ -59,7 +60,7 @@ class GatewayEvent:
 
     def __init_subclass__(cls) -> None:
         cls.name = _HUMP.sub("_", cls.__name__).lower()
-        dataclass(cls, frozen=True, kw_only=True, config=_CONFIG)
+        dataclass(cls, frozen=True, kw_only=True, config=DOCUMENTED)
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -90,7 +91,7 @@ class EventSink(Protocol):
 class Envelope(BaseModel):
     """An event with its origin and its place in a sequence."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = DOCUMENTED | ConfigDict(frozen=True)
 
     version: Literal[2] = 2
     """The version of the envelope. Lines without one have version 1."""

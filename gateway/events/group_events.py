@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import ClassVar, Literal, TypeAlias
 
-from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
 from coordinator.interface.records import EpochCause
 from coordinator.interface.volatile_records import ClassicPhase
 from gateway.events.event import GatewayEvent, Level, Moment
 from gateway.events.member_events import MemberSnapshot, Protocol, TopicIds
+from gateway.json_schemas import DOCUMENTED
 
 Direction: TypeAlias = Literal["classic->consumer", "consumer->classic"]
 
@@ -22,8 +22,6 @@ HostingEndCause: TypeAlias = Literal[
     "gateway_ended",
     "forgotten",
 ]
-
-_CONFIG = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
 class GroupCreated(GatewayEvent):
@@ -238,7 +236,7 @@ class StepEnded(GatewayEvent):
     """The time that partitions had no owner, summed over the partitions, in milliseconds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_CONFIG)
+@dataclass(frozen=True, slots=True, kw_only=True, config=DOCUMENTED)
 class Blocker:
     """A member that is in the way of a conversion."""
 

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import ClassVar, Literal, TypeAlias
 
-from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
 from coordinator.interface.records import RemovalCause
 from coordinator.interface.volatile_records import MemberPhase
 from gateway.events.event import GatewayEvent, Level
+from gateway.json_schemas import DOCUMENTED
 
 Protocol: TypeAlias = Literal["classic", "consumer"]
 
@@ -30,10 +30,8 @@ GrantEndCause: TypeAlias = Literal[
     "reassigned",
 ]
 
-_CONFIG = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True, config=_CONFIG)
+@dataclass(frozen=True, slots=True, kw_only=True, config=DOCUMENTED)
 class MemberSnapshot:
     """A member with its partitions."""
 

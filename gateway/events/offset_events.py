@@ -4,17 +4,16 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import ClassVar
 
-from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
 from gateway.events.event import GatewayEvent, Level, Moment
 from gateway.events.member_events import TopicIds
+from gateway.json_schemas import DOCUMENTED
 
-_CONFIG = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 # A model would take a kilobyte for each partition of each commit that the report reads.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_CONFIG)
+@dataclass(frozen=True, slots=True, kw_only=True, config=DOCUMENTED)
 class FetchedOffset:
     """The committed offset of one partition, as returned to the client."""
 
@@ -44,7 +43,7 @@ class OffsetsFetched(GatewayEvent):
     """The ids of these topics, as far as known."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_CONFIG)
+@dataclass(frozen=True, slots=True, kw_only=True, config=DOCUMENTED)
 class CommittedOffsets:
     """The commits for one partition in one interval."""
 

@@ -13,8 +13,8 @@ from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import TypeAdapter
 
-from gateway.json_schemas import json_schema
 from gateway.pipeline.fold.rows import ALL_ROWS, SCHEMA_VERSION, TIMES, Row, RunRow, Tables, columns
 from gateway.pipeline.folder import Folder
 from gateway.readable import DAY_MS, date_time
@@ -53,7 +53,7 @@ def type_of(annotation: Any) -> pa.DataType:
 
 def _schema_of(row: type[Row]) -> pa.Schema:
     """The columns in their order, with what they mean."""
-    hints, meanings = typing.get_type_hints(row), json_schema(row)["properties"]
+    hints, meanings = typing.get_type_hints(row), TypeAdapter(row).json_schema()["properties"]
     comments = {
         name: {"comment": " ".join(meanings[name].get("description", "").split())}
         for name in columns(row)

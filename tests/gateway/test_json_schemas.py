@@ -1,14 +1,12 @@
 """The JSON schema of a dataclass has the meaning of each field."""
 
-from pydantic import ConfigDict
+from pydantic import TypeAdapter
 from pydantic.dataclasses import dataclass
 
-from gateway.json_schemas import json_schema
-
-_DOCUMENTED = ConfigDict(use_attribute_docstrings=True)
+from gateway.json_schemas import DOCUMENTED
 
 
-@dataclass(config=_DOCUMENTED)
+@dataclass(config=DOCUMENTED)
 class Base:
     partition: int
     """Counts from 0."""
@@ -16,7 +14,7 @@ class Base:
     """-1 if nothing was committed."""
 
 
-@dataclass(config=_DOCUMENTED)
+@dataclass(config=DOCUMENTED)
 class Derived(Base):
     partition: int
     """The number of the partition."""
@@ -26,7 +24,8 @@ class Derived(Base):
 def test_an_inherited_field_keeps_its_meaning() -> None:
     """A class that describes the field again has the last word."""
     meanings = {
-        name: field.get("description") for name, field in json_schema(Derived)["properties"].items()
+        name: field.get("description")
+        for name, field in TypeAdapter(Derived).json_schema()["properties"].items()
     }
     assert meanings == {
         "partition": "The number of the partition.",

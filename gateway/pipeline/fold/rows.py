@@ -12,6 +12,8 @@ from typing import ClassVar, Literal, TypeAlias, get_args, get_type_hints
 
 from pydantic import ConfigDict
 
+from gateway.json_schemas import DOCUMENTED
+
 SCHEMA_VERSION = 2
 """The version of all tables. Raised when a reader of the older version would misread a column."""
 
@@ -20,9 +22,7 @@ SCHEMA_VERSION = 2
 class Row:
     """One row of a table."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(
-        extra="forbid", use_attribute_docstrings=True
-    )
+    __pydantic_config__: ClassVar[ConfigDict] = DOCUMENTED
     cluster_id: str
     """The cluster's own id; empty if it was not known yet."""
 
