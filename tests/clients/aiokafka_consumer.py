@@ -114,7 +114,7 @@ async def consume(options: argparse.Namespace, stop: StopRequest) -> None:
         auto_offset_reset="earliest",
         enable_auto_commit=False,
         fetch_max_wait_ms=250,
-        session_timeout_ms=6000,
+        session_timeout_ms=options.session_timeout_ms,
         heartbeat_interval_ms=500,
     )
     await ReportingConsumer(consumer, options.topic).run(stop)
@@ -125,6 +125,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     for name in ("--bootstrap", "--topic", "--group", "--client-id", "--protocol", "--assignor"):
         parser.add_argument(name, required=True)
+    parser.add_argument("--session-timeout-ms", type=int, default=6000)
     options = parser.parse_args()
     logging.basicConfig(level=logging.ERROR, stream=sys.stderr)
     stop = StopRequest()

@@ -80,6 +80,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     for name in ("--bootstrap", "--topic", "--group", "--client-id", "--protocol", "--assignor"):
         parser.add_argument(name, required=True)
+    parser.add_argument("--session-timeout-ms", type=int, default=6000)
     options = parser.parse_args()
     logging.basicConfig(level=logging.ERROR, stream=sys.stderr)
     stop = StopRequest()
@@ -93,7 +94,7 @@ def main() -> None:
         auto_commit_interval_ms=500,
         default_offset_commit_callback=on_commit,
         fetch_max_wait_ms=250,
-        session_timeout_ms=6000,
+        session_timeout_ms=options.session_timeout_ms,
         heartbeat_interval_ms=500,
     )
     consumer.subscribe([options.topic], listener=Reporter())

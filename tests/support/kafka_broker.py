@@ -208,11 +208,17 @@ def running_kafka(
     brokers: int = 2,
     settings: Mapping[str, object] | None = None,
     java_options: tuple[str, ...] = QUICK_START,
+    of_brokers: Sequence[Mapping[str, object]] = (),
 ) -> Iterator[KafkaCluster]:
-    """Run a cluster within the block. `settings` are server properties."""
+    """Run a cluster within the block. See `KafkaCluster`."""
     with tempfile.TemporaryDirectory(prefix="groupferry-kafka-") as folder:
         cluster = KafkaCluster(
-            release, Path(folder), brokers, settings or {}, java_options=java_options
+            release,
+            Path(folder),
+            brokers,
+            settings or {},
+            java_options=java_options,
+            of_brokers=of_brokers,
         )
         try:
             with one_at_a_time(HEAVY):

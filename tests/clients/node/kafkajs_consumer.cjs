@@ -20,7 +20,7 @@ const kafka = new Kafka({
 })
 const consumer = kafka.consumer({
   groupId: wanted.group,
-  sessionTimeout: 6000,
+  sessionTimeout: Number(wanted['session-timeout-ms']),
   rebalanceTimeout: 20000,
   heartbeatInterval: 500,
   maxWaitTimeInMs: 250,

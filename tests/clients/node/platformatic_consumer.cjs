@@ -18,7 +18,7 @@ const consumer = new Consumer({
   groupId: wanted.group,
   groupProtocol: wanted.protocol,
   protocols: [{ name: wanted.assignor, version: 1 }],
-  sessionTimeout: 6000,
+  sessionTimeout: Number(wanted['session-timeout-ms']),
   rebalanceTimeout: 20000,
   heartbeatInterval: 500,
   maxWaitTime: 250,

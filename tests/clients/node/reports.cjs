@@ -21,6 +21,7 @@ function options() {
       protocol: text,
       assignor: text,
       security: text,
+      'session-timeout-ms': { ...text, default: '6000' },
     },
   })
   return values

@@ -89,7 +89,7 @@ func groupOptions(wanted reports.Options) []kgo.Opt {
 	}
 	return []kgo.Opt{
 		kgo.Balancers(found...),
-		kgo.SessionTimeout(6 * time.Second),
+		kgo.SessionTimeout(wanted.SessionTimeout),
 		kgo.HeartbeatInterval(500 * time.Millisecond),
 	}
 }

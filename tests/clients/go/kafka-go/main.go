@@ -54,7 +54,7 @@ func configuration(wanted reports.Options) kafka.ConsumerGroupConfig {
 		Topics:            []string{wanted.Topic},
 		GroupBalancers:    found,
 		HeartbeatInterval: 500 * time.Millisecond,
-		SessionTimeout:    6 * time.Second,
+		SessionTimeout:    wanted.SessionTimeout,
 		RebalanceTimeout:  20 * time.Second,
 		JoinGroupBackoff:  500 * time.Millisecond,
 		StartOffset:       kafka.FirstOffset,

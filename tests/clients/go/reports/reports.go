@@ -31,6 +31,8 @@ type Options struct {
 	ClientID  string
 	Protocol  string
 	Assignors []string
+	// SessionTimeout is that of a classic member.
+	SessionTimeout time.Duration
 	// Security has the names ca, username and password. It is empty without TLS and SCRAM.
 	Security map[string]string
 }
@@ -43,16 +45,18 @@ func ParseOptions() Options {
 	clientID := flag.String("client-id", "", "")
 	protocol := flag.String("protocol", "classic", "")
 	assignor := flag.String("assignor", "range", "")
+	sessionTimeoutMs := flag.Int("session-timeout-ms", 6000, "")
 	security := flag.String("security", "", "")
 	flag.Parse()
 	return Options{
-		Bootstrap: strings.Split(*bootstrap, ","),
-		Topic:     *topic,
-		Group:     *group,
-		ClientID:  *clientID,
-		Protocol:  *protocol,
-		Assignors: strings.Split(*assignor, ","),
-		Security:  readSecurity(*security),
+		Bootstrap:      strings.Split(*bootstrap, ","),
+		Topic:          *topic,
+		Group:          *group,
+		ClientID:       *clientID,
+		Protocol:       *protocol,
+		Assignors:      strings.Split(*assignor, ","),
+		SessionTimeout: time.Duration(*sessionTimeoutMs) * time.Millisecond,
+		Security:       readSecurity(*security),
 	}
 }
 

@@ -51,7 +51,7 @@ func configuration(wanted reports.Options) *sarama.Config {
 	config.Consumer.Offsets.Initial = sarama.OffsetOldest
 	config.Consumer.Offsets.AutoCommit.Interval = 500 * time.Millisecond
 	config.Consumer.MaxWaitTime = 250 * time.Millisecond
-	config.Consumer.Group.Session.Timeout = 6 * time.Second
+	config.Consumer.Group.Session.Timeout = wanted.SessionTimeout
 	config.Consumer.Group.Heartbeat.Interval = 500 * time.Millisecond
 	// NewConfig lists range already: a strategy listed twice is one that no member supports.
 	config.Consumer.Group.Rebalance.GroupStrategies = nil
