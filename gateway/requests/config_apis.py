@@ -327,16 +327,26 @@ class ConfigApis:
                 code, _reason = UNREAD
                 return ListConfigResourcesResponse(error_code=code)
         theirs = await _listed_by_cluster(request, message, wanted)
-        version = highest_version(request.upstream, ApiKey.LIST_CONFIG_RESOURCES)
-        if version < FIRST_LIST_VERSION_WITH_TYPES:  # else the cluster has checked permissions
-            refused = await refused_names(request, Resource.GROUP, ours)
-            ours = [group_id for group_id in ours if group_id not in refused]
-        of_groups = tuple(
+        of_groups = (
             ConfigResource(resource_name=group_id, resource_type=ConfigResourceType.GROUP)
             for group_id in ours
         )
-        merged = dict.fromkeys((*theirs.config_resources, *of_groups))
+        merged = dict.fromkeys((*theirs.config_resources, *await listable(request, of_groups)))
         return replace(theirs, config_resources=() if theirs.error_code else tuple(merged))
+
+
+async def listable(
+    request: GroupRequest, resources: Iterable[ConfigResource]
+) -> Sequence[ConfigResource]:
+    """The resources of these groups that the client may list, if the cluster has answered its
+    request without an error. Raises BrokerLost."""
+    groups = tuple(resources)
+    version = highest_version(request.upstream, ApiKey.LIST_CONFIG_RESOURCES)
+    if version >= FIRST_LIST_VERSION_WITH_TYPES:  # the cluster has checked the permission
+        return groups
+    names = [group.resource_name for group in groups]
+    refused = await refused_names(request, Resource.GROUP, names)
+    return [group for group in groups if group.resource_name not in refused]
 
 
 async def _listed_by_cluster(

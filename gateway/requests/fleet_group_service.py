@@ -13,7 +13,7 @@ from gateway.fleet.coordinator_nodes import answer_for_nodes, ask_brokers, name_
 from gateway.fleet.member import FleetMember
 from gateway.groups.group_drivers import GroupRefused
 from gateway.hosting.answers import GroupApi, RefusalReason, code_for
-from gateway.requests.group_batches import BATCHES, Batch
+from gateway.requests.group_batches import BATCHES, CONFIGS, Batch, Configs, refuse_configs
 from gateway.requests.group_service import GroupService
 from gateway.requests.messages import GroupMessage
 from gateway.requests.offset_fetch import without_private
@@ -25,23 +25,14 @@ from gateway.requests.offset_fetch_shapes import (
     response_of,
 )
 from gateway.requests.other_groups import OtherHeartbeat
-from gateway.requests.owner_calls import OwnerAsker, OwnerAway
+from gateway.requests.owner_calls import AWAY, OwnerAsker, OwnerAway
 from gateway.requests.refusals import refuse
-from kafka_codecs.alter_configs import AlterConfigsRequest
 from kafka_codecs.apis import APIS, ApiKey
 from kafka_codecs.declaration import Struct
-from kafka_codecs.describe_configs import (
-    ConfigResourceType,
-    DescribeConfigsRequest,
-    DescribeConfigsResult,
-)
+from kafka_codecs.describe_configs import ConfigResourceType, DescribeConfigsRequest
 from kafka_codecs.end_txn import EndTxnRequest
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from kafka_codecs.incremental_alter_configs import (
-    AlterConfigsResourceResponse,
-    IncrementalAlterConfigsRequest,
-)
 from kafka_codecs.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
@@ -65,20 +56,11 @@ from kafka_codecs.streams_group_heartbeat import (
 )
 
 ELSEWHERE = "another process of the gateway has the group"
-AWAY = "the process of the gateway that has the group is being started again"
 _NOT_HERE = code_for(RefusalReason.NOT_AT_COORDINATOR, GroupApi.FETCH)
 _AWAY = code_for(RefusalReason.LOADING, GroupApi.ADMIN)
 
 _NOBODY = -1
 """In place of a slot, for groups that no process serves yet: this one is about to."""
-
-_Configs = DescribeConfigsRequest | AlterConfigsRequest | IncrementalAlterConfigsRequest
-_CONFIGS: Mapping[type[Struct], tuple[str, Callable[..., Struct]]] = {
-    DescribeConfigsRequest: ("results", DescribeConfigsResult),
-    AlterConfigsRequest: ("responses", AlterConfigsResourceResponse),
-    IncrementalAlterConfigsRequest: ("responses", AlterConfigsResourceResponse),
-}
-"""The field with the resources in an answer, and what a resource gets there."""
 
 _OTHER_HEARTBEATS: Mapping[type[Struct], Callable[..., Struct]] = {
     ShareGroupHeartbeatRequest: ShareGroupHeartbeatResponse,
@@ -114,7 +96,7 @@ class FleetGroupService(GroupService):
             return LazyAnswer(partial(self._list_own, request))
         elif isinstance(message, Batch):
             return LazyAnswer(partial(self._answer_batch, request, message))
-        elif isinstance(message, _Configs):
+        elif isinstance(message, Configs):
             return LazyAnswer(partial(self._answer_configs, request, message))
         elif isinstance(message, OffsetFetchRequest):
             return LazyAnswer(partial(self._fetch_offsets, request, message))
@@ -182,10 +164,10 @@ class FleetGroupService(GroupService):
         answer = cast(FindCoordinatorResponse, await self._usual(request))
         return name_owners(self._member, message, answer)
 
-    async def _answer_configs(self, request: GroupRequest, message: _Configs) -> Struct:
+    async def _answer_configs(self, request: GroupRequest, message: Configs) -> Struct:
         """Answer about all resources: for groups of other processes these are asked. A coordinator
         node has the configs of the broker that it leads to."""
-        answered, make_refusal = _CONFIGS[type(message)]
+        answered = CONFIGS[type(message)][0]
         parts: dict[int, list[Any]] = defaultdict(list)
         for resource in message.resources:
             is_group = resource.resource_type == ConfigResourceType.GROUP
@@ -205,19 +187,15 @@ class FleetGroupService(GroupService):
                 results += getattr(answer, answered)
             except OwnerAway:
                 results += [
-                    make_refusal(
-                        error_code=_AWAY,
-                        error_message=AWAY,
-                        resource_type=resource.resource_type,
-                        resource_name=resource.resource_name,
-                    )
-                    for resource in resources
+                    refuse_configs(message, resource, _AWAY, AWAY) for resource in resources
                 ]
         return cast(Struct, replace(whole, **{answered: tuple(results)}))
 
     async def _list_config_resources(self, request: GroupRequest) -> Struct:
         """List what any process knows, each thing once."""
         answer = cast(ListConfigResourcesResponse, await self._usual(request))
+        if answer.error_code:
+            return answer
         resources = dict.fromkeys(answer.config_resources)
         for slot in tuple(self._member.other_slots()):
             try:
@@ -371,7 +349,7 @@ def _groups_in(request: GroupRequest) -> Sequence[str]:
         return [group.group_id for group in groups_of(message, request.header.api_version)]
     if isinstance(message, Batch):
         return cast(Sequence[str], getattr(message, BATCHES[type(message)][0]))
-    if isinstance(message, _Configs):
+    if isinstance(message, Configs):
         return [
             resource.resource_name
             for resource in message.resources

@@ -7,6 +7,7 @@ user is taken for one of the client. Committed offsets are the cluster's, which 
 client's own connection.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -24,17 +25,23 @@ from gateway.hosting.answers import GroupApi, RefusalReason, code_for
 from gateway.requests.admin_apis import add_operations
 from gateway.requests.answer_room import AnswerRoom
 from gateway.requests.authorization import refused_names
-from gateway.requests.group_batches import BATCHES, Batch
+from gateway.requests.config_apis import listable
+from gateway.requests.group_batches import BATCHES, CONFIGS, Batch, Configs, refuse_configs
 from gateway.requests.group_descriptions import topics_of, with_hidden_topics
 from gateway.requests.offset_delete import delete_allowed
 from gateway.requests.offset_fetch import fetch_from_cluster
-from gateway.requests.owner_calls import CALLS_MAX, OwnerAway, OwnerCalls
+from gateway.requests.owner_calls import AWAY, CALLS_MAX, OwnerAway, OwnerCalls
 from gateway.requests.zookeeper_offsets import FIRST_VERSION_IN_KAFKA
 from kafka_codecs.apis import APIS, ApiKey
 from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_codecs.declaration import Struct
 from kafka_codecs.delete_groups import DeleteGroupsRequest
+from kafka_codecs.describe_configs import ConfigResourceType
 from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.list_config_resources import (
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
 from kafka_codecs.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from kafka_codecs.offset_fetch import OffsetFetchRequest
 
@@ -78,6 +85,10 @@ class MachineCalls:
                 return await self._delete_offsets(slot, request, message)
             case _ if isinstance(message, Batch):
                 return await self._answer_batch(slot, request, message)
+            case _ if isinstance(message, Configs):
+                return await self._answer_configs(slot, request, message)
+            case ListConfigResourcesRequest():
+                return await self._list_config_resources(slot, request, message)
             case _:
                 raise OwnerAway
 
@@ -124,6 +135,40 @@ class MachineCalls:
             await add_operations(request, groups)
         response: Any = APIS[ApiKey(request.header.api_key)].response()
         return cast(Struct, replace(response, **{answered: tuple(groups[name] for name in names)}))
+
+    async def _answer_configs(self, slot: int, request: GroupRequest, message: Configs) -> Struct:
+        answered = CONFIGS[type(message)][0]
+        resources: Sequence[Any] = message.resources
+        names = [resource.resource_name for resource in resources if resource.resource_name]
+        refused = await refused_names(request, Resource.GROUP, names)
+        results: list[Any] = [
+            refuse_configs(message, resource, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            for resource in resources
+            if resource.resource_name in refused
+        ]
+        allowed = tuple(each for each in resources if each.resource_name not in refused)
+        if allowed:
+            part: Any = replace(cast(Any, message), resources=allowed)
+            answer = await self._ask_elsewhere(slot, request, part)
+            room = AnswerRoom(request.hold)
+            for result in getattr(answer, answered):
+                room.take(result)
+                is_ours = result.error_code not in _NOT_FOR_CLIENTS and room.refusal is None
+                why = (_AWAY, AWAY) if room.refusal is None else room.refusal
+                results.append(result if is_ours else refuse_configs(message, result, *why))
+        response: Any = APIS[ApiKey(request.header.api_key)].response()
+        return cast(Struct, replace(response, **{answered: tuple(results)}))
+
+    async def _list_config_resources(
+        self, slot: int, request: GroupRequest, message: ListConfigResourcesRequest
+    ) -> ListConfigResourcesResponse:
+        answer: ListConfigResourcesResponse = await self._ask_elsewhere(slot, request, message)
+        groups = (
+            resource
+            for resource in answer.config_resources
+            if resource.resource_type == ConfigResourceType.GROUP
+        )
+        return replace(answer, config_resources=tuple(await listable(request, groups)))
 
     async def _ask_elsewhere(self, slot: int, request: GroupRequest, message: Struct) -> Any:
         """What the gateway with this slot answers. Raises OwnerAway."""

@@ -37,6 +37,7 @@ from kafka_codecs.declaration import Struct
 from kafka_codecs.header import RequestHeader
 
 SOCKET_NAME = "calls.sock"
+AWAY = "the gateway that has the group cannot be asked at the moment: try again"
 CALLS_MAX = 64
 """Calls that a process answers at a time."""
 CALL_S = 20.0

@@ -1,6 +1,6 @@
 """Admin requests about groups that a gateway on another machine has."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, cast
@@ -30,12 +30,30 @@ from kafka_codecs.delete_groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
+from kafka_codecs.describe_configs import (
+    ConfigResourceType,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
 from kafka_codecs.describe_groups import (
     DescribedGroup,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
 from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.incremental_alter_configs import (
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from kafka_codecs.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
 from kafka_codecs.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
 from kafka_codecs.offset_delete import (
     OffsetDeleteRequest,
@@ -65,16 +83,50 @@ VERSIONS = {
     ApiKey.METADATA: (0, 12),
     ApiKey.FIND_COORDINATOR: (0, 4),
     ApiKey.LIST_GROUPS: (0, 4),
+    ApiKey.DESCRIBE_CONFIGS: (0, 4),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: (0, 1),
+    ApiKey.LIST_CONFIG_RESOURCES: (0, 1),
 }
 OPERATIONS = 1 << 3 | 1 << 8
 """READ and DESCRIBE."""
+
+
+CodeOf = Callable[[str], ErrorCode]
+
+
+def configs_described(resources: Iterable[Any], code_of: CodeOf) -> DescribeConfigsResponse:
+    """The answer about these resources."""
+    return DescribeConfigsResponse(
+        results=tuple(
+            DescribeConfigsResult(
+                error_code=code_of(each.resource_name),
+                resource_type=each.resource_type,
+                resource_name=each.resource_name,
+            )
+            for each in resources
+        )
+    )
+
+
+def configs_altered(resources: Iterable[Any], code_of: CodeOf) -> IncrementalAlterConfigsResponse:
+    """The answer about these resources."""
+    return IncrementalAlterConfigsResponse(
+        responses=tuple(
+            AlterConfigsResourceResponse(
+                error_code=code_of(each.resource_name),
+                resource_type=each.resource_type,
+                resource_name=each.resource_name,
+            )
+            for each in resources
+        )
+    )
 
 
 class ClientsBroker:
     """The client's own connection, on which some groups and topics are refused."""
 
     def __init__(self, *refused: str) -> None:
-        self.versions = VERSIONS
+        self.versions = {**VERSIONS, ApiKey.LIST_CONFIG_RESOURCES: (0, 0)}
         self._refused = refused
 
     async def ask_all(self, messages: Sequence[Struct], version: int) -> Sequence[Struct]:
@@ -97,6 +149,10 @@ class ClientsBroker:
                 )
             case OffsetDeleteRequest(group_id=group_id):
                 return OffsetDeleteResponse(error_code=self._code(group_id))
+            case DescribeConfigsRequest(resources=resources):
+                return configs_described(resources, self._code)
+            case IncrementalAlterConfigsRequest(resources=changed, validate_only=True):
+                return configs_altered(changed, self._code)
             case MetadataRequest(topics=topics):
                 return MetadataResponse(
                     topics=tuple(
@@ -294,6 +350,67 @@ async def test_offsets_are_deleted_where_the_client_may_do_so() -> None:
         )
         with pytest.raises(OwnerAway):
             await other.calls.ask(OTHER, request_of(message, 0), message)
+
+
+def codes_in(results: Iterable[Any]) -> Mapping[str, int]:
+    """The error of each resource."""
+    return {each.resource_name: each.error_code for each in results}
+
+
+async def test_the_owner_has_the_configs_of_groups() -> None:
+    """Those that the client may not see are not asked about. What the gateway's own user may not
+    see, the client may ask for again."""
+    codes = {"a": ErrorCode.NONE, "own": REFUSED, "moved": ErrorCode.NOT_COORDINATOR}
+    groups = tuple(
+        DescribeConfigsResource(
+            resource_type=ConfigResourceType.GROUP, resource_name=name, configuration_keys=None
+        )
+        for name in (*codes, "hidden")
+    )
+    message = DescribeConfigsRequest(resources=groups)
+    async with other_gateway() as other:
+        other.answers(
+            ApiKey.DESCRIBE_CONFIGS,
+            lambda asked: configs_described(asked.resources, codes.__getitem__),
+        )
+        shown = await other.calls.ask(OTHER, request_of(message, 4, "hidden"), message)
+        expected = {"a": ErrorCode.NONE, "own": AWAY, "moved": AWAY, "hidden": REFUSED}
+        assert codes_in(shown.results) == expected
+        assert other.asked == [replace(message, resources=groups[:-1])]
+
+
+async def test_configs_are_changed_where_the_client_may_do_so() -> None:
+    """The other gateway decides about the values."""
+    groups = tuple(
+        AlterConfigsResource(resource_type=ConfigResourceType.GROUP, resource_name=name, configs=())
+        for name in ("open", "closed")
+    )
+    message = IncrementalAlterConfigsRequest(resources=groups, validate_only=False)
+    async with other_gateway() as other:
+        other.answers(
+            ApiKey.INCREMENTAL_ALTER_CONFIGS,
+            lambda asked: configs_altered(asked.resources, lambda _name: ErrorCode.INVALID_CONFIG),
+        )
+        done = await other.calls.ask(OTHER, request_of(message, 1, "closed"), message)
+        assert codes_in(done.responses) == {"open": ErrorCode.INVALID_CONFIG, "closed": REFUSED}
+        assert other.asked == [replace(message, resources=groups[:1])]
+
+
+async def test_groups_with_configs_are_listed_for_who_may_see_them() -> None:
+    """A cluster of Kafka before 4.1 lists no groups, and so checks no permissions. Other resources
+    are the cluster's, and this gateway lists them."""
+    message = ListConfigResourcesRequest()
+    group, other_kind = ConfigResourceType.GROUP, ConfigResourceType.CLIENT_METRICS
+    listed = [("a", group), ("hidden", group), ("metrics", other_kind)]
+    answer = ListConfigResourcesResponse(
+        config_resources=tuple(
+            ConfigResource(resource_name=name, resource_type=kind) for name, kind in listed
+        )
+    )
+    async with other_gateway() as other:
+        other.answers(ApiKey.LIST_CONFIG_RESOURCES, lambda _asked: answer)
+        shown = await other.calls.ask(OTHER, request_of(message, 1, "hidden"), message)
+        assert [each.resource_name for each in shown.config_resources] == ["a"]
 
 
 async def test_who_is_asked_by_a_gateway_asks_no_other() -> None:
