@@ -129,6 +129,15 @@ class Metrics:
         yield _one("connections_max", "Most client connections.", gateway.max_connections)
         yield _one("groups_in_memory", "Hosted groups in memory.", hosted.count)
         yield _one("groups_in_memory_max", "Most of them.", hosted.groups_max)
+        process = gateway.process
+        served = [] if process is None else [((), len(process.shards))]
+        yield _gauge("shards", "Shards that the process of a fleet serves.", served)
+        yield _gauge(
+            "gateway_shards",
+            "Shards that each gateway of the fleet is to have.",
+            [((one.name, one.address), len(one.shards)) for one in gateway.fleet],
+            *("gateway", "address"),
+        )
         yield _gauge(
             "anchors", "Anchors; Stable ones hold their group.", reading.anchors.items(), "phase"
         )

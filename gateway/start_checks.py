@@ -81,7 +81,9 @@ async def check_cluster(
                 if settings.state == "kafka"
                 else ()
             )
-            for missing in await missing_permissions(connection, own_topics, transactional_ids):
+            for missing in await missing_permissions(
+                connection, own_topics, transactional_ids, settings.fleet_group
+            ):
                 log.warning("permission_missing", **asdict(missing))
             for low in await connection_limits_below(max_connections, connection, access):
                 log.warning("connection_limit_low", **asdict(low), max_connections=max_connections)

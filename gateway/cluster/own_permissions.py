@@ -11,11 +11,10 @@ from confluent_kafka.admin._acl import AclBindingFilter, AclOperation, AclPermis
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from gateway.cluster.broker_connection import BrokerConnection
+from gateway.cluster.group_permissions import Operation, codes_in, questions_about
 from gateway.cluster.topics import request_operations
 from kafka_codecs.apis import ApiKey
-from kafka_codecs.describe_groups import DescribeGroupsRequest
 from kafka_codecs.error_codes import ErrorCode
-from kafka_codecs.heartbeat import HeartbeatRequest
 from kafka_codecs.metadata import (
     AUTHORIZED_OPERATIONS_OMITTED,
     MetadataResponseTopic,
@@ -36,6 +35,11 @@ TIMEOUT_S = 10.0
 _OF_OWN_TOPICS = {"READ": 3, "WRITE": 4, "DESCRIBE": 8, "DESCRIBE_CONFIGS": 10}
 """The bits in Metadata of the operations on topics of our own."""
 _CREATE = 5
+_OF_ADMIN_CLIENTS = (Operation.DELETE, Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS)
+NOT_ASKED_ELSEWHERE = (
+    "admin clients cannot do that here with groups of other machines, unless ACLs for the gateway"
+    " name them"
+)
 _NO_PRODUCER = -1
 _MAY_WRITE = frozenset({AclOperation.WRITE, AclOperation.ALL})
 
@@ -51,9 +55,20 @@ class Missing:
 
 async def may_read_group(connection: BrokerConnection, group_id: str) -> bool:
     """Whether the gateway may join a group. Raises UpstreamError."""
-    beat = HeartbeatRequest(group_id=group_id, generation_id=-1, member_id=ANY_NAME)
-    answer = await connection.ask(beat, 0)
-    return bool(answer.error_code != ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    return await _may(connection, Operation.READ, group_id)
+
+
+async def _may(connection: BrokerConnection, operation: Operation, group_id: str) -> bool:
+    """Whether the gateway may do this with a group. A broker without the api refuses nothing."""
+    (question,) = questions_about(operation, (group_id,))
+    key = question.SCHEMA.api_key
+    assert key is not None
+    if key not in connection.versions:
+        return True
+    low, _high = connection.versions[key]
+    answer = await connection.ask(question, low)
+    code = codes_in((answer,), (group_id,))[group_id]
+    return code != ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
 async def missing_permissions(
@@ -62,8 +77,9 @@ async def missing_permissions(
     transactional_ids: Collection[str],
     fleet_group: str | None = None,
 ) -> list[Missing]:
-    """What the gateway lacks for hosting groups, for its own topics, and for the group of its fleet
-    on several machines. Raises UpstreamError."""
+    """What the gateway lacks for hosting groups, for its own topics, and, if its fleet runs on
+    several machines, for the group of that fleet and for what admin clients ask about groups of
+    other machines. Raises UpstreamError."""
     highest = connection.highest_version(ApiKey.METADATA)
     request, version = request_operations((ANY_NAME, *topics), highest)
     missing: list[Missing] = []
@@ -72,6 +88,8 @@ async def missing_permissions(
             if topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                 effect = "members get partitions only of topics that ACLs for the gateway name"
                 missing.append(Missing("DESCRIBE", "all topics", effect))
+            if fleet_group is not None and "READ" in _lacking(topic):
+                missing.append(Missing("READ", "all topics", NOT_ASKED_ELSEWHERE))
         else:
             effect = "the gateway cannot keep its state or events there"
             lacking = _lacking(topic)
@@ -82,9 +100,11 @@ async def missing_permissions(
     effect = "only groups that ACLs for the gateway name can be hosted"
     if not await may_read_group(connection, ANY_NAME):
         missing.append(Missing("READ", "all groups", effect))
-    described = await connection.ask(DescribeGroupsRequest(groups=(ANY_NAME,)), 0)
-    if described.groups[0].error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED:
+    if not await _may(connection, Operation.DESCRIBE, ANY_NAME):
         missing.append(Missing("DESCRIBE", "all groups", effect))
+    for operation in _OF_ADMIN_CLIENTS if fleet_group is not None else ():
+        if not await _may(connection, operation, ANY_NAME):
+            missing.append(Missing(operation.name, "all groups", NOT_ASKED_ELSEWHERE))
     can_ask = ApiKey.TXN_OFFSET_COMMIT in connection.versions  # not if it has no transactions
     for transactional_id in transactional_ids if can_ask else ():
         version, _high = connection.versions[ApiKey.TXN_OFFSET_COMMIT]

@@ -19,7 +19,6 @@ from gateway.board import terminal
 from gateway.board.views import (
     ClientPage,
     Events,
-    FleetLine,
     GatewayLine,
     GroupLine,
     GroupList,
@@ -64,18 +63,21 @@ async def groups(folder: Path, *, as_json: bool, layout: ListLayout = USUAL_LAYO
         console.print(terminal.groups_table(lines, width=console.width, **layout._asdict()))
     else:
         sys.stdout.write("no groups yet\n")
-    if elsewhere := await _find_elsewhere(folder):
-        addresses = ", ".join(dict.fromkeys(one.address for one in elsewhere))
-        sys.stderr.write(f"groups of other machines of the fleet are listed there: {addresses}\n")
+    if elsewhere := await _name_elsewhere(folder):
+        sys.stderr.write(f"{elsewhere}\n")
 
 
-async def _find_elsewhere(folder: Path) -> Sequence[FleetLine]:
-    """The gateways of other machines that have groups, if a process here says so."""
+async def _name_elsewhere(folder: Path) -> str:
+    """Where the groups of other machines are listed, if a process here says so; empty if there are
+    none."""
     for process in find_processes(folder):
         with suppress(CommandRefused, NoControlSocket):
             gateway = await look(process, DescribeGateway(), GatewayLine)
-            return [one for one in gateway.fleet if one.shards and not one.is_here]
-    return ()
+            elsewhere = [one for one in gateway.fleet if one.shards and not one.is_here]
+            addresses = ", ".join(dict.fromkeys(one.address for one in elsewhere))
+            found = f"groups of other machines of the fleet are listed there: {addresses}"
+            return found if elsewhere else ""
+    return ""
 
 
 async def describe(
@@ -202,16 +204,24 @@ class _Screen(Protocol):
 
 class _ListScreen:
     def __init__(self, folder: Path, layout: ListLayout) -> None:
+        self._folder = folder
         self._known = KnownGroups(folder)
         self._layout = layout
 
     async def look(self) -> Draw:
         await self._known.look()
-        groups = self._known.lines()
-        return lambda width, height: Group(
-            terminal.groups_table(groups, width=width, height=height - 1, **self._layout._asdict()),
-            Text(f"s: sorted by {self._layout.sorted_by}", style="dim"),
-        )
+        groups, elsewhere = self._known.lines(), await _name_elsewhere(self._folder)
+
+        def draw(width: int, height: int) -> RenderableType:
+            foot = "\n".join(filter(None, (elsewhere, f"s: sorted by {self._layout.sorted_by}")))
+            last = Text(foot, style="dim", no_wrap=True, overflow="ellipsis")
+            rows = height - 1 - foot.count("\n")
+            table = terminal.groups_table(
+                groups, width=width, height=rows, **self._layout._asdict()
+            )
+            return Group(table, last)
+
+        return draw
 
     def press(self, key: str) -> bool:
         """Sort by the next column."""

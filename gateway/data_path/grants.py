@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import trio
 
+from gateway.cluster.group_permissions import Operation
 from gateway.data_path.config import Limits
 from gateway.quotas.quota_cache import QuotaCache, weight
 from gateway.quotas.quota_key import QuotaKey
@@ -30,17 +31,6 @@ class Resource(IntEnum):
     TOPIC = 2
     GROUP = 3
     TRANSACTIONAL_ID = 5
-
-
-class Operation(IntEnum):
-    """An operation that an ACL may allow, with Kafka's code."""
-
-    READ = 3
-    WRITE = 4
-    DELETE = 6
-    DESCRIBE = 8
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
 
 
 class Permission(NamedTuple):

@@ -1,8 +1,8 @@
 """Asks the cluster what a client may do, on the client's own connection.
 
-A broker checks permissions before anything else. So the gateway sends an operation that needs the
-permission and has no effect, and looks at the error: it is the same whether the group exists, and
-at every broker. What the cluster allows is remembered (`gateway.data_path.grants`).
+The gateway sends an operation that needs the permission and has no effect, and looks at the error
+(`gateway.cluster.group_permissions`). What the cluster allows is remembered
+(`gateway.data_path.grants`).
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -12,10 +12,11 @@ import trio
 
 from gateway.batches import batches
 from gateway.cluster.embedded import is_embedded
+from gateway.cluster.group_permissions import NOBODY, Operation, codes_in, questions_about
 from gateway.cluster.own_permissions import commit_of_nothing
 from gateway.cluster.topics import request_operations
 from gateway.data_path.errors import BrokerLost
-from gateway.data_path.grants import Grants, Operation, Permission, Resource
+from gateway.data_path.grants import Grants, Permission, Resource
 from gateway.data_path.group_apis import GroupRequest
 from gateway.hosting.answers import BY_MEMBERS, GroupApi
 from gateway.requests.commit_parts import CommitRequest
@@ -23,21 +24,7 @@ from gateway.requests.messages import GroupMessage, api_of
 from gateway.requests.permissions import NEEDED, OLDER_OPERATIONS, REFUSED
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kafka_codecs.declaration import Struct
-from kafka_codecs.describe_configs import (
-    ConfigResourceType,
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResponse,
-)
-from kafka_codecs.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kafka_codecs.error_codes import ErrorCode
-from kafka_codecs.heartbeat import HeartbeatRequest
-from kafka_codecs.incremental_alter_configs import (
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
 from kafka_codecs.metadata import (
     AUTHORIZED_OPERATIONS_OMITTED,
     MetadataResponse,
@@ -49,19 +36,15 @@ from kafka_codecs.offset_commit import (
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from kafka_codecs.offset_delete import OffsetDeleteRequest
 from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest
 
 _GROUP = Resource.GROUP  # every request asks, and Python 3.11 takes long to find an Enum's member
-NOBODY = "groupferry-permission-check"
-"""A member id that no coordinator has made."""
 NO_GENERATION = 2**31 - 1
 """The generation of a commit that must not count: -1 would be stored for an empty group."""
 TOPICS_TOGETHER_MAX = 100
 """Topics of one question. The answer has all their partitions."""
 FIRST_COMMIT_VERSION = 2
 
-_GROUP_CONFIG = ConfigResourceType.GROUP
 _ABOUT_A_TOPIC = frozenset(
     {ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 )
@@ -182,51 +165,14 @@ async def _codes(
 ) -> Mapping[str, int] | None:
     """What the broker answers to an operation without effect on each group; None if it does not
     have the api."""
-    asked: Sequence[Struct]
-    match operation:
-        case Operation.READ:
-            asked = [
-                HeartbeatRequest(group_id=group_id, generation_id=-1, member_id=NOBODY)
-                for group_id in group_ids
-            ]
-        case Operation.DELETE:
-            asked = [OffsetDeleteRequest(group_id=group_id, topics=()) for group_id in group_ids]
-        case Operation.DESCRIBE:
-            asked = [DescribeGroupsRequest(groups=tuple(group_ids))]
-        case Operation.DESCRIBE_CONFIGS:
-            described = (
-                DescribeConfigsResource(
-                    resource_type=_GROUP_CONFIG, resource_name=group_id, configuration_keys=()
-                )
-                for group_id in group_ids
-            )
-            asked = [DescribeConfigsRequest(resources=tuple(described))]
-        case Operation.ALTER_CONFIGS:
-            altered = (
-                AlterConfigsResource(
-                    resource_type=_GROUP_CONFIG, resource_name=group_id, configs=()
-                )
-                for group_id in group_ids
-            )
-            asked = [IncrementalAlterConfigsRequest(resources=tuple(altered), validate_only=True)]
-        case Operation.WRITE:
-            raise ValueError("nobody writes a group")
+    asked = questions_about(operation, group_ids)
     key = asked[0].SCHEMA.api_key
     assert key is not None
     if key not in request.upstream.versions:
         return None
     low, _high = request.upstream.versions[key]
     answers = await request.upstream.ask_all(asked, low)
-    match answers[0]:
-        case DescribeGroupsResponse(groups=groups):
-            return {group.group_id: group.error_code for group in groups}
-        case DescribeConfigsResponse(results=results):
-            return {result.resource_name: result.error_code for result in results}
-        case IncrementalAlterConfigsResponse(responses=responses):
-            return {response.resource_name: response.error_code for response in responses}
-        case _:
-            codes = [answer.error_code for answer in answers]
-            return dict(zip(group_ids, codes, strict=True))
+    return codes_in(answers, group_ids)
 
 
 async def topic_codes(request: GroupRequest, commit: CommitRequest) -> Mapping[str, ErrorCode]:

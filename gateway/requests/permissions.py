@@ -7,7 +7,8 @@ the topics of commits and fetches of offsets, and every relayed api.
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from gateway.data_path.grants import Operation, Resource
+from gateway.cluster.group_permissions import Operation
+from gateway.data_path.grants import Resource
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.error_codes import ErrorCode
 

@@ -20,6 +20,7 @@ from gateway.observers.counts import AnswerCounts, GroupCounts
 from gateway.readable import UNSEEN
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatResponse
+from tests.gateway.commands.test_show_gateways import FLEET
 from tests.support.admin import admin_stage
 from tests.support.hosted_groups import GROUP
 
@@ -82,6 +83,13 @@ async def test_labels_cannot_disturb_a_terminal_or_a_page() -> None:
         text = (await stage.ask("/metrics")).body
     assert not UNSEEN.search(text.decode().replace("\n", ""))
     assert len(parse_series(text)["groupferry_group_waits"]) == len(evil)
+
+
+async def test_the_shards_of_each_gateway_are_measured() -> None:
+    """Also of those on other machines, with their addresses."""
+    async with admin_stage(fleet=FLEET) as stage:
+        series = parse_series((await stage.ask("/metrics")).body)
+    assert series["groupferry_gateway_shards"] == {("h:1", "a"): 4, ("i:1", "b"): 0}
 
 
 async def test_answers_are_counted_by_api_and_code(autojump_clock: MockClock) -> None:

@@ -14,6 +14,7 @@ from gateway.admin.app import ApiContext, admin_app
 from gateway.admin.config import AdminConfig
 from gateway.admin.server import serve_http
 from gateway.board.board import Board
+from gateway.board.views import FleetLine
 from gateway.cluster.secret import Secret
 from gateway.control.handlers import Handlers
 from gateway.data_path.client_warnings import ClientWarnings
@@ -110,8 +111,9 @@ async def admin_stage(
     metrics_groups_max: int = 500,
     max_groups: int = 8,
     limit_s: float = 30.0,
+    fleet: tuple[FleetLine, ...] = (),
 ) -> AsyncIterator[AdminStage]:
-    """The API for the length of the block."""
+    """The API for the length of the block. `fleet`: the gateways on all machines."""
     with trio.fail_after(limit_s):
         async with hosted_groups(max_groups=max_groups) as groups:
             await groups.nursery.start(groups.table.resume)
@@ -124,6 +126,7 @@ async def admin_stage(
                 config_of=lambda _: groups.config,
                 stop=stop,
                 limiter=limiter,
+                show_fleet=lambda: fleet,
             )
             groups.journal.listen(board.take)
             handlers = Handlers(groups.table, board, groups.journal.tell, Removal(), stop)

@@ -587,6 +587,9 @@ async function refresh() {
 function drawGateway(gateway) {
   const broker = gateway.brokers.length === 1 ? "1 broker" : `${gateway.brokers.length} brokers`;
   write($("gateway"), `${gateway.version} · ${gateway.bootstrap} · ${broker} · ${gateway.connections} connections`);
+  const elsewhere = new Set(gateway.fleet.filter((each) => each.shards.length > 0 && !each.is_here).map((each) => each.address));
+  $("elsewhere").hidden = elsewhere.size === 0;
+  write($("elsewhere"), `Groups of other machines of the fleet are listed there: ${[...elsewhere].join(", ")}`);
   if (!gateway.readiness.is_ready) show("bad", `not ready: ${gateway.readiness.reasons.join("; ")}`);
   else if (!$("live").classList.contains("good")) show("good", "live");
 }

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from gateway.board.views import FleetLine
 from tests.gateway.admin.axe import violations
 from tests.gateway.admin.browser import Page, browser_page, program
+from tests.gateway.commands.test_show_gateways import FLEET
 from tests.support.admin import HOST, AdminStage, admin_stage
 from tests.support.hosted_groups import GROUP
 from tests.support.until import until
@@ -22,10 +24,12 @@ HOLD = "[...document.querySelectorAll('#commands button')].find((b) => b.textCon
 
 
 @asynccontextmanager
-async def watched_page(folder: Path) -> AsyncIterator[tuple[AdminStage, Page]]:
-    """The page of a gateway with a classic group of one member."""
+async def watched_page(
+    folder: Path, fleet: tuple[FleetLine, ...] = ()
+) -> AsyncIterator[tuple[AdminStage, Page]]:
+    """The page of a gateway with a classic group of one member, and with this fleet."""
     program()
-    async with admin_stage(limit_s=LIMIT_S) as stage, browser_page(folder) as page:
+    async with admin_stage(limit_s=LIMIT_S, fleet=fleet) as stage, browser_page(folder) as page:
         await stage.groups.lone_classic_member(client_id="c-1")
         await page.go(f"http://{HOST}:{stage.port}/")
         await page.until("document.querySelectorAll('#groups tbody tr').length === 1")
@@ -64,6 +68,18 @@ async def test_a_group_is_found_opened_and_followed(tmp_path: Path) -> None:
         await page.until("!document.getElementById('list').hidden")
         assert page.problems == []
         assert {url.split("/")[2] for url in page.requested} == {f"{HOST}:{stage.port}"}
+
+
+async def test_the_list_names_the_machines_that_have_other_groups(tmp_path: Path) -> None:
+    """Those of the fleet that have shards."""
+    away = FLEET[0].model_copy(update={"address": "i:1", "is_here": False})
+    async with watched_page(tmp_path, FLEET[:1]) as (_stage, page):
+        await page.until("document.getElementById('gateway').textContent !== ''")
+        assert await page.run("document.getElementById('elsewhere').hidden")
+    async with watched_page(tmp_path, (*FLEET, away)) as (_stage, page):
+        await page.until("!document.getElementById('elsewhere').hidden")
+        text = await page.run("document.getElementById('elsewhere').textContent")
+        assert text.endswith("are listed there: i:1")
 
 
 async def test_a_link_shows_another_person_the_same(tmp_path: Path) -> None:

@@ -13,9 +13,11 @@ from trio.testing import MockClock
 
 from gateway.board.views import Events, GroupLine, GroupList, GroupPage, View
 from gateway.commands import dispatch, show_board
+from gateway.commands.list_layout import USUAL_LAYOUT
 from gateway.commands.show_board import KnownGroups
 from gateway.control.messages import (
     CommandRefused,
+    DescribeGateway,
     DescribeGroup,
     LatestEvents,
     ListGroups,
@@ -24,6 +26,7 @@ from gateway.control.messages import (
     Question,
 )
 from tests.gateway.board.test_terminal import ROLL, lines_of, page
+from tests.gateway.commands.test_show_gateways import FLEET, state
 from tests.support.fake_gateway import fake_gateway
 from tests.support.until import until
 
@@ -56,6 +59,11 @@ class Gateway:
                 view = self.groups[group_id]
             case LatestEvents():
                 view = Events(stream_id="s", last=0, events=())
+            case DescribeGateway():
+                gateway = state(0, (0, 1), 2, None).gateway
+                assert gateway is not None
+                away = FLEET[0].model_copy(update={"address": "i:1", "is_here": False})
+                view = gateway.model_copy(update={"fleet": (*FLEET, away)})
             case _:
                 raise NotKnown("the gateway does not know this group")
         return view
@@ -66,6 +74,20 @@ async def run(folder: Path, *arguments: str, gateway: Gateway | None = None) -> 
     async with fake_gateway(folder, (gateway or Gateway()).answer):
         command = partial(dispatch.run, [*arguments, f"--state-dir={folder}"])
         return await trio.to_thread.run_sync(command)
+
+
+async def test_a_list_names_the_machines_that_have_other_groups(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of the fleet that have shards. A pipe gets only the groups."""
+    assert await run(tmp_path, "groups") == 0
+    written = capsys.readouterr()
+    assert written.err == "groups of other machines of the fleet are listed there: i:1\n"
+    async with fake_gateway(tmp_path, Gateway().answer):
+        screen = await show_board._ListScreen(tmp_path, USUAL_LAYOUT).look()
+    lines = lines_of(screen(80, 24))
+    assert written.err.strip() in lines[-2]
+    assert len(lines) <= 24
 
 
 async def test_groups_are_listed_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

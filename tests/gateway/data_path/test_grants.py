@@ -1,7 +1,8 @@
 """What is remembered of the cluster's permissions, and for how long."""
 
+from gateway.cluster.group_permissions import Operation
 from gateway.data_path.config import Limits
-from gateway.data_path.grants import ASK_AGAIN_S, Grants, Operation, Permission, Resource
+from gateway.data_path.grants import ASK_AGAIN_S, Grants, Permission, Resource
 from gateway.quotas.quota_cache import LONG_NAME_CHARS
 from gateway.quotas.quota_key import QuotaKey
 from gateway.quotas.shares import SharedTotal, ShareRule
