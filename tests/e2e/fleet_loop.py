@@ -181,7 +181,7 @@ class FleetRounds:
             f"--state-topic={fresh_group('state-of-loop')}",
             "--fleet=true",
             NATIVE_SESSIONS,
-            *([f"--processes={processes}"] if processes > 1 else []),
+            *([f"--processes={processes}"] if processes else []),
         )
         self._gateways = [
             ServeProcess(
@@ -258,7 +258,7 @@ class FleetRounds:
     async def _do(self, what: str, number: int, owned: Set[str]) -> None:
         gateway, machine = self._gateways[number], self._machines[number]
         match what:
-            case "kill" if self._processes > 1:  # the parent starts it again
+            case "kill" if self._processes:  # the parent starts it again
                 os.kill(self._pick_process(gateway), signal.SIGKILL)
             case "kill":
                 await gateway.kill()
@@ -457,7 +457,7 @@ def main() -> None:
     parser.add_argument("--release", default="4.4")
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--groups", type=int, default=40)
-    parser.add_argument("--processes", type=int, default=1, help="of each gateway")
+    parser.add_argument("--processes", type=int, default=0, help="of each gateway, with a parent")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=10.0, help="begin no round after it")
     options = parser.parse_args()

@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 import trio
 
 from coordinator.interface.events import JOIN_EPOCH
+from gateway.cluster.access import PLAIN_ACCESS, Access
 from gateway.cluster.broker_connection import BrokerConnection
 from kafka_codecs import (
     consumer_group_describe,
@@ -266,10 +267,12 @@ class GroupClient:
         return (await self._ask(MetadataResponse, request, 12)).topics[0].topic_id
 
 
-async def find_coordinator(address: Address, group: str) -> FindCoordinatorResponse:
+async def find_coordinator(
+    address: Address, group: str, access: Access = PLAIN_ACCESS
+) -> FindCoordinatorResponse:
     """Find a group's coordinator, and retry until there is one."""
     with trio.fail_after(READY_TIMEOUT_S):
-        async with await BrokerConnection.open(*address) as connection:
+        async with await BrokerConnection.open(*address, access=access) as connection:
             request = FindCoordinatorRequest(key=group)
             coordinator: FindCoordinatorResponse = await until_answered(
                 lambda: connection.ask(request, LAST_VERSION_FOR_ONE_KEY),
@@ -287,11 +290,11 @@ def given_to(reply: ConsumerGroupHeartbeatResponse) -> set[int]:
 
 @asynccontextmanager
 async def group_client(
-    address: Address, group: str, *, client_id: str = "client"
+    address: Address, group: str, *, client_id: str = "client", access: Access = PLAIN_ACCESS
 ) -> AsyncIterator[GroupClient]:
     """A client at the group's coordinator, for the length of the block."""
-    at = await find_coordinator(address, group)
-    connection = await BrokerConnection.open(at.host, at.port, client_id=client_id)
+    at = await find_coordinator(address, group, access)
+    connection = await BrokerConnection.open(at.host, at.port, client_id=client_id, access=access)
     async with connection:
         yield GroupClient(connection, group)
 
