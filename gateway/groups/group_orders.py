@@ -63,8 +63,11 @@ class GroupOrders:
         services.journal.listen(self.away.observe)
 
     def _state_of(self, group_id: str) -> GroupState | None:
-        driver = self._drivers.find_loaded(group_id)
-        return None if driver is None else driver.group.engine.core.state
+        """The state in memory, also while nobody may be told of it."""
+        driver = self._drivers.by_id.get(group_id)
+        if driver is None or not driver.group.engine.is_loaded:
+            return None
+        return driver.group.engine.core.state
 
     async def adopt(self, group_id: str, *, dry_run: bool = False) -> AdoptionOutcome:
         """Adopt a live group of the cluster, or say why that is not possible, member by member. A

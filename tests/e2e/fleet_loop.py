@@ -12,6 +12,7 @@ gateway that ended by itself.
 """
 
 import argparse
+import json
 import os
 import random
 import signal
@@ -23,6 +24,7 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterator, Sequence, Set
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -52,7 +54,7 @@ MACHINES = 3
 BROKERS = 2
 RATE = 50
 """Records a second, of which each group reads all."""
-START_LIMIT_S = 180.0
+START_LIMIT_S = 300.0
 LOOK_INTERVAL_S = 0.1
 ROUND_LIMIT_S = 120.0
 """A group that has not committed by then is stuck."""
@@ -327,16 +329,23 @@ class FleetRounds:
 
     def _record_round(self, what: str, owned: Set[str], began_s: float, ended_s: float) -> None:
         self.results.rounds[what] += 1
+        longest: list[tuple[float, str]] = []
         for stage in self.stages:
             times_s = sorted(at_s for at_s in stage.acked.acked_s if began_s <= at_s <= ended_s)
             gaps_s = [later - at_s for at_s, later in pairwise([began_s, *times_s, ended_s])]
             whose = "its groups" if stage.group in owned else "other groups"
             self.results.gaps_s[f"{what}, {whose}"].append(max(gaps_s))
+            longest.append((max(gaps_s), f"{stage.client}, {whose}, {stage.group}"))
             moved = stage.ledger.disturbance(None, began_s, ended_s)
             if moved.partitions_moved or moved.members_disturbed:
                 is_habit = stage.client.library in REBALANCE_BY_THEMSELVES
                 counts = self.results.by_themselves if is_habit else self.results.disturbed
                 counts[f"{what}, {stage.client}"] += 1
+        worst = "; ".join(f"{gap_s:.1f} s {about}" for gap_s, about in sorted(longest)[:-4:-1])
+        print(
+            f"{datetime.now(UTC):%H:%M:%S} {what} for {ended_s - began_s:.0f} s: {worst}",
+            flush=True,
+        )
 
     def _check_gateways(self) -> None:
         for number, gateway in enumerate(self._gateways):
@@ -344,6 +353,12 @@ class FleetRounds:
             if lines:
                 self.results.problems.append(f"{self._machines[number].host}: {lines[-40:]}")
                 gateway.other_lines.clear()
+
+    def keep_logs(self, folder: Path) -> None:
+        """Write what each gateway has logged."""
+        for machine, gateway in zip(self._machines, self._gateways, strict=True):
+            lines = (f"{json.dumps(line)}\n" for line in gateway.log)
+            (folder / f"{machine.host}.log").write_text("".join(lines))
 
     async def end(self) -> None:
         """Let every group read and commit everything, and check its ledger."""
@@ -447,6 +462,8 @@ async def play(surroundings: Surroundings, options: argparse.Namespace) -> Resul
             await rounds.play_round()
             if number % 5 == 4:
                 print_results(rounds.results)
+        if options.logs is not None:
+            rounds.keep_logs(options.logs)
         await rounds.end()
         return rounds.results
 
@@ -460,6 +477,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=0, help="of each gateway, with a parent")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=10.0, help="begin no round after it")
+    parser.add_argument("--logs", type=Path, help="keep the logs of the gateways in this folder")
     options = parser.parse_args()
     if not enter_private_network():
         sys.exit("this needs a network of its own: run it as root, or with unshare --map-root-user")

@@ -6,7 +6,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from coordinator.interface.records import RemovalCause
 from coordinator.interface.roll_policy import NATIVE_MEMBERS_MAX, RollMode
+from gateway.events.member_events import MemberFenced
 from gateway.groups.group_orders import why_not_set
 from gateway.hosting.inputs import MoveRequested
 from gateway.hosting.move_requests import AdoptRequest, ReleaseRequest
@@ -28,6 +30,7 @@ from kafka_codecs.consumer_group_describe import (
     MemberType,
 )
 from kafka_codecs.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from tests.support.event_lines import enveloped
 from tests.support.hosted_groups import GROUP, QUIET_S, ScriptedLog, hosted_groups
 from tests.support.hosted_scene import DIRECT, anchored
 
@@ -157,3 +160,19 @@ async def test_an_adoption_says_whether_anybody_knows_the_group(
         }
         outcome = await orders.adopt("misspelt", dry_run=True)
     assert (outcome.is_marked, outcome.is_known) == (True, state == "Empty")
+
+
+async def test_departures_are_noted_while_another_gateway_may_own_the_log() -> None:
+    """The lease may run out between the write of an event and its telling, which must not fail."""
+
+    class Doubtful(ScriptedLog):
+        may_answer = True
+
+    log = Doubtful()
+    async with hosted_groups(log=log) as groups:
+        await groups.native("n")
+        log.may_answer = False
+        fenced = MemberFenced(member_id="n", cause=RemovalCause.SESSION_EXPIRED)
+        away = groups.table.orders.away
+        away.observe(enveloped(fenced, group_id=GROUP, at_ms=0))
+        assert away.hand_over(lambda group_id: group_id == GROUP) is not None
