@@ -98,13 +98,17 @@ class Load:
 
 
 async def kill_gateway(gateway: ServeProcess, rng: random.Random) -> None:
-    """Kill a process of a fleet, which its parent starts again, or the gateway, and start it."""
+    """Kill a process of a fleet, which its parent starts again, or the gateway, and start it. Wait
+    until it has started."""
     if started := gateway.events("process_started"):
         slot = rng.choice(sorted({line["slot"] for line in started}))
         os.kill([line["pid"] for line in started if line["slot"] == slot][-1], signal.SIGKILL)
+        await gateway.until_event("process_started", len(started) + 1)
     else:
+        starts = len(gateway.events("gateway_started"))
         await gateway.kill()
         await gateway.start()
+        await gateway.until_event("gateway_started", starts + 1)
 
 
 async def play(kafka: KafkaCluster, folder: Path, options: argparse.Namespace) -> bool:
