@@ -5,8 +5,8 @@
 Each suite runs three times, each time with a new cluster: at the brokers themselves, behind a
 gateway with its defaults, and behind one that hosts all groups. Prints how each run ended, and each
 test whose outcome differs; the exit status is 1 if one differs without a reason. The suites come
-from the Go module proxy, PyPI and npm, and need `--prepare` once, outside of `unshare`. That keeps
-their fixed ports away from other programs.
+from the Go module proxy, PyPI and npm, or are scenarios of our own if a package has no tests. They
+need `--prepare` once, outside of `unshare`, which keeps their fixed ports away from other programs.
 """
 
 import argparse
@@ -30,6 +30,7 @@ from pathlib import Path
 
 import trio
 
+from tests.support.client_programs import ProducerLibrary, program
 from tests.support.installs import installed, run
 from tests.support.kafka_broker import AUTO_CREATE, KafkaCluster
 from tests.support.kafka_release import LISTENER_PROTOCOLS
@@ -227,7 +228,30 @@ def _librdkafka_suite(protocol: str) -> Suite:
     )
 
 
+def _scenarios(library: ProducerLibrary, first_port: int) -> Suite:
+    """Our own scenarios, for a library whose package has no tests with brokers."""
+
+    def command(address: str, _release: str) -> tuple[list[str], dict[str, str]]:
+        client = program(library, "", "scenarios")
+        return [*client.command, address], dict(client.environment)
+
+    def build() -> Path:
+        return Path(program(library, "", "scenarios").command[-1]).parent
+
+    return Suite(
+        build=build,
+        command=command,
+        first_port=first_port,
+        outcome=_PYTEST_OUTCOME,
+        settings=_OPEN_TO_ALL,
+        flags=("--group-initial-rebalance-delay-ms=0",),
+    )
+
+
 SUITES = {
+    "aiokafka": _scenarios("aiokafka", 29490),
+    "kafkajs": _scenarios("kafkajs", 29590),
+    "platformatic": _scenarios("platformatic", 29690),
     "franz-go": Suite(
         build=partial(_go_module, "github.com/twmb/franz-go@v1.22.2", "./pkg/kgo"),
         command=partial(

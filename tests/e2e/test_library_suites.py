@@ -37,6 +37,8 @@ def test_the_outcomes_of_a_suite_have_the_names_of_its_tests() -> None:
         f"{path}::test_a[gzip two]": "PASSED",
         f"{path}::test_b": "SKIPPED",
     }
+    scenario = "kafkajs_scenarios.cjs::seeks"
+    assert outcomes(SUITES["kafkajs"], f"{scenario} FAILED\n") == {scenario: "FAILED"}
     assert outcomes(SUITES["librdkafka-classic"], LIBRDKAFKA) == {
         "0012_produce_consume": "PASSED",
         "0053_stats": "SKIPPED",

@@ -53,7 +53,7 @@ Library = Literal[ProducerLibrary, "confluent-rust", "kadm", "reference"]
 what no released client can do."""
 
 
-Role = Literal["consumer", "producer"]
+Role = Literal["consumer", "producer", "scenarios"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
