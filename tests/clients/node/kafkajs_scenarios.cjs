@@ -223,10 +223,6 @@ const scenarios = [
     const producer = await stage.producer({ retry: { retries: 0 } })
     await refused(producer.send({ topic: 'no topic:?', messages: [{ value: '1' }] }))
   },
-  async function a_partition_that_is_missing(stage) {
-    const producer = await stage.producer({ retry: { retries: 0 } })
-    await refused(producer.send({ topic: stage.topic, messages: [{ value: '1', partition: 9 }] }))
-  },
   async function a_transaction_is_committed(stage) {
     const producer = await stage.producer({ transactionalId: stage.group, idempotent: true, maxInFlightRequests: 1 })
     const transaction = await producer.transaction()
@@ -257,10 +253,10 @@ const scenarios = [
     await until(async () => `${await stage.offsets()}` === '5,6')
   },
   async function a_second_producer_fences_the_first(stage) {
-    const options = { transactionalId: stage.group, idempotent: true, maxInFlightRequests: 1, retry: { retries: 0 } }
+    const options = { transactionalId: stage.group, idempotent: true, maxInFlightRequests: 1 }
     const first = await (await stage.producer(options)).transaction()
     await first.send({ topic: stage.topic, messages: [{ value: '1' }] })
-    const second = await until(async () => (await stage.producer({ ...options, retry: { retries: 5 } })).transaction())
+    const second = await (await stage.producer(options)).transaction()
     await second.send({ topic: stage.topic, messages: [{ value: '2' }] })
     await second.commit()
     await refused(first.send({ topic: stage.topic, messages: [{ value: '3' }] }).then(() => first.commit()))
@@ -332,6 +328,7 @@ const scenarios = [
   },
   async function records_are_deleted(stage) {
     await stage.send()
+    await stage.admin.fetchTopicOffsets(stage.topic) // it does not ask who leads a topic that is new to it
     await stage.admin.deleteTopicRecords({ topic: stage.topic, partitions: [{ partition: 0, offset: '3' }] })
     const offsets = await stage.admin.fetchTopicOffsets(stage.topic)
     assert.strictEqual(offsets.find(({ partition }) => partition === 0).low, '3')
