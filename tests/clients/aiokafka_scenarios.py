@@ -10,6 +10,7 @@ import itertools
 import os
 import re
 import sys
+import time
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -526,13 +527,13 @@ async def topics_are_listed(stage: Stage) -> None:
 
 @scenario
 async def records_have_keys_headers_and_times(stage: Stage) -> None:
-    producer = await stage.producer()
+    producer, written_ms = await stage.producer(), time.time_ns() // 1_000_000 - 1_000
     stored = await producer.send_and_wait(
-        stage.topic, b"1", key=b"key", partition=0, timestamp_ms=12_345, headers=[("h", b"x")]
+        stage.topic, b"1", key=b"key", partition=0, timestamp_ms=written_ms, headers=[("h", b"x")]
     )
     consumer = await stage.consumer(stage.topic)
     record = await consumer.getone()
-    assert (record.key, record.headers, record.timestamp) == (b"key", (("h", b"x"),), 12_345)
+    assert (record.key, record.headers, record.timestamp) == (b"key", (("h", b"x"),), written_ms)
     assert record.offset == stored.offset == 0
 
 

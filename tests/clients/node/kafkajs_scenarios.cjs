@@ -21,7 +21,14 @@ class Stage {
 
   async begin() {
     this.admin = await this.open(this.kafka.admin())
-    await this.admin.createTopics({ topics: [{ topic: this.topic, numPartitions: 2 }], waitForLeaders: true })
+    await this.makeTopic(this.topic)
+  }
+
+  /** kafkajs's own wait ends with an error while the broker does not know the topic yet. */
+  async makeTopic(topic) {
+    await this.admin.createTopics({ topics: [{ topic, numPartitions: 2 }], waitForLeaders: false })
+    await until(() => this.admin.fetchTopicMetadata({ topics: [topic] }).then(
+      ({ topics }) => topics[0].partitions.length === 2, () => false))
   }
 
   async open(client) {
@@ -143,7 +150,7 @@ const scenarios = [
   },
   async function several_topics_are_subscribed(stage) {
     const other = `${stage.topic}-other`
-    await stage.admin.createTopics({ topics: [{ topic: other, numPartitions: 2 }], waitForLeaders: true })
+    await stage.makeTopic(other)
     const member = await stage.member({ topics: [stage.topic, other] })
     await until(() => member.owned() === 4)
   },
@@ -192,13 +199,14 @@ const scenarios = [
   },
   async function records_have_keys_headers_and_times(stage) {
     const producer = await stage.producer()
-    const message = { key: 'key', value: '1', partition: 0, timestamp: '12345', headers: { h: 'x' } }
+    const timestamp = `${Date.now() - 1000}` // brokers delete old records
+    const message = { key: 'key', value: '1', partition: 0, timestamp, headers: { h: 'x' } }
     const [stored] = await producer.send({ topic: stage.topic, messages: [message] })
     assert.strictEqual(stored.baseOffset, '0')
     const got = []
     await stage.member({ run: { eachMessage: async (one) => { got.push(one.message) } } })
     await until(() => got.length)
-    assert.deepStrictEqual([`${got[0].key}`, got[0].timestamp, `${got[0].headers.h}`], ['key', '12345', 'x'])
+    assert.deepStrictEqual([`${got[0].key}`, got[0].timestamp, `${got[0].headers.h}`], ['key', timestamp, 'x'])
   },
   async function gzip(stage) {
     await stage.send(10, { compression: CompressionTypes.GZIP })
@@ -263,9 +271,9 @@ const scenarios = [
   },
   async function topics_are_made_and_deleted({ admin, topic }) {
     const topics = [{ topic: `${topic}-made` }]
-    assert.strictEqual(await admin.createTopics({ topics, waitForLeaders: true }), true)
+    assert.strictEqual(await admin.createTopics({ topics, waitForLeaders: false }), true)
     assert.strictEqual(await admin.createTopics({ topics }), false)
-    assert((await admin.listTopics()).includes(`${topic}-made`))
+    await until(async () => (await admin.listTopics()).includes(`${topic}-made`))
     await admin.deleteTopics({ topics: [`${topic}-made`] })
     await until(async () => !(await admin.listTopics()).includes(`${topic}-made`))
   },

@@ -24,6 +24,8 @@ async function refused(promise) {
 
 /** Each scenario gets a stage of its own, which is closed after it. */
 async function play(name, scenarios, makeStage) {
+  // @platformatic/kafka throws where nobody can catch it when a connection ends while it is opened.
+  process.on('uncaughtException', console.error)
   for (const scenario of scenarios) {
     const stage = makeStage()
     let timer
