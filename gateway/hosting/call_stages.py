@@ -228,13 +228,15 @@ class CallStages:
 
     def _answer_if_late(self, call: Call) -> Answer | None:
         """The answer to a join or leave that has waited on a connection that its client has given
-        up, and joined again since. The client would not learn what a late JoinGroup is granted
-        (DEV D5). A late leave (DEV D25) is refused by the engine as well, unless it was loaded
-        meanwhile; a move serves members without it. A native join is only marked."""
+        up, and joined again since. The client would not learn what a late JoinGroup is granted, and
+        a static member would lose its place to its own (DEV D5). A late leave (DEV D25) is refused
+        by the engine as well, unless it was loaded meanwhile; a move serves members without it. A
+        native join is only marked."""
         event, number = call.event, call.connection
         if not isinstance(event, JoinGroupReceived | ConsumerHeartbeatReceived) or number is None:
             return None
-        call.is_overtaken = self._parts.joined_on.has_newer((event.member_id,), number)
+        member_id = event.member_id or self._member_of(event.instance_id)
+        call.is_overtaken = self._parts.joined_on.has_newer((member_id,), number)
         if not call.is_overtaken:
             return None
         if isinstance(event, JoinGroupReceived):
@@ -242,6 +244,12 @@ class CallStages:
         if call.api is GroupApi.CONSUMER_LEAVE:
             return event.refuse(GroupError(ErrorCode.FENCED_MEMBER_EPOCH, JOINED_AGAIN))
         return None
+
+    def _member_of(self, instance_id: str | None) -> str | None:
+        """The id of the member that has this instance id, also while the group moves."""
+        if instance_id is None:
+            return None
+        return self._engine.member_of(instance_id) or self._move.member_of(instance_id)
 
     def _place_in_move(self, call: Call, answer: Answer | StoreCommits | None, now_ms: int) -> None:
         """The move has an answer, or the call waits for its end."""

@@ -146,6 +146,11 @@ class LoggedEngine:
         group = self.core.state.group
         return () if group is None else group.members
 
+    def member_of(self, instance_id: str) -> str | None:
+        """The id of the static member with this instance id."""
+        group = self.core.state.group
+        return None if group is None else group.instances.get(instance_id)
+
     @property
     def is_loaded(self) -> bool:
         """Whether the group's state is known."""

@@ -116,6 +116,10 @@ class Move:
         """The ids of the members that move."""
         return () if self._current is None else self._current.member_ids
 
+    def member_of(self, instance_id: str) -> str | None:
+        """The id of the recalled member with this instance id."""
+        return None if self._recall is None else self._recall.member_of(instance_id)
+
     @property
     def why_forwarded(self) -> str:
         """Why the cluster answers a call."""

@@ -115,12 +115,6 @@ class Recall:
         self.leads_rounds = leads_rounds
         self._has_all_members = has_all_members
         self._generation = group.generation
-        self._instances: Mapping[str, str] = {
-            member.instance_id: member.member_id
-            for member in group.members
-            if member.instance_id is not None
-        }
-        """Member ids by instance id."""
         self._engine = GroupEngine(group_id, config)
         self._engine.apply(ClassicGroupMetadata(value=group))
         self._heartbeat_interval_ms = config.consumer_heartbeat_interval_ms
@@ -158,6 +152,17 @@ class Recall:
         """Wait no longer for members whose time is over."""
         for member_id, is_alive in self.holders.give_up(now_ms):
             self.is_native_due |= is_alive and self.members[member_id].is_native
+
+    def member_of(self, instance_id: str) -> str | None:
+        """The id of the member that has had this instance id."""
+        return self._group.instances.get(instance_id)
+
+    @property
+    def _group(self) -> ClassicGroup:
+        """The group as it was."""
+        group = self._engine.state.group
+        assert isinstance(group, ClassicGroup)
+        return group
 
     # -- requests of membership ------------------------------------------------------------------
 
@@ -259,7 +264,7 @@ class Recall:
     def _let_joiner_go(self, event: ConsumerHeartbeatReceived) -> None:
         """Count a member that returns with epoch 0 as one that has given up, and likewise one whose
         instance returns after its client has closed its connections."""
-        predecessor = self._instances.get(event.instance_id or "")
+        predecessor = self.member_of(event.instance_id or "")
         if event.member_id in self.members:
             self._back_with_epoch_0.add(event.member_id)
             self.let_go(event.member_id)
@@ -295,14 +300,12 @@ class Recall:
 
     def _epoch_of(self, member_id: str) -> int:
         """The generation in which the member has its partitions."""
-        group = self._engine.state.group
-        assert isinstance(group, ClassicGroup)
-        return group.core.older_epochs.get(member_id, self._generation)
+        return self._group.core.older_epochs.get(member_id, self._generation)
 
     def _former_id(self, call: Call, event: JoinGroupReceived) -> str | None:
         """The id of the member whose client has come back without it, or whose instance another
         client takes over; None if the call is that of a new member."""
-        predecessor = self._instances.get(event.instance_id or "")
+        predecessor = self.member_of(event.instance_id or "")
         if predecessor is not None:
             is_classic = not self.members[predecessor].is_native
             return predecessor if is_classic and predecessor in self.holders else None
@@ -383,9 +386,7 @@ class Recall:
     def _member_id_of(self, leaver: Leaver) -> str:
         """The member that an entry of a LeaveGroup names. Raises GroupError: UNKNOWN_MEMBER_ID, or
         FENCED_INSTANCE_ID."""
-        group = self._engine.state.group
-        assert isinstance(group, ClassicGroup)
-        return known_leaver(group, leaver).member_id
+        return known_leaver(self._group, leaver).member_id
 
     def on_stored(self, call: Commits, codes: CommitCodes) -> None:
         """Handle the cluster's answer to the commits of a call, or its absence."""

@@ -315,3 +315,19 @@ def test_a_late_join_grants_nothing_to_a_member_that_has_joined_since() -> None:
     synced = on.sync(member_id, rejoined.generation).answer
     assert isinstance(synced, SyncGroupReply)
     assert read_assignment(synced.assignment) == {"foo": (2,)}
+
+
+def test_a_late_join_takes_no_instance_from_a_member_that_has_joined_since() -> None:
+    """DEV D5. The member would be fenced, and nobody would have its new id. Another process with
+    its instance id comes on a newer connection."""
+    on = HostedScene()
+    joining = on.join(instance_id="i", connection=2)
+    on.wait(5_000)
+    joined = joining.answer
+    assert isinstance(joined, JoinGroupReply)
+    on.sync(joined.member_id, joined.generation)
+    assert on.join(instance_id="i", connection=1).answer == Abandoned()
+    assert error_of(on.beat(joined.member_id, joined.generation)) is ErrorCode.NONE
+    replaced = on.join(instance_id="i", connection=3).answer
+    assert isinstance(replaced, JoinGroupReply)
+    assert replaced.member_id != joined.member_id

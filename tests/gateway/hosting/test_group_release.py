@@ -539,6 +539,22 @@ def test_a_late_join_does_not_give_a_classic_members_partitions_to_the_cluster(o
     assert on.waits(Ask) == 1
 
 
+def test_a_late_join_does_not_give_a_static_members_partitions_to_the_cluster() -> None:
+    on = HostedScene()
+    joining = on.join(instance_id="i", connection=2)
+    on.wait(5_000)
+    joined = joining.answer
+    assert isinstance(joined, JoinGroupReply)
+    on.sync(joined.member_id, joined.generation, {joined.member_id: {"foo": (0, 1, 2)}})
+    on.wait(1_000)
+    on.hold(Ask)
+    on.feed(MoveRequested(ReleaseRequest()))
+    assert on.join(instance_id="i", connection=1).answer == Abandoned()
+    assert on.waits(Ask) == 0
+    on.join(instance_id="i", connection=3)
+    assert on.waits(Ask) == 1
+
+
 @pytest.mark.parametrize("is_killed", [False, True])
 @pytest.mark.parametrize("comes", [True, False])
 def test_the_first_member_in_the_cluster_is_a_native_one(

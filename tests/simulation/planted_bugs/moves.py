@@ -150,7 +150,7 @@ def a_second_client_of_an_instance_ends_the_claims_of_the_first(patch: Patch) ->
 
     def let_joiner_go(recalling: Recall, event: ConsumerHeartbeatReceived) -> None:
         real(recalling, event)
-        recalling.let_go(recalling._instances.get(event.instance_id or "", ""))
+        recalling.let_go(recalling.member_of(event.instance_id or "") or "")
 
     patch.setattr(Recall, "_let_joiner_go", let_joiner_go)
 
