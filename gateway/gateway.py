@@ -33,8 +33,8 @@ from gateway.groups.clock import Clock
 from gateway.groups.cluster_group_reader import ClusterGroupReader
 from gateway.groups.compute_thread import ComputeThread
 from gateway.groups.forgetting import Forgetting
-from gateway.groups.group_driver import Services
 from gateway.groups.group_limits import GroupLimits
+from gateway.groups.group_work import Services
 from gateway.groups.groups import Groups
 from gateway.groups.pauses import Pauses
 from gateway.groups.readiness_reporter import ReadinessReporter

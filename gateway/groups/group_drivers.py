@@ -18,11 +18,9 @@ from coordinator.group.load import (
 from coordinator.interface.records import DurableRecord
 from coordinator.interface.replies import GroupView, Reply
 from coordinator.interface.roll_policy import RollMode
-from gateway.groups.group_driver import (
-    GroupDriver,
-    Services,
-)
+from gateway.groups.group_driver import GroupDriver
 from gateway.groups.group_limits import TooManyGroups
+from gateway.groups.group_work import Services
 from gateway.groups.relayed_calls import RelayedCalls
 from gateway.hosting.answers import GroupApi, RefusalReason
 from gateway.hosting.calls import (

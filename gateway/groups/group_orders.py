@@ -13,10 +13,8 @@ from coordinator.group.state import GroupState
 from coordinator.interface.events import ClaimReceived, ConfigsReceived
 from coordinator.interface.roll_policy import RollMode
 from gateway.groups.coordinator_configs import longest_session_ms_of
-from gateway.groups.group_driver import (
-    Services,
-)
 from gateway.groups.group_drivers import GroupDrivers, GroupRefused
+from gateway.groups.group_work import Services
 from gateway.groups.members_away import MembersAway
 from gateway.groups.new_protocol import new_protocol_of
 from gateway.hosting.adoptable import HOSTED_ALREADY, why_not_found

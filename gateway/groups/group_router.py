@@ -19,9 +19,9 @@ from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
 from gateway.batches import batches, in_steps
 from gateway.cluster.shared_lookups import SharedLookups
-from gateway.groups.group_driver import Services, locate
 from gateway.groups.group_drivers import GroupDrivers
 from gateway.groups.group_reporter import carry_out_now
+from gateway.groups.group_work import Services, locate
 from gateway.hosting.answers import JOINS, RefusalReason
 from gateway.hosting.calls import (
     Answer,

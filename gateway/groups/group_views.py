@@ -22,11 +22,9 @@ from coordinator.interface.replies import ConfigView, GroupView
 from coordinator.interface.roll_policy import RollMode
 from coordinator.interface.topics import Topics
 from gateway.groups.cluster_view import ClusterView
-from gateway.groups.group_driver import (
-    Services,
-)
 from gateway.groups.group_drivers import GroupDrivers, IdleGroup
 from gateway.groups.group_snapshot import GroupSnapshot
+from gateway.groups.group_work import Services
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import HERE, RoutingDecision, Standing
 from gateway.hosting.states import AdoptionStage, AnchorPhase, Mode, ReleaseStage
@@ -195,7 +193,9 @@ class GroupViews:
 
     def topic_names(self) -> Set[str]:
         """The topics that hosted groups have recently referred to."""
-        return frozenset().union(*(driver.topics.names for driver in self._drivers.by_id.values()))
+        return frozenset().union(
+            *(driver.work.topics.names for driver in self._drivers.by_id.values())
+        )
 
     async def configs(self, group_id: str) -> tuple[ConfigView, ...]:
         """The group's configs; the group need not exist. Raises StateLogError."""

@@ -21,12 +21,13 @@ from coordinator.group.load import (
 from coordinator.interface.events import LeaveGroupReceived, Leaver
 from gateway.events.group_events import GroupLoaded
 from gateway.groups.configured_releases import ConfiguredReleases
-from gateway.groups.group_driver import GroupDriver, Services
+from gateway.groups.group_driver import GroupDriver
 from gateway.groups.group_drivers import GroupDrivers, GroupFailed, GroupRefused
 from gateway.groups.group_orders import GroupOrders
 from gateway.groups.group_reporter import forget_events
 from gateway.groups.group_router import GroupRouter
 from gateway.groups.group_views import GroupViews
+from gateway.groups.group_work import Services
 from gateway.hosting.inputs import Ending
 from gateway.hosting.rules import HostingRules
 from gateway.state_log.log import StateLog, StateLogError, StateLogUnreadable

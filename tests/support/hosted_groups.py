@@ -52,9 +52,10 @@ from gateway.events.event import Envelope, GatewayEvent
 from gateway.groups.clock import Clock
 from gateway.groups.cluster_group_reader import ClusterGroupReader
 from gateway.groups.compute_thread import ComputeThread
-from gateway.groups.group_driver import GroupDriver, Services
+from gateway.groups.group_driver import GroupDriver
 from gateway.groups.group_drivers import GroupRefused
 from gateway.groups.group_limits import GroupLimits
+from gateway.groups.group_work import Services
 from gateway.groups.groups import Groups
 from gateway.groups.pauses import Pauses
 from gateway.groups.regex_resolver import RegexResolver

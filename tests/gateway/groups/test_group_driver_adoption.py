@@ -177,7 +177,7 @@ async def test_grants_of_an_adopted_group_end_though_no_request_has_named_its_to
         await groups.nursery.start(groups.table.resume)
         member_id = (await groups.lone_classic_member()).member_id
         driver = groups.driver()
-        driver.topics = TopicsImage(driver.topics._cluster)  # noqa: SLF001, RUF100
+        driver.work.topics = TopicsImage(driver.work.topics._cluster)  # noqa: SLF001, RUF100
         driver.group.engine.topics = Topics()
         driver.report(EmitNow(GroupAdopted(held_ms=1)))
         await groups.beat(member_id, 1)

@@ -1,4 +1,4 @@
-"""One group's task and the topics that it needs, by name or regular expression."""
+"""The work of one group, and the topics that it needs, by name or regular expression."""
 
 from collections.abc import Iterable, Mapping
 from functools import partial
