@@ -164,8 +164,7 @@ class Requester(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Describe:
-    """Ask the cluster who is in the group. The result is its description; it fails if there is
-    none."""
+    """Ask the cluster who is in the group. The result is its description, None if there is none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

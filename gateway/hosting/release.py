@@ -23,7 +23,7 @@ from coordinator.interface.records import (
 )
 from gateway.events import group_events
 from gateway.hosting.anchor import SESSION_TIMEOUTS_MS
-from gateway.hosting.effects import MoveStep, Requester
+from gateway.hosting.effects import Describe, MoveStep, Requester
 from gateway.hosting.forwarded import STABLE
 from gateway.hosting.grace import Grace
 from gateway.hosting.group_parts import GroupParts
@@ -38,11 +38,7 @@ from gateway.hosting.standing import RELEASED
 from gateway.hosting.states import RELEASE, AnchorPhase, Mode, ReleaseStage
 from gateway.hosting.upstream_member import NOTHING, In, Joined, Out, UpstreamMember
 from gateway.moves import check_move
-from kafka_codecs.describe_groups import (
-    DescribedGroup,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-)
+from kafka_codecs.describe_groups import DescribedGroup
 
 SETTLE_MAX_MS = 30_000
 """How long a release waits for the end of a rebalance before it begins."""
@@ -314,11 +310,11 @@ class Releasing(Moving):
 
     # -- what happens ----------------------------------------------------------------------------
 
-    def on_done(self, _step: MoveStep, answer: Any, now_ms: int) -> None:
+    def on_done(self, step: MoveStep, answer: Any, now_ms: int) -> None:
         """The coordinator has answered."""
-        match answer:
-            case DescribeGroupsResponse(groups=groups):
-                if self._is_awaited_there(groups):
+        match step:
+            case Describe():
+                if answer is not None and self._is_awaited_there(answer):
                     self._wait_until_ms = now_ms
                 else:
                     self._not_before_ms = min(now_ms + self._pause_ms, self._wait_until_ms)
@@ -391,7 +387,7 @@ class Releasing(Moving):
                     Requester.RELEASE, self._opener.join(now_ms, member_id=member_id, names=names)
                 )
             case Stage.GATHERING | Stage.AWAITING_ROUND if is_waiting:
-                self._ask(Requester.RELEASE, DescribeGroupsRequest(groups=(self._parts.group_id,)))
+                self._begin_step(Describe())
             case Stage.GATHERING:
                 self._move(Stage.LEAVING)
                 self._advance(now_ms)
@@ -453,17 +449,14 @@ class Releasing(Moving):
             case _:
                 self._not_before_ms = now_ms + BACKOFF_MS
 
-    def _is_awaited_there(self, groups: Sequence[DescribedGroup]) -> bool:
+    def _is_awaited_there(self, group: DescribedGroup) -> bool:
         """Whether the first round in the cluster is over, or before that, whether as many have
         joined as are due, among them the clients of members that still own partitions: only the
         leader of their round knows what they claim."""
         if self.stage is Stage.AWAITING_ROUND:
-            return any(group.group_state == STABLE for group in groups)
+            return group.group_state == STABLE
         clients = Counter(
-            member.client_id
-            for group in groups
-            for member in group.members
-            if member.member_id != self._ids.member_id
+            member.client_id for member in group.members if member.member_id != self._ids.member_id
         )
         owners = Counter(member.client_id for member in self.recall.owners)
         return clients.total() >= self.recall.returning and owners <= clients

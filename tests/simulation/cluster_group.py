@@ -26,8 +26,6 @@ from gateway.requests.messages import response
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import (
     DescribedGroup,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
 )
 from kafka_codecs.error_codes import ErrorCode
 from tests.simulation.broker import API_KEYS, Broker, Sender, read_request
@@ -138,9 +136,6 @@ class ClusterGroup:
 
     def ask(self, message: Struct, answered: Callable[[Struct | None], None]) -> None:
         """Handle a request of the gateway."""
-        if isinstance(message, DescribeGroupsRequest):
-            answered(DescribeGroupsResponse(groups=(self.describe(),)))
-            return
         version = self.profile.versions[API_KEYS[type(message)]]
         sender = Sender(CLIENT_ID)
         event = read_request(message, sender, next(self._tokens), version)  # type: ignore[arg-type]

@@ -28,7 +28,7 @@ from gateway.hosting.calls import (
     StoreCommits,
     Unanswerable,
 )
-from gateway.hosting.effects import Ask, AskCoordinator, Load, Write
+from gateway.hosting.effects import Ask, AskCoordinator, Describe, Load, Write
 from gateway.hosting.forwarded import Client
 from gateway.hosting.inputs import (
     Damage,
@@ -58,8 +58,6 @@ from kafka_codecs.consumer_group_heartbeat import (
 )
 from kafka_codecs.describe_groups import (
     DescribedGroup,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
 )
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
@@ -88,7 +86,7 @@ class Scene(HostedScene):
         self.joined = self.classic_member()
         self.member_id = self.joined.member_id
         self.wait(1_000)
-        self.hold(Ask)
+        self.hold(Ask, Describe)
         self.request = ReleaseRequest()
 
     @property
@@ -115,16 +113,16 @@ class Scene(HostedScene):
     def to_the_end(self) -> None:
         self.to_gathering()
         group = DescribedGroup(group_id=self.group.group_id, members=())
-        self.step(DescribeGroupsResponse(groups=(group,)))
+        self.step(group)
         self.wait(5_000)
-        self.step(DescribeGroupsResponse(groups=(group,)))
+        self.step(group)
         self.wait(100)
         self.step(LeaveGroupResponse())
 
     def killed(self) -> HostedScene:
         """The gateway that is started after a kill of this one."""
         again = self.restart()
-        again.hold(Ask)
+        again.hold(Ask, Describe)
         again.feed(Resumed(is_moving=True))
         return again
 
@@ -133,7 +131,8 @@ class Scene(HostedScene):
 
 
 def step(on: HostedScene, answer: Any) -> None:
-    on.feed(Done(on.take(Ask), answer))
+    asked = on.take(Describe) if isinstance(answer, DescribedGroup) else on.take(Ask)
+    on.feed(Done(asked, answer))
 
 
 def log_has(on: HostedScene) -> ReleaseState | None:
@@ -189,12 +188,12 @@ def test_a_native_join_waits_until_the_anchor_has_left(on: Scene) -> None:
     fatal to them."""
     on.to_gathering()
     group = DescribedGroup(group_id=on.group.group_id, members=())
-    while isinstance((asked := on.take(Ask)).message, DescribeGroupsRequest):
-        on.feed(Done(asked, DescribeGroupsResponse(groups=(group,))))
-        on.wait_until(lambda: on.waits(Ask))
+    while on.waits(Describe):
+        step(on, group)
+        on.wait_until(lambda: on.waits(Ask) or on.waits(Describe))
     native = on.native("n-1")
     assert is_waiting(native)
-    on.feed(Done(asked, LeaveGroupResponse()))
+    on.step(LeaveGroupResponse())
     assert native.answer == Forwarded("released")
 
 
@@ -448,7 +447,7 @@ def test_native_members_reconcile_and_rejoin_in_the_cluster() -> None:
     on = HostedScene()
     epoch = on.native_member("n-1").member_epoch
     on.wait(1_000)
-    on.hold(Ask)
+    on.hold(Ask, Describe)
     request = ReleaseRequest(new_protocol=NOT_MIXED)
     on.feed(MoveRequested(request))
     told = on.native("n-1", epoch).answer
@@ -473,7 +472,7 @@ def test_native_members_reconcile_and_rejoin_in_the_cluster() -> None:
 def test_a_late_join_does_not_give_a_native_members_partitions_to_the_cluster() -> None:
     on = HostedScene()
     epoch = on.native_member("n-1").member_epoch
-    on.hold(Ask)
+    on.hold(Ask, Describe)
     on.feed(MoveRequested(ReleaseRequest(new_protocol=NOT_MIXED)))
     assert cause_of(on.native("n-1", 0)) is RefusalReason.FENCED
     on.wait(1_000)
@@ -488,7 +487,7 @@ def _begin_with_native(*, connection: int) -> HostedScene:
     on = HostedScene()
     on.native("n-1", connection=connection)
     on.wait(1_000)
-    on.hold(Ask)
+    on.hold(Ask, Describe)
     on.feed(MoveRequested(ReleaseRequest(new_protocol=NOT_MIXED)))
     return on
 
@@ -547,7 +546,7 @@ def test_a_late_join_does_not_give_a_static_members_partitions_to_the_cluster() 
     assert isinstance(joined, JoinGroupReply)
     on.sync(joined.member_id, joined.generation, {joined.member_id: {"foo": (0, 1, 2)}})
     on.wait(1_000)
-    on.hold(Ask)
+    on.hold(Ask, Describe)
     on.feed(MoveRequested(ReleaseRequest()))
     assert on.join(instance_id="i", connection=1).answer == Abandoned()
     assert on.waits(Ask) == 0
@@ -603,7 +602,7 @@ def test_a_static_member_that_left_temporarily_is_not_waited_for(*, is_killed: b
     on = HostedScene()
     on.native("n-1", instance_id="one")
     on.native("n-1", -2, instance_id="one")
-    on.hold(Ask)
+    on.hold(Ask, Describe)
     ordered(on)
     last = next_process(on) if is_killed else on
     ask = last.take(Ask)
@@ -656,7 +655,7 @@ def test_a_release_goes_on_when_the_last_session_ends_without_an_anchor(on: Scen
 def next_process(before: HostedScene) -> HostedScene:
     """The gateway after a restart, which finds the group in its log."""
     after = before.restart()
-    after.hold(Ask)
+    after.hold(Ask, Describe)
     if after.records:
         after.feed(Resumed())
     return after
@@ -750,9 +749,9 @@ def test_a_late_anchor_in_the_place_of_the_released_one_leaves_as_well(on: Scene
     """The coordinator has received a JoinGroup of the anchor after those of the release."""
     on.to_gathering()
     group = DescribedGroup(group_id=on.group.group_id, members=())
-    on.step(DescribeGroupsResponse(groups=(group,)))
+    on.step(group)
     on.wait(5_000)
-    on.step(DescribeGroupsResponse(groups=(group,)))
+    on.step(group)
     on.wait(100)
     on.in_cluster.member_id = "groupferry-anchor-late"
     leave(on)
@@ -800,7 +799,7 @@ def test_an_anchor_that_a_failover_brings_back_leaves_again(on: Scene) -> None:
 
 def test_a_setting_fences_nobody_and_the_group_is_released_as_by_an_operator(on: Scene) -> None:
     after = on.restart(forward=("*",))
-    after.hold(Ask)
+    after.hold(Ask, Describe)
     after.feed(Resumed())
     assert situation_or_none(after.beat(on.member_id, on.joined.generation)) is None
     after.wait(SESSION_MS // 2)
@@ -884,7 +883,7 @@ def test_a_killed_gateway_recalls_the_members_again(on: Scene) -> None:
     """Its anchor is taken over first: commits need it."""
     on.begin()
     again = on.restart()
-    again.hold(Ask)
+    again.hold(Ask, Describe)
     again.feed(Resumed(is_moving=True))
     call = again.beat(on.member_id, on.joined.generation)
     again.wait(100)
@@ -914,7 +913,7 @@ def test_a_gateway_that_was_killed_after_the_hand_over_takes_no_anchor_again(on:
 
 def test_an_empty_group_is_released_at_once() -> None:
     on = HostedScene()
-    on.hold(Ask)
+    on.hold(Ask, Describe)
     request = ReleaseRequest()
     on.feed(MoveRequested(request))
     assert request.outcome is not None

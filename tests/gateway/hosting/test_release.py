@@ -8,7 +8,7 @@ import pytest
 from coordinator.interface.events import ReleaseMoved
 from coordinator.interface.records import ClassicGroupValue, ReleaseRecord, ReleaseState
 from gateway.hosting.anchor import SESSION_TIMEOUTS_MS
-from gateway.hosting.effects import Ask
+from gateway.hosting.effects import Ask, Describe
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.moving import BACKOFF_MS
 from gateway.hosting.release import (
@@ -23,8 +23,6 @@ from gateway.hosting.states import ReleaseStage as Stage
 from kafka_codecs.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
 )
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
@@ -118,6 +116,8 @@ class Script:
 
     def asked(self) -> type[Any]:
         (effect,) = self.todo
+        if isinstance(effect, Describe):
+            return Describe
         assert isinstance(effect, Ask)
         return type(effect.message)
 
@@ -149,7 +149,7 @@ class Script:
             for each in member_ids
         )
         group = DescribedGroup(group_id=GROUP, members=members)
-        self.answer(DescribeGroupsResponse(groups=(group,)))
+        self.answer(group)
 
     def to_gathering(self) -> None:
         """Both members come back."""
@@ -245,7 +245,7 @@ def test_it_waits_for_a_member_that_still_owns_partitions(on: Script) -> None:
     on.answer(SyncGroupResponse())
     on.describe(IDS.member_id, "x", "y", "z")
     on.wait(GATHER_MAX_MS)
-    assert on.asked() is DescribeGroupsRequest
+    assert on.asked() is Describe
     on.describe(IDS.member_id, "x", "y", "z", client_id=MEMBERS[0].client_id)
     assert on.asked() is LeaveGroupRequest
 
@@ -291,9 +291,9 @@ def test_the_wait_for_a_round_ends_before_the_wait_for_a_native_member(on: Scrip
     assert (before, on.situation) == (GroupSituation.OPENED, GroupSituation.NATIVE_FIRST)
 
 
-def described_as(state: str) -> DescribeGroupsResponse:
+def described_as(state: str) -> DescribedGroup:
     """The cluster says that the group is in this state."""
-    return DescribeGroupsResponse(groups=(DescribedGroup(group_id=GROUP, group_state=state),))
+    return DescribedGroup(group_id=GROUP, group_state=state)
 
 
 def test_it_waits_for_nobody_who_has_left(on: Script) -> None:

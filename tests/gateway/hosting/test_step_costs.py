@@ -12,7 +12,7 @@ import pytest
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.replies import ConsumerHeartbeatReply, JoinGroupReply
 from gateway.hosting.answers import RefusalReason
-from gateway.hosting.effects import Ask, AskCoordinator
+from gateway.hosting.effects import Ask, AskCoordinator, Describe
 from gateway.hosting.inputs import MoveRequested
 from gateway.hosting.move_requests import ReleaseRequest
 from gateway.hosting.states import ReleaseStage, Stage
@@ -169,7 +169,7 @@ def test_a_heartbeat_costs_the_same_while_a_large_group_is_released() -> None:
 
     def cost_among(size: int) -> Cost:
         scene, members = classic_group.__wrapped__(size)
-        scene.hold(Ask)
+        scene.hold(Ask, Describe)
         scene.feed(MoveRequested(ReleaseRequest()))
         assert scene.group.move.stage is ReleaseStage.RECALLING
         asked = members[: SMALL // 2]

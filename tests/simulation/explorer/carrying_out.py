@@ -24,7 +24,6 @@ from gateway.hosting.effects import (
     Write,
 )
 from kafka_codecs.declaration import Struct
-from kafka_codecs.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kafka_codecs.heartbeat import HeartbeatRequest
 from tests.simulation.explorer.clients import miss
 from tests.simulation.explorer.group_port import GroupPort, name_of_effect
@@ -112,10 +111,6 @@ def _carry_out_request(world: World, how: str, name: str, effect: Awaited, messa
 def arrive(world: World, message: Struct, name: str) -> None:
     """Let the coordinator receive a message. It may park it. `name`: the effect that awaits the
     answer; empty if none does."""
-    if isinstance(message, DescribeGroupsRequest):
-        if name:
-            world.answers[name] = DescribeGroupsResponse(groups=(world.describe(),))
-        return
     token = world.new_token()
     world.ask_cluster(world.read(token, message))
     _drop_strays(world)
