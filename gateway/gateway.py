@@ -43,7 +43,6 @@ from gateway.groups.regex_resolver import RegexResolver
 from gateway.hosting.forwarded import WatchedGroups
 from gateway.hosting.identity import Gateway
 from gateway.hosting.rules import HostingRules
-from gateway.hosting.standing import StandingRules
 from gateway.hosting.states import Adoption
 from gateway.journal.fleet_journal import FleetJournal
 from gateway.journal.journal import Journal, Sinks
@@ -424,14 +423,12 @@ def _hosting_rules(
     """What all groups share. `can_hold`: whether the cluster can hold anchors."""
     return HostingRules(
         config=groups,
-        standing=StandingRules(
-            gateway=Gateway(log_id=state_log.id, run_id=state_log.run_id),
-            longest_session_ms=groups.longest_session_ms,
-            # The embedded cluster ends when a group's request reaches it.
-            host_patterns=config.host_patterns if can_hold else ("*",),
-            forward_patterns=config.forward_patterns,
-            adoption=config.adoption,
-        ),
+        gateway=Gateway(log_id=state_log.id, run_id=state_log.run_id),
+        longest_session_ms=groups.longest_session_ms,
+        # The embedded cluster ends when a group's request reaches it.
+        host_patterns=config.host_patterns if can_hold else ("*",),
+        forward_patterns=config.forward_patterns,
+        adoption=config.adoption,
         hold_patterns=config.hold_patterns,
         can_anchor=can_hold,
         linger_ms=round(config.anchor_linger_s * 1000),

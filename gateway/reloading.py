@@ -97,7 +97,7 @@ class Reloading:
             setattr(self.limits, field.name, getattr(limits, field.name))
         if self._in_force is not None:
             rules, group_limits = self._in_force
-            rules.standing.adoption = settings.groups_adopt
+            rules.adoption = settings.groups_adopt
             group_limits.limit(settings.max_groups, share_of_groups(settings))
             rules.names.per_address = settings.max_names_per_address
             rules.names.per_principal = settings.max_names_per_principal

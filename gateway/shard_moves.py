@@ -127,8 +127,7 @@ class ShardMoves:
 
     def _take(self, shards: tuple[int, ...], run_id: int, nursery: trio.Nursery) -> None:
         # Anchors of the groups' last holder have an older run.
-        rules = self._rules.standing
-        rules.gateway = replace(rules.gateway, run_id=run_id)
+        self._rules.gateway = replace(self._rules.gateway, run_id=run_id)
         self._journal.begin_run(run_id, shards, ShardsTaken(shards=shards))
         for shard in shards:
             self._opening[shard] = trio.Event()

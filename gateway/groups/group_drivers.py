@@ -213,7 +213,6 @@ class GroupDrivers:
             self.idle.pop(group_id, None)
             group = HostedGroup(
                 self.remember_standing(group_id, owner),
-                self._rules,
                 spread=random.uniform(1 - SPREAD, 1 + SPREAD),  # noqa: S311
             )
             driver = GroupDriver(
@@ -241,7 +240,7 @@ class GroupDrivers:
             del self.idle[group_id]
         for group_id in tuple(filter(concerns, self.standings)):
             self.standings.pop(group_id)
-        for names in (rules.standing.adopted, rules.standing.released, rules.adopting):
+        for names in (rules.adopted, rules.released, rules.adopting):
             names.difference_update([name for name in names if concerns(name)])
 
     def in_memory(self, group_id: str) -> GroupDriver | None:
@@ -256,7 +255,7 @@ class GroupDrivers:
         """What is known of a group in the cluster."""
         if (driver := self.by_id.get(group_id)) is not None:
             return driver.group.standing
-        return self.standings.get(group_id) or Standing(group_id, self._rules.standing)
+        return self.standings.get(group_id) or Standing(group_id, self._rules)
 
     def remember_standing(self, group_id: str, owner: QuotaKey | None) -> Standing:
         """The same to be remembered. Of too many the oldest is forgotten, and asked for again when

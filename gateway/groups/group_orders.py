@@ -141,9 +141,9 @@ class GroupOrders:
             return (HOSTED_ALREADY,)
         if not self._rules.can_anchor:
             return (NO_ANCHORS,)
-        if self._rules.standing.is_removing:
+        if self._rules.is_removing:
             return ("the gateway is being removed: wait until groupferry remove has ended",)
-        if self._rules.standing.adoption == "never":
+        if self._rules.adoption == "never":
             return ("as configured (groups_adopt = never): set it to manual, and reload (SIGHUP)",)
         if self._drivers.get_standing(group_id).is_configured:
             return (
@@ -255,12 +255,11 @@ class GroupOrders:
     @contextlib.contextmanager
     def taking_none(self) -> Iterator[None]:
         """Leave every group to the cluster during the block that is not hosted before."""
-        rules = self._rules.standing
-        rules.is_removing = True
+        self._rules.is_removing = True
         try:
             yield
         finally:
-            rules.is_removing = False
+            self._rules.is_removing = False
 
     async def end_adoptions(self) -> None:
         """Let adoptions end that are nearly done. The next process finds the others in its log."""

@@ -93,7 +93,7 @@ class Groups:
             try:
                 group_ids = tuple(dict.fromkeys(await _all_in_log(state_log)))
                 self.drivers.unresumed.update(group_ids)
-                self._rules.standing.adopted.update(await _maybe_adopted(state_log))
+                self._rules.adopted.update(await _maybe_adopted(state_log))
                 break
             except StateLogError as error:
                 await self._delay_resuming(error)
@@ -144,11 +144,11 @@ class Groups:
             records = await self._state_log.read(group_id)
             is_live = has_members(records) or has_adoption(records)
             if not load.is_adopted(records):
-                self._rules.standing.adopted.discard(group_id)
+                self._rules.adopted.discard(group_id)
             if (release := release_in(records)) is not None:
                 is_live |= release.is_under_way
                 if not release.is_under_way:  # until then its anchor must be taken over
-                    self._rules.standing.released.add(group_id)
+                    self._rules.released.add(group_id)
         except StateLogUnreadable as unreadable:
             log.error("group_unreadable", group_id=group_id, reason=str(unreadable))  # noqa: TRY400
             is_live = False

@@ -78,7 +78,7 @@ def may_consider(parts: GroupParts, now_ms: int) -> bool:
     """Whether the gateway may adopt the group by itself now, as far as the relayed requests tell.
     If so, it is not considered again for a while."""
     routing, rules = parts.standing, parts.rules
-    if rules.standing.is_removing or not routing.may_be_adopted(now_ms):
+    if rules.is_removing or not routing.may_be_adopted(now_ms):
         return False
     routing.adopt_from_ms = now_ms + CONSIDER_EVERY_MS
     watched = rules.watched.group(parts.group_id)
@@ -103,7 +103,7 @@ class Adopting(Moving):
         """Why the group could not be adopted at all, one by one."""
         self.held_ms = 0
         """For how long calls were held. Final once the adoption has ended."""
-        self._join_metadata = parts.rules.standing.gateway.join_metadata
+        self._join_metadata = parts.rules.gateway.join_metadata
         self._adoption: AdoptionState | None = None
         self._is_resumed = False
         """Whether an earlier process began it, or this one before a bug."""

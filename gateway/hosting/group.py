@@ -53,7 +53,6 @@ from gateway.hosting.logged_engine import LoggedEngine
 from gateway.hosting.move import Move
 from gateway.hosting.move_requests import AdoptRequest, AnyRequest
 from gateway.hosting.newest_connections import NewestConnections
-from gateway.hosting.rules import HostingRules
 from gateway.hosting.shown_partitions import ShownPartitions
 from gateway.hosting.standing import (
     LiveMembers,
@@ -71,16 +70,16 @@ class HostedGroup:
     """Inputs and answers to effects come in through `handle`; `next_ms` says when `TimerFired` is
     due."""
 
-    def __init__(self, standing: Standing, rules: HostingRules, *, spread: float = 1.0) -> None:
+    def __init__(self, standing: Standing, *, spread: float = 1.0) -> None:
         """`spread`: this group's factor on the anchor's heartbeat interval."""
         self.group_id = group_id = standing.group_id
-        self.rules = rules
+        self.rules = rules = standing.rules
         self._effects = standing.outbox
         self.standing = standing
         self.engine = LoggedEngine(group_id, rules.config_of(group_id), effects=self._effects)
         self.anchor = Anchor(
             group_id,
-            rules.standing.gateway,
+            rules.gateway,
             shown=ShownPartitions(self.engine),
             linger_ms=rules.linger_ms,
             spread=spread,
@@ -94,12 +93,7 @@ class HostedGroup:
         self._existed = False
         """Whether the group existed when its engine was last at rest."""
         parts = GroupParts(
-            standing=standing,
-            rules=rules,
-            engine=self.engine,
-            anchor=self.anchor,
-            joined_on=self.joined_on,
-            effects=self._effects,
+            standing=standing, engine=self.engine, anchor=self.anchor, joined_on=self.joined_on
         )
         self.move = Move(parts)
         self.calls = CallStages(parts, self.move)

@@ -17,12 +17,19 @@ class GroupParts:
     """One instance for each group."""
 
     standing: Standing
-    rules: HostingRules
     engine: LoggedEngine
     anchor: Anchor
     joined_on: NewestConnections
-    effects: list[Effect]
-    """What the driver has to do, in this order."""
+
+    @property
+    def effects(self) -> list[Effect]:
+        """What the driver has to do, in this order."""
+        return self.standing.outbox
+
+    @property
+    def rules(self) -> HostingRules:
+        """What all groups share."""
+        return self.standing.rules
 
     @property
     def group_id(self) -> str:

@@ -118,7 +118,7 @@ class Releasing(Moving):
         self._ids = AnchorIds(member_id="", generation=-1)
         self._opener = UpstreamMember(
             parts.group_id,
-            parts.rules.standing.gateway.join_metadata,
+            parts.rules.gateway.join_metadata,
             reason=REASON,
             session_timeouts_ms=SESSION_TIMEOUTS_MS,
         )
@@ -133,7 +133,7 @@ class Releasing(Moving):
 
     def prepare(self, request: ReleaseRequest, now_ms: int) -> None:
         """Wait from now on for what has to come first."""
-        longest_ms = self._parts.rules.standing.longest_session_ms
+        longest_ms = self._parts.rules.longest_session_ms
         self.begin_by_ms = now_ms + (longest_ms if request.is_unattended else SETTLE_MAX_MS)
         self._parts.anchor.is_known_absent = False  # since the last look one may have come late
 

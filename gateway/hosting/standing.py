@@ -6,9 +6,8 @@ hopeless attempts; the anchor's own join decides in the end. A group that is liv
 only after its anchor was refused or replaced.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import Self
 
 from coordinator.interface.events import JoinGroupReceived
@@ -24,9 +23,10 @@ from gateway.events.group_events import (
 from gateway.hosting.answers import JOINS, RefusalReason
 from gateway.hosting.calls import Call
 from gateway.hosting.effects import Effect, EmitNow, Log
-from gateway.hosting.identity import OLDER_PROTOCOL_TYPE, Gateway, log_of, run_of
+from gateway.hosting.identity import OLDER_PROTOCOL_TYPE, log_of, run_of
 from gateway.hosting.pending_ids import PendingIds
-from gateway.hosting.states import Adoption, Mode
+from gateway.hosting.rules import HostingRules, matches
+from gateway.hosting.states import Mode
 from kafka_codecs.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.declaration import Struct
@@ -177,48 +177,13 @@ def foreign_kind(protocol_type: str, protocol: str) -> str:
     return "it is a group of Kafka Streams" if protocol == STREAMS_PROTOCOL else ""
 
 
-def matches(group_id: str, patterns: Iterable[str]) -> bool:
-    """Whether one of the patterns (* and ?) matches. Brackets stand for themselves."""
-    return any(fnmatchcase(group_id, pattern.replace("[", "[[]")) for pattern in patterns)
-
-
-@dataclass(slots=True, kw_only=True)
-class StandingRules:
-    """What the standings of all groups depend on. `adoption` may change while the gateway runs."""
-
-    gateway: Gateway
-    longest_session_ms: int
-    """How long a member may believe that it owns partitions without hearing from its
-    coordinator."""
-    host_patterns: tuple[str, ...] = ()
-    """Patterns (* and ?) of group ids whose consumers all come through the gateway, so that an
-    empty group is hosted from its first join on."""
-    forward_patterns: tuple[str, ...] = ()
-    """Patterns of group ids that stay with the cluster in any case."""
-    adoption: Adoption = "manual"
-    is_removing: bool = False
-    """Whether the gateway is being removed, and takes no group over meanwhile."""
-    released: set[str] = field(default_factory=set)
-    """The groups that the operator has given back to the cluster, as far as loaded."""
-    adopted: set[str] = field(default_factory=set)
-    """The groups that are hosted until an operator releases them, also while they are empty; and
-    those of the log that have not been read yet."""
-
-    @property
-    def why_none_is_taken(self) -> str:
-        """Why the gateway takes no group over, not even an empty one; empty if it does."""
-        if self.is_removing:
-            return "the gateway is being removed"
-        return "as configured (groups.adopt)" if self.adoption == "never" else ""
-
-
 @dataclass(slots=True)
 class Standing:
     """The latest decision on a group, and what it rests on. `outbox` takes lines and events for
     operators; a hosted group has its other effects there as well, so that their order is kept."""
 
     group_id: str
-    rules: StandingRules
+    rules: HostingRules
     decision: RoutingDecision = RoutingDecision(
         Mode.UNKNOWN, "the gateway has not asked the cluster yet"
     )

@@ -87,7 +87,7 @@ def test_hosting_takes_new_limits_and_another_way_to_adopt(on: Reloaded) -> None
     limits.hosted.reserve("a", None)
     line = on.again(groups_adopt="never", max_groups="1", permission_lifetime_ms="7000")
     assert line["changed"] == "groups_adopt, max_groups, permission_lifetime_ms"
-    assert rules.standing.adoption == "never"
+    assert rules.adoption == "never"
     assert on.limits.permission_lifetime_s == 7
     with pytest.raises(TooManyGroups, match="limit of 1 hosted"):
         limits.hosted.check(None)

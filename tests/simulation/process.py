@@ -72,7 +72,6 @@ from gateway.hosting.standing import (
     LookupOutcome,
     NoMembers,
     Standing,
-    StandingRules,
 )
 from gateway.hosting.states import Adoption, Mode
 from kafka_codecs.declaration import Struct
@@ -244,18 +243,16 @@ class Process:
         """What the latest look has found."""
         self.rules = HostingRules(
             config=config,
-            standing=StandingRules(
-                gateway=Gateway(log_id=LOG_ID, run_id=number),
-                longest_session_ms=LONGEST_SESSION_MS,
-                host_patterns=around.host_patterns,
-                forward_patterns=around.forward_patterns,
-                adoption=around.adoption,
-            ),
+            gateway=Gateway(log_id=LOG_ID, run_id=number),
+            longest_session_ms=LONGEST_SESSION_MS,
+            host_patterns=around.host_patterns,
+            forward_patterns=around.forward_patterns,
+            adoption=around.adoption,
             can_anchor=around.cluster.holds_anchors,
             linger_ms=around.linger_ms,
         )
         self.pauses = Pauses(self.now_ms, grace_ms_max=GRACE_MS_MAX)
-        self.group = HostedGroup(Standing(GROUP, self.rules.standing), self.rules)
+        self.group = HostedGroup(Standing(GROUP, self.rules))
         self.group.engine.observer = self
         self._to_clients: list[Call | PendingAction] = []
         """Calls that have their answers, and pending actions. Clients learn of them last."""
@@ -300,12 +297,12 @@ class Process:
         records = [record for record in newest if not is_tombstone(record)]
         if not records:
             return
-        standing, release = self.rules.standing, load.release_in(records)
+        release = load.release_in(records)
         if load.is_adopted(records):
-            standing.adopted.add(GROUP)
+            self.rules.adopted.add(GROUP)
         is_leaving = release is not None and release.is_under_way
         if release is not None and not is_leaving:
-            standing.released.add(GROUP)
+            self.rules.released.add(GROUP)
         self.feed(inputs.Resumed(load.has_adoption(records) or is_leaving))
         self._release_by_setting()
 

@@ -64,7 +64,6 @@ from gateway.hosting.calls import LOST, Commits, PendingAction, Refused
 from gateway.hosting.identity import Gateway
 from gateway.hosting.inputs import Done, Input
 from gateway.hosting.rules import HostingRules
-from gateway.hosting.standing import StandingRules
 from gateway.journal.journal import Journal, Sinks
 from gateway.observers.offset_reporter import OffsetReporter
 from gateway.plug_ins.runner import PlugIns
@@ -260,11 +259,9 @@ def make_groups(
     clock = Clock()
     rules = HostingRules(
         config=config,
-        standing=StandingRules(
-            gateway=Gateway(log_id=log.id, run_id=1),
-            longest_session_ms=config.longest_session_ms,
-            host_patterns=("*",),
-        ),
+        gateway=Gateway(log_id=log.id, run_id=1),
+        longest_session_ms=config.longest_session_ms,
+        host_patterns=("*",),
         can_anchor=False,
         linger_ms=60_000,
     )

@@ -76,7 +76,7 @@ from gateway.hosting.inputs import (
 )
 from gateway.hosting.move_requests import AnyRequest
 from gateway.hosting.rules import HostingRules
-from gateway.hosting.standing import LiveMembers, LookupOutcome, Standing, StandingRules
+from gateway.hosting.standing import LiveMembers, LookupOutcome, Standing
 from gateway.hosting.states import Adoption
 from gateway.requests.commits import _commit
 from gateway.requests.messages import api_of
@@ -124,13 +124,11 @@ def hosting_rules(
     config = config or GroupConfig(lost_commit_hold_ms=None)
     return HostingRules(
         config=config,
-        standing=StandingRules(
-            gateway=OURS,
-            longest_session_ms=60_000,
-            host_patterns=host,
-            forward_patterns=forward,
-            adoption=adoption,
-        ),
+        gateway=OURS,
+        longest_session_ms=60_000,
+        host_patterns=host,
+        forward_patterns=forward,
+        adoption=adoption,
         can_anchor=can_anchor,
         linger_ms=linger_ms,
         hold_patterns=hold,
@@ -152,7 +150,7 @@ class HostedScene:
         self.limits = limits or GroupLimits(8)
         self.rules = rules or hosting_rules(**how)
         self.now_ms = 1_000_000
-        self.group = HostedGroup(Standing(group_id, self.rules.standing), self.rules)
+        self.group = HostedGroup(Standing(group_id, self.rules))
         self.topics = make_topics(foo=3)
         self.calls: list[Call] = []
         self.at_rest: list[Call] = []

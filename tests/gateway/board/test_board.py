@@ -228,7 +228,7 @@ async def test_a_forwarded_group_is_shown_although_its_log_cannot_be_read(
 ) -> None:
     """The cluster answers for it, and the log is not asked."""
     async with watched_groups() as (groups, board):
-        groups.table._rules.standing.released.add("given-back")
+        groups.table._rules.released.add("given-back")
         await groups.table.router.find_decisions(["given-back"])
         groups.log.records.unreadable["given-back"] = "record 7 cannot be read"
         for since in (None, 0):

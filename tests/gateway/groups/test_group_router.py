@@ -71,7 +71,7 @@ async def test_a_group_that_has_not_been_read_does_not_belong_to_the_cluster(
         await before.native("n")
         log = before.log
     async with hosted_groups(log=log) as groups:
-        groups.table._rules.standing.forward_patterns = (GROUP,)
+        groups.table._rules.forward_patterns = (GROUP,)
         groups.cluster.failure = UpstreamError("not now")
         await groups.nursery.start(groups.table.resume)
         await wait_all_tasks_blocked()

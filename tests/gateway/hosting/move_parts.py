@@ -32,17 +32,14 @@ class _Engine(LoggedEngine):
 def move_parts(group_id: str, gateway: Gateway, *stored: DurableRecord) -> MoveParts:
     """Parts of a group whose log has these records."""
     rules = hosting_rules()
-    rules.standing.gateway = gateway
+    rules.gateway = gateway
     group = HostedScene(rules, group_id=group_id).group
-    effects: list[Effect] = []
-    engine = _Engine(group_id, rules.config, effects=effects)
+    engine = _Engine(group_id, rules.config, effects=group.standing.outbox)
     for record in stored:
         engine.core.apply(record)
     return MoveParts(
         standing=group.standing,
-        rules=rules,
         engine=engine,
         anchor=group.anchor,
         joined_on=group.joined_on,
-        effects=effects,
     )

@@ -1,25 +1,22 @@
 """The parts of a group, as its calls and its move see them."""
 
 from gateway.events.group_events import ReleaseStarted
-from gateway.hosting.effects import Effect, EmitNow, Log
+from gateway.hosting.effects import EmitNow, Log
 from gateway.hosting.group_parts import GroupParts
 from tests.support.hosted_scene import GROUP, HostedScene
 
 
 def test_lines_name_the_group_and_keep_their_order_with_events() -> None:
     group = HostedScene().group
-    effects: list[Effect] = []
     parts = GroupParts(
         standing=group.standing,
-        rules=group.rules,
         engine=group.engine,
         anchor=group.anchor,
         joined_on=group.joined_on,
-        effects=effects,
     )
     parts.log("warning", "release_resumed", members=2)
     parts.emit(ReleaseStarted(members=2))
-    assert effects == [
+    assert parts.effects == [
         Log("warning", "release_resumed", {"group_id": GROUP, "members": 2}),
         EmitNow(ReleaseStarted(members=2)),
     ]

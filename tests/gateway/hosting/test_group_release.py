@@ -237,7 +237,7 @@ def test_a_released_group_stays_with_the_cluster(on: Scene) -> None:
     on.in_cluster.remove_member()
     assert on.join().answer == Forwarded("released")
     again = on.restart()
-    again.rules.standing.released.add(again.group.group_id)  # as the start reads it
+    again.rules.released.add(again.group.group_id)  # as the start reads it
     assert again.join().answer == Forwarded("released")
     assert again.group.standing.decision.mode is Mode.FORWARDED
 
@@ -696,7 +696,7 @@ def test_a_release_takes_the_place_of_the_predecessors_anchor_first(on: Scene) -
     after.join(on.member_id)
     assert after.waits(Ask) == 1
     assert outcome_of(request) is None
-    assert on.in_cluster.metadata == after.rules.standing.gateway.join_metadata.metadata
+    assert on.in_cluster.metadata == after.rules.gateway.join_metadata.metadata
 
 
 @pytest.mark.parametrize("is_unattended", [False, True])

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from coordinator.interface.roll_policy import RollMode
-from gateway.hosting.standing import matches
+from gateway.hosting.rules import matches
 from tests.support.hosted_scene import hosting_rules
 
 

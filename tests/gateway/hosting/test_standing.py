@@ -23,11 +23,10 @@ from gateway.hosting.standing import (
     OtherGroupType,
     RoutingDecision,
     Standing,
-    StandingRules,
 )
 from gateway.hosting.states import Adoption, Mode
 from tests.simulation.coordinator import described_group
-from tests.support.hosted_scene import OURS, anchored
+from tests.support.hosted_scene import anchored, hosting_rules
 
 SESSION_MS = 60_000
 DIRECT = LiveMembers("consumer", ("payments", "payments", "audit"), "range")
@@ -47,13 +46,7 @@ TWO = anchored("log-1", 1, 2)
 
 def standing(*patterns: str, group_id: str = "orders", host: tuple[str, ...] = ("*",)) -> Standing:
     """A group of which nothing is known."""
-    rules = StandingRules(
-        gateway=OURS,
-        longest_session_ms=SESSION_MS,
-        host_patterns=host,
-        forward_patterns=patterns,
-    )
-    return Standing(group_id, rules)
+    return Standing(group_id, hosting_rules(host=host, forward=patterns))
 
 
 def lines(group: Standing) -> list[str]:

@@ -32,7 +32,6 @@ from gateway.hosting.calls import Call
 from gateway.hosting.group import HostedGroup
 from gateway.hosting.group_parts import GroupParts
 from gateway.hosting.newest_connections import NewestConnections
-from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import (
     FORWARDED_FOR_MS,
     FOUND_FREE_FOR_MS,
@@ -378,7 +377,7 @@ def _plan_for(kind: type[Any], value: Any) -> Plan:
     dropped = _DROPPED | _INDEXES if kind.__module__.startswith("coordinator.") else _DROPPED
     names = [name for name in names if name not in dropped and not name.startswith("__")]
     # Several parts of a group refer to its only instance of these: to walk it once is enough.
-    is_frozen = is_value(kind) and kind is not HostingRules
+    is_frozen = is_value(kind)
     parts: Callable[[Any], Sequence[Any]]
     match names:
         case []:
@@ -422,7 +421,7 @@ _OF_CLASSES: dict[tuple[str, str], Add] = {
     ("WatchedMember", "heartbeat_ms"): _Walk.relayed_at,
     # Read only when the coordinator moves, as in no world.
     ("BrokerGroup", "log"): _Walk.nothing,
-    ("StandingRules", "gateway"): _Walk.nothing,
+    ("HostingRules", "gateway"): _Walk.nothing,
     ("LibrdkafkaConsumer", "asked_ms"): _Walk.asked_by_consumer,
     ("NativeConsumer", "asked_ms"): _Walk.asked_by_consumer,
     ("ComputingConsumer", "asked_ms"): _Walk.asked_by_consumer,

@@ -38,7 +38,7 @@ from gateway.hosting.identity import AnchorIds, Gateway
 from gateway.hosting.inputs import Damage, Input
 from gateway.hosting.move_requests import AdoptRequest, NewProtocol, ReleaseRequest
 from gateway.hosting.rules import HostingRules
-from gateway.hosting.standing import LookupOutcome, Standing, StandingRules
+from gateway.hosting.standing import LookupOutcome, Standing
 from gateway.hosting.states import AdoptionStage, AnchorPhase, Mode, ReleaseStage, Stage
 from kafka_codecs.error_codes import ErrorCode
 from tests.simulation.explorer.numbers import GROUP, LOG_ID
@@ -74,16 +74,16 @@ class GroupPort:
         cls, shape: Shape, run: int, topics: Topics, *, forwards: bool = False
     ) -> "GroupPort":
         """Start a process. `forwards`: whether `groups_forward` names the group."""
-        standing = StandingRules(
+        rules = HostingRules(
+            config=shape.config,
+            can_anchor=True,
+            linger_ms=LINGER_MS,
             gateway=Gateway(log_id=LOG_ID, run_id=run),
             longest_session_ms=SESSION_TIMEOUT_MS,
             host_patterns=() if shape.is_adoption else ("*",),
             forward_patterns=("*",) if forwards else (),
         )
-        rules = HostingRules(
-            config=shape.config, standing=standing, can_anchor=True, linger_ms=LINGER_MS
-        )
-        return cls(HostedGroup(Standing(GROUP, standing), rules), topics)
+        return cls(HostedGroup(Standing(GROUP, rules)), topics)
 
     # -- state -----------------------------------------------------------------------------------
 
