@@ -1,8 +1,9 @@
 """A client connection in front of a fake broker."""
 
-from collections.abc import AsyncIterator, Callable, Generator
+from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import structlog
@@ -46,9 +47,12 @@ async def ground(
     group_apis: GroupApis | None = None,
     config: DataPathConfig | None = None,
     limits: Limits | None = None,
+    versions: Mapping[ApiKey, tuple[int, int]] = MappingProxyType({}),
 ) -> AsyncIterator[Ground]:
-    """A broker that answers Fetch and Produce with the size of the received body."""
+    """A broker that answers Fetch and Produce with the size of the received body. `versions` are
+    those of further apis that it has."""
     broker = FakeBroker(handlers={ApiKey.FETCH: answer_size, ApiKey.PRODUCE: answer_size})
+    broker.versions = {**broker.versions, **versions}
     async with running_fake_broker(broker):
         async with running_gateway(
             [broker.address], group_apis=group_apis, config=config, limits=limits

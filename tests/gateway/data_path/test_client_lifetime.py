@@ -336,9 +336,8 @@ async def test_nothing_follows_an_answer_that_was_left_out(word: bytes) -> None:
 @asynccontextmanager
 async def leavable(apis: GroupApis, limits: Limits = LONG) -> AsyncIterator[Ground]:
     """A server like `ground`, in front of a broker that takes last words about groups."""
-    async with ground(group_apis=apis, limits=limits) as on:
-        theirs = {ApiKey.LEAVE_GROUP: (0, 5), ApiKey.TXN_OFFSET_COMMIT: (0, 3)}
-        on.broker.versions = {**on.broker.versions, **theirs}
+    theirs = {ApiKey.LEAVE_GROUP: (0, 5), ApiKey.TXN_OFFSET_COMMIT: (0, 3)}
+    async with ground(group_apis=apis, limits=limits, versions=theirs) as on:
         yield on
 
 
@@ -377,6 +376,8 @@ async def test_a_last_word_behind_a_request_that_has_ended_counts(
     apis = Watched()
     async with leavable(apis) as on:
         async with connected(on.gateway.address) as client:
+            await client.send(METADATA_FRAME)
+            await client.frame()  # the connection to the broker is open
             await client.send(HEARTBEAT_FRAME)
             await apis.asked.wait()
             await client.send(sent)

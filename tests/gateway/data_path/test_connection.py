@@ -13,7 +13,7 @@ import trio
 import trio.testing
 from structlog.testing import capture_logs
 
-from gateway.data_path import stream
+from gateway.data_path import brokers, stream
 from gateway.data_path.brokers import BrokerRoute, Brokers
 from gateway.data_path.config import Limits
 from gateway.data_path.connected_clients import ConnectedClients
@@ -112,6 +112,7 @@ async def test_no_buffer_is_lent_while_brokers_are_being_opened(
         return made[-1]
 
     monkeypatch.setattr(stream, "new_buffer", new_buffer_counted)
+    monkeypatch.setattr(brokers, "VERSIONS_FRESH_S", -1.0)
     asked: list[RequestHeader] = []
     go_on = trio.Event()
 
