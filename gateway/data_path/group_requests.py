@@ -85,6 +85,7 @@ class GroupRequests:
         "_frames",
         "_grants",
         "_heard_from",
+        "_hold",
         "_lacks_answer",
         "_on_end",
         "_relayed",
@@ -122,6 +123,7 @@ class GroupRequests:
             if authentication is None
             else Grants(context.limits, total=context.grants_total)
         )
+        self._hold = frames.count_held
         self._context = log_context
         self._calls: CallTimes | None = None  # unless one was slow
         self._heard_from = 0
@@ -349,7 +351,7 @@ class GroupRequests:
             lacks_answer=self._lacks_answer,
             calls_within_ms=0 if self._calls is None else self._calls.longest_ms(at_s),
             tls_subject=self._tls_subject,
-            hold=self._frames.count_held,
+            hold=self._hold,
         )
 
     async def _finish(self, request: GroupRequest, response: Awaitable[Struct]) -> None:

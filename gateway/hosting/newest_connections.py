@@ -22,8 +22,8 @@ class NewestConnections:
             used = self._by_key.get(key)
             if used is None:
                 has_unknown = True
-            elif used[0] != number and used[1] >= number:  # this request may be late itself
-                continue
+            elif used[1] >= (newest if used[0] == number else number):
+                continue  # nothing is new, or this request may be late itself
             self._by_key[key] = number, max(number, newest)
         return has_unknown
 

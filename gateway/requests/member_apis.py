@@ -215,7 +215,7 @@ def _client(request: GroupRequest) -> Client:
     software = request.upstream.introduction
     return Client(
         client_id=request.header.client_id or "",
-        client_host=f"/{request.client_host}",
+        client_host=messages.shown_host(request.client_host),
         owner=request.owner,
         connection=request.upstream.number,
         software_name=software.name if software else None,

@@ -4,6 +4,7 @@ Versions matter only where a field changes its meaning.
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from uuid import UUID, uuid4
 
 from coordinator.interface.events import (
@@ -68,6 +69,9 @@ GroupMessage = MemberMessage | OffsetCommitRequest | TxnOffsetCommitRequest | Of
 _NO_ID = UUID(int=0)
 """In place of a fresh id for a member that has one: random numbers cost a system call."""
 
+HOSTS_MAX = 4_096
+"""Client hosts whose texts are remembered: every heartbeat asks for one."""
+
 # A JoinGroup before v1 has no rebalance timeout; the session timeout takes its place (rule 1.2).
 FIRST_JOIN_VERSION_WITH_REBALANCE_TIMEOUT = 1
 # From v7 on a missing protocol name is null instead of empty (KIP-559).
@@ -88,7 +92,7 @@ def join_event(
         member_id=message.member_id,
         instance_id=message.group_instance_id,
         client_id=header.client_id or "",
-        client_host=f"/{client_host}",
+        client_host=shown_host(client_host),
         protocol_type=message.protocol_type,
         protocols=tuple((protocol.name, protocol.metadata) for protocol in message.protocols),
         session_timeout_ms=message.session_timeout_ms,
@@ -179,6 +183,12 @@ def leave_response(reply: LeaveGroupReply, version: int) -> LeaveGroupResponse:
     )
 
 
+@lru_cache(HOSTS_MAX)
+def shown_host(client_host: str) -> str:
+    """The host of a client as Kafka shows it: Java writes an address without a name so."""
+    return f"/{client_host}"
+
+
 def consumer_heartbeat_event(
     token: int,
     header: RequestHeader,
@@ -198,7 +208,7 @@ def consumer_heartbeat_event(
         member_id=message.member_id,
         member_epoch=message.member_epoch,
         client_id=header.client_id or "",
-        client_host=f"/{client_host}",
+        client_host=shown_host(client_host),
         instance_id=message.instance_id,
         rack_id=message.rack_id,
         rebalance_timeout_ms=message.rebalance_timeout_ms,
