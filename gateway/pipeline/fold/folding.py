@@ -222,9 +222,10 @@ class ItemKey(NamedTuple):
     process_id: str = ""
 
 
-def read_items(lines: Iterable[SourceLine]) -> Iterator[tuple[ItemKey, Item]]:
-    """What these lines say. Items of a key are sortable. Lines of a group's own sequence only name
-    their run, which is told once. The fields of a group's line are read with the group."""
+def read_items(lines: Iterable[tuple[str, str, str]]) -> Iterator[tuple[ItemKey, Item]]:
+    """What these lines say: file, place and text of each. Items of a key are sortable. Lines of a
+    group's own sequence only name their run, which is told once. The fields of a group's line are
+    read with the group."""
     marked: set[ItemKey] = set()
     for file, place, text in lines:
         if not text or text.isspace():

@@ -55,11 +55,10 @@ def read_lines(spark: SparkSession, inputs: Sequence[str]) -> DataFrame:
 
 
 def _line() -> Column:
-    """The line as valid UTF-8, which tables require; invalid bytes are replaced as in a stream. A
-    line that is too long to pass between stages is cut."""
+    """The bytes of the line. One that is too long to pass between stages is cut."""
     is_long = F.octet_length("value") > LINE_BYTES_MAX
-    cut = F.when(is_long, F.substring("value", 1, TEXT_MAX)).otherwise(F.col("value"))
-    return F.make_valid_utf8(cut).alias("line")
+    cut = F.when(is_long, F.substring("value", 1, TEXT_MAX))
+    return cut.otherwise(F.col("value")).alias("line")
 
 
 def _text(spark: SparkSession, inputs: Sequence[str]) -> DataFrame:

@@ -20,7 +20,7 @@ from pyspark.sql.utils import is_remote
 from pyspark.util import PythonEvalType
 
 from gateway.loading import without_garbage_collection
-from gateway.pipeline.fold.folding import GROUP, Item, ItemKey, SourceLine, read_items, share_of
+from gateway.pipeline.fold.folding import GROUP, Item, ItemKey, read_items, share_of
 
 BUCKETS = 64
 """Groups and gateways are spread over this many buckets, each of which one task folds at a time.
@@ -119,22 +119,32 @@ def _gather(items: Iterable[tuple[ItemKey, Item]]) -> Iterator[tuple[ItemKey, li
     yield from waiting.items()
 
 
-def _lines(batches: Iterable[pa.RecordBatch]) -> Iterator[SourceLine]:
-    at: tuple[str, int] | None = None
-    count = 0
+def _lines(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, str, str]]:
+    """The lines of one task as `SourceLine`s have them."""
+    in_file, in_block, count = None, None, 0
     for batch in batches:
         *its_place, texts = batch.columns
-        columns = *map(_values, its_place), texts.to_pylist()
+        columns = *map(_values, its_place), texts_of(texts)
         for file, place, block, text in zip(*columns, strict=True):
-            count = count + 1 if at == (file, block) else 1
-            at = file, block
-            yield SourceLine(file, place or _place(count, block), text)
+            if file != in_file or block != in_block:
+                in_file, in_block, count = file, block, 0
+            count += 1
+            yield file, place or _place(count, block), text
 
 
 def _values(column: pa.Array) -> Iterable[Any]:
     """The values of a column, which mostly has one."""
     is_one = len(column) > 0 and len(column.unique()) == 1
     return repeat(column[0].as_py(), len(column)) if is_one else column.to_pylist()
+
+
+def texts_of(column: pa.Array) -> list[str]:
+    """The texts of lines. Invalid bytes are replaced as in a stream."""
+    try:
+        texts: list[str] = column.to_pylist()
+    except UnicodeDecodeError:
+        return [data.decode("utf-8", "replace") for data in column.cast(pa.binary()).to_pylist()]
+    return texts
 
 
 def _place(number: int, block: int) -> str:

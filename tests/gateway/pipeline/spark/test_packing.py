@@ -1,6 +1,7 @@
 """Items travel through Spark in packed rows, and come back in their order."""
 
 import random
+from itertools import chain
 
 import pyarrow as pa
 import pytest
@@ -61,7 +62,7 @@ def test_packed_items_come_back_in_their_order(kind: int) -> None:
             for cut, end in zip(cuts, [*cuts[1:], len(items)], strict=True)
         ]
         rows.sort(key=lambda row: row.first)
-        unpacked = list(unpack(rows))
+        unpacked = [*chain(*unpack(rows))]
         assert [item[0] for item in unpacked] == [item[0] for item in sorted(items)]
         assert sorted(unpacked) == sorted(items)
         rng.shuffle(items)
