@@ -48,7 +48,7 @@ _Count: TypeAlias = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
 _String: TypeAlias = Annotated[str, Meta(max_length=STRING_MAX)]
 
 
-class LineEnvelope(Struct):
+class LineEnvelope(Struct, gc=False):
     """A line with a place in a sequence, whatever else is wrong with it. Fields as in `Envelope`;
     unknown ones are ignored."""
 
@@ -73,7 +73,7 @@ class LineEnvelope(Struct):
 Fields = TypeVar("Fields")
 
 
-class LineOf(LineEnvelope, Generic[Fields]):
+class LineOf(LineEnvelope, Generic[Fields], gc=False):
     """A line with the fields of its event."""
 
     fields: Fields | None = None
@@ -85,7 +85,7 @@ class LineOf(LineEnvelope, Generic[Fields]):
 Line: TypeAlias = LineOf[Any]
 
 
-class EventFields(Struct):
+class EventFields(Struct, gc=False):
     """The fields of an event, or of a part of one: as in its model, but msgspec decodes them twice
     as fast."""
 
@@ -159,12 +159,14 @@ def parse(text: str, content: int | None = None) -> tuple[Line | None, str | Non
     checksum, if that is known."""
     line = _parse_whole(text)
     if line is not None:
-        line.content = _checksum(_encoded(text)) if content is None else content
+        line.content = (
+            crc32(text.encode("utf-8", "surrogatepass").rstrip()) if content is None else content
+        )
         return line, None
     envelope, problem = read_envelope(text)
     if envelope is None:
         return None, problem
-    data = _encoded(text)
+    data = text.encode("utf-8", "surrogatepass")
     event, problem = _fields_of(envelope, _upgraded(data) if envelope.version == 1 else data)
     return LineOf(**asdict(envelope), fields=event), problem
 
@@ -187,7 +189,7 @@ def _parse_whole(text: str) -> Line | None:
 
 def read_envelope(text: str) -> tuple[LineEnvelope | None, str | None]:
     """The line without its fields if it has a place in a sequence, and otherwise its problem."""
-    data = _encoded(text)
+    data = text.encode("utf-8", "surrogatepass")
     if len(data) > LINE_BYTES_MAX:
         return None, NOT_AN_EVENT
     try:
@@ -199,16 +201,8 @@ def read_envelope(text: str) -> tuple[LineEnvelope | None, str | None]:
     if line.group_id is None and line.process_id is None:
         return None, INCOMPLETE
     line.run = line.run or 0
-    line.content = _checksum(data)
+    line.content = crc32(data.rstrip())
     return line, None
-
-
-def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
-
-
-def _checksum(data: bytes) -> int:
-    return crc32(data.rstrip())
 
 
 def _upgraded(data: bytes) -> bytes:
@@ -246,17 +240,11 @@ def unread_line(
     file: str, place: str | None, text: str, line: LineEnvelope | None, problem: str
 ) -> UnreadRow:
     """The row of a line with a problem; `line` is null if it has no place in a sequence."""
-    return UnreadRow(
-        kind="line",
-        cluster_id=line.cluster_id or "" if line else "",
-        group_id=line.group_id if line else None,
-        gateway_id=line.gateway_id if line else None,
-        process_id=line.process_id if line else None,
-        file=file,
-        place=place,
-        problem=problem,
-        text=text[:TEXT_MAX],
-        first=line.sequence if line else None,
-        last=line.sequence if line else None,
-        at_ms=line.at_ms if line else None,
-    )
+    row = UnreadRow(kind="line", cluster_id="", file=file, place=place, problem=problem)
+    row.text = text[:TEXT_MAX]
+    if line is not None:
+        row.cluster_id, row.group_id = line.cluster_id or "", line.group_id
+        row.gateway_id, row.process_id = line.gateway_id, line.process_id
+        row.first = row.last = line.sequence
+        row.at_ms = line.at_ms
+    return row

@@ -19,7 +19,7 @@ class OffsetFold(EventFold):
     def __init__(self, ownership: OwnershipFold, findings: Findings) -> None:
         self._ownership = ownership
         self._findings = findings
-        self._partitions = ownership.partitions
+        self._topics, self._partitions = ownership.topics_of, ownership.partitions
         self._others = ownership.others
         self._transactions: dict[str, set[tuple[str, int]]] = {}
         """The partitions with offsets in each open transaction."""
@@ -30,14 +30,16 @@ class OffsetFold(EventFold):
             return
         member_id, from_ms, others = event.member_id, event.from_ms, self._others
         is_hosted = source.hosting.number is not None
-        for partition, entry in self._partitions(event.offsets, event.topic_ids, source):
-            if member_id != partition.owner_id or not is_hosted:
-                self._check_committer(partition, event, entry, source)
-            if others is not None:
-                others.compare_commit(partition, entry, from_ms, source)
-            fault = partition.commit(member_id, entry, from_ms, source)
-            if fault is not None:
-                self._findings.add(partition, fault)
+        for topic, entries in self._topics(event.offsets, event.topic_ids, source):
+            for entry in entries:
+                partition = topic[entry.partition]
+                if member_id != partition.owner_id or not is_hosted:
+                    self._check_committer(partition, event, entry, source)
+                if others is not None:
+                    others.compare_commit(partition, entry, from_ms, source)
+                fault = partition.commit(member_id, entry, from_ms, source)
+                if fault is not None:
+                    self._findings.add(partition, fault)
 
     def _check_committer(
         self, partition: PartitionHistory, event: Any, entry: CommittedOffsets, source: Source
@@ -52,15 +54,17 @@ class OffsetFold(EventFold):
     def _take_transactional(self, source: Source, event: Any) -> None:
         transactional_id = event.transactional_id
         is_hosted = source.hosting.number is not None
-        for partition, entry in self._partitions(event.offsets, event.topic_ids, source):
-            if transactional_id is None:
-                partition.is_open_transaction = True
-                continue
-            if is_hosted and event.member_id not in (NO_MEMBER, partition.owner_id):
-                self._check_commit(partition, event, entry, source)
-            partition.pending[transactional_id] = entry, event.member_id, source
-            in_transaction = self._transactions.setdefault(transactional_id, set())
-            in_transaction.add((partition.topic, partition.number))
+        for topic, entries in self._topics(event.offsets, event.topic_ids, source):
+            for entry in entries:
+                partition = topic[entry.partition]
+                if transactional_id is None:
+                    partition.is_open_transaction = True
+                    continue
+                if is_hosted and event.member_id not in (NO_MEMBER, partition.owner_id):
+                    self._check_commit(partition, event, entry, source)
+                partition.pending[transactional_id] = entry, event.member_id, source
+                in_transaction = self._transactions.setdefault(transactional_id, set())
+                in_transaction.add((partition.topic, partition.number))
 
     def _on_transaction_ended(self, source: Source, event: Any) -> None:
         """The offsets of a committed transaction count from now on."""
@@ -79,21 +83,23 @@ class OffsetFold(EventFold):
                 self._findings.add(partition, fault)
 
     def _on_offsets_fetched(self, source: Source, event: Any) -> None:
-        for partition, entry in self._partitions(event.starts, event.topic_ids, source):
-            fetched = entry.offset if entry.offset >= 0 else None
-            if self._others is not None:
-                self._others.compare_fetch(partition, fetched, source)
-            if (fault := partition.fetch(event.member_id, fetched, source)) is not None:
-                self._findings.add(partition, fault)
+        for topic, entries in self._topics(event.starts, event.topic_ids, source):
+            for entry in entries:
+                partition = topic[entry.partition]
+                fetched = entry.offset if entry.offset >= 0 else None
+                if self._others is not None:
+                    self._others.compare_fetch(partition, fetched, source)
+                if (fault := partition.fetch(event.member_id, fetched, source)) is not None:
+                    self._findings.add(partition, fault)
 
     def _on_offsets_deleted(self, source: Source, event: Any) -> None:
-        for partition, _number in self._partitions(event.partitions, event.topic_ids, source):
+        for partition in self._partitions(event.partitions, event.topic_ids, source):
             partition.delete_offset(source)
 
     def _on_partitions_stated(self, source: Source, event: Any) -> None:
         if source.hosting.number is None or event.member_id == NO_MEMBER:
             return
-        for partition, _number in self._partitions(event.partitions, event.topic_ids, source):
+        for partition in self._partitions(event.partitions, event.topic_ids, source):
             self._check_claim(partition, event.member_id, source.at_ms, source)
 
     def _check_commit(

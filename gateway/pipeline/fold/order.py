@@ -36,9 +36,11 @@ def key_of(line: Line) -> Key:
         return line.began_ms or 0, line.sequence, 0, line.at_ms, line.run, 0
     number, at_ms, began_ms = line.after or 0, line.at_ms, line.began_ms or 0
     if line.event == "offsets_committed" and line.fields is not None:
-        at_ms = max(min(at_ms, line.fields.to_ms), at_ms - TOLD_MS_MAX)
-        if line.fields.last_sequence is not None:
-            number = min(number, line.fields.last_sequence)
+        to_ms, last_sequence = line.fields.to_ms, line.fields.last_sequence
+        if to_ms < at_ms:
+            at_ms = max(to_ms, at_ms - TOLD_MS_MAX)
+        if last_sequence is not None and last_sequence < number:
+            number = last_sequence
     if not number:  # without a sequence of the group, `began_ms` is the time of the line
         began_ms = min(began_ms, at_ms) if began_ms else at_ms
     return began_ms, number, 1, at_ms, line.run, line.sequence

@@ -21,7 +21,7 @@ from gateway.pipeline.fold.partition import (
 )
 from gateway.pipeline.fold.rows import HandoverRow, NotCompared, OwnershipRow, Tables
 
-T = TypeVar("T", bound=int | FetchedOffset | CommittedOffsets)
+T = TypeVar("T", int, FetchedOffset, CommittedOffsets)
 
 
 _Holders: TypeAlias = Mapping[tuple[str, int], set[str]]
@@ -88,18 +88,22 @@ class OwnershipFold(EventFold):
         for partition in self.all_partitions():
             self.close_partition(partition)
 
-    def partitions(
+    def topics_of(
         self, of_topics: Mapping[str, Sequence[T]], topic_ids: Mapping[str, str], source: Source
-    ) -> Iterator[tuple[PartitionHistory, T]]:
-        """The partitions that an event names, each with its number or its entry. What was on its
-        way to a deleted topic does not concern the next one of its name."""
+    ) -> Iterator[tuple[TopicHistory, Sequence[T]]]:
+        """The topics that an event names, each with its entries. What was on its way to a deleted
+        topic does not concern the next one of its name."""
         for name, entries in of_topics.items():
             topic_id = topic_ids.get(name)
-            if topic_id in self._retired:
-                continue
-            topic = self._topic(name, topic_id, source)
-            for entry in entries:
-                yield topic[entry if isinstance(entry, int) else entry.partition], entry
+            if topic_id not in self._retired:
+                yield self._topic(name, topic_id, source), entries
+
+    def partitions(
+        self, of_topics: Mapping[str, Sequence[int]], topic_ids: Mapping[str, str], source: Source
+    ) -> Iterator[PartitionHistory]:
+        """The partitions that an event names."""
+        for topic, numbers in self.topics_of(of_topics, topic_ids, source):
+            yield from map(topic.__getitem__, numbers)
 
     def _topic(self, name: str, topic_id: str | None, source: Source) -> TopicHistory:
         topic = self.topics.get(name)
@@ -136,7 +140,7 @@ class OwnershipFold(EventFold):
 
     def _on_partitions_assigned(self, source: Source, event: Any) -> None:
         self._check_load(source)
-        for partition, _number in self.partitions(event.partitions, event.topic_ids, source):
+        for partition in self.partitions(event.partitions, event.topic_ids, source):
             self._grant(partition, event.member_id, source, source.at_ms)
 
     def _grant(
@@ -179,7 +183,7 @@ class OwnershipFold(EventFold):
 
     def _on_grant_ended(self, source: Source, event: Any) -> None:
         self._check_load(source)
-        for partition, _number in self.partitions(event.partitions, event.topic_ids, source):
+        for partition in self.partitions(event.partitions, event.topic_ids, source):
             grant = _grant_of(partition, event.member_id, source.gateway_id)
             if grant is None:
                 # Its beginning was not seen: nothing says since when.
@@ -226,8 +230,8 @@ class OwnershipFold(EventFold):
         numbers: dict[str, list[int]] = {}
         for topic, number in holders:
             numbers.setdefault(topic, []).append(number)
-        for partition, number in self.partitions(numbers, topic_ids, source):
-            yield partition, holders[partition.topic, number]
+        for partition in self.partitions(numbers, topic_ids, source):
+            yield partition, holders[partition.topic, partition.number]
 
     def _take_over(self, others: SeveralLogs, source: Source, holders: _Holders) -> None:
         """Another log goes on with the group. If it begins with what an earlier one had at its end,

@@ -265,34 +265,38 @@ class PartitionHistory:
         self, member_id: str, entry: CommittedOffsets, from_ms: int, source: Source
     ) -> Fault | None:
         """The cluster stored commits of one client. Returns what is wrong with them."""
-        stored, lowest, fault = self.stored, entry.lowest, None
-        is_back = _is_above(stored, lowest)
+        stored, last, fault = self.stored, entry.last, None
         if stored is not None and stored.source.at_ms <= source.at_ms - IN_FLIGHT_MS_MAX:
             self.settled = stored
-        if is_back and _is_above(self.settled, lowest):
+        is_back = _is_above(stored, entry.lowest)
+        if is_back and _is_above(self.settled, entry.lowest):
             is_certain = self.settled.is_certain
-            self.settled = KnownOffset(lowest, source, member_id, is_certain=is_certain)
+            self.settled = KnownOffset(entry.lowest, source, member_id, is_certain=is_certain)
         if member_id == NO_MEMBER:
-            self.stored = KnownOffset(entry.last, source, member_id, is_reset=True)
-            if not self.has_acted:
-                self.start = self.stored
-        else:
-            if is_back or self.shown is not None or _is_above(self.start, lowest):
-                fault = self._went_back(member_id, entry, from_ms, source)
-            if not self.has_acted and member_id == self.owner_id:
-                self.has_acted = True
-                self._compare(stored)
-            if self.skips:
-                commit = member_id, entry.last, from_ms
-                still_open = [skip for skip in self.skips if not skip.is_explained_by(*commit)]
-                self.skips = tuple(still_open)
-            since_ms = min(from_ms, source.clock_ms)
-            if stored is not None and stored.offset == entry.last:
-                is_one_clock = stored.source.gateway_id == source.gateway_id
-                since_ms = stored.since_ms if is_one_clock else 0
-            self.stored = KnownOffset(entry.last, source, member_id, since_ms)
-        self.shown = self.begun = None
+            self.stored = KnownOffset(last, source, is_reset=True)
+            self.start = self.start if self.has_acted else self.stored
+            self.shown = self.begun = None
+            return None
+        if is_back or self.shown is not None or _is_above(self.start, entry.lowest):
+            fault = self._went_back(member_id, entry, from_ms, source)
+            self.shown = self.begun = None
+        if self.skips or not self.has_acted:
+            self._begin(member_id, last, from_ms)
+        since_ms = from_ms if from_ms < source.clock_ms else source.clock_ms
+        if stored is not None and stored.offset == last:
+            is_one_clock = stored.source.gateway_id == source.gateway_id
+            since_ms = stored.since_ms if is_one_clock else 0
+        self.stored = KnownOffset(last, source, member_id, since_ms)
         return fault
+
+    def _begin(self, member_id: str, last: int, from_ms: int) -> None:
+        """A commit may be the first act of the owner, or explain where one began."""
+        if not self.has_acted and member_id == self.owner_id:
+            self.has_acted = True
+            self._compare(self.stored)
+        self.skips = tuple(
+            skip for skip in self.skips if not skip.is_explained_by(member_id, last, from_ms)
+        )
 
     def _went_back(
         self, member_id: str, entry: CommittedOffsets, from_ms: int, source: Source

@@ -166,10 +166,8 @@ _ABOUT = {
 }
 NO_END = "its log has no end: the process runs yet, or was killed"
 _RUN_MISSING = "the lines of the run before are missing"
-_PROCESS_PROBLEMS = {
-    "missing": "lines of the process are missing",
-    "conflict": "a number of the process has two versions",
-}
+_LINES_MISSING = "lines of the process are missing"
+_TWO_VERSIONS = "a number of the process has two versions"
 
 
 class RunsFold:
@@ -243,10 +241,12 @@ class _ProcessNumbers:
         if sequence == latest.sequence:
             if number.content != latest.content and not self._has_versions:
                 self._has_versions = True
-                self._rows.append(self._row("conflict", sequence, sequence, latest.at_ms))
+                its = {"first": sequence, "last": sequence, "at_ms": latest.at_ms}
+                self._rows.append(self._row("conflict", _TWO_VERSIONS, **its))
             return
         if sequence > latest.sequence + 1:
-            self._rows.append(self._row("missing", latest.sequence + 1, sequence - 1, latest.at_ms))
+            its = {"first": latest.sequence + 1, "last": sequence - 1, "at_ms": latest.at_ms}
+            self._rows.append(self._row("missing", _LINES_MISSING, **its))
         self._latest, self._has_versions = number, False
         if number.previous_run != -1:
             self._starts.append(number)
@@ -266,27 +266,18 @@ class _ProcessNumbers:
             if missed_ms is None and not self._stated:
                 missed_ms = latest.at_ms
             if missed_ms is not None:
-                yield self._row("missing", 1, first.sequence - 1, missed_ms)
+                its = {"first": 1, "last": first.sequence - 1, "at_ms": missed_ms}
+                yield self._row("missing", _LINES_MISSING, **its)
         for start in self._starts:
             if earlier and start.previous_run not in earlier:
-                yield _run_row("missing", self._key, _RUN_MISSING, at_ms=start.at_ms)
+                yield self._row("missing", _RUN_MISSING, at_ms=start.at_ms)
         if latest.about != ENDED:
-            place = {"first": latest.sequence, "at_ms": latest.at_ms}
-            yield _run_row("no end", self._key, NO_END, **place)
+            yield self._row("no end", NO_END, first=latest.sequence, at_ms=latest.at_ms)
 
-    def _row(
-        self, kind: Literal["missing", "conflict"], first: int, last: int, at_ms: int
-    ) -> UnreadRow:
-        problem = _PROCESS_PROBLEMS[kind]
-        return _run_row(kind, self._key, problem, first=first, last=last, at_ms=at_ms)
+    def _row(self, kind: UnreadKind, problem: str, **place: Any) -> UnreadRow:
+        return _run_row(kind, self._key, problem, **place)
 
 
 def _run_row(kind: UnreadKind, key: RunKey, problem: str, **place: Any) -> UnreadRow:
-    return UnreadRow(
-        kind=kind,
-        cluster_id="",
-        gateway_id=key.gateway_id,
-        process_id=key.process_id or None,
-        problem=problem,
-        **place,
-    )
+    its = {"gateway_id": key.gateway_id, "process_id": key.process_id or None}
+    return UnreadRow(kind=kind, cluster_id="", problem=problem, **its, **place)
