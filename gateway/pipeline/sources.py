@@ -207,16 +207,9 @@ def whole_lines(path: str, begin: int, room: int, piece: int) -> int:
     """How many bytes from `begin` on are complete lines, at most `room`. An incomplete line of at
     least `piece` bytes counts as complete as far as it goes."""
     with Path(path).open("rb") as file:
-        end = min(os.fstat(file.fileno()).st_size, begin + room)
-        at = end
-        while at > begin:
-            look = max(begin, at - _LOOK_BYTES)
-            file.seek(look)
-            newline = file.read(at - look).rfind(b"\n")
-            if newline >= 0:
-                return look + newline + 1 - begin
-            at = look
-    return end - begin if end - begin >= piece else 0
+        file.seek(begin)
+        data = file.read(room)
+    return data.rfind(b"\n") + 1 or (len(data) if len(data) >= piece else 0)
 
 
 def read_part(part: Part) -> Iterator[SourceLine]:

@@ -137,7 +137,7 @@ def _next(summary: Summary) -> Iterator[Node]:
     yield from _names("can convert now", summary.ready)
     yield from _names("cannot convert yet", summary.blocked)
     if not summary.ready.count and not summary.blocked.count:
-        yield h.p(".note")["No line states which groups can convert."]
+        yield h.p(".note")["No line states whether a classic group can convert."]
     versions = sorted(summary.members.items(), key=lambda item: (-item[1], item[0]))
     if versions:
         yield _table(
@@ -191,7 +191,7 @@ def _readiness(name: str, members: int, on_consumer: int, members_max: int) -> N
 def _figures(summary: Summary) -> Element:
     sums = summary.sums
     figures = (
-        (f"{sums['safe']:,}", f"of {count_of(summary.groups, 'group')} proven safe"),
+        (f"{sums['safe']:,}", f"of {count_of(summary.groups, 'group')} {_SAFE[summary.is_whole]}"),
         (number(sums["consumer"]), "groups on the consumer protocol"),
         (number(sums["mixed"]), "groups with members of both protocols"),
         (number(sums["unowned_ms"] / 1_000), "partition-seconds without an owner in rebalances"),
@@ -214,14 +214,21 @@ def _groups(report: Report) -> Iterator[Node]:
             class_="group has-findings" if group.verdict == "not safe" else "group",
             open=place <= _OPEN_GROUPS_MAX,
         )[
-            h.summary[h.bdi[visible(group.group_id, 80)], h.span(".count")[_group_figures(group)]],
+            h.summary[
+                h.bdi[visible(group.group_id, 80)],
+                h.span(".count")[_group_figures(group, report.summary)],
+            ],
             h.div(id=f"group-{place}")[list(_inside(story))],
         ]
     yield _left_out(report.summary.groups - len(report.groups), "group", "groups")
 
 
-def _group_figures(group: GroupRow) -> str:
-    verdict = group.verdict.upper()
+_SAFE = {True: "safe", False: "without a fault in its own lines"}
+"""A group without findings, by whether all lines of the gateways are there."""
+
+
+def _group_figures(group: GroupRow, summary: Summary) -> str:
+    verdict = (_SAFE[summary.is_whole] if group.verdict == "safe" else group.verdict).upper()
     reason = f" ({group.reason.replace('_', ' ')})" if group.reason else ""
     return (
         f"{verdict}{reason} · {group.compared:,} of {count_of(group.handovers, 'hand-over')}"

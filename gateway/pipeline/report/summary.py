@@ -53,7 +53,8 @@ class Summary:
     """How many of the worst groups are in `worst`."""
     groups: int = 0
     sums: Counter[str] = field(default_factory=Counter)
-    """Columns of groups, and how many groups are `safe`, `consumer` and `mixed`."""
+    """Columns of groups, how many groups are `safe`, `consumer` and `mixed`, and how many rows of
+    `unread` are about no group alone (`shared`)."""
     not_compared: Counter[str] = field(default_factory=Counter)
     findings: dict[str, Sample[FindingRow]] = field(default_factory=dict)
     """Certain ones by kind."""
@@ -82,6 +83,7 @@ class Summary:
             of_kind.setdefault(row.kind, Sample()).add((row,), 1)
         for unread in tables.unread:
             self.unread.setdefault(unread.kind, Sample()).add((unread,), 1)
+            self.sums["shared"] += unread.group_id is None
         for client in tables.clients:
             name = f"{client.software_name or ''} {client.software_version or ''}"
             _add_versions(self.members, {name: client.members})
@@ -126,6 +128,11 @@ class Summary:
         starts = [at_ms for at_ms in (self.from_ms, from_ms) if at_ms is not None]
         ends = [at_ms for at_ms in (self.to_ms, to_ms) if at_ms is not None]
         self.from_ms, self.to_ms = min(starts, default=None), max(ends, default=None)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is unread that may be about any group."""
+        return not self.sums["shared"]
 
     @property
     def unread_count(self) -> int:

@@ -12,11 +12,11 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
+from typing import IO
 from zipfile import ZipFile
 
 from py4j.java_gateway import JavaGateway
@@ -34,54 +34,21 @@ from gateway.pipeline import PipelineError
 from gateway.pipeline.installed import java_environment
 from gateway.readable import escape
 
-LINES_MAX = 200
-"""Lines kept during the start."""
-
-_WAIT_S_MAX = 5
-_STARTED = "\0"  # a line of ours between those of the start and the later ones
+_STDERR_BYTES_MAX = 1 << 16
+"""What is read of the JVM's stderr."""
 
 
-class JvmStderr:
-    """A pipe and the thread that reads it. The JVM writes to `writer`."""
+def lines_of_jvm(stderr: IO[bytes], begin: int = 0) -> list[str]:
+    """The lines that the JVM has written from there on. It shares the file's position."""
+    data = os.pread(stderr.fileno(), _STDERR_BYTES_MAX, begin)
+    lines = data.decode(errors="replace").splitlines()
+    return [escape(line.rstrip().expandtabs()) for line in lines if line.strip()]
 
-    def __init__(self) -> None:
-        reader, self.writer = os.pipe()
-        self._is_silenced = False
-        self._said = deque[str](maxlen=LINES_MAX)
-        self._listening = threading.Thread(target=self._listen, args=(reader,), daemon=True)
-        self._listening.start()
 
-    def pass_on(self) -> None:
-        """The JVM has started: drop its earlier lines, and pass later ones on to our stderr."""
-        os.write(self.writer, f"\n{_STARTED}\n".encode())
-        os.close(self.writer)
-
-    def silence(self) -> None:
-        """The JVM is about to end: discard what it prints about that."""
-        self._is_silenced = True
-
-    def reason(self) -> str:
-        """The JVM has failed to start: the line with the reason."""
-        os.close(self.writer)
-        self.join()
-        lines = [line for line in map(str.strip, self._said) if line]
-        telling = [line for line in lines if "Exception" in line or "rror" in line]
-        return next(iter(telling or lines), "its JVM said nothing")
-
-    def join(self) -> None:
-        """Wait until no process has `writer` open."""
-        self._listening.join(_WAIT_S_MAX)
-
-    def _listen(self, reader: int) -> None:
-        has_started = False
-        with open(reader, errors="replace") as lines:
-            for line in lines:
-                if line.rstrip() == _STARTED:
-                    has_started = True
-                elif not has_started:
-                    self._said.append(line)
-                elif not self._is_silenced:
-                    sys.stderr.write(escape(line.rstrip().expandtabs()) + "\n")
+def start_problem(said: Sequence[str]) -> str:
+    """The line with the reason of a JVM that has failed to start."""
+    telling = [line.strip() for line in said if "Exception" in line or "rror" in line]
+    return next(iter([*telling, *said]), "its JVM said nothing")
 
 
 PACKAGES: tuple[ModuleType, ...] = (gateway, coordinator, kafka_codecs)
@@ -192,15 +159,21 @@ def open_session(
         return
     if master is not None:
         given["spark.master"] = master
-    stderr = JvmStderr()
-    with _jvm(java_environment(), app_name, given, stderr) as gateway, as_pipeline_errors():
+    with (
+        tempfile.TemporaryFile() as stderr,
+        _jvm(java_environment(), app_name, given, stderr) as gateway,
+        as_pipeline_errors(),
+    ):
         for logger in (logging.getLogger(), logging.getLogger("py4j.clientserver")):
             logger.addFilter(_is_no_interrupt)
+        started_at = os.fstat(stderr.fileno()).st_size
         session = _start(gateway, given)
         try:
             yield session
         finally:
-            stderr.silence()  # stopping prints errors about unfinished jobs
+            # Stopping prints errors about unfinished jobs.
+            for line in lines_of_jvm(stderr, started_at):
+                sys.stderr.write(f"{line}\n")
             _stop(session)
 
 
@@ -252,7 +225,7 @@ def _jvm(
     variables: Mapping[str, str],
     app_name: str,
     given: Mapping[str, str],
-    stderr: JvmStderr,
+    stderr: IO[bytes],
 ) -> Iterator[JavaGateway]:
     with _environment(variables):
         gateway = _launch(app_name, given, stderr)
@@ -276,18 +249,17 @@ def _end(jvm: subprocess.Popen[bytes]) -> None:
         jvm.wait()
 
 
-def _launch(app_name: str, given: Mapping[str, str], stderr: JvmStderr) -> JavaGateway:
+def _launch(app_name: str, given: Mapping[str, str], stderr: IO[bytes]) -> JavaGateway:
     conf = SparkConf(loadDefaults=False).setAppName(app_name)
     conf.set("spark.ui.showConsoleProgress", "false")  # otherwise Spark's script sets it to true
     conf.setAll(list(given.items()))
     # The JVM gets its own process group, so that Ctrl-C reaches this process but no Python worker.
-    how = {"stderr": stderr.writer, "process_group": 0}
+    how = {"stderr": stderr, "process_group": 0}
     try:
-        gateway = launch_gateway(conf, how)  # type: ignore[no-untyped-call]  # has no types
+        return launch_gateway(conf, how)  # type: ignore[no-untyped-call]  # has no types
     except PySparkException:
-        raise PipelineError(f"Spark did not start, look at JAVA_HOME: {stderr.reason()}") from None
-    stderr.pass_on()
-    return gateway
+        problem = start_problem(lines_of_jvm(stderr))
+        raise PipelineError(f"Spark did not start, look at JAVA_HOME: {problem}") from None
 
 
 def _start(gateway: JavaGateway, given: Mapping[str, str]) -> SparkSession:

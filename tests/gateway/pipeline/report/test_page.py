@@ -11,6 +11,7 @@ from gateway.pipeline.report.plots import TICK_SHARE, Axis
 from gateway.pipeline.report.summary import Summary
 from gateway.pipeline.report.verdict import judge
 from gateway.readable import visible
+from tests.gateway.pipeline.fold.test_stories import FOLDER
 from tests.gateway.pipeline.report.html_pages import Page
 from tests.gateway.pipeline.stories import played
 from tests.support.event_writer import START_MS
@@ -143,6 +144,17 @@ def test_the_page_names_the_groups_that_can_go_next() -> None:
     text = Page(page(made)).text
     assert "1 group can convert now:payments" in text
     assert "orders: c: too old" in text
+
+
+@pytest.mark.parametrize("has_end", [True, False])
+def test_no_group_is_called_safe_whose_lines_may_be_missing(*, has_end: bool) -> None:
+    """A log without an end is about no group, and may lack lines of any."""
+    text = (FOLDER / "clean_handover.txt").read_text().partition("show")[0]
+    lines = played(text if has_end else text.replace("9 stop\n", "")).lines
+    summary = summary_of(*lines, top=5)
+    groups = tuple(story(group, (), ()) for group in summary.worst)
+    report_ = Report(verdict=judge(summary), summary=summary, run=run("x", summary), groups=groups)
+    assert ("SAFE · 1 of 1" in Page(page(report_)).text) == has_end
 
 
 def test_a_page_without_data_claims_no_success() -> None:

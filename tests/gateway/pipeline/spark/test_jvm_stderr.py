@@ -1,49 +1,35 @@
-"""Handling of a JVM's stderr."""
+"""What a JVM writes to stderr."""
 
-import subprocess
+import tempfile
 
 import pytest
 
-from gateway.pipeline.spark.session import JvmStderr
-
-
-def say(stderr: JvmStderr, text: str) -> None:
-    """Write like a JVM."""
-    subprocess.run(["printf", "%s", text], stdout=stderr.writer, timeout=20, check=True)
+from gateway.pipeline.spark.session import lines_of_jvm, start_problem
 
 
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
         (
-            "WARNING: modules\nException in thread main: why\n\tat X\n",
+            b"WARNING: modules\nException in thread main: why\n\tat X\n",
             "Exception in thread main: why",
         ),
-        ("Error: no such file\nmore\n", "Error: no such file"),
-        ("\nbash: java: not found\n", "bash: java: not found"),
-        ("", "its JVM said nothing"),
+        (b"Error: no such file\nmore\n", "Error: no such file"),
+        (b"\nbash: java: not found\n", "bash: java: not found"),
+        (b"", "its JVM said nothing"),
     ],
 )
-def test_the_reason_is_the_first_error_line(said: str, reason: str) -> None:
+def test_the_reason_is_the_first_error_line(said: bytes, reason: str) -> None:
     """Without one it is the first line."""
-    stderr = JvmStderr()
-    say(stderr, said)
-    assert stderr.reason() == reason
+    with tempfile.TemporaryFile(buffering=0) as stderr:
+        stderr.write(said)
+        assert start_problem(lines_of_jvm(stderr)) == reason
 
 
-def test_output_after_the_start_is_passed_on(capfd: pytest.CaptureFixture[str]) -> None:
-    """Earlier output is not."""
-    stderr = JvmStderr()
-    say(stderr, "WARNING: modules\n")
-    with subprocess.Popen(
-        ["sh", "-c", "read go; echo an error"],
-        stdin=subprocess.PIPE,
-        stdout=stderr.writer,
-        text=True,
-    ) as jvm:
-        stderr.pass_on()
-        jvm.communicate("go\n", timeout=20)
-    stderr.join()
-    lines = capfd.readouterr().err.splitlines()
-    # A Kafka client of an earlier test may write its own lines meanwhile.
-    assert [line for line in lines if "rdkafka#" not in line] == ["an error"]
+def test_lines_after_the_start_control_no_terminal() -> None:
+    with tempfile.TemporaryFile(buffering=0) as stderr:
+        begin = stderr.write(b"WARNING: modules\n")
+        stderr.write(b"spark: \x1b[2J\n")
+        assert lines_of_jvm(stderr, begin) == ["spark: \\u001b[2J"]
+        stderr.write(b"more\n")
+        assert lines_of_jvm(stderr, begin)[1:] == ["more"]
