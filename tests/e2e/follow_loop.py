@@ -11,13 +11,11 @@ import argparse
 import json
 import random
 import signal
-import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,10 +23,9 @@ from gateway.events.event import GatewayEvent
 from gateway.events.gateway_events import GatewayStarted
 from gateway.events.group_events import GroupForwarded, GroupStateChanged, HostingStarted
 from gateway.events.offset_events import OffsetsCommitted
-from gateway.pipeline.folder import DATABASE
 from gateway.pipeline.spark.session import open_session
 from tests.support.event_writer import START_MS, EventWriter
-from tests.support.followed_tables import differences
+from tests.support.followed_tables import differences, offsets_of
 from tests.support.group_events import EMPTY, STABLE
 from tests.support.simulated_events import SimulatedStep, simulated
 from tests.support.spark import SETTINGS
@@ -157,18 +154,8 @@ def start(folder: Path, output: Path) -> subprocess.Popen[bytes]:
 
 def has_caught_up(folder: Path, output: Path) -> bool:
     """Whether all bytes of the files have been read."""
-    read = progress(output)
+    read = offsets_of(output)
     return all(read.get(str(path)) == path.stat().st_size for path in folder.iterdir())
-
-
-def progress(output: Path) -> Mapping[str, int]:
-    """How far the files have been read."""
-    with suppress(sqlite3.OperationalError):  # not there yet
-        database = sqlite3.connect(f"file:{output / DATABASE}?mode=ro", uri=True)
-        for (stored,) in database.execute("select json from progress"):
-            read: Mapping[str, int] = json.loads(stored)[0]
-            return read
-    return {}
 
 
 def main() -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
 from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +17,18 @@ from tests.support.stored_tables import table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+def offsets_of(output: Path) -> Mapping[str, int]:
+    """How far the sources have been read, while another process follows them."""
+    from gateway.pipeline.folder import DATABASE
+
+    with suppress(sqlite3.OperationalError):  # not there yet
+        database = sqlite3.connect(f"file:{output / DATABASE}?mode=ro", uri=True)
+        for (progress,) in database.execute("select json from progress"):
+            offsets: Mapping[str, int] = json.loads(progress)[0]
+            return offsets
+    return {}
 
 
 def differences(spark: SparkSession, output: Path, events: Path, at_once: Path) -> list[str]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +20,7 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from gateway.addresses import parse_addresses
 from gateway.pipeline.tables import FOLDED_TABLES
+from tests.support.followed_tables import offsets_of
 from tests.support.group_client import fresh_group, group_client
 from tests.support.kafka_broker import KafkaCluster, running_kafka
 from tests.support.ports import HOST, free_port
@@ -159,10 +159,10 @@ def test_a_killed_follow_equals_a_report(spark: SparkSession, told: Told, tmp_pa
     killed = [sys.executable, "-c", KILLED_IN_A_ROUND, *run[run.index("report") :]]
     ended = subprocess.run(killed, timeout=CHILD_S_MAX, check=False)
     assert ended.returncode == -signal.SIGKILL
-    assert not reached(output)
+    assert not offsets_of(output)
     ends = told.produce(name, records[half - 2 :])
     with started(run) as child:
-        wait_until(child, lambda: reached(output) == {f"kafka:{name}/0": (ends[-1] or 0) + 1})
+        wait_until(child, lambda: offsets_of(output) == {f"kafka:{name}/0": (ends[-1] or 0) + 1})
         child.terminate()
         assert child.wait() == 128 + signal.SIGTERM
     streamed = {name: rows(table(spark, output, name)) for name in FOLDED_TABLES}
@@ -189,14 +189,6 @@ def wait_until(child: subprocess.Popen[bytes], condition: Callable[[], bool]) ->
         assert child.poll() is None
         assert time.monotonic() < until_s
         time.sleep(LOOK_INTERVAL_S)
-
-
-def reached(output: Path) -> Mapping[str, int]:
-    """How far the sources have been read."""
-    from gateway.pipeline.folder import PROGRESS
-
-    progress = output / PROGRESS
-    return json.loads(progress.read_text())[0] if progress.exists() else {}
 
 
 def command(told: Told, topic: str, output: Path, *flags: str) -> list[str]:
