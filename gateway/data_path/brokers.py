@@ -258,6 +258,10 @@ class Brokers:
         raise UpstreamError(f"{host}:{port} did not answer in {timeout_s} s")
 
 
+def _stands_in_for_none(_node_id: int) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class BrokerRoute:
     """The way to the broker that a listener represents."""
@@ -269,6 +273,8 @@ class BrokerRoute:
     """The brokers' host names, if the listener represents each of them."""
     listed_id: int | None = None
     """The id of the node that clients have connected to, if it is not the broker's."""
+    stands_in_for: Callable[[int], bool] = _stands_in_for_none
+    """Whether clients also find another node at this address."""
 
     def to(self, host: str | None) -> "BrokerRoute | None":
         """The way that leads to the host a client asked for by SNI, if any. None if that is the

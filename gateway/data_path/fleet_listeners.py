@@ -8,6 +8,8 @@ ports of all, because Metadata is the same at each.
 import errno
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import trio
@@ -61,9 +63,10 @@ class FleetListeners(Listeners):
         bound: list[tuple[list[trio.SocketListener], BrokerRoute]] = []
         with ExitStack() as closing:  # both ports or none: the next Metadata tries again
             for listed_id in (own_id, node_id):
-                route = BrokerRoute(
-                    self._brokers, node_id, listed_id=listed_id if listed_id == own_id else None
-                )
+                route = BrokerRoute(self._brokers, node_id)
+                if listed_id == own_id:
+                    stands_in_for = partial(self._stands_in, own_id)
+                    route = replace(route, listed_id=own_id, stands_in_for=stands_in_for)
                 try:
                     listeners = await self._bind(ports[listed_id], route)
                 except OSError as error:
@@ -81,6 +84,10 @@ class FleetListeners(Listeners):
 
     def _on_represented(self, node_id: int, own_id: int) -> None:
         """The ports of a broker, and of the own coordinator node that leads to it, are open."""
+
+    def _stands_in(self, own_id: int, node_id: int) -> bool:  # noqa: ARG002
+        """Whether clients find another node at the address of the own one."""
+        return False
 
     def _reserve(self, node_id: int, addresses: list[SocketAddress]) -> int:
         """Find a port that is free at all addresses, and note it for this node. Raises
@@ -152,6 +159,10 @@ class SeatedListeners(FleetListeners):
         self._announce_ports(
             node_id, broker_port=self._ports[node_id], node_port=self._coordinator_ports[own_id]
         )
+
+    def _stands_in(self, own_id: int, node_id: int) -> bool:
+        address = self._seated.address_of(node_id)
+        return address is not None and address == self._seated.address_of(own_id)
 
     def _address_of(self, node_id: int) -> Address:
         address = self._seated.address_of(node_id)

@@ -44,7 +44,7 @@ def read_introduction(
     request = (_read_remembered if is_short else _read)(body, version)
     if request is None:
         return VersionsRefusal(offer.refused_answer(), version)
-    if not offer.is_meant_for(request, context.cluster_id(), upstream.listener_node_id):
+    if not offer.is_meant_for(request, context.cluster_id(), upstream.stands_for):
         return VersionsRefusal(offer.meant_for_another_answer(), version)
     return request
 

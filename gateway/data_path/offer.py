@@ -6,7 +6,7 @@ Produce from v0 on, and closes the connection at v0 to v2, which are relayed to 
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -184,12 +184,14 @@ def meant_for_another_answer() -> ApiVersionsResponse:
     return ApiVersionsResponse(error_code=_REBOOTSTRAP_REQUIRED)
 
 
-def is_meant_for(request: ApiVersionsRequest, cluster_id: str | None, node_id: int | None) -> bool:
-    """Whether the client means the cluster and the node that it has reached (KIP-1242). A client
-    that does not know them means any, and what is None here may be any."""
+def is_meant_for(
+    request: ApiVersionsRequest, cluster_id: str | None, is_here: Callable[[int], bool]
+) -> bool:
+    """Whether the client means the cluster and a node that it has reached (KIP-1242). A client
+    that does not know them means any. None stands for any cluster."""
     if request.cluster_id is None:
         return True
-    return cluster_id in (None, request.cluster_id) and node_id in (None, request.node_id)
+    return cluster_id in (None, request.cluster_id) and is_here(request.node_id)
 
 
 def is_well_formed(request: ApiVersionsRequest, version: int) -> bool:

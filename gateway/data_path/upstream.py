@@ -175,11 +175,12 @@ class Upstream:
         now = self.connection
         return self._received_before + (0 if now is None else now.received_bytes)
 
-    @property
-    def listener_node_id(self) -> int | None:
-        """The node that the client's listener stands for; None for the one of bootstrap."""
+    def stands_for(self, node_id: int) -> bool:
+        """Whether clients find this node at the client's listener. At the one of bootstrap they
+        find any."""
         route = self._route
-        return route.node_id if route.listed_id is None else route.listed_id
+        own_id = route.node_id if route.listed_id is None else route.listed_id
+        return own_id in (None, node_id) or route.stands_in_for(node_id)
 
     @property
     def is_at_coordinator_node(self) -> bool:

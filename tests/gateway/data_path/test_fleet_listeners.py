@@ -23,11 +23,12 @@ from gateway.fleet.member import (
     NO_SLOT,
     SHARDS,
     FleetMember,
+    broker_of,
     coordinator_id,
 )
 from gateway.fleet.seated_member import SeatedMember
 from gateway.fleet.table import FleetTable, GatewayAddress, GoneSlot, Seat
-from kafka_codecs.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kafka_codecs.api_versions import ApiVersionsRequest
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.describe_cluster import (
     DescribeClusterBroker,
@@ -135,6 +136,16 @@ async def test_the_cluster_is_described_without_coordinator_nodes(tmp_path: Path
             assert len(listed.brokers) == 1 + SLOTS
 
 
+def meaning(node_id: int, cluster_id: str | None) -> ApiVersionsRequest:
+    """What a client asks first that means this node."""
+    return ApiVersionsRequest(
+        client_software_name="test",
+        client_software_version="1",
+        cluster_id=cluster_id,
+        node_id=node_id,
+    )
+
+
 async def test_a_coordinator_node_knows_its_own_id(tmp_path: Path) -> None:
     """A client says which node it means (KIP-1242), and is refused by any other."""
     async with open_scene(tmp_path) as scene:
@@ -143,15 +154,7 @@ async def test_a_coordinator_node_knows_its_own_id(tmp_path: Path) -> None:
         meant = coordinator_id(1, 2)
         async with connected(("127.0.0.1", nodes[meant])) as client:
             for node_id, code in ((meant, ErrorCode.NONE), (2, ErrorCode.REBOOTSTRAP_REQUIRED)):
-                versions: ApiVersionsResponse = await client.ask(
-                    ApiVersionsRequest(
-                        client_software_name="test",
-                        client_software_version="1",
-                        cluster_id=cluster_id,
-                        node_id=node_id,
-                    ),
-                    5,
-                )
+                versions = await client.ask(meaning(node_id, cluster_id), 5)
                 assert versions.error_code == code
 
 
@@ -303,4 +306,12 @@ async def test_a_gateway_on_one_of_several_machines_shows_what_the_table_says(
             assert await nodes_at(address) == own | listed
             for port in nodes.values():
                 assert await nodes_at(("127.0.0.1", port)) == own | listed
+            elsewhere = coordinator_id(6, 1)
+            for node_id, code in (
+                *((node_id, ErrorCode.NONE) for node_id in listed if broker_of(node_id) == 1),
+                (elsewhere, ErrorCode.REBOOTSTRAP_REQUIRED),
+            ):
+                meant = meaning(node_id, gateway.cluster.cluster_id)
+                async with connected(("127.0.0.1", nodes[1])) as client:
+                    assert (await client.ask(meant, 5)).error_code == code
             gateway.stop.set()

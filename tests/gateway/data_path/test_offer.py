@@ -66,13 +66,13 @@ def test_a_client_may_mean_another_cluster_or_node(
 ) -> None:
     """One that has just begun means any."""
     request = ApiVersionsRequest(cluster_id=cluster_id, node_id=node_id)
-    assert offer.is_meant_for(request, "ours", 2) is is_meant
+    assert offer.is_meant_for(request, "ours", {2}.__contains__) is is_meant
 
 
-def test_a_client_at_the_bootstrap_listener_may_mean_any_node() -> None:
-    """A client that comes before the cluster's id is known may mean any node, too."""
+def test_a_client_may_mean_any_cluster_until_its_id_is_known() -> None:
+    """But only a node that it has reached."""
     request = ApiVersionsRequest(cluster_id="other", node_id=7)
-    assert offer.is_meant_for(request, None, None)
+    assert offer.is_meant_for(request, None, {7}.__contains__)
 
 
 def test_a_converted_api_needs_an_upstream_that_has_it() -> None:
