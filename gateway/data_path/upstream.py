@@ -80,6 +80,7 @@ class Upstream:
         "node_id",
         "number",
         "offer",
+        "sent_elsewhere_s",
         "software",
     )
 
@@ -105,6 +106,8 @@ class Upstream:
         """The client id for our requests: that of the client's latest group request."""
         self.member: tuple[str, str] | None = None
         """The group and the member id of the client's latest request as a member."""
+        self.sent_elsewhere_s: tuple[float, float] | None = None
+        """When a member was sent to another gateway, the first and the latest time in a row."""
         self._route = route
         self._client = client
         self._sink: Sink = client

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
+from gateway.data_path.errors import ConnectionAbandoned
 from gateway.data_path.group_apis import CommitUnderWay, GroupRequest, LazyAnswer
 from gateway.fleet.coordinator_nodes import answer_for_nodes, ask_brokers, name_owners
 from gateway.fleet.member import FleetMember
@@ -59,6 +60,12 @@ ELSEWHERE = "another process of the gateway has the group"
 _NOT_HERE = code_for(RefusalReason.NOT_AT_COORDINATOR, GroupApi.FETCH)
 _AWAY = code_for(RefusalReason.LOADING, GroupApi.ADMIN)
 
+STRAY_S = 2.0
+"""How long a client is sent elsewhere on one connection: a table of the fleet is everywhere within
+a second."""
+STRAY_PAUSE_S = 10.0
+"""After a pause of this length the time begins again."""
+
 _NOBODY = -1
 """In place of a slot, for groups that no process serves yet: this one is about to."""
 
@@ -84,7 +91,7 @@ class FleetGroupService(GroupService):
             return LazyAnswer(partial(self._delete_offsets, request, message))
         if isinstance(message, GroupMessage):
             if not self._member.serves(message.group_id):
-                return self._refuse(request)
+                return LazyAnswer(partial(self._refuse_or_end, request))
         elif isinstance(message, OtherHeartbeat):
             if not self._member.serves(message.group_id):
                 return _OTHER_HEARTBEATS[type(message)](
@@ -120,7 +127,7 @@ class FleetGroupService(GroupService):
             return [
                 (await super(FleetGroupService, self).answer_commits((request,)))[0]
                 if self._member.serves(message.group_id)
-                else self._refuse(request)
+                else await self._refuse_or_end(request)
                 for request, message in zip(requests, messages, strict=True)
             ]
         except GroupRefused:  # the group was given up meanwhile
@@ -129,6 +136,21 @@ class FleetGroupService(GroupService):
     def note_transaction_end(self, request: EndTxnRequest) -> None:
         """Ignore the end of a transaction. It arrives at any process: the owner of a group with
         offsets in it may have missed the end of an earlier one, and would take this for both."""
+
+    async def _refuse_or_end(self, request: GroupRequest) -> Struct:
+        """The refusal of a member's request about a group that is not served here. Raises
+        ConnectionAbandoned if the client has been sent elsewhere for so long that it must have an
+        old address: some ask for another one only once they are disconnected."""
+        group_id = cast(GroupMessage, request.message).group_id
+        if not self._member.owns(group_id):
+            now_s = request.at_s
+            first_s, latest_s = request.upstream.sent_elsewhere_s or (now_s, now_s)
+            if now_s - latest_s > STRAY_PAUSE_S:
+                first_s = now_s
+            request.upstream.sent_elsewhere_s = first_s, now_s
+            if now_s - first_s > STRAY_S:
+                raise ConnectionAbandoned("its group is elsewhere")
+        return self._refuse(request)
 
     def _refuse(self, request: GroupRequest) -> Struct:
         """Refuse a request about a group that another process has, or that is about to come here

@@ -11,10 +11,12 @@ import pytest
 import trio
 
 from gateway.cluster.broker_connection import BrokerConnection
+from gateway.cluster.errors import UpstreamError
 from gateway.data_path.api_table import API_TABLE, ApiHandling
 from gateway.fleet.fleet_state import SLOTS_FOLDER
 from gateway.fleet.member import SHARDS, FleetMember, broker_of, coordinator_id, is_coordinator
 from gateway.observers.counts import AnswerCounts
+from gateway.requests import fleet_group_service
 from gateway.requests.fleet_group_service import FleetGroupService
 from gateway.requests.group_service import GroupService
 from gateway.requests.owner_calls import SOCKET_NAME
@@ -163,6 +165,29 @@ async def test_a_member_elsewhere_is_sent_to_the_owner(tmp_path: Path) -> None:
                 codes = {answer.error_code for answer in answers}
                 assert codes == {ErrorCode.NOT_COORDINATOR}
                 assert await client.commit({0: 5}) == {0: ErrorCode.NOT_COORDINATOR}
+
+
+async def test_a_member_that_does_not_go_elsewhere_is_disconnected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """aiokafka knows the address of its coordinator's id from Metadata, and asks for that again
+    only once it is disconnected: the id may have another address by now."""
+    monkeypatch.setattr(fleet_group_service, "STRAY_S", 0.0)
+    beat = HeartbeatRequest(group_id=GROUPS[1], generation_id=1, member_id="m")
+    async with open_scene(tmp_path) as scene:
+        async with scene.connect(0) as connection:
+            assert (await connection.ask(beat)).error_code == ErrorCode.NOT_COORDINATOR
+            with pytest.raises(UpstreamError):
+                await connection.ask(beat)
+        async with scene.connect(0) as connection:
+            client = GroupClient(connection, GROUPS[1])
+            assert await client.commit({0: 5}) == {0: ErrorCode.NOT_COORDINATOR}
+            with pytest.raises(UpstreamError):
+                await client.commit({0: 5})
+        monkeypatch.setattr(fleet_group_service, "STRAY_PAUSE_S", 0.0)
+        async with scene.connect(0) as connection:  # its group may have been here meanwhile
+            for _ in range(2):
+                assert (await connection.ask(beat)).error_code == ErrorCode.NOT_COORDINATOR
 
 
 async def test_admin_clients_get_the_same_answers_at_every_node(tmp_path: Path) -> None:
