@@ -89,10 +89,10 @@ class Stage:
             await asyncio.sleep(0.05)
 
     async def admin(self) -> AIOKafkaAdminClient:
-        return await self._started(AIOKafkaAdminClient(bootstrap_servers=self.servers))
+        return await self._start(AIOKafkaAdminClient(bootstrap_servers=self.servers))
 
     async def producer(self, **options: Any) -> AIOKafkaProducer:
-        return await self._started(AIOKafkaProducer(bootstrap_servers=self.servers, **options))
+        return await self._start(AIOKafkaProducer(bootstrap_servers=self.servers, **options))
 
     async def consumer(
         self, *topics: str, group: str | None = "", **options: Any
@@ -106,11 +106,11 @@ class Stage:
             **options,
         }
         group_id = self.group if group == "" else group
-        return await self._started(
+        return await self._start(
             AIOKafkaConsumer(*topics, bootstrap_servers=self.servers, group_id=group_id, **chosen)
         )
 
-    async def _started(self, client: Any) -> Any:
+    async def _start(self, client: Any) -> Any:
         self._open.append(client)
         await client.start()
         return client
@@ -455,8 +455,8 @@ async def seeks_to_committed(stage: Stage) -> None:
 async def offsets_for_times(stage: Stage) -> None:
     stored = await stage.send()
     consumer = await stage.consumer(stage.topic)
-    found = await consumer.offsets_for_times({stage.partitions[0]: stored[4].timestamp})
-    assert found[stage.partitions[0]].offset <= 2
+    offsets = await consumer.offsets_for_times({stage.partitions[0]: stored[4].timestamp})
+    assert offsets[stage.partitions[0]].offset <= 2
     never = await consumer.offsets_for_times({stage.partitions[0]: stored[9].timestamp + 10**9})
     assert never[stage.partitions[0]] is None
 

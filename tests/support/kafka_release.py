@@ -20,7 +20,7 @@ CLUSTER_ID = "groupferry-tests-kafkQ"
 CONTROLLER_ID = 100
 LISTENER_PROTOCOLS = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT"
 """The default since 3.0."""
-START_TIMEOUT_S = 60
+START_TIMEOUT_S = 180
 STOP_TIMEOUT_S = 60
 QUICK_START = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """Options of Java for tests: small, and without the compiler that pays off after minutes."""
