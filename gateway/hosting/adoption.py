@@ -29,6 +29,7 @@ from gateway.hosting.effects import Ask, Describe, Hold, MoveStep, Requester
 from gateway.hosting.group_parts import GroupParts
 from gateway.hosting.holders import Holders
 from gateway.hosting.identity import AnchorIds
+from gateway.hosting.logged_engine import StepOfMove
 from gateway.hosting.move_requests import AdoptionOutcome, AnyRequest
 from gateway.hosting.moving import BACKOFF_MS, Moving
 from gateway.hosting.pending_ids import REMEMBERED_MS, PendingIds
@@ -52,7 +53,6 @@ UNDONE_FOR_MS, UNDONE_FOR_MS_MAX = 60_000, 900_000
 each failure."""
 AT_ONCE_MAX = 8
 """Groups that the gateway adopts by itself at a time. Each holds the calls of its clients."""
-STILL_ENDING = "requests of an adoption that was undone are still under way: try again"
 HOLD_MAX_MS = 2_000
 """How long calls are held before the adoption is undone. Shorter than the shortest session that
 Kafka allows, so an outsider that begins to join cannot disappear again meanwhile."""
@@ -107,18 +107,14 @@ class Adopting(Moving):
         self._adoption: AdoptionState | None = None
         self._is_resumed = False
         """Whether an earlier process began it, or this one before a bug."""
-        self._has_held = False
-        self._is_erasing = False
         self._held_from_ms: int | None = None
         self._first: tuple[DescribedGroup, int | None] | None = None
         """The group and its generation at the first of two looks, which have to agree."""
         self._unheard: deque[ClassicGroupMember] = deque()
         """The members whose heartbeats are still to be sent."""
         self._have_others_left = False
-        self._anchor_ids: AnchorIds | None = None
+        self.anchor_ids: AnchorIds | None = None
         """What the engine takes over, once the anchor has completed its generation."""
-        self.handed_over: AnchorIds | None = None
-        """The anchor's ids, once the engine may take over."""
         self._has_earlier_anchor = False
         """Whether an anchor was found after a restart, and may not have followed the lock."""
         self._needs_anchor = False
@@ -174,6 +170,11 @@ class Adopting(Moving):
         return {member.member_id for member in members}
 
     @property
+    def _has_held(self) -> bool:
+        """Whether calls were held, in this process or in an earlier one."""
+        return self._is_resumed or self._held_from_ms is not None
+
+    @property
     def is_hold_bounded(self) -> bool:
         """Whether the adoption is undone if calls are held for too long."""
         return self.stage in _BOUNDED
@@ -191,18 +192,14 @@ class Adopting(Moving):
 
     # -- beginning and ending --------------------------------------------------------------------
 
-    def begin(
-        self, _requests: Sequence[AnyRequest], _now_ms: int, *, has_earlier_steps: bool
-    ) -> AdoptionOutcome | None:
+    def begin(self, _requests: Sequence[AnyRequest], _now_ms: int) -> AdoptionOutcome | None:
         """Begin, or continue from what the log has. Returns the outcome if that is impossible."""
         parts, stored = self._parts, self._parts.engine.core.state.adoption
         if parts.engine.is_live or parts.anchor.is_here:
             return AdoptionOutcome.refuse(parts.group_id, HOSTED_ALREADY)
-        if has_earlier_steps:
-            return AdoptionOutcome.refuse(parts.group_id, STILL_ENDING)
         if stored is not None:
             parts.log("warning", "adoption_resumed", is_locked=stored.lock_generation is not None)
-            self.stage, self._has_held, self._is_resumed = Stage.RESUMING, True, True
+            self.stage, self._is_resumed = Stage.RESUMING, True
             self._announce(stored)
         self.has_begun = True
         parts.rules.adopting.add(parts.group_id)
@@ -214,9 +211,9 @@ class Adopting(Moving):
         is_adopted = self.stage is Stage.ADOPTED
         self.abort()
         if is_adopted:
-            assert self.handed_over is not None
-            parts.anchor.take_over(self.handed_over, now_ms)
-            routing.adopt(now_ms, self.handed_over.generation)
+            assert self.anchor_ids is not None
+            parts.anchor.take_over(self.anchor_ids, now_ms)
+            routing.adopt(now_ms, self.anchor_ids.generation)
             parts.engine.report_snapshot(are_topics_known=False)
             parts.emit(group_events.GroupAdopted(held_ms=self.held_ms))
             parts.rules.watched.forget(parts.group_id)
@@ -254,16 +251,20 @@ class Adopting(Moving):
             case Ask(requester):
                 self._on_answer(requester, result, now_ms)
 
-    def on_stored(self, *, is_durable: bool, now_ms: int) -> None:
-        """The engine has decided on the latest record, and the log has it, or may not have it."""
+    def on_stored(self, event: StepOfMove, *, is_durable: bool, now_ms: int) -> None:
+        """The engine has decided on a record, and the log has it, or may not have it."""
         self._is_storing = False
-        if self.handed_over is None:
-            (self._on_record if is_durable else self._store_failed)(now_ms)
-        elif is_durable:
-            self._move(Stage.ADOPTED, now_ms)
-        else:
-            self.handed_over = None
-            self._pause(BACKOFF_MS, now_ms)
+        match event:
+            case AdoptionEnded() if is_durable:
+                self._move(Stage.ADOPTED, now_ms)
+            case AdoptionMoved(adoption=None) if is_durable:
+                self._move(Stage.UNDONE, now_ms)
+            case AdoptionMoved() if is_durable:
+                self._on_record(now_ms)
+            case AdoptionMoved() if self.stage in (Stage.ANNOUNCING, Stage.LOCKING):
+                self._fail("the state log failed", now_ms)
+            case _:
+                self._pause(BACKOFF_MS, now_ms)
 
     def advance(self, now_ms: int) -> None:
         """Do what is due."""
@@ -340,21 +341,12 @@ class Adopting(Moving):
                 self._held_from_ms = now_ms
                 members = self._adoptees.group.members
                 self._unheard.extend(members)
-                self._has_held = True
                 self._parts.emit(group_events.AdoptionStarted(members=len(members)))
                 self._begin_step(Hold())
             case Stage.LOCKING:
                 self._move(Stage.ANCHORING, now_ms)
-            case Stage.FORGETTING if self._is_erasing:
-                self._move(Stage.UNDONE, now_ms)
             case _:
                 pass  # the answer comes after the adoption was given up
-
-    def _store_failed(self, now_ms: int) -> None:
-        if self.stage is Stage.FORGETTING:
-            self._pause(BACKOFF_MS, now_ms)
-        elif self.stage in (Stage.ANNOUNCING, Stage.LOCKING):
-            self._fail("the state log failed", now_ms)
 
     def _impersonate(self, now_ms: int) -> None:
         """A heartbeat of each member shows that the group is as it was described."""
@@ -469,11 +461,10 @@ class Adopting(Moving):
     def _lead_anchor_in(self, now_ms: int) -> None:
         """Have the anchor join. Once it is alone in the group, the engine takes over."""
         match self._anchor.stage:
-            case Out() if self._anchor_ids is None:
+            case Out() if self.anchor_ids is None:
                 self._ask(Requester.ANCHOR, self._anchor.join(now_ms))
-            case _ if self._anchor_ids is not None and self.handed_over is None:
+            case _ if self.anchor_ids is not None and not self._is_storing:
                 if isinstance(self._leader.stage, Out) and self._leader.stage.is_certain:
-                    self.handed_over = self._anchor_ids
                     self._store(AdoptionEnded())
             case _:
                 pass
@@ -492,8 +483,8 @@ class Adopting(Moving):
             case Joined():
                 self._fail("the anchor is not alone in the group", now_ms)
             case In(ids=ids):
-                self._anchor_ids, self._needs_anchor = ids, True
-            case Out() if self._anchor_ids is not None:
+                self.anchor_ids, self._needs_anchor = ids, True
+            case Out() if self.anchor_ids is not None:
                 pass  # the engine takes over, and its anchor finds out who has the group
             case Out(refusal=Refusal(api="JoinGroup", code=code) as refusal) if (
                 refusal.meaning is not Meaning.HINDERED
@@ -620,7 +611,7 @@ class Adopting(Moving):
             # Another coordinator may have loaded the locked group: the leader's member is in it
             # alone, and must not leave before the anchor waits there, too.
             self._needs_anchor = True
-            if self._anchor_ids is None and not self._leader.awaits_answer:
+            if self.anchor_ids is None and not self._leader.awaits_answer:
                 self._leader.take_place(self._locked_ids, now_ms)
             self._pause(BACKOFF_MS, now_ms)
         elif self.stage not in _ENDING:
@@ -646,7 +637,6 @@ class Adopting(Moving):
 
     def _store_adoption(self, adoption: AdoptionState | None) -> None:
         if not self._is_storing:
-            self._is_erasing = adoption is None
             self._store(AdoptionMoved(adoption=adoption))
 
     def _pause(self, length_ms: int, now_ms: int) -> None:

@@ -14,7 +14,6 @@ from gateway.events.group_events import GenerationWentBack, GroupTaken
 from gateway.hosting.calls import Commit
 from gateway.hosting.effects import AskCoordinator, Effect, Log
 from gateway.hosting.identity import AnchorIds, Gateway
-from gateway.hosting.shown_partitions import Shown
 from gateway.hosting.standing import RoutingDecision
 from gateway.hosting.states import ANCHOR, AnchorPhase, Mode
 from gateway.hosting.upstream_member import (
@@ -67,13 +66,13 @@ class Anchor:
         group_id: str,
         gateway: Gateway,
         *,
-        shown: Shown,
+        assignment: Callable[[], bytes],
         linger_ms: int,
         spread: float,
         effects: list[Effect],
         end_commit: Callable[[Commit], None],
     ) -> None:
-        """`shown` are the partitions that the cluster shows as the anchor's. `spread`: this
+        """`assignment`: that of its SyncGroup, which the cluster shows. `spread`: this
         anchor's factor on the heartbeat interval, so that the heartbeats of many anchors drift
         apart. `effects` takes what the driver has to do, `end_commit` each stray commit that the
         cluster refuses by now."""
@@ -98,7 +97,7 @@ class Anchor:
         self.confirmed = 0
         """The number of the latest such request that was answered."""
         self._group_id = group_id
-        self._shown = shown
+        self._assignment = assignment
         self._linger_ms = linger_ms
         self._effects = effects
         self._end_commit = end_commit
@@ -313,7 +312,7 @@ class Anchor:
         the generation, the anchor remains in the present one; if its answer is lost, the next
         heartbeat tells."""
         is_due = is_live and now_ms >= self._renew_at_ms and place.refusal is None
-        if is_due and self._shown.assignment() != self._assigned:
+        if is_due and self._assignment() != self._assigned:
             self._renew_at_ms = now_ms + RENEWAL_INTERVAL_MS
             self.reason = "the anchor renews its assignment"
             self._join(place.ids.member_id, now_ms)
@@ -351,7 +350,7 @@ class Anchor:
             self._lose(Refusal(Meaning.OTHERS, reason), now_ms)
             return
         self._compare_generations(joined.round.generation_id)
-        self._assigned = self._shown.assignment()
+        self._assigned = self._assignment()
         self._ask(self._member.sync({joined.round.member_id: self._assigned}, now_ms), now_ms)
 
     def _compare_generations(self, present: int) -> None:

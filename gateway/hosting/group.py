@@ -80,7 +80,7 @@ class HostedGroup:
         self.anchor = Anchor(
             group_id,
             rules.gateway,
-            shown=ShownPartitions(self.engine),
+            assignment=ShownPartitions(self.engine).assignment,
             linger_ms=rules.linger_ms,
             spread=spread,
             effects=self._effects,

@@ -11,7 +11,17 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from coordinator.interface.records import ClassicGroupMember
-from gateway.hosting.grace import Grace
+
+
+@dataclass(slots=True)
+class Grace:
+    """Until when a group gives up no silent member, because something kept it from being heard, in
+    wall-clock milliseconds."""
+
+    over_ms: int = 0
+    """After a pause of the process, whose length only the one knows who reads the clock."""
+    reconnect_by_ms: int = 0
+    """After the group was loaded: clients may still be on their way to this process."""
 
 
 @dataclass(slots=True)

@@ -55,7 +55,7 @@ from gateway.hosting.effects import (
     Resolve,
     Write,
 )
-from gateway.hosting.grace import Grace
+from gateway.hosting.holders import Grace
 from gateway.hosting.inputs import Damage
 from gateway.hosting.states import LOG, CommitPhase, LogPhase
 from gateway.moves import check_move

@@ -34,6 +34,7 @@ from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafka_codecs.declaration import Struct
 
 TRY_AGAIN = "the state log failed: try again"
+STILL_ENDING = "requests of an earlier adoption are still under way: try again"
 
 
 class Move:
@@ -242,9 +243,10 @@ class Move:
         if stored is None and not self._open_requests:
             self._current = None  # they were refused while the engine decided on the beginning
             return
-        outcome = current.begin(
-            self._open_requests, now_ms, has_earlier_steps=bool(self._earlier_steps)
-        )
+        if isinstance(current, Adopting) and self._earlier_steps:
+            self._refuse_all(STILL_ENDING)
+            return
+        outcome = current.begin(self._open_requests, now_ms)
         if outcome is not None:
             self._current = None
             self._conclude_all(outcome)
@@ -259,15 +261,12 @@ class Move:
     def on_decided(self, event: StepOfMove, *, is_durable: bool, now_ms: int) -> None:
         """The engine has decided on a record of the move, and the log has it or has not."""
         current = self._current
-        if not isinstance(event, ReleaseBegan):
-            if current is not None and current.has_begun:
-                current.on_stored(is_durable=is_durable, now_ms=now_ms)
-            return
-        if isinstance(current, Releasing):
-            current.on_begun(is_durable=is_durable)
-        self._is_uncertain = not is_durable and self._parts.engine.is_loading
-        if not (is_durable or self._is_uncertain):
-            self._refuse_all(TRY_AGAIN)
+        if current is not None and (current.has_begun or current.is_beginning):
+            current.on_stored(event, is_durable=is_durable, now_ms=now_ms)
+        if isinstance(event, ReleaseBegan):
+            self._is_uncertain = not is_durable and self._parts.engine.is_loading
+            if not (is_durable or self._is_uncertain):
+                self._refuse_all(TRY_AGAIN)
 
     def on_done(self, step: MoveStep, result: Any, now_ms: int) -> None:
         """A step was carried out."""

@@ -25,10 +25,10 @@ from gateway.events import group_events
 from gateway.hosting.anchor import SESSION_TIMEOUTS_MS
 from gateway.hosting.effects import Describe, MoveStep, Requester
 from gateway.hosting.forwarded import STABLE
-from gateway.hosting.grace import Grace
 from gateway.hosting.group_parts import GroupParts
-from gateway.hosting.holders import Holders
+from gateway.hosting.holders import Grace, Holders
 from gateway.hosting.identity import AnchorIds
+from gateway.hosting.logged_engine import StepOfMove
 from gateway.hosting.move_requests import AnyRequest, NewProtocol, ReleaseOutcome, ReleaseRequest
 from gateway.hosting.moving import BACKOFF_MS, Moving
 from gateway.hosting.pending_ids import REMEMBERED_MS, PendingIds
@@ -137,13 +137,7 @@ class Releasing(Moving):
         self.begin_by_ms = now_ms + (longest_ms if request.is_unattended else SETTLE_MAX_MS)
         self._parts.anchor.is_known_absent = False  # since the last look one may have come late
 
-    def begin(
-        self,
-        requests: Sequence[AnyRequest],
-        now_ms: int,
-        *,
-        has_earlier_steps: bool,  # noqa: ARG002
-    ) -> ReleaseOutcome | None:
+    def begin(self, requests: Sequence[AnyRequest], now_ms: int) -> ReleaseOutcome | None:
         """Begin once the group is at rest, or continue from what the log has. Returns the outcome
         if that is impossible, or no longer necessary."""
         parts, state = self._parts, self._parts.engine.core.state
@@ -197,11 +191,6 @@ class Releasing(Moving):
             anchor.search(now_ms)
         decision = parts.standing.decision
         return decision.reason if decision.mode is Mode.UNKNOWN else anchor.reason
-
-    def on_begun(self, *, is_durable: bool) -> None:
-        """The engine has decided on the beginning."""
-        self.is_beginning = False
-        self._has_begun_here = is_durable and self._parts.engine.core.state.is_leaving
 
     def _continue(self, release: ReleaseState, requests: Sequence[AnyRequest], now_ms: int) -> None:
         """Go on with what the log has."""
@@ -333,10 +322,13 @@ class Releasing(Moving):
             self._on_opener(now_ms)
         self._not_before_ms = now_ms + BACKOFF_MS
 
-    def on_stored(self, *, is_durable: bool, now_ms: int) -> None:
-        """The engine has decided on the latest record, and the log has it, or may not have it."""
+    def on_stored(self, event: StepOfMove, *, is_durable: bool, now_ms: int) -> None:
+        """The engine has decided on a record, and the log has it, or may not have it."""
         self._is_storing = False
-        if not is_durable:
+        if isinstance(event, ReleaseBegan):
+            self.is_beginning = False
+            self._has_begun_here = is_durable and self._parts.engine.core.state.is_leaving
+        elif not is_durable:
             self._not_before_ms = now_ms + BACKOFF_MS
         elif self.stage is Stage.CONCLUDING:
             self._mark_open(now_ms)

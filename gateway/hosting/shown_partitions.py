@@ -4,7 +4,6 @@ Tools beside the gateway thus see all partitions of the group, with their lag.
 """
 
 from collections.abc import Iterable
-from typing import Protocol
 
 from coordinator.interface.topics import Topics
 from gateway.hosting.logged_engine import LoggedEngine
@@ -15,13 +14,6 @@ ASSIGNMENT_BYTES_MAX = 64 * 1024
 and repeats it in every description of the group."""
 _BYTES_PER_TOPIC, _BYTES_PER_PARTITION = 6, 4
 _BYTES_AROUND = 10
-
-
-class Shown(Protocol):
-    """What an anchor shows."""
-
-    def assignment(self) -> bytes:
-        """The assignment for its SyncGroup."""
 
 
 class ShownPartitions:

@@ -93,7 +93,7 @@ class _Run:
                 if hook is not None:
                     await hook()
 
-            self.machine.begin((), now_ms(), has_earlier_steps=False)
+            self.machine.begin((), now_ms())
             await advance()
             while not self.machine.is_over:
                 at_ms = self.machine.next_ms()
@@ -125,10 +125,10 @@ class _Run:
                     result = await GroupClient(connection, self.at.group).described()
             case AdoptionMoved(adoption=adoption):
                 self.at.stored = adoption
-                return lambda: machine.on_stored(is_durable=True, now_ms=now_ms())
+                return lambda: machine.on_stored(effect, is_durable=True, now_ms=now_ms())
             case AdoptionEnded():
-                self.at.anchor, self.at.stored = machine.handed_over, None
-                return lambda: machine.on_stored(is_durable=True, now_ms=now_ms())
+                self.at.anchor, self.at.stored = machine.anchor_ids, None
+                return lambda: machine.on_stored(effect, is_durable=True, now_ms=now_ms())
             case Ask(requester, message):
                 try:
                     result = await requesters[requester].ask(message)

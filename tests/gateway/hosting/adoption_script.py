@@ -9,6 +9,7 @@ from gateway.hosting.adoptable import snapshot
 from gateway.hosting.adoption import Adopting
 from gateway.hosting.effects import Ask, Describe, Hold, MoveStep, Requester
 from gateway.hosting.forwarded import WatchedGroup
+from gateway.hosting.logged_engine import StepOfMove
 from gateway.hosting.recall import Recall
 from gateway.hosting.routes import GroupSituation
 from gateway.hosting.states import AdoptionStage as Stage
@@ -74,6 +75,7 @@ class Script:
         self.asked: dict[Requester, Any] = {}
         self.beats: list[str] = []
         self._watched: WatchedGroup | None = None
+        self._latest: StepOfMove | None = None
         self.parts.rules.watched.group = self._known  # type: ignore[method-assign]
 
     def _known(self, group_id: str) -> WatchedGroup | None:
@@ -81,7 +83,7 @@ class Script:
         return self._watched
 
     def start(self) -> None:
-        assert self.adopting.begin((), self.now_ms, has_earlier_steps=False) is None
+        assert self.adopting.begin((), self.now_ms) is None
         self.advance()
 
     def advance(self) -> None:
@@ -100,7 +102,8 @@ class Script:
 
     def store(self, *, is_durable: bool = True) -> None:
         """The log has the latest record, or not."""
-        self.adopting.on_stored(is_durable=is_durable, now_ms=self.now_ms)
+        assert self._latest is not None
+        self.adopting.on_stored(self._latest, is_durable=is_durable, now_ms=self.now_ms)
         self.advance()
 
     @property
@@ -172,6 +175,8 @@ class Script:
 
     def _note(self) -> None:
         for effect in self.parts.take():
+            if isinstance(effect, StepOfMove):
+                self._latest = effect
             if (
                 isinstance(effect, Ask)
                 and isinstance(effect.message, HeartbeatRequest)

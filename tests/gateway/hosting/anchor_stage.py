@@ -47,7 +47,7 @@ class AnchorStage:
         self.anchor = Anchor(
             GROUP,
             OURS,
-            shown=self.shown,
+            assignment=self.shown.assignment,
             linger_ms=linger_ms,
             spread=spread,
             effects=self.effects,

@@ -59,7 +59,7 @@ def test_the_engine_takes_over_once_only_the_anchor_is_in_the_group(script: Scri
     script.now_ms += 40
     script.answer(Requester.ANCHOR, SyncGroupResponse())
     script.took(AdoptionEnded)
-    assert script.adopting.handed_over == AnchorIds(
+    assert script.adopting.anchor_ids == AnchorIds(
         member_id=ANCHOR, generation=10, instance_id=JOIN_METADATA.instance_id
     )
     assert script.makes(GroupSituation.HELD)

@@ -18,7 +18,6 @@ from gateway.hosting.adoption import (
     AT_ONCE_MAX,
     CONSIDER_EVERY_MS,
     HOLD_MAX_MS,
-    STILL_ENDING,
     UNDONE_FOR_MS,
 )
 from gateway.hosting.answers import RefusalReason
@@ -26,6 +25,7 @@ from gateway.hosting.calls import LOST, Call, Forwarded, StoreCommits
 from gateway.hosting.effects import Ask, Describe, Hold, Load, Look, Requester, Write
 from gateway.hosting.forwarded import Client, WatchedGroup
 from gateway.hosting.inputs import Damage, Done, Ending, Failed, MoveRequested, Relayed, Resumed
+from gateway.hosting.move import STILL_ENDING
 from gateway.hosting.move_requests import AdoptRequest
 from gateway.hosting.open_calls import MEMBER_WAIT_MS
 from gateway.hosting.standing import LiveMembers, LookupFailed

@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 from gateway.hosting.adoptable import snapshot
-from gateway.hosting.grace import Grace
-from gateway.hosting.holders import GivenUp, Holders
+from gateway.hosting.holders import GivenUp, Grace, Holders
 from tests.support.adoption import NOW_MS, A, B, described, watched
 
 MEMBERS = tuple(

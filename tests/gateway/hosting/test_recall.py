@@ -25,8 +25,7 @@ from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import Token
 from gateway.hosting.answers import GroupApi
 from gateway.hosting.calls import Call, Commit, Commits, Outcome, StoreCommits
-from gateway.hosting.grace import Grace
-from gateway.hosting.holders import Holders
+from gateway.hosting.holders import Grace, Holders
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.recall import FENCED, RECALLED, Recall
 from kafka_codecs.consumer_protocol import decode_assignment

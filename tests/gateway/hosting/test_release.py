@@ -62,7 +62,7 @@ class Script:
         self.parts = move_parts(GROUP, GATEWAY, ReleaseRecord(value=release))
         self.machine = Releasing(self.parts)
         self.todo: list[Any] = []
-        assert self.machine.begin((), self.now_ms, has_earlier_steps=False) is None
+        assert self.machine.begin((), self.now_ms) is None
         self.advance()
 
     @property
@@ -110,7 +110,7 @@ class Script:
         (effect,) = self.todo
         self.todo.clear()
         assert isinstance(effect, ReleaseMoved)
-        self.machine.on_stored(is_durable=True, now_ms=self.now_ms)
+        self.machine.on_stored(effect, is_durable=True, now_ms=self.now_ms)
         self.advance()
         return effect.release
 
@@ -410,8 +410,7 @@ def test_a_group_that_somebody_else_has_is_released_as_it_is(on: Script) -> None
 def test_the_log_is_asked_again_after_a_failure(on: Script) -> None:
     on.give_up(A, B)
     on.hand_over(IDS)
-    on.todo.clear()
-    on.machine.on_stored(is_durable=False, now_ms=on.now_ms)
+    on.machine.on_stored(on.todo.pop(), is_durable=False, now_ms=on.now_ms)
     on.advance()
     assert on.todo == []
     on.wait(BACKOFF_MS)

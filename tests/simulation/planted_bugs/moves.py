@@ -27,8 +27,7 @@ from coordinator.interface.replies import LeaveGroupReply
 from gateway.hosting import recall
 from gateway.hosting.adoption import Adopting
 from gateway.hosting.calls import Answer, Call, Outcome
-from gateway.hosting.grace import Grace
-from gateway.hosting.holders import Holders
+from gateway.hosting.holders import Grace, Holders
 from gateway.hosting.recall import Recall
 from gateway.hosting.release import Releasing
 from gateway.hosting.states import ReleaseStage
