@@ -330,7 +330,7 @@ class CallStages:
         if (
             isinstance(event, JoinGroupReceived)
             and event.asks_for_id
-            and not self.open_calls.is_ending
+            and not self._engine.is_ending
         ):
             # The client comes back with the id, and the anchor joins meanwhile.
             if not self._parts.rules.can_anchor or self.open_calls.need_anchor(call, now_ms):
@@ -560,7 +560,7 @@ class CallStages:
         came with others, has to wait, or may be refused."""
         ids = self._anchor.ids(now_ms)
         can_send = self._engine.is_live and (ids is not None or not self._parts.rules.can_anchor)
-        if not can_send or self.open_calls.is_ending:
+        if not can_send or self._engine.is_ending:
             return None
         commit = call.only
         if commit is None or self._commits.has_earlier(call) or self._commits.is_abandoned(call):

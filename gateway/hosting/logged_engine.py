@@ -119,7 +119,8 @@ class LoggedEngine:
         self._computing: Item | Happening | None = None
         self._one_by_one = 0
         self._is_broken = False
-        self._is_ending = False
+        self.is_ending = False
+        """Whether the gateway is shutting down, so that nothing waits any more."""
         self._is_forgotten = False
         self._asked_since_due = 0
         self._not_before_ms = 0
@@ -260,7 +261,7 @@ class LoggedEngine:
 
     def end(self) -> None:
         """Park no request from now on: the gateway is shutting down."""
-        self._is_ending = True
+        self.is_ending = True
 
     def on_loaded(self, loaded: LoadedGroup, now_ms: int) -> None:
         """The log was read."""
@@ -422,7 +423,7 @@ class LoggedEngine:
             self.load()
         while self.phase is LogPhase.READY:
             if self._batch is None:
-                if self._is_ending:
+                if self.is_ending:
                     self._refuse_waiting(RefusalReason.ENDING)
                 item = self._next(now_ms)
                 if item is None:

@@ -51,7 +51,6 @@ class Move:
         """Steps of moves that are over, without a result so far."""
         self._is_uncertain = False
         """Whether the log may have the beginning, although it did not confirm it."""
-        self._is_ending = False
 
     # -- what the group asks ---------------------------------------------------------------------
 
@@ -62,7 +61,7 @@ class Move:
 
     def may_consider(self, now_ms: int) -> bool:
         """Whether the gateway may adopt the group by itself now."""
-        is_free = not (self.is_under_way or self._earlier_steps or self._is_ending)
+        is_free = not (self.is_under_way or self._earlier_steps or self._parts.engine.is_ending)
         return is_free and may_consider(self._parts, now_ms)
 
     @property
@@ -151,8 +150,8 @@ class Move:
 
     def accept(self, request: AnyRequest, now_ms: int) -> bool:
         """Begin with it once the group is loaded. False if it is refused."""
-        kind = _kind_of(request)
-        if reason := self.why_busy(request) or (kind.why_ending if self._is_ending else ""):
+        kind, is_ending = _kind_of(request), self._parts.engine.is_ending
+        if reason := self.why_busy(request) or (kind.why_ending if is_ending else ""):
             self.refuse(request, reason)
             return False
         if self._current is None:
@@ -167,7 +166,6 @@ class Move:
     def end(self) -> None:
         """Refuse requests from now on: the gateway is shutting down. What has begun continues while
         the process lives; the next one finds it in the log."""
-        self._is_ending = True
         if self._current is not None:
             self._refuse_all(self._current.why_ending)
 

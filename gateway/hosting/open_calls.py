@@ -37,8 +37,6 @@ class OpenCalls:
         self.commits = CommitsInFlight(
             parts.engine, parts.anchor, self.member_ids, can_anchor=parts.rules.can_anchor
         )
-        self.is_ending = False
-        """Whether the gateway is shutting down, so that nothing waits for the anchor any more."""
         self.is_looking = False
         """Whether a look at the cluster is under way: one at a time, for all that wait for one."""
         self._is_look_of_anchor = False
@@ -172,7 +170,7 @@ class OpenCalls:
         has_given_way = call.give_up_ms is not None and self._anchor.has_given_way
         if not self._rules.can_anchor:
             return NO_IDS
-        if has_given_way or self.is_ending:
+        if has_given_way or self._engine.is_ending:
             reason = self._anchor.reason if has_given_way else ENDING
             self.refuse(call, RefusalReason.NOT_ANCHORED, reason)
             return None
@@ -230,9 +228,8 @@ class OpenCalls:
             call.end(answer)
             self._effects.append(AnswerClient(call))
 
-    def end(self) -> None:
-        """The gateway is shutting down: nothing waits from now on."""
-        self.is_ending = True
+    def refuse_waiting(self) -> None:
+        """Refuse what waits no longer than for some time: the gateway is shutting down."""
         for call in tuple(self.waiting.values()):
             if call.give_up_ms is not None:
                 self.refuse(call, RefusalReason.NOT_ANCHORED, ENDING)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from gateway.events.group_events import GenerationWentBack, GroupTaken
 from gateway.hosting.anchor import (
     Anchor,
 )
@@ -43,6 +44,8 @@ class AnchorStage:
         self.asked: list[tuple[int, AskCoordinator]] = []
         self.lines: list[Log] = []
         self.ended: list[int] = []
+        self.loss: GroupTaken | GenerationWentBack | None = None
+        """What the anchor has reported last."""
         self.shown = ShownTopic()
         self.anchor = Anchor(
             GROUP,
@@ -52,7 +55,11 @@ class AnchorStage:
             spread=spread,
             effects=self.effects,
             end_commit=lambda commit: self.ended.append(commit.token),
+            report_loss=self._note_loss,
         )
+
+    def _note_loss(self, loss: GroupTaken | GenerationWentBack) -> None:
+        self.loss = loss
 
     @property
     def group(self) -> FakeGroup:
