@@ -79,6 +79,7 @@ class CallStages:
         self._parts = parts
         self._engine, self._anchor = parts.engine, parts.anchor
         self._effects = parts.effects
+        self._can_anchor = parts.rules.can_anchor
         self._move = move
         self.answers_within_ms = 0
         """The longest of `_times`."""
@@ -319,7 +320,7 @@ class CallStages:
         that a decision in advance would save nothing."""
         if not (self._engine.is_live and call.knows_topics) or self._move.bars_anchor:
             return False
-        return not self._parts.rules.can_anchor or self._anchor.ids(now_ms) is not None
+        return not self._can_anchor or self._anchor.ids(now_ms) is not None
 
     def _admit(self, call: Call, now_ms: int) -> None:
         """Hold the group before a member may join."""
@@ -333,7 +334,7 @@ class CallStages:
             and not self._engine.is_ending
         ):
             # The client comes back with the id, and the anchor joins meanwhile.
-            if not self._parts.rules.can_anchor or self.open_calls.need_anchor(call, now_ms):
+            if not self._can_anchor or self.open_calls.need_anchor(call, now_ms):
                 self._begin(call, now_ms)
             return
         if self.open_calls.anchor_ids(call, wait_ms, now_ms) is None:
@@ -457,7 +458,7 @@ class CallStages:
             self._note_join(call, outcome)
         if call.answer is not None:
             return
-        if call.is_placed or not self._parts.rules.can_anchor:
+        if call.is_placed or not self._can_anchor:
             self._reply(call, outcome, now_ms)
         elif grants_partitions(outcome):  # to a member that may have gone again since
             if self._anchor.is_here or self.open_calls.need_anchor(call, now_ms):
@@ -536,7 +537,7 @@ class CallStages:
         """Have the anchor leave an empty group, so that the cluster may change it. If an earlier
         process left an anchor, first take its place."""
         is_there: bool | None = self._anchor.is_here
-        if self._parts.rules.can_anchor and not (is_there or call.has_dropped):
+        if self._can_anchor and not (is_there or call.has_dropped):
             is_there = self._parts.standing.is_left_behind(call, now_ms)
         if is_there is None:
             self.open_calls.wait_for_look(call)
@@ -559,7 +560,7 @@ class CallStages:
         """Accept a commit to a live group. Returns the pending action that stores it; None if it
         came with others, has to wait, or may be refused."""
         ids = self._anchor.ids(now_ms)
-        can_send = self._engine.is_live and (ids is not None or not self._parts.rules.can_anchor)
+        can_send = self._engine.is_live and (ids is not None or not self._can_anchor)
         if not can_send or self._engine.is_ending:
             return None
         commit = call.only
@@ -627,7 +628,7 @@ class CallStages:
         if not accepted:
             self.open_calls.answer(call, Unanswerable() if call.has_failed else call.outcomes)
             return
-        if not self._parts.rules.can_anchor:
+        if not self._can_anchor:
             self._effects.append(self._commits.send(call, accepted, None, now_ms))
             return
         if call.is_superseded:
