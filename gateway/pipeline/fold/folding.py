@@ -37,7 +37,7 @@ from gateway.pipeline.fold.order import (
     key_of,
 )
 from gateway.pipeline.fold.ownership import OwnershipFold
-from gateway.pipeline.fold.rows import GroupRow, GroupVerdict, Tables, UnreadRow
+from gateway.pipeline.fold.rows import GroupRow, GroupVerdict, Tables
 from gateway.pipeline.fold.sequences import (
     GroupSequences,
     RunKey,
@@ -61,7 +61,7 @@ class GroupFold:
         others = None if hostings is NO_HOSTINGS else SeveralLogs(hostings, findings)
         self._is_alone = others is None
         """Whether there is one log, so that rows can be handed out early."""
-        self._sequences = GroupSequences(cluster_id, group_id)
+        self.sequences = GroupSequences(cluster_id, group_id)
         self._figures = FiguresFold(cluster_id, group_id, self._tables)
         self._ownership = OwnershipFold(self._of, self._tables, findings, hostings, others)
         self._parts = self._ownership, OffsetFold(self._ownership, findings), self._figures
@@ -79,8 +79,8 @@ class GroupFold:
             self._first_ms = source.at_ms
         self._last_ms = source.at_ms
         if line.unread is not None:
-            self.add_unread(line.unread)
-        succession = self._sequences.take(line, source.number)
+            self._tables.unread.append(line.unread)
+        succession = self.sequences.take(line, source.number)
         if succession == "repeated":
             return None
         if succession == "contradicts":
@@ -99,10 +99,6 @@ class GroupFold:
         self._ownership.has_lines = True
         return self._hand_out() if self._is_alone and self._lines % CLOSED_EVERY == 0 else None
 
-    def add_unread(self, row: UnreadRow) -> None:
-        """Add a row about what cannot be read."""
-        self._tables.unread.append(row)
-
     def _doubt(self, line: Line, succession: Succession) -> None:
         """Doubt what lines that are missing before this one may have changed."""
         gateway_id, ownership = line.gateway_id, self._ownership
@@ -110,7 +106,7 @@ class GroupFold:
             self._findings.has_version_1 = True
         # Grants that have not ended show that the end of the group's earlier sequence is missing.
         if succession == "begins again" and ownership.has_grants(gateway_id):
-            self._sequences.miss_end(line)
+            self.sequences.add("missing", _END_MISSING, gateway_id, line.at_ms)
             ownership.forget_sequence(gateway_id)
         if succession == "behind a hole" or line.fields is None:
             ownership.doubt_offsets()
@@ -127,7 +123,7 @@ class GroupFold:
             # The processes of a fleet pass groups to and fro, each time for another hosting.
             has_ended = hosting.number is not None and key in self._hostings_before
             if has_ended or line.at_ms < before.last_ms:
-                self._sequences.add_shared_run(line)
+                self.sequences.add("conflict", _SHARED, line.gateway_id, line.at_ms)
             self._ownership.begin_run(hosting.gateway_id)
         self._hostings_before.add(key)
 
@@ -136,9 +132,10 @@ class GroupFold:
         tables = self._tables
         self._ownership.finish()
         tables.findings += self._findings.take_rows(None)
-        tables.unread += self._sequences.finish(self._last_ms)
+        self.sequences.finish(self._last_ms)
         if self._findings.has_version_1:
-            tables.unread.append(self._sequences.version_1_row(self._first_ms or 0))
+            self.sequences.add("version 1", _OLD, None, self._first_ms or 0)
+        tables.unread += self.sequences.rows
         self._unread += len(tables.unread)
         self._figures.finish(self._last_ms)
         tables.groups.append(self._group_row())
@@ -190,6 +187,10 @@ class GroupFold:
         return "not proven", "no partition passed from one member to another"
 
 
+_END_MISSING = "the end of the group's earlier sequence is missing"
+_SHARED = "two processes with one state log have the group, or their clocks differ"
+_OLD = "lines of version 1 do not state what ended a grant"
+_NO_CLUSTER = "no line states the cluster, and several have a group with this name"
 _PARTS: tuple[type[EventFold], ...] = OwnershipFold, OffsetFold, FiguresFold
 _HANDLERS = {
     event: [(n, part.handlers[event]) for n, part in enumerate(_PARTS) if event in part.handlers]
@@ -336,23 +337,12 @@ def fold_in_memory(group_id: str, of_group: Iterable[Line]) -> Iterator[Tables]:
         has_others = len({line.gateway_id for line in its_lines}) > 1
         group = GroupFold(cluster_id, group_id, hostings if has_others else NO_HOSTINGS)
         if not cluster_id and any(clusters.values()):
-            group.add_unread(_cluster_row(its_lines[0]))
+            first = its_lines[0]
+            group.sequences.add("no cluster", _NO_CLUSTER, first.gateway_id, first.at_ms)
         for line, source in placed:
             if (made := group.take(line, source)) is not None:
                 yield made
         yield group.finish()
-
-
-def _cluster_row(line: Line) -> UnreadRow:
-    """The row of a group that may be the one of any of several clusters."""
-    return UnreadRow(
-        kind="no cluster",
-        cluster_id="",
-        group_id=line.group_id,
-        gateway_id=line.gateway_id,
-        problem="no line states the cluster, and several have a group with this name",
-        at_ms=line.at_ms,
-    )
 
 
 BUFFERED_MS = TOLD_MS_MAX + 10_000

@@ -85,31 +85,18 @@ class LineOf(LineEnvelope, Generic[Fields], gc=False):
 Line: TypeAlias = LineOf[Any]
 
 
-class EventFields(Struct, gc=False):
-    """The fields of an event, or of a part of one: as in its model, but msgspec decodes them twice
-    as fast."""
-
-    def __reduce__(self) -> Any:
-        return _restore, (type(self).__name__, asdict(self))
-
-
-def _restore(name: str, values: Mapping[str, Any]) -> EventFields:
-    return _STRUCTS[name](**values)
-
-
-_STRUCTS: dict[str, type[EventFields]] = {}
-
-
-def _struct_of(model: type[Any]) -> type[EventFields]:
-    if model.__name__ not in _STRUCTS:
+def _struct_of(model: type[Any]) -> type[Struct]:
+    """A struct with the fields of a model, which msgspec decodes twice as fast. Pickle finds it here
+    by its name."""
+    name = f"{model.__name__}Fields"
+    if name not in globals():
         types = get_type_hints(model, include_extras=True)
         its = [
             (each.name, _type_of(types[each.name]), _default(each)) for each in columns_of(model)
         ]
-        _STRUCTS[model.__name__] = defstruct(
-            model.__name__, its, bases=(EventFields,), kw_only=True
-        )
-    return _STRUCTS[model.__name__]
+        globals()[name] = defstruct(name, its, module=__name__, kw_only=True, gc=False)
+    struct: type[Struct] = globals()[name]
+    return struct
 
 
 def _type_of(annotation: Any) -> Any:
@@ -217,7 +204,7 @@ def _names_event(data: bytes) -> bool:
     return isinstance(value, dict) and value.get("event") is not None
 
 
-def _fields_of(line: LineEnvelope, data: bytes) -> tuple[EventFields | None, str | None]:
+def _fields_of(line: LineEnvelope, data: bytes) -> tuple[Struct | None, str | None]:
     """The fields of a line, or why they cannot be read."""
     if line.version > VERSION:
         return None, f"lines of version {line.version} are not known"

@@ -62,13 +62,9 @@ class Hosting:
     not_before_ms: int = 0
     """When all hostings ended that are known to have come earlier."""
 
-    @property
-    def is_over(self) -> bool:
-        """Whether it ended by its gateway's own will, before another one could begin."""
-        return self.end in _OWN_WILL
-
 
 _OWN_WILL = frozenset(("released", "group_deleted", "gateway_ended", "forgotten"))
+"""The ends of hostings by their gateways' own will, before others could begin."""
 
 Relation: TypeAlias = Literal["before", "starts before", "after", "starts after", "unknown"]
 _REVERSED: dict[Relation, Relation] = {
@@ -92,19 +88,14 @@ def relation(one: Hosting, other: Hosting) -> Relation:
     if abs(apart_ms) > CLOCKS_DIFFER_MS_MAX:
         is_first = apart_ms > 0
     elif None not in (one.generation, other.generation) and one.generation != other.generation:
-        is_first = (one.generation or 0) < (other.generation or 0)
-        if is_first != (apart_ms > 0) and _begins_again(one, other):
-            return "unknown"
+        generations = one.generation or 0, other.generation or 0
+        is_first = generations[0] < generations[1]
+        if is_first != (apart_ms > 0) and min(generations) <= 1:
+            return "unknown"  # the cluster may have forgotten the group in between
     else:
         return "unknown"
-    how: Relation = "before" if (one if is_first else other).is_over else "starts before"
+    how: Relation = "before" if (one if is_first else other).end in _OWN_WILL else "starts before"
     return how if is_first else _REVERSED[how]
-
-
-def _begins_again(one: Hosting, other: Hosting) -> bool:
-    """Whether the lower generation may be that of a group that the cluster has forgotten in
-    between: then it is a first one."""
-    return min(one.generation or 0, other.generation or 0) <= 1
 
 
 class Source(Struct, frozen=True):
@@ -152,21 +143,20 @@ class OutOfOrderError(Exception):
 class LogHostings:
     """The lines of one gateway about the group, each once and in their order."""
 
-    key: Key | None = None
+    key: Key = (0,) * 6
     at_ms: int = 0
-    hosting: Hosting | None = None
     hostings: list[Hosting] = field(default_factory=list)
 
     def place(self, key: Key, line: Line) -> Source:
         """The place of the next line. Raises OutOfOrderError if it comes too late."""
-        if self.key is not None and key < self.key:
+        if key < self.key:
             raise OutOfOrderError
         self.key = key
         at_ms = self.at_ms = max(self.at_ms, key[3])
-        hosting, fields, clock_ms = self.hosting, line.fields, line.at_ms
+        fields, clock_ms = line.fields, line.at_ms
+        hosting = self.hostings[-1] if self.hostings else None
         if hosting is None or hosting.run != line.run or hosting.number != line.hosting:
             hosting = Hosting(line.gateway_id, line.run or 0, line.hosting, at_ms, at_ms)
-            self.hosting = hosting
             self.hostings.append(hosting)
         hosting.last_ms = at_ms
         if fields is None:
@@ -211,7 +201,12 @@ class Hostings:
             for one in one_log.hostings:
                 for other in _near(one, other_log.hostings):
                     self._relate(one, other, relation(one, other))
-                    self._succeeded.update(_find_succeeded(one, other))
+                    if None not in (one.number, other.number):
+                        apart_ms = other.last_ms - one.last_ms
+                        if apart_ms >= -CLOCKS_DIFFER_MS_MAX:
+                            self._succeeded.add(id(one))
+                        if apart_ms <= CLOCKS_DIFFER_MS_MAX:
+                            self._succeeded.add(id(other))
             self._close(one_log.hostings, other_log.hostings)
             self._close(other_log.hostings, one_log.hostings)
 
@@ -268,15 +263,6 @@ class Hostings:
 
 NO_HOSTINGS = Hostings(())
 """For a group with one log."""
-
-
-def _find_succeeded(one: Hosting, other: Hosting) -> Iterator[int]:
-    """Which of two hostings had the other one at its end."""
-    if None not in (one.number, other.number):
-        if other.last_ms + CLOCKS_DIFFER_MS_MAX >= one.last_ms:
-            yield id(one)
-        if one.last_ms + CLOCKS_DIFFER_MS_MAX >= other.last_ms:
-            yield id(other)
 
 
 def _near(hosting: Hosting, others: Sequence[Hosting]) -> Iterator[Hosting]:

@@ -37,7 +37,8 @@ class GroupSequences:
         self._of: dict[str, Any] = {"cluster_id": cluster_id, "group_id": group_id}
         self._sequences: dict[tuple[str, int | None], _Sequence] = {}
         self._before: tuple[str | None, str, int, int] | None = None
-        self._rows: list[UnreadRow] = []
+        self.rows: list[UnreadRow] = []
+        """What makes the lines of the group unreliable."""
 
     def take(self, line: Line, number: int) -> Succession:
         """Take a line, which has or follows this number."""
@@ -63,7 +64,7 @@ class GroupSequences:
         elif is_of_group and number == its.reached:
             if its.content != line.content:
                 problem = f"{line.event} has two versions"
-                self._add("conflict", problem, line.gateway_id, line.at_ms, number, number)
+                self.add("conflict", problem, line.gateway_id, line.at_ms, (number, number))
                 return "contradicts"
             return "repeated"
         first, last = its.reached + 1, number - is_of_group
@@ -73,42 +74,32 @@ class GroupSequences:
         else:
             its.named = max(its.named, line.after or 0)
         if first <= last:
-            self._add("missing", _MISSING, line.gateway_id, line.at_ms, first, last)
+            self.add("missing", _MISSING, line.gateway_id, line.at_ms, (first, last))
             return "behind a hole"
         return "begins again" if begins_again else "next"
 
-    def miss_end(self, line: Line) -> None:
-        """The lines before this one, which begins a sequence, do not end the earlier one."""
-        self._add("missing", _END_MISSING, line.gateway_id, line.at_ms)
-
-    def add_shared_run(self, line: Line) -> None:
-        """A process begins with the group before an earlier one of the same log has ended."""
-        self._add("conflict", _SHARED, line.gateway_id, line.at_ms)
-
-    def finish(self, at_ms: int) -> list[UnreadRow]:
-        """The rows, with what is missing at the end."""
+    def finish(self, at_ms: int) -> None:
+        """Add what is missing at the end."""
         for (gateway_id, _began_ms), its in self._sequences.items():
             if its.named > its.reached:
-                self._add("missing", _MISSING, gateway_id, at_ms, its.reached + 1, its.named)
-        return self._rows
+                missing = its.reached + 1, its.named
+                self.add("missing", _MISSING, gateway_id, at_ms, missing)
 
-    def version_1_row(self, at_ms: int) -> UnreadRow:
-        """The row of a group with lines of version 1."""
-        problem = "lines of version 1 do not state what ended a grant"
-        return UnreadRow(kind="version 1", **self._of, problem=problem, at_ms=at_ms)
-
-    def _add(
-        self, kind: UnreadKind, problem: str, gateway_id: str, at_ms: int, *numbers: int
+    def add(
+        self,
+        kind: UnreadKind,
+        problem: str,
+        gateway_id: str | None,
+        at_ms: int,
+        numbers: tuple[int | None, int | None] = (None, None),
     ) -> None:
-        """`numbers`: the first and the last one that it is about, or none."""
+        """Add a row. `numbers`: the first and the last one that it is about."""
         row = UnreadRow(kind=kind, problem=problem, gateway_id=gateway_id, at_ms=at_ms, **self._of)
-        row.first, row.last = numbers or (None, None)
-        self._rows.append(row)
+        row.first, row.last = numbers
+        self.rows.append(row)
 
 
 _MISSING = "lines of the group's sequence are missing"
-_SHARED = "two processes with one state log have the group, or their clocks differ"
-_END_MISSING = "the end of the group's earlier sequence is missing"
 
 OTHER, OF_GROUP, STATED, ENDED = range(4)
 """What the number of a process is about. OF_GROUP: offsets or partitions of a group. STATED: what a
