@@ -86,8 +86,8 @@ Line: TypeAlias = LineOf[Any]
 
 
 def _struct_of(model: type[Any]) -> type[Struct]:
-    """A struct with the fields of a model, which msgspec decodes twice as fast. Pickle finds it here
-    by its name."""
+    """A struct with the fields of a model, which msgspec decodes twice as fast. Pickle finds it by
+    its name here."""
     name = f"{model.__name__}Fields"
     if name not in globals():
         types = get_type_hints(model, include_extras=True)
