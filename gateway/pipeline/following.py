@@ -96,7 +96,7 @@ class History:
         """The numbers of each process in its last minute: the partitions of a topic are read one
         after the other."""
         self._rows = Tables()
-        """Rows that no later line changes."""
+        """Rows of lines that cannot be read."""
 
     def take(self, items: Items) -> None:
         """Take further items. Raises OutOfOrderError."""
@@ -110,7 +110,7 @@ class History:
         elif self._subject.kind == FILE:
             self._rows.extend(join(map(unread_rows, items.values())))
         else:
-            self._rows.extend(join(self._log.take(lines_of(items))))
+            self._log.take(lines_of(items))
 
     def finish(self) -> Tables:
         """All rows, as if nothing followed. Raises OutOfOrderError."""

@@ -1,4 +1,4 @@
-"""Collects what is wrong with a group, and makes its rows once no later line explains it.
+"""Collects what is wrong with a group.
 
 Within a log one grant follows another. Grants of different logs are compared once all are known: by
 the order that the gateways state, else by their clocks, which may differ by a minute.
@@ -23,8 +23,7 @@ class Findings:
     def __init__(self, cluster_id: str, group_id: str, hostings: Hostings) -> None:
         self._of: dict[str, Any] = {"cluster_id": cluster_id, "group_id": group_id}
         self._hostings = hostings
-        self._waiting: list[tuple[PartitionHistory, Fault]] = []
-        """Findings that a deletion of the topic may still explain."""
+        self._found: list[tuple[PartitionHistory, Fault]] = []
         self.faults: Counter[str] = Counter()
         """The certain ones by kind."""
         self.doubts: Counter[str] = Counter()
@@ -39,24 +38,20 @@ class Findings:
             is_certain = is_certain and not self.has_version_1
         elif is_certain and other is not None:
             is_certain = self._hostings.is_certain(other, fault.source)
-        self._waiting.append((partition, fault._replace(is_certain=is_certain)))
+        self._found.append((partition, fault._replace(is_certain=is_certain)))
 
     def explain_by_deletion(self, topic: str, at_ms: int) -> None:
         """A topic is gone, perhaps for a while: what was found since is not certain."""
-        for place, (partition, fault) in enumerate(self._waiting):
-            if partition.topic == topic and _may_be_explained(fault, at_ms):
-                self._waiting[place] = partition, fault._replace(is_certain=False)
+        for place, (partition, fault) in enumerate(self._found):
+            is_lately = at_ms <= fault.source.at_ms + DELETED_MS_MAX
+            if partition.topic == topic and is_lately and fault.kind in _ABOUT_OFFSETS:
+                self._found[place] = partition, fault._replace(is_certain=False)
 
-    def take_rows(self, now_ms: int | None) -> Iterator[FindingRow]:
-        """The rows of findings that nothing explains any more; all if there is no time."""
-        waiting: list[tuple[PartitionHistory, Fault]] = []
-        for partition, fault in self._waiting:
-            if now_ms is not None and _may_be_explained(fault, now_ms):
-                waiting.append((partition, fault))
-                continue
+    def rows(self) -> Iterator[FindingRow]:
+        """The rows of all, as if nothing followed."""
+        for partition, fault in self._found:
             (self.faults if fault.is_certain else self.doubts)[fault.kind] += 1
             yield self._row(partition, fault)
-        self._waiting = waiting
 
     def _row(self, partition: PartitionHistory, fault: Fault) -> FindingRow:
         source, other = fault.source, fault.other
@@ -79,10 +74,7 @@ class Findings:
         )
 
 
-def _may_be_explained(fault: Fault, now_ms: int) -> bool:
-    """Whether a deletion of the topic that is noticed now explains a fault."""
-    is_about_offsets = fault.kind in ("commit_lost", "commit_went_back")
-    return is_about_offsets and fault.is_certain and now_ms <= fault.source.at_ms + DELETED_MS_MAX
+_ABOUT_OFFSETS = ("commit_lost", "commit_went_back")
 
 
 class SeveralLogs:

@@ -47,9 +47,6 @@ from gateway.pipeline.fold.sequences import (
     number_of,
 )
 
-CLOSED_EVERY = 8_192
-"""Lines between two times at which rows are handed out."""
-
 
 class GroupFold:
     """The fold of one group in one cluster."""
@@ -59,8 +56,6 @@ class GroupFold:
         self._tables = Tables()
         findings = self._findings = Findings(cluster_id, group_id, hostings)
         others = None if hostings is NO_HOSTINGS else SeveralLogs(hostings, findings)
-        self._is_alone = others is None
-        """Whether there is one log, so that rows can be handed out early."""
         self.sequences = GroupSequences(cluster_id, group_id)
         self._figures = FiguresFold(cluster_id, group_id, self._tables)
         self._ownership = OwnershipFold(self._of, self._tables, findings, hostings, others)
@@ -71,10 +66,10 @@ class GroupFold:
         self._hostings_before: set[tuple[str, int, int | None]] = set()
         """The log, the run and the number of each."""
         self._first_ms: int | None = None
-        self._last_ms = self._lines = self._unread = 0
+        self._last_ms = self._lines = 0
 
-    def take(self, line: Line, source: Source) -> Tables | None:
-        """Take the next line. Returns rows that no later line changes, now and then."""
+    def take(self, line: Line, source: Source) -> None:
+        """Take the next line."""
         if self._first_ms is None:
             self._first_ms = source.at_ms
         self._last_ms = source.at_ms
@@ -82,22 +77,20 @@ class GroupFold:
             self._tables.unread.append(line.unread)
         succession = self.sequences.take(line, source.number)
         if succession == "repeated":
-            return None
+            return
         if succession == "contradicts":
             self._ownership.doubt_grants(line.gateway_id)
             self._ownership.doubt_offsets()
-            return None
+            return
         self._lines += 1
         if source.hosting is not self._hosting:
             self._begin_hosting(source.hosting, line)
         if succession != "next" or line.version == 1 or line.fields is None:
             self._doubt(line, succession)
-        if line.fields is None:
-            return None
-        for n, handler in _HANDLERS[line.event]:
-            handler(self._parts[n], source, line.fields)
-        self._ownership.has_lines = True
-        return self._hand_out() if self._is_alone and self._lines % CLOSED_EVERY == 0 else None
+        if line.fields is not None:
+            for n, handler in _HANDLERS[line.event]:
+                handler(self._parts[n], source, line.fields)
+            self._ownership.has_lines = True
 
     def _doubt(self, line: Line, succession: Succession) -> None:
         """Doubt what lines that are missing before this one may have changed."""
@@ -128,27 +121,17 @@ class GroupFold:
         self._hostings_before.add(key)
 
     def finish(self) -> Tables:
-        """All other rows, as if nothing followed."""
+        """All rows, as if nothing followed."""
         tables = self._tables
         self._ownership.finish()
-        tables.findings += self._findings.take_rows(None)
+        tables.findings += self._findings.rows()
         self.sequences.finish(self._last_ms)
         if self._findings.has_version_1:
             self.sequences.add("version 1", _OLD, None, self._first_ms or 0)
         tables.unread += self.sequences.rows
-        self._unread += len(tables.unread)
         self._figures.finish(self._last_ms)
         tables.groups.append(self._group_row())
         return tables
-
-    def _hand_out(self) -> Tables:
-        """The rows so far."""
-        for partition in self._ownership.all_partitions():
-            for fault in partition.take_skips(self._last_ms):
-                self._findings.add(partition, fault)
-        self._tables.findings += self._findings.take_rows(self._last_ms)
-        self._unread += len(self._tables.unread)
-        return self._tables.take_rows()
 
     def _group_row(self) -> GroupRow:
         verdict, reason = self._verdict()
@@ -159,7 +142,7 @@ class GroupFold:
             reason=reason,
             faults=dict(findings.faults),
             doubts=dict(findings.doubts),
-            unread=self._unread,
+            unread=len(self._tables.unread),
             lines=self._lines,
             first_grants=ownership.first_grants,
             handovers=ownership.handovers,
@@ -178,7 +161,7 @@ class GroupFold:
             return "not safe", ", ".join(sorted(findings.faults))
         if findings.doubts:
             return "not proven", ", ".join(sorted(findings.doubts))
-        if self._unread:
+        if self._tables.unread:
             return "not proven", "lines are missing or could not be read"
         if ownership.compared:
             return "safe", ""
@@ -317,7 +300,8 @@ def fold_name(group_id: str, of_group: Iterable[Line]) -> Iterator[Tables]:
     not enough, they are read again and all kept."""
     fold = LogFold(group_id)
     with suppress(OutOfOrderError):
-        yield from [*fold.take(of_group), *fold.finish()]
+        fold.take(of_group)
+        yield from fold.finish()
         return
     yield from fold_in_memory(group_id, of_group)
 
@@ -340,8 +324,7 @@ def fold_in_memory(group_id: str, of_group: Iterable[Line]) -> Iterator[Tables]:
             first = its_lines[0]
             group.sequences.add("no cluster", _NO_CLUSTER, first.gateway_id, first.at_ms)
         for line, source in placed:
-            if (made := group.take(line, source)) is not None:
-                yield made
+            group.take(line, source)
         yield group.finish()
 
 
@@ -362,8 +345,8 @@ class LogFold:
         self._waiting: list[tuple[Key, Line]] = []
         self._until_ms = 0
 
-    def take(self, lines: Iterable[Line]) -> Iterator[Tables]:
-        """Take the next lines. Makes the rows that no later one changes. Raises OutOfOrderError."""
+    def take(self, lines: Iterable[Line]) -> None:
+        """Take the next lines. Raises OutOfOrderError."""
         for line in lines:
             if self._source != (line.gateway_id, line.cluster_id):
                 if self._source is not None:
@@ -375,28 +358,27 @@ class LogFold:
             is_long = len(self._waiting) > WAITING_MAX
             if is_long or line.at_ms > self._until_ms + 2 * BUFFERED_MS:
                 self._until_ms = line.at_ms - BUFFERED_MS
-                yield from self._place(is_long=is_long)
+                self._place(is_long=is_long)
 
-    def _place(self, *, is_long: bool) -> Iterator[Tables]:
+    def _place(self, *, is_long: bool) -> None:
         self._waiting.sort(key=itemgetter(0))
         recent = (n for n, (_, line) in enumerate(self._waiting) if line.at_ms >= self._until_ms)
         ready = next(recent, len(self._waiting))
         if is_long and not ready:
             raise OutOfOrderError
         in_order, self._waiting = self._waiting[:ready], self._waiting[ready:]
-        yield from self._fold_lines(in_order)
+        self._fold_lines(in_order)
 
-    def _fold_lines(self, in_order: Iterable[tuple[Key, Line]]) -> Iterator[Tables]:
+    def _fold_lines(self, in_order: Iterable[tuple[Key, Line]]) -> None:
         for key, line in in_order:
             source = self._log.place(key, line)
             if self._fold is None:
                 self._fold = GroupFold(line.cluster_id or "", self._group_id)
-            if (made := self._fold.take(line, source)) is not None:
-                yield made
+            self._fold.take(line, source)
 
     def finish(self) -> Iterator[Tables]:
-        """All other rows, as if nothing followed. Raises OutOfOrderError."""
-        yield from self._fold_lines(sorted(self._waiting, key=itemgetter(0)))
+        """All rows, as if nothing followed. Raises OutOfOrderError."""
+        self._fold_lines(sorted(self._waiting, key=itemgetter(0)))
         if self._fold is not None:
             yield self._fold.finish()
 

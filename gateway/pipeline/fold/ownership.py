@@ -369,7 +369,7 @@ class OwnershipFold(EventFold):
     def close_partition(self, partition: PartitionHistory) -> None:
         """Make the rows of a partition that no line changes any more."""
         self._close_handover(partition)
-        for fault in partition.take_skips(None):
+        for fault in partition.skip_faults():
             self._findings.add(partition, fault)
         for grant in partition.open:
             self._add_interval(partition, grant.gateway_id, grant.from_ms, grant.to_ms, grant)

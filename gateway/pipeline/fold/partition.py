@@ -7,6 +7,7 @@ fetch has shown since. A commit of another member is never a reason to go below 
 back within what it has consumed itself, and commits from outside the group are resets.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeGuard
 
@@ -19,8 +20,6 @@ from gateway.pipeline.fold.rows import FindingKind, NotCompared
 
 IN_FLIGHT_MS_MAX = 1_000
 """How long a request may be on its way to the cluster and back."""
-EXPLAINED_MS_MAX = 30_000
-"""How long after a fetch a commit may be stated that explains what was fetched."""
 
 
 class Fault(NamedTuple):
@@ -338,25 +337,15 @@ class PartitionHistory:
         self.skips = ()
         self.is_whole = False
 
-    def take_skips(self, now_ms: int | None) -> list[Fault]:
-        """Starts that skipped records, unless a commit may yet explain them."""
-        if not self.skips:
-            return []
-        faults, open_skips = [], []
+    def skip_faults(self) -> Iterator[Fault]:
+        """Starts that skipped records, unless a transaction explains them whose end no line has
+        stated yet."""
         for skip in self.skips:
-            if now_ms is not None and now_ms < skip.fault.source.at_ms + EXPLAINED_MS_MAX:
-                open_skips.append(skip)
-            elif not self._is_pending(skip):
-                faults.append(skip.fault)
-        self.skips = tuple(open_skips)
-        return faults
-
-    def _is_pending(self, skip: Skip) -> bool:
-        """Whether a transaction explains a start, whose end no line has stated yet."""
-        return any(
-            entry.last >= skip.offset and source.at_ms <= skip.fault.source.at_ms
-            for entry, _member_id, source in self.pending.values()
-        )
+            if not any(
+                entry.last >= skip.offset and source.at_ms <= skip.fault.source.at_ms
+                for entry, _member_id, source in self.pending.values()
+            ):
+                yield skip.fault
 
 
 def _is_above(known: KnownOffset | None, offset: int) -> TypeGuard[KnownOffset]:

@@ -383,14 +383,6 @@ class Tables:
         for name in ALL_ROWS:
             getattr(self, name).extend(getattr(other, name))
 
-    def take_rows(self) -> "Tables":
-        """The rows so far, which are no longer here."""
-        taken = Tables()
-        for name in ALL_ROWS:
-            setattr(taken, name, getattr(self, name))
-            setattr(self, name, [])
-        return taken
-
 
 ALL_ROWS: Mapping[str, type[Row]] = MappingProxyType(
     {name: get_args(rows)[0] for name, rows in get_type_hints(Tables).items()}
