@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
-from gateway.events.offset_events import NO_MEMBER, CommittedOffsets, FetchedOffset
+from gateway.events.offset_events import NO_MEMBER
 from gateway.pipeline.fold.findings import Findings, SeveralLogs
 from gateway.pipeline.fold.order import EventFold, Hostings, Source
 from gateway.pipeline.fold.partition import (
@@ -21,11 +21,10 @@ from gateway.pipeline.fold.partition import (
 )
 from gateway.pipeline.fold.rows import HandoverRow, NotCompared, OwnershipRow, Tables
 
-T = TypeVar("T", int, FetchedOffset, CommittedOffsets)
+Entries = TypeVar("Entries")
 
-
-_Holders: TypeAlias = Mapping[tuple[str, int], set[str]]
-"""The members that have each partition."""
+_Holders: TypeAlias = Mapping[str, Mapping[int, set[str]]]
+"""The members that have each partition, by topic and number."""
 
 
 class TopicHistory(dict[int, PartitionHistory]):
@@ -89,8 +88,8 @@ class OwnershipFold(EventFold):
             self.close_partition(partition)
 
     def topics_of(
-        self, of_topics: Mapping[str, Sequence[T]], topic_ids: Mapping[str, str], source: Source
-    ) -> Iterator[tuple[TopicHistory, Sequence[T]]]:
+        self, of_topics: Mapping[str, Entries], topic_ids: Mapping[str, str], source: Source
+    ) -> Iterator[tuple[TopicHistory, Entries]]:
         """The topics that an event names, each with its entries. What was on its way to a deleted
         topic does not concern the next one of its name."""
         for name, entries in of_topics.items():
@@ -212,40 +211,32 @@ class OwnershipFold(EventFold):
             self._take_over(self.others, source, holders)
             self.others.compare_members((member.member_id for member in event.members), source)
         for partition, grant in self._open_grants(source.gateway_id):
-            if grant.member_id in holders.get((partition.topic, partition.number), ()):
+            if grant.member_id in holders.get(partition.topic, {}).get(partition.number, ()):
                 grant.is_certain, grant.last_hosting = True, source.hosting
             else:
                 # No line states when it ended.
                 grant.is_certain = False
                 self._end(partition, grant, source, None)
         from_ms = source.at_ms if self.has_lines else None
-        for partition, member_ids in self._partitions_held(holders, event.topic_ids, source):
-            for member_id in sorted(member_ids):
-                self._grant(partition, member_id, source, from_ms)
-
-    def _partitions_held(
-        self, holders: _Holders, topic_ids: Mapping[str, str], source: Source
-    ) -> Iterator[tuple[PartitionHistory, set[str]]]:
-        """The partitions of a snapshot with the members that have them."""
-        numbers: dict[str, list[int]] = {}
-        for topic, number in holders:
-            numbers.setdefault(topic, []).append(number)
-        for partition in self.partitions(numbers, topic_ids, source):
-            yield partition, holders[partition.topic, partition.number]
+        for topic, of_numbers in self.topics_of(holders, event.topic_ids, source):
+            for number, member_ids in of_numbers.items():
+                for member_id in sorted(member_ids):
+                    self._grant(topic[number], member_id, source, from_ms)
 
     def _take_over(self, others: SeveralLogs, source: Source, holders: _Holders) -> None:
         """Another log goes on with the group. If it begins with what an earlier one had at its end,
         clocks that contradict that differ."""
-        left: dict[str, dict[tuple[str, int], set[str]]] = {}
+        left: dict[str, dict[str, dict[int, set[str]]]] = {}
         for partition in self.all_partitions():
             last = [partition.latest] if partition.latest is not None else []
             for grant in {id(grant): grant for grant in (*partition.open, *last)}.values():
                 hosting = grant.held_in
                 is_left = grant.end is None or grant.ended_by == "group_moved"
                 if is_left and self._hostings.relation(hosting, source.hosting) == "before":
-                    place = partition.topic, partition.number
-                    of_log = left.setdefault(hosting.gateway_id, {})
-                    of_log.setdefault(place, set()).add(grant.member_id)
+                    of_topic = left.setdefault(hosting.gateway_id, {}).setdefault(
+                        partition.topic, {}
+                    )
+                    of_topic.setdefault(partition.number, set()).add(grant.member_id)
                     if grant.end is None and hosting.gateway_id != source.gateway_id:
                         last_ms = hosting.last_ms
                         end = replace(grant.source, at_ms=last_ms, clock_ms=last_ms)
@@ -260,12 +251,13 @@ class OwnershipFold(EventFold):
 
     def _on_cluster_members_seen(self, source: Source, event: Any) -> None:
         """The cluster has the group. What it shows comes from several answers and requests."""
-        for partition, member_ids in self._partitions_held(_holders(event), {}, source):
-            holders = sorted(member_ids | {grant.member_id for grant in partition.open})
-            if len(holders) > 1:
-                one, other, *_others = holders
-                fault = Fault("owned_twice", False, one, other, source, None)
-                self._findings.add(partition, fault)
+        for topic, of_numbers in self.topics_of(_holders(event), {}, source):
+            for number, member_ids in of_numbers.items():
+                holders = sorted(member_ids | {grant.member_id for grant in topic[number].open})
+                if len(holders) > 1:
+                    one, other, *_others = holders
+                    fault = Fault("owned_twice", False, one, other, source, None)
+                    self._findings.add(topic[number], fault)
 
     def _check_load(self, source: Source) -> None:
         """A run that states no `group_loaded` before it grants leaves the end of older grants
@@ -440,12 +432,13 @@ _LOST_TO_OTHERS = ("taken", "anchor_lost")
 
 def _holders(event: Any) -> _Holders:
     """The members that have each partition in a snapshot."""
-    holders: dict[tuple[str, int], set[str]] = {}
+    holders: dict[str, dict[int, set[str]]] = {}
     for member in event.members:
         for partitions in (member.partitions or {}, member.pending_revocation):
             for topic, numbers in partitions.items():
                 for number in numbers:
-                    holders.setdefault((topic, number), set()).add(member.member_id)
+                    of_topic = holders.setdefault(topic, {})
+                    of_topic.setdefault(number, set()).add(member.member_id)
     return holders
 
 
