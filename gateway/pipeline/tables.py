@@ -29,26 +29,21 @@ WAITING_MAX = 1 << 15
 FILE_BYTES_MAX = 8 << 20
 """The rows of one file before they are compressed."""
 
-_PLAIN: Mapping[Any, pa.DataType] = types.MappingProxyType(
-    {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
+_TYPES: Mapping[Any, pa.DataType] = types.MappingProxyType(
+    {
+        **{str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()},
+        tuple[str, ...]: pa.list_(pa.string()),
+        Mapping[str, int]: pa.map_(pa.string(), pa.int64()),
+    }
 )
 
 
-def type_of(annotation: Any) -> pa.DataType:
-    """The type of a column. Raises TypeError if there is none."""
+def _type_of(annotation: Any) -> pa.DataType:
+    """The type of a column, which may have nulls."""
     choices = typing.get_args(annotation)
-    if type(None) in choices and len(choices) == 2:
-        annotation = next(choice for choice in choices if choice is not type(None))
-    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is typing.Literal and all(isinstance(value, str) for value in arguments):
-        return pa.string()
-    if origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:
-        return pa.list_(type_of(arguments[0]))
-    if isinstance(origin, type) and issubclass(origin, Mapping):
-        return pa.map_(type_of(arguments[0]), type_of(arguments[1]))
-    if annotation in _PLAIN:
-        return _PLAIN[annotation]
-    raise TypeError(f"no column of a table can be a {annotation}")
+    if type(None) in choices:
+        (annotation,) = set(choices) - {type(None)}
+    return pa.string() if typing.get_origin(annotation) is typing.Literal else _TYPES[annotation]
 
 
 def _schema_of(row: type[Row]) -> pa.Schema:
@@ -58,7 +53,7 @@ def _schema_of(row: type[Row]) -> pa.Schema:
         name: {"comment": " ".join(meanings[name].get("description", "").split())}
         for name in columns(row)
     }
-    fields = [pa.field(name, type_of(hints[name]), metadata=comments[name]) for name in comments]
+    fields = [pa.field(name, _type_of(hints[name]), metadata=comments[name]) for name in comments]
     return pa.schema(fields, {"schema_version": str(SCHEMA_VERSION)})
 
 
@@ -210,10 +205,6 @@ def read_rows(output: Folder, name: str, group_ids: Collection[str]) -> Iterator
     for place, files in list_files(output, name):
         for file in files:
             rows = read_file(output / place.path, file, filters=filters)
-            for values in rows.to_pylist() if rows is not None else ():
-                yield _row_of(ALL_ROWS[name], values)
-
-
-def _row_of(model: type[Any], values: Mapping[str, Any]) -> Any:
-    maps = {name: dict(value) for name, value in values.items() if isinstance(value, list)}
-    return model(**{**values, **maps})
+            if rows is not None:
+                for values in rows.to_pylist(maps_as_pydicts="strict"):
+                    yield ALL_ROWS[name](**values)
