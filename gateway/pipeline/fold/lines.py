@@ -170,7 +170,6 @@ def _parse_whole(text: str) -> Line | None:
         return None
     if line.fields is None or line.group_id is line.process_id or line.event not in head:
         return None
-    line.run = line.run or 0
     return line
 
 
@@ -187,7 +186,6 @@ def read_envelope(text: str) -> tuple[LineEnvelope | None, str | None]:
         return None, INCOMPLETE if _names_event(data) else NOT_AN_EVENT
     if line.group_id is None and line.process_id is None:
         return None, INCOMPLETE
-    line.run = line.run or 0
     line.content = crc32(data.rstrip())
     return line, None
 

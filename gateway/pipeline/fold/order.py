@@ -33,7 +33,7 @@ def key_of(line: Line) -> Key:
     """The place of a line in its log: the beginning of the group's sequence, the number, lines of a
     process behind those of the group, and their time, run and number."""
     if line.process_id is None:
-        return line.began_ms or 0, line.sequence, 0, line.at_ms, line.run, 0
+        return line.began_ms or 0, line.sequence, 0, line.at_ms, line.run or 0, 0
     number, at_ms, began_ms = line.after or 0, line.at_ms, line.began_ms or 0
     if line.event == "offsets_committed" and line.fields is not None:
         to_ms, last_sequence = line.fields.to_ms, line.fields.last_sequence
@@ -43,7 +43,7 @@ def key_of(line: Line) -> Key:
             number = last_sequence
     if not number:  # without a sequence of the group, `began_ms` is the time of the line
         began_ms = min(began_ms, at_ms) if began_ms else at_ms
-    return began_ms, number, 1, at_ms, line.run, line.sequence
+    return began_ms, number, 1, at_ms, line.run or 0, line.sequence
 
 
 @dataclass(slots=True, eq=False)
@@ -155,7 +155,7 @@ class LogHostings:
         at_ms = self.at_ms = max(self.at_ms, key[3])
         fields, clock_ms = line.fields, line.at_ms
         hosting = self.hostings[-1] if self.hostings else None
-        if hosting is None or hosting.run != line.run or hosting.number != line.hosting:
+        if hosting is None or hosting.run != (line.run or 0) or hosting.number != line.hosting:
             hosting = Hosting(line.gateway_id, line.run or 0, line.hosting, at_ms, at_ms)
             self.hostings.append(hosting)
         hosting.last_ms = at_ms

@@ -270,5 +270,5 @@ class _ProcessNumbers:
 
 
 def _run_row(kind: UnreadKind, key: RunKey, problem: str, **place: Any) -> UnreadRow:
-    its = {"gateway_id": key.gateway_id, "process_id": key.process_id or None}
+    its: dict[str, Any] = {"gateway_id": key.gateway_id, "process_id": key.process_id or None}
     return UnreadRow(kind=kind, cluster_id="", problem=problem, **its, **place)

@@ -243,6 +243,7 @@ def test_a_repeated_key_is_accepted() -> None:
     line, problem = parse(told().replace('"t": [0, 2]', '"t": [0, 2], "t": [1]'))
     assert problem is None
     assert line is not None
+    assert line.fields is not None
     assert line.fields.partitions == {"t": (1,)}
 
 
