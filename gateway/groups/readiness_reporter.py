@@ -2,8 +2,9 @@
 that has changed.
 
 A hosted group is assessed when a rebalance has ended that no other has interrupted, which has cost
-as much. A forwarded one is assessed when its leader has distributed an assignment, or the cluster
-has described it.
+as much, or a step: a conversion to classic, which no rebalance follows, is in force by then. A
+forwarded group is assessed when its leader has distributed an assignment, or the cluster has
+described it.
 """
 
 from collections.abc import Callable, Hashable
@@ -12,10 +13,10 @@ from coordinator.interface.config import GroupConfig
 from gateway.events.event import Envelope, EventSink
 from gateway.events.group_events import (
     GroupConfigsAltered,
-    GroupConverted,
     GroupForwarded,
     GroupLoaded,
     RebalanceEnded,
+    StepEnded,
 )
 from gateway.groups.cluster_members import cluster_members_of
 from gateway.groups.group_snapshot import GroupSnapshot
@@ -26,7 +27,7 @@ from gateway.quotas.shares import ShareRule
 REMEMBERED_MAX = 10_000
 """Groups whose latest report is remembered. Beyond that the oldest are reported again."""
 
-_OCCASIONS = (GroupLoaded, GroupConverted, RebalanceEnded, GroupConfigsAltered, GroupForwarded)
+_OCCASIONS = (GroupLoaded, RebalanceEnded, StepEnded, GroupConfigsAltered, GroupForwarded)
 
 
 class ReadinessReporter:

@@ -11,6 +11,7 @@ from gateway.events.group_events import (
     ReadinessChanged,
     RebalanceEnded,
     RegexResolved,
+    StepEnded,
 )
 from gateway.groups.group_snapshot import GroupSnapshot
 from gateway.groups.readiness_reporter import ReadinessReporter
@@ -62,6 +63,27 @@ def test_only_events_that_may_change_readiness_cost_a_look() -> None:
     on.reporter.take(enveloped(resolved, group_id="g"))
     assert on.take_told() == []
     on.reporter.take(enveloped(GroupForwarded(reason="it has members"), group_id="g"))
+    assert on.take_told() == [ReadinessChanged]
+
+
+def test_a_step_that_ends_costs_a_look() -> None:
+    """It may have converted the group to classic, which no rebalance follows. When it is told that
+    the group was converted, the group still shows what it was before."""
+    on = Reports()
+    ended = StepEnded(
+        client_id="c",
+        client_host="h",
+        instance_id=None,
+        from_protocol="consumer",
+        to_protocol="classic",
+        started_ms=0,
+        members=1,
+        partitions_moved=0,
+        least_possible=0,
+        members_disturbed=0,
+        unowned_ms=0,
+    )
+    on.reporter.take(enveloped(ended, group_id="g"))
     assert on.take_told() == [ReadinessChanged]
 
 
