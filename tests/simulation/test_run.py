@@ -44,12 +44,12 @@ def test_the_seeds_of_the_day_break_no_invariant(offset: int) -> None:
 def play(first_seed: int) -> None:
     """Play a chunk of seeds."""
     for seed in range(first_seed, first_seed + CHUNK):
-        outcome = played(seed)
+        outcome = outcome_of(seed)
         assert outcome.invariant is None, failure(outcome)
 
 
 @cache
-def played(seed: int) -> Outcome:
+def outcome_of(seed: int) -> Outcome:
     """What came of a seed."""
     return simulate(seed)
 
@@ -66,7 +66,7 @@ def test_the_seeds_of_another_day_can_be_replayed(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.simulation
 def test_runs_exercise_the_group() -> None:
     """Some things happen in each seed, others in some seeds."""
-    outcomes = [played(seed) for seed in range(24)]
+    outcomes = [outcome_of(seed) for seed in range(24)]
     requests = [outcome.counts["requests"] for outcome in outcomes]
     assert sum(requests) / len(requests) > 150
     for name in (

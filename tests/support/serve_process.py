@@ -15,9 +15,12 @@ from typing import Any
 import trio
 
 from tests.support.clients import read_lines
+from tests.support.forked_gateway import ForkedGateway, run_forked_gateway
 from tests.support.ports import HOST, free_port
 
 PROGRAM = "import sys; from gateway.cli import main; sys.exit(main())"
+_PYTHON = [sys.executable, "-P", "-c", PROGRAM]
+_WORDS_OF_PYTHON = len(_PYTHON)
 START_LIMIT_S = 60
 # Kafka's default timers are too long for tests.
 SHORT_TIMERS = (
@@ -36,7 +39,7 @@ LogLine = dict[str, Any]
 class ServeProcess:
     """A gateway process. After a `kill` it can be started again."""
 
-    _process: trio.Process
+    _process: trio.Process | ForkedGateway
 
     def __init__(self, nursery: trio.Nursery, command: list[str], bootstrap: str) -> None:
         self._nursery = nursery
@@ -50,20 +53,24 @@ class ServeProcess:
     async def start(self, program: str = PROGRAM, flags: Sequence[str] = ()) -> None:
         """Start the process without waiting, as another program if one is given, and with these
         flags in addition. A restart continues its log."""
-        run = partial(
-            trio.run_process,
-            stdin=subprocess.DEVNULL,
-            env=_without_settings(os.environ),
-            stderr=subprocess.PIPE,
-            check=False,
-            deliver_cancel=_kill,
-        )
-        command = [word if word != PROGRAM else program for word in self._command]
-        command += flags
-        self._process = await self._nursery.start(run, command)
+        environment = _without_settings(os.environ)
+        python, words = self._command[:_WORDS_OF_PYTHON], self._command[_WORDS_OF_PYTHON:]
+        if python == _PYTHON and program == PROGRAM:
+            run = partial(run_forked_gateway, program, [*words, *flags], environment)
+        else:
+            run = partial(
+                trio.run_process,
+                [word if word != PROGRAM else program for word in (*self._command, *flags)],
+                stdin=subprocess.DEVNULL,
+                env=environment,
+                stderr=subprocess.PIPE,
+                check=False,
+                deliver_cancel=_kill,
+            )
+        self._process = await self._nursery.start(run)
         self._nursery.start_soon(self._listen, self._process)
 
-    async def _listen(self, process: trio.Process) -> None:
+    async def _listen(self, process: trio.Process | ForkedGateway) -> None:
         """Take its log, and wake those who wait for a line once it has ended."""
         await read_lines(process.stderr, self.hear)
         await process.wait()
@@ -148,7 +155,8 @@ def _without_settings(environment: Mapping[str, str]) -> Mapping[str, str]:
 def command(upstream: str, bootstrap: str, state_folder: Path, *flags: str) -> list[str]:
     """The command line of a gateway with short timers."""
     return [
-        *(sys.executable, "-P", "-c", PROGRAM, "serve"),
+        *_PYTHON,
+        "serve",
         f"--upstream={upstream}",
         f"--listen={bootstrap}",
         f"--state-dir={state_folder}",
