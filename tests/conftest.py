@@ -11,7 +11,7 @@ import pytest
 import structlog
 from xdist.remote import Producer
 
-from tests.simulation.sweep import OBJECTS_PER_COLLECTION
+from tests.support.garbage import OBJECTS_PER_COLLECTION
 from tests.support.hypothesis_profile import examples
 from tests.support.kafka_broker import KafkaCluster, running_kafka
 from tests.support.promises import PromiseBroken, PromiseWatch, raise_broken

@@ -20,6 +20,7 @@ from typing import Never
 
 from tests.simulation.invariants import Invariant
 from tests.simulation.run import Outcome, replay_command, simulate
+from tests.support.garbage import OBJECTS_PER_COLLECTION
 
 WORKERS_MAX = 16
 SEEDS_PER_TASK = 4
@@ -28,8 +29,6 @@ SEED_CPU_S_MAX = 60
 WORKER_MEMORY_MIB_MAX = 2_048
 """What a worker process may add to its address space. An ordinary run needs a few megabytes."""
 PROGRESS_INTERVAL_S = 30
-OBJECTS_PER_COLLECTION = 50_000
-"""How many objects a run creates between two garbage collections. Most of them are not garbage."""
 
 
 def sweep(first_seed: int, seeds: int) -> Generator[Outcome, None, None]:

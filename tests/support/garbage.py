@@ -4,6 +4,10 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+OBJECTS_PER_COLLECTION = 50_000
+"""How many objects a process that makes many creates between two garbage collections. Most of them
+are not garbage."""
+
 
 @contextmanager
 def freed_at_once(*kinds: type[object]) -> Iterator[None]:

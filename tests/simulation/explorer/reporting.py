@@ -13,7 +13,7 @@ from tests.simulation.explorer.search import Bounds, Report, explore
 from tests.simulation.explorer.shape import Shape
 from tests.simulation.explorer.small_consumers import Kind
 from tests.simulation.explorer.worlds import WORLDS
-from tests.simulation.sweep import OBJECTS_PER_COLLECTION
+from tests.support.garbage import OBJECTS_PER_COLLECTION
 
 PROGRESS_INTERVAL_S = 10
 NAMES = "abcd"
