@@ -4,7 +4,8 @@
 Trio, sockets, clock, randomness or logging; the group's task (`gateway/groups/group_driver.py`)
 carries its effects out, and reports their results as further inputs.
 
-The machine consists of four smaller ones, which share one list of effects (`group_parts.py`):
+All groups share the settings, and what they learn from each other (`rules.py`). The machine
+consists of four smaller ones, which share one list of effects (`group_parts.py`):
 
 - `Standing` (`standing.py`): does the gateway or the cluster coordinate the group? A group with
   members in the cluster is forwarded, because its partitions must not have two owners.
