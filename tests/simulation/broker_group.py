@@ -20,6 +20,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 
 from coordinator.classic.protocols import is_acceptable
+from coordinator.consumer.topic_regex import match_topics
 from coordinator.consumer.validation import check_heartbeat
 from coordinator.engine import GroupEngine, Step
 from coordinator.group.classic_group import ClassicGroup
@@ -36,6 +37,7 @@ from coordinator.interface.events import (
     JoinGroupReceived,
     OffsetCommitEnded,
     OffsetCommitReceived,
+    RegexesResolved,
     SyncGroupReceived,
     TimePassed,
 )
@@ -185,7 +187,12 @@ class BrokerGroup:
         for record in step.records:
             self._apply(record, is_stored=is_stored)
         self.on_step(step)
-        return list(step.replies)
+        answers = list(step.replies)
+        if step.resolution is not None:
+            matched = match_topics(sorted(step.resolution.regexes), topics.by_name)
+            resolved = RegexesResolved(topics=matched, version=topics.names_version)
+            answers += self._decide(resolved, topics, now_ms)
+        return answers
 
     def _apply(self, record: Record, *, is_stored: bool = True) -> None:
         self.engine.apply(record)

@@ -384,6 +384,14 @@ def test_a_native_heartbeat_finds_no_classic_group() -> None:
     assert stage.native("n", 3).error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
+def test_a_native_consumer_subscribes_by_a_regular_expression() -> None:
+    stage = BrokerStage(KAFKA_4_3)
+    stage.native("n", topics=(), regex=".*")
+    assigned = stage.native("n", 1).assignment
+    assert assigned is not None
+    assert assigned.topic_partitions
+
+
 def test_a_native_instance_that_joins_again_is_refused() -> None:
     stage = BrokerStage(KAFKA_4_3)
     assert stage.native("n", instance_id="i").error_code == 0
