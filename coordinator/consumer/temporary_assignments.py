@@ -97,13 +97,15 @@ def take_slot(
 
 def _take_back(step: StepBuilder, member_id: str, slot: MemberSlot) -> None:
     """The temporary owner may have been replaced itself, or have left a slot of its own, even one
-    whose partitions another member has in turn."""
+    whose partitions another member has in turn. That slot loses what is taken here. The slot of a
+    member that left before this one does not: this one had that for a time, and so has its
+    replacement."""
     group, taken = step.consumer, slot.reassigned
     owners = {group.target_owners[partition] for partition in taken}
     targets = {id_: group.target_of(id_) - taken for id_ in sorted(owners)}
     write_targets(step, {**targets, member_id: taken}, EpochCause.MEMBER_JOINED)
     for left_id, other in [*step.state.member_slots.items()]:
-        if not other.reassigned.isdisjoint(taken):
+        if other.left_ms >= slot.left_ms and not other.reassigned.isdisjoint(taken):
             left = other.reassigned - taken
             step.emit(MemberSlotMoved(left_id, replace(other, reassigned=left)))
 

@@ -10,7 +10,7 @@ from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import TimePassed
 from coordinator.interface.records import GroupEpoch
 from coordinator.interface.roll_policy import RollPolicy
-from coordinator.interface.volatile_records import ClassicPhase, ProtocolChanged
+from coordinator.interface.volatile_records import ClassicPhase, MemberSlotMoved, ProtocolChanged
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
 from tests.support.client_assignors import weighted
@@ -312,6 +312,28 @@ def test_what_a_temporary_owner_has_passed_on_goes_back_to_whom_it_belongs(
     group.native("n9")
     targets = {id_: group.consumer.target_of(id_) for id_ in ("n8", "n9")}
     assert targets == {"n8": partitions({"foo": (0, 4)}), "n9": partitions(FOO_1)}
+
+
+def test_what_a_temporary_owner_has_passed_on_comes_back_with_its_replacement(
+    make_group: MakeGroup,
+) -> None:
+    """The first member's replacement gets it from there. It would come to nothing otherwise, and
+    nobody would compute another target."""
+    group = start_reassigned(make_group)
+    slot = group.engine.state.member_slots["n1"]
+    assert slot.member is not None
+    of_other_client = replace(slot, member=replace(slot.member, client_id="other"))
+    group.engine.apply(MemberSlotMoved("n1", of_other_client))
+    group.native("n2", 11, owned={"foo": (0, 1, 4)})
+    group.native("n2", -1)
+    group.wait(GRACE_MS)
+    group.native("n3", 11, owned={"foo": (3, 5)})
+    group.native("n8")
+    assert group.consumer.target_of("n8") == partitions({"foo": (0, 1, 4)})
+    group.wait(GroupConfig().consumer_assignment_interval_ms)
+    group.native("n9", client_id="other")
+    targets = {id_: group.consumer.target_of(id_) for id_ in ("n8", "n9")}
+    assert targets == {"n8": partitions(FOO_1), "n9": partitions({"foo": (0, 4)})}
 
 
 def test_a_restart_ends_the_temporary_assignment(make_group: MakeGroup) -> None:
