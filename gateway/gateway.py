@@ -429,6 +429,7 @@ def _hosting_rules(
         host_patterns=config.host_patterns if can_hold else ("*",),
         forward_patterns=config.forward_patterns,
         adoption=config.adoption,
+        shares_log=isinstance(config.data_path.member, SeatedMember),
         hold_patterns=config.hold_patterns,
         can_anchor=can_hold,
         linger_ms=round(config.anchor_linger_s * 1000),

@@ -35,6 +35,8 @@ class HostingRules:
     adoption: Adoption = "manual"
     is_removing: bool = False
     """Whether the gateway is being removed, and takes no group over meanwhile."""
+    shares_log: bool = False
+    """Whether other gateways may go on with groups of this state log, which tells this one so."""
     released: set[str] = field(default_factory=set)
     """The groups that the operator has given back to the cluster, as far as loaded."""
     adopted: set[str] = field(default_factory=set)

@@ -439,6 +439,8 @@ class Standing:
             reason = f"more than one gateway is in the group: {_whereabouts(group)}"
         elif log_id in ("", gateway.log_id):
             reason = f"a gateway with our state log has taken the group, {_whereabouts(group)}"
+            if self.rules.shares_log:
+                return self._decide(RoutingDecision(Mode.UNKNOWN, reason), now_ms)
         else:
             reason = (
                 f"another gateway has the group, {_whereabouts(group)}, with the state log"

@@ -47,6 +47,18 @@ def test_a_newer_gateway_with_our_log_keeps_the_group(live: HostedScene) -> None
     assert cause_of(live.native("n")) is RefusalReason.ELSEWHERE
 
 
+def test_a_gateway_of_the_fleet_goes_on_with_the_group_in_silence(live: HostedScene) -> None:
+    """The state log says who has the group, and fences this gateway, which admits nobody until
+    then."""
+    live.group.standing.rules.shares_log = True
+    live.in_cluster.member_id = "groupferry-anchor-newer"
+    live.in_cluster.metadata = unreadable_subscription(2)
+    live.wait(10_000)
+    assert live.told("group_taken") == live.told("member_fenced") == []
+    assert live.in_cluster.member_id == "groupferry-anchor-newer"
+    assert not isinstance(live.native("another").answer, ConsumerHeartbeatReply)
+
+
 def test_a_consumer_that_came_and_left_unseen_has_had_the_group(live: HostedScene) -> None:
     """It may have committed further than the members, so they are fenced before their commits
     could take the offsets back. The anchor keeps the group."""

@@ -251,6 +251,16 @@ def test_an_anchor_names_the_holder_of_its_group(found: LookupOutcome, mode: Mod
     assert decision.has_anchor is (mode is Mode.HOSTED)
 
 
+def test_in_a_fleet_the_log_tells_who_has_gone_on_with_a_group() -> None:
+    """Nobody has to be called: the gateway was silent, and is about to learn that it has lost the
+    shard. Until then nobody is answered. Another log is another matter."""
+    group = standing()
+    group.rules.shares_log = True
+    assert group.take(SUCCESSORS, 0).mode is Mode.UNKNOWN
+    assert lines(group) == []
+    assert group.take(OTHER_LOGS, 0).mode is Mode.ELSEWHERE
+
+
 @pytest.mark.parametrize(
     ("found", "is_ours"),
     [
