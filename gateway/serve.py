@@ -210,16 +210,26 @@ def _run_process(
     if reason is None:
         return 0
     if process is not None and isinstance(reason, StateLogTaken | StateLogLost | NameTaken):
-        process.link.say_log_lost(str(reason))  # the parent says it once
+        process.link.say_log_lost(_say(reason))  # the parent says it once
         return 1
     return _fail(reason)
 
 
 def _fail(reason: Exception | str) -> int:
     """Say why the gateway ends. Returns the exit status."""
-    line = f"{reason}; {LOOK_AT_UPSTREAM}" if isinstance(reason, UpstreamError) else f"{reason}"
-    sys.stderr.write(f"groupferry: {escape(line)}\n")
+    sys.stderr.write(f"groupferry: {escape(_say(reason))}\n")
     return 1
+
+
+def _say(reason: Exception | str) -> str:
+    """Why the gateway ends, and what to do."""
+    match reason:
+        case UpstreamError():
+            return f"{reason}; {LOOK_AT_UPSTREAM}"
+        case StateLogTaken():
+            return f"{reason}: this gateway exits; stop one of the two"
+        case _:
+            return f"{reason}"
 
 
 async def _run_until_told(

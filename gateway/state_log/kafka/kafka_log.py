@@ -484,7 +484,7 @@ class KafkaLog:
     def _taken_by(self, owner: LogOwnerValue) -> StateLogTaken:
         return StateLogTaken(
             f"the gateway on {owner.host} (process {owner.process_id}) has taken the state log,"
-            f" topic {self._topic}: this gateway exits; stop one of the two"
+            f" topic {self._topic}"
         )
 
     def _read_content(self) -> Content:
