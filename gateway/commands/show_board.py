@@ -75,8 +75,8 @@ async def _name_elsewhere(folder: Path) -> str:
             gateway = await look(process, DescribeGateway(), GatewayLine)
             elsewhere = [one for one in gateway.fleet if one.shards and not one.is_here]
             addresses = ", ".join(dict.fromkeys(one.address for one in elsewhere))
-            found = f"groups of other machines of the fleet are listed there: {addresses}"
-            return found if elsewhere else ""
+            line = f"groups of other machines of the fleet are listed there: {addresses}"
+            return line if elsewhere else ""
     return ""
 
 

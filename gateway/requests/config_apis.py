@@ -40,6 +40,7 @@ from gateway.requests.admin_apis import UNREAD
 from gateway.requests.answer_room import AnswerRoom
 from gateway.requests.authorization import refused_names
 from gateway.requests.forwarding import forward, highest_version
+from gateway.requests.group_batches import CONFIGS, Configs
 from gateway.state_log.log import StateLogError
 from kafka_codecs import alter_configs
 from kafka_codecs import incremental_alter_configs as incremental
@@ -333,6 +334,18 @@ class ConfigApis:
         )
         merged = dict.fromkeys((*theirs.config_resources, *await listable(request, of_groups)))
         return replace(theirs, config_resources=() if theirs.error_code else tuple(merged))
+
+
+def refuse_configs(request: Configs, named: Any, code: int, reason: str = "") -> Struct:
+    """What a resource gets in the answer to this request instead of its configs. `named`: what has
+    its type and name."""
+    _answered, make = CONFIGS[type(request)]
+    return make(
+        error_code=code,
+        error_message=reason,
+        resource_type=named.resource_type,
+        resource_name=named.resource_name,
+    )
 
 
 async def listable(

@@ -14,7 +14,8 @@ from gateway.fleet.coordinator_nodes import answer_for_nodes, ask_brokers, name_
 from gateway.fleet.member import FleetMember
 from gateway.groups.group_drivers import GroupRefused
 from gateway.hosting.answers import GroupApi, RefusalReason, code_for
-from gateway.requests.group_batches import BATCHES, CONFIGS, Batch, Configs, refuse_configs
+from gateway.requests.config_apis import refuse_configs
+from gateway.requests.group_batches import BATCHES, CONFIGS, Batch, Configs
 from gateway.requests.group_service import GroupService
 from gateway.requests.messages import GroupMessage
 from gateway.requests.offset_fetch import without_private

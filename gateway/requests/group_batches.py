@@ -1,7 +1,6 @@
 """The admin requests that name groups in a list, or among other resources."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from kafka_codecs import consumer_group_describe
 from kafka_codecs.alter_configs import AlterConfigsRequest
@@ -30,15 +29,3 @@ CONFIGS: Mapping[type[Struct], tuple[str, Callable[..., Struct]]] = {
     IncrementalAlterConfigsRequest: ("responses", AlterConfigsResourceResponse),
 }
 """The field with the resources in an answer, and what a resource gets there."""
-
-
-def refuse_configs(request: Configs, named: Any, code: int, reason: str = "") -> Struct:
-    """What a resource gets in the answer to this request instead of its configs. `named`: what has
-    its type and name."""
-    _answered, make = CONFIGS[type(request)]
-    return make(
-        error_code=code,
-        error_message=reason,
-        resource_type=named.resource_type,
-        resource_name=named.resource_name,
-    )

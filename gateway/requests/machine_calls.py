@@ -25,8 +25,8 @@ from gateway.hosting.answers import GroupApi, RefusalReason, code_for
 from gateway.requests.admin_apis import add_operations
 from gateway.requests.answer_room import AnswerRoom
 from gateway.requests.authorization import refused_names
-from gateway.requests.config_apis import listable
-from gateway.requests.group_batches import BATCHES, CONFIGS, Batch, Configs, refuse_configs
+from gateway.requests.config_apis import listable, refuse_configs
+from gateway.requests.group_batches import BATCHES, CONFIGS, Batch, Configs
 from gateway.requests.group_descriptions import topics_of, with_hidden_topics
 from gateway.requests.offset_delete import delete_allowed
 from gateway.requests.offset_fetch import fetch_from_cluster
@@ -146,7 +146,7 @@ class MachineCalls:
             for resource in resources
             if resource.resource_name in refused
         ]
-        allowed = tuple(each for each in resources if each.resource_name not in refused)
+        allowed = tuple(one for one in resources if one.resource_name not in refused)
         if allowed:
             part: Any = replace(cast(Any, message), resources=allowed)
             answer = await self._ask_elsewhere(slot, request, part)

@@ -88,7 +88,7 @@ KINDS: Sequence[tuple[Sequence[Client], int]] = (
 REBALANCE_BY_THEMSELVES = ("sarama", "kafkajs", "kafka-go")
 """Whenever their coordinator changes, at a broker too."""
 SILENT_ON_COMMITS = "sarama"
-"""It does not say whether a commit was acknowledged: its records count instead."""
+"""A library that does not say whether a commit was acknowledged: its records count instead."""
 
 
 def clients_of(groups: int) -> Iterator[Sequence[Client]]:
@@ -416,7 +416,7 @@ def open_surroundings(release: str) -> Iterator[Surroundings]:
             release,
             BROKERS,
             {"listener.security.protocol.map": f"{LISTENER_PROTOCOLS},FLEET:PLAINTEXT"},
-            of_brokers=[{"listeners": each, "advertised.listeners": each} for each in listeners],
+            of_brokers=[{"listeners": one, "advertised.listeners": one} for one in listeners],
         ) as kafka,
     ):
         yield Surroundings(kafka, machines, ",".join(addresses), Path(folder))

@@ -147,7 +147,9 @@ async def test_machines_ask_each_other_with_tls_and_sasl(
     group_id = fresh_group("asked")
     with trio.fail_after(LIMIT_S):
         async with AsyncExitStack() as stack:
-            first, second = [await start(stack, each, secure_kafka.authority) for each in HOSTS]
+            first, second = [
+                await start(stack, address, secure_kafka.authority) for address in HOSTS
+            ]
             for gateway in (first, second):
                 assert gateway.events("permission_missing") == []
             async with group_client(first.address, group_id, access=known) as member:

@@ -86,7 +86,7 @@ async def test_labels_cannot_disturb_a_terminal_or_a_page() -> None:
 
 
 async def test_the_shards_of_each_gateway_are_measured() -> None:
-    """Also of those on other machines, with their addresses."""
+    """With their addresses, also those on other machines."""
     async with admin_stage(fleet=FLEET) as stage:
         series = parse_series((await stage.ask("/metrics")).body)
     assert series["groupferry_gateway_shards"] == {("h:1", "a"): 4, ("i:1", "b"): 0}

@@ -71,7 +71,7 @@ async def test_a_group_is_found_opened_and_followed(tmp_path: Path) -> None:
 
 
 async def test_the_list_names_the_machines_that_have_other_groups(tmp_path: Path) -> None:
-    """Those of the fleet that have shards."""
+    """Only gateways of the fleet that have shards."""
     away = FLEET[0].model_copy(update={"address": "i:1", "is_here": False})
     async with watched_page(tmp_path, FLEET[:1]) as (_stage, page):
         await page.until("document.getElementById('gateway').textContent !== ''")

@@ -79,7 +79,7 @@ async def run(folder: Path, *arguments: str, gateway: Gateway | None = None) -> 
 async def test_a_list_names_the_machines_that_have_other_groups(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Those of the fleet that have shards. A pipe gets only the groups."""
+    """Only gateways of the fleet that have shards. A pipe gets only the groups."""
     assert await run(tmp_path, "groups") == 0
     written = capsys.readouterr()
     assert written.err == "groups of other machines of the fleet are listed there: i:1\n"

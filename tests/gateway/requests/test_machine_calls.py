@@ -99,11 +99,11 @@ def configs_described(resources: Iterable[Any], code_of: CodeOf) -> DescribeConf
     return DescribeConfigsResponse(
         results=tuple(
             DescribeConfigsResult(
-                error_code=code_of(each.resource_name),
-                resource_type=each.resource_type,
-                resource_name=each.resource_name,
+                error_code=code_of(one.resource_name),
+                resource_type=one.resource_type,
+                resource_name=one.resource_name,
             )
-            for each in resources
+            for one in resources
         )
     )
 
@@ -113,11 +113,11 @@ def configs_altered(resources: Iterable[Any], code_of: CodeOf) -> IncrementalAlt
     return IncrementalAlterConfigsResponse(
         responses=tuple(
             AlterConfigsResourceResponse(
-                error_code=code_of(each.resource_name),
-                resource_type=each.resource_type,
-                resource_name=each.resource_name,
+                error_code=code_of(one.resource_name),
+                resource_type=one.resource_type,
+                resource_name=one.resource_name,
             )
-            for each in resources
+            for one in resources
         )
     )
 
@@ -354,11 +354,11 @@ async def test_offsets_are_deleted_where_the_client_may_do_so() -> None:
 
 def codes_in(results: Iterable[Any]) -> Mapping[str, int]:
     """The error of each resource."""
-    return {each.resource_name: each.error_code for each in results}
+    return {one.resource_name: one.error_code for one in results}
 
 
 async def test_the_owner_has_the_configs_of_groups() -> None:
-    """Those that the client may not see are not asked about. What the gateway's own user may not
+    """Nobody asks about those that the client may not see. What the gateway's own user may not
     see, the client may ask for again."""
     codes = {"a": ErrorCode.NONE, "own": REFUSED, "moved": ErrorCode.NOT_COORDINATOR}
     groups = tuple(
@@ -410,7 +410,7 @@ async def test_groups_with_configs_are_listed_for_who_may_see_them() -> None:
     async with other_gateway() as other:
         other.answers(ApiKey.LIST_CONFIG_RESOURCES, lambda _asked: answer)
         shown = await other.calls.ask(OTHER, request_of(message, 1, "hidden"), message)
-        assert [each.resource_name for each in shown.config_resources] == ["a"]
+        assert [one.resource_name for one in shown.config_resources] == ["a"]
 
 
 async def test_who_is_asked_by_a_gateway_asks_no_other() -> None:
