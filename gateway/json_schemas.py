@@ -29,6 +29,8 @@ def _docstrings(of: type[Any]) -> Iterator[tuple[str, str]]:
                 ast.Expr(value=ast.Constant(value=str(text))),
             ):
                 yield name, inspect.cleandoc(text)
+            case _:  # another statement
+                pass
 
 
 DOCUMENTED = ConfigDict(extra="forbid", defer_build=True, json_schema_extra=_add_meanings)

@@ -284,14 +284,14 @@ async def a_third_member_of_two_partitions_has_none(stage: Stage) -> None:
 
 @scenario
 async def round_robin(stage: Stage) -> None:
-    strategy = {"partition_assignment_strategy": (RoundRobinPartitionAssignor,)}
+    strategy: dict[str, Any] = {"partition_assignment_strategy": (RoundRobinPartitionAssignor,)}
     members = [await stage.consumer(stage.topic, **strategy) for _ in range(2)]
     await until(lambda: [len(one.assignment()) for one in members] == [1, 1])
 
 
 @scenario
 async def sticky(stage: Stage) -> None:
-    strategy = {"partition_assignment_strategy": (StickyPartitionAssignor,)}
+    strategy: dict[str, Any] = {"partition_assignment_strategy": (StickyPartitionAssignor,)}
     members = [await stage.consumer(stage.topic, **strategy) for _ in range(2)]
     await until(lambda: [len(one.assignment()) for one in members] == [1, 1])
     await members[0].stop()
@@ -310,7 +310,7 @@ async def a_listener_hears_of_rebalances(stage: Stage) -> None:
 
 @scenario
 async def a_static_member_keeps_its_partitions(stage: Stage) -> None:
-    static = {"group_instance_id": "first", "session_timeout_ms": 30_000}
+    static: dict[str, Any] = {"group_instance_id": "first", "session_timeout_ms": 30_000}
     first = await stage.consumer(stage.topic, **static)
     second = await stage.consumer(stage.topic, group_instance_id="second")
     await until(lambda: len(first.assignment()) == 1 and len(second.assignment()) == 1)

@@ -187,7 +187,7 @@ class BrokerGroup:
         for record in step.records:
             self._apply(record, is_stored=is_stored)
         self.on_step(step)
-        answers = list(step.replies)
+        answers: Answers = list(step.replies)
         if step.resolution is not None:
             matched = match_topics(sorted(step.resolution.regexes), topics.by_name)
             resolved = RegexesResolved(topics=matched, version=topics.names_version)

@@ -10,8 +10,8 @@ from uuid import UUID
 
 import trio
 
+from gateway.cluster.group_permissions import NOBODY
 from gateway.cluster.own_permissions import NO_TOPIC
-from gateway.requests.authorization import NOBODY
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
 from kafka_codecs.delete_groups import (

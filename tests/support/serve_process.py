@@ -55,6 +55,7 @@ class ServeProcess:
         flags in addition. A restart continues its log."""
         environment = _without_settings(os.environ)
         python, words = self._command[:_WORDS_OF_PYTHON], self._command[_WORDS_OF_PYTHON:]
+        run: Any
         if python == _PYTHON and program == PROGRAM:
             run = partial(run_forked_gateway, program, [*words, *flags], environment)
         else:

@@ -7,6 +7,7 @@ import trio
 import trio.testing
 from structlog.testing import capture_logs
 
+from gateway.cluster.broker_connection import BrokerConnection
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path import brokers as module
 from gateway.data_path.brokers import BrokerRoute, Brokers, ClientSoftware
@@ -57,7 +58,7 @@ async def test_versions_are_learned_before_the_first_client(
     addresses = {1: ("10.0.0.1", 9092), 2: (slow, 9092), 3: (away, 9092)}
     brokers = Brokers(lambda: addresses, nursery)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(module.BrokerConnection, "open", open_connection)
+        patched.setattr(BrokerConnection, "open", open_connection)
         began_s = trio.current_time()
         await brokers.learn_offers()
         assert trio.current_time() - began_s == module.LEARNING_S
