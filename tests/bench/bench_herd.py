@@ -68,7 +68,7 @@ VERSIONS = frame_of(
 
 
 @asynccontextmanager
-async def connected(port: int, tls: ssl.SSLContext | None) -> AsyncIterator[trio.abc.Stream]:
+async def open_connection(port: int, tls: ssl.SSLContext | None) -> AsyncIterator[trio.abc.Stream]:
     """A connection on which the versions were asked for, as clients do. OSError or
     trio.BrokenResourceError if it fails, as from `ask`."""
     sock = trio.socket.socket()
@@ -116,13 +116,13 @@ class HerdMember:
 
     async def heartbeat_once(self, port: int, tls: ssl.SSLContext | None) -> None:
         """Find the coordinator and send heartbeats until one succeeds."""
-        async with connected(port, tls) as bootstrap:
+        async with open_connection(port, tls) as bootstrap:
             body = _body(await ask(bootstrap, self.find), ApiKey.FIND_COORDINATOR, FIND_VERSION)
-        found = decode(FindCoordinatorResponse, body, FIND_VERSION)
-        if found.error_code:
+        coordinator = decode(FindCoordinatorResponse, body, FIND_VERSION)
+        if coordinator.error_code:
             await trio.sleep(RETRY_S)
             return
-        async with connected(found.port, tls) as connection:
+        async with open_connection(coordinator.port, tls) as connection:
             while True:
                 received = await ask(connection, self.heartbeat)
                 body = _body(received, ApiKey.CONSUMER_GROUP_HEARTBEAT, HEARTBEAT_VERSION)

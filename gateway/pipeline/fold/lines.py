@@ -92,7 +92,8 @@ def _struct_of(model: type[Any]) -> type[Struct]:
     if name not in globals():
         types = get_type_hints(model, include_extras=True)
         its = [
-            (each.name, _type_of(types[each.name]), _default(each)) for each in columns_of(model)
+            (column.name, _type_of(types[column.name]), _default(column))
+            for column in columns_of(model)
         ]
         globals()[name] = defstruct(name, its, module=__name__, kw_only=True, gc=False)
     struct: type[Struct] = globals()[name]
@@ -154,7 +155,7 @@ def parse(text: str, content: int | None = None) -> tuple[Line | None, str | Non
     if envelope is None:
         return None, problem
     data = text.encode("utf-8", "surrogatepass")
-    event, problem = _fields_of(envelope, _upgraded(data) if envelope.version == 1 else data)
+    event, problem = _fields_of(envelope, _upgrade(data) if envelope.version == 1 else data)
     return LineOf(**asdict(envelope), fields=event), problem
 
 
@@ -181,7 +182,7 @@ def read_envelope(text: str) -> tuple[LineEnvelope | None, str | None]:
     try:
         line = _ENVELOPES.decode(data)
         if line.version == 1:
-            line = _ENVELOPES.decode(_upgraded(data))
+            line = _ENVELOPES.decode(_upgrade(data))
     except _UNREADABLE:
         return None, INCOMPLETE if _names_event(data) else NOT_AN_EVENT
     if line.group_id is None and line.process_id is None:
@@ -190,7 +191,7 @@ def read_envelope(text: str) -> tuple[LineEnvelope | None, str | None]:
     return line, None
 
 
-def _upgraded(data: bytes) -> bytes:
+def _upgrade(data: bytes) -> bytes:
     return encode(upgrade(decode(data)))
 
 

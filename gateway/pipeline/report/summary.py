@@ -70,7 +70,7 @@ class Summary:
     members: Counter[str] = field(default_factory=Counter)
     """By name and version of the client library, with a space between."""
     consumer_members: Counter[str] = field(default_factory=Counter)
-    """Those of them with the new protocol."""
+    """Likewise, of members with the new protocol only."""
     from_ms: int | None = None
     to_ms: int | None = None
 

@@ -45,10 +45,10 @@ def lines_of_jvm(stderr: IO[bytes], begin: int = 0) -> list[str]:
     return [escape(line.rstrip().expandtabs()) for line in lines if line.strip()]
 
 
-def start_problem(said: Sequence[str]) -> str:
+def start_problem(lines: Sequence[str]) -> str:
     """The line with the reason of a JVM that has failed to start."""
-    telling = [line.strip() for line in said if "Exception" in line or "rror" in line]
-    return next(iter([*telling, *said]), "its JVM said nothing")
+    telling = [line.strip() for line in lines if "Exception" in line or "rror" in line]
+    return next(iter([*telling, *lines]), "its JVM said nothing")
 
 
 PACKAGES: tuple[ModuleType, ...] = (gateway, coordinator, kafka_codecs)
