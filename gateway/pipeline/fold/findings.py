@@ -83,29 +83,22 @@ class SeveralLogs:
     def __init__(self, hostings: Hostings, findings: Findings) -> None:
         self._hostings = hostings
         self._findings = findings
-        self._grants: dict[PartitionHistory, list[GrantPeriod]] = {}
+        self.grants: dict[PartitionHistory, list[GrantPeriod]] = {}
+        """All of them, which may not have ended."""
         self._apart: set[tuple[str, str]] = set()
         """Gateways the first of which came first, whatever the clocks say: an offset came back from
         the cluster before it was stored, or the second one began with what the first one had, or
         with a member that had not joined yet."""
-        self._joined: dict[str, Source] = {}
+        self.joined: dict[str, Source] = {}
         """The lines with which classic members joined. Their ids are new: the gateway made them."""
-
-    def add_grant(self, partition: PartitionHistory, grant: GrantPeriod) -> None:
-        """Add a grant, which may not have ended."""
-        self._grants.setdefault(partition, []).append(grant)
 
     def add_apart(self, gateway_id: str, later_id: str) -> None:
         """The clocks of two gateways are known to differ."""
         self._apart.add((gateway_id, later_id))
 
-    def add_joined(self, member_id: str, source: Source) -> None:
-        """A classic member joins for the first time."""
-        self._joined[member_id] = source
-
     def compare_members(self, member_ids: Iterable[str], source: Source) -> None:
         """Compare what a gateway begins with with the times at which members joined others."""
-        for joined in map(self._joined.get, member_ids):
+        for joined in map(self.joined.get, member_ids):
             if joined is not None and joined.clock_ms > source.clock_ms:
                 self.add_apart(joined.gateway_id, source.gateway_id)
 
@@ -133,7 +126,7 @@ class SeveralLogs:
 
     def compare_grants(self) -> None:
         """Find the partitions that two logs give out at a time."""
-        for partition, grants in self._grants.items():
+        for partition, grants in self.grants.items():
             for place, grant in enumerate(grants):
                 for other in grants[place + 1 :]:
                     self._compare(partition, grant, other)

@@ -178,7 +178,7 @@ class OwnershipFold(EventFold):
                 partition.handover = Handover(before, grant, reason, was_forwarded)
         partition.begin_grant(grant)
         if self.others is not None:
-            self.others.add_grant(partition, grant)
+            self.others.grants.setdefault(partition, []).append(grant)
 
     def _on_grant_ended(self, source: Source, event: Any) -> None:
         self._check_load(source)
@@ -247,7 +247,7 @@ class OwnershipFold(EventFold):
 
     def _on_member_joined(self, source: Source, event: Any) -> None:
         if self.others is not None and event.protocol == "classic":
-            self.others.add_joined(event.member_id, source)
+            self.others.joined[event.member_id] = source
 
     def _on_cluster_members_seen(self, source: Source, event: Any) -> None:
         """The cluster has the group. What it shows comes from several answers and requests."""
