@@ -253,8 +253,7 @@ class Following:
 
     def _add_up(self, summaries: Iterable[Summary]) -> Summary:
         total = Summary(top=self._top)
-        for summary in summaries:
-            total.merge(summary)
+        total.merge(*summaries)
         return total
 
     @contextmanager
@@ -275,7 +274,8 @@ class Following:
             stored = self._query(of_file, *row)
             rows = [pa.ipc.read_record_batch(data, schema) for (data,) in stored]
             if rows:
-                folder.write_bytes(f"{shelf}.parquet", parquet_of(pa.Table.from_batches(rows)))
+                table = pa.Table.from_batches(rows).combine_chunks()  # small ones take time
+                folder.write_bytes(f"{shelf}.parquet", parquet_of(table))
             else:
                 (folder / f"{shelf}.parquet").delete()
             self._sums.pop(shelf, None)

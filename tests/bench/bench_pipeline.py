@@ -357,7 +357,7 @@ def follow(folder: Path, groups: int, events: int) -> Iterator[tuple[int, float]
     first = range(0, last, max(1, FOLDED_MAX // groups))
     parts = [own[place : min(place + first.step, last)] for place in first]
     parts += [own[place : place + PER_GROUP] for place in range(last, len(own), PER_GROUP)]
-    following = Following(Folder(f"{folder}/out"), top=50)
+    following = Following(Folder(f"{folder}"), top=50)
     for number, part in enumerate(parts):
         lines = [_start(*item) for item in enumerate(sequences)] if number == 0 else []
         is_small = number >= len(first)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from heapq import nsmallest
+from itertools import chain
 from operator import attrgetter
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -107,22 +108,25 @@ class Summary:
         self._span(group.from_ms, group.to_ms)
         self.worst = nsmallest(self.top, [*self.worst, group], key=_badness)
 
-    def merge(self, other: "Summary") -> None:
+    def merge(self, *others: "Summary") -> None:
         """Add the sums of other groups."""
-        self.groups += other.groups
-        self.sums.update(other.sums)
-        self.not_compared.update(other.not_compared)
-        for name in ("findings", "doubts", "unread"):
-            its = getattr(self, name)
-            for kind, evidence in getattr(other, name).items():
-                its.setdefault(kind, Sample()).add(evidence.rows, evidence.count)
-        for name in ("uncompared", "ready", "blocked"):
-            groups = getattr(other, name)
-            getattr(self, name).add(groups.rows, groups.count)
-        _add_versions(self.members, other.members)
-        _add_versions(self.consumer_members, other.consumer_members)
-        self._span(other.from_ms, other.to_ms)
-        self.worst = nsmallest(self.top, [*self.worst, *other.worst], key=_badness)
+        for other in others:
+            self.groups += other.groups
+            self.sums.update(other.sums)
+            self.not_compared.update(other.not_compared)
+            for name in ("findings", "doubts", "unread"):
+                its = getattr(self, name)
+                for kind, evidence in getattr(other, name).items():
+                    its.setdefault(kind, Sample()).add(evidence.rows, evidence.count)
+            for name in ("uncompared", "ready", "blocked"):
+                groups = getattr(other, name)
+                if groups.count:
+                    getattr(self, name).add(groups.rows, groups.count)
+            _add_versions(self.members, other.members)
+            _add_versions(self.consumer_members, other.consumer_members)
+            self._span(other.from_ms, other.to_ms)
+        worst = chain(self.worst, *(other.worst for other in others))
+        self.worst = nsmallest(self.top, worst, key=_badness)
 
     def _span(self, from_ms: int | None, to_ms: int | None) -> None:
         starts = [at_ms for at_ms in (self.from_ms, from_ms) if at_ms is not None]
