@@ -129,11 +129,11 @@ def commits(script: GroupScript) -> Iterator[OffsetCommitReceived | OffsetCommit
 
 def way_of(script: GroupScript, event: Event, topics: Topics) -> str:
     """Which way decides the event, and by the rules of which group. Both ways must agree."""
-    decided = script.engine.handle(event, now_ms=script.now_ms, topics=topics)
     steady = script.engine.decide_at_rest(event, now_ms=script.now_ms, topics=topics)
     way = f"{type(event).__name__} in {type(script.engine.state.group).__name__}"
     if steady is None:
         return f"{way}, by the rules"
+    decided = script.engine.handle(event, now_ms=script.now_ms, topics=topics)
     assert decided == step_of(event, steady), script.transcript()
     return way
 
