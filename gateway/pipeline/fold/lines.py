@@ -128,13 +128,15 @@ _RAW_FIELDS = Decoder(_RawFields)
 _FIELDS: Mapping[tuple[str, int], Decoder[Any]] = {
     (name, event.schema_version): Decoder(_struct_of(event)) for name, event in EVENTS.items()
 }
-_WHOLE: Mapping[str, Decoder[Line]] = {
-    f'{{"version":{VERSION},"event":"{name}","schema_version":{event.schema_version}': Decoder(
-        LineOf[_struct_of(event)]  # type: ignore[misc]  # made here
+_WHOLE: Mapping[str, tuple[str, Decoder[Line]]] = {
+    f'{{"version":{VERSION},"event":"{name}","schema_version":{event.schema_version}': (
+        name,
+        Decoder(LineOf[_struct_of(event)]),  # type: ignore[misc]  # made here
     )
     for name, event in EVENTS.items()
 }
-"""Reads envelope and fields at once, by what a line begins with that a gateway wrote."""
+"""The event, and what reads envelope and fields at once, by how a line begins that a gateway
+wrote."""
 _WHOLE_UNTIL = ',"gateway_id"'
 _LACKS_FIELD = re.compile(
     r"Object missing required field `\w+`|Expected .+, got `null`( - at `\$\.\w+`)?"
@@ -147,9 +149,7 @@ def parse(text: str, content: int | None = None) -> tuple[Line | None, str | Non
     checksum, if that is known."""
     line = _parse_whole(text)
     if line is not None:
-        line.content = (
-            crc32(text.encode("utf-8", "surrogatepass").rstrip()) if content is None else content
-        )
+        line.content = crc32(text.encode().rstrip()) if content is None else content
         return line, None
     envelope, problem = read_envelope(text)
     if envelope is None:
@@ -161,15 +161,15 @@ def parse(text: str, content: int | None = None) -> tuple[Line | None, str | Non
 
 def _parse_whole(text: str) -> Line | None:
     """The line; null if anything about it is odd."""
-    head = text[: text.find(_WHOLE_UNTIL)]
-    decoder = _WHOLE.get(head)
-    if decoder is None or 4 * len(text) > LINE_BYTES_MAX:
+    known = _WHOLE.get(text[: text.find(_WHOLE_UNTIL)])
+    if known is None or 4 * len(text) > LINE_BYTES_MAX:
         return None
+    name, decoder = known
     try:
         line = decoder.decode(text)
     except _UNREADABLE:
         return None
-    if line.fields is None or line.group_id is line.process_id or line.event not in head:
+    if line.fields is None or line.event != name or line.group_id is line.process_id is None:
         return None
     return line
 

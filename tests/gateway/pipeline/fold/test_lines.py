@@ -73,7 +73,7 @@ def test_a_line_is_the_same_however_it_is_written() -> None:
     ("old", "new", "problem"),
     [
         ('"version":2', '"version":3', "lines of version 3 are not known"),
-        ("}}}", '}},"event":"x"}', "this groupferry does not know x"),
+        ("}}}", '}},"event":"version"}', "this groupferry does not know version"),
         ('"fields"', '"field"', "offsets_committed lacks a field"),
         ('"last":7', f'"last":{1 << 63}', "offsets_committed has an invalid value"),
         ('"orders","process_id":"p"', 'null,"process_id":null', "its envelope is incomplete"),
