@@ -28,6 +28,7 @@ from kafka_codecs.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from kafka_codecs.metadata import MetadataRequest
+from tests.e2e.test_machines import has_owner, until_shared
 from tests.gateway.cluster.test_own_permissions import documented_rules
 from tests.support.certificate_authority import CertificateAuthority
 from tests.support.group_client import find_coordinator, fresh_group, group_client
@@ -53,19 +54,23 @@ pytestmark = [
 ]
 
 
-async def codes_elsewhere(gateway: ServeProcess, group: str, access: Access) -> Sequence[ErrorCode]:
-    """What a client gets about a group at the first gateway that does not have it: for each
-    request the error code. `gateway` is any."""
+async def node_without(gateway: ServeProcess, group: str, access: Access) -> tuple[str, int]:
+    """A coordinator node of a gateway that does not have the group, and leads to its broker. Any
+    gateway tells."""
     owner = await find_coordinator(gateway.address, group, access)
     async with await BrokerConnection.open(*gateway.address, access=access) as connection:
         metadata = await connection.ask(MetadataRequest(topics=()), 9)
-    host, port = next(
+    return next(
         (node.host, node.port)
         for node in metadata.brokers
         if is_coordinator(node.node_id)
         and broker_of(node.node_id) == broker_of(owner.node_id)
         and node.host != owner.host
     )
+
+
+async def codes_at(node: tuple[str, int], group: str, access: Access) -> Sequence[ErrorCode]:
+    """The error of each request about a group at this node."""
     kind = ConfigResourceType.GROUP
     described = DescribeConfigsResource(
         resource_type=kind, resource_name=group, configuration_keys=None
@@ -79,7 +84,7 @@ async def codes_elsewhere(gateway: ServeProcess, group: str, access: Access) -> 
         (DeleteGroupsRequest(groups_names=(group,)), 2),
     )
     codes: list[ErrorCode] = []
-    async with await BrokerConnection.open(host, port, access=access) as connection:
+    async with await BrokerConnection.open(*node, access=access) as connection:
         for message, version in requests:
             answer = await connection.ask(message, version)
             names = ("groups", "results", "responses")
@@ -95,6 +100,12 @@ async def group_at(host: str, gateway: ServeProcess, access: Access) -> str:
         if owner.host == host:
             return f"group-{number}"
     return ""
+
+
+async def code_of_join(gateway: ServeProcess, group: str, access: Access) -> int:
+    """The answer to a new member where this gateway sends it."""
+    async with group_client(gateway.address, group, access=access) as client:
+        return (await client.join(protocol="range")).error_code
 
 
 async def test_machines_ask_each_other_with_tls_and_sasl(
@@ -150,16 +161,20 @@ async def test_machines_ask_each_other_with_tls_and_sasl(
             first, second = [
                 await start(stack, address, secure_kafka.authority) for address in HOSTS
             ]
+            await until_shared([first, second])
             for gateway in (first, second):
                 assert gateway.events("permission_missing") == []
+            await until_answered(partial(code_of_join, first, group_id, known), has_owner)
             async with group_client(first.address, group_id, access=known) as member:
                 await member.enter(session_timeout_ms=SESSION_MS)
+            node = await node_without(first, group_id, known)
             expected = [NONE, ErrorCode.GROUP_ID_NOT_FOUND, NONE, NONE, ErrorCode.NON_EMPTY_GROUP]
-            assert await codes_elsewhere(first, group_id, known) == expected
-            assert await codes_elsewhere(first, group_id, unknown) == [REFUSED] * len(expected)
+            assert await codes_at(node, group_id, known) == expected
+            assert await codes_at(node, group_id, unknown) == [REFUSED] * len(expected)
             assert await second.terminate() == 0
             await start(stack, HOSTS[1], foreign)
             theirs = await until_answered(partial(group_at, HOSTS[1], first, known))
             away = [LOADING] * len(expected)
-            assert await codes_elsewhere(first, theirs, known) == away
-            assert await codes_elsewhere(first, theirs, unknown) == [REFUSED] * len(expected)
+            node = await node_without(first, theirs, known)
+            assert await codes_at(node, theirs, known) == away
+            assert await codes_at(node, theirs, unknown) == [REFUSED] * len(expected)
