@@ -22,19 +22,8 @@ from gateway.fleet.member import SHARDS, broker_of, is_coordinator, shard_of
 from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_codecs.declaration import Struct
 from kafka_codecs.delete_groups import DeleteGroupsRequest
-from kafka_codecs.describe_configs import (
-    ConfigResourceType,
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-)
 from kafka_codecs.describe_groups import DescribeGroupsRequest
 from kafka_codecs.error_codes import ErrorCode
-from kafka_codecs.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    ConfigOperation,
-    IncrementalAlterConfigsRequest,
-)
 from kafka_codecs.join_group import JoinGroupResponse
 from kafka_codecs.metadata import MetadataRequest
 from kafka_codecs.offset_delete import (
@@ -226,18 +215,7 @@ async def answers_about(nodes: Nodes, node_id: int, group: str) -> Sequence[Sequ
     broker."""
     offsets = OffsetDeleteRequestPartition(partition_index=0)
     unknown = OffsetDeleteRequestTopic(name="no-such-topic", partitions=(offsets,))
-    of_group = DescribeConfigsResource(
-        resource_type=ConfigResourceType.GROUP, resource_name=group, configuration_keys=None
-    )
-    longer = AlterableConfig(
-        name="consumer.session.timeout.ms", config_operation=ConfigOperation.SET, value="50000"
-    )
-    change = AlterConfigsResource(
-        resource_type=ConfigResourceType.GROUP, resource_name=group, configs=(longer,)
-    )
     requests: Sequence[tuple[Struct, int]] = (
-        (IncrementalAlterConfigsRequest(resources=(change,), validate_only=False), 1),
-        (DescribeConfigsRequest(resources=(of_group,)), 4),
         (DescribeGroupsRequest(groups=(group,), include_authorized_operations=True), 5),
         (
             ConsumerGroupDescribeRequest(group_ids=(group,), include_authorized_operations=True),
