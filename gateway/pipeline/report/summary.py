@@ -71,7 +71,7 @@ class Summary:
     members: Counter[str] = field(default_factory=Counter)
     """By name and version of the client library, with a space between."""
     consumer_members: Counter[str] = field(default_factory=Counter)
-    """Likewise, of members with the new protocol only."""
+    """The members with the new protocol, by the same."""
     from_ms: int | None = None
     to_ms: int | None = None
 

@@ -67,8 +67,8 @@ def test_only_events_that_may_change_readiness_cost_a_look() -> None:
 
 
 def test_a_step_that_ends_costs_a_look() -> None:
-    """The step may have converted the group to classic, which no rebalance follows. When it is
-    told that the group was converted, the group still shows what it was before."""
+    """A step may convert the group to classic, which no rebalance follows. When it is told that
+    the group was converted, the group still shows what it was before."""
     on = Reports()
     ended = StepEnded(
         client_id="c",
