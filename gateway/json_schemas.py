@@ -23,14 +23,14 @@ def _docstrings(of: type[Any]) -> Iterator[tuple[str, str]]:
     tree = ast.parse(inspect.getsource(of)).body[0]
     assert isinstance(tree, ast.ClassDef)
     for field, after in zip(tree.body, tree.body[1:], strict=False):
-        match field, after:
-            case (
-                ast.AnnAssign(target=ast.Name(id=name)),
-                ast.Expr(value=ast.Constant(value=str(text))),
-            ):
-                yield name, inspect.cleandoc(text)
-            case _:  # another statement
-                pass
+        if (
+            isinstance(field, ast.AnnAssign)
+            and isinstance(field.target, ast.Name)
+            and isinstance(after, ast.Expr)
+            and isinstance(after.value, ast.Constant)
+            and isinstance(after.value.value, str)
+        ):
+            yield field.target.id, inspect.cleandoc(after.value.value)
 
 
 DOCUMENTED = ConfigDict(extra="forbid", defer_build=True, json_schema_extra=_add_meanings)

@@ -6,7 +6,7 @@ import resource
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -55,7 +55,7 @@ class ServeProcess:
         flags in addition. A restart continues its log."""
         environment = _without_settings(os.environ)
         python, words = self._command[:_WORDS_OF_PYTHON], self._command[_WORDS_OF_PYTHON:]
-        run: Any
+        run: Callable[..., Awaitable[object]]
         if python == _PYTHON and program == PROGRAM:
             run = partial(run_forked_gateway, program, [*words, *flags], environment)
         else:
