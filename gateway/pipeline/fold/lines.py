@@ -91,11 +91,11 @@ def _struct_of(model: type[Any]) -> type[Struct]:
     name = f"{model.__name__}Fields"
     if name not in globals():
         types = get_type_hints(model, include_extras=True)
-        its = [
+        columns = [
             (column.name, _type_of(types[column.name]), _default(column))
             for column in columns_of(model)
         ]
-        globals()[name] = defstruct(name, its, module=__name__, kw_only=True, gc=False)
+        globals()[name] = defstruct(name, columns, module=__name__, kw_only=True, gc=False)
     struct: type[Struct] = globals()[name]
     return struct
 
@@ -155,7 +155,7 @@ def parse(text: str, content: int | None = None) -> tuple[Line | None, str | Non
     if envelope is None:
         return None, problem
     data = text.encode("utf-8", "surrogatepass")
-    event, problem = _fields_of(envelope, _upgrade(data) if envelope.version == 1 else data)
+    event, problem = _fields_of(envelope, _upgrade_bytes(data) if envelope.version == 1 else data)
     return LineOf(**asdict(envelope), fields=event), problem
 
 
@@ -182,7 +182,7 @@ def read_envelope(text: str) -> tuple[LineEnvelope | None, str | None]:
     try:
         line = _ENVELOPES.decode(data)
         if line.version == 1:
-            line = _ENVELOPES.decode(_upgrade(data))
+            line = _ENVELOPES.decode(_upgrade_bytes(data))
     except _UNREADABLE:
         return None, INCOMPLETE if _names_event(data) else NOT_AN_EVENT
     if line.group_id is None and line.process_id is None:
@@ -191,7 +191,7 @@ def read_envelope(text: str) -> tuple[LineEnvelope | None, str | None]:
     return line, None
 
 
-def _upgrade(data: bytes) -> bytes:
+def _upgrade_bytes(data: bytes) -> bytes:
     return encode(upgrade(decode(data)))
 
 
